@@ -1,5 +1,5 @@
-//! What follows from a declaration. Each part is a pure function of a [`crate::Spec`], and of arguments where
-//! it asks about a call.
+//! Facts derived from a declaration. Each part is a pure function of a [`crate::Spec`], and of the
+//! arguments if it is about a call.
 
 pub mod acl;
 pub mod arity;

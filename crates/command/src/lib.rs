@@ -1,8 +1,9 @@
-//! The command table: what each command is, declared once, and everything that follows from the declaration.
+//! The command table: each command is declared once, and everything else about it is derived
+//! from the declaration.
 //!
-//! Invariants: (1) a [`Spec`] is immutable static data without counters, so I/O threads may read it beside
-//! the executing thread; (2) keys, slots, ACL categories, arity, documentation and help derive from it; (3)
-//! nothing here knows a handler, a session or a keyspace.
+//! Invariants: (1) a [`Spec`] is immutable static data without counters, so I/O threads may read it in
+//! parallel with the main thread; (2) keys, slots, ACL categories, arity, documentation and help are
+//! derived from it; (3) this crate knows no handler, no session and no keyspace.
 #![forbid(unsafe_code)]
 
 pub mod derive;

@@ -1,40 +1,40 @@
-//! The declaration of a command.
+//! The declaration of a command, its parts and its flags.
 
-/// One command or subcommand. Every field must be written out: a new one is a compile error in each
-/// declaration.
+/// One command or subcommand. Every declaration must give every field, so a new field is a compile
+/// error in each.
 #[derive(Debug)]
 pub struct Spec {
-    /// The full name in lower case, as COMMAND INFO, `cmdstat_` and ACL rules write it: `get`, `config|get`.
+    /// Full name in lower case, as in COMMAND INFO, `cmdstat_` and ACL rules: `get`, `config|get`.
     /// [`Spec::name`] and [`Spec::container`] are its parts.
     pub full_name: &'static str,
-    /// Subcommands; empty when this is no container.
+    /// Subcommands; empty unless the command is a container.
     pub subcommands: &'static [&'static Spec],
-    /// Group of the documentation.
+    /// Group in the documentation.
     pub group: Group,
-    /// Version of the protocol's first server that had it.
+    /// Version of the protocol's original server that introduced the command.
     pub since: &'static str,
-    /// How many arguments, the name (and the container's name) included.
+    /// Number of arguments, including the name (and the container's name).
     pub arity: Arity,
-    /// Behaviour flags, as COMMAND INFO shows them.
+    /// Behaviour flags, in the sense of COMMAND INFO.
     pub flags: Flags,
-    /// ACL categories declared by hand; those that follow from flags are added by `derive::acl`.
+    /// ACL categories declared by hand; `derive::acl` adds those that follow from flags.
     pub acl: Cat,
-    /// Where its keys are.
+    /// Positions of the command's keys in a call.
     pub keys: Keys,
-    /// Documented arguments.
+    /// Arguments in the order of the syntax, as COMMAND DOCS lists them.
     pub args: &'static [Arg],
     /// Command tips for clients and proxies.
     pub tips: &'static [&'static str],
-    /// Version and change, oldest first; our words.
+    /// Pairs of version and change, oldest first; the wording is not the reference's.
     pub history: &'static [(&'static str, &'static str)],
-    /// One sentence; our words.
+    /// One sentence; the wording is not the reference's.
     pub summary: &'static str,
-    /// Cost in the field's notation; our words.
+    /// Cost in O notation; the wording is not the reference's.
     pub complexity: &'static str,
-    /// Deprecated since which version and replaced by what; `None` when current.
+    /// Version of the deprecation and replacement; `None` for a current command.
     pub deprecated: Option<(&'static str, &'static str)>,
-    /// Position in `table::ALL` (containers and subcommands alike): the index of its counters. `specs!`
-    /// computes it.
+    /// Position in `table::ALL` (containers and subcommands alike), which is also the index of its
+    /// counters. `specs!` computes it.
     pub id: SpecId,
 }
 
@@ -45,14 +45,14 @@ pub struct SpecId(pub u16);
 /// Number of arguments, the command's name included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arity {
-    /// Exactly that many.
+    /// This number of arguments, no more and no fewer.
     Exactly(u8),
-    /// That many or more.
+    /// This number of arguments or more.
     AtLeast(u8),
 }
 
 impl Arity {
-    /// Whether `count` arguments, the name included, fit.
+    /// Whether a call with `count` arguments, the name included, fits.
     #[inline]
     pub const fn accepts(self, count: usize) -> bool {
         match self {
@@ -61,7 +61,7 @@ impl Arity {
         }
     }
 
-    /// The signed form of COMMAND INFO: negative for a minimum.
+    /// The number in COMMAND INFO: negative for a minimum.
     pub const fn wire(self) -> i64 {
         match self {
             Arity::Exactly(n) => n as i64,
@@ -79,46 +79,46 @@ macro_rules! bit_set {
             /// The empty set.
             pub const NONE: $name = $name(0);
             $($(#[$item_doc])* pub const $item: $name = $name(1 << $bit);)*
-            /// Every member with its text on the wire, in the order in which it is listed there; an empty
-            /// text for those that never are.
+            /// Every member with its name on the wire, in the order of the wire; members that are never
+            /// listed have an empty name.
             pub(crate) const NAMED: &'static [($name, &'static str)] = &[$(($name::$item, $text)),*];
-            /// The union.
+            /// The union of both sets.
             pub const fn or(self, other: $name) -> $name {
                 $name(self.0 | other.0)
             }
-            /// The set without what is in `other`.
+            /// The set without the members of `other`.
             pub const fn without(self, other: $name) -> $name {
                 $name(self.0 & !other.0)
             }
-            /// Whether all of `other` is in it.
+            /// Whether the set contains all members of `other`.
             #[inline]
             pub const fn has(self, other: $name) -> bool {
                 self.0 & other.0 == other.0
             }
-            /// Whether any of `other` is in it.
+            /// Whether the set contains any member of `other`.
             #[inline]
             pub const fn has_any(self, other: $name) -> bool {
                 self.0 & other.0 != 0
             }
-            /// The texts of its members in the order of the wire.
+            /// Names on the wire of the set's members, in the order of the wire.
             pub fn names(self) -> impl Iterator<Item = &'static str> {
                 Self::NAMED.iter().filter(move |(item, text)| self.has(*item) && !text.is_empty()).map(|(_, text)| *text)
             }
-            /// The texts of all members in the order of the wire.
+            /// Names on the wire of all members, in the order of the wire.
             pub fn all_names() -> impl Iterator<Item = &'static str> {
                 Self::NAMED.iter().map(|(_, text)| *text).filter(|text| !text.is_empty())
             }
-            /// The member with this text, without regard to case.
+            /// The member with this name on the wire, ignoring case.
             pub fn named(text: &[u8]) -> Option<$name> {
                 let found = Self::NAMED.iter().find(|(_, name)| !name.is_empty() && name.as_bytes().eq_ignore_ascii_case(text));
                 found.map(|(item, _)| *item)
             }
-            /// Whether nothing is in it.
+            /// Whether the set is empty.
             #[inline]
             pub const fn is_empty(self) -> bool {
                 self.0 == 0
             }
-            /// The set as bits.
+            /// The set as a number with a bit for each member.
             pub const fn bits(self) -> $repr {
                 self.0
             }
@@ -127,7 +127,7 @@ macro_rules! bit_set {
 }
 
 bit_set! {
-    /// Behaviour of a command. The order is that of COMMAND INFO.
+    /// Behaviour flags of a command, in the order of COMMAND INFO.
     Flags: u32 {
         /// May change the keyspace.
         WRITE = 0, "write";
@@ -137,11 +137,11 @@ bit_set! {
         DENYOOM = 2, "denyoom";
         /// Provided by a module.
         MODULE = 3, "module";
-        /// Administrative.
+        /// The command administers the server.
         ADMIN = 4, "admin";
-        /// Publish/subscribe.
+        /// The command belongs to publish/subscribe.
         PUBSUB = 5, "pubsub";
-        /// Not from scripts.
+        /// Not callable from scripts.
         NOSCRIPT = 6, "noscript";
         /// May block the client.
         BLOCKING = 7, "blocking";
@@ -157,17 +157,17 @@ bit_set! {
         ASKING = 12, "asking";
         /// Constant or logarithmic time.
         FAST = 13, "fast";
-        /// Allowed before AUTH.
+        /// Allowed before the client has authenticated.
         NO_AUTH = 14, "no_auth";
         /// May be called without any key although it has key specs (EVAL with 0 keys).
         NO_MANDATORY_KEYS = 15, "no_mandatory_keys";
-        /// Not while an asynchronous load runs.
+        /// Refused while a data set is loaded asynchronously.
         NO_ASYNC_LOADING = 16, "no_async_loading";
-        /// Not inside MULTI.
+        /// Refused inside MULTI, when the command is queued.
         NO_MULTI = 17, "no_multi";
-        /// Its first key is not at a fixed index.
+        /// The index of the first key varies between calls.
         MOVABLE_KEYS = 18, "movablekeys";
-        /// Answered while a script is busy.
+        /// Executed even while a script is busy.
         ALLOW_BUSY = 19, "allow_busy";
         /// Touches keys that its arguments do not name (SCAN, RANDOMKEY): never listed on the wire.
         TOUCHES_ARBITRARY_KEYS = 20, "";
@@ -175,93 +175,92 @@ bit_set! {
         SENTINEL_ONLY = 21, "";
         /// Touches every database of the server: never listed on the wire.
         ALL_DBS = 22, "";
-        /// May replicate although it is no write: never listed on the wire.
+        /// May be propagated although it is not a write: never listed on the wire.
         MAY_REPLICATE = 23, "";
-        /// Runs only where the configuration lets it (DEBUG, MODULE): never listed on the wire.
+        /// Allowed only if the configuration permits it (DEBUG, MODULE): never listed on the wire.
         PROTECTED = 24, "";
-        /// For the servers themselves rather than for users; COMMAND DOCS lists it as `syscmd`, COMMAND INFO
-        /// does not.
+        /// Used between servers, not by users; COMMAND DOCS lists it as `syscmd`, COMMAND INFO does not.
         SYSCMD = 25, "";
     }
 }
 
 bit_set! {
-    /// ACL categories, in the reference's bit order.
+    /// ACL categories, in the bit order of the reference.
     Cat: u32 {
-        /// `@keyspace`
+        /// `@keyspace`: commands on keys of any type, such as DEL.
         KEYSPACE = 0, "keyspace";
-        /// `@read`
+        /// `@read`: commands that read keys.
         READ = 1, "read";
-        /// `@write`
+        /// `@write`: commands that change keys.
         WRITE = 2, "write";
-        /// `@set`
+        /// `@set`: commands on sets.
         SET = 3, "set";
-        /// `@sortedset`
+        /// `@sortedset`: commands on sorted sets.
         SORTEDSET = 4, "sortedset";
-        /// `@list`
+        /// `@list`: commands on lists.
         LIST = 5, "list";
-        /// `@hash`
+        /// `@hash`: commands on hashes.
         HASH = 6, "hash";
-        /// `@string`
+        /// `@string`: commands on strings.
         STRING = 7, "string";
-        /// `@bitmap`
+        /// `@bitmap`: commands on strings as bitmaps.
         BITMAP = 8, "bitmap";
-        /// `@hyperloglog`
+        /// `@hyperloglog`: commands on HyperLogLogs.
         HYPERLOGLOG = 9, "hyperloglog";
-        /// `@geo`
+        /// `@geo`: commands on sorted sets of points.
         GEO = 10, "geo";
-        /// `@stream`
+        /// `@stream`: commands on streams.
         STREAM = 11, "stream";
-        /// `@pubsub`
+        /// `@pubsub`: commands on channels and subscriptions.
         PUBSUB = 12, "pubsub";
-        /// `@admin`
+        /// `@admin`: commands that administer the server.
         ADMIN = 13, "admin";
-        /// `@fast`
+        /// `@fast`: commands with the flag `FAST`.
         FAST = 14, "fast";
-        /// `@slow`
+        /// `@slow`: commands without the flag `FAST`.
         SLOW = 15, "slow";
-        /// `@blocking`
+        /// `@blocking`: commands that may block the client.
         BLOCKING = 16, "blocking";
-        /// `@dangerous`
+        /// `@dangerous`: commands that may harm the server or its data.
         DANGEROUS = 17, "dangerous";
-        /// `@connection`
+        /// `@connection`: commands on the connection.
         CONNECTION = 18, "connection";
-        /// `@transaction`
+        /// `@transaction`: MULTI, EXEC and related commands.
         TRANSACTION = 19, "transaction";
-        /// `@scripting`
+        /// `@scripting`: commands on scripts and functions.
         SCRIPTING = 20, "scripting";
     }
 }
 
 bit_set! {
-    /// What a command does with the keys of one key spec, in the order of COMMAND INFO.
+    /// Accesses of a command to the keys of a key spec, in the order of COMMAND INFO.
     KeyFlags: u16 {
-        /// Reads.
+        /// Reads the value, and does not change it.
         RO = 0, "RO";
-        /// Reads and writes.
+        /// Reads and changes the value.
         RW = 1, "RW";
-        /// Overwrites without reading.
+        /// Overwrites the value without reading it.
         OW = 2, "OW";
-        /// Deletes without reading.
+        /// Deletes the key without reading its value.
         RM = 3, "RM";
         /// Returns, copies or uses the value.
         ACCESS = 4, "access";
-        /// Changes the value.
+        /// Changes the value, not only by adding to it.
         UPDATE = 5, "update";
-        /// Adds to the value, never changes or removes.
+        /// Adds to the value; never changes or removes parts.
         INSERT = 6, "insert";
-        /// Removes from the value.
+        /// Removes parts of the value.
         DELETE = 7, "delete";
-        /// Named like a key, but is none.
+        /// The argument only looks like a key.
         NOT_KEY = 8, "not_key";
-        /// May find only part of the keys.
+        /// The key spec may find only some of the keys.
         INCOMPLETE = 9, "incomplete";
         /// The flags depend on the arguments.
         VARIABLE_FLAGS = 10, "variable_flags";
     }
 }
 
-/// Group of the documentation.
+/// Group of a command in the documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Group {
@@ -285,7 +284,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// Its name on the wire.
+    /// Name of the group on the wire.
     pub const fn name(self) -> &'static str {
         match self {
             Group::Generic => "generic",
@@ -310,8 +309,8 @@ impl Group {
 }
 
 impl Spec {
-    /// Lower-case name; of a subcommand, without its container: `get` of `config|get`. Costs a walk over the
-    /// container's name.
+    /// Lower-case name, for a subcommand without its container: `get` of `config|get`. Costs a walk over
+    /// the container's name.
     pub const fn name(&self) -> &'static str {
         match self.bar() {
             Some(bar) => self.full_name.split_at(bar + 1).1,
@@ -319,7 +318,7 @@ impl Spec {
         }
     }
 
-    /// Name of the container in front of a subcommand's; `None` for a top-level command.
+    /// Name of a subcommand's container; `None` for a top-level command.
     pub const fn container(&self) -> Option<&'static str> {
         match self.bar() {
             Some(bar) => Some(self.full_name.split_at(bar).0),
@@ -327,7 +326,7 @@ impl Spec {
         }
     }
 
-    /// Where the container's name ends; `None` for a top-level command.
+    /// Length of the container's name; `None` for a top-level command.
     const fn bar(&self) -> Option<usize> {
         let name = self.full_name.as_bytes();
         let mut at = 0;
@@ -341,22 +340,23 @@ impl Spec {
     }
 }
 
-/// Where a command's keys are.
+/// Positions of a command's keys.
 #[derive(Clone, Copy, Debug)]
 pub enum Keys {
-    /// As these specs say; empty for a command without keys.
+    /// Determined by these specs; empty for a command without keys.
     Specs(&'static [KeySpec]),
-    /// Specs for the documentation, and a pure function for what they cannot express. It pushes the position
-    /// and flags of each key found in the arguments; `Err` when the arguments are not a valid call.
+    /// Specs for the documentation, and a pure function that finds the keys of a call, because specs
+    /// cannot express them. The function adds position and flags of each key; it returns `Err` if the
+    /// arguments are not a valid call.
     Fn(&'static [KeySpec], KeysFn),
 }
 
-/// Finds the keys of one call: see [`Keys::Fn`]. The arguments begin with the command's name, and are as many
-/// as its arity asks for or not: it checks what it indexes.
+/// Finds the keys of one call: see [`Keys::Fn`]. The arguments begin with the command's name; their
+/// number may violate the arity, so the function must check each index.
 pub type KeysFn = fn(args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<(), ()>;
 
 impl Keys {
-    /// The declared specs.
+    /// The key specs, with or without a function.
     #[inline]
     pub const fn specs(&self) -> &'static [KeySpec] {
         match *self {
@@ -368,18 +368,18 @@ impl Keys {
 /// One group of keys of a command.
 #[derive(Clone, Copy, Debug)]
 pub struct KeySpec {
-    /// Where the search starts.
+    /// Start of the search.
     pub begin: Begin,
-    /// How keys follow from there.
+    /// Rule that finds the keys from the start on.
     pub find: Find,
-    /// What is done with them.
+    /// Accesses of the command to these keys.
     pub flags: KeyFlags,
-    /// A remark that COMMAND INFO shows; our words; empty for none.
+    /// A remark shown by COMMAND INFO; empty for none. The wording is not the reference's.
     pub notes: &'static str,
 }
 
 impl KeySpec {
-    /// What its flags allow.
+    /// The access that the flags of the key spec permit.
     pub const fn access(&self) -> KeyAccess {
         if self.flags.has_any(KeyFlags::RW.or(KeyFlags::OW).or(KeyFlags::RM)) {
             KeyAccess::Write
@@ -389,81 +389,82 @@ impl KeySpec {
     }
 }
 
-/// Where the search for keys starts.
+/// Start of the search for keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
-    /// At this argument.
+    /// At this argument, where 0 is the command's name.
     Index(u8),
-    /// After this keyword, searched from argument `from` (backwards when negative).
+    /// After this keyword, searched from argument `from` on (backwards if negative).
     Keyword {
         /// The keyword, upper case.
         word: &'static str,
-        /// First argument looked at.
+        /// First argument to be compared.
         from: i8,
     },
-    /// Not expressible.
+    /// Not expressible as a key spec.
     Unknown,
 }
 
-/// How keys follow from the start.
+/// Rule that finds the keys from the start on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Find {
-    /// From the start to `last` (relative to the start; negative: from the end), every `step`-th;
-    /// `limit` n > 1 with negative `last` stops after 1/n of the arguments.
+    /// Every `step`-th argument from the start to `last`. A `limit` n > 1 with a negative `last`
+    /// restricts the keys to 1/n of the arguments.
     Range {
-        /// Last key relative to the first; negative counts from the last argument.
+        /// Position of the last key relative to the first; a negative number counts from the last
+        /// argument, which is -1.
         last: i8,
-        /// Distance of keys.
+        /// Distance between two keys, in arguments.
         step: u8,
-        /// Divisor of the arguments looked at; 0 or 1 for none.
+        /// Divisor of the number of arguments; 0 or 1 for none.
         limit: u8,
     },
-    /// An argument says how many keys follow.
+    /// An argument gives the number of keys.
     KeyNum {
-        /// Position of the number, relative to the start.
+        /// Position of the number relative to the start.
         num_index: u8,
-        /// Position of the first key, relative to the start.
+        /// Position of the first key relative to the start.
         first: u8,
-        /// Distance of keys.
+        /// Distance between two keys, in arguments.
         step: u8,
     },
-    /// Not expressible.
+    /// Not expressible as a key spec.
     Unknown,
 }
 
-/// What a key spec lets its command do, for rights and routes.
+/// Access of a command to the keys of a key spec, for permissions and routing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyAccess {
-    /// Reads only.
+    /// Only reads the keys.
     Read,
-    /// May write.
+    /// May change the keys.
     Write,
 }
 
 /// A documented argument, as COMMAND DOCS shows it.
 #[derive(Clone, Copy, Debug)]
 pub struct Arg {
-    /// Name.
+    /// Name of the argument in COMMAND DOCS.
     pub name: &'static str,
-    /// Text shown in a synopsis; mostly the name; empty for a block or choice, which shows its parts.
+    /// Name in a synopsis, usually the same; empty for a block or choice, whose parts are shown instead.
     pub display: &'static str,
-    /// Type, with the parts of a block or choice.
+    /// Type of the argument, including the parts of a block or choice.
     pub kind: ArgKind,
-    /// Token that precedes it (or is it); empty for none.
+    /// Token before the argument, or the token that is the argument; empty for none.
     pub token: &'static str,
-    /// Which key spec it belongs to, for keys.
+    /// For a key: index of its key spec.
     pub key_spec: Option<u8>,
-    /// May be left out.
+    /// Whether the argument may be omitted.
     pub optional: bool,
-    /// May be repeated.
+    /// Whether the argument may be repeated.
     pub multiple: bool,
-    /// When repeated, the token is repeated too.
+    /// Whether a repetition repeats the token too.
     pub multiple_token: bool,
-    /// First version; empty when as old as its command.
+    /// First version with the argument; empty if it is as old as its command.
     pub since: &'static str,
-    /// Deprecated since; empty for current.
+    /// Version of the deprecation; empty for a current argument.
     pub deprecated_since: &'static str,
-    /// A remark; our words; empty for none.
+    /// A remark; empty for none. The wording is not the reference's.
     pub summary: &'static str,
 }
 
@@ -483,7 +484,7 @@ pub enum ArgKind {
 }
 
 impl Arg {
-    /// Its flags as COMMAND DOCS names them.
+    /// Names of the argument's flags in COMMAND DOCS.
     pub fn flag_names(&self) -> impl Iterator<Item = &'static str> {
         let flags = [
             (self.optional, "optional"),
@@ -495,7 +496,7 @@ impl Arg {
 }
 
 impl ArgKind {
-    /// Its name on the wire.
+    /// Name of the type on the wire.
     pub const fn name(&self) -> &'static str {
         match self {
             ArgKind::String => "string",
@@ -510,7 +511,7 @@ impl ArgKind {
         }
     }
 
-    /// The parts of a choice or block; empty for any other type.
+    /// Parts of a choice or block; empty for any other type.
     pub const fn parts(&self) -> &'static [Arg] {
         match *self {
             ArgKind::OneOf(parts) | ArgKind::Block(parts) => parts,

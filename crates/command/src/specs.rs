@@ -1,6 +1,5 @@
-//! The declarations, a file for each group. `groups!` numbers the files and `specs!` the specs of one file,
-//! so that the compiler computes every id: the order of the files and of the names in them is that of the
-//! ids.
+//! The declarations, one file for each group. `groups!` numbers the files and `specs!` the specs of a file,
+//! so that the compiler computes every id: ids follow the order of the files and of the names in them.
 
 mod shorthand;
 
@@ -23,11 +22,11 @@ pub mod transactions;
 
 use crate::spec::Spec;
 
-/// Lists the files in the order of the ids: computes the first id of each file, the number of specs, and the
-/// table of tables.
+/// Lists the files in the order of the ids; computes the first id of each file, the number of specs, and
+/// the table of tables.
 macro_rules! groups {
     ($($file:ident),+ $(,)?) => {
-        /// The files by name; a member's number is its index in the list.
+        /// The files by name; the number of a member is its index in the list.
         #[allow(non_camel_case_types, reason = "the members are the names of the files")]
         #[derive(Clone, Copy)]
         pub(crate) enum File {
@@ -37,22 +36,22 @@ macro_rules! groups {
         /// The specs of every file in the order of the ids.
         pub(crate) const TABLES: &[&[&Spec]] = &[$(&$file::SPECS),+];
 
-        /// How many specs each file has.
+        /// Number of specs in each file.
         const COUNTS: &[u16] = &[$($file::COUNT),+];
     };
 }
 
 groups! { string, list, hash, set, bitmap, hyperloglog, stream, sorted_set, geo, generic, connection, cluster, server, transactions, pubsub, scripting }
 
-/// How many specs there are, subcommands included.
+/// Number of specs, subcommands included.
 pub(crate) const COUNT: usize = count_before(COUNTS.len()) as usize;
 
-/// The id of a file's first spec.
+/// Id of the first spec in a file.
 pub(crate) const fn first_id(file: File) -> u16 {
     count_before(file as usize)
 }
 
-/// How many specs the first `files` files have.
+/// Number of specs in the first `files` files.
 const fn count_before(files: usize) -> u16 {
     let mut count = 0;
     let mut at = 0;

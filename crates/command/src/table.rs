@@ -1,29 +1,29 @@
-//! All specs in the order of their ids, and how a name finds its spec.
+//! All specs in the order of their ids, and the look-up of a spec by name.
 //!
-//! Invariants: (1) the id of a spec is its position in [`ALL`], checked while compiling; (2) a container
-//! stands before its subcommands; (3) lookup allocates nothing and compares whole names, so a hash can only
-//! cost time, never answer wrongly. Renames are no business of this table.
+//! Invariants: (1) the id of a spec is its position in [`ALL`], checked at compile time; (2) a container
+//! precedes its subcommands; (3) a look-up allocates nothing and compares whole names, so a bad hash
+//! costs only time. This table knows nothing of renamed commands.
 
 use crate::spec::Spec;
 use crate::specs::{self, TABLES};
 
-/// How many specs there are, subcommands included.
+/// Number of specs, subcommands included.
 pub const COUNT: usize = specs::COUNT;
 
-/// Every spec, containers and subcommands alike; the position is the id.
+/// Every spec, containers and subcommands alike; the position of a spec is its id.
 pub static ALL: [&Spec; COUNT] = all();
 
-/// The commands that are no subcommands, in the order of [`ALL`].
+/// The top-level commands, in the order of [`ALL`].
 pub static TOP: [&Spec; TOP_COUNT] = top();
 
-/// The command of this name, in any case; `None` for an unknown name and for a subcommand's. Costs a hash of
-/// at most three words and one comparison; of one word for the names of up to eight bytes, which most
-/// requests have.
+/// The top-level command with this name, ignoring case; `None` for an unknown name and for that of a
+/// subcommand. Costs a hash of at most three words and one comparison; most requests have a name of up
+/// to eight bytes, which is a single word.
 #[inline]
 pub fn lookup(name: &[u8]) -> Option<&'static Spec> {
     if matches!(name.len(), 1..=SHORT_LEN_MAX) {
         let (head, len) = (lower(short_word(name)), name.len() as u64);
-        // The other words of a short name are zero, so that equal lengths and heads are equal keys.
+        // The other words of a short name are zero, so the keys are equal if lengths and heads are.
         return probe(NameKey { head, middle: 0, tail: 0, len }, |known| {
             known.head == head && known.len == len
         });
@@ -37,12 +37,12 @@ fn lookup_long(name: &[u8]) -> Option<&'static Spec> {
     probe(key, |known| *known == key)
 }
 
-/// The command whose name `is_it`, of those that stand where `key` would.
+/// Probes the hash table from the slot of `key` on; the command for whose name `is_it` is true.
 #[inline(always)]
 fn probe(key: NameKey, is_it: impl Fn(&NameKey) -> bool) -> Option<&'static Spec> {
     let mut at = key.hash();
     loop {
-        // An empty slot names no position.
+        // The number in an empty slot is past the end of `NAMES`.
         let top = SLOTS[at] as usize;
         if is_it(NAMES.get(top)?) {
             return TOP.get(top).copied();
@@ -51,15 +51,16 @@ fn probe(key: NameKey, is_it: impl Fn(&NameKey) -> bool) -> Option<&'static Spec
     }
 }
 
-/// The subcommand of this name, in any case, without its container's name. Costs a walk over the container's
-/// subcommands.
+/// The subcommand with this name, ignoring case, without its container's name. Costs a walk over
+/// the container's subcommands.
 pub fn lookup_sub(container: &Spec, name: &[u8]) -> Option<&'static Spec> {
-    // A command's name does not end at a zero byte, a subcommand's does.
+    // In the reference a subcommand's name ends at a zero byte, a command's does not.
     let bar = container.full_name.len();
     container.subcommands.iter().copied().find(|sub| is_word(name, &sub.full_name[bar + 1..]))
 }
 
-/// Whether an argument is this word, in any case. It ends at a zero byte, as in the reference.
+/// Whether an argument equals this word, ignoring case. The argument ends at a zero byte, as
+/// in the reference.
 #[inline]
 pub fn is_word(arg: &[u8], word: &str) -> bool {
     match arg.split_at_checked(word.len()) {
@@ -68,19 +69,19 @@ pub fn is_word(arg: &[u8], word: &str) -> bool {
     }
 }
 
-/// What the first words of a request name.
+/// The command that the first words of a request name.
 #[derive(Clone, Copy, Debug)]
 pub enum Named {
-    /// A command, or a subcommand where the second word names one. A container that stands alone is itself
-    /// the command; its arity says whether it may.
+    /// A command, or a subcommand if the second word names one. A container without a second word is the
+    /// command itself; its arity decides whether that is allowed.
     Command(&'static Spec),
-    /// This container has no such subcommand.
+    /// This container has no subcommand with the given name.
     UnknownSubcommand(&'static Spec),
-    /// There is no such command.
+    /// No command has the name.
     Unknown,
 }
 
-/// What a request calls. An empty request calls nothing that is known.
+/// The command that a request calls; [`Named::Unknown`] for an empty request.
 #[inline]
 pub fn resolve(args: &[&[u8]]) -> Named {
     let Some(spec) = args.first().and_then(|name| lookup(name)) else { return Named::Unknown };
@@ -93,7 +94,7 @@ pub fn resolve(args: &[&[u8]]) -> Named {
     }
 }
 
-/// The spec of a full name in any case, `get` or `config|get`, as ACL rules and COMMAND INFO write it.
+/// The spec with this full name, ignoring case: `get` or `config|get`, as in ACL rules and COMMAND INFO.
 pub fn lookup_full(name: &[u8]) -> Option<&'static Spec> {
     match name.iter().position(|&byte| byte == b'|') {
         None => lookup(name),
@@ -101,7 +102,7 @@ pub fn lookup_full(name: &[u8]) -> Option<&'static Spec> {
     }
 }
 
-/// A name in lower case as words: two names are equal if and only if their keys are.
+/// A lower-case name as words: two names are equal if and only if their keys are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct NameKey {
     head: u64,
@@ -111,7 +112,7 @@ struct NameKey {
 }
 
 impl NameKey {
-    /// `None` for lengths that no command has.
+    /// The key of a name; `None` if no command has a name of this length.
     #[inline]
     const fn of(name: &[u8]) -> Option<NameKey> {
         let (head, middle, tail) = match name.len() {
@@ -138,7 +139,7 @@ impl NameKey {
     }
 }
 
-/// The eight bytes at `at`, which must be there.
+/// The eight bytes from `at` on; the name must be long enough.
 #[inline]
 const fn word(name: &[u8], at: usize) -> u64 {
     let (_, rest) = name.split_at(at);
@@ -148,8 +149,8 @@ const fn word(name: &[u8], at: usize) -> u64 {
     }
 }
 
-/// One to eight bytes: the first and the last four, which overlap; of fewer than four the first, the middle
-/// and the last, some of which are the same.
+/// A name of one to eight bytes as a word: its first and last four bytes, which may overlap; of fewer
+/// than four bytes the first, middle and last byte, some of which may coincide.
 #[inline(always)]
 const fn short_word(name: &[u8]) -> u64 {
     if let (Some(first), Some(last)) = (name.first_chunk(), name.last_chunk()) {
@@ -164,13 +165,13 @@ const fn short_word(name: &[u8]) -> u64 {
     }
 }
 
-/// Each of eight bytes in lower case, where it is an ASCII letter.
+/// Converts ASCII letters among eight bytes to lower case.
 #[inline]
 const fn lower(word: u64) -> u64 {
     const EACH: u64 = 0x0101_0101_0101_0101;
     let ascii = word & (0x7f * EACH);
-    // The top bit of a byte says: at least `A`; beyond `Z`. Seven-bit bytes cannot carry into their
-    // neighbours.
+    // The top bit of each byte records that the byte is at least `A`, or beyond `Z`. Seven-bit bytes
+    // cannot carry into their neighbours.
     let from_a = ascii + (0x80 - b'A' as u64) * EACH;
     let past_z = ascii + (0x80 - b'Z' as u64 - 1) * EACH;
     let upper = from_a & !past_z & !word & (0x80 * EACH);
@@ -178,7 +179,7 @@ const fn lower(word: u64) -> u64 {
 }
 
 const NAME_LEN_MAX: usize = 24;
-/// The longest name that is one word.
+/// Length of the longest name that fits one word.
 const SHORT_LEN_MAX: usize = 8;
 const SHORT_LEN_AFTER: usize = SHORT_LEN_MAX + 1;
 /// A power of two, at least twice the number of names, so that probing ends soon.
@@ -186,9 +187,9 @@ const SLOT_COUNT: usize = 1024;
 const EMPTY: u16 = u16::MAX;
 const TOP_COUNT: usize = top_count();
 
-/// The names of [`TOP`] in its order.
+/// The names of [`TOP`], in the same order.
 static NAMES: [NameKey; TOP_COUNT] = names();
-/// Positions in [`TOP`] by hash; a taken slot moves a name to the next.
+/// Positions in [`TOP`] by hash; a name whose slot is taken goes to the next free one.
 static SLOTS: [u16; SLOT_COUNT] = slots();
 
 const fn all() -> [&'static Spec; COUNT] {

@@ -1,7 +1,8 @@
-//! The table against the facts that the reference server shows of itself in COMMAND INFO and COMMAND DOCS:
-//! everything but the prose, of which only the presence counts.
+//! Compares the table with facts that the reference server reports in COMMAND INFO and COMMAND DOCS:
+//! everything except the prose, which must only be present.
 //!
-//! `facts/reference-commands.txt` has a paragraph for each command: its full name, then a fact a line.
+//! `facts/reference-commands.txt` has a paragraph for each command: its full name, then one fact
+//! on each line.
 
 use std::collections::BTreeMap;
 
@@ -108,12 +109,12 @@ fn every_fact_of_the_table_is_that_of_the_reference() {
     }
 }
 
-/// Whether the reference has a command or an option only since a version behind that of the facts.
+/// Whether a command or an option is newer than the version of the reference from which the facts were taken.
 fn is_newer(since: &str) -> bool {
     since.starts_with("9.2")
 }
 
-/// Commands whose options of such a version let them have more arguments, with the arity before.
+/// Commands for which newer options allow more arguments, with their arity before these options.
 const NEWER_ARITY: &[(&str, i64)] = &[("exec", 1), ("move", 3), ("sismember", 3)];
 
 #[test]
@@ -122,7 +123,7 @@ fn the_facts_are_complete() {
     assert_eq!(facts().keys().filter(|name| !name.contains('|')).count(), 257);
 }
 
-/// Groups that are declared in full; the list grows until it holds all of them.
+/// Groups that are declared completely; the list grows until it contains all groups.
 const COMPLETE: &[&str] = &[
     "string",
     "list",

@@ -1,4 +1,4 @@
-//! A command's arguments: ranges of the input buffer, or large ones that came apart; never copies.
+//! A command's arguments: ranges of the query buffer, or large arguments received apart; never copies.
 
 use crate::error::CmdError;
 use crate::prepare::{Hashing, KEYS_AHEAD, Prepared};
@@ -16,18 +16,19 @@ use std::ops::Range;
 pub struct Args<'a> {
     input: &'a [u8],
     ranges: &'a [Span],
-    /// Arguments that are no ranges of `input`.
+    /// The arguments that are not ranges of `input`.
     apart: &'a Apart,
-    /// The request's first key, hashed ahead for the prefetch.
+    /// What was prepared ahead for the prefetch: the command, and the hash of its first key.
     prepared: &'a Prepared,
     hashing: &'a Hashing,
 }
 
-/// Members or fields of one command that are asked for together: as many as a hash table asks for at a time.
+/// Number of members or fields of one command that are prefetched together, as many as a hash table
+/// prefetches at a time.
 const MEMBERS_AHEAD: usize = 16;
 
 impl<'a> Args<'a> {
-    /// The arguments of `request`, of which some were hashed ahead.
+    /// The arguments of `request`, of which some keys were hashed ahead.
     #[inline]
     pub fn new(request: &Request<'a>, prepared: &'a Prepared, hashing: &'a Hashing) -> Args<'a> {
         Args { input: request.bytes(), ranges: request.spans(), apart: request.apart(), prepared, hashing }
@@ -38,22 +39,22 @@ impl<'a> Args<'a> {
         named(*span, self.input, self.apart)
     }
 
-    /// How many, the name included. Never 0.
+    /// Number of arguments, the name included; never 0.
     #[inline]
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         self.ranges.len()
     }
 
-    /// The argument at `index`, which must be below [`Args::len`]; the arity check has seen to that for fixed
-    /// indexes.
+    /// The argument at `index`, which must be below [`Args::len`]; for fixed indexes the arity
+    /// check guarantees that.
     #[inline]
     pub fn at(&self, index: usize) -> &'a [u8] {
         self.slice(&self.ranges[index])
     }
 
-    /// The argument at `index` as a string to be stored, which a large one becomes without a copy if it came
-    /// apart.
+    /// The argument at `index` as a string to be stored. A large one that was received apart is stored
+    /// without a copy.
     #[inline]
     pub(crate) fn string(&self, index: usize) -> NewValue<'a> {
         match self.shared(index) {
@@ -62,14 +63,14 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// The large argument at `index`, if it came apart.
+    /// The large argument at `index` if it was received apart; `None` if it is a range of the input.
     #[inline]
     pub fn shared(&self, index: usize) -> Option<&'a Bytes> {
         let span = self.ranges[index];
         if span.start <= self.input.len() { None } else { Some(self.apart.get(span)) }
     }
 
-    /// The argument at `index`, if there is one.
+    /// The argument at `index`; `None` if there are fewer arguments.
     #[inline]
     pub fn get(&self, index: usize) -> Option<&'a [u8]> {
         self.ranges.get(index).map(|span| self.slice(span))
@@ -90,13 +91,13 @@ impl<'a> Args<'a> {
         self.prepared.has_key().then_some(self.prepared.hash)
     }
 
-    /// The hashes of the keys behind the first that were hashed ahead.
+    /// Hashes of the keys after the first that were hashed ahead; may be fewer than the keys.
     #[inline]
     pub fn hashed_ahead(&self) -> &'a [u64] {
         self.prepared.more(self.hashing)
     }
 
-    /// The hash of an argument that is not the first key.
+    /// The hash of an argument that is not the first key, computed here unless it was hashed ahead.
     fn other_hash(&self, index: usize, bytes: &[u8]) -> u64 {
         let pairs = u32::from(self.prepared.are_pairs);
         let distance = index.wrapping_sub(self.prepared.first);
@@ -107,17 +108,18 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// The keys at every `step`-th position of `range`, in windows of `KEYS_AHEAD`: each window's entries are
-    /// prefetched together by `prefetch` before they are visited with their positions. What was prefetched
-    /// with the batch is not prefetched again.
+    /// The keys at every `step`-th position of `range`, in windows of `KEYS_AHEAD`. The caller's
+    /// `prefetch` prefetches a window's entries together before the window is visited. A window that was
+    /// prefetched with the batch is not prefetched again.
     #[inline]
     pub(crate) fn key_windows(&self, range: std::ops::Range<usize>, step: usize) -> KeyWindows<'a> {
         let end = range.end.min(self.len());
         KeyWindows { args: *self, at: range.start, end, step, one: [NO_KEY], many: None }
     }
 
-    /// The positions of members or fields, every `step`-th from `first` on, in groups: what it takes to look
-    /// a group up in a large collection is prefetched before its first member is looked up.
+    /// The positions of members or fields, every `step`-th from `first` on, in groups. For a large
+    /// collection, the memory that a group's look-ups read is prefetched before the first look-up
+    /// of the group.
     pub(crate) fn member_groups(
         &self,
         first: usize,
@@ -127,13 +129,13 @@ impl<'a> Args<'a> {
         (first..len).step_by(group).map(move |at| (at..len.min(at + group)).step_by(step))
     }
 
-    /// From `index` on.
+    /// The arguments from `index` on, in order; none if `index` is too large.
     pub fn iter_from(&self, index: usize) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
         let args = *self;
         self.ranges.get(index..).unwrap_or_default().iter().map(move |span| args.slice(span))
     }
 
-    /// The command that was called.
+    /// The spec of the command that was called; `None` if the name is unknown.
     pub fn spec(&self) -> Option<&'static Spec> {
         match self.prepared.named {
             Named::Command(spec) => Some(spec),
@@ -141,7 +143,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// Whether the argument at `index` is this word, in any case.
+    /// Whether the argument at `index` is this word, ignoring case.
     #[inline]
     pub fn is(&self, index: usize, word: &str) -> bool {
         self.get(index).is_some_and(|arg| is_word(arg, word))
@@ -153,36 +155,36 @@ impl<'a> Args<'a> {
         self.get(index).and_then(sluice_base::num::parse_i64).ok_or(crate::CmdError::NotInteger)
     }
 
-    /// Copies of all arguments, for what outlives the command.
+    /// Copies of all arguments, for use after the command.
     pub(crate) fn to_vecs(self) -> Vec<Vec<u8>> {
         self.iter_from(0).map(<[u8]>::to_vec).collect()
     }
 
-    /// Bytes of all arguments together.
+    /// Total length of all arguments, in bytes.
     pub fn bytes(&self) -> usize {
         self.iter_from(0).map(<[u8]>::len).sum()
     }
 }
 
-/// Keys of a command, some at a time.
+/// Iterates over the keys of a command, several at a time.
 pub struct KeyWindows<'a> {
     args: Args<'a>,
     at: usize,
     end: usize,
     step: usize,
-    /// The last key, where it is alone in its window: so it is in most commands.
+    /// The last key, if it is alone in its window, as the only key of most commands is.
     one: [(usize, Key<'a>); 1],
-    /// The keys of a window of several. Written for no command of one key, which it would cost half as much
-    /// as the rest of an EXISTS.
+    /// The keys of a window of several. Not written for a command with one key: that would cost half as
+    /// much as the rest of an EXISTS.
     many: Option<[(usize, Key<'a>); KEYS_AHEAD]>,
 }
 
-/// What stands in a window where there is no key.
+/// Fills unused places of a window.
 const NO_KEY: (usize, Key<'_>) = (0, Key { bytes: &[], hash: 0, arg: Key::NO_ARG });
 
 impl<'a> KeyWindows<'a> {
-    /// The next keys with their positions, at least one; `prefetch` gets those that were not prefetched with
-    /// the batch.
+    /// The next keys with their positions, at least one. `prefetch` gets a window of several keys,
+    /// unless it was prefetched with the batch.
     #[inline]
     pub fn next(&mut self, prefetch: impl FnOnce(&[(usize, Key<'a>)])) -> Option<&[(usize, Key<'a>)]> {
         if self.at >= self.end {
@@ -215,7 +217,7 @@ impl<'a> KeyWindows<'a> {
     }
 }
 
-/// An integer argument of at least `min`; else this error, whatever is wrong.
+/// An integer argument of at least `min`; otherwise `error`, whatever is wrong.
 pub(crate) fn int_from(
     args: Args<'_>,
     index: usize,
@@ -228,19 +230,20 @@ pub(crate) fn int_from(
     }
 }
 
-/// The arguments of a command that takes elements from the first of several keys that has some, from the
+/// The arguments of a command that takes elements from the first of several keys that has any, from the
 /// number of keys on: `numkeys key [key ...] end [COUNT count]`.
 pub(crate) struct FirstOfKeys<E> {
     /// Positions of the keys.
     pub keys: Range<usize>,
-    /// Where elements are taken.
+    /// The end at which elements are taken.
     pub end: E,
-    /// Most elements that are taken, at least 1.
+    /// Largest number of elements to take, at least 1.
     pub count: usize,
 }
 
 impl<E> FirstOfKeys<E> {
-    /// `at` is the position of the number of keys, and `end` reads the word for an end.
+    /// Reads the arguments from `at`, the position of the number of keys, on; `end` parses the word
+    /// for an end.
     pub(crate) fn parse(
         args: Args<'_>,
         at: usize,

@@ -1,5 +1,5 @@
-//! Contexts: what a handler of a command about data may touch, and [`route`], which refuses, while compiling,
-//! a handler that the command's declared flags contradict.
+//! Contexts: the state that a handler of a data command may access. [`route`] refuses, at compile time,
+//! a handler that contradicts the command's declared flags.
 
 use crate::args::Args;
 use crate::entries::CommandEntries;
@@ -11,91 +11,91 @@ use sluice_command::{Flags, KeyAccess, KeyFlags, Keys, Spec};
 use sluice_keyspace::{DbMut, DbRef};
 use sluice_resp::Reply;
 
-/// For commands that answer from what is compiled in, and the time.
+/// Context of commands that need only compiled-in data and the time.
 pub struct StaticCtx<'a> {
-    /// The time.
+    /// Present time, the same for the whole execution unit.
     pub now: Now,
-    /// What COMMAND INFO has answered before.
+    /// Cache of encoded COMMAND INFO entries.
     pub entries: &'a mut CommandEntries,
-    /// Where the reply goes.
+    /// The writer of the command's reply.
     pub reply: Reply<'a>,
 }
 
-/// For commands that read keys.
+/// Context of commands that read keys.
 pub struct ReadCtx<'a> {
-    /// The caller's database.
+    /// The database that the client has selected.
     pub db: DbRef<'a>,
-    /// Numbers from the configuration.
+    /// Settings from the configuration.
     pub limits: &'a Limits,
-    /// Randomness.
+    /// Source of random numbers for the command.
     pub rng: &'a mut Rng,
-    /// Whether another thread is to produce the reply.
+    /// Decides whether another thread produces the reply.
     pub slow: SlowReadAsk<'a>,
-    /// Where the reply goes.
+    /// The writer of the command's reply.
     pub reply: Reply<'a>,
-    /// Whether it may wait: not inside a transaction.
+    /// Whether the command may wait: false inside a transaction.
     pub may_wait: bool,
-    /// Whether its user may read keys that no argument names; told to SORT and SORT_RO alone.
+    /// Whether the user may read keys that no argument names; set for SORT and SORT_RO only.
     pub reads_any_key: bool,
 }
 
-/// For commands that change keys.
+/// Context of commands that change keys.
 pub struct WriteCtx<'a> {
-    /// The caller's database.
+    /// The database that the client has selected.
     pub db: DbMut<'a>,
-    /// Numbers from the configuration.
+    /// Settings from the configuration.
     pub limits: &'a Limits,
-    /// Where the reply goes.
+    /// The writer of the command's reply.
     pub reply: Reply<'a>,
-    /// Randomness.
+    /// Source of random numbers for the command.
     pub rng: &'a mut Rng,
-    /// Whether another thread is to produce the reply, out of what the command has taken from the data.
+    /// Decides whether another thread produces the reply, from what the command has removed from the data.
     pub slow: SlowReadAsk<'a>,
-    /// The running command.
+    /// Spec of the running command.
     pub spec: &'static Spec,
-    /// Whether it may wait: not inside a transaction.
+    /// Whether the command may wait: false inside a transaction.
     pub may_wait: bool,
-    /// Whether its user may read keys that no argument names; told to SORT and SORT_RO alone.
+    /// Whether the user may read keys that no argument names; set for SORT and SORT_RO only.
     pub reads_any_key: bool,
 }
 
 impl WriteCtx<'_> {
-    /// Bytes of the largest string that the command may make.
+    /// Length in bytes of the largest string that the command may create.
     pub(crate) fn string_bytes_max(&self) -> usize {
         if self.db.access.is_decided { STRING_BYTES_MAX } else { self.limits.proto_max_bulk_len }
     }
 }
 
-/// A handler of one kind: the kind is what its code may touch.
+/// A handler of one kind. The kind limits the handler to the state that its context holds.
 #[derive(Clone, Copy)]
 pub enum DataHandler {
-    /// It answers from what is compiled in.
+    /// Uses only compiled-in data and the time.
     Static(fn(&mut StaticCtx<'_>, Args<'_>) -> Run),
-    /// It reads keys.
+    /// Reads keys, and changes none.
     Read(fn(&mut ReadCtx<'_>, Args<'_>) -> Run),
-    /// It changes keys.
+    /// Reads and changes keys.
     Write(fn(&mut WriteCtx<'_>, Args<'_>) -> Run),
-    /// PFCOUNT: it reads, and keeps what it computed in the value.
+    /// PFCOUNT: reads, and stores the computed estimate in the value.
     Keeping(fn(&mut WriteCtx<'_>, Args<'_>) -> Run),
 }
 
-/// What may be done with keys.
+/// What a handler may do with keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyRights {
-    /// Nothing.
+    /// No access to keys.
     None,
-    /// The caller's database is read.
+    /// Reads the caller's database.
     Read,
-    /// The caller's database is read, and what was computed is kept in the value.
+    /// Reads the caller's database, and stores computed results in values.
     Keep,
-    /// The caller's database is changed, and others by their number.
+    /// Changes the caller's database, and others by number.
     Write,
-    /// All databases are changed at once.
+    /// Changes all databases at once.
     AllDbs,
 }
 
 impl DataHandler {
-    /// What this kind may do with keys.
+    /// What handlers of this kind may do with keys.
     pub const fn keys(self) -> KeyRights {
         match self {
             DataHandler::Static(_) => KeyRights::None,
@@ -106,26 +106,26 @@ impl DataHandler {
     }
 }
 
-/// A command about data and its handler.
+/// A data command and its handler.
 #[derive(Clone, Copy)]
 pub struct DataRoute {
-    /// The command.
+    /// Spec of the command.
     pub spec: &'static Spec,
-    /// What runs it.
+    /// The function that runs the command.
     pub handler: DataHandler,
 }
 
-/// Joins a command and its handler. See [`check_route`].
+/// Joins a command with its handler. See [`check_route`].
 pub(crate) const fn route(spec: &'static Spec, handler: DataHandler) -> DataRoute {
     check_route(spec, handler.keys());
     DataRoute { spec, handler }
 }
 
-/// Whether a handler with these rights may run a command. A command declared otherwise does not compile, so
-/// the flags that COMMAND INFO shows, the gate tests and replication trusts cannot lie.
+/// Checks that a handler with these rights may run a command. A contradiction does not compile, so the
+/// flags that COMMAND INFO shows, the gate checks and replication trusts are always right.
 ///
 /// # Panics
-/// Where it may not: in a constant, that is an error of compilation.
+/// If it may not: in a constant that is a compile error.
 pub const fn check_route(spec: &'static Spec, keys: KeyRights) {
     let writes = spec.flags.has(Flags::WRITE);
     match keys {
@@ -135,7 +135,7 @@ pub const fn check_route(spec: &'static Spec, keys: KeyRights) {
         KeyRights::Read | KeyRights::None => {
             assert!(!writes, "a command declared WRITE needs a handler that may write");
         }
-        // What it writes follows from what it reads.
+        // A value that it stores is derived from what it reads, so no write is declared.
         KeyRights::Keep => {
             assert!(!writes, "a command declared WRITE is no reader");
             return;
@@ -146,7 +146,7 @@ pub const fn check_route(spec: &'static Spec, keys: KeyRights) {
     };
     let mut i = 0;
     while i < specs.len() {
-        // The name of a shard channel is looked for as a key is, and is none.
+        // The name of a shard channel is found like a key, but is not a key.
         if specs[i].flags.has(KeyFlags::NOT_KEY) {
             i += 1;
             continue;

@@ -1,11 +1,11 @@
-//! What DEBUG OBJECT says of a value: where the value lies, and how long it is in a snapshot.
+//! The numbers that DEBUG OBJECT reports about a value: its address, and its length in a snapshot.
 
 use sluice_base::Bytes;
 use sluice_keyspace::{Entry, Str, ValueRef};
 use sluice_persist::rdb::{Compression, Usage, Version, WriteOptions, Writer};
 use sluice_value::{HashRef, ListRef, SetRef, ZsetRef};
 
-/// Where the value lies, to be shown and for nothing else.
+/// Address of the value in memory; only for display.
 pub fn address_of(entry: Entry<'_>) -> *const u8 {
     match entry.value() {
         ValueRef::Str(Str::Inline(bytes)) => bytes.as_ptr(),
@@ -24,7 +24,8 @@ pub fn address_of(entry: Entry<'_>) -> *const u8 {
     }
 }
 
-/// Bytes of a value in a snapshot, not compressed; `list_fill` is `list-max-listpack-size`. Cost: O(value).
+/// Uncompressed length of a value in a snapshot, in bytes; `list_fill` is
+/// `list-max-listpack-size`. Cost: O(value).
 pub fn serialized_len(value: ValueRef<'_>, list_fill: i32) -> usize {
     match value {
         ValueRef::Str(text) => str_len(text),
@@ -46,7 +47,7 @@ pub fn serialized_len(value: ValueRef<'_>, list_fill: i32) -> usize {
     }
 }
 
-/// Bytes of a string in a snapshot, not compressed: an integer of up to 32 bits in its least width, or a
+/// Uncompressed length of a string in a snapshot: an integer of up to 32 bits in its least width, or a
 /// length of 1, 2 or 5 bytes and the string.
 fn str_len(value: Str<'_>) -> usize {
     let as_int = match value {
@@ -62,7 +63,7 @@ fn str_len(value: Str<'_>) -> usize {
     }
 }
 
-/// Bytes of the value of an entry with an empty key, which `write` writes.
+/// Length of the value that `write` writes for an entry with an empty key.
 fn serialized_bytes(write: impl FnOnce(&mut Writer, &mut dyn FnMut(Bytes))) -> usize {
     let mut writer = Writer::new(WriteOptions {
         version: Version::Valkey,
@@ -72,7 +73,7 @@ fn serialized_bytes(write: impl FnOnce(&mut Writer, &mut dyn FnMut(Bytes))) -> u
     let before = writer.pending();
     let mut given = 0;
     write(&mut writer, &mut |piece| given += piece.len());
-    // Without the type and the empty key, a byte each.
+    // Without the type and the empty key, one byte each.
     given + writer.pending() - before - 2
 }
 

@@ -1,8 +1,8 @@
-//! Fingerprints of data: equal for equal data, whatever the order of keys and the encoding.
+//! Digests of data: equal for equal data, whatever the order of keys and the encoding.
 //!
-//! A digest of 20 bytes is folded from pieces in two ways. *Xor*: the SHA-1 of the piece is xored onto it, so
-//! that order does not matter. *Mix*: the same, and then the digest is replaced by its own SHA-1, so that
-//! order matters.
+//! A digest of 20 bytes is folded from pieces in two ways. *Xor*: the SHA-1 of the piece is xored onto
+//! the digest, so the order of pieces does not matter. *Mix*: the same, and then the digest is replaced
+//! by its own SHA-1, so the order matters.
 
 use sha1::{Digest as _, Sha1};
 use sluice_base::Now;
@@ -10,7 +10,7 @@ use sluice_base::num::{IntBuffer, push_f64_shortest};
 use sluice_keyspace::{Entry, Keyspace, ValueRef};
 use sluice_value::stream::{Element, Stream, StreamId};
 
-/// A fold of pieces.
+/// A digest under construction.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Fold([u8; 20]);
 
@@ -32,7 +32,7 @@ impl Fold {
         self.0 = Sha1::digest(self.0).into();
     }
 
-    /// Folds a value and its expiry's existence in: type, contents, mark.
+    /// Folds in a value: its type, its contents, and a mark if the key has an expiry.
     fn value(&mut self, entry: Entry<'_>, now: Now) {
         match entry.value() {
             ValueRef::Str(text) => {
@@ -52,7 +52,7 @@ impl Fold {
             ValueRef::Hash(hash) => {
                 self.mix(&HASH_TYPE.to_be_bytes());
                 let (mut name, mut value) = (IntBuffer::new(), IntBuffer::new());
-                // What has expired is gone to every reader.
+                // An expired field is absent to every reader.
                 for field in hash.iter().filter(|field| !field.is_expired(now.unix_ms())) {
                     let mut pair = Fold::default();
                     pair.mix(field.name.bytes(&mut name));
@@ -99,21 +99,21 @@ impl Fold {
     }
 }
 
-/// The number of strings among types.
+/// Type number of strings in the digest.
 const STRING_TYPE: u32 = 0;
-/// The number of hashes.
+/// Type number of hashes in the digest.
 const HASH_TYPE: u32 = 4;
-/// The number of lists.
+/// Type number of lists in the digest.
 const LIST_TYPE: u32 = 1;
-/// The number of streams.
+/// Type number of streams in the digest.
 const STREAM_TYPE: u32 = 6;
-/// The number of sets.
+/// Type number of sets in the digest.
 const SET_TYPE: u32 = 2;
-/// The number of sorted sets.
+/// Type number of sorted sets in the digest.
 const ZSET_TYPE: u32 = 3;
 
-/// Of all databases, hidden slots left out: each database's number is mixed in before its keys are xored.
-/// Cost: O(data).
+/// Digest of all databases, without hidden slots: each database's number is mixed in before its keys are
+/// xored. Cost: O(data).
 pub fn digest(keyspace: &Keyspace, now: Now) -> [u8; 20] {
     let mut total = Fold::default();
     for (number, db) in keyspace.iter().filter(|(_, db)| !db.shown().is_empty()) {
@@ -128,7 +128,7 @@ pub fn digest(keyspace: &Keyspace, now: Now) -> [u8; 20] {
     total.0
 }
 
-/// Of a value. Cost: O(value).
+/// Digest of a value. Cost: O(value).
 pub fn digest_of(entry: Entry<'_>, now: Now) -> [u8; 20] {
     let mut fold = Fold::default();
     fold.value(entry, now);

@@ -1,4 +1,4 @@
-//! Elements of collections as replies: of lists, the fields and values of hashes, members of sets.
+//! Writes elements of collections as replies: list elements, fields and values of hashes, members of sets.
 
 use sluice_resp::Reply;
 use sluice_value::ListItem;

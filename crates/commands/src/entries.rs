@@ -1,19 +1,19 @@
-//! What COMMAND says of a command, in the form of the wire.
+//! The COMMAND INFO entry of a command, encoded as a reply.
 
 use sluice_command::{Doc, Spec, derive};
 use sluice_resp::{Outbox, Protocol, Reply};
 use std::collections::BTreeMap;
 
-/// Entries of COMMAND INFO that clients asked for, in the form of the wire: clients ask when they connect.
-/// Some hundred bytes each.
+/// Cache of encoded COMMAND INFO entries, because clients request them when they connect. Some
+/// hundred bytes each.
 #[derive(Debug, Default)]
 pub struct CommandEntries {
-    /// By command, and whether it is for RESP3.
+    /// Entries by command id and by whether the protocol is RESP3.
     kept: BTreeMap<(u16, bool), Box<[u8]>>,
 }
 
 impl CommandEntries {
-    /// The entry of a command.
+    /// The encoded entry of a command, made at the first request.
     pub(crate) fn entry(&mut self, spec: &Spec, protocol: Protocol) -> &[u8] {
         self.kept.entry((spec.id.0, protocol == Protocol::Resp3)).or_insert_with(|| {
             let mut outbox = Outbox::new();
@@ -23,7 +23,7 @@ impl CommandEntries {
     }
 }
 
-/// Writes a tree to the client.
+/// Writes a reply tree.
 pub(crate) fn reply_doc(reply: &mut Reply<'_>, doc: &Doc) {
     match doc {
         Doc::Map(parts) => {

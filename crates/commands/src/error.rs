@@ -1,42 +1,42 @@
-//! Errors whose fault is the client's. [`CmdError::wire`] alone has their texts.
+//! Errors caused by the client. Their texts are in [`CmdError::wire`].
 
 use sluice_keyspace::WrongType;
 use std::borrow::Cow;
 
-/// Why a command was rejected.
+/// Why a command was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CmdError {
     /// The key holds another type.
     WrongType,
     /// The arguments do not follow the command's syntax.
     Syntax,
-    /// An argument or value is no 64-bit integer.
+    /// An argument or value is not a 64-bit integer.
     NotInteger,
-    /// An argument or value is no float.
+    /// An argument or value is not a float.
     NotFloat,
     /// A number is outside its range.
     OutOfRange,
     /// The key must exist.
     NoSuchKey,
-    /// The database's number is outside its range.
+    /// The number of a database is outside its range.
     DbIndex,
     /// The result would not fit `proto-max-bulk-len`.
     StringTooLong,
-    /// An expiry that no time can express or that is not positive; with the command's name.
+    /// An expiry that cannot be represented or is not positive; with the command's name.
     InvalidExpire(&'static str),
-    /// The command's name and a number of arguments that it does not accept.
+    /// The number of arguments does not fit the arity; with the command's name.
     Arity(&'static str),
     /// Source and target are the same.
     SameObject,
-    /// A payload of RESTORE is malformed. The log says what is wrong; the reply does not.
+    /// A payload of RESTORE is malformed. The text says what is wrong; it is logged, but not replied.
     BadData(Box<str>),
-    /// Authentication is needed.
+    /// The client must authenticate first.
     NoAuth,
-    /// The data are to be asked for there: host and port.
+    /// Another server has the data: host and port of it.
     Redirect(Box<str>),
-    /// A node of a cluster does not answer for a slot: the whole text.
+    /// A node of a cluster does not serve the slot: the whole text of the error.
     Slot(Cow<'static, str>),
-    /// Any other, with the error code that begins it.
+    /// Any other error: its text, which begins with the error code.
     Text(Cow<'static, [u8]>),
 }
 
@@ -47,22 +47,22 @@ impl From<WrongType> for CmdError {
 }
 
 impl CmdError {
-    /// The data are being loaded.
+    /// The data set is being loaded.
     pub const LOADING: CmdError = CmdError::text("LOADING Valkey is loading the dataset in memory");
-    /// The data are the primary's.
+    /// A replica refuses writes of its clients.
     pub const READ_ONLY_REPLICA: CmdError =
         CmdError::text("READONLY You can't write against a read only replica.");
-    /// The primary is out of reach, and what it may have changed shall not be missed.
+    /// The link to the primary is down, so the data may be stale.
     pub const STALE_REPLICA: CmdError =
         CmdError::text("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.");
-    /// This server is no node of a cluster.
+    /// This server is not a node of a cluster.
     pub const NO_CLUSTER: CmdError = CmdError::text("ERR This instance has cluster support disabled");
-    /// WAIT is for those whose writes are propagated.
+    /// WAIT on a replica, which propagates no writes of its own.
     pub const WAIT_ON_REPLICA: CmdError = CmdError::text(
         "ERR WAIT cannot be used with replica instances. Please also note that if a replica is configured to be writable \
          (which is not the default) writes to replicas are just local and are not propagated.",
     );
-    /// WAITAOF on a replica.
+    /// WAITAOF on a replica, which propagates no writes of its own.
     pub const WAITAOF_ON_REPLICA: CmdError = CmdError::text(
         "ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local and are \
          not propagated.",
@@ -71,12 +71,12 @@ impl CmdError {
     pub const NO_ENTRY_SPACE: CmdError =
         CmdError::text("OOM command not allowed when a database has nearly as many entries as one can hold");
 
-    /// An error from a fixed text that begins with its code, as in `ERR no such thing`.
+    /// An error with a fixed text that begins with its code, as in `ERR no such thing`.
     pub const fn text(text: &'static str) -> CmdError {
         CmdError::Text(Cow::Borrowed(text.as_bytes()))
     }
 
-    /// An error from a text made for this case. Line breaks in it become spaces when it is written.
+    /// An error with a text made for this case. Line breaks in the text become spaces in the reply.
     pub fn owned(text: impl Into<Vec<u8>>) -> CmdError {
         CmdError::Text(Cow::Owned(text.into()))
     }
@@ -111,15 +111,15 @@ impl CmdError {
     }
 }
 
-/// The part of a client's word that an error shows: up to a zero byte, as the reference's texts end there,
-/// and at most `bytes_max` bytes.
+/// The part of a client's word that an error shows: at most `bytes_max` bytes, up to a zero byte,
+/// because the reference's texts end there.
 pub fn shown(word: &[u8], bytes_max: usize) -> &[u8] {
     let word = until_zero(word);
     &word[..word.len().min(bytes_max)]
 }
 
-/// What comes before the first zero byte. The reference takes many words for texts that end there, and a
-/// client that is answered otherwise could notice.
+/// The part of a word before its first zero byte. The reference ends many words there, and a client
+/// could notice a difference.
 pub fn until_zero(word: &[u8]) -> &[u8] {
     memchr::memchr(0, word).map_or(word, |end| &word[..end])
 }

@@ -1,4 +1,4 @@
-//! Points: sorted sets whose scores are points.
+//! Geo commands: sorted sets whose scores are points.
 
 mod common;
 mod search;
@@ -50,7 +50,7 @@ fn geoadd(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     }
     let scores = elements.iter().map(|(member, score)| (*member, *score as f64));
     op_add(ctx, args.key(1), flags, scores)?;
-    // Replicas add the scores: they need to know nothing of points.
+    // The replication stream has ZADD with the scores, so replicas need to know nothing of points.
     ctx.db.effects.rewrite(|| {
         let mut argv = vec![b"ZADD".to_vec()];
         argv.extend((1..first).map(|index| args.at(index).to_vec()));

@@ -1,7 +1,7 @@
 //! Hashes.
 //!
-//! A field whose expiry is over is absent to every command but HLEN, which counts what is stored, as in the
-//! reference. Reading deletes nothing: a write that meets such a field, or the expiry cycle, does.
+//! An expired field is absent to every command except HLEN, which counts stored fields, as in the reference.
+//! Reads delete nothing: expired fields are deleted by a write that meets them, or by the expiry cycle.
 
 mod common;
 mod expiry;
@@ -130,7 +130,7 @@ fn hvals(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     reply_each(ctx, args, slow::FieldParts::Values, |field| field.value)
 }
 
-/// One string of each field.
+/// Replies with an array of one string for each field.
 fn reply_each<'a>(
     ctx: &mut ReadCtx<'a>,
     args: Args<'_>,

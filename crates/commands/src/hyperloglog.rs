@@ -21,7 +21,7 @@ pub(crate) const ROUTES: &[DataRoute] = &[
     route(&specs::PFSELFTEST, DataHandler::Static(debug::pfselftest)),
 ];
 
-/// Raises registers to those of an entry; how these are written.
+/// Raises `registers` to those of an entry; the result is the entry's encoding.
 fn merge(entry: Entry<'_>, registers: &mut Registers) -> Result<HllEncoding, CmdError> {
     let (text, encoding, _) = checked(entry)?;
     match text {
@@ -55,8 +55,8 @@ fn pfadd(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Adds to a HyperLogLog that is not in the keyspace, and stores it there; the number of changes, of which
-/// `changes` were made.
+/// Adds elements to a HyperLogLog that is not in the keyspace, and stores it under the key. `changes` is
+/// the number of changes made so far; the result is the new number.
 fn add(
     ctx: &mut WriteCtx<'_>,
     args: Args<'_>,
@@ -83,7 +83,7 @@ fn end(edit: StrEdit<'_, '_>, changes: u64) {
     }
 }
 
-/// Raises a register where it stands; whether it was lower.
+/// Raises a register in place; the result is whether it was lower.
 fn raise_dense(edit: &mut StrEdit<'_, '_>, mark: RegisterMark) -> bool {
     let (at, len) = mark.dense_range();
     let mut bytes = [0; 2];
@@ -93,7 +93,7 @@ fn raise_dense(edit: &mut StrEdit<'_, '_>, mark: RegisterMark) -> bool {
     true
 }
 
-/// Marks the estimate as out of date, where it stands.
+/// Marks the stored estimate as out of date, in place.
 fn invalidate(edit: &mut StrEdit<'_, '_>) {
     let mut estimate = [0; 8];
     edit.text().copy_at(ESTIMATE.start, &mut estimate);
@@ -103,7 +103,8 @@ fn invalidate(edit: &mut StrEdit<'_, '_>) {
     }
 }
 
-/// The estimate of one HyperLogLog is kept in it, which counts as a change; that of several is not.
+/// The estimate of a single HyperLogLog is stored in its value, which counts as a change; that of
+/// several is not stored.
 fn pfcount(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let estimate = if args.len() == 2 { count_one(ctx, args)? } else { count_union(ctx, args)? };
     ctx.reply.int(estimate as i64);
@@ -127,8 +128,8 @@ fn count_one(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Result<u64, CmdError> {
 fn count_union(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Result<u64, CmdError> {
     let mut registers = [0; REGISTERS];
     for at in 1..args.len() {
-        // One by one: a key that holds something else ends the command, and what is behind it stays, expired
-        // or not.
+        // Keys are read one by one: a key with another type ends the command, and later keys are not
+        // touched, even if they have expired.
         let mut db = ctx.db.as_read_of(std::iter::once(args.key(at)), None);
         if let Some(entry) = db.get(args.key(at)) {
             merge(entry, &mut registers)?;
@@ -151,7 +152,7 @@ fn pfmerge(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     }
     let mut target = target.unwrap_or_else(Hll::empty);
     if is_dense {
-        // The target's own are among them.
+        // The registers of the target itself are included.
         target.set_dense(&registers)?;
     } else {
         target.merge_from(&registers, ctx.limits.hll_sparse_bytes_max)?;

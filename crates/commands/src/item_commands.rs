@@ -1,37 +1,37 @@
-//! Commands of the replication stream that name many items of one key: SREM of what SPOP has drawn, RPUSH of
-//! what SORT has stored. They are encoded at once, some items to a command; removals of very many members
-//! are encoded later.
+//! Commands of the replication stream that have many items of one key: SREM for the members drawn by
+//! SPOP, RPUSH for the elements stored by SORT. They are encoded at once, with a limited number of items
+//! for each command; removals of very many members are encoded later.
 
 use sluice_base::num::IntBuffer;
 use sluice_keyspace::{CommandSource, DbMut, EncodedCommands, ExpiryMode, PromisedCommands};
 use sluice_resp::command::{push_argument, push_command, push_command_head};
 use sluice_value::{Set, Value};
 
-/// Whether what is made of several keys propagates as its result, and propagates at all: keys that are absent
-/// here are there for a receiver. They have expired and stay, in import mode and on a writable replica.
+/// Whether a command that combines several keys is propagated as its result. In import mode and on a
+/// writable replica, expired keys are absent here but stay, and a receiver would find them.
 pub(crate) fn is_told_by_result(db: &DbMut<'_>) -> bool {
     db.access.expiry == ExpiryMode::Hide && db.effects.propagating
 }
 
-/// The commands, as they are made.
+/// Builds the commands from items added one by one.
 pub(crate) struct ItemCommands<'k> {
     commands: EncodedCommands,
     name: &'k [u8],
     key: &'k [u8],
-    /// Words of an item.
+    /// Number of words of an item.
     words: usize,
-    /// Items that are still to come, and of these the ones of the command that has begun.
+    /// Number of items still to come, in all and (`left_here`) in the command that has begun.
     left: usize,
     left_here: usize,
 }
 
 impl<'k> ItemCommands<'k> {
-    /// `name key item ...` with so many items, each of so many words.
+    /// Commands `name key item ...` for `count` items of `words` words each.
     pub(crate) fn new((name, key): (&'k [u8], &'k [u8]), (count, words): (usize, usize)) -> ItemCommands<'k> {
         ItemCommands { commands: EncodedCommands::default(), name, key, words, left: count, left_here: 0 }
     }
 
-    /// Has the commands begin with the deletion of the key, where that is there.
+    /// Puts a DEL of the key first, if the key exists.
     pub(crate) fn in_place_of(mut self, is_there: bool) -> ItemCommands<'k> {
         if is_there {
             push_command(&mut self.commands.bytes, [&b"DEL"[..], self.key].into_iter());
@@ -40,7 +40,7 @@ impl<'k> ItemCommands<'k> {
         self
     }
 
-    /// Adds an item.
+    /// Adds an item of `words` words.
     pub(crate) fn push(&mut self, item: &[&[u8]]) {
         debug_assert_eq!(item.len(), self.words);
         debug_assert!(self.left > 0, "no more items than were announced");
@@ -51,8 +51,8 @@ impl<'k> ItemCommands<'k> {
         self.left_here -= 1;
         self.left -= 1;
         if self.left_here == 0 && self.commands.count == 1 {
-            // The other commands are about as long: memory that grows again and again would take as much time
-            // as the items.
+            // The other commands are about as long, so their memory is reserved at once: growing it step
+            // by step would take as much time as the items.
             let others = self.commands.bytes.len().saturating_mul(self.left.div_ceil(ITEMS_AT_ONCE));
             self.commands.bytes.reserve(others.saturating_add(others / 16).min(RESERVED_MAX));
         }
@@ -66,18 +66,18 @@ impl<'k> ItemCommands<'k> {
         self.commands.count += 1;
     }
 
-    /// All of them. As many items have come as were announced.
+    /// The encoded commands. All announced items must have been added.
     pub(crate) fn finish(self) -> EncodedCommands {
         debug_assert_eq!(self.left, 0, "all items have come");
         self.commands
     }
 }
 
-/// SREMs of members that are in the data no more, as large sets; made later. `None` where one of the sets is
-/// no tree. Cost: a step for each set and command.
+/// SREMs for the members of large sets that are no longer in the data; encoded later. `None` if one of
+/// the sets is not a tree. Cost: a step for each set and command.
 pub(crate) fn promised_removals(key: &[u8], sets: &[Set]) -> Option<PromisedCommands> {
     let members = sets.iter().map(Set::bulk_bytes).sum::<Option<usize>>()?;
-    // In reverse, so that finished sets are taken off the end.
+    // In reverse, so finished sets are removed from the end.
     let sets: Vec<Set> = sets.iter().rev().map(Set::share).collect();
     let count = sets.iter().map(Set::len).sum();
     let removals = MemberRemovals { key: key.into(), sets, passed: 0, count, written: 0 };
@@ -85,21 +85,21 @@ pub(crate) fn promised_removals(key: &[u8], sets: &[Set]) -> Option<PromisedComm
     Some(PromisedCommands::new(count.div_ceil(ITEMS_AT_ONCE), bytes, Box::new(removals)))
 }
 
-/// SREMs of the members of sets.
+/// The source of SREMs for the members of sets.
 #[derive(Debug)]
 struct MemberRemovals {
     key: Box<[u8]>,
-    /// The sets that are left; the one under way comes last.
+    /// The remaining sets; the last one is being written.
     sets: Vec<Set>,
-    /// Written members of the set under way.
+    /// Number of members written of the last set.
     passed: usize,
-    /// Members of all sets, and how many are written.
+    /// Number of members of all sets, and (`written`) of those written.
     count: usize,
     written: usize,
 }
 
 impl MemberRemovals {
-    /// The head of the command that begins with the member of this number.
+    /// The head of the command that begins with member number `at`.
     fn head(&self, at: usize) -> Vec<u8> {
         let mut head = Vec::new();
         push_command_head(&mut head, 2 + (self.count - at).min(ITEMS_AT_ONCE));
@@ -142,7 +142,7 @@ impl CommandSource for MemberRemovals {
     }
 }
 
-/// Items of one command at most.
+/// Largest number of items in one command.
 const ITEMS_AT_ONCE: usize = 1024;
-/// Bytes that are reserved for these commands at most, as the first ones may be much longer than the others.
+/// Largest reservation for these commands, in bytes: the first ones may be much longer than the others.
 const RESERVED_MAX: usize = 64 << 20;

@@ -1,13 +1,14 @@
-//! The commands about data: their arguments, what they do to the keys of a database, and their replies.
+//! The data commands: their arguments, their changes to the keys of a database, and their replies.
 //!
 //! ```text
 //!  request ──prepare──► command, hashes of its keys ──Args──► handler(ReadCtx or WriteCtx) ──► reply, effects, Outcome
 //! ```
 //!
-//! Invariants: (1) no session, no other client, no configuration that changes, no replication, no process: a
-//! handler has a database, numbers ([`Limits`]), randomness, and an output for its reply; (2) what must wait,
-//! or takes long, is told as an [`Outcome`], and the engine does it; (3) what a route may touch follows from
-//! its [`DataHandler`], and flags of the command that contradict that do not compile.
+//! Invariants: (1) this crate knows no session, no other client, no mutable configuration, no
+//! replication and no process: a handler has a database, settings ([`Limits`]), random numbers, and an
+//! output for its reply; (2) waiting and long work are returned as an [`Outcome`], which the engine
+//! carries out; (3) the access of a route is that of its [`DataHandler`], and a command whose flags
+//! contradict it does not compile.
 #![forbid(unsafe_code)]
 
 mod args;

@@ -1,7 +1,7 @@
-//! Numbers from the configuration that commands need, in the shape in which they need them.
+//! Settings from the configuration, in the form in which commands need them.
 //!
-//! A [`Limits`] is immutable; CONFIG SET makes another. So the path of a command reads plain fields, and an
-//! I/O thread can hold the one that was in force when its job began.
+//! A [`Limits`] is immutable; CONFIG SET makes a new one. A command therefore reads plain fields, and an
+//! I/O thread can hold the settings that were in force when its job began.
 
 use sluice_base::hash::HashSeed;
 use sluice_config::choice::{AppendFsync, EvictionPolicy, RdbVersionCheck};
@@ -10,130 +10,131 @@ use sluice_keyspace::{Classes, EvictionKeys, EvictionOrder};
 use sluice_resp::AuthState;
 use sluice_value::{HashLimits, ListLimits, SetLimits, StreamLimits, ZsetLimits};
 
-/// Bytes of the largest string, whatever `proto-max-bulk-len` allows, whether a client, the primary or a log
-/// asks. Pages of zeros take no memory, so that one command could make a string whose bits overflow an `i64`.
+/// Length in bytes of the largest string, whatever `proto-max-bulk-len` allows, for clients, the primary
+/// and the AOF. Pages of zeros take no memory, so a single command could otherwise make a string with
+/// more bits than an `i64` counts.
 pub(crate) const STRING_BYTES_MAX: usize = 1 << 40;
 
-/// Numbers from the configuration.
+/// Settings from the configuration.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Largest string of a client, bytes.
+    /// Length in bytes of the largest string of a client.
     pub proto_max_bulk_len: usize,
-    /// Largest input buffer of a client, bytes.
+    /// Length in bytes of the largest query buffer of a client.
     pub client_query_buffer: usize,
-    /// Requests looked at together.
+    /// Number of requests in a batch, 1 to 128.
     pub prefetch_batch: usize,
-    /// Commands that took at least so long are logged, nanoseconds; negative: none.
+    /// Duration in nanoseconds from which on a command is logged as slow; negative: never.
     pub slow_ns: i64,
-    /// The least duration that the log or the latency monitor wants to hear of, nanoseconds; `i64::MAX`:
-    /// none.
+    /// Shortest duration, in nanoseconds, that the slow log or the latency monitor records; `i64::MAX`: none.
     pub note_ns: i64,
-    /// Requests of at least so many bytes are logged; `i64::MAX`: none.
+    /// Length in bytes from which on a request is logged; `i64::MAX`: never.
     pub large_request: i64,
-    /// Replies of at least so many bytes are logged; `i64::MAX`: none.
+    /// Length in bytes from which on a reply is logged; `i64::MAX`: never.
     pub large_reply: i64,
-    /// Keys that are remembered for client-side caching; 0: no bound.
+    /// Number of keys tracked for client-side caching; 0: no limit.
     pub tracked_keys_max: usize,
-    /// Durations are kept per command.
+    /// Whether latencies are recorded for each command.
     pub latency_tracking: bool,
-    /// Events that took at least so long are kept, milliseconds; 0: none.
+    /// Duration in milliseconds from which on the latency monitor keeps an event; 0: never.
     pub latency_threshold_ms: u64,
-    /// What HOTKEYS counts.
+    /// Which accesses HOTKEYS counts.
     pub hot_keys: HotKeyLimits,
-    /// Access clocks are frequencies, not times.
+    /// Whether access clocks count frequency (LFU) instead of time (LRU).
     pub lfu: bool,
-    /// Minutes per step of decay.
+    /// Minutes after which an LFU counter decreases by one.
     pub lfu_decay: u32,
-    /// Weight of the counter against its growth.
+    /// Factor that makes an LFU counter grow more slowly.
     pub lfu_factor: u32,
-    /// Expired keys propagate as UNLINK.
+    /// Whether the deletion of an expired key propagates as UNLINK.
     pub lazy_expire: bool,
-    /// A key that RESTORE removes propagates as UNLINK.
+    /// Whether the removal of a key by RESTORE propagates as UNLINK.
     pub lazy_server_del: bool,
-    /// FLUSHALL and FLUSHDB without an argument free elsewhere.
+    /// Whether FLUSHALL and FLUSHDB without an argument free on another thread.
     pub lazy_user_flush: bool,
-    /// Output limits: hard, soft, soft seconds; of normal clients, replicas and pubsub.
+    /// Output limits of normal clients, replicas and Pub/Sub clients, in this order.
     pub output: [OutputLimit; 3],
-    /// The least of them, bytes: below it no client needs a look. `usize::MAX` where there is none.
+    /// The smallest limit of normal and Pub/Sub clients, in bytes: a client with less output needs no
+    /// check. `usize::MAX` if there is no limit.
     pub output_floor: usize,
-    /// Bytes of the history that the backlog keeps at least, where there are so many.
+    /// Bytes of history that the replication backlog keeps at least, once there are as many.
     pub backlog_bytes: u64,
-    /// Which events of keys are published, and where.
+    /// Classes of key events that are published, and their channels.
     pub notify: Notify,
-    /// Replies that name the server call it Redis.
+    /// Whether replies that name the server call it Redis.
     pub redis_names: bool,
-    /// Import mode: sources may keep expired keys.
+    /// Whether import mode is on, in which an import source may keep expired keys.
     pub import_mode: bool,
-    /// Bytes of memory at which writes that need more are refused; 0: none.
+    /// Memory in bytes from which on writes that need more are refused; 0: no limit.
     pub maxmemory: usize,
-    /// What makes room above `maxmemory`.
+    /// How keys are evicted above `maxmemory`.
     pub eviction: EvictionLimits,
-    /// Bytes of all clients together at which the largest are closed; 0: none.
+    /// Memory of all clients, in bytes, from which on the largest clients are closed; 0: no limit.
     pub maxmemory_clients: usize,
-    /// Whoever connects may act as the default user: that is enabled, and asks for no password.
+    /// Whether the default user is enabled and has no password, so every new connection may act as this user.
     pub default_user_is_open: bool,
-    /// Thresholds of lists.
+    /// Thresholds of list encodings.
     pub list: ListLimits,
-    /// Bytes up to which a HyperLogLog is kept sparse.
+    /// Largest length in bytes of a sparse HyperLogLog.
     pub hll_sparse_bytes_max: usize,
-    /// Thresholds of hashes, and the seed of their tables.
+    /// Thresholds of hash encodings, and the seed of hash tables.
     pub hash: HashLimits,
-    /// Thresholds of sets, and the seed of their tables.
+    /// Thresholds of set encodings, and the seed of hash tables.
     pub set: SetLimits,
-    /// Thresholds of streams.
+    /// Node sizes and thresholds of streams.
     pub stream: StreamLimits,
-    /// Thresholds of sorted sets.
+    /// Thresholds of sorted set encodings.
     pub zset: ZsetLimits,
-    /// DUMP compresses strings.
+    /// Whether DUMP compresses strings.
     pub rdb_compression: bool,
-    /// RESTORE takes payloads of versions that are not known.
+    /// Whether RESTORE accepts payloads of unknown versions.
     pub any_rdb_version: bool,
-    /// RESTORE does not compare checksums: DEBUG SET-SKIP-CHECKSUM-VALIDATION.
+    /// Whether RESTORE skips the checksum: DEBUG SET-SKIP-CHECKSUM-VALIDATION.
     pub skip_checksum: bool,
-    /// Replies wait until what they tell is durable, while the append-only file is on.
+    /// Whether a reply waits until the write that it reports is durable, while the AOF is on.
     pub fsyncs_always: bool,
-    /// Times stand in the append-only file.
+    /// Whether the AOF contains timestamps.
     pub aof_timestamps: bool,
-    /// A read that visits more elements is produced by a thread of its own; `usize::MAX`: none is.
+    /// Number of elements above which a read is produced by another thread; `usize::MAX`: never.
     pub slow_read_elements: usize,
-    /// How many databases.
+    /// Number of databases, at least 1.
     pub databases: usize,
     /// Whether this server is a node of a cluster.
     pub is_cluster: bool,
-    /// How many connections.
+    /// Largest number of client connections: `maxclients`.
     pub maxclients: usize,
 }
 
-/// What HOTKEYS counts.
+/// Settings of the counts that HOTKEYS reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HotKeyLimits {
-    /// How many keys; 0: nothing is counted.
+    /// Number of keys that are counted; 0: none.
     pub keys: usize,
-    /// Of a hundred accesses so many count.
+    /// Share of accesses that are counted, in percent.
     pub percent: u32,
-    /// Seconds that are counted together.
+    /// Length of a counting window, in seconds.
     pub window_s: u64,
 }
 
 /// Output limit of a class of clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputLimit {
-    /// Bytes at which the client is closed; 0: none.
+    /// Output in bytes from which on the client is closed at once; 0: no limit.
     pub hard: usize,
-    /// Bytes at which it is closed after `soft_seconds`; 0: none.
+    /// Output in bytes from which on the client is closed after `soft_seconds`; 0: no limit.
     pub soft: usize,
-    /// Seconds it may stay above `soft`.
+    /// Seconds for which the output may stay above `soft`.
     pub soft_seconds: u64,
 }
 
-/// `notify-keyspace-events`. Without a channel to publish in, no class is chosen.
+/// `notify-keyspace-events`. If no channel is selected, no class is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Notify {
-    /// In the channel of the key.
+    /// Whether events are published in the channel of the key.
     pub keyspace: bool,
-    /// In the channel of the event.
+    /// Whether events are published in the channel of the event.
     pub keyevent: bool,
-    /// The classes of events.
+    /// The classes of events that are published.
     pub classes: Classes,
 }
 
@@ -149,19 +150,19 @@ impl Notify {
 }
 
 impl Limits {
-    /// What this server is, as HELLO and INFO name it.
+    /// `cluster` or `standalone`, as HELLO and INFO report it.
     pub fn mode_name(&self) -> &'static str {
         if self.is_cluster { "cluster" } else { "standalone" }
     }
 
-    /// From a configuration.
+    /// The settings of a configuration. The engine sets the seeds afterwards.
     pub fn new(config: &Config) -> Limits {
         let slow_ns = config.int(param::COMMANDLOG_EXECUTION_SLOWER_THAN).saturating_mul(1000);
         let threshold_ms = config.int(param::LATENCY_MONITOR_THRESHOLD);
         let latency_ns = if threshold_ms > 0 { threshold_ms.saturating_mul(1_000_000) } else { i64::MAX };
         let policy = config.choice::<EvictionPolicy>(param::MAXMEMORY_POLICY);
         let output = output_limits(config);
-        // A replica's limit is about the backlog, and not about its output.
+        // The limit of a replica applies to its backlog, not to its output.
         let bounds = [&output[0], &output[2]]
             .into_iter()
             .flat_map(|limit| [limit.hard, limit.soft])
@@ -225,8 +226,8 @@ impl Limits {
         }
     }
 
-    /// What a connection may send before it is looked at, when this is what it may send for itself: one that
-    /// has not authenticated itself may send everything while the default user is open.
+    /// The limits for a connection's next request. `own` is the state of the connection: an
+    /// unauthenticated one counts as authenticated while the default user is open.
     pub fn admission(&self, own: AuthState) -> AuthState {
         match own {
             AuthState::Unauthenticated if self.default_user_is_open => AuthState::Authenticated,
@@ -250,7 +251,7 @@ fn stream_limits(config: &Config) -> StreamLimits {
     }
 }
 
-/// The output limits of normal clients, replicas and pubsub.
+/// The output limits of normal clients, replicas and Pub/Sub clients.
 fn output_limits(config: &Config) -> [OutputLimit; 3] {
     [ClientClass::Normal, ClientClass::Replica, ClientClass::Pubsub].map(|class| {
         let limit = config.buffer_limit(class);
@@ -277,8 +278,7 @@ fn zset_limits(config: &Config) -> ZsetLimits {
     }
 }
 
-/// What a read may visit where commands run: everything, where the directive is 0.
-/// How many databases there are: a node of a cluster has its own number.
+/// Number of databases; a node of a cluster has a setting of its own.
 fn databases(config: &Config) -> usize {
     let directive = match config.bool(param::CLUSTER_ENABLED) {
         true => param::CLUSTER_DATABASES,
@@ -287,6 +287,7 @@ fn databases(config: &Config) -> usize {
     config.int(directive) as usize
 }
 
+/// Number of elements that a read may visit on the main thread; any number if the directive is 0.
 fn slow_read_elements(config: &Config) -> usize {
     match config.int(param::SLOW_READ_ELEMENTS) {
         0 => usize::MAX,
@@ -294,18 +295,18 @@ fn slow_read_elements(config: &Config) -> usize {
     }
 }
 
-/// What makes room above `maxmemory`.
+/// How keys are evicted above `maxmemory`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EvictionLimits {
-    /// Which key goes first, and which keys may go; none: writes are refused.
+    /// Order in which keys are evicted, and the keys that may be evicted; `None`: writes are refused instead.
     pub rule: Option<(EvictionOrder, EvictionKeys)>,
-    /// Keys of each database that a choice looks at.
+    /// Number of keys of each database that a choice looks at.
     pub samples: usize,
-    /// How long a command may evict at most, nanoseconds.
+    /// Longest time that one command may evict, in nanoseconds.
     pub budget_ns: u64,
-    /// Evicted keys propagate as UNLINK.
+    /// Whether the deletion of an evicted key propagates as UNLINK.
     pub is_lazy: bool,
-    /// A replica leaves eviction to its primary.
+    /// Whether a replica leaves eviction to its primary.
     pub is_left_to_primary: bool,
 }
 
@@ -333,8 +334,9 @@ impl EvictionLimits {
     }
 }
 
-/// How long a command may evict with this tenacity: up to 10 it grows to half a millisecond, from there by 15
-/// % each; at 100 without a bound.
+/// Longest time that one command may evict, in nanoseconds, for a value of
+/// `maxmemory-eviction-tenacity`: up to 10 it grows to half a millisecond, from there by 15 % for each
+/// step; at 100 there is no limit.
 fn eviction_budget_ns(tenacity: i64) -> u64 {
     match tenacity {
         ..=10 => tenacity.max(0) as u64 * 50_000,
@@ -343,7 +345,7 @@ fn eviction_budget_ns(tenacity: i64) -> u64 {
     }
 }
 
-/// Bytes that all clients together may take; 0: any number.
+/// Memory of all clients together, in bytes; 0: no limit.
 fn maxmemory_clients(config: &Config) -> usize {
     match config.int(param::MAXMEMORY_CLIENTS) {
         // A share of `maxmemory`.
@@ -354,7 +356,7 @@ fn maxmemory_clients(config: &Config) -> usize {
     }
 }
 
-/// A threshold of the configuration, of which a negative one means that nothing reaches it.
+/// A threshold of the configuration; a negative value means never.
 fn threshold(value: i64) -> i64 {
     if value >= 0 { value } else { i64::MAX }
 }

@@ -1,7 +1,7 @@
 //! Lists.
 //!
-//! Each file has the handlers, which read arguments and write replies, and `op_` functions, which change the
-//! data: those are what a command that waited runs when its turn comes.
+//! Each file has the handlers, which read arguments and write replies, and `op_` functions, which change
+//! the data and are also run when a blocked command is served.
 
 pub(crate) mod blocking;
 pub(crate) mod common;

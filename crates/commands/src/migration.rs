@@ -1,73 +1,74 @@
-//! MIGRATE, as its handler leaves it to the process: what is sent where.
+//! A MIGRATE whose handler has finished: the keys to send, and the destination.
 
 use crate::payload::dumped;
 use sluice_persist::rdb;
 use sluice_resp::command::push_command;
 use sluice_value::Value;
 
-/// Keys on their way to another server.
+/// Keys to be sent to another server.
 #[derive(Debug)]
 pub struct Migration {
-    /// Its number: for `Engine::end_migration`.
+    /// Number of the migration, for `Engine::end_migration`.
     pub id: u64,
     /// Name or address of the other server.
     pub host: String,
-    /// Its port; 0 where the client's text is none.
+    /// Port of the other server; 0 if the client's text is not a port.
     pub port: u16,
-    /// The database there.
+    /// Number of the database on the other server.
     pub db: i64,
-    /// How long a connection, a write or a reply may take, ms.
+    /// Timeout for connecting, for a write and for a reply, in ms.
     pub timeout_ms: u64,
-    /// How the other server is to be asked in.
+    /// AUTH for the other server; `None`: none is sent.
     pub credentials: Option<MigrationCredentials>,
-    /// REPLACE: keys there are overwritten.
+    /// REPLACE: existing keys on the other server are overwritten.
     pub replaces: bool,
-    /// COPY: the keys stay.
+    /// COPY: the keys stay on this server.
     pub copies: bool,
-    /// `list-max-listpack-size`, which payloads of lists follow.
+    /// `list-max-listpack-size`, which decides the form of lists in payloads.
     pub list_fill: i32,
-    /// The other server is a node of this cluster, which takes keys of a slot that it does not own yet.
+    /// Whether the other server is a node of this cluster, which must accept keys of a slot that it does
+    /// not own yet.
     pub is_between_nodes: bool,
-    /// Payloads hold compressed strings.
+    /// Whether payloads contain compressed strings.
     pub compress: bool,
-    /// What is moved.
+    /// The keys to be sent, with their values.
     pub keys: Vec<MigratedKey>,
 }
 
-/// AUTH and AUTH2.
+/// User and password of the option AUTH or AUTH2; the user is `None` for AUTH.
 #[derive(Debug)]
 pub struct MigrationCredentials {
     pub user: Option<Vec<u8>>,
     pub password: Vec<u8>,
 }
 
-/// A key, as it was at the moment of the migration.
+/// A key as it was when MIGRATE ran.
 #[derive(Debug)]
 pub struct MigratedKey {
     pub name: Vec<u8>,
-    /// Its hash here.
+    /// Hash of the name on this server.
     pub hash: u64,
-    /// 0: it does not expire.
+    /// Remaining life in ms; 0: the key does not expire.
     pub ttl_ms: u64,
     pub root: Value,
 }
 
-/// What came of a migration.
+/// Result of a migration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MigrationOutcome {
-    /// The numbers of the keys that the other server has acknowledged, ascending.
+    /// Positions in [`Migration::keys`] of the keys that the other server has acknowledged, ascending.
     pub taken: Vec<usize>,
-    /// What the client is told, if not `OK`: an error with its code.
+    /// The error for the client, with its code; `None`: the reply is `OK`.
     pub error: Option<Vec<u8>>,
 }
 
 impl Migration {
-    /// How many keys there are.
+    /// Number of keys to be sent.
     pub fn key_count(&self) -> usize {
         self.keys.len()
     }
 
-    /// Appends the request that authenticates, if one is wanted.
+    /// Appends the AUTH request, if there are credentials; the result is whether there are.
     pub fn push_auth(&self, out: &mut Vec<u8>) -> bool {
         let Some(MigrationCredentials { user, password }) = &self.credentials else { return false };
         let words = [Some(&b"AUTH"[..]), user.as_deref(), Some(password)];
@@ -76,13 +77,13 @@ impl Migration {
         true
     }
 
-    /// Appends the request that selects the database.
+    /// Appends the SELECT request for the database.
     pub fn push_select(&self, out: &mut Vec<u8>) {
         let db = self.db.to_string();
         push_command(out, [&b"SELECT"[..], db.as_bytes()].into_iter());
     }
 
-    /// Appends the request that restores a key. Cost: that of DUMP.
+    /// Appends the request that restores key number `number`. Cost: that of DUMP.
     pub fn push_restore(&self, number: usize, out: &mut Vec<u8>) {
         let Some(key) = self.keys.get(number) else { return };
         let payload = rdb::dump(dumped(&key.root, self.list_fill), self.compress);
@@ -93,7 +94,7 @@ impl Migration {
         push_command(out, words[..count].iter().copied());
     }
 
-    /// The keys that are deleted in the end.
+    /// The keys that are deleted at the end, with their hashes; none with COPY.
     pub fn held(&self) -> Vec<(u64, Box<[u8]>)> {
         if self.copies {
             return Vec::new();

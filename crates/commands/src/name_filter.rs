@@ -1,5 +1,5 @@
-//! Names that KEYS and the SCAN commands match with a pattern. Nobody waits for a pattern and
-//! names that were made to take long together.
+//! Matches names with the pattern of KEYS or a SCAN command. A pattern and names crafted to match slowly
+//! must not delay other clients.
 //!
 //! ```text
 //!  names ──► NameFilter::passes ── decided ──────────────────────────────► the reply, or nothing
@@ -14,12 +14,12 @@ use sluice_base::glob::{Allowance, Pattern};
 use sluice_resp::{Outbox, Reply};
 use sluice_value::Value;
 
-/// A pattern, and what may still be spent on it.
+/// A pattern, and the steps that matching may still take.
 pub(crate) struct NameFilter<'a> {
-    /// `None`: every name passes.
+    /// `None` lets every name pass.
     pattern: Option<(&'a [u8], Pattern<'a>)>,
     allowance: Allowance,
-    /// The names that have passed undecided, and how many had passed before each.
+    /// Names that passed undecided, each with the number of names that had passed before it.
     undecided: Vec<(usize, Box<[u8]>)>,
     passed: usize,
 }
@@ -46,14 +46,14 @@ impl<'a> NameFilter<'a> {
         true
     }
 
-    /// Whether a name was left undecided: a caller that can end early does.
+    /// Whether a name was left undecided; a caller that can end early then does.
     pub(crate) fn has_undecided(&self) -> bool {
         !self.undecided.is_empty()
     }
 
-    /// Replies with what has passed: `head`, then an array in which each item writes `values` values. An item
-    /// that passed undecided is in the array if its name matches. `items` come in the order in which they
-    /// passed.
+    /// Replies with the items that passed: `head`, then an array in which each item writes `values`
+    /// values. An item that passed undecided is included if its name matches. `items` are in the order
+    /// in which they passed.
     pub(crate) fn reply<I: FnOnce(&mut Reply<'_>)>(
         self,
         ctx: &mut ReadCtx<'_>,
@@ -91,8 +91,8 @@ impl<'a> NameFilter<'a> {
         Undecided { pattern, head, values, found, found_count, waiting }.end(ctx)
     }
 
-    /// As [`NameFilter::reply`], for a caller that has written the names that passed decided into `found`.
-    /// An undecided name is an item by itself.
+    /// Replies as [`NameFilter::reply`] does, for a caller that has written the decided names into
+    /// `found`. Each undecided name is an item of its own.
     #[cold]
     pub(crate) fn reply_names(self, ctx: &mut ReadCtx<'_>, found: Outbox, found_count: usize) -> Run {
         let protocol = ctx.reply.protocol();
@@ -113,24 +113,24 @@ impl<'a> NameFilter<'a> {
     }
 }
 
-/// A reply of which some names are not decided yet.
+/// A reply in which some names are not decided yet.
 #[derive(Debug)]
 struct Undecided {
     pattern: Vec<u8>,
     head: Outbox,
-    /// Values that an item writes.
+    /// Number of values that an item writes.
     values: usize,
-    /// The items that are decided, or were since.
+    /// Values of the items that are decided.
     found: Outbox,
     found_count: usize,
-    /// Names, with what they add to the reply.
+    /// Undecided names, each with the values of its item.
     waiting: Vec<(Box<[u8]>, Outbox)>,
 }
 
 impl Undecided {
-    /// Has another thread decide, or decides here.
+    /// Lets another thread decide the names, or decides them here.
     fn end(mut self, ctx: &mut ReadCtx<'_>) -> Run {
-        // More was spent already than a read in place may take.
+        // More steps were taken already than a read on the main thread may take.
         if ctx.slow.suits(usize::MAX) {
             return ctx.slow.begin(|| SlowRead::new(Vec::new(), self));
         }
@@ -139,7 +139,7 @@ impl Undecided {
         Ok(Outcome::Done)
     }
 
-    /// Decides a name; `false` where none is left.
+    /// Decides one name; `false` if none is left.
     fn decide_one(&mut self) -> bool {
         let Some((name, mut written)) = self.waiting.pop() else { return false };
         if Pattern::new(&self.pattern).matches(&name) {
@@ -166,5 +166,5 @@ impl Production for Undecided {
     }
 }
 
-/// Steps that a command takes for names and a pattern that take more than linear work: some milliseconds.
+/// Number of steps beyond linear work that a command takes for its names and pattern: some milliseconds.
 const STEPS_HERE_MAX: usize = 1 << 20;

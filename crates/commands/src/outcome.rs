@@ -1,28 +1,29 @@
-//! What a handler returns.
+//! The result of a handler.
 
 use crate::error::CmdError;
 use crate::migration::Migration;
 use crate::production::SlowRead;
 use crate::wait::WaitFor;
 
-/// How a command ended well.
+/// How a command without an error of its own ended.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Its reply is written.
+    /// The reply is written.
     Done,
-    /// Its reply is written, and is an error or has one inside: a script's result.
+    /// The reply is written and is, or contains, an error: the result of a script.
     DoneWithError,
-    /// It must wait, and is run again with other arguments at these positions: what it meant when it came.
+    /// The command must wait and is run again later. The arguments at these positions are replaced, to
+    /// fix their meaning at the first run.
     WaitSince(Box<WaitFor>, Vec<(usize, Vec<u8>)>),
-    /// It must wait, and is run again when what it waits for may be there.
+    /// The command must wait and is run again when the awaited event may have happened.
     Wait(Box<WaitFor>),
-    /// Its reply is produced by another thread.
+    /// Another thread produces the reply.
     Produce(Box<SlowRead>),
-    /// Keys are moved to another server by another thread.
+    /// Another thread sends keys to another server.
     Migrate(Box<Migration>),
-    /// EXEC stands still between two of its commands, and goes on later.
+    /// EXEC is interrupted between two of its commands and continues later.
     StandStill,
 }
 
-/// What a handler returns.
+/// The result of a handler: an outcome, or an error to reply.
 pub type Run = Result<Outcome, CmdError>;

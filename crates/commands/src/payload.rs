@@ -1,9 +1,9 @@
-//! The payload of DUMP, out of a value's root.
+//! The payload of DUMP for the root of a value.
 
 use sluice_persist::rdb::{Dumped, Text};
 use sluice_value::Value;
 
-/// A root as DUMP takes it.
+/// A root in the form that DUMP takes.
 pub(crate) fn dumped(root: &Value, list_fill: i32) -> Dumped<'_> {
     match root {
         Value::Str(bytes) => Dumped::Str(Text::Bytes(bytes)),

@@ -1,8 +1,8 @@
-//! What can be known of a request before its turn comes: its command, and the hashes of its first keys.
+//! Facts about a request that can be computed before its turn: its command, and the hashes of its first keys.
 //!
-//! Pure functions of the command table, the renames and the hash of keys, so that an I/O thread can compute
-//! them beside the main thread. A [`Preparer`] is an immutable snapshot; the engine gives out another when
-//! its configuration changed.
+//! These are pure functions of the command table, the renames and the hasher of keys, so an I/O thread
+//! can compute them in parallel with the main thread. A [`Preparer`] is an immutable snapshot; the
+//! engine hands out a new one when its configuration changes.
 
 use crate::renames::Renames;
 use sluice_base::heap;
@@ -13,25 +13,25 @@ use sluice_keyspace::{Db, Key, KeyHasher};
 use sluice_resp::Request;
 use std::sync::Arc;
 
-/// A request, looked up and hashed.
+/// A request whose command is looked up and whose first keys are hashed.
 #[derive(Clone, Copy, Debug)]
 pub struct Prepared {
-    /// The command.
+    /// The command, or why there is none.
     pub named: Named,
-    /// Position of the first key, or `usize::MAX` where there is none.
+    /// Position of the first key; `usize::MAX` if there is none.
     pub first: usize,
     /// Hash of the first key.
     pub hash: u64,
-    /// Where the hashes of the keys behind it begin among those of the batch.
+    /// Index, among the hashes of the batch, of the hashes of this request's other keys.
     more_at: u32,
-    /// How many these are.
+    /// Number of other keys that were hashed.
     more: u16,
-    /// One argument stands between two keys.
+    /// Whether one argument lies between two keys, as in MSET.
     pub are_pairs: bool,
 }
 
 impl Prepared {
-    /// `first` where no argument has been hashed.
+    /// Value of `first` if no argument was hashed.
     const NOWHERE: usize = usize::MAX;
 
     /// Whether a key was hashed.
@@ -40,7 +40,7 @@ impl Prepared {
         self.first != Prepared::NOWHERE
     }
 
-    /// Hashes of the keys behind the first.
+    /// Hashes of the keys after the first.
     #[inline]
     pub fn more(self, hashing: &Hashing) -> &[u64] {
         match self.more {
@@ -49,13 +49,14 @@ impl Prepared {
         }
     }
 
-    /// Whether the command is one that looks a member or a field up.
+    /// Whether the command looks up a member or a field.
     fn concerns_members(self) -> bool {
         self.member_arg().is_some()
     }
 
-    /// Where the member or field is that the command looks up. Of a few commands of sets and hashes it is no
-    /// member: the question costs little. None of ranges of sorted sets, which look none up.
+    /// Position of the member or field that the command looks up. For a few commands of sets and hashes
+    /// the argument is not a member; prefetching it costs little. `None` for ranges of sorted sets,
+    /// which look up no member.
     fn member_arg(self) -> Option<MemberArg> {
         let Named::Command(spec) = self.named else { return None };
         match spec.group {
@@ -69,12 +70,12 @@ impl Prepared {
         }
     }
 
-    /// Whether another request is of this one's command.
+    /// Whether the other request calls the same command.
     fn is_like(self, other: Prepared) -> bool {
         matches!((self.named, other.named), (Named::Command(one), Named::Command(other)) if one.id == other.id)
     }
 
-    /// The request on its own, outside of its batch: of its keys, the hash of the first is known.
+    /// The request without its batch: only the hash of the first key is kept.
     pub fn alone(self) -> Prepared {
         Prepared { more: 0, ..self }
     }
@@ -84,12 +85,12 @@ fn is_among(spec: &Spec, specs: &[&Spec]) -> bool {
     specs.iter().any(|one| one.id == spec.id)
 }
 
-/// Commands of sorted sets that look the member behind the key up.
+/// Commands of sorted sets that look up the member after the key.
 const BY_MEMBER: [&Spec; 4] =
     [&sorted_set::ZSCORE, &sorted_set::ZREM, &sorted_set::ZRANK, &sorted_set::ZREVRANK];
 /// Commands of sorted sets whose last argument is a member.
 const LAST_MEMBER: [&Spec; 2] = [&sorted_set::ZADD, &sorted_set::ZINCRBY];
-/// Commands of hashes whose last argument is a field, and not the one behind the key.
+/// Commands of hashes that look up the last argument as a field, not the one after the key.
 const LAST_FIELD: [&Spec; 11] = [
     &hash::HEXPIRE,
     &hash::HPEXPIRE,
@@ -104,21 +105,21 @@ const LAST_FIELD: [&Spec; 11] = [
     &hash::HGETDEL,
 ];
 
-/// The argument of a request that names a member.
+/// Position of the member or field in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MemberArg {
-    /// The argument behind the key.
+    /// The argument after the key.
     BehindKey,
-    /// The argument behind two keys, which is looked up in both.
+    /// The argument after two keys, which is looked up in both.
     BehindBothKeys,
-    /// The last argument.
+    /// The last argument, of whatever number.
     Last,
     /// The argument before the last.
     BeforeLast,
 }
 
 impl MemberArg {
-    /// The member, if there are enough arguments.
+    /// The member; `None` if there are too few arguments.
     fn of<'r>(self, request: Request<'r>) -> Option<&'r [u8]> {
         let last = request.spans().len() - 1;
         match self {
@@ -130,25 +131,25 @@ impl MemberArg {
     }
 }
 
-/// What the hashes of keys need, and some that were computed ahead.
+/// The hasher of keys, and hashes that were computed ahead.
 #[derive(Clone, Debug, Default)]
 pub struct Hashing {
-    /// How keys are hashed.
+    /// The hasher of the keyspace's keys.
     pub hasher: KeyHasher,
-    /// Hashes of keys of a batch that are not the first of their request.
+    /// Hashes of the keys of a batch that are not the first key of their request.
     pub hashes: Vec<u64>,
 }
 
-/// Keys that are hashed and prefetched together: as many look-ups as a processor keeps under way.
+/// Number of keys that are hashed and prefetched together: as many as a processor can load at once.
 pub const KEYS_AHEAD: usize = 16;
 
-/// Requests of a batch, prepared.
+/// The requests of a batch, prepared.
 #[derive(Debug, Default)]
 pub struct PreparedBatch {
     items: Vec<Prepared>,
-    /// Requests that have a key.
+    /// Number of requests that have a key.
     with_key: usize,
-    /// The hashes behind the first keys.
+    /// The hasher, and the hashes of all keys after the first ones.
     pub hashing: Hashing,
 }
 
@@ -158,43 +159,43 @@ impl PreparedBatch {
         heap::vec(&self.items) + heap::vec(&self.hashing.hashes)
     }
 
-    /// Forgets the requests and keeps the memory.
+    /// Removes the requests and keeps the memory.
     pub fn clear(&mut self) {
         self.items.clear();
         self.with_key = 0;
         self.hashing.hashes.clear();
     }
 
-    /// How many requests there are.
+    /// Number of requests in the batch.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no requests.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// Keys hashed, about: each request has one, and those that have more are counted in full.
+    /// Roughly the number of keys hashed: one for each request, plus the exact number of other keys.
     pub fn keys(&self) -> usize {
         self.items.len() + self.hashing.hashes.len()
     }
 
-    /// The requests in order.
+    /// The prepared requests, in order.
     #[inline]
     pub fn items(&self) -> &[Prepared] {
         &self.items
     }
 
-    /// The hashes of the first keys of requests, then those of the keys behind them. Two lists rather than a
-    /// chain, so that each loop over one is a loop.
+    /// The hashes of the requests' first keys, and those of their other keys. Two iterators rather than
+    /// a chain, so that each compiles to a plain loop.
     #[inline(always)]
     pub fn hashes(&self) -> (impl Iterator<Item = u64>, impl Iterator<Item = u64>) {
         let first = self.items.iter().filter(|item| item.first != Prepared::NOWHERE).map(|item| item.hash);
         (first, self.hashing.hashes.iter().copied())
     }
 
-    /// Asks the processor for the buckets of all keys that were hashed.
+    /// Prefetches the index buckets of all hashed keys.
     #[inline]
     pub fn prefetch_buckets(&self, db: &Db) {
         let (first, more) = self.hashes();
@@ -204,7 +205,7 @@ impl PreparedBatch {
         }
     }
 
-    /// Asks the processor for their entries, ahead of which their buckets should have come.
+    /// Prefetches the entries of all hashed keys; their buckets should have been prefetched before.
     #[inline]
     pub fn prefetch_entries(&self, db: &Db) {
         let (first, more) = self.hashes();
@@ -214,13 +215,14 @@ impl PreparedBatch {
         }
     }
 
-    /// Asks the processor for the members or fields that requests in a row will look up in the set, hash or
-    /// sorted set of one key, and in a second one that all of the requests name.
-    /// `request` gives a request by number. Requests of changing keys are left alone: to find each key once
-    /// more would cost what it brings.
+    /// Prefetches the members or fields that consecutive requests look up in the set, hash or sorted set
+    /// of one key, and in a second key if all of these requests have the same one. `request` returns a
+    /// request by number. Requests for changing keys are skipped: another look-up of each key would cost
+    /// as much as it saves.
     #[inline]
     pub fn prefetch_members<'r>(&self, db: &Db, request: impl Fn(usize) -> Request<'r>) {
-        // Most batches hold requests of one kind: two of them tell, and all others pay for nothing more.
+        // Most batches hold requests of one kind. Checking two requests is enough, and other batches pay
+        // for no more.
         let [first, _, ..] = self.items.as_slice() else { return };
         if first.concerns_members() || self.items[self.items.len() / 2].concerns_members() {
             self.prefetch_runs(db, request);
@@ -254,26 +256,26 @@ impl PreparedBatch {
         }
     }
 
-    /// How many these are.
+    /// Number of keys that were hashed.
     pub fn hashes_len(&self) -> u64 {
         (self.with_key + self.hashing.hashes.len()) as u64
     }
 }
 
-/// The second key of these requests, where all have the same.
+/// The second key of these requests, if it is the same in all.
 fn second_key_of<'r>(requests: impl Iterator<Item = Request<'r>>) -> Option<&'r [u8]> {
     let mut keys = requests.map(|request| (request.spans().len() > 2).then(|| request.arg(2)));
     let first = keys.next()??;
     keys.all(|key| key == Some(first)).then_some(first)
 }
 
-/// How many of these requests, from the first on, concern one key, whose members they look up by the first's
-/// command; 1 where no other does. No more of them are looked at than these, and one.
+/// Number of consecutive requests, from the first on, that concern one key whose members the first one's
+/// command looks up; 1 if there is no such run. Reads only these requests and one more.
 #[inline]
 fn run_len<'r>(mut requests: impl Iterator<Item = &'r Prepared>) -> usize {
     match requests.next() {
-        // The command is asked first: requests of any other kind for one key would all be counted, once from
-        // each.
+        // The command is checked first: otherwise runs of other requests for one key would be counted
+        // again from each of their requests.
         Some(first) if first.first == 1 && first.concerns_members() => {
             1 + requests.take_while(|item| item.hash == first.hash && item.first == 1).count()
         }
@@ -281,7 +283,7 @@ fn run_len<'r>(mut requests: impl Iterator<Item = &'r Prepared>) -> usize {
     }
 }
 
-/// Prepares requests as the engine that gave it out would.
+/// Prepares requests as the engine that handed it out would.
 #[derive(Clone, Debug)]
 pub struct Preparer {
     hasher: KeyHasher,
@@ -289,21 +291,21 @@ pub struct Preparer {
 }
 
 impl Preparer {
-    /// One that hashes by this, and knows commands by these names.
+    /// A preparer with this hasher of keys and these renamed commands.
     pub fn new(hasher: KeyHasher, renames: &Arc<Renames>) -> Preparer {
         Preparer { hasher, renames: (!renames.is_empty()).then(|| renames.clone()) }
     }
 
-    /// Looks a request up and hashes its first keys, `KEYS_AHEAD` at most; appends it to `batch`. Arity is
-    /// not judged here: a call with the wrong number of arguments never reaches key extraction and needs its
-    /// slot in `batch` only.
+    /// Looks up a request's command, hashes its first keys, at most `KEYS_AHEAD`, and appends the result
+    /// to `batch`. Arity is not checked here: a call with the wrong number of arguments only needs its
+    /// slot in `batch`, because its keys are never used.
     #[inline]
     pub fn prepare(&self, request: &Request<'_>, batch: &mut PreparedBatch) {
         batch.hashing.hasher = self.hasher;
         self.append(*request, batch);
     }
 
-    /// Prepares some requests in order, as [`Preparer::prepare`] does one.
+    /// Prepares requests in order, each as [`Preparer::prepare`] does.
     #[inline]
     pub fn prepare_all<'a>(&self, requests: impl Iterator<Item = Request<'a>>, batch: &mut PreparedBatch) {
         batch.hashing.hasher = self.hasher;
@@ -383,13 +385,13 @@ mod tests {
     use super::*;
     use sluice_resp::ArgumentList;
 
-    /// A request of this command whose first key has this hash.
+    /// A request for a command whose first key has this hash.
     fn request(name: &[u8], hash: u64) -> Prepared {
         let named = Named::Command(sluice_command::lookup(name).expect("a command of the table"));
         Prepared { named, first: 1, hash, more_at: 0, more: 0, are_pairs: false }
     }
 
-    /// The length of the run at the beginning, and how many requests were looked at for it.
+    /// The length of the run at the beginning, and the number of requests read to find it.
     fn run(requests: &[Prepared]) -> (usize, usize) {
         let mut seen = 0;
         let len = run_len(requests.iter().inspect(|_| seen += 1));

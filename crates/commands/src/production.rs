@@ -1,31 +1,31 @@
-//! How a reply is produced piece by piece.
+//! Production of a reply piece by piece.
 
 use sluice_base::Bytes;
 use sluice_keyspace::{Str, ValueRef};
 use sluice_resp::{Outbox, Protocol, Reply};
 use sluice_value::{Hash, HashRef, List, ListRef, Set, SetRef, Value, Zset, ZsetRef};
 
-/// Whether more of a reply is to come.
+/// Whether more of a reply follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// The reply goes on.
+    /// Another piece follows this one.
     More,
-    /// The reply is whole.
+    /// The reply is complete.
     End,
 }
 
-/// Makes a reply out of shared roots, piece by piece. It knows no keys and no clients.
+/// Makes a reply from shared roots, piece by piece. It knows no keys and no clients.
 pub(crate) trait Production: Send + std::fmt::Debug {
-    /// Goes on until [`is_piece`] says that the reply is long enough, or a millisecond or so of work is done.
-    /// Roots that are not needed any more can be taken out.
+    /// Continues until [`is_piece`] finds the reply long enough, or about a millisecond of work is done.
+    /// Roots that are no longer needed can be removed from `roots`.
     fn go_on(&mut self, roots: &mut Vec<Value>, reply: &mut Reply<'_>) -> Progress;
 }
 
-/// A reply that is made whole, and handed over in pieces.
+/// A reply that is made at once, and handed over in pieces.
 struct OneStep<F> {
     make: Option<F>,
     made: Vec<u8>,
-    /// Bytes of `made` that were handed over.
+    /// Number of bytes of `made` that were handed over.
     handed_over: usize,
 }
 
@@ -51,32 +51,32 @@ impl<F: FnOnce(&[Value], &mut Reply<'_>) + Send> Production for OneStep<F> {
     }
 }
 
-/// A read that another thread produces: its roots, and what is to be made of them.
+/// A read that another thread produces: its roots, and the production of the reply.
 #[derive(Debug)]
 pub struct SlowRead {
     roots: Vec<Value>,
     production: Box<dyn Production>,
-    /// The protocol of the reply.
+    /// Protocol version of the reply.
     pub proto: Protocol,
-    /// The roots were taken out of the data: the read holds no earlier version of anything.
+    /// Whether the roots were removed from the data: the read then holds no earlier version of a value.
     is_of_taken: bool,
-    /// Bytes of the last piece: the next one may have as many.
+    /// Length of the last piece in bytes; the next one may be as long.
     last_len: usize,
 }
 
 impl SlowRead {
-    /// A read of these roots, which `production` gets in the same order.
+    /// A read of `roots`, which `production` gets in the same order.
     pub(crate) fn new(roots: Vec<Value>, production: impl Production + 'static) -> SlowRead {
         let production = Box::new(production);
         SlowRead { roots, production, proto: Protocol::Resp2, is_of_taken: false, last_len: 0 }
     }
 
-    /// The reply of a command that has taken these roots out of the data.
+    /// The reply of a command that has removed these roots from the data.
     pub(crate) fn of_taken(roots: Vec<Value>, production: impl Production + 'static) -> SlowRead {
         SlowRead { is_of_taken: true, ..SlowRead::new(roots, production) }
     }
 
-    /// A read whose reply `make` writes in one step: until it has, nobody can end it.
+    /// A read whose reply `make` writes in one step, which cannot be interrupted.
     pub(crate) fn in_one_step(
         roots: Vec<Value>,
         make: impl FnOnce(&[Value], &mut Reply<'_>) + Send + 'static,
@@ -84,24 +84,24 @@ impl SlowRead {
         SlowRead::new(roots, OneStep { make: Some(make), made: Vec::new(), handed_over: 0 })
     }
 
-    /// The next piece of the reply: of about 256 KiB, large values not counted, which it shares. It may be
+    /// The next piece of the reply: about 256 KiB, without large values, which it shares. It may be
     /// empty before the end.
     pub fn next_piece(&mut self) -> (Outbox, Progress) {
         let mut piece = Outbox::from_buffer(Vec::with_capacity(self.last_len.min(PIECE_BYTES)));
         let progress = self.production.go_on(&mut self.roots, &mut Reply::new(&mut piece, self.proto));
         self.last_len = piece.len();
-        // The main thread only passes it on.
+        // The main thread only forwards the piece, so it is put into shared runs here.
         piece.share_runs(SHARED_RUN_BYTES_MIN);
         (piece, progress)
     }
 
-    /// Bytes of the roots, whoever else has them; 0 of what was taken out of the data.
+    /// Bytes of the roots, including those with other owners; 0 for roots removed from the data.
     pub fn root_bytes(&self) -> usize {
         if self.is_of_taken { 0 } else { self.roots.iter().map(Value::heap_bytes).sum() }
     }
 
-    /// Bytes of the roots that nobody else has any more, because the data have changed since. Cost: one step
-    /// for each of their parts that is not shared.
+    /// Bytes of the roots that only this read still holds, because the data have changed since. Cost:
+    /// one step for each part that is not shared.
     pub fn retained_bytes(&self) -> usize {
         if self.is_of_taken {
             return 0;
@@ -110,13 +110,13 @@ impl SlowRead {
     }
 }
 
-/// Whether a reply has as many bytes as a piece shall have.
+/// Whether a reply is long enough for a piece.
 #[inline]
 pub(crate) fn is_piece(reply: &mut Reply<'_>) -> bool {
     reply.outbox().len() >= PIECE_BYTES - ELEMENT_BYTES_MAX
 }
 
-/// A root of a value: O(1), but for one that lives in the block of its entry.
+/// A shared root of a value: O(1), except for a value inside the block of its entry, which is copied.
 pub(crate) fn root_of(value: ValueRef<'_>) -> Value {
     match value {
         ValueRef::Str(text @ Str::Int(_)) => Value::Str(Bytes::from_vec(text.to_vec())),
@@ -141,9 +141,10 @@ pub(crate) fn root_of(value: ValueRef<'_>) -> Value {
     }
 }
 
-/// Bytes of a piece at most; values that it shares are more.
+/// Largest length of a piece in bytes, without the values that it shares.
 pub const PIECE_BYTES: usize = 256 << 10;
-/// Bytes that one element adds to a piece at most, a field with its value: what is larger is shared.
+/// Largest number of bytes that one element (a field with its value) adds to a piece: larger
+/// values are shared.
 pub(crate) const ELEMENT_BYTES_MAX: usize = 33 << 10;
-/// Runs of fewer bytes are copied when a piece is taken.
+/// Runs with fewer bytes are copied when a piece is taken.
 pub(crate) const SHARED_RUN_BYTES_MIN: usize = 4 << 10;

@@ -1,15 +1,15 @@
-//! `rename-command`: which name means which command.
+//! `rename-command`: names of commands after renaming.
 
 use sluice_command::{Named, table};
 use sluice_config::{Config, LoadError, Rename};
 use std::collections::HashMap;
 
-/// By a name in lower case: the name in the command table that it means now, or `None` where it means nothing
-/// any more. Names that are not here mean what the table says.
+/// Maps a name in lower case to its present meaning, a name in the command table, or to `None` if the
+/// name has no meaning any more. Names that are absent here have their meaning in the table.
 pub type Renames = HashMap<Box<[u8]>, Option<Box<str>>>;
 
-/// What the configuration's `rename-command` lines make of the names, applied in their order.
-/// Errors: a line names no command, or its new name is taken.
+/// The renames that the configuration's `rename-command` lines define, applied in order. Errors: a line
+/// names no command, or its new name is taken.
 pub fn renames(config: &Config) -> Result<Renames, LoadError> {
     let mut renames = Renames::new();
     for line in config.renames() {
@@ -18,7 +18,7 @@ pub fn renames(config: &Config) -> Result<Renames, LoadError> {
     Ok(renames)
 }
 
-/// Everything that is wrong with the configuration's `rename-command` lines.
+/// All errors in the configuration's `rename-command` lines.
 pub fn rename_errors(config: &Config) -> Vec<LoadError> {
     let mut renames = Renames::new();
     config.renames().iter().filter_map(|line| rename(&mut renames, line).err()).collect()
@@ -39,7 +39,7 @@ fn rename(renames: &mut Renames, line: &Rename) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// What a call names whose first word may have been renamed. Cost: a look-up, and the word in lower case.
+/// The command of a call whose first word may have been renamed. Cost: a look-up, and the word in lower case.
 pub fn resolve_renamed(renames: &Renames, call: &[&[u8]]) -> Named {
     let Some(name) = call.first() else { return Named::Unknown };
     match renames.get(&name.to_ascii_lowercase()[..]) {
@@ -53,7 +53,7 @@ pub fn resolve_renamed(renames: &Renames, call: &[&[u8]]) -> Named {
     }
 }
 
-/// The command that a name means, by its name in the table.
+/// The present meaning of a name, as a name in the command table; `None` if it has none.
 fn meaning(renames: &Renames, name: &[u8]) -> Option<Box<str>> {
     match renames.get(name) {
         Some(known) => known.clone(),

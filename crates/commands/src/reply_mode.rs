@@ -1,25 +1,25 @@
-//! Whether a client is sent replies.
+//! Whether a client receives replies.
 
-/// CLIENT REPLY.
+/// Mode of a client, set by CLIENT REPLY or by its role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyMode {
-    /// Replies are sent.
+    /// Every command is replied to.
     On,
-    /// None is.
+    /// No command is replied to.
     Off,
-    /// The command after this one gets none.
+    /// The next command gets no reply.
     SkipNext,
-    /// This command gets none.
+    /// The present command gets no reply.
     Skipping,
-    /// It becomes a replica: what this command replies is the last reply.
+    /// The client is becoming a replica: the reply to this command is its last one.
     Attaching,
-    /// It is a replica: a reply in its stream would be read as a command, so whatever it gets a reply to ends
-    /// it.
+    /// The client is a replica. A reply in its stream would be read as a command, so any command with a
+    /// reply closes the connection.
     Forbidden,
 }
 
 impl ReplyMode {
-    /// The mode of the next command.
+    /// The mode after the present command.
     #[inline]
     pub fn next(self) -> ReplyMode {
         match self {

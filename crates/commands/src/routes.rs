@@ -1,8 +1,8 @@
-//! The routes of all families.
+//! The routes of all data commands.
 
 use crate::ctx::DataRoute;
 
-/// Every command about data, with its handler.
+/// Every data command with its handler.
 pub fn routes() -> impl Iterator<Item = DataRoute> {
     [
         crate::string::ROUTES,

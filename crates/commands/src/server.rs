@@ -1,4 +1,4 @@
-//! Commands about the server that the command table and the caller's database answer.
+//! Commands about the server that need only the command table and the caller's database.
 
 mod command;
 mod lolwut;
@@ -24,7 +24,7 @@ pub(crate) const ROUTES: &[DataRoute] = &[
     route(&specs::TIME, DataHandler::Static(time)),
 ];
 
-/// Writes lines as an array of simple strings, as every HELP does.
+/// Writes lines as an array of simple strings, the form of every HELP.
 pub fn reply_lines(reply: &mut Reply<'_>, lines: &[String]) {
     reply.array(lines.len());
     for line in lines {
@@ -32,7 +32,7 @@ pub fn reply_lines(reply: &mut Reply<'_>, lines: &[String]) {
     }
 }
 
-/// HELP of a container.
+/// Replies to HELP of a container.
 pub fn reply_help(ctx: &mut StaticCtx<'_>, container: &'static Spec) -> Run {
     reply_lines(&mut ctx.reply, &derive::help::lines(container));
     Ok(Outcome::Done)

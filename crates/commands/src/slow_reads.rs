@@ -1,66 +1,66 @@
-//! What a handler asks before it visits many elements.
+//! Decides, before a handler visits many elements, whether another thread produces the reply.
 
 use crate::outcome::{Outcome, Run};
 use crate::production::SlowRead;
 use crate::reply_mode::ReplyMode;
 use crate::wait::WaitFor;
 
-/// What the engine remembers of slow reads.
+/// State of slow reads, kept by the engine.
 #[derive(Debug, Default)]
 pub struct SlowReads {
-    /// How many can be produced at a time; 0: none.
+    /// Number of threads for slow reads; 0: replies are always produced on the main thread.
     pub threads: usize,
-    /// Threads that produce one.
+    /// Number of threads that are producing a reply.
     pub running: usize,
-    /// Of these, the ones that mostly wait for a client to take what it was given, as the server said last.
+    /// Number of running threads that mostly wait for a slow client to read its reply, as last reported
+    /// by the server.
     pub held: usize,
-    /// Bytes that only slow reads hold, as the server said last.
+    /// Bytes that only slow reads hold, as last reported by the server.
     pub retained_bytes: usize,
-    /// Begun so far.
+    /// Number of slow reads begun; CONFIG RESETSTAT sets it to 0.
     pub total: u64,
-    /// Reads so far that were slow and produced where they ran.
+    /// Number of reads that were slow but produced on the main thread; CONFIG RESETSTAT sets it to 0.
     pub in_place: u64,
 }
 
 impl SlowReads {
-    /// Whether a read can begin.
+    /// Whether a thread is free for another read.
     pub fn has_free_thread(&self) -> bool {
         self.running < self.threads
     }
 
-    /// Whether slow clients have all threads: whoever waits for one waits for these clients, and not for
-    /// work.
+    /// Whether slow clients occupy all threads: a new read would wait for these clients, not for work.
     pub fn are_threads_held(&self) -> bool {
         !self.has_free_thread() && self.held >= self.running
     }
 
-    /// CONFIG RESETSTAT.
+    /// Resets both counts, for CONFIG RESETSTAT.
     pub fn reset_counts(&mut self) {
         (self.total, self.in_place) = (0, 0);
     }
 }
 
-/// What a handler asks whether another thread is to produce its reply.
+/// Decides for one command whether another thread produces its reply.
 pub struct SlowReadAsk<'a> {
-    /// What is known of all of them.
+    /// State of all slow reads.
     pub reads: &'a mut SlowReads,
-    /// A read that visits more is slow.
+    /// Number of elements above which a read is slow.
     pub elements_max: usize,
-    /// Whether the client is sent the reply.
+    /// Whether the client receives the reply.
     pub mode: ReplyMode,
-    /// The client can wait for the reply: nothing of the same unit follows the command.
+    /// Whether the client can wait for the reply: no later command belongs to the same unit.
     pub may_wait: bool,
 }
 
 impl SlowReadAsk<'_> {
-    /// Whether a read that visits so many elements is slow, and can be produced elsewhere. Where this is so,
+    /// Whether a read of `elements` elements is slow and another thread can produce its reply. If so,
     /// the handler ends with [`SlowReadAsk::begin`].
     #[inline]
     pub(crate) fn suits(&mut self, elements: usize) -> bool {
         elements > self.elements_max && self.is_possible(elements)
     }
 
-    /// Whether another thread is to read so many bytes of strings.
+    /// Whether another thread should read `bytes` bytes of strings.
     #[inline]
     pub(crate) fn suits_bytes(&mut self, bytes: usize) -> bool {
         self.suits(bytes / BYTES_OF_ELEMENT)
@@ -70,12 +70,12 @@ impl SlowReadAsk<'_> {
     fn is_possible(&mut self, elements: usize) -> bool {
         let is_clients = match self.mode {
             ReplyMode::On | ReplyMode::Off | ReplyMode::Skipping | ReplyMode::SkipNext => true,
-            // A reply ends a replica.
+            // A reply would end the replica's connection.
             ReplyMode::Attaching | ReplyMode::Forbidden => false,
         };
         let can_begin = self.reads.threads > 0 && self.reads.retained_bytes < RETAINED_BYTES_MAX;
-        // Everybody waits two milliseconds for such a read, and its client would wait for as long as others
-        // take to read.
+        // Produced here, the read delays all clients by two milliseconds; on a thread, it would wait
+        // until other clients have read their replies.
         let is_quick = elements / QUICK_MULTIPLE <= self.elements_max;
         let is_better_here = is_quick && self.reads.are_threads_held();
         let is_possible = is_clients && self.may_wait && can_begin && !is_better_here;
@@ -83,20 +83,20 @@ impl SlowReadAsk<'_> {
         is_possible
     }
 
-    /// Elements that a read may visit where it runs: for reads that have to count them first.
+    /// Number of elements that a read may visit on the main thread, for reads that have to count them first.
     pub(crate) fn elements_max(&self) -> usize {
         self.elements_max
     }
 
-    /// Whether a command whose reply is to be produced elsewhere has to wait for a thread. One that changes
-    /// the data asks before it does.
+    /// Whether a command whose reply another thread should produce must wait for a thread. A command
+    /// that changes the data checks this before the change.
     #[cold]
     pub(crate) fn must_wait(&self) -> bool {
         self.mode == ReplyMode::On && !self.reads.has_free_thread()
     }
 
-    /// Has the read that `make` returns produced, once a thread is free for it. A reply that nobody is sent
-    /// is not produced.
+    /// Starts the read that `make` returns once a thread is free. Nothing is produced if the client
+    /// receives no reply.
     #[cold]
     pub(crate) fn begin(&self, make: impl FnOnce() -> SlowRead) -> Run {
         if self.mode != ReplyMode::On {
@@ -109,10 +109,10 @@ impl SlowReadAsk<'_> {
     }
 }
 
-/// A read of so many times `slow-read-elements` is produced where it runs while slow readers have all
-/// threads.
+/// Factor of `slow-read-elements` up to which a read is produced on the main thread while slow clients
+/// occupy all threads.
 const QUICK_MULTIPLE: usize = 4;
-/// Bytes that only slow reads hold; from here on reads are produced where they run.
+/// Bytes held only by slow reads above which replies are produced on the main thread.
 const RETAINED_BYTES_MAX: usize = 64 << 20;
-/// So many bytes of a string take as long as an element: 4,096 elements are 1 MiB.
+/// Number of bytes of a string that take as long as an element: 4,096 elements are 1 MiB.
 const BYTES_OF_ELEMENT: usize = 256;

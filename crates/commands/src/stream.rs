@@ -1,7 +1,7 @@
 //! Streams.
 //!
-//! `add.rs` has what changes entries, `read.rs` what reads and waits, `group.rs` consumer groups, `claim.rs`
-//! pending entries, `remove.rs` what deletes with regard to groups, `info.rs` XINFO.
+//! `add.rs` has the commands that change entries, `read.rs` those that read and wait, `group.rs` consumer
+//! groups, `claim.rs` pending entries, `remove.rs` deletions that respect groups, `info.rs` XINFO.
 
 mod add;
 mod claim;
@@ -83,7 +83,8 @@ fn xrevrange(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// The stream of XRANGE and XREVRANGE, and how many entries it wants; `None` where the reply is written.
+/// The stream of XRANGE and XREVRANGE, and the number of entries to return; `None` if the reply
+/// is written already.
 fn ranged<'a>(ctx: &mut ReadCtx<'a>, args: Args<'_>) -> Result<Option<(&'a Stream, usize)>, CmdError> {
     let mut count = None;
     let mut at = 4;

@@ -1,91 +1,94 @@
-//! What a command may wait for.
+//! The events for which a command may wait.
 
 use sluice_value::Type;
 
-/// What a client waits for.
+/// The event for which a client waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitFor {
     /// The end of a CLIENT PAUSE.
     Pause,
-    /// The end of a unit that stands open: the request has not been looked at.
+    /// The end of an open execution unit; the request has not been processed yet.
     Held,
-    /// Its script's turn: scripts have had their share of the time, and those who wait for them go first.
+    /// The turn of a script: scripts have used their share of the time, and clients that wait for a
+    /// turn go first.
     Turn,
-    /// The end of its own EXEC, which stands still.
+    /// The end of the client's own EXEC, which is interrupted.
     Unit,
-    /// The end of the load that it has begun.
+    /// The end of the load that the client has begun.
     Load,
-    /// A file of users that another thread reads.
+    /// The file of users that another thread is reading for this command.
     Users,
-    /// The files of users that others have asked for before: then it is run again.
+    /// The end of earlier loads of user files; the command is then run again.
     UserLoads,
-    /// The end of the server: replicas are waited for.
+    /// The end of the server, which waits for its replicas.
     Shutdown,
-    /// A thread that can produce its reply.
+    /// A thread that can produce the reply.
     SlowRead {
-        /// Since when, ns of the monotonic clock. A handler says 0: `Engine::begin_wait` knows the time.
+        /// Start of the wait, ns of the monotonic clock. A handler leaves 0, and `Engine::begin_wait`
+        /// sets it.
         since_ns: u64,
     },
-    /// The end of its reply, which a thread produces.
+    /// The end of the reply that a thread produces.
     Reply,
-    /// The end of this migration.
+    /// The end of the migration with this number.
     Migration(u64),
-    /// The answer of the cluster to the command with this ticket.
+    /// The reply of the cluster to the command with this ticket.
     Cluster(u64),
-    /// A value of a type under one of its keys.
+    /// A value of a given type under one of the command's keys.
     Keys(BlockOn),
-    /// The replicas, which are told of a command before this server executes the command: then it is run
-    /// again.
+    /// The replicas, which must acknowledge a command before this server executes it; the command is
+    /// then run again.
     ReplicasFirst {
-        /// How many replicas have to acknowledge.
+        /// Number of replicas that must acknowledge.
         count: i64,
-        /// Of what offset. A handler says 0: `Engine::park` knows it when the command stands in the stream.
+        /// Offset that they must acknowledge. A handler leaves 0; `Engine::park` sets it once the
+        /// command is in the stream.
         offset: u64,
-        /// Milliseconds of the monotonic clock at which it gives up; 0: never.
+        /// Time of the monotonic clock, in ms, at which the wait ends; 0: never.
         deadline_ms: u64,
     },
-    /// Acknowledgements of replicas.
+    /// Acknowledgements of replicas, for WAIT and WAITAOF.
     Replicas {
-        /// How many.
+        /// Number of replicas that must acknowledge.
         count: i64,
-        /// Of what offset.
+        /// Offset of the replication stream that they must acknowledge.
         offset: u64,
-        /// For WAITAOF.
+        /// For WAITAOF: the condition on this server's AOF; `None` for WAIT.
         local: Option<LocalWait>,
-        /// Milliseconds of the monotonic clock at which it gives up; 0: never.
+        /// Time of the monotonic clock, in ms, at which the wait ends; 0: never.
         deadline_ms: u64,
     },
 }
 
-/// What WAITAOF asks of this server's own append-only file.
+/// The condition of WAITAOF on this server's AOF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalWait {
-    /// The position up to which the file is to be durable.
+    /// Position up to which the AOF must be durable.
     pub position: u64,
-    /// Whether that is waited for, or told alone.
+    /// Whether the command waits for this; otherwise it is only reported.
     pub is_awaited: bool,
 }
 
-/// The keys that a command waits for.
+/// The keys for which a command waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockOn {
-    /// Its database.
+    /// Number of the keys' database.
     pub db: usize,
     /// Position of the first key among the arguments.
     pub first: usize,
-    /// Number of keys, which stand one behind the other.
+    /// Number of keys, in consecutive arguments.
     pub count: usize,
     /// Type of value that ends the wait.
     pub wanted: Type,
-    /// Whether the wait ends when a key is gone, or comes to hold another type.
+    /// Whether the wait also ends when a key is deleted or changes its type.
     pub ends_without_key: bool,
-    /// Milliseconds of the monotonic clock at which it gives up; 0: never.
+    /// Time of the monotonic clock, in ms, at which the wait ends; 0: never.
     pub deadline_ms: u64,
 }
 
 impl WaitFor {
-    /// Whether who waits for it is shown as blocked. Who waits for a load or a reply runs a command that
-    /// takes long.
+    /// Whether the waiting client is reported as blocked. A client that waits for a load or a reply
+    /// counts as running a long command.
     pub fn is_blocked(&self) -> bool {
         match self {
             WaitFor::Load
@@ -106,7 +109,7 @@ impl WaitFor {
         }
     }
 
-    /// When the wait times out; 0: never.
+    /// Time of the monotonic clock, in ms, at which the wait ends; 0: never.
     pub fn deadline_ms(&self) -> u64 {
         match self {
             WaitFor::Pause

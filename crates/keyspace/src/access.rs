@@ -1,4 +1,4 @@
-//! The doors a command gets: [`DbRef`] to read, [`DbMut`] to change.
+//! The handles that a command gets: [`DbRef`] to read a database, [`DbMut`] to change it.
 
 mod text;
 
@@ -19,45 +19,45 @@ use sluice_collections::slab::Handle;
 use sluice_value::{HashEncoding, HashLimits, List, ListEncoding, ListLimits, Set, SetLimits};
 use sluice_value::{Stream, StreamLimits, Type, Zset, ZsetContext, ZsetEncoding, ZsetLimits};
 
-/// A database to read from.
+/// A database, opened to read.
 pub struct DbRef<'a> {
     pub(crate) db: &'a Db,
     pub(crate) number: usize,
-    /// How this command looks at keys.
+    /// Settings under which this command looks up keys.
     pub access: Access,
-    /// Where look-ups leave their effects.
+    /// Collects the effects of look-ups.
     pub effects: &'a mut Effects,
 }
 
-/// A database to change.
+/// A database, opened to change.
 pub struct DbMut<'a> {
     pub(crate) dbs: &'a mut [Db],
     pub(crate) number: usize,
-    /// How this command looks at keys.
+    /// Settings under which this command looks up keys.
     pub access: Access,
-    /// Where changes leave their effects.
+    /// Collects the effects of changes.
     pub effects: &'a mut Effects,
 }
 
-/// What a write does to the expiry of the key it stores.
+/// What a write does to the expiry of the key that it stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetExpiry {
-    /// The key lives on without an end.
+    /// The key loses its expiry.
     Clear,
-    /// As it was.
+    /// The key keeps the expiry that it had, if any.
     Keep,
-    /// Until this time, ms since the epoch.
+    /// The key expires at this time, ms since the epoch.
     At(i64),
 }
 
 impl<'a> DbRef<'a> {
-    /// Asks the processor for the entries of keys that are looked up soon: first for their buckets, then for
-    /// what the buckets name.
+    /// Prefetches the entries of keys that will be looked up soon: first their index buckets, then the
+    /// entries to which the buckets point.
     pub fn prefetch(&self, hashes: impl Iterator<Item = u64> + Clone) {
         prefetch(self.db, hashes);
     }
 
-    /// The key's entry; a logically expired key is absent, and noted for deletion. Counts a hit or a miss.
+    /// The key's entry. A logically expired key is absent and is noted for deletion. Counts a hit or a miss.
     #[inline(always)]
     pub fn get(&mut self, key: Key<'_>) -> Option<Entry<'a>> {
         let entry = self.look(key);
@@ -71,7 +71,8 @@ impl<'a> DbRef<'a> {
         entry
     }
 
-    /// The entry of a key without touching it: for commands that ask about a key rather than use it.
+    /// The entry of a key without touching its access clock: for commands that ask about a key rather
+    /// than use it.
     #[inline]
     pub fn peek(&mut self, key: Key<'_>) -> Option<Entry<'a>> {
         let entry = self.look(key);
@@ -82,7 +83,7 @@ impl<'a> DbRef<'a> {
         entry
     }
 
-    /// The entry of a key without touching it; no event is published where there is no key.
+    /// The entry of a key without touching its access clock; an absent key publishes no miss event.
     #[inline]
     pub fn peek_quietly(&mut self, key: Key<'_>) -> Option<Entry<'a>> {
         let entry = self.look(key);
@@ -93,7 +94,7 @@ impl<'a> DbRef<'a> {
         entry
     }
 
-    /// The entry of a key without counting or touching.
+    /// The entry of a key without counting a hit or miss and without touching the access clock.
     #[inline(always)]
     pub fn look(&mut self, key: Key<'_>) -> Option<Entry<'a>> {
         let db: &'a Db = self.db;
@@ -108,13 +109,13 @@ impl<'a> DbRef<'a> {
         Some(entry)
     }
 
-    /// What is stored under `key`, expired or not, without any trace of the look-up.
+    /// The entry of `key`, expired or not; the look-up changes nothing.
     pub fn stored(&mut self, key: Key<'_>) -> Option<Entry<'a>> {
         self.effects.meet(self.number, key);
         self.db.find_entry(key)
     }
 
-    /// A key by name, hashed here.
+    /// A key by name, with its hash.
     pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
         Key::hashed(bytes, self.db.hasher())
     }
@@ -124,19 +125,19 @@ impl<'a> DbRef<'a> {
         self.number
     }
 
-    /// Number of keys, logically expired ones included, those of hidden slots left out.
+    /// Number of keys, logically expired ones included, without those of hidden slots.
     pub fn len(&self) -> usize {
         self.effects.meet_database(self.number);
         self.db.shown().len()
     }
 
-    /// Whether there is no key.
+    /// Whether there is no key outside hidden slots.
     pub fn is_empty(&self) -> bool {
         self.db.shown().is_empty()
     }
 
-    /// Every live key of a hash slot, in no order; none with [`crate::Layout::One`], and of a slot that is
-    /// hidden. O(keys of the slot).
+    /// Visits every live key of a hash slot, in no order; none with [`crate::Layout::One`] or if the
+    /// slot is hidden. O(keys of the slot).
     pub fn for_each_in_slot(&self, slot: u16, visit: impl FnMut(Entry<'a>)) {
         self.effects.meet_database(self.number);
         let db: &'a Db = self.db;
@@ -148,8 +149,8 @@ impl<'a> DbRef<'a> {
         entries.filter(is_live).for_each(visit);
     }
 
-    /// Every live key that is not hidden, in no order. O(n). The entries lie anywhere in memory: each is
-    /// asked for some entries ahead of its visit.
+    /// Visits every live key outside hidden slots, in no order. O(n). Entries are scattered in memory,
+    /// so each is prefetched some entries ahead of its visit.
     pub fn for_each(&self, mut visit: impl FnMut(Entry<'a>)) {
         self.effects.meet_database(self.number);
         let db: &'a Db = self.db;
@@ -159,8 +160,8 @@ impl<'a> DbRef<'a> {
                 visit(entry);
             }
         };
-        // A ring of handles whose entries are on their way. The tables are walked from inside, with
-        // `Iterator::for_each`: `next` of so many nested iterators takes three times the instructions.
+        // A ring of handles whose entries are being prefetched. `Iterator::for_each` walks the tables:
+        // calling `next` of so many nested iterators takes three times the instructions.
         let mut on_their_way = [None; VISITED_AHEAD];
         let mut count = 0;
         db.shown().iter().for_each(|handle| {
@@ -174,19 +175,19 @@ impl<'a> DbRef<'a> {
         oldest.iter().chain(newest).flatten().for_each(|handle| visit_live(*handle));
     }
 
-    /// How the keys are hashed.
+    /// The hasher of this database's keys.
     pub fn hasher(&self) -> KeyHasher {
         self.db.hasher()
     }
 
-    /// The first hash slot with keys from `slot` on that is not hidden. O(1).
+    /// The first hash slot, from `slot` on, that has keys and is not hidden. O(1).
     pub fn next_slot_with_keys(&self, slot: u16) -> Option<u16> {
         self.db.tables.next_slot(slot)
     }
 
-    /// Some keys from `cursor` on, hidden ones left out, and the next cursor; 0 starts and ends. `wanted`
-    /// sees every key; those it wants are visited, unless they are expired: then they are noted for
-    /// deletion instead.
+    /// Scans some keys from `cursor` on, without hidden ones; the result is the next cursor, and 0
+    /// starts and ends. `wanted` gets every key; the keys for which it returns true are visited, except
+    /// expired ones, which are noted for deletion.
     pub fn scan(
         &mut self,
         cursor: u64,
@@ -203,9 +204,9 @@ impl<'a> DbRef<'a> {
         })
     }
 
-    /// A random live key. Some of the expired ones met on the way are noted for deletion. Where they stay and
-    /// every key has an expiry, an expired one may be the answer. O(1) unless nearly all keys are expired,
-    /// then O(n).
+    /// A random live key. Some of the expired keys met on the way are noted for deletion. If expired
+    /// keys stay and every key has an expiry, the result may be an expired key. O(1), unless nearly all
+    /// keys are expired; then O(n).
     pub fn random(&mut self, rng: &mut sluice_base::Rng) -> Option<Entry<'a>> {
         self.effects.meet_database(self.number);
         let db: &'a Db = self.db;
@@ -214,7 +215,7 @@ impl<'a> DbRef<'a> {
             if !self.is_hidden(handle) {
                 return Some(Entry::of(db, handle));
             }
-            // The others are the expiry cycle's: a look-up is not to become long.
+            // The remaining ones are left to the expiry cycle, to keep the look-up short.
             if n < RANDOM_NOTES {
                 self.note_expired(handle);
             }
@@ -241,19 +242,19 @@ fn is_expired(at_ms: i64, access: &Access) -> bool {
     access.expiry != ExpiryMode::Ignore && access.now.unix_ms() > at_ms
 }
 
-/// See [`DbRef::prefetch`].
+/// Prefetches buckets, then entries; see [`DbRef::prefetch`].
 fn prefetch(db: &Db, hashes: impl Iterator<Item = u64> + Clone) {
     db.prefetch_buckets(hashes.clone());
     db.prefetch_entries(hashes);
 }
 
 impl DbMut<'_> {
-    /// As [`DbRef::prefetch`].
+    /// Prefetches the entries of keys, as [`DbRef::prefetch`] does.
     pub fn prefetch(&self, hashes: impl Iterator<Item = u64> + Clone) {
         prefetch(&self.dbs[self.number], hashes);
     }
 
-    /// Another database of the same keyspace.
+    /// Another database of the same keyspace; `None` if there is no such number.
     pub fn other(&mut self, number: usize) -> Option<DbMut<'_>> {
         if number >= self.dbs.len() {
             return None;
@@ -261,20 +262,19 @@ impl DbMut<'_> {
         Some(DbMut { dbs: self.dbs, number, access: self.access, effects: self.effects })
     }
 
-    /// The database to read from, for what a command looks at before it writes: several keys at once.
+    /// The database, opened to read, for commands that read several keys before they write.
     pub fn as_read(&mut self) -> DbRef<'_> {
         let DbMut { dbs, number, access, effects } = self;
         DbRef { db: &dbs[*number], number: *number, access: *access, effects }
     }
 
-    /// The database, to read several keys at once. What has expired is to be deleted first.
+    /// The database, opened to read several keys. The caller deletes expired keys first.
     pub fn reading(&mut self) -> DbRef<'_> {
         DbRef { db: &self.dbs[self.number], number: self.number, access: self.access, effects: self.effects }
     }
 
-    /// The database to read these keys from, of which those that have expired are deleted first, as a write
-    /// does with each key that it meets: up to one that holds another type than is wanted, where the command
-    /// ends.
+    /// The database, opened to read `keys`. Expired ones are deleted first, as any write deletes those that
+    /// it meets, up to the first key that holds another type than `wanted`, because the command fails there.
     pub fn as_read_of<'k>(
         &mut self,
         mut keys: impl Iterator<Item = Key<'k>>,
@@ -298,7 +298,7 @@ impl DbMut<'_> {
         self.number
     }
 
-    /// A key by name, hashed here.
+    /// A key by name, with its hash.
     pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
         Key::hashed(bytes, self.dbs[self.number].hasher())
     }
@@ -308,8 +308,8 @@ impl DbMut<'_> {
         &mut self.dbs[self.number]
     }
 
-    /// The entry's position, for a write: a logically expired key is deleted here, before the command's own
-    /// change.
+    /// The entry's position, for a write. A logically expired key is deleted here, before the
+    /// command's own change.
     #[inline]
     fn find(&mut self, key: Key<'_>) -> Option<Found> {
         self.effects.meet(self.number, key);
@@ -320,7 +320,7 @@ impl DbMut<'_> {
         Some(found)
     }
 
-    /// What [`DbMut::find`] does with an entry that has an expiry.
+    /// [`DbMut::find`] for an entry with an expiry.
     #[inline(never)]
     fn find_living(&mut self, found: Found, key: Key<'_>) -> Option<Found> {
         let at = self.dbs[self.number].expiry(found.handle)?;
@@ -340,7 +340,8 @@ impl DbMut<'_> {
         self.effects.expired(self.number, key);
     }
 
-    /// The key's entry, to look at before changing it. Counts a hit or a miss and touches it, as a read does.
+    /// The key's entry, to read before a change. Counts a hit or a miss and touches the access clock, as
+    /// a read does.
     #[inline]
     pub fn get(&mut self, key: Key<'_>) -> Option<Entry<'_>> {
         match self.find(key) {
@@ -358,7 +359,7 @@ impl DbMut<'_> {
         }
     }
 
-    /// The entry of a key without counting, as most writes look at what they are about to change.
+    /// The entry of a key without counting a hit or miss: most writes read the entry that they change.
     #[inline]
     pub fn get_uncounted(&mut self, key: Key<'_>) -> Option<Entry<'_>> {
         let found = self.find(key)?;
@@ -367,13 +368,13 @@ impl DbMut<'_> {
         Some(Entry::of(db, found.handle))
     }
 
-    /// The entry of a key without counting or touching.
+    /// The entry of a key without counting a hit or miss and without touching the access clock.
     pub fn look(&mut self, key: Key<'_>) -> Option<Entry<'_>> {
         let found = self.find(key)?;
         Some(Entry::of(&self.dbs[self.number], found.handle))
     }
 
-    /// Stores a value under a key, whatever was there; returns whether the key existed.
+    /// Stores a value under a key and replaces any old one; the result is whether the key existed.
     #[inline]
     pub fn set(&mut self, key: Key<'_>, value: NewValue<'_>, expiry: SetExpiry, event: Event) -> bool {
         let found = self.find(key);
@@ -389,8 +390,8 @@ impl DbMut<'_> {
         existed
     }
 
-    /// Stores a value under a key that is absent, which counts as no change and is not propagated: for DEBUG
-    /// POPULATE. Whether the key was absent.
+    /// Stores a value under an absent key; counts as no change and is not propagated: for DEBUG
+    /// POPULATE. The result is whether the key was absent.
     pub fn populate(&mut self, key: Key<'_>, value: NewValue<'_>) -> bool {
         let absent = self.find(key).is_none();
         if absent {
@@ -411,7 +412,8 @@ impl DbMut<'_> {
         self.effects.key_created(self.number, key);
     }
 
-    /// Always in place: with a further caller the compiler would make it a function, 18 instructions of SET.
+    /// Always inlined: with another caller the compiler would make it a function, which costs
+    /// SET 18 instructions.
     #[inline(always)]
     fn overwrite(&mut self, found: Found, key: Key<'_>, value: NewValue<'_>, expiry: SetExpiry) {
         let expiry = match expiry {
@@ -420,7 +422,8 @@ impl DbMut<'_> {
             SetExpiry::Keep => self.dbs[self.number].expiry(found.handle),
         };
         match value {
-            // Most of what is written: it needs no payload where it takes the place of another such string.
+            // The most frequent case: such a string needs no payload if it replaces another string
+            // in the block.
             NewValue::Str(text) if parse_i64(text).is_none() => {
                 let inside = (Form::StrInline, text);
                 if !self.dbs[self.number].overwrite_inside(found, key, inside, expiry, self.access.touch) {
@@ -448,9 +451,9 @@ impl DbMut<'_> {
         self.effects.discard(value);
     }
 
-    /// Replaces a value by the integer that `change` makes of it, or of nothing; keeps the expiry. From one
-    /// integer to another it takes one look-up and no allocation. An error of `change` leaves everything as
-    /// it was.
+    /// Replaces a value with the integer that `change` computes from the old one, `None` for an absent
+    /// key; keeps the expiry. From integer to integer this takes one look-up and no allocation. If
+    /// `change` returns an error, nothing changes.
     #[inline]
     pub fn update_int<E>(
         &mut self,
@@ -472,9 +475,9 @@ impl DbMut<'_> {
         Ok(value)
     }
 
-    /// Writes `bytes` at `offset` of a string, growing it with zero bytes as needed; its new length. A key
-    /// that is absent is an empty string. The caller has checked the size limit. Large strings change in
-    /// place.
+    /// Writes `bytes` at `offset` of a string, growing it with zero bytes as needed; the result is its
+    /// new length. An absent key counts as an empty string. The caller has checked the size limit. Large
+    /// strings change in place.
     ///
     /// # Errors
     /// The key holds another type: nothing has changed.
@@ -537,7 +540,7 @@ impl DbMut<'_> {
         self.overwrite(found, key, value, SetExpiry::Keep);
     }
 
-    /// Begins to change the list of a key; `None` when the key is absent.
+    /// Opens the list of a key for changes; `None` if the key is absent.
     ///
     /// # Errors
     /// The key holds another type.
@@ -549,8 +552,8 @@ impl DbMut<'_> {
         self.edit(key, limits)
     }
 
-    /// The list of a key, to be edited; a key that is absent is an empty list, which comes into being when it
-    /// has elements at the end of the edit.
+    /// Opens the list of a key for changes. An absent key counts as an empty list, and is created if the
+    /// list has elements at the end of the edit.
     ///
     /// # Errors
     /// The key holds another type.
@@ -562,7 +565,7 @@ impl DbMut<'_> {
         self.edit_or_create(key, limits, |db| db.blank(ListEncoding::Listpack))
     }
 
-    /// Begins to change the hash of a key; `None` when the key is absent.
+    /// Opens the hash of a key for changes; `None` if the key is absent.
     ///
     /// # Errors
     /// The key holds another type.
@@ -574,8 +577,8 @@ impl DbMut<'_> {
         self.edit(key, limits)
     }
 
-    /// The hash of a key, to be edited; a key that is absent is an empty hash, which comes into being when it
-    /// has fields at the end of the edit.
+    /// Opens the hash of a key for changes. An absent key counts as an empty hash, and is created if the
+    /// hash has fields at the end of the edit.
     ///
     /// # Errors
     /// The key holds another type.
@@ -587,7 +590,7 @@ impl DbMut<'_> {
         self.edit_or_create(key, limits, |db| db.blank(HashEncoding::Listpack))
     }
 
-    /// Begins to change the stream of a key; `None` when the key is absent.
+    /// Opens the stream of a key for changes; `None` if the key is absent.
     ///
     /// # Errors
     /// The key holds another type.
@@ -604,7 +607,7 @@ impl DbMut<'_> {
         Ok(Some(StreamEdit::new(db, self.effects, (self.number, key), limits, index)))
     }
 
-    /// Begins to change a stream of a key that is absent, and comes into being without entries.
+    /// Creates a stream without entries under an absent key, and opens it for changes.
     pub fn create_stream<'e>(&'e mut self, key: Key<'e>, limits: StreamLimits) -> StreamEdit<'e> {
         self.insert(key, NewValue::Stream(Stream::new()), SetExpiry::Clear);
         let db = &mut self.dbs[self.number];
@@ -613,17 +616,17 @@ impl DbMut<'_> {
         StreamEdit::new(db, self.effects, (self.number, key), limits, index)
     }
 
-    /// Under which members of large collections are hashed.
+    /// The seed with which members of large collections are hashed.
     pub fn member_seed(&self) -> sluice_base::HashSeed {
         self.dbs[self.number].hasher().seed()
     }
 
-    /// What changes of sorted sets of this database need.
+    /// The context that changes of this database's sorted sets need.
     pub fn zset_context(&self, limits: ZsetLimits) -> ZsetContext {
         ZsetContext::new(limits, self.member_seed())
     }
 
-    /// Begins to change the sorted set of a key; `None` when the key is absent.
+    /// Opens the sorted set of a key for changes; `None` if the key is absent.
     ///
     /// # Errors
     /// The key holds another type.
@@ -635,8 +638,8 @@ impl DbMut<'_> {
         self.edit(key, limits)
     }
 
-    /// The sorted set of a key, to be edited; a key that is absent is an empty set, which comes into being
-    /// when it has elements at the end of the edit.
+    /// Opens the sorted set of a key for changes. An absent key counts as an empty set, and is created
+    /// if the set has elements at the end of the edit.
     ///
     /// # Errors
     /// The key holds another type.
@@ -648,22 +651,23 @@ impl DbMut<'_> {
         self.edit_or_create(key, limits, |db| db.blank(ZsetEncoding::Listpack))
     }
 
-    /// Stores a sorted set, which must not be empty, under a key, whatever was there: one change. Whether the
-    /// key existed.
+    /// Stores a sorted set, which must not be empty, under a key and replaces any old value: one change.
+    /// The result is whether the key existed.
     pub fn store_zset(&mut self, key: Key<'_>, zset: Zset, event: Event) -> bool {
         let existed = self.set(key, NewValue::Zset(zset), SetExpiry::Clear, event);
         self.effects.key_ready(self.number, key);
         existed
     }
 
-    /// Stores a list under a key, whatever was there; clients may wait for it. Whether the key existed.
+    /// Stores a list under a key and replaces any old value; wakes clients that wait for it. The result
+    /// is whether the key existed.
     pub fn store_list(&mut self, key: Key<'_>, list: List, event: Event) -> bool {
         let existed = self.set(key, NewValue::List(list), SetExpiry::Clear, event);
         self.effects.key_ready(self.number, key);
         existed
     }
 
-    /// Begins to change the set of a key; `None` when the key is absent.
+    /// Opens the set of a key for changes; `None` if the key is absent.
     ///
     /// # Errors
     /// The key holds another type.
@@ -675,8 +679,8 @@ impl DbMut<'_> {
         self.edit(key, limits)
     }
 
-    /// The set of a key, to be edited; a key that is absent is an empty set, which comes into being when it
-    /// has members at the end of the edit. So many members are about to be added, `first` first.
+    /// Opens the set of a key for changes. An absent key counts as an empty set, and is created if the
+    /// set has members at the end of the edit. The caller is about to add `count` members, `first` first.
     ///
     /// # Errors
     /// The key holds another type.
@@ -729,7 +733,7 @@ impl DbMut<'_> {
         Ok(Edit::new(db, self.effects, (self.number, key), (meta, limits), open))
     }
 
-    /// Removes a key; whether it was there. A hidden one counts as there.
+    /// Removes a key; the result is whether it existed. An expired key that stays hidden counts as existing.
     #[inline]
     pub fn remove(&mut self, key: Key<'_>, event: Event) -> bool {
         let Some(found) = self.find(key).or_else(|| self.find_hidden(key)) else { return false };
@@ -739,8 +743,9 @@ impl DbMut<'_> {
         true
     }
 
-    /// Deletes a key whose new expiry has passed already, as if it had expired just now: it counts as expired
-    /// and as a change, and the deletion propagates in place of the command. Whether it was there.
+    /// Deletes a key whose new expiry has passed already, as if it had just expired. This counts as an
+    /// expiry and as a change, and the deletion is propagated instead of the command. The result is
+    /// whether the key existed.
     pub fn expire_now(&mut self, key: Key<'_>) -> bool {
         let Some(found) = self.find(key) else { return false };
         self.delete_expired(found, key);
@@ -749,13 +754,13 @@ impl DbMut<'_> {
         true
     }
 
-    /// Deletes a key if it is there and has expired, as every write does that meets one; `access.expiry` must
-    /// be [`ExpiryMode::Delete`].
+    /// Deletes a key if it has expired, as every write does that looks one up; `access.expiry`
+    /// must be [`ExpiryMode::Delete`].
     pub fn delete_if_expired(&mut self, key: Key<'_>) {
         self.find(key);
     }
 
-    /// Sets or clears the expiry of a key; whether the key was there.
+    /// Sets or clears the expiry of a key; the result is whether the key exists.
     pub fn set_expiry(&mut self, key: Key<'_>, expiry: Option<i64>, event: Event) -> bool {
         let Some(found) = self.find(key) else { return false };
         self.db().set_expiry(found, key, expiry);
@@ -763,11 +768,11 @@ impl DbMut<'_> {
         true
     }
 
-    /// Gives the value of `from`, with its expiry, the name `to`; what was there is gone. Whether `from` was
-    /// there. A value outside its entry moves as it is: O(1).
+    /// Moves the value of `from`, with its expiry, to the key `to` and replaces any value there. The
+    /// result is whether `from` existed. A value outside its entry is moved without a copy: O(1).
     pub fn rename(&mut self, from: Key<'_>, to: Key<'_>) -> bool {
         let Some(found) = self.find(from) else { return false };
-        // Taken first: the two names may be one.
+        // Taken first, because both names may be the same.
         let taken = self.db().take(found, from);
         self.make_room(to);
         let handle = self.db().put(to, taken);
@@ -778,8 +783,8 @@ impl DbMut<'_> {
         true
     }
 
-    /// Moves a key to another database, `to`, replacing what is there; whether the key was in this one. O(1),
-    /// as [`DbMut::rename`].
+    /// Moves a key to the database `to` and replaces any value there; the result is whether the key
+    /// existed in this database. O(1), as [`DbMut::rename`].
     pub fn move_to(&mut self, key: Key<'_>, to: usize) -> bool {
         if to >= self.dbs.len() {
             return false;
@@ -797,8 +802,9 @@ impl DbMut<'_> {
         true
     }
 
-    /// Copies the value of `from`, with its expiry, to `to` of database `number`, replacing what is there;
-    /// whether `from` was there. A value outside its entry is shared until one of the two changes: O(1).
+    /// Copies the value of `from`, with its expiry, to the key `to` of database `number` and replaces
+    /// any value there; the result is whether `from` existed. A value outside its entry is shared until
+    /// one of the two changes: O(1).
     pub fn copy_to(&mut self, from: Key<'_>, number: usize, to: Key<'_>) -> bool {
         let Some(found) = self.find(from) else { return false };
         let copy = self.db().copy_of(found.handle);
@@ -811,8 +817,8 @@ impl DbMut<'_> {
         true
     }
 
-    /// Stores a value that was dumped in place of what was there, expired or not: a key that had expired is
-    /// replaced as any other. The access clock is `clock`, or that of a new key.
+    /// Stores a value from DUMP and replaces any old value, expired or not. The access clock is `clock`,
+    /// or that of a new key if `None`.
     pub fn restore(&mut self, key: Key<'_>, value: NewValue<'_>, expiry: Option<i64>, clock: Option<u32>) {
         if self.access.expiry == ExpiryMode::Hide && self.find(key).is_none() {
             self.clear_hidden(key);
@@ -827,7 +833,7 @@ impl DbMut<'_> {
         self.effects.key_modified(self.number, key, Event::Restore, 1);
     }
 
-    /// Removes a key, expired or not; whether it was there.
+    /// Removes a key, expired or not; the result is whether it existed.
     pub fn remove_stored(&mut self, key: Key<'_>, event: Event) -> bool {
         let was_there = self.take_stored(key);
         if was_there {
@@ -836,7 +842,7 @@ impl DbMut<'_> {
         was_there
     }
 
-    /// Frees the name of a key, expired or not; whether it was there.
+    /// Removes a key, expired or not, without recording a change; the result is whether it existed.
     fn take_stored(&mut self, key: Key<'_>) -> bool {
         self.effects.meet(self.number, key);
         let Some(found) = self.dbs[self.number].find(key) else { return false };
@@ -845,7 +851,7 @@ impl DbMut<'_> {
         true
     }
 
-    /// Says so when a key came to hold a value that clients can wait for.
+    /// Records that a key now holds a value for which clients can wait.
     fn note_ready(&mut self, number: usize, key: Key<'_>, handle: Handle) {
         match self.dbs[number].type_of(handle) {
             Type::List | Type::Stream | Type::Zset => self.effects.key_ready(number, key),
@@ -853,7 +859,7 @@ impl DbMut<'_> {
         }
     }
 
-    /// Where a key is that has expired but stays: its name is still taken in the table.
+    /// Position of a key that has expired but stays in the table.
     #[inline]
     fn find_hidden(&self, key: Key<'_>) -> Option<Found> {
         if self.access.expiry != ExpiryMode::Hide {
@@ -862,9 +868,9 @@ impl DbMut<'_> {
         self.dbs[self.number].find(key)
     }
 
-    /// Deletes a key that [`DbMut::find`] did not find because it has expired and is hidden: the name is
-    /// about to be used. The deletion is propagated ahead of the command, which would meet the key alive at a
-    /// replica and behind a restart.
+    /// Deletes a key that [`DbMut::find`] did not find because it is expired and hidden, before its name
+    /// is used again. The deletion is propagated ahead of the command: a replica, or the server after a
+    /// restart, would otherwise find the key alive.
     #[inline]
     fn clear_hidden(&mut self, key: Key<'_>) {
         if let Some(found) = self.find_hidden(key) {
@@ -872,7 +878,7 @@ impl DbMut<'_> {
         }
     }
 
-    /// Frees the name of a key that is about to be stored.
+    /// Removes any value stored under a name that is about to be used.
     fn make_room(&mut self, key: Key<'_>) {
         if let Some(found) = self.find(key) {
             let value = self.db().remove(found, key);
@@ -882,9 +888,9 @@ impl DbMut<'_> {
     }
 }
 
-/// Entries of a walk over all keys that are on their way from memory.
+/// Number of entries that a walk over all keys prefetches ahead.
 const VISITED_AHEAD: usize = 32;
-/// Random keys tried before all are looked at.
+/// Number of random keys tried before all keys are looked at.
 const RANDOM_TRIES: usize = 100;
-/// How many of them are noted for deletion at most, where they are expired.
+/// Number of these that are noted for deletion, at most, if they are expired.
 const RANDOM_NOTES: usize = 16;

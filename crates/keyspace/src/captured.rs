@@ -1,5 +1,5 @@
-//! Entries that a cut has captured, on their way to whoever formats them: raw copies of their blocks, with
-//! shares of the values outside. A piece belongs to nobody else, so it may go to another thread.
+//! Entries that a cut has captured, on their way to a formatter: raw copies of their blocks, and shares
+//! of the values outside. A piece has no other owner, so it may go to another thread.
 
 use crate::ValueRef;
 use crate::entry::{self, Head, Name};
@@ -7,7 +7,7 @@ use crate::view::value_of;
 use sluice_base::heap;
 use sluice_value::Value;
 
-/// A piece of what one database held at a cut.
+/// A piece of one database's contents at a cut.
 ///
 /// ```text
 ///  bytes   │ head 4 │ length 2 │ body ... │ head 4 │ length 2 │ body ... │
@@ -16,9 +16,9 @@ pub struct Captured {
     /// The database's number at the cut.
     number: usize,
     bytes: Vec<u8>,
-    /// The keys outside, in the order of the entries that have one.
+    /// The keys outside, in the order of their entries.
     keys: Vec<Box<[u8]>>,
-    /// The values outside, likewise.
+    /// The values outside, in the order of their entries.
     values: Vec<Value>,
     entries: usize,
     copied: usize,
@@ -45,7 +45,7 @@ pub struct CapturedEntry<'a> {
 }
 
 impl Captured {
-    /// A piece is full when it weighs so much, or has so many bytes in entries.
+    /// Weight in bytes from which a piece is full; so is one with [`Captured::BYTES_FULL`] bytes of entries.
     pub(crate) const WEIGHT_FULL: usize = 1 << 20;
     pub(crate) const BYTES_FULL: usize = 64 << 10;
 
@@ -54,7 +54,7 @@ impl Captured {
         Captured { bytes, ..Captured::sparse(number) }
     }
 
-    /// A piece that mostly holds a few entries.
+    /// A piece that usually holds only a few entries.
     pub(crate) fn sparse(number: usize) -> Captured {
         Captured {
             number,
@@ -67,7 +67,7 @@ impl Captured {
         }
     }
 
-    /// Adds an entry; how many bytes were copied.
+    /// Adds an entry; the result is the number of bytes copied.
     pub(crate) fn push(
         &mut self,
         head: Head,
@@ -102,29 +102,29 @@ impl Captured {
         self.number
     }
 
-    /// Number of entries.
+    /// Number of entries in the piece.
     pub fn len(&self) -> usize {
         self.entries
     }
 
-    /// Whether there is no entry.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.entries == 0
     }
 
-    /// Bytes of the entries, and of their keys and values outside as if these were copied: what is left to be
-    /// written, about.
+    /// Bytes of the entries, and of their keys and values outside as if these were copied: roughly the
+    /// bytes to be written.
     pub fn weight(&self) -> usize {
         self.weight
     }
 
-    /// Bytes that were copied: all but the values, which are shared.
+    /// Number of bytes copied: everything except the values outside, which are shared.
     pub fn copied_bytes(&self) -> usize {
         self.copied
     }
 
-    /// Bytes of the values that have no other owner any more: they go with the piece. Cost: one step for each
-    /// part of a value that is not shared.
+    /// Bytes of the values that have no other owner left: they are freed with the piece. Cost: one step
+    /// for each part of a value that is not shared.
     pub fn own_value_bytes(&self) -> usize {
         self.values.iter().map(Value::own_bytes).sum()
     }
@@ -155,18 +155,18 @@ impl Captured {
 }
 
 impl<'a> CapturedEntry<'a> {
-    /// The key.
+    /// The key's bytes, wherever the key was stored.
     pub fn key(self) -> &'a [u8] {
         self.key
     }
 
-    /// The value.
+    /// The value at the time of the capture.
     pub fn value(self) -> ValueRef<'a> {
         let outside = || self.value.expect("an entry with a value outside was captured with the value");
         value_of(self.head, self.body, |_| outside())
     }
 
-    /// Expiry, ms since the epoch.
+    /// Expiry, ms since the epoch; `None` if the key does not expire.
     pub fn expiry(self) -> Option<i64> {
         entry::expiry(self.head, self.body)
     }
@@ -177,7 +177,7 @@ impl<'a> CapturedEntry<'a> {
     }
 }
 
-/// Bytes in front of a body.
+/// Bytes before an entry's body: head and length.
 const BEFORE_BODY: usize = 6;
-/// Bytes of the longest entry.
+/// Length in bytes of the longest entry.
 const ENTRY_BYTES_MAX: usize = BEFORE_BODY + sluice_collections::slab::Slab::MAX_BLOCK;

@@ -1,8 +1,8 @@
-//! Collections: what the keyspace has to know of a type whose values lie inside the block of their entry
-//! while they are small, and beside it otherwise.
+//! Collections: what the keyspace must know about a type whose values lie inside the block of their
+//! entry while they are small, and outside otherwise.
 //!
-//! Everything that opens, changes, closes and moves a collection is written once, for a [`Collection`], and
-//! compiled for each type. A stream is none: its values always lie beside their entry.
+//! Code that opens, changes, closes and moves a collection is written once, for a [`Collection`], and
+//! compiled for each type. A stream is not a [`Collection`]: its values always lie outside their entry.
 
 use crate::entry::{Form, FormKind, corrupt_entry};
 use sluice_base::HashSeed;
@@ -11,74 +11,74 @@ use sluice_value::{List, ListContext, ListEncoding, ListLimits};
 use sluice_value::{Set, SetContext, SetEncoding, SetLimits};
 use sluice_value::{Stream, Value, Zset, ZsetContext, ZsetEncoding, ZsetLimits};
 
-/// What one variant of [`Value`] holds. A value of another variant than the entry's form says means that
-/// memory is corrupt: a panic.
+/// The content of one variant of [`Value`]. Panics if the value is of another variant than the entry's
+/// form: memory is corrupt.
 pub trait Variant: Sized {
-    /// What the value holds.
+    /// The content of the value.
     fn of(value: &Value) -> &Self;
-    /// The collection of a value, to be changed.
+    /// The content of the value, to be changed.
     fn of_mut(value: &mut Value) -> &mut Self;
-    /// The value that holds it.
+    /// The value with this content.
     fn into_value(self) -> Value;
 }
 
-/// A collection that lies inside the block of its entry or beside it.
+/// A collection that lies inside the block of its entry or outside.
 pub trait Collection: Variant + Default {
-    /// What OBJECT ENCODING tells apart.
+    /// The encodings that OBJECT ENCODING distinguishes.
     type Encoding: Copy + PartialEq;
     /// The thresholds between the encodings.
     type Limits;
-    /// What changes need, and what they leave behind.
+    /// Settings that changes read (limits, hash seed), and the garbage that they leave.
     type Context;
-    /// The form of an entry whose collection lies beside it.
+    /// The form of an entry whose collection lies outside.
     const OUTSIDE: Form;
 
-    /// The encoding that a form says: `Some(None)` beside the entry, where the collection knows its encoding;
-    /// `None` for a form of another type.
+    /// The encoding of a form: `Some(None)` if the collection is outside and knows its encoding; `None`
+    /// for a form of another type.
     fn encoding_in(form: Form) -> Option<Option<Self::Encoding>>;
     /// The form of an entry whose block holds a collection of that encoding.
     fn inline_form(encoding: Self::Encoding) -> Form;
-    /// The kept collection of this type.
+    /// The scratch collection of this type; `None` while it is in use.
     fn scratch(kept: &mut Scratch) -> &mut Option<Self>;
-    /// The context of a change. Members of large collections are hashed under `seed`.
+    /// The context of a change. Members of large collections are hashed with `seed`.
     fn context(limits: Self::Limits, seed: HashSeed) -> Self::Context;
 
-    /// How many elements.
+    /// Number of elements: fields, members or list elements.
     fn len(&self) -> usize;
-    /// Whether there is no element.
+    /// Whether there are no elements.
     fn is_empty(&self) -> bool;
     /// The encoding to report.
     fn encoding(&self) -> Self::Encoding;
-    /// Bytes allocated. O(1).
+    /// Bytes that the collection has allocated. O(1).
     fn heap_bytes(&self) -> usize;
-    /// How many bytes [`Collection::write_inline`] writes; `None` where they are too many for a block.
+    /// Number of bytes that [`Collection::write_inline`] writes; `None` if they are too many for a block.
     fn inline_len(&self) -> Option<usize>;
-    /// Writes the form for the block of an entry. `out` is as long as [`Collection::inline_len`] says.
+    /// Writes the inline form into `out`, whose length is [`Collection::inline_len`].
     fn write_inline(&self, out: &mut [u8]);
-    /// Becomes what [`Collection::write_inline`] wrote, in memory that is there.
+    /// Becomes the collection that [`Collection::write_inline`] wrote, in its existing memory.
     fn load_inline(&mut self, bytes: &[u8], encoding: Self::Encoding);
     /// The collection that [`Collection::write_inline`] wrote.
     fn from_inline(bytes: &[u8], encoding: Self::Encoding) -> Self;
 
-    /// Whether its memory is worth keeping for the next one: it is small, and nobody shares it.
+    /// Whether the collection's memory is worth keeping for reuse: it is small and not shared.
     #[inline]
     fn is_scratch(&self) -> bool {
         true
     }
-    /// The first expiry of an element.
+    /// The earliest expiry of an element, in ms; `None` if no element expires.
     #[inline]
     fn earliest(&self) -> Option<i64> {
         None
     }
-    /// Whether it holds memory for elements that are gone, which compaction clears.
+    /// Whether the collection holds memory of removed elements, which compaction clears.
     #[inline]
     fn has_remains(&self) -> bool {
         false
     }
 }
 
-/// A collection of each type that belongs to no key, whose memory is used again: where one inside its block
-/// is while it is changed, and what stands for one outside meanwhile. Its elements mean nothing.
+/// A spare collection of each type, whose memory is reused. It holds an inline collection while that is
+/// changed, and stands in for an outside collection meanwhile. Its elements are meaningless.
 #[derive(Default)]
 pub struct Scratch {
     list: Option<List>,
@@ -88,7 +88,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Bytes allocated. O(1).
+    /// Bytes that all kept collections have allocated. O(1).
     pub(crate) fn heap_bytes(&self) -> usize {
         self.list.as_ref().map_or(0, List::heap_bytes)
             + self.hash.as_ref().map_or(0, Hash::heap_bytes)
@@ -120,8 +120,8 @@ macro_rules! variants {
 
 variants! { List Hash Zset Set Stream }
 
-/// The part of [`Collection`] that differs by names alone: a type, its encoding with the form for each inside
-/// the block, the form beside it, and where its scratch is kept.
+/// Implements the part of [`Collection`] in which the types differ by names alone: the type, its encodings
+/// with the form for each inside the block, the form outside, and the field of its scratch collection.
 macro_rules! by_name {
     ($type:ident, $encoding:ident { $($name:ident => $form:ident),+ }, $outside:ident, $scratch:ident) => {
         type Encoding = $encoding;
@@ -257,7 +257,7 @@ mod tests {
     use super::*;
     use std::fmt::Debug;
 
-    /// Every encoding that a type's forms say, and whether the type knows its own form outside.
+    /// Checks every encoding that a type's forms have, and that the type recognises its own form outside.
     fn check<C: Collection<Encoding: Debug>>(encodings: &[C::Encoding], others: &[Form]) {
         for encoding in encodings {
             assert_eq!(C::encoding_in(C::inline_form(*encoding)), Some(Some(*encoding)));

@@ -1,4 +1,4 @@
-//! All databases at once: what FLUSHALL, SWAPDB and loading need, and what hands out the doors to one.
+//! All databases at once, for FLUSHALL, SWAPDB and loading; opens single databases for commands.
 
 use crate::access::{DbMut, DbRef};
 use crate::db::{ChunkMemory, Db, Entry, Meta, freeing, walking};
@@ -14,20 +14,20 @@ use sluice_collections::slab::Slab;
 pub struct Keyspace {
     dbs: Vec<Db>,
     hasher: KeyHasher,
-    /// Bytes of a database's entries from which on it is nearly full.
+    /// Bytes of entries above which a database counts as nearly full; normally [`ROOM`].
     room: usize,
-    /// Imports of slots that another server carries out.
+    /// Imports of slots that another server carries out, and slots whose keys are being deleted.
     pub(crate) imports: SlotImports,
-    /// The databases that a walk over a slot may be under way in.
+    /// Databases in which the walk over a slot may be in progress.
     walked: Vec<usize>,
-    /// How often a database was emptied or exchanged.
+    /// How many times a database was emptied or exchanged.
     exchanges: u64,
 }
 
-/// Where a database takes no more entries: at all chunk numbers less those that one batch of commands (a
-/// request of the most that `client-query-buffer-limit` lets in, 1 GiB unless it was raised), or the time to
-/// the next look at all databases, can take, were all of it in the smallest blocks. In bytes, each chunk
-/// counted as the longest.
+/// The limit at which a database accepts no more writes: all chunk numbers, less those that one batch of
+/// commands (a request of the largest size that `client-query-buffer-limit` admits, 1 GiB by default),
+/// or the time until the next check of all databases, can use up if everything goes into the smallest
+/// blocks. In bytes, each chunk counted at its largest size.
 const ROOM: usize = (Slab::CHUNKS_MAX - (2 << 30) / Slab::CHUNK_BYTES_MIN) * Slab::CHUNK_BYTES;
 
 impl Keyspace {
@@ -44,7 +44,7 @@ impl Keyspace {
         }
     }
 
-    /// An empty keyspace of the same shape and with the same hash of keys, without imports of slots.
+    /// An empty keyspace with the same number of databases and the same hasher, without imports of slots.
     pub fn empty_twin(&self) -> Keyspace {
         let dbs = (0..self.dbs.len()).map(|_| Db::new(self.hasher)).collect();
         Keyspace {
@@ -57,17 +57,17 @@ impl Keyspace {
         }
     }
 
-    /// Number of databases.
+    /// Number of databases; their numbers are 0 to one less.
     pub fn databases(&self) -> usize {
         self.dbs.len()
     }
 
-    /// How keys are hashed.
+    /// The hasher of all keys.
     pub fn hasher(&self) -> KeyHasher {
         self.hasher
     }
 
-    /// A key by name, hashed here.
+    /// A key by name, with its hash.
     pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
         Key::hashed(bytes, self.hasher)
     }
@@ -83,28 +83,28 @@ impl Keyspace {
         self.dbs.iter().enumerate()
     }
 
-    /// What the entries' chunks take, all databases together. Cost: one step for each database.
+    /// Memory of the entries' chunks, summed over all databases. Cost: one step for each database.
     pub fn chunk_memory(&self) -> ChunkMemory {
         self.dbs.iter().map(Db::chunk_memory).fold(ChunkMemory::default(), ChunkMemory::plus)
     }
 
-    /// What takes memory here: the entries, and what the allocator has given beside them. Cost: one step for
-    /// each database, value outside and key outside.
+    /// Memory of the keyspace in bytes: of the entries, and of everything else that the allocator has
+    /// given. Cost: one step for each database, value outside and key outside.
     pub fn footprint(&self) -> (usize, usize) {
         let dbs = heap::vec(&self.dbs) + self.imports.footprint();
         (self.chunk_memory().used_bytes, dbs + self.dbs.iter().map(Db::footprint).sum::<usize>())
     }
 
-    /// Whether a database has so many entries that writes must be refused, lest its handles run out: 2^32 of
-    /// up to 256 bytes, or 1 TiB of larger ones, less 3 %. `number` must be below [`Keyspace::databases`].
-    /// O(1).
+    /// Whether a database has so many entries that writes must be refused before its handles run
+    /// out: 2^32 entries of up to 256 bytes, or 1 TiB of larger ones, less 3 %. `number` must be
+    /// below [`Keyspace::databases`]. O(1).
     #[inline]
     pub fn is_nearly_full(&self, number: usize) -> bool {
         self.dbs[number].entry_bytes_taken() > self.room
     }
 
-    /// Sets from how many bytes on a database is nearly full, each chunk counted as 1 MiB: for tests, which
-    /// have no 1 TiB.
+    /// Sets the limit in bytes at which a database is nearly full, each chunk counted as 1 MiB: for
+    /// tests, which cannot fill 1 TiB.
     #[doc(hidden)]
     pub fn set_entry_space_max(&mut self, bytes: usize) {
         self.room = bytes;
@@ -122,39 +122,39 @@ impl Keyspace {
         DbMut { dbs: &mut self.dbs, number, access, effects }
     }
 
-    /// Opens all of it to change.
+    /// Opens all databases to change.
     pub fn dataset<'a>(&'a mut self, access: Access, effects: &'a mut Effects) -> Dataset<'a> {
         Dataset { keyspace: self, access, effects }
     }
 
-    /// Visits the entries of one bucket of a hash slot and returns the cursor to go on with; 0 begins and
-    /// ends. For a caller that removes every key, and goes on until the slot is empty. `number` must be below
-    /// [`Keyspace::databases`].
+    /// Visits the entries of one bucket of a hash slot; the result is the next cursor, 0 begins and
+    /// ends. For a caller that removes every visited key and continues until the slot is empty. `number`
+    /// must be below [`Keyspace::databases`].
     pub fn walk_slot(&self, number: usize, slot: u16, cursor: u64, visit: impl FnMut(Entry<'_>)) -> u64 {
         let (db, mut visit) = (&self.dbs[number], visit);
         let index = db.tables.of_slot(slot);
         index.map_or(0, |index| index.walk(cursor, |handle| visit(db.entry(handle))))
     }
 
-    /// Whether keys of slots that were taken out ([`Dataset::detach_slot`]) are left to free. Cost: one step
-    /// for each database.
+    /// Whether keys of detached slots ([`Dataset::detach_slot`]) are still to be freed. Cost:
+    /// one step for each database.
     pub fn has_detached(&self) -> bool {
         self.dbs.iter().any(|db| !db.detached.is_empty())
     }
 
-    /// The slots that were taken out and of which keys are left to free; one may come several times.
+    /// Detached slots whose keys are not all freed; a slot may appear several times.
     pub fn detached_slots(&self) -> impl Iterator<Item = u16> + '_ {
         self.dbs.iter().flat_map(|db| db.detached.slots())
     }
 
-    /// Whether a key was there when its slot was taken out last, and is not freed. `number` must be below
-    /// [`Keyspace::databases`].
+    /// Whether a key existed when its slot was last detached, and is not freed yet. `number` must
+    /// be below [`Keyspace::databases`].
     pub fn was_detached(&self, number: usize, key: Key<'_>) -> bool {
         freeing::was_detached(&self.dbs[number], key)
     }
 
-    /// Frees some dozens of keys of slots that were taken out; clients that cache one learn of it with the
-    /// effects. `false`: none is left.
+    /// Frees some dozens of keys of detached slots. The effects invalidate each key for
+    /// clients that cache it. The result is `false` if no key was left.
     pub fn free_detached(&mut self, effects: &mut Effects) -> bool {
         let Some(number) = self.dbs.iter().position(|db| !db.detached.is_empty()) else { return false };
         let hasher = self.hasher;
@@ -174,24 +174,25 @@ impl Keyspace {
         }
     }
 
-    /// Ends the cuts of all databases; gives back what was captured and not taken.
+    /// Ends the cuts of all databases; returns what was captured but not taken.
     pub fn end_cut(&mut self) -> Vec<crate::Captured> {
         self.dbs.iter_mut().flat_map(Db::end_cut).collect()
     }
 
-    /// [`Db::advance_cut`] of one database, whose number must be below [`Keyspace::databases`].
+    /// Advances the cut of one database ([`Db::advance_cut`]), whose number must
+    /// be below [`Keyspace::databases`].
     pub fn advance_cut(&mut self, number: usize, budget: usize) -> Option<crate::Captured> {
         self.dbs[number].advance_cut(budget)
     }
 
-    /// [`Db::take_captured`] of any database.
+    /// Takes captured entries of any database ([`Db::take_captured`]).
     pub fn take_captured(&mut self) -> Option<crate::Captured> {
         self.dbs.iter_mut().find_map(Db::take_captured)
     }
 
-    /// Begins a walk over a slot in all databases: each key is captured once, as it is when the walk comes to
-    /// it or when it is about to change for the first time; one that enters the slot later is not. One walk
-    /// at a time. Cost: one step for each database.
+    /// Begins a walk over a slot in all databases. Each key is captured once: when the walk reaches it,
+    /// or just before its first change. A key that enters the slot later is not captured. One walk at a
+    /// time. Cost: one step for each database.
     pub fn begin_slot_walk(&mut self, slot: u16) {
         for (number, db) in self.dbs.iter_mut().enumerate().filter(|(_, db)| db.slot_len(slot) > 0) {
             walking::begin(db, number, slot);
@@ -199,41 +200,42 @@ impl Keyspace {
         }
     }
 
-    /// Captures a few entries more of the walk; whether any is left.
+    /// Captures a few more entries of the walk; the result is whether any is left.
     pub fn advance_slot_walk(&mut self) -> bool {
         self.walked.iter().any(|number| walking::advance(&mut self.dbs[*number]))
     }
 
-    /// Has the walk capture a key that a command reads, unless that was done. `number` must be below
-    /// [`Keyspace::databases`].
+    /// Captures a key that a command reads, unless the walk has captured it already. `number` must
+    /// be below [`Keyspace::databases`].
     pub fn capture_read(&mut self, number: usize, name: &[u8]) {
         let key = self.key(name);
         walking::capture_read(&mut self.dbs[number], key);
     }
 
-    /// A key as it is. `number` must be below [`Keyspace::databases`].
+    /// A copy of a key in its present state; `None` if absent. `number` must
+    /// be below [`Keyspace::databases`].
     pub fn image_of(&self, number: usize, name: &[u8]) -> Option<crate::Captured> {
         walking::image_of(&self.dbs[number], number, self.key(name))
     }
 
-    /// What the walk has captured in one of the databases, as often as there is something.
+    /// Takes what the walk has captured in one of the databases; `None` if nothing is waiting.
     pub fn take_walked(&mut self) -> Option<crate::Captured> {
         self.walked.iter().find_map(|number| walking::take(&mut self.dbs[*number]))
     }
 
-    /// Ends the walk, whether it is through or not.
+    /// Ends the walk, complete or not.
     pub fn end_slot_walk(&mut self) {
         self.walked.drain(..).for_each(|number| walking::end(&mut self.dbs[number]));
     }
 
-    /// How often a database was emptied or exchanged as a whole.
+    /// How many times a database was emptied or exchanged as a whole.
     pub fn exchanges(&self) -> u64 {
         self.exchanges
     }
 
-    /// Stores what a file holds under a key: the value, the expiry in ms since the epoch and the access
-    /// clock. `false`, and no change, where the key is there. Leaves no effects: no client may be watching or
-    /// waiting. `number` must be below [`Keyspace::databases`].
+    /// Stores a key from a file: the value, the expiry in ms since the epoch and the access clock.
+    /// Returns `false`, and changes nothing, if the key exists. Leaves no effects: no client may watch
+    /// or wait. `number` must be below [`Keyspace::databases`].
     pub fn load(
         &mut self,
         number: usize,
@@ -245,7 +247,7 @@ impl Keyspace {
         self.load_key(number, Key::hashed(name, self.hasher), value, expiry, clock)
     }
 
-    /// Loads a key that was hashed before.
+    /// Loads a key whose hash is known; otherwise as [`Keyspace::load`].
     pub fn load_key(
         &mut self,
         number: usize,
@@ -262,13 +264,13 @@ impl Keyspace {
         absent
     }
 
-    /// Makes room in an empty database for so many keys, so many of them with an expiry. The numbers are a
-    /// hint, but take memory: 8 bytes for each. `number` must be below [`Keyspace::databases`].
+    /// Makes room in an empty database for `keys` keys, of which `expires` have an expiry. The numbers
+    /// are a hint, but take memory: 8 bytes for each key. `number` must be below [`Keyspace::databases`].
     pub fn reserve(&mut self, number: usize, keys: usize, expires: usize) {
         self.dbs[number].reserve(keys, expires);
     }
 
-    /// Removes a key that a file is about to bring again, and frees the value here; leaves no effects.
+    /// Removes a key that a file is about to load again, and frees the value at once; leaves no effects.
     /// `number` must be below [`Keyspace::databases`].
     pub fn unload(&mut self, number: usize, name: &[u8]) {
         let key = Key::hashed(name, self.hasher);
@@ -282,7 +284,8 @@ impl Keyspace {
         &mut self.dbs
     }
 
-    /// Shrinks what has become too large, at most `budget` bucket steps; whether more is to do.
+    /// Shrinks indexes that have become too large, by at most `budget` bucket steps; the result is
+    /// whether more is to do.
     pub fn shrink_step(&mut self, budget: usize) -> bool {
         let mut more = false;
         for db in &mut self.dbs {
@@ -292,43 +295,43 @@ impl Keyspace {
     }
 }
 
-/// Whether a database that was replaced must not be dropped at once: it has keys, or is to free some, or a
-/// cut of it is open, which may hold keys that the database has no more.
+/// Whether a replaced database must not be dropped at once: it has keys, or detached slots to free, or
+/// an open cut, which may hold keys that the database no longer has.
 fn is_worth_keeping(db: &Db) -> bool {
     !db.is_empty() || !db.detached.is_empty() || db.cut_state().is_some()
 }
 
-/// Every database, to change.
+/// All databases, opened to change.
 pub struct Dataset<'a> {
     keyspace: &'a mut Keyspace,
     access: Access,
-    /// Where changes leave their effects.
+    /// Collects the effects of changes.
     pub effects: &'a mut Effects,
 }
 
 impl Dataset<'_> {
-    /// Number of databases.
+    /// Number of databases; their numbers are 0 to one less.
     pub fn databases(&self) -> usize {
         self.keyspace.databases()
     }
 
-    /// The keyspace, to look at.
+    /// The keyspace, to read.
     pub fn keyspace(&self) -> &Keyspace {
         self.keyspace
     }
 
-    /// How this command looks at keys.
+    /// Settings under which this command looks up keys.
     pub fn access(&self) -> Access {
         self.access
     }
 
-    /// One database, to change. `number` must be below [`Dataset::databases`].
+    /// Opens one database to change. `number` must be below [`Dataset::databases`].
     pub fn db(&mut self, number: usize) -> DbMut<'_> {
         self.keyspace.write(number, self.access, self.effects)
     }
 
-    /// Empties one database; what is left of it goes to the effects, to be freed now or elsewhere by the
-    /// caller. Returns the number of keys removed. O(1).
+    /// Empties one database. Its old contents go to the effects; the caller frees them now or on another
+    /// thread. Returns the number of keys removed. O(1).
     pub fn flush(&mut self, number: usize) -> usize {
         self.effects.meet_database(number);
         let mut twin = Db::new(self.keyspace.hasher);
@@ -341,15 +344,16 @@ impl Dataset<'_> {
         removed
     }
 
-    /// Empties a hash slot of all databases, as [`Dataset::detach_slot_of`]; returns the number of keys.
-    /// Cost: one step for each database.
+    /// Empties a hash slot of all databases, as [`Dataset::detach_slot_of`] does; returns the number of
+    /// keys. Cost: one step for each database.
     pub fn detach_slot(&mut self, slot: u16) -> usize {
         (0..self.databases()).map(|number| self.detach_slot_of(number, slot)).sum()
     }
 
-    /// Empties a hash slot of a database; the keys are freed later, by [`Keyspace::free_detached`]. Watching
-    /// clients learn of the end with the effects, clients that cache a key when the key is freed; no event is
-    /// published. Returns the number of keys. `number` must be below [`Dataset::databases`]. O(1).
+    /// Empties a hash slot of a database; [`Keyspace::free_detached`] frees the keys later. The effects
+    /// mark the slot as flushed for watching clients at once, and invalidate each key for clients that
+    /// cache it when it is freed; no event is published. Returns the number of keys. `number` must be
+    /// below [`Dataset::databases`]. O(1).
     pub fn detach_slot_of(&mut self, number: usize, slot: u16) -> usize {
         let keys = freeing::detach(&mut self.keyspace.dbs[number], slot);
         if keys > 0 {
@@ -359,9 +363,10 @@ impl Dataset<'_> {
         keys
     }
 
-    /// Puts other databases in the place of all, as many as there are, with the imports of slots that they
-    /// know of. Slots that leave go on leaving. Watching and waiting clients learn that the old ones were
-    /// emptied; the exchange counts as no change. What was there goes to the effects, to be freed elsewhere.
+    /// Replaces all databases with those of `loaded`, as many, and takes over its imports of slots.
+    /// Slots whose keys are being deleted stay hidden. Watching and waiting clients see the old
+    /// databases emptied; the exchange counts as no change. The old databases go to the effects, to be
+    /// freed on another thread.
     pub fn replace(&mut self, loaded: Keyspace) {
         assert_eq!(
             loaded.dbs.len(),
@@ -380,12 +385,12 @@ impl Dataset<'_> {
         self.keyspace.tell_databases();
     }
 
-    /// An empty keyspace of the same shape and with the same hash of keys.
+    /// An empty keyspace with the same number of databases and the same hasher.
     pub fn empty_twin(&self) -> Keyspace {
         self.keyspace.empty_twin()
     }
 
-    /// The keyspace, for what leaves no effects.
+    /// The keyspace, for changes that leave no effects.
     pub fn keyspace_mut(&mut self) -> &mut Keyspace {
         self.keyspace
     }

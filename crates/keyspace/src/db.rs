@@ -1,12 +1,12 @@
 //! One database: a store of entries, and tables that find them.
 //!
-//! Invariants: (1) every live block of the store's slab is an entry, is in one index of [`IndexKind::Keys`]
-//! once, and in one of [`IndexKind::Expires`] exactly when its head has an expiry: of the tables, or of a
-//! table that was detached from them (`db/detached.rs`); (2) every value of the
-//! store's `values` and every key of its `keys` belongs to exactly one entry; (3) all indexes use the same
-//! seeded hash of the key, which names the table too; (4) before a block is changed or freed, or a value or
-//! key outside that it names, [`Db::before_change`] gets its handle. The access clock alone is no change.
-//! This module is mechanism: it knows no clock and leaves no effects.
+//! Invariants: (1) every live block of the store's slab is an entry, is in one index of
+//! [`IndexKind::Keys`] once, and in one of [`IndexKind::Expires`] exactly if its head has an expiry; the
+//! indexes are those of the tables, or of a table detached from them (`db/detached.rs`); (2) every value
+//! of the store's `values` and every key of its `keys` belongs to exactly one entry; (3) all indexes use
+//! the same seeded hash of the key, which also selects the table; (4) [`Db::before_change`] gets an
+//! entry's handle before its block, or its value or key outside the block, is changed or freed. A change
+//! of the access clock alone is exempt. This module is mechanism: it knows no clock and leaves no effects.
 
 mod capture;
 mod change;
@@ -52,17 +52,17 @@ pub(crate) use tables::IndexKind;
 use tables::Tables;
 use volatile::{VolatileKeys, earliest_in};
 
-/// A database.
+/// One database: its entries, its indexes and the state of its background work.
 pub struct Db {
     pub(crate) store: Store,
     pub(crate) tables: Tables,
-    /// Slots that were taken out, and are freed in steps.
+    /// Tables of detached slots, whose keys are freed in steps.
     pub(crate) detached: Detached,
-    /// The hashes with fields that expire.
+    /// The hashes with fields that expire, in order of their first expiry.
     volatile: VolatileKeys,
-    /// Where the active expiry cycle stands among the keys with an expiry.
+    /// Cursor of the active expiry cycle among the keys with an expiry.
     pub(crate) expire_cursor: u64,
-    /// Running average of the remaining life of keys with an expiry, ms; 0 when unknown. For INFO.
+    /// Running average of the remaining life of keys with an expiry, in ms; 0 if unknown. For INFO.
     pub avg_ttl_ms: i64,
 }
 
@@ -75,36 +75,36 @@ impl std::fmt::Debug for Db {
     }
 }
 
-/// Hashes that a step of the expiry cycle passes over: of hidden slots, and of slots that were taken out.
+/// Number of hashes of hidden and detached slots that a step of the expiry cycle looks at, at most.
 const HIDDEN_LOOKS: usize = 64;
 
 /// An entry's position: valid until the next change of the database.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
     position: Position,
-    /// The entry.
+    /// The entry's block in the slab.
     pub handle: Handle,
 }
 
-/// What a walk or a count over a database as a whole sees: all keys but those of hidden slots.
+/// The database as walks and counts over all keys see it: without the keys of hidden slots.
 #[derive(Clone, Copy)]
 pub struct ShownKeys<'a> {
     tables: &'a Tables,
 }
 
 impl<'a> ShownKeys<'a> {
-    /// Number of keys, logically expired ones included. O(1); where slots are hidden, a step for each of
-    /// those that has keys.
+    /// Number of keys, logically expired ones included. O(1) without hidden slots; otherwise one step
+    /// for each hidden slot that has keys.
     pub fn len(self) -> usize {
         self.tables.shown_len(IndexKind::Keys)
     }
 
-    /// Whether there is no key; at the cost of [`ShownKeys::len`].
+    /// Whether there is no key; costs as much as [`ShownKeys::len`].
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// Number of keys with an expiry; at the cost of [`ShownKeys::len`].
+    /// Number of keys with an expiry; costs as much as [`ShownKeys::len`].
     pub fn expires_len(self) -> usize {
         self.tables.shown_len(IndexKind::Expires)
     }
@@ -129,14 +129,14 @@ impl Db {
         }
     }
 
-    /// How keys of this database are hashed.
+    /// The hasher of this database's keys.
     #[inline]
     pub fn hasher(&self) -> KeyHasher {
         self.store.hasher
     }
 
-    /// Number of keys, logically expired ones that were not met yet, and those of hidden slots, included.
-    /// O(1).
+    /// Number of keys, including those of hidden slots and expired keys that no look-up has
+    /// deleted yet. O(1).
     #[inline]
     pub fn len(&self) -> usize {
         self.tables.len(IndexKind::Keys)
@@ -152,7 +152,7 @@ impl Db {
         self.len() == 0
     }
 
-    /// Whether there is no key, nor a table for any.
+    /// Whether the database has neither keys nor tables.
     #[inline]
     pub(crate) fn has_nothing(&self) -> bool {
         self.tables.single(IndexKind::Keys).is_some_and(Index::is_empty)
@@ -163,13 +163,13 @@ impl Db {
         self.tables.len(IndexKind::Expires)
     }
 
-    /// Number of hashes with fields that have an expiry, those that are left to free included. O(1).
+    /// Number of hashes with fields that have an expiry, including those of detached slots. O(1).
     pub fn volatile_len(&self) -> usize {
         self.volatile.len()
     }
 
-    /// The key of the hash whose field expires first, if that is before `now_ms`. Where slots are hidden, or
-    /// were taken out, the first that is shown, of as many as a step may look at.
+    /// The key of the hash whose field expires first, if that is before `now_ms`. Hashes of hidden and
+    /// detached slots are skipped, at most [`HIDDEN_LOOKS`] of them.
     pub(crate) fn volatile_due(&self, now_ms: i64) -> Option<&[u8]> {
         let mut due = self.volatile.due(now_ms);
         if self.tables.hidden.is_none() && self.detached.is_empty() {
@@ -182,12 +182,12 @@ impl Db {
         due.take(HIDDEN_LOOKS).find(|(at, key)| is_shown(*at, key)).map(|(_, key)| key)
     }
 
-    /// Counts of the indexes over all keys together. O(n).
+    /// Statistics of the indexes over all keys, summed. O(n).
     pub fn index_stats(&self) -> IndexStats {
         self.tables.stats(IndexKind::Keys)
     }
 
-    /// Numbers of the tables over keys with an expiry.
+    /// Statistics of the indexes over keys with an expiry, summed. O(n).
     pub fn expires_stats(&self) -> IndexStats {
         self.tables.stats(IndexKind::Expires)
     }
@@ -197,7 +197,7 @@ impl Db {
         self.tables.bytes(IndexKind::Keys) + self.detached.bytes(IndexKind::Keys)
     }
 
-    /// Bytes of the indexes over keys that expire; at the same cost.
+    /// Bytes of the indexes over keys with an expiry. Cost: one step for each table that is not empty.
     pub fn expires_bytes(&self) -> usize {
         self.tables.bytes(IndexKind::Expires) + self.detached.bytes(IndexKind::Expires)
     }
@@ -212,14 +212,14 @@ impl Db {
         self.tables.of_slot(slot).into_iter().flat_map(Index::iter)
     }
 
-    /// How much of what handles can name is taken, as if every chunk of the slab were of the longest: 1 TiB
-    /// at most. O(1).
+    /// Bytes of handle space in use, counting every chunk of the slab at its largest size: at most
+    /// 1 TiB. O(1).
     #[inline]
     pub(crate) fn entry_bytes_taken(&self) -> usize {
         self.store.slab.chunks_taken() * Slab::CHUNK_BYTES
     }
 
-    /// What the slab of entries takes. O(1).
+    /// Memory of the slab of entries. O(1).
     pub(crate) fn chunk_memory(&self) -> ChunkMemory {
         ChunkMemory {
             used_bytes: self.store.slab.bytes_used(),
@@ -227,13 +227,13 @@ impl Db {
         }
     }
 
-    /// Bytes of entries, and of the values and keys outside.
+    /// Bytes of entries, and of the values and keys outside their blocks.
     pub fn entry_bytes(&self) -> usize {
         self.store.slab.bytes_used() + self.store.outside_bytes
     }
 
     /// Bytes that the allocator has given for the database: directories, indexes, values and keys outside.
-    /// The chunks of the entries lie elsewhere. Cost: one step for each value and key outside.
+    /// The chunks of the entries are not included. Cost: one step for each value and key outside.
     pub fn footprint(&self) -> usize {
         let store = &self.store;
         let values: usize = store.values.iter().map(|(_, value)| value.footprint()).sum();
@@ -298,11 +298,12 @@ impl Db {
         Head(self.store.slab.head(handle).load(Relaxed))
     }
 
-    /// Stores the access clock; a plain store, so that a shared database can record it too.
+    /// Stores the access clock. The store is atomic, so a shared reference suffices.
     #[inline]
     pub(crate) fn set_clock(&self, handle: Handle, clock: u32) {
         let head = self.head(handle);
-        // Writing only when it changes keeps the line clean for keys read twice in one clock tick.
+        // An unchanged clock is not written: the cache line stays clean for keys read twice in
+        // one clock tick.
         if head.clock() != clock {
             self.store.slab.head(handle).store(head.with_clock(clock).0, Relaxed);
         }
@@ -314,7 +315,7 @@ impl Db {
         self.store.key(handle)
     }
 
-    /// A key of this hash, expired or not, for whoever has kept the hash alone.
+    /// A key with this hash, expired or not, for callers that have kept only the hash.
     pub fn key_of_hash(&self, hash: u64) -> Option<&[u8]> {
         let index = self.tables.index(IndexKind::Keys, hash);
         let position = index.find(hash, |handle| self.hash_of(handle) == hash)?;
@@ -335,7 +336,7 @@ impl Db {
         entry::expiry(head, self.store.slab.body(handle))
     }
 
-    /// The value outside that a payload names.
+    /// The value outside the block to which a payload refers.
     #[inline]
     pub(crate) fn value_at(&self, payload: &[u8]) -> &Value {
         self.store
@@ -362,7 +363,7 @@ impl Db {
         }
     }
 
-    /// How the value is stored, in the reference's terms.
+    /// The encoding of the value, in the reference's terms.
     pub(crate) fn encoding(&self, handle: Handle) -> Encoding {
         let head = self.head(handle);
         let payload = entry::payload(head, self.store.slab.body(handle));
@@ -390,7 +391,7 @@ impl Db {
         }
     }
 
-    /// Bytes an entry takes: its block, its share of the index, and what it has outside.
+    /// Bytes of an entry: its block, its share of the index, and its value and key outside.
     pub(crate) fn entry_size(&self, handle: Handle) -> usize {
         let (head, body) = (self.head(handle), self.store.slab.body(handle));
         let value = if head.form().is_outside() {
@@ -411,8 +412,8 @@ impl Db {
         self.head(handle).clock()
     }
 
-    /// Asks the processor for the buckets of hashes, ahead of [`Db::prefetch_entries`]. Where there is one
-    /// table, the question which table is asked once for all of them.
+    /// Prefetches the index buckets of `hashes`, ahead of [`Db::prefetch_entries`]. The check for a
+    /// single table is made once for all hashes.
     #[inline]
     pub fn prefetch_buckets(&self, hashes: impl Iterator<Item = u64>) {
         match self.tables.single(IndexKind::Keys) {
@@ -423,13 +424,13 @@ impl Db {
         }
     }
 
-    /// Asks the processor for an entry.
+    /// Prefetches an entry's block.
     #[inline]
     pub(crate) fn prefetch(&self, handle: Handle) {
         self.store.slab.prefetch(handle);
     }
 
-    /// Asks the processor for the entries that hashes probably have.
+    /// Prefetches the entries that the hashes probably have.
     #[inline]
     pub fn prefetch_entries(&self, hashes: impl Iterator<Item = u64>) {
         let prefetch = |handle| self.store.slab.prefetch(handle);
@@ -441,25 +442,25 @@ impl Db {
         }
     }
 
-    /// Visits entries from `cursor` on, but for those of hidden slots; 0 starts and ends. Elements present
-    /// all the while are visited at least once.
+    /// Visits entries from `cursor` on, without those of hidden slots; 0 starts and ends. Entries that
+    /// exist during the whole scan are visited at least once.
     pub fn scan(&self, cursor: u64, visit: impl FnMut(Handle)) -> u64 {
         self.tables.scan(IndexKind::Keys, cursor, visit)
     }
 
-    /// A random entry of those that are not hidden, uniformly distributed.
+    /// A random entry outside hidden slots, uniformly distributed.
     pub fn sample(&self, rng: &mut Rng) -> Option<Handle> {
         self.tables.sample(IndexKind::Keys, rng)
     }
 
-    /// A random entry with an expiry, of those that are not hidden.
+    /// A random entry with an expiry, outside hidden slots.
     pub fn sample_expires(&self, rng: &mut Rng) -> Option<Handle> {
         self.tables.sample(IndexKind::Expires, rng)
     }
 
-    /// Visits up to `count` entries, or entries with an expiry, of the neighbourhood that `draw`, a random
-    /// number, chooses, and returns how many. Fewer only where there are few, or very many fewer than there
-    /// were.
+    /// Visits up to `count` entries (for `Expires`, entries with an expiry) of the neighbourhood chosen
+    /// by the random number `draw`; the result is their number. It is smaller only if there are few
+    /// entries, or far fewer than there were.
     #[inline]
     pub(crate) fn sample_from(
         &self,
@@ -471,27 +472,27 @@ impl Db {
         self.tables.sample_from(kind, draw, count, visit)
     }
 
-    /// Asks the processor for what [`Db::sample_from`] of the same draw will look at first.
+    /// Prefetches what [`Db::sample_from`] with the same draw looks at first.
     #[inline]
     pub(crate) fn prefetch_sample(&self, kind: IndexKind, draw: u64) {
         self.tables.prefetch_sample(kind, draw);
     }
 
-    /// The entry of this handle, if it is one and its key has this hash.
+    /// The entry of this handle, if the handle is still an entry whose key has this hash.
     #[inline]
     pub(crate) fn find_handle(&self, hash: u64, handle: Handle) -> Option<Found> {
         let position = self.tables.index(IndexKind::Keys, hash).find(hash, |found| found == handle)?;
-        // Another key may have got the block, and a bucket tells hashes apart by some of their bits.
+        // Another key may have got the block, and a bucket compares only some bits of the hash.
         (self.hash_of(handle) == hash).then_some(Found { position, handle })
     }
 
-    /// Every entry, in no order, those of hidden slots included. O(n): for saving small databases.
+    /// Every entry, in no order, hidden slots included. O(n): for saving small databases.
     pub fn iter(&self) -> impl Iterator<Item = Handle> + '_ {
         self.tables.iter(IndexKind::Keys)
     }
 
-    /// Shrinks indexes that have become too large, at most `budget` bucket steps of one index; whether more
-    /// is to do, or to look at.
+    /// Shrinks indexes that have become too large, by at most `budget` bucket steps of one index. The
+    /// result is whether work, or a check for it, is left.
     pub fn shrink_step(&mut self, budget: usize) -> bool {
         self.tables.shrink_step(budget, &self.store)
     }
@@ -553,7 +554,7 @@ impl Db {
     }
 }
 
-/// When the first field of a hash expires; none where a key has no such hash.
+/// Earliest expiry of a field of the key's hash, in ms; `None` if the key holds no hash with such a field.
 fn earliest_of_key(db: &Db, key: Key<'_>) -> Option<i64> {
     let (found, head) = db.find_head(key)?;
     if !head.form().is_outside() {

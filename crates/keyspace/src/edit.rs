@@ -1,8 +1,8 @@
-//! Edits: the way to a mutable collection.
+//! Edits: how a command changes a collection.
 //!
-//! An edit begins with the check of the type, before anything changes, and ends by [`Edit::done`] or
-//! [`Edit::unchanged`]. One that is dropped otherwise is a mistake of ours: debug builds panic, release
-//! builds record the key as modified, since it may be. A collection without elements takes its key with it.
+//! An edit begins with the check of the type, before any change, and ends by [`Edit::done`] or
+//! [`Edit::unchanged`]. Dropping it otherwise is a bug: debug builds panic, release builds record the
+//! key as modified, because it may be. If the collection is empty at the end, its key is deleted.
 
 use crate::Key;
 use crate::collection::{Collection, Variant};
@@ -21,7 +21,7 @@ pub struct Edit<'a, C: Editable> {
     len_before: usize,
     encoding_before: C::Encoding,
     context: C::Context,
-    /// The key is told to have come into being already.
+    /// The event for a new key has already been recorded.
     is_told_new: bool,
     /// `None` once the collection is back in its entry.
     open: Option<Open<C>>,
@@ -50,21 +50,20 @@ impl<'a, C: Editable> Edit<'a, C> {
         Edit { db, effects, number, key, meta, len_before, encoding_before, context, is_told_new, open }
     }
 
-    /// The collection, and what changing it needs.
+    /// The collection, and the context that changes need.
     #[inline]
     pub fn parts(&mut self) -> (&mut C, &mut C::Context) {
         let open = self.open.as_mut().expect("it is there until the edit ends");
         (&mut open.value, &mut self.context)
     }
 
-    /// The collection, to look at.
+    /// The collection, to read.
     #[inline]
     pub fn value(&self) -> &C {
         &self.open.as_ref().expect("it is there until the edit ends").value
     }
 
-    /// Something else that happened to the key, before what the edit ends with. It counts as no change of its
-    /// own.
+    /// Records another event of the key, before the event with which the edit ends. It counts as no change.
     pub fn also(&mut self, event: Event) {
         if !self.value().is_empty() {
             self.record_new();
@@ -72,12 +71,12 @@ impl<'a, C: Editable> Edit<'a, C> {
         self.effects.key_modified(self.number, self.key, event, 0);
     }
 
-    /// Ends the edit: `event` happened to the key, which counts as so many changes.
+    /// Ends the edit: `event` happened to the key, which counts as `changes` changes.
     pub fn done(mut self, event: Event, changes: u64) {
         self.close(event, changes);
     }
 
-    /// Ends an edit that changed nothing, unless it be the encoding.
+    /// Ends an edit that changed nothing, except possibly the encoding.
     pub fn unchanged(mut self) {
         if let Some(open) = self.open.take() {
             debug_assert_eq!(open.value.len(), self.len_before);
@@ -107,7 +106,7 @@ impl<'a, C: Editable> Edit<'a, C> {
         }
     }
 
-    /// Says once that a key has come into being that was absent.
+    /// Records, once, that a key that was absent now exists.
     #[inline]
     fn record_new(&mut self) {
         if self.len_before == 0 && !self.is_told_new {
@@ -118,8 +117,7 @@ impl<'a, C: Editable> Edit<'a, C> {
 }
 
 impl Edit<'_, List> {
-    /// Ends an edit that changed nothing and publishes `event` all the same. Transactions that watch the key
-    /// do not fail.
+    /// Ends an edit that changed nothing but publishes `event`. Transactions that watch the key do not fail.
     pub fn publish_unchanged(self, event: Event) {
         self.effects.key_told(self.number, self.key, event);
         self.unchanged();
@@ -127,20 +125,21 @@ impl Edit<'_, List> {
 }
 
 impl Edit<'_, Hash> {
-    /// Fields were stored whose time had passed already: a key that was absent came into being, and went.
+    /// Records the creation of a key that the edit deletes again, because the stored fields
+    /// had expired already.
     pub fn came_and_went(&mut self) {
         self.record_new();
     }
 
-    /// Ends an edit that changed nothing, of which `events` are published all the same, and that the key went
-    /// where there is none. Transactions that watch the key do not fail.
+    /// Ends an edit that changed nothing but publishes `events`, and `del` if the hash is empty.
+    /// Transactions that watch the key do not fail.
     pub fn publish_unchanged(self, events: &[Event]) {
         let gone = self.value().is_empty().then_some(&Event::Del);
         events.iter().chain(gone).for_each(|event| self.effects.key_told(self.number, self.key, *event));
         self.unchanged();
     }
 
-    /// So many fields whose time had passed were in the way of the edit.
+    /// Records that the edit replaced `count` expired fields.
     pub fn met_expired(&mut self, count: u64) {
         if count > 0 {
             self.also(Event::HExpired);
@@ -150,7 +149,7 @@ impl Edit<'_, Hash> {
 }
 
 impl Edit<'_, Set> {
-    /// Puts another set in place of the whole.
+    /// Replaces the whole set.
     pub fn replace(&mut self, set: Set) {
         let old = std::mem::replace(self.parts().0, set);
         self.effects.discard(Some(old.into_value()));
@@ -161,20 +160,20 @@ impl<C: Editable> Drop for Edit<'_, C> {
     fn drop(&mut self) {
         if self.open.is_some() {
             self.close(C::UNSAID, 1);
-            // Where a test fails for another reason, that reason is what it should show.
+            // If a test fails for another reason, only that reason should be reported.
             debug_assert!(std::thread::panicking(), "an edit was dropped without saying what it did");
         }
     }
 }
 
-/// A collection as an edit ends: what is told, and what is left behind.
+/// What the end of an edit needs to know of a collection type.
 pub trait Editable: Collection {
     /// Whether clients can wait for a key to hold more elements.
     const IS_WAITED_FOR: bool;
-    /// What an edit says that ended without a word.
+    /// The event of an edit that was dropped without an end.
     const UNSAID: Event;
 
-    /// Hands over what changes have left behind, to be freed where it hurts least.
+    /// Hands over the parts that changes have replaced, to be freed on another thread.
     fn discard_garbage(context: &mut Self::Context, effects: &mut Effects);
 }
 

@@ -1,9 +1,9 @@
-//! What writes leave behind: the facts that the commit turns into consequences.
+//! The effects of writes: the facts from which the commit derives consequences.
 //!
 //! Invariants: (1) every change of the keyspace goes through [`crate::DbMut`] or [`crate::Dataset`] and
-//! leaves its key here, with the number of its changes; (2) nothing here acts: the commit drains it between
-//! commands; (3) with no listener and no propagation target a write allocates nothing here; (4) `recorded` is
-//! set by everything that the commit has to look at, look-ups alone excepted.
+//! leaves its key here, with the number of its changes; (2) nothing here acts: the commit drains it
+//! between commands; (3) with no listener and no propagation target a write allocates nothing here; (4)
+//! `recorded` is set by everything that the commit must look at, except look-ups.
 
 mod access_log;
 mod event;
@@ -19,16 +19,16 @@ use sluice_base::heap;
 use sluice_value::{Stream, Value};
 use std::collections::VecDeque;
 
-/// A modified key.
+/// A key that was modified, or of which an event is published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModifiedKey {
-    /// Database.
+    /// Number of the key's database.
     pub db: usize,
-    /// Key.
+    /// The key, by argument or by copy.
     pub key: KeyRef,
-    /// What happened.
+    /// The event that happened to the key.
     pub event: Event,
-    /// Whether the key has changed. A few events are published without a change.
+    /// Whether the key changed. A few events are published without a change.
     pub is_change: bool,
 }
 
@@ -37,7 +37,7 @@ pub struct ModifiedKey {
 pub enum KeyRef {
     /// Position in the command's arguments.
     Arg(u16),
-    /// A copy.
+    /// A copy of the key's bytes.
     Owned(Box<[u8]>),
 }
 
@@ -50,19 +50,19 @@ impl KeyRef {
     }
 }
 
-/// What happened to a database as a whole: its keys leave no [`ModifiedKey`].
+/// A change of a database as a whole: its keys leave no [`ModifiedKey`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DbChange {
-    /// It was emptied, though it may have been empty before.
+    /// The database was emptied; it may have been empty before.
     Flushed(usize),
-    /// A hash slot of the database was emptied: the keys that it had are being freed.
+    /// A hash slot (second number) of the database was emptied: its keys are being freed.
     SlotFlushed(usize, u16),
-    /// These two were swapped.
+    /// The two databases were swapped.
     Swapped(usize, usize),
 }
 
 impl DbChange {
-    /// Whether a key may have another value than before, of which no [`ModifiedKey`] tells.
+    /// Whether keys may have other values than before without a [`ModifiedKey`].
     pub fn changes_keys(self) -> bool {
         match self {
             DbChange::Flushed(_) => true,
@@ -72,52 +72,54 @@ impl DbChange {
     }
 }
 
-/// A command to propagate: its arguments.
+/// A command to propagate, as its arguments.
 pub type Argv = Vec<Vec<u8>>;
 
-/// What one execution unit did. Reused from unit to unit.
+/// What one execution unit changed. Reused from unit to unit.
 #[derive(Default, Debug)]
 pub struct Effects {
-    /// The events that someone wants, and changes of databases with them: notifications, WATCH, tracking.
+    /// Classes of events to record, for notifications, WATCH and tracking; changes of databases are
+    /// recorded with them.
     listening: Classes,
-    /// Whoever listens has said of which keys.
+    /// Whether only changes of `listened_keys` are wanted.
     listening_by_key: bool,
-    /// These keys.
+    /// Filter of the keys whose changes are wanted if `listening_by_key` is set.
     listened_keys: KeyFilter,
-    /// Someone waits for a key to hold something: blocked clients.
+    /// Set while clients are blocked until a key holds something: such keys are recorded as ready.
     pub blocked_listening: bool,
-    /// Someone waits for a key until it is gone: a key that was changed in any way is ready.
+    /// Set while a client waits until a key is gone: any change of a key then makes it ready.
     pub removal_listening: bool,
-    /// Someone wants the propagation stream: replicas or the AOF.
+    /// Set while replicas or the AOF read the propagation stream.
     pub propagating: bool,
-    /// Receivers of published messages beside the clients of this server.
+    /// Receivers of published messages other than this server's clients.
     pub message_listeners: MessageListeners,
-    /// Values above this many bytes are left as garbage; [`LAZY_FREE_BYTES`] at first.
+    /// Size in bytes above which a value is left as garbage; initially [`LAZY_FREE_BYTES`].
     pub lazyfree_threshold: LazyFreeThreshold,
     recorded: bool,
     changes: u64,
     modified: Vec<ModifiedKey>,
-    /// Keys that had expired, deleted ahead of the look-ups that miss them: told with these.
+    /// Keys that had expired and were deleted before the look-ups that miss them; recorded
+    /// with these look-ups.
     expired_ahead: VecDeque<ModifiedKey>,
     ready: Vec<(usize, KeyRef)>,
     databases: Vec<DbChange>,
     expired_by_read: Vec<(usize, Box<[u8]>)>,
     expired_by_write: Vec<(usize, Box<[u8]>)>,
     evicted: Vec<(usize, Box<[u8]>)>,
-    /// How many were deleted to make room.
+    /// Number of keys deleted to make room.
     evicted_keys: u64,
     expired_fields: Vec<ExpiredFields>,
-    /// Fields deleted since their time has passed, for INFO.
+    /// Number of expired fields deleted, for INFO.
     fields_deleted: u64,
-    /// Keys that went with their slot, of which the replication stream is told as a whole.
+    /// Keys deleted with their slot; the replication stream gets one command for the whole slot.
     pub flushed_keys: FlushedKeys,
     propagation: Propagation,
-    /// The command has published its message, which nobody has sent yet.
+    /// The command has published a message that has not been sent yet.
     pub published: bool,
     hits: u64,
     misses: u64,
     garbage: Vec<Value>,
-    /// What was in databases that were emptied, with their numbers.
+    /// Old contents of emptied databases, each with the database's number.
     garbage_dbs: Vec<(usize, Db)>,
     free_here: bool,
     met: MetKeys,
@@ -127,16 +129,16 @@ pub struct Effects {
 /// Fields of a hash that were deleted because they had expired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpiredFields {
-    /// Database.
+    /// Number of the hash's database.
     pub db: usize,
     /// Key of the hash.
     pub key: Box<[u8]>,
-    /// Their names.
+    /// Names of the deleted fields.
     pub fields: Vec<Vec<u8>>,
 }
 
-/// Strings above this many bytes are freed by another thread, where handing one over costs a message and
-/// often wakes a thread that sleeps: more than freeing one block of so many bytes does.
+/// Size in bytes above which a string is freed by another thread. Below it, freeing the block costs less
+/// than a message and, often, waking the thread.
 pub const LAZY_FREE_BYTES: usize = 1 << 20;
 
 /// A size in bytes, [`LAZY_FREE_BYTES`] by default.
@@ -149,39 +151,39 @@ impl Default for LazyFreeThreshold {
     }
 }
 
-/// Keys of a flushed slot.
+/// The keys of flushed slots, if they are to be recorded.
 #[derive(Default, Debug)]
 pub struct FlushedKeys {
-    /// Somebody wants to know them.
+    /// Whether the names of the keys are recorded.
     pub are_wanted: bool,
-    /// Clients hear of each deletion, by its event.
+    /// Whether clients receive an event for each deletion.
     pub are_published: bool,
     keys: Vec<(usize, Box<[u8]>)>,
 }
 
 impl FlushedKeys {
-    /// Whether somebody is to hear of each key, ahead of what happens next.
+    /// Whether each key must be reported, before any later event.
     pub fn each_is_told(&self) -> bool {
         self.are_wanted || self.are_published
     }
 
-    /// Notes a key of a database, if that is wanted.
+    /// Records a key of a database, if keys are wanted.
     pub fn note(&mut self, db: usize, key: &[u8]) {
         if self.are_wanted {
             self.keys.push((db, key.into()));
         }
     }
 
-    /// The keys since the last call, with their databases.
+    /// The keys recorded since the last call, with their databases.
     pub fn take(&mut self) -> Vec<(usize, Box<[u8]>)> {
         std::mem::take(&mut self.keys)
     }
 }
 
-/// Receivers of published messages beside the clients of this server.
+/// Receivers of published messages other than this server's clients.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub enum MessageListeners {
-    /// Nobody.
+    /// Only the clients of this server.
     #[default]
     None,
     /// Replicas, by the replication stream.
@@ -200,11 +202,12 @@ pub enum Propagation {
     Forced,
     /// As the client sent it, to replicas alone, even when nothing changed.
     ToReplicas,
-    /// As these commands instead; none at all when empty.
+    /// As these commands instead; an empty list propagates nothing.
     Rewritten(Vec<Argv>),
-    /// As these commands instead: where they are so many that memory for each argument would take the time.
+    /// As these commands instead, encoded: they are so many that allocating each argument would
+    /// take too long.
     Encoded(EncodedCommands),
-    /// As these commands instead, whose bytes are made later.
+    /// As these commands instead; their bytes are made later.
     Promised(PromisedCommands),
 }
 
@@ -220,7 +223,7 @@ impl From<PromisedCommands> for Propagation {
     }
 }
 
-/// What handlers say about the propagation of their command.
+/// Methods for handlers: how the commit propagates the command.
 impl Effects {
     /// Bytes that the allocator has given for the lists, which are empty between commands.
     pub fn footprint(&self) -> usize {
@@ -232,8 +235,7 @@ impl Effects {
         keys + expired + heap::vec(&self.garbage) + heap::vec(&self.garbage_dbs)
     }
 
-    /// Replaces the command in the propagation stream; the closure runs only when there is a reader of the
-    /// stream.
+    /// Replaces the command in the propagation stream; the closure runs only if the stream has a reader.
     #[inline]
     pub fn rewrite(&mut self, argv: impl FnOnce() -> Argv) {
         if self.propagating {
@@ -242,16 +244,16 @@ impl Effects {
         }
     }
 
-    /// Replaces the command by several in the propagation stream, or by none; the closure runs only when
-    /// there is a reader of the stream.
+    /// Replaces the command in the propagation stream with several commands, or with none; the closure
+    /// runs only if the stream has a reader.
     pub fn rewrite_as(&mut self, commands: impl FnOnce() -> Vec<Argv>) {
         self.recorded = true;
         let commands = if self.propagating { commands() } else { Vec::new() };
         self.propagation = Propagation::Rewritten(commands);
     }
 
-    /// Replaces the command in the propagation stream by commands that are encoded already, or later; the
-    /// closure runs only when there is a reader of the stream.
+    /// Replaces the command in the propagation stream with commands that are encoded now or later; the
+    /// closure runs only if the stream has a reader.
     pub fn rewrite_encoded<C: Into<Propagation>>(&mut self, commands: impl FnOnce() -> C) {
         self.recorded = true;
         self.propagation = match self.propagating {
@@ -260,20 +262,20 @@ impl Effects {
         };
     }
 
-    /// Propagates the command even when it changed nothing.
+    /// Propagates the command even if it changed nothing.
     pub fn force(&mut self) {
         self.recorded = true;
         self.propagation = Propagation::Forced;
     }
 
-    /// Tells replicas of the command though it changes no data.
+    /// Sends the command to replicas although it changes no data.
     pub fn force_to_replicas(&mut self) {
         self.recorded = true;
         self.propagation = Propagation::ToReplicas;
     }
 
-    /// The command publishes a message, which so many subscriptions of this server receive. It changes no
-    /// data, and reaches replicas whether a client of this server receives it or not.
+    /// Records that the command publishes a message to `receivers` subscriptions of this server. It
+    /// changes no data; replicas get it even if no client of this server does.
     #[inline]
     pub fn publish(&mut self, receivers: usize) {
         match self.message_listeners {
@@ -284,47 +286,48 @@ impl Effects {
         self.published = true;
     }
 
-    /// The command counts as more changes than its keys.
+    /// Adds `changes` to the changes of the keys that the command has modified.
     pub fn count_more_changes(&mut self, changes: u64) {
         self.changes += changes;
     }
 
-    /// Keeps the command out of the propagation stream.
+    /// Excludes the command from the propagation stream.
     pub fn do_not_propagate(&mut self) {
         self.recorded = true;
         self.propagation = Propagation::Rewritten(Vec::new());
     }
 
-    /// Has what is left of emptied databases freed before the command ends, instead of elsewhere. O(keys).
+    /// Has the old contents of emptied databases freed before the command ends, not on another thread.
+    /// O(keys).
     pub fn free_databases_here(&mut self) {
         self.free_here = true;
     }
 }
 
-/// What the commit drains.
+/// Methods with which the commit reads and drains the effects.
 impl Effects {
-    /// From now on records the events of these classes.
+    /// From now on, records the events of these classes.
     #[inline]
     pub fn listen(&mut self, classes: Classes) {
         self.listening = classes;
         self.listening_by_key = false;
     }
 
-    /// From now on records changes of the [`Effects::listened_keys`], of others only some, and all changes of
-    /// databases.
+    /// From now on, records changes of the [`Effects::listened_keys`], some changes of other keys, and
+    /// all changes of databases.
     #[inline]
     pub fn listen_by_key(&mut self) {
         self.listening = Classes::CHANGES;
         self.listening_by_key = true;
     }
 
-    /// The keys that [`Effects::listen_by_key`] is about.
+    /// The filter that [`Effects::listen_by_key`] uses.
     #[inline]
     pub fn listened_keys(&mut self) -> &mut KeyFilter {
         &mut self.listened_keys
     }
 
-    /// Asks the processor for what says whether a change of the keys with these hashes is recorded.
+    /// Prefetches the parts of the filter that decide whether changes of these keys are recorded.
     #[inline]
     pub fn prefetch_listened(&self, hashes: impl Iterator<Item = u64>) {
         if self.listening_by_key {
@@ -332,12 +335,12 @@ impl Effects {
         }
     }
 
-    /// Bytes of these. O(parts of the filter).
+    /// Bytes of the filter of keys. O(parts of the filter).
     pub fn listened_footprint(&self) -> usize {
         self.listened_keys.footprint()
     }
 
-    /// Whether any event is recorded.
+    /// Whether any class of events is recorded.
     #[inline]
     pub fn is_listening(&self) -> bool {
         !self.listening.is_empty()
@@ -349,47 +352,47 @@ impl Effects {
         self.listening.has(Class::Miss)
     }
 
-    /// Whether anything happened since the last call, apart from look-ups and from changes that are only
-    /// counted.
+    /// Whether anything was recorded since the last call, other than look-ups and changes that
+    /// are only counted.
     #[inline]
     pub fn take_recorded(&mut self) -> bool {
         std::mem::take(&mut self.recorded)
     }
 
-    /// Look-ups that found a key, and those that found none, since the last call.
+    /// Number of look-ups that found a key, and of those that found none, since the last call.
     #[inline]
     pub fn take_lookups(&mut self) -> (u64, u64) {
         (std::mem::take(&mut self.hits), std::mem::take(&mut self.misses))
     }
 
-    /// Changes since the last call: what INFO `rdb_changes_since_last_save` counts, and what makes a command
-    /// propagate.
+    /// Number of changes since the last call. INFO `rdb_changes_since_last_save` counts them, and a
+    /// command with changes is propagated.
     #[inline]
     pub fn take_changes(&mut self) -> u64 {
         std::mem::take(&mut self.changes)
     }
 
-    /// Changes since they were last taken.
+    /// Number of changes since they were last taken.
     #[inline]
     pub fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Whether a key, or a database as a whole, was modified while modified keys were recorded.
+    /// Whether a modified key, or a change of a whole database, is recorded.
     #[inline]
     pub fn has_modified(&self) -> bool {
         !self.modified.is_empty() || !self.expired_ahead.is_empty() || !self.databases.is_empty()
     }
 
-    /// How many modified keys are recorded.
+    /// Number of modified keys recorded.
     pub fn modified_len(&mut self) -> usize {
         self.record_expired_ahead();
         self.modified.len()
     }
 
-    /// Moves each of the expiries recorded from `from` on in front of the first look-up that missed its key:
-    /// that is the order in which a client gets the events. `name_of` says what a key is called. Both were
-    /// recorded in the order of the look-ups. Cost: O(recorded).
+    /// Moves each expiry recorded at `from` or later in front of the first look-up that missed its key,
+    /// because clients get the events in that order. `name_of` resolves a key to its name. Expiries and
+    /// misses were both recorded in the order of the look-ups. Cost: O(recorded).
     pub fn record_expiry_before_miss(&mut self, from: usize, name_of: impl Fn(&KeyRef) -> Box<[u8]>) {
         let mut expired = self.modified.split_off(from).into_iter().peekable();
         let told = std::mem::take(&mut self.modified);
@@ -405,24 +408,24 @@ impl Effects {
         self.modified.extend(expired);
     }
 
-    /// Keys that were modified, in order; recorded only for the classes listened to.
+    /// Removes and returns the modified keys, in order; only the recorded classes of events are there.
     pub fn drain_modified(&mut self) -> std::vec::Drain<'_, ModifiedKey> {
         self.record_expired_ahead();
         self.modified.drain(..)
     }
 
-    /// Keys that came to hold a value that clients can wait for, or more of it: database and key; recorded
-    /// only while `blocked_listening`.
+    /// Removes and returns the keys (database and key) that now hold a value, or more of a value, for
+    /// which clients can wait; recorded only while `blocked_listening`.
     pub fn drain_ready(&mut self) -> std::vec::Drain<'_, (usize, KeyRef)> {
         self.ready.drain(..)
     }
 
-    /// What happened to whole databases, in order; recorded while modified keys are.
+    /// Changes of whole databases, in order; recorded while modified keys are recorded.
     pub fn take_databases(&mut self) -> Vec<DbChange> {
         std::mem::take(&mut self.databases)
     }
 
-    /// Keys that reads found expired, with their databases: they are to be deleted.
+    /// Keys that reads found expired, with their databases; the caller deletes them.
     pub fn take_expired_by_read(&mut self) -> Vec<(usize, Box<[u8]>)> {
         std::mem::take(&mut self.expired_by_read)
     }
@@ -433,32 +436,32 @@ impl Effects {
         !self.expired_by_read.is_empty()
     }
 
-    /// Keys that writes found expired and have deleted, with their databases: they propagate before the
-    /// command.
+    /// Keys that writes found expired and deleted, with their databases: their deletion is propagated
+    /// before the command.
     #[inline]
     pub fn expired_by_write(&self) -> &[(usize, Box<[u8]>)] {
         &self.expired_by_write
     }
 
-    /// Fields that were deleted because their time had passed, since the last call.
+    /// Number of expired fields deleted since the last call.
     #[inline]
     pub fn take_fields_deleted(&mut self) -> u64 {
         std::mem::take(&mut self.fields_deleted)
     }
 
-    /// Fields that the expiry cycle has deleted: they propagate as deletions.
+    /// Fields that the expiry cycle has deleted; they are propagated as deletions.
     #[inline]
     pub fn expired_fields(&self) -> &[ExpiredFields] {
         &self.expired_fields
     }
 
-    /// Forgets them.
+    /// Clears the list of expired fields, once it is propagated.
     #[inline]
     pub fn clear_expired_fields(&mut self) {
         self.expired_fields.clear();
     }
 
-    /// Forgets them.
+    /// Clears the list of keys that writes found expired, once it is propagated.
     #[inline]
     pub fn clear_expired_by_write(&mut self) {
         self.expired_by_write.clear();
@@ -470,25 +473,25 @@ impl Effects {
         &self.evicted
     }
 
-    /// How many keys were deleted to make room since this was asked last.
+    /// Number of keys deleted to make room since the last call.
     #[inline]
     pub fn take_evicted_keys(&mut self) -> u64 {
         std::mem::take(&mut self.evicted_keys)
     }
 
-    /// Forgets them.
+    /// Clears the list of evicted keys, once it is propagated.
     #[inline]
     pub fn clear_evicted(&mut self) {
         self.evicted.clear();
     }
 
-    /// How the command propagates when it changed something.
+    /// The form in which the command is propagated if it changed something.
     #[inline]
     pub fn propagation(&self) -> &Propagation {
         &self.propagation
     }
 
-    /// Lets the next command propagate as it was sent.
+    /// Makes the next command propagate as its client sent it.
     #[inline]
     pub fn reset_propagation(&mut self) {
         if !matches!(self.propagation, Propagation::Verbatim) {
@@ -496,19 +499,19 @@ impl Effects {
         }
     }
 
-    /// Whether there is something to be freed elsewhere.
+    /// Whether values or databases wait to be freed on another thread.
     #[inline]
     pub fn has_garbage(&self) -> bool {
         !self.garbage.is_empty() || !self.garbage_dbs.is_empty()
     }
 
-    /// Values too large to be freed on the main thread.
+    /// Removes and returns the values that are too large to be freed on the main thread.
     pub fn drain_garbage(&mut self) -> std::vec::Drain<'_, Value> {
         self.garbage.drain(..)
     }
 
-    /// Whole databases to be freed elsewhere, or of which a cut is open. Those to be freed here are freed by
-    /// this call.
+    /// Removes and returns the databases that are to be freed on another thread, or have an open cut.
+    /// Those to be freed here are freed by this call.
     pub fn drain_garbage_dbs(&mut self) -> impl Iterator<Item = Db> {
         if std::mem::take(&mut self.free_here) {
             self.garbage_dbs.retain(|(_, db)| db.cut_state().is_some());
@@ -516,52 +519,52 @@ impl Effects {
         self.garbage_dbs.drain(..).map(|(_, db)| db)
     }
 
-    /// What a database held before it was emptied, until garbage is drained.
+    /// The old contents of a database that was emptied, until garbage is drained.
     pub fn removed_from(&self, number: usize) -> Option<&Db> {
         self.garbage_dbs.iter().find(|(of, _)| *of == number).map(|(_, db)| db)
     }
 }
 
-/// What the check asks for that a command declares its keys and databases.
+/// Methods of the check that a command declares its keys and databases.
 impl Effects {
-    /// From now on records what is met, until [`Effects::take_met`].
+    /// From now on, records the keys and databases that are accessed, until [`Effects::take_met`].
     pub fn record_met(&mut self) {
         self.met.start();
     }
 
-    /// What was met since recording began. Nothing where the build has no debug assertions.
+    /// The accesses since recording began. Empty in a build without debug assertions.
     pub fn take_met(&mut self) -> KeyAccessLog {
         self.met.take()
     }
 
-    /// A command looks a key up by name.
+    /// Records that a command looks up a key by name.
     #[inline(always)]
     pub(crate) fn meet(&mut self, db: usize, key: Key<'_>) {
         self.met.add(db, key, false);
     }
 
-    /// A command meets a database as a whole.
+    /// Records that a command accesses a database as a whole.
     #[inline(always)]
     pub(crate) fn meet_database(&self, db: usize) {
         self.met.add_database(db);
     }
 
-    /// A command has changed a key.
+    /// Records that a command has changed a key.
     #[inline(always)]
     fn meet_written(&mut self, db: usize, key: Key<'_>) {
         self.met.add(db, key, true);
     }
 }
 
-/// What the keyspace records.
+/// Methods with which the keyspace records effects.
 impl Effects {
-    /// A look-up that found a key.
+    /// Counts a look-up that found a key.
     #[inline]
     pub(crate) fn hit(&mut self) {
         self.hits += 1;
     }
 
-    /// A look-up that found none.
+    /// Counts a look-up that found no key, and records its event.
     #[inline]
     pub(crate) fn miss(&mut self, db: usize, key: Key<'_>) {
         self.misses += 1;
@@ -570,13 +573,13 @@ impl Effects {
         }
     }
 
-    /// A look-up that found no key, of which no event is published.
+    /// Counts a look-up that found no key and publishes no event.
     #[inline]
     pub(crate) fn quiet_miss(&mut self) {
         self.misses += 1;
     }
 
-    /// A key came into being: its own event follows.
+    /// Records that a key was created; its own event follows.
     #[inline]
     pub(crate) fn key_created(&mut self, db: usize, key: Key<'_>) {
         if self.listening.has(Class::New) {
@@ -584,7 +587,7 @@ impl Effects {
         }
     }
 
-    /// A value lost its key: what somebody else holds of it is not the data's any more.
+    /// Counts the bytes of a value that lost its key and is still held by a reply, a cut or another key.
     #[inline]
     pub fn leave_to_others(&mut self, value: &Value) {
         if value.is_shared() {
@@ -592,8 +595,8 @@ impl Effects {
         }
     }
 
-    /// Takes a value that lost its key: what is large is left to be freed on another thread, what is small is
-    /// freed here, as handing it over costs more. The one function that decides.
+    /// Takes a value that lost its key. A large value is left to be freed on another thread; a small one is
+    /// freed here, because handing it over costs more. This is the only function that decides about this.
     #[inline]
     pub fn discard(&mut self, value: Option<Value>) {
         let Some(value) = value else { return };
@@ -604,14 +607,14 @@ impl Effects {
         }
     }
 
-    /// Bytes of values, and of parts of them, so far, that lost their key while somebody else held them: a
-    /// cut, a reply, another key. A part that is shared below its top counts as far as was copied.
+    /// Total bytes of values, and of parts of values, that lost their key while a cut, a reply or
+    /// another key held them. Of a part that is shared only in deeper levels, the copied bytes count.
     pub fn left_to_others(&self) -> u64 {
         self.left_to_others
     }
 
-    /// Takes a part that a collection gave away, of which so many bytes were copied: always to be freed
-    /// elsewhere.
+    /// Takes a part that a collection gave away, of which `copied` bytes were copied; always freed
+    /// on another thread.
     pub(crate) fn discard_part(&mut self, part: Value, copied: usize) {
         if part.is_shared() {
             self.left_to_others += copied as u64;
@@ -620,7 +623,7 @@ impl Effects {
         self.garbage.push(part);
     }
 
-    /// A modified key, and how many changes that was: 0 for one that expired, which counts elsewhere.
+    /// Records a modified key, and counts its changes: 0 for a key that expired, which is counted elsewhere.
     #[inline]
     pub(crate) fn key_modified(&mut self, db: usize, key: Key<'_>, event: Event, changes: u64) {
         self.changes += changes;
@@ -635,8 +638,8 @@ impl Effects {
         }
     }
 
-    /// A part of a value changed that nobody waits for, as so many changes: transactions that watch the key
-    /// fail.
+    /// Records a change of part of a value for which no client can wait, as `changes` changes:
+    /// transactions that watch the key fail.
     pub(crate) fn state_modified(&mut self, db: usize, key: Key<'_>, event: Event, changes: u64) {
         self.changes += changes;
         self.meet_written(db, key);
@@ -645,7 +648,7 @@ impl Effects {
         }
     }
 
-    /// An event of a key that changed nothing.
+    /// Records an event of a key that did not change.
     #[cold]
     pub(crate) fn key_told(&mut self, db: usize, key: Key<'_>, event: Event) {
         self.meet_written(db, key);
@@ -654,7 +657,7 @@ impl Effects {
         }
     }
 
-    /// A key came to hold a value that clients can wait for, or more of it.
+    /// Records that a key now holds a value, or more of a value, for which clients can wait.
     #[inline]
     pub(crate) fn key_ready(&mut self, db: usize, key: Key<'_>) {
         if self.blocked_listening {
@@ -663,24 +666,24 @@ impl Effects {
         }
     }
 
-    /// Takes a part that a stream gave away: always to be freed elsewhere.
+    /// Takes a part that a stream gave away; always freed on another thread.
     pub(crate) fn discard_stream(&mut self, part: Stream) {
         self.recorded = true;
         self.garbage.push(Value::Stream(part));
     }
 
-    /// Bytes of parts that a change has copied since somebody else holds them.
+    /// Counts bytes that a change copied because another owner shares the part.
     pub(crate) fn count_copied(&mut self, bytes: u64) {
         self.left_to_others += bytes;
     }
 
-    /// One more change of a key that is recorded already.
+    /// Counts one more change of a key that is recorded already.
     pub(crate) fn count_change(&mut self) {
         self.changes += 1;
     }
 
-    /// A change or an event, if anybody may want to hear of it. Apart from what records it, so that a change
-    /// of a key that nobody has named costs little.
+    /// Records a change or an event, if a listener may want it. Not inlined into its callers, so that a
+    /// change of a key without a listener costs little.
     #[cold]
     #[inline(never)]
     fn note_modified(&mut self, db: usize, key: Key<'_>, event: Event, is_change: bool) {
@@ -703,15 +706,14 @@ impl Effects {
         self.modified.push(modified);
     }
 
-    /// From here on, until [`Effects::end_expiring_ahead`], keys are deleted that have expired and that
-    /// look-ups are about to miss.
+    /// Begins the deletion of expired keys that look-ups are about to miss;
+    /// [`Effects::end_expiring_ahead`] ends it.
     pub(crate) fn begin_expiring_ahead(&mut self) -> usize {
         self.modified_len()
     }
 
-    /// The keys deleted since then are told each with the look-up that misses the key, in the order of the
-    /// look-ups: that is the order in which a client gets the events. Where nobody listens to misses, they
-    /// are told at once.
+    /// Defers the events of keys deleted since `since` to the look-ups that miss them, because clients get
+    /// the events in the order of the look-ups. If no misses are recorded, the events stay where they are.
     pub(crate) fn end_expiring_ahead(&mut self, since: usize) {
         if self.records_misses() {
             self.expired_ahead.extend(self.modified.drain(since..));
@@ -725,32 +727,32 @@ impl Effects {
         }
     }
 
-    /// A read found a key expired.
+    /// Records that a read found a key expired.
     #[cold]
     pub(crate) fn expired_by_reading(&mut self, db: usize, key: &[u8]) {
         self.recorded = true;
         self.expired_by_read.push((db, key.into()));
     }
 
-    /// So many fields were deleted because their time had passed.
+    /// Counts expired fields that were deleted.
     pub fn count_fields_deleted(&mut self, count: u64) {
         self.recorded = true;
         self.fields_deleted += count;
     }
 
-    /// Fields of a hash were deleted because they had expired.
+    /// Records that fields of a hash were deleted because they had expired.
     pub(crate) fn fields_expired(&mut self, db: usize, key: Key<'_>, fields: Vec<Vec<u8>>) {
         self.count_fields_deleted(fields.len() as u64);
         self.expired_fields.push(ExpiredFields { db, key: key.bytes.into(), fields });
     }
 
-    /// Fields that had expired are written anew by a command that keeps what a replica has as their time: it
-    /// is told ahead of the command that they are gone. They are counted already.
+    /// Propagates the deletion of expired fields ahead of a command that writes them anew and keeps the
+    /// expiry that a replica has for them. The fields are counted already.
     pub fn propagate_expired_fields(&mut self, db: usize, key: Key<'_>, fields: Vec<Vec<u8>>) {
         self.expired_fields.push(ExpiredFields { db, key: key.bytes.into(), fields });
     }
 
-    /// A key was deleted because it had expired.
+    /// Records that a key was deleted because it had expired.
     #[cold]
     pub(crate) fn expired(&mut self, db: usize, key: Key<'_>) {
         self.recorded = true;
@@ -758,19 +760,19 @@ impl Effects {
         self.key_modified(db, key, Event::Expired, 0);
     }
 
-    /// A key was deleted to make room.
+    /// Records that a key was deleted to make room.
     #[cold]
     pub(crate) fn evicted_key(&mut self, db: usize, key: Key<'_>) {
         self.recorded = true;
         self.evicted_keys += 1;
-        // Only who propagates asks for the names.
+        // Only propagation needs the names.
         if self.propagating {
             self.evicted.push((db, key.bytes.into()));
         }
         self.key_modified(db, key, Event::Evicted, 0);
     }
 
-    /// A change of a whole database, of so many keys, and what is left of it.
+    /// Records a change of a whole database, as `changes` changes, and takes its old contents.
     pub(crate) fn database_changed(&mut self, change: DbChange, changes: u64, garbage: Option<(usize, Db)>) {
         self.recorded = true;
         self.changes += changes;

@@ -11,8 +11,8 @@
 //!
 //! Invariants: (1) the payload ends where the slack begins, so its length needs no field; (2) a key longer
 //! than 254 bytes, and only such a key, is outside; (3) the payload of [`Form::StrInt`] is canonical: parsing
-//! the decimal form gives the number back; (4) the form alone says what the payload is: bytes of the value,
-//! or the u32 index of a value outside.
+//! the decimal form gives the number back; (4) the form alone decides what the payload is: bytes of the
+//! value, or the u32 index of a value outside.
 
 use sluice_collections::slab::Slab;
 use sluice_value::{HashEncoding, ListEncoding, SetEncoding, ZsetEncoding};
@@ -21,18 +21,17 @@ use sluice_value::{HashEncoding, ListEncoding, SetEncoding, ZsetEncoding};
 #[derive(Clone, Copy)]
 pub struct Head(pub u32);
 
-/// Type, encoding and location of a value: one number of five bits. The numbers that are missing belong to
-/// types to come.
+/// Type, encoding and location of a value: a number of five bits. Unused numbers are reserved for new types.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Form {
     /// A string that is an integer: a little-endian i64.
     StrInt = 0,
-    /// A string's bytes.
+    /// A string's bytes, reported as `embstr` or `raw` by size.
     StrInline = 1,
-    /// A string's bytes, and OBJECT ENCODING says `raw` whatever the length: the string was built by pieces.
+    /// A string's bytes, reported by OBJECT ENCODING as `raw` at any length: the string was built in pieces.
     StrInlineRaw = 2,
-    /// A string outside the block, in one piece or in pages: the value knows.
+    /// A string outside the block; the value knows whether it is in one piece or in pages.
     StrOutside = 3,
     /// A list's bytes, as [`sluice_value::List::write_inline`] writes them, to be reported as a listpack.
     ListInlineListpack = 7,
@@ -63,13 +62,13 @@ pub enum Form {
     SetInlineHashtable = 15,
     /// A set outside the block, which knows its encoding.
     SetOutside = 16,
-    /// Nothing: the form that `cargo xtask probe` adds.
+    /// No value: the form that `cargo xtask probe` adds.
     #[cfg(sluice_probe = "form")]
     Probe = 31,
 }
 
 impl Form {
-    /// The form taken apart.
+    /// The type of the value, and the encoding of a collection inside the block.
     #[inline]
     pub(crate) fn kind(self) -> FormKind {
         match self {
@@ -91,7 +90,7 @@ impl Form {
         }
     }
 
-    /// The form of a head word. A number that no form has means that memory is corrupt: a panic.
+    /// The form of a head word. Panics on a number that no form has: memory is corrupt.
     #[inline]
     fn of(word: u32) -> Form {
         match word >> FORM_SHIFT & 31 {
@@ -117,7 +116,7 @@ impl Form {
         }
     }
 
-    /// Whether the payload names a value outside the block.
+    /// Whether the payload is the index of a value outside the block.
     #[inline]
     pub(crate) fn is_outside(self) -> bool {
         match self {
@@ -138,40 +137,34 @@ impl Form {
     }
 }
 
-/// A form taken apart: the type of the value, and the encoding of a collection inside the block; `None` where
-/// it lies outside and knows its encoding.
+/// Type of a value, with the encoding of a collection inside the block; `None` for a collection outside,
+/// which knows its encoding.
 #[derive(Clone, Copy)]
 pub(crate) enum FormKind {
-    /// A string.
     Str,
-    /// A list.
     List(Option<ListEncoding>),
-    /// A hash.
     Hash(Option<HashEncoding>),
-    /// A sorted set.
     Zset(Option<ZsetEncoding>),
-    /// A set.
     Set(Option<SetEncoding>),
-    /// A stream.
     Stream,
 }
 
-/// Bits of the access clock (LRU or LFU).
+/// Mask of the access clock (LRU or LFU) in the head word.
 pub const CLOCK_MASK: u32 = (1 << 24) - 1;
 const FORM_SHIFT: u32 = 24;
 const HAS_EXPIRY: u32 = 1 << 29;
 const HAS_SLACK: u32 = 1 << 30;
-/// Longest key kept in the block.
+/// Length in bytes of the longest key inside the block.
 pub(crate) const KEY_INSIDE_MAX: usize = 254;
-/// The key's length byte of a key outside.
+/// Value of the key length byte for a key outside.
 const KEY_OUTSIDE: u8 = 255;
 /// Bytes before the key: the head word and the key's length.
 const BEFORE_KEY: usize = 5;
-/// Most bytes of slack that a block can say.
+/// Largest number of slack bytes that a block can record.
 pub(crate) const SLACK_MAX: usize = 255;
 
 impl Head {
-    /// A head word for an entry of this shape; slack is set when the payload is written.
+    /// A head word for a new entry; slack is set when the payload is written.
     #[inline]
     pub fn new(clock: u32, form: Form) -> Head {
         Head(clock & CLOCK_MASK | (form as u32) << FORM_SHIFT)
@@ -180,7 +173,7 @@ impl Head {
     pub fn form(self) -> Form {
         Form::of(self.0)
     }
-    /// Whether this is the form: one comparison, where [`Head::form`] tells all forms apart.
+    /// Whether the entry has this form. One comparison; [`Head::form`] would decode all forms.
     #[inline]
     pub(crate) fn is_form(self, form: Form) -> bool {
         self.0 >> FORM_SHIFT & 31 == form as u32
@@ -215,17 +208,17 @@ impl Head {
     }
 }
 
-/// Where a key stands: what a block holds of it.
+/// A key as it is stored in its block.
 #[derive(Clone, Copy)]
 pub enum Name<'a> {
     /// The key itself, of at most [`KEY_INSIDE_MAX`] bytes.
     Inside(&'a [u8]),
-    /// The index of a key outside.
+    /// The index of a key outside the block.
     Outside(u32),
 }
 
 impl Name<'_> {
-    /// Bytes that it takes in the block, the length byte not counted.
+    /// Length in the block, without the length byte.
     #[inline]
     pub fn len(self) -> usize {
         match self {
@@ -234,7 +227,7 @@ impl Name<'_> {
         }
     }
 
-    /// Writes it to the beginning of `body`.
+    /// Writes the key, or its index, to the beginning of `body`.
     #[inline]
     pub fn write(self, body: &mut [u8]) {
         match self {
@@ -251,7 +244,7 @@ impl Name<'_> {
     }
 }
 
-/// Bytes that a key of this length takes in its block, the length byte not counted.
+/// Length in its block of a key of `key_len` bytes, without the length byte.
 #[inline]
 pub(crate) fn name_len(key_len: usize) -> usize {
     if key_len > KEY_INSIDE_MAX { 4 } else { key_len }
@@ -263,23 +256,24 @@ pub(crate) fn block_len(name: usize, has_expiry: bool, payload: usize) -> usize 
     BEFORE_KEY + name + if has_expiry { 8 } else { 0 } + payload
 }
 
-/// Whether an entry with a key of that length and that string fits the blocks that strings are kept in.
+/// Whether a string of `len` bytes and its key fit the largest block used for strings.
 #[inline]
 pub(crate) fn fits_string(key_len: usize, has_expiry: bool, len: usize) -> bool {
     len <= STRING_BLOCK_MAX && block_len(name_len(key_len), has_expiry, len) <= STRING_BLOCK_MAX
 }
 
-/// Bytes of the block of a string at most. A longer string has memory of its own, which grows by doubling and
-/// which a snapshot shares: APPEND would copy a block each time, a snapshot before each change.
+/// Largest block of a string, in bytes. A longer string has memory of its own, which grows by doubling
+/// and which a snapshot shares. In a block, APPEND would copy the string each time, and a snapshot
+/// before each change.
 pub(crate) const STRING_BLOCK_MAX: usize = 1024;
 
-/// Whether an entry with a key of that length and that payload fits a slab block.
+/// Whether an entry with this key length and payload fits a slab block.
 #[inline]
 pub(crate) fn fits_inside(key_len: usize, has_expiry: bool, payload: usize) -> bool {
     payload <= Slab::MAX_BLOCK && block_len(name_len(key_len), has_expiry, payload) <= Slab::MAX_BLOCK
 }
 
-/// What `body` (the block without its head word) holds of the key.
+/// The key in `body`, the block without its head word.
 #[inline]
 pub(crate) fn name_of(body: &[u8]) -> Name<'_> {
     let len = body[0];
@@ -289,40 +283,40 @@ pub(crate) fn name_of(body: &[u8]) -> Name<'_> {
     Name::Inside(&body[1..1 + usize::from(len)])
 }
 
-/// Whether the block names this key; false for a key outside and for one that has to be.
+/// Whether the block holds this key inside, which must be at most [`KEY_INSIDE_MAX`] bytes long.
 #[inline]
 pub(crate) fn is_key(body: &[u8], key: &[u8]) -> bool {
     debug_assert!(key.len() <= KEY_INSIDE_MAX);
     body.first() == Some(&(key.len() as u8)) && body.get(1..1 + key.len()) == Some(key)
 }
 
-/// Where the name ends.
+/// Offset of the first byte after the key.
 #[inline]
 fn name_end(body: &[u8]) -> usize {
     let len = body[0];
     if len == KEY_OUTSIDE { 5 } else { 1 + usize::from(len) }
 }
 
-/// Where the payload of `body` begins.
+/// Offset of the payload in `body`.
 #[inline]
 pub(crate) fn payload_at(head: Head, body: &[u8]) -> usize {
     name_end(body) + if head.has_expiry() { 8 } else { 0 }
 }
 
-/// Unused bytes at the end of `body`.
+/// Number of unused bytes at the end of `body`.
 #[inline]
 pub fn slack(head: Head, body: &[u8]) -> usize {
     if head.has_slack() { body.last().map_or(0, |slack| usize::from(*slack)) } else { 0 }
 }
 
-/// The payload's bytes.
+/// The payload in `body`, without slack.
 #[inline]
 pub fn payload(head: Head, body: &[u8]) -> &[u8] {
     let end = body.len() - slack(head, body);
     &body[payload_at(head, body)..end]
 }
 
-/// Writes how many bytes behind `end` are unused; the head word that says so.
+/// Marks the bytes of `body` from `end` on as slack; the result is the head word that records it.
 #[inline]
 pub(crate) fn with_end(head: Head, body: &mut [u8], end: usize) -> Head {
     let slack = body.len() - end;
@@ -359,7 +353,7 @@ pub(crate) fn int_of(payload: &[u8]) -> i64 {
     payload.first_chunk::<8>().map_or(0, |b| i64::from_le_bytes(*b))
 }
 
-/// The index that names a key or a value outside.
+/// The index of a key or a value outside.
 #[inline]
 pub(crate) fn index_of(payload: &[u8]) -> u32 {
     payload.first_chunk::<4>().map_or(u32::MAX, |b| u32::from_le_bytes(*b))
@@ -370,7 +364,7 @@ fn unknown(number: u32) -> ! {
     panic!("an entry of form {number}, which does not exist: memory is corrupt")
 }
 
-/// The form names a value of another type than is there.
+/// Panics: the form and the value have different types, so memory is corrupt.
 #[cold]
 pub(crate) fn corrupt_entry() -> ! {
     panic!("an entry's form and its value are of two types: memory is corrupt")

@@ -1,16 +1,16 @@
 //! Eviction: choosing the keys that make room, and deleting them.
 //!
-//! A choice looks at a few random keys of each database and keeps the best candidates of all choices so far
-//! in a pool, so that a choice is nearly as good as one among all keys. A candidate that was used since it
-//! was met is none any more: this is where the pool differs from the reference's.
+//! A choice looks at a few random keys of each database and keeps the best candidates of all choices so
+//! far in a pool, so a choice is nearly as good as one among all keys. A candidate that was used after
+//! it entered the pool is dropped: this is where the pool differs from the reference's.
 //!
-//! Entries that nobody used for long are in no cache, and waiting for one after the other would be most of
-//! what a choice costs. So each choice is drawn two choices ahead: the bucket of the next but one and the
-//! entries of the next are asked for before they are looked at, and so is the best candidate that is left.
+//! Entries unused for a long time are in no cache, and waiting for them one after the other would be
+//! most of the cost of a choice. Therefore each choice is drawn two choices ahead. The buckets of the
+//! choice after next, the entries of the next choice and the best remaining candidate are prefetched.
 //!
-//! Invariants: (1) the pool is in the order of scores, the best candidate last; (2) what is deleted has at
-//! least the score with which it was met, by whatever key had the block then; (3) deletions leave their
-//! effects as `evicted`.
+//! Invariants: (1) the pool is in the order of scores, the best candidate last; (2) a deleted entry has
+//! at least the score with which it entered the pool, whichever key had the block then; (3) deletions
+//! leave their effects as `evicted`.
 
 use crate::dataset::Keyspace;
 use crate::db::{Db, Found, IndexKind};
@@ -21,40 +21,40 @@ use sluice_base::{Now, Rng, heap};
 use sluice_collections::slab::Handle;
 use std::iter::once;
 
-/// Which key goes first.
+/// Which key is evicted first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvictionOrder {
-    /// The one whose last use is the longest ago.
+    /// The key whose last use is the longest ago.
     LeastRecent,
-    /// The one that is used least often.
+    /// The key that is used least often.
     LeastFrequent,
-    /// The one that expires first.
+    /// The key that expires first.
     EndsFirst,
-    /// Any.
+    /// A random key of the next database.
     Random,
 }
 
-/// Which keys may go.
+/// Which keys may be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvictionKeys {
-    /// All.
+    /// All keys, with or without an expiry.
     All,
-    /// Those with an expiry.
+    /// Keys with an expiry.
     Volatile,
 }
 
-/// How keys are chosen.
+/// How keys are chosen for eviction.
 #[derive(Clone, Copy, Debug)]
 pub struct EvictionRule {
-    /// Which key goes first.
+    /// Which key is evicted first.
     pub order: EvictionOrder,
-    /// Which keys may go.
+    /// Which keys may be evicted.
     pub among: EvictionKeys,
-    /// Keys of each database that a choice looks at: `maxmemory-samples`.
+    /// Number of keys of each database that a choice looks at: `maxmemory-samples`.
     pub samples: usize,
-    /// Minutes after which a use counts one less: `lfu-decay-time`.
+    /// Minutes after which the frequency counter decreases by one: `lfu-decay-time`.
     pub lfu_decay: u32,
-    /// The time.
+    /// Present time, from which idle times are measured.
     pub now: Now,
 }
 
@@ -62,11 +62,11 @@ pub struct EvictionRule {
 #[derive(Debug, Default)]
 pub struct EvictionPool {
     candidates: Vec<Candidate>,
-    /// The database whose turn it is, where any key may go.
+    /// Number of the next database, for the order `Random`.
     turn: usize,
-    /// What the next choice and the one after that look at: random numbers.
+    /// Random numbers that select the entries of the next choice and the one after it.
     draws: Option<[u64; 2]>,
-    /// The name of the key that went last, for the next one.
+    /// The name of the key evicted last; its memory is reused for the next.
     name: Vec<u8>,
 }
 
@@ -74,18 +74,18 @@ pub struct EvictionPool {
 struct Candidate {
     score: u64,
     db: usize,
-    /// Of the key's name: with the handle, it finds the entry while it has its block.
+    /// Hash of the key's name. With the handle, it finds the entry as long as the entry keeps its block.
     hash: u64,
     handle: Handle,
 }
 
-/// Candidates in the pool.
+/// Number of candidates in the pool.
 const POOL: usize = 16;
-/// A name longer than this is not kept for the next one.
+/// Longest name, in bytes, whose memory is reused for the next name.
 const KEPT_NAME_BYTES: usize = 1024;
 
 impl EvictionRule {
-    /// The rank of an entry: the highest goes first. `None` where it may not go.
+    /// The rank of an entry; the highest is evicted first. `None` if the entry may not be evicted.
     fn score(&self, db: &Db, handle: Handle) -> Option<u64> {
         let expiry = db.expiry(handle);
         if self.among == EvictionKeys::Volatile && expiry.is_none() {
@@ -121,7 +121,7 @@ impl EvictionRule {
 }
 
 impl EvictionPool {
-    /// Forgets all candidates: they were chosen by another rule.
+    /// Drops all candidates, because they were chosen by another rule.
     pub fn clear(&mut self) {
         self.candidates.clear();
     }
@@ -131,7 +131,7 @@ impl EvictionPool {
         heap::vec(&self.candidates) + heap::vec(&self.name)
     }
 
-    /// Looks at some keys of each database that has any; whether there were any.
+    /// Looks at some keys of each database that has any; the result is whether there were any.
     fn fill(&mut self, dbs: &[Db], rule: &EvictionRule, rng: &mut Rng) -> bool {
         let draw = rng.next_u64();
         let [present, next] = self.draws.get_or_insert_with(|| [rng.next_u64(), rng.next_u64()]);
@@ -147,7 +147,7 @@ impl EvictionPool {
                 }
             };
             if db.sample_from(rule.index(), present, rule.samples, &mut meet) == 0 {
-                // Where there is much more room than entries, somebody has to search.
+                // An index with far more room than entries must be searched.
                 rule.sample(db, rng).into_iter().for_each(meet);
             }
         }
@@ -171,8 +171,7 @@ impl EvictionPool {
         self.candidates.insert(at, Candidate { score, db: number, hash, handle });
     }
 
-    /// Asks the processor for the best candidate, of which the next choice may want to know whether it is one
-    /// still.
+    /// Prefetches the best candidate: the next choice may check whether it is still a candidate.
     fn prefetch_best(&self, dbs: &[Db]) {
         if let Some(Candidate { db, hash, handle, .. }) = self.candidates.last().copied()
             && let Some(db) = dbs.get(db)
@@ -184,18 +183,18 @@ impl EvictionPool {
 }
 
 impl Db {
-    /// Bytes of entries, values, keys and indexes: what a key that goes takes with it. Cost: one step for
-    /// each table that is not empty.
+    /// Bytes of entries, values, keys and indexes, which eviction can free. Cost: one step for each
+    /// table that is not empty.
     #[inline]
     pub fn data_bytes(&self) -> usize {
         if self.has_nothing() {
-            // So it is with most databases.
+            // Most databases are empty.
             return 0;
         }
         self.entry_bytes() + self.index_bytes() + self.expires_bytes()
     }
 
-    /// Of that, what the allocator has given.
+    /// The part of [`Db::data_bytes`] that the allocator has given.
     pub fn allocated_bytes(&self) -> usize {
         self.data_bytes().saturating_sub(self.chunk_memory().used_bytes)
     }
@@ -207,7 +206,7 @@ impl Keyspace {
         self.iter().map(|(_, db)| db.data_bytes()).sum()
     }
 
-    /// Deletes the key that the rule chooses; `false` where no key may go.
+    /// Deletes the key that the rule chooses; `false` if no key may be evicted.
     pub fn evict(
         &mut self,
         rule: &EvictionRule,
@@ -221,7 +220,7 @@ impl Keyspace {
         while pool.fill(self.dbs_mut(), rule, rng) {
             while let Some(Candidate { score, db, hash, handle }) = pool.candidates.pop() {
                 let found = self.db(db).find_handle(hash, handle);
-                // One that was used since, or whose slot is hidden now, is no candidate any more.
+                // A key that was used since, or whose slot is now hidden, is no candidate any more.
                 let is_candidate = |found: &Found| {
                     let is_shown = !self.db(db).tables.hides(slot_of(hash));
                     is_shown && rule.score(self.db(db), found.handle).is_some_and(|now| now >= score)
@@ -236,7 +235,7 @@ impl Keyspace {
         false
     }
 
-    /// The databases take turns.
+    /// Deletes a random key; the databases take turns.
     fn evict_any(
         &mut self,
         rule: &EvictionRule,
@@ -258,7 +257,7 @@ impl Keyspace {
         false
     }
 
-    /// Deletes an entry; `name` is where its name is kept meanwhile.
+    /// Deletes an entry; `name` is the buffer for its name.
     fn remove_evicted(
         &mut self,
         number: usize,
@@ -293,7 +292,7 @@ mod tests {
         let handle = db.iter().next().expect("one key");
         let hash = db.hasher().hash(b"present");
         assert!(db.find_handle(hash, handle).is_some());
-        // Keys that the bucket does not tell from the present one.
+        // Keys whose hashes the bucket does not distinguish from that of the present key.
         let alike: Vec<u64> = (0..10_000_u32)
             .map(|number| db.hasher().hash(&number.to_le_bytes()))
             .filter(|other| other >> 56 == hash >> 56)

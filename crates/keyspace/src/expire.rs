@@ -1,16 +1,16 @@
 //! Active expiry: deleting expired keys and fields that no command looks up, in steps.
 //!
-//! A cycle visits each database once. In a database, a step deletes fields of the hash whose fields expire
-//! first, and walks the index of keys with an expiry, a few buckets at a time, from where the cycle before
-//! stopped. The cycle goes on with a database while more than the tolerated share of what a step met was
-//! expired. The share and the walk follow the reference's published behaviour; walking the index instead of
-//! sampling it means that a pass meets every expired key but those whose buckets were merged behind it
-//! meanwhile, which the next pass meets.
+//! A cycle visits each database once. In a database, a step deletes fields of the hash whose fields
+//! expire first, and walks the index of keys with an expiry, a few buckets at a time, from where the
+//! previous cycle stopped. A database gets another round while more than the tolerated share of a
+//! round's keys was expired. The share and the walk follow the reference's published behaviour. Because
+//! the index is walked and not sampled, a pass meets every expired key, except those whose bucket was
+//! merged during the pass into one already walked; the next pass meets these.
 //!
 //! Invariant: a step deletes [`KEYS_PER_STEP`] keys and [`FIELDS_PER_STEP`] fields at most. It looks at
-//! twenty buckets for each key of a round and at [`DATABASES_PER_STEP`] databases at most. The caller looks
-//! at the time between two steps: the last keys of the slab's chunks go together, and each of them gives
-//! pages back to the system.
+//! twenty buckets for each key of a round and at [`DATABASES_PER_STEP`] databases at most. The caller
+//! checks the time between two steps: the last keys of the slab's chunks are deleted together, and each
+//! of them gives pages back to the system.
 
 use crate::Key;
 use crate::dataset::Keyspace;
@@ -21,10 +21,10 @@ use sluice_base::heap;
 use sluice_collections::slab::Handle;
 use sluice_value::HashLimits;
 
-/// How a cycle runs.
+/// Settings of a cycle.
 #[derive(Clone, Copy, Debug)]
 pub struct ExpireCycle {
-    /// Now, ms since the epoch.
+    /// Present time, ms since the epoch.
     pub now_ms: i64,
     /// Keys looked at per round and database: 20 at effort 1, 5 more per further step of
     /// `active-expire-effort`.
@@ -33,42 +33,42 @@ pub struct ExpireCycle {
     pub tolerated_percent: usize,
 }
 
-/// How far a cycle is. Made once; [`ExpireWalk::begin`] begins each cycle with the database behind the last
-/// one.
+/// Progress of the cycle. Created once; [`ExpireWalk::begin`] begins each cycle with the database after
+/// the last one visited.
 #[derive(Debug, Default)]
 pub struct ExpireWalk {
-    /// The database that is visited, modulo their number.
+    /// The database being visited, modulo the number of databases.
     db: usize,
-    /// Databases to visit, the present one included.
+    /// Number of databases still to visit, the present one included.
     dbs_left: usize,
-    /// Keys to look at in the present database; none before its first step.
+    /// Number of keys still to look at in the present database; `None` before its first step.
     keys_left: Option<usize>,
     round: Round,
-    /// The keys that a step is about to delete.
+    /// Keys that a step is about to delete.
     due: Vec<Handle>,
 }
 
-/// What a round has met so far.
+/// Counts of the round so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
     sampled: usize,
     expired: usize,
-    /// How often it has come to the end of the index.
+    /// Number of times the round has reached the end of the index.
     passes: usize,
-    /// Of the keys that have not expired, what they have left to live.
+    /// Sum of the remaining lives of the keys that have not expired, in ms.
     ttl_sum_ms: i64,
     ttl_count: i64,
 }
 
 impl ExpireWalk {
-    /// Begins a cycle over so many databases. A cycle that was under way is given up.
+    /// Begins a cycle over `databases` databases. An unfinished cycle is abandoned.
     pub fn begin(&mut self, databases: usize) {
         self.dbs_left = databases;
         self.keys_left = None;
         self.round = Round::default();
     }
 
-    /// Whether the cycle under way has visited all databases.
+    /// Whether the current cycle has visited all databases.
     pub fn is_over(&self) -> bool {
         self.dbs_left == 0
     }
@@ -86,24 +86,24 @@ impl ExpireWalk {
     }
 }
 
-/// What a step did.
+/// Result of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExpireOutcome {
-    /// Keys deleted.
+    /// Number of keys deleted.
     pub expired: u64,
-    /// Keys looked at.
+    /// Number of keys looked at.
     pub sampled: u64,
-    /// Fields deleted.
+    /// Number of hash fields deleted.
     pub fields: u64,
 }
 
-/// Most keys that a step deletes; it looks at so many or at those of the bucket that makes them so many.
+/// Number of keys that a step deletes at most; the step ends at the bucket that reaches this number.
 const KEYS_PER_STEP: usize = 8;
 
-/// Fields that are deleted by a step, and by one command of the replication stream.
+/// Number of fields that a step deletes at most, and that one command of the replication stream deletes.
 const FIELDS_PER_STEP: usize = 64;
 
-/// Databases that a step looks at to find one with keys that expire.
+/// Number of databases that a step looks at, at most, to find one with keys that expire.
 const DATABASES_PER_STEP: usize = 64;
 
 impl Keyspace {
@@ -134,7 +134,7 @@ impl Keyspace {
         ExpireOutcome::default()
     }
 
-    /// A round over the keys of a database, unless its keys are done with: `keys_left` is 0 then.
+    /// Runs a round over the keys of a database, unless all are done (`keys_left` is 0).
     fn expire_keys(
         &mut self,
         number: usize,
@@ -151,7 +151,7 @@ impl Keyspace {
         let (step, is_pass_over) = self.expire_some(number, cycle, walk, effects);
         walk.round.passes += usize::from(is_pass_over);
         let round = walk.round;
-        // A round that began in empty buckets at the end has seen nothing yet.
+        // A round that began in empty buckets at the end of the index has seen no key yet.
         let has_seen_all = is_pass_over && (round.sampled > 0 || round.passes == 2);
         let is_round_over = round.sampled >= cycle.keys_per_round || has_seen_all;
         let mut is_enough = false;
@@ -164,8 +164,8 @@ impl Keyspace {
         step
     }
 
-    /// Looks at the next keys of a round, and deletes those that have expired; whether the walk has met the
-    /// end of the index.
+    /// Looks at the next keys of a round and deletes the expired ones; the result is whether the walk
+    /// reached the end of the index.
     fn expire_some(
         &mut self,
         number: usize,
@@ -195,7 +195,7 @@ impl Keyspace {
             });
             buckets -= 1;
             if due.len() > KEYS_PER_STEP {
-                // The next step has the rest of the bucket.
+                // The rest of the bucket is left to the next step.
                 sampled -= due.len() - KEYS_PER_STEP;
                 due.truncate(KEYS_PER_STEP);
                 cursor = bucket;
@@ -220,7 +220,7 @@ impl Keyspace {
         (step, is_pass_over)
     }
 
-    /// Deletes fields of the hash whose fields expire first, if their time has passed; how many.
+    /// Deletes expired fields of the hash whose fields expire first; the result is their number.
     fn expire_fields_of_one(&mut self, number: usize, now_ms: i64, effects: &mut Effects) -> u64 {
         let db = &mut self.dbs_mut()[number];
         let Some(name) = db.volatile_due(now_ms) else { return 0 };
@@ -241,8 +241,8 @@ impl Keyspace {
 }
 
 impl Db {
-    /// Has the running average of INFO learn what the keys of a round have left to live. A slow average: a
-    /// round moves it by a fiftieth.
+    /// Moves the running average of INFO towards the remaining lives of a round's keys, by a fiftieth
+    /// of the difference.
     fn learn_ttl(&mut self, round: Round) {
         if round.ttl_count > 0 {
             let mean = round.ttl_sum_ms / round.ttl_count;

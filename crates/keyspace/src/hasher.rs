@@ -1,4 +1,4 @@
-//! How keys are hashed, and where a key's hash slot stands in the hash.
+//! How keys are hashed, and where the hash holds the hash slot of the key.
 //!
 //! ```text
 //!  bits    meaning
@@ -6,21 +6,21 @@
 //!  53..40  with a table for each slot, the hash slot of the key; else hash
 //!  others  hash; an index addresses its buckets by the lowest, 30 at most
 //! ```
-//! A thread that hashes keys ahead has their slots with the hashes, and needs no field for them.
+//! A thread that hashes keys ahead gets their slots with the hashes, and needs no field for them.
 
 use sluice_base::{HashSeed, key_slot, siphash13};
 
 /// Which tables a database has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Layout {
-    /// One over all keys; no slot is computed.
+    /// One table for all keys; no slot is computed.
     #[default]
     One,
-    /// One for each hash slot, as a cluster wants them.
+    /// One table for each hash slot, for a cluster.
     PerSlot,
 }
 
-/// The hash of keys: seed and layout. All threads that hash keys for a keyspace have the same.
+/// The hash function of keys: seed and layout. All threads that hash keys of a keyspace use the same.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KeyHasher {
     seed: HashSeed,
@@ -33,13 +33,13 @@ impl KeyHasher {
         self.seed
     }
 
-    /// Hashes under `seed` for databases with tables in `layout`.
+    /// A hasher with `seed`, for databases with tables in `layout`.
     pub fn new(seed: HashSeed, layout: Layout) -> KeyHasher {
         KeyHasher { seed, layout }
     }
 
-    /// The hash of a key. Cost: one round for each 8 bytes and four more; with [`Layout::PerSlot`] a checksum
-    /// of the key too.
+    /// The hash of a key. Cost: one round for each 8 bytes and four more; with [`Layout::PerSlot`] a
+    /// checksum of the key too.
     #[inline]
     pub fn hash(self, key: &[u8]) -> u64 {
         let hash = self.hash_without_slot(key);
@@ -49,33 +49,33 @@ impl KeyHasher {
         }
     }
 
-    /// The hash as far as an index asks for it.
+    /// The hash without the slot; an index uses only these bits.
     #[inline]
     pub(crate) fn hash_without_slot(self, key: &[u8]) -> u64 {
         siphash13(self.seed, key)
     }
 
-    /// Which tables databases have whose keys are hashed so.
+    /// The layout of the tables of databases with this hasher.
     pub fn layout(self) -> Layout {
         self.layout
     }
 }
 
-// Cold, because where there is one table a key is hashed without the spills that a call asks for.
+// Cold: with one table, a key is then hashed without the register spills of a call.
 #[cold]
 #[inline(never)]
 fn with_slot(hash: u64, key: &[u8]) -> u64 {
     hash & !(SLOT_MASK << SLOT_AT) | u64::from(key_slot(key)) << SLOT_AT
 }
 
-/// The slot in a hash that was made for [`Layout::PerSlot`]: below [`sluice_base::crc16::SLOT_COUNT`].
+/// The slot in a hash made for [`Layout::PerSlot`]: below [`sluice_base::crc16::SLOT_COUNT`].
 #[inline(always)]
 pub fn slot_of(hash: u64) -> usize {
     (hash >> SLOT_AT & SLOT_MASK) as usize
 }
 
 const SLOT_MASK: u64 = sluice_base::crc16::SLOT_COUNT as u64 - 1;
-/// Above what addresses buckets, below the tag.
+/// Position of the slot's lowest bit: above the bits that address buckets, below the tag.
 const SLOT_AT: u32 = 40;
 
 #[cfg(test)]

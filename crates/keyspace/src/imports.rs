@@ -1,16 +1,16 @@
-//! Slots that are on their way here: imports that another server carries out, which a stream, a log or a
-//! snapshot tells of; and slots on their way out, whose keys are being deleted. The keys of such slots are
-//! there, and are hidden from whoever looks at a database as a whole.
+//! Slots in motion: imports that another server carries out, as reported by a stream, a log or a
+//! snapshot, and slots being moved away, whose keys are being deleted. Their keys exist, but are hidden
+//! from walks and counts over a database.
 //!
-//! Invariants: (1) no two imports have a slot in common, and each has at least one: there are 16,384 of them
-//! at most, with as many ranges together; (2) the hidden slots are those of all imports, and the slots that
-//! leave.
+//! Invariants: (1) no two imports have a slot in common, and each has at least one: there are 16,384
+//! imports at most, with as many ranges together; (2) the hidden slots are those of all imports, and the
+//! slots whose keys are being deleted.
 
 use sluice_base::crc16::SLOT_COUNT;
 use sluice_base::heap;
 use std::sync::Arc;
 
-/// Bytes of the name of an import.
+/// Length in bytes of the name of an import.
 pub const IMPORT_NAME_LEN: usize = 40;
 
 const WORDS: usize = SLOT_COUNT as usize / 64;
@@ -18,27 +18,27 @@ const WORDS: usize = SLOT_COUNT as usize / 64;
 /// An import of slots that another server carries out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotImport {
-    /// The name that the server which began the import has given it.
+    /// Name of the import, chosen by the server that began it.
     pub name: [u8; IMPORT_NAME_LEN],
-    /// The id of the node that the slots come from; a snapshot does not tell it.
+    /// Id of the node from which the slots come; `None` in a snapshot, which does not record it.
     pub source: Option<[u8; IMPORT_NAME_LEN]>,
     /// The first and the last slot of each range, in the order in which they were named.
     pub ranges: Box<[(u16, u16)]>,
 }
 
 impl SlotImport {
-    /// The slots.
+    /// The slots of all ranges.
     pub fn slots(&self) -> impl Iterator<Item = u16> + '_ {
         self.ranges.iter().flat_map(|(first, last)| *first..=*last)
     }
 
-    /// Whether a slot is among them.
+    /// Whether a slot is part of the import.
     pub fn has(&self, slot: u16) -> bool {
         self.ranges.iter().any(|(first, last)| (*first..=*last).contains(&slot))
     }
 }
 
-/// Slots whose keys are hidden.
+/// A set of slots whose keys are hidden.
 #[derive(Clone, Debug)]
 pub(crate) struct HiddenSlots([u64; WORDS]);
 
@@ -72,17 +72,17 @@ impl HiddenSlots {
         })
     }
 
-    /// The bits of 64 slots, the first of which is `at` times 64.
+    /// The bits of 64 slots, from slot `at` times 64 on.
     pub(crate) fn word(&self, at: usize) -> u64 {
         self.0.get(at).copied().unwrap_or(0)
     }
 }
 
-/// The imports of a keyspace.
+/// The imports of a keyspace, and its hidden slots.
 #[derive(Debug, Default)]
 pub(crate) struct SlotImports {
     list: Vec<SlotImport>,
-    /// Slots whose keys are being deleted, where there were any.
+    /// Slots whose keys are being deleted; `None` if there are none.
     leaving: Option<Box<HiddenSlots>>,
     hidden: Option<Arc<HiddenSlots>>,
 }
@@ -92,7 +92,7 @@ impl SlotImports {
         &self.list
     }
 
-    /// The hidden slots; none while there is no import.
+    /// The hidden slots; `None` if none are hidden.
     pub(crate) fn hidden(&self) -> Option<&Arc<HiddenSlots>> {
         self.hidden.as_ref()
     }
@@ -113,8 +113,8 @@ impl SlotImports {
         heap::vec(&self.list) + ranges.sum::<usize>() + hidden
     }
 
-    /// Adds an import; those of the same name, or with one of its slots, end. Cost: one step for each slot
-    /// and each import.
+    /// Adds an import and ends older ones with the same name or with one of its slots. Cost: one step
+    /// for each slot and each import.
     pub(crate) fn begin(&mut self, import: SlotImport) {
         let mut own = HiddenSlots([0; WORDS]);
         import.slots().for_each(|slot| own.insert(slot));
@@ -125,7 +125,7 @@ impl SlotImports {
         self.gather();
     }
 
-    /// Takes the import of this name out.
+    /// Removes the import with this name; `None` if there is none.
     pub(crate) fn end(&mut self, name: &[u8]) -> Option<SlotImport> {
         let at = self.list.iter().position(|import| import.name == name)?;
         let ended = self.list.remove(at);
@@ -133,7 +133,7 @@ impl SlotImports {
         Some(ended)
     }
 
-    /// The keys of slots are being deleted from now on.
+    /// Hides slots whose keys are being deleted from now on.
     pub(crate) fn hide(&mut self, slots: impl Iterator<Item = u16>) {
         let leaving = self.leaving.get_or_insert_with(|| Box::new(HiddenSlots([0; WORDS])));
         slots.for_each(|slot| leaving.insert(slot));
@@ -144,13 +144,13 @@ impl SlotImports {
         self.leaving.take()
     }
 
-    /// These slots leave, in place of others.
+    /// Replaces the set of slots whose keys are being deleted.
     pub(crate) fn keep_leaving(&mut self, leaving: Option<Box<HiddenSlots>>) {
         self.leaving = leaving;
         self.gather();
     }
 
-    /// The keys of slots are gone, or stay.
+    /// Shows slots again: their keys are deleted, or stay.
     pub(crate) fn show(&mut self, slots: impl Iterator<Item = u16>) {
         if let Some(leaving) = &mut self.leaving {
             slots.for_each(|slot| leaving.remove(slot));
@@ -159,7 +159,7 @@ impl SlotImports {
         self.gather();
     }
 
-    /// Finds the hidden slots anew (2).
+    /// Computes the set of hidden slots anew (2).
     fn gather(&mut self) {
         let mut hidden = self.leaving.as_deref().map_or(HiddenSlots([0; WORDS]), HiddenSlots::clone);
         self.list.iter().flat_map(SlotImport::slots).for_each(|slot| hidden.insert(slot));

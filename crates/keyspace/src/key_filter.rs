@@ -1,47 +1,47 @@
-//! A filter of keys: whether somebody may want to hear of a change of this key.
+//! A filter of keys: whether a listener may want to know of a change of a key.
 //!
-//! Two bits in one word for each key, by its hash (a Bloom filter of blocks of 64 bits: Putze, Sanders and
-//! Singler, "Cache-, Hash- and Space-Efficient Bloom Filters", 2007). A key that was added is always found;
-//! of others one in ten is found at most, in vain. Keys are not removed one by one: a part forgets those that
-//! are gone when it is filled anew.
+//! Each key sets two bits of one word, chosen by its hash (a Bloom filter of blocks of 64 bits: Putze,
+//! Sanders and Singler, "Cache-, Hash- and Space-Efficient Bloom Filters", 2007). A key that was added
+//! is always found; of other keys at most one in ten is found, in vain. Keys are not removed one by one:
+//! a part drops removed keys when it is filled anew.
 //!
-//! Invariant: a part was given at most one key for each 8 of its bits since it was filled.
+//! Invariant: a part holds at most one key for each 8 of its bits, counted since it was filled.
 
 use sluice_base::heap;
 use sluice_collections::prefetch_items;
 
-/// Keys that were added, and some that were not.
+/// The set of added keys, with some false positives.
 #[derive(Debug, Default)]
 pub struct KeyFilter {
-    /// As many as [`KeyFilter::PARTS`], or none before the first key.
+    /// Either [`KeyFilter::PARTS`] parts, or none before the first key.
     parts: Vec<FilterPart>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct FilterPart {
     words: Box<[u64]>,
-    /// Keys that may still be added before the part is filled anew.
+    /// Number of keys that may be added before the part must be filled anew.
     room: usize,
 }
 
 impl KeyFilter {
-    /// So many parts: one is small enough to be filled anew at once.
+    /// Number of parts. One part is small enough to be filled anew in one step.
     pub const PARTS: usize = 1024;
 
-    /// The part that holds a key's bit. The bits of the hash are those above what indexes in a part need, and
-    /// below those that may hold a hash slot.
+    /// The part of a key. Its bits of the hash lie above those that index words in a part, and below
+    /// those that may hold a hash slot.
     #[inline]
     pub fn part_of(hash: u64) -> usize {
         (hash >> PART_SHIFT) as usize % KeyFilter::PARTS
     }
 
-    /// Whether the key with this hash may have been added. Cost: a look at two lines of memory.
+    /// Whether the key with this hash may have been added. Cost: two cache lines are read.
     #[inline]
     pub fn may_have(&self, hash: u64) -> bool {
         self.parts.get(KeyFilter::part_of(hash)).is_some_and(|part| part.has(hash))
     }
 
-    /// Asks the processor for what [`KeyFilter::may_have`] will look at.
+    /// Prefetches what [`KeyFilter::may_have`] reads.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
         if let Some(part) = self.parts.get(KeyFilter::part_of(hash)) {
@@ -50,8 +50,8 @@ impl KeyFilter {
         }
     }
 
-    /// Adds a key. Whether its part has room: where it has none the key is not added, and the part must be
-    /// filled anew with all of its keys.
+    /// Adds a key; the result is whether its part had room. If not, the key is not added, and the part
+    /// must be filled anew with all of its keys.
     #[inline]
     #[must_use]
     pub fn add(&mut self, hash: u64) -> bool {
@@ -61,7 +61,7 @@ impl KeyFilter {
         self.parts[KeyFilter::part_of(hash)].add(hash)
     }
 
-    /// Fills a part anew with the keys of these hashes, all of which belong there. Cost: O(keys).
+    /// Fills a part anew with the keys of these hashes, all of which belong to it. Cost: O(keys).
     pub fn refill(&mut self, part: usize, hashes: impl ExactSizeIterator<Item = u64>) {
         let Some(part) = self.parts.get_mut(part) else { return };
         let words = (hashes.len().max(1) * BITS_PER_KEY).div_ceil(u64::BITS as usize);
@@ -73,7 +73,7 @@ impl KeyFilter {
         }
     }
 
-    /// Forgets all keys. Cost: O(parts).
+    /// Removes all keys. Cost: O(parts).
     pub fn clear(&mut self) {
         self.parts = Vec::new();
     }
@@ -105,7 +105,7 @@ impl FilterPart {
         true
     }
 
-    /// The index of a hash among as many words as there are: 0 where there are none.
+    /// The index of a hash's word in this part; 0 if the part has no words.
     #[inline]
     fn word_of(&self, hash: u64) -> usize {
         let low = hash & ((1 << PART_SHIFT) - 1);
@@ -113,20 +113,20 @@ impl FilterPart {
     }
 }
 
-/// The bits of a hash in its word: the lowest 12 of those that choose the word, which decide little about it
-/// as long as a part has fewer than 262,144 words.
+/// The bits of a hash within its word: the lowest 12 of the bits that choose the word. They hardly
+/// affect that choice as long as a part has fewer than 262,144 words.
 #[inline]
 fn bits_of(hash: u64) -> u64 {
     1 << (hash & 63) | 1 << (hash >> 6 & 63)
 }
 
-/// Bits of the hash below those that choose the part.
+/// Number of hash bits below those that choose the part.
 const PART_SHIFT: u32 = 30;
 
-/// Bits that a part has at least for each of its keys.
+/// Smallest number of bits that a part has for each of its keys.
 const BITS_PER_KEY_MIN: usize = 8;
 
-/// Bits for each of its keys when a part is filled: there is room for half as many keys again.
+/// Bits for each key when a part is filled, which leaves room for half as many keys again.
 const BITS_PER_KEY: usize = 12;
 
 #[cfg(test)]
@@ -155,7 +155,7 @@ mod tests {
             let strangers = 100_000;
             let found = (0..strangers).filter(|_| filter.may_have(rng.next_u64())).count();
             assert!(found <= strangers / 10, "{keys}: {found}");
-            // Each key is added anew a few times, however many there are.
+            // Each key is added anew a few times at most, however many keys there are.
             assert!(refills <= 4 * keys, "{keys}: {refills}");
             if keys > 100_000 {
                 assert!(filter.footprint() < 2 * keys as usize, "{}", filter.footprint());

@@ -1,5 +1,5 @@
-//! A map from keys to what waits for them, ordered so that it needs no randomness: one ordered map for each
-//! database.
+//! A map from keys to waiting clients or other values. It needs no randomness: one ordered map
+//! for each database.
 
 use sluice_base::heap;
 use std::collections::BTreeMap;
@@ -29,12 +29,12 @@ impl<V> KeyMap<V> {
             + self.dbs.values().map(of_db).sum::<usize>()
     }
 
-    /// All values.
+    /// The values of all keys, in the order of databases and keys.
     pub fn values(&self) -> impl Iterator<Item = &V> {
         self.dbs.values().flat_map(BTreeMap::values)
     }
 
-    /// Number of keys.
+    /// Number of keys in all databases.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -49,12 +49,12 @@ impl<V> KeyMap<V> {
         self.dbs.get(&db)?.get(key)
     }
 
-    /// What a key has, to change.
+    /// The value of a key, to be changed.
     pub fn get_mut(&mut self, db: usize, key: &[u8]) -> Option<&mut V> {
         self.dbs.get_mut(&db)?.get_mut(key)
     }
 
-    /// The value of a key, made first where there is none.
+    /// The value of a key; a missing one is created first.
     pub fn entry(&mut self, db: usize, key: &[u8]) -> &mut V
     where
         V: Default,
@@ -68,7 +68,7 @@ impl<V> KeyMap<V> {
         keys.get_mut(key).expect("the key was inserted above")
     }
 
-    /// Removes a key.
+    /// Removes a key and returns its value.
     pub fn remove(&mut self, db: usize, key: &[u8]) -> Option<V> {
         let keys = self.dbs.get_mut(&db)?;
         let value = keys.remove(key)?;
@@ -79,13 +79,13 @@ impl<V> KeyMap<V> {
         Some(value)
     }
 
-    /// The first key of all.
+    /// The first key, of the lowest database.
     pub fn first(&self) -> Option<(usize, Box<[u8]>)> {
         let (db, keys) = self.dbs.first_key_value()?;
         Some((*db, keys.keys().next()?.clone()))
     }
 
-    /// The first key behind this one, which need not be there.
+    /// The first key after this one; this key need not exist.
     pub fn behind(&self, db: usize, key: &[u8]) -> Option<(usize, Box<[u8]>)> {
         let rest = (Bound::Excluded(key), Bound::Unbounded);
         let next = self.dbs.get(&db).and_then(|keys| keys.range::<[u8], _>(rest).next());

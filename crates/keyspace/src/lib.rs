@@ -1,11 +1,10 @@
-//! The keyspace: databases of keys, and the two doors to them.
+//! The keyspace: databases of keys, and the two handles through which commands reach them.
 //!
-//! A command sees [`DbRef`] or [`DbMut`], never a table. Reading through either hides what is logically
-//! expired; changing anything goes through [`DbMut`] (or [`Dataset`], all databases at once) and leaves
-//! [`Effects`].
+//! A command gets [`DbRef`] or [`DbMut`], never a table. A look-up through either hides logically expired
+//! keys. Every change goes through [`DbMut`] (or [`Dataset`], all databases at once) and leaves [`Effects`].
 //!
 //! Invariants: (1) a handler names keys, never tables or entries that outlive it; (2) a logically expired key
-//! is absent to every reader; (3) time, access clocks and randomness come in as [`Access`].
+//! is absent to every reader; (3) time, access clocks and random numbers are passed in as [`Access`].
 #![forbid(unsafe_code)]
 
 mod access;
@@ -55,11 +54,11 @@ use sluice_value::Encoding;
 /// A key with its hash, computed once per command.
 #[derive(Clone, Copy, Debug)]
 pub struct Key<'a> {
-    /// The key.
+    /// The name of the key.
     pub bytes: &'a [u8],
-    /// Its hash by the keyspace's [`KeyHasher`]; it names the key's hash slot where there are slots.
+    /// The key's hash by the keyspace's [`KeyHasher`]; holds the key's hash slot if the layout has slots.
     pub hash: u64,
-    /// Its position in the command's arguments, or [`Key::NO_ARG`].
+    /// Position of the key in the command's arguments, or [`Key::NO_ARG`].
     pub arg: u16,
 }
 
@@ -74,18 +73,18 @@ impl<'a> Key<'a> {
     }
 }
 
-/// How the running command looks at keys.
+/// Settings under which the running command looks up keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Access {
-    /// The unit's time.
+    /// Time of the execution unit; the same for all its commands.
     pub now: Now,
-    /// What look-ups write into the entry's access clock.
+    /// What a look-up writes into the entry's access clock.
     pub touch: AccessUpdate,
-    /// What happens to keys past their expiry.
+    /// What happens to keys whose expiry has passed.
     pub expiry: ExpiryMode,
-    /// The command was decided elsewhere: this server's primary has sent it, or it stands in the log that is
-    /// loaded. No limit on what clients ask for is asked again. An import source is a client, though it sees
-    /// expired keys as these two do.
+    /// The command was accepted elsewhere: this server's primary has sent it, or it is read from the
+    /// AOF. Limits on clients' requests are not checked again. An import source counts as a client,
+    /// although it sees expired keys as the primary does.
     pub is_decided: bool,
 }
 
@@ -97,17 +96,17 @@ pub enum AccessUpdate {
         /// The access clock of new entries.
         fresh: u32,
     },
-    /// The LRU clock, in its 24 bits.
+    /// The LRU clock, 24 bits.
     Lru(u32),
     /// Logarithmic frequency: minutes of the clock in 16 bits and a counter in 8.
     Lfu {
-        /// Minutes, modulo 2^16.
+        /// Present time in minutes, modulo 2^16.
         minutes: u16,
-        /// Config `lfu-decay-time`, minutes.
+        /// Minutes after which the counter decreases by one: config `lfu-decay-time`; 0 turns decay off.
         decay: u32,
-        /// Config `lfu-log-factor`.
+        /// Divisor of the odds of an increment: config `lfu-log-factor`.
         factor: u32,
-        /// Bits that decide this increment.
+        /// Random bits that decide whether this access increments the counter.
         dice: u32,
     },
 }
@@ -115,11 +114,11 @@ pub enum AccessUpdate {
 /// What happens to keys past their expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpiryMode {
-    /// They are hidden and deleted.
+    /// Expired keys are hidden and deleted.
     Delete,
-    /// They are hidden but stay: a replica waits for its primary's word.
+    /// Expired keys are hidden but stay: a replica waits until its primary deletes them.
     Hide,
-    /// They are visible: a primary's link, a log, and an import source.
+    /// Expired keys are visible: for the primary's link, the AOF and an import source.
     Ignore,
 }
 
@@ -130,7 +129,7 @@ impl AccessUpdate {
         match self {
             AccessUpdate::No { fresh } => fresh,
             AccessUpdate::Lru(clock) => clock,
-            // A new key starts with a counter of 5 so that it is not evicted at once.
+            // A new key starts with a counter of 5, so it is not evicted at once.
             AccessUpdate::Lfu { minutes, .. } => u32::from(minutes) << 8 | 5,
         }
     }
@@ -163,9 +162,9 @@ fn lfu_incremented(counter: u8, factor: u32, dice: u32) -> u8 {
     if u64::from(dice) * odds < 1 << 32 { counter.saturating_add(1) } else { counter }
 }
 
-/// What OBJECT ENCODING says of a string that the reference would keep with its key in one piece of at most
-/// 128 bytes: header 8 and 1, expiry 8, key with its header, value with its header (9.1.2, measured over key
-/// lengths 1 to 120).
+/// The encoding that OBJECT ENCODING reports for a string. The reference keeps such a string with its
+/// key in one piece of at most 128 bytes: header 8 and 1, expiry 8, key with its header, value with its
+/// header (9.1.2, measured over key lengths 1 to 120).
 fn reference_string_encoding(key_len: usize, has_expiry: bool, value_len: usize) -> Encoding {
     let key = key_len + if key_len < 32 { 2 } else { 4 };
     let expiry = if has_expiry { 8 } else { 0 };

@@ -1,4 +1,4 @@
-//! Values on their way into an entry.
+//! Values to be stored in an entry.
 
 use crate::Str;
 use crate::collection::Collection;
@@ -6,30 +6,29 @@ use crate::entry::{self, Form, FormKind};
 use sluice_base::Bytes;
 use sluice_value::{Hash, List, PAGE_BYTES, Pages, Set, Stream, Value, Zset};
 
-/// What to store.
+/// A value to be stored under a key.
 #[derive(Debug)]
 pub enum NewValue<'a> {
     /// A string in its canonical encoding: an integer where the bytes are one.
     Str(&'a [u8]),
-    /// A string of bytes that others may hold too: they become the value without a copy where they are too
-    /// many for the entry.
+    /// A string whose bytes other owners may share. They become the value without a copy if they are too
+    /// long for the entry.
     StrShared(&'a Bytes),
-    /// An integer.
+    /// A string that is the decimal form of an integer.
     Int(i64),
-    /// A string kept as bytes even where they are a number's: what INCRBYFLOAT makes.
+    /// A string kept as bytes even if it is a number: the result of INCRBYFLOAT.
     Plain(&'a [u8]),
-    /// A string that is marked `raw`: what APPEND and SETRANGE make.
+    /// A string marked `raw`: the result of APPEND and SETRANGE.
     Raw(&'a [u8]),
-    /// A string marked `raw`, whose bytes become the value without a copy where they are too many for the
-    /// entry.
+    /// A string marked `raw`, whose bytes become the value without a copy if they are too long for the entry.
     RawOwned(Vec<u8>),
-    /// A string in pages, of more bytes than one page has.
+    /// A string in pages, longer than one page.
     Pages(Pages),
     /// A list, which must not be empty.
     List(List),
     /// A hash, which must not be empty.
     Hash(Hash),
-    /// A stream.
+    /// A stream, which may be empty.
     Stream(Stream),
     /// A sorted set, which must not be empty.
     Zset(Zset),
@@ -38,7 +37,7 @@ pub enum NewValue<'a> {
 }
 
 impl NewValue<'_> {
-    /// The string `text` with `bytes` written at `offset`, behind zeros where it ended before.
+    /// The string `text` with `bytes` written at `offset`; zeros fill any gap after its end.
     pub(crate) fn written(text: Str<'_>, offset: usize, bytes: &[u8]) -> NewValue<'static> {
         let end = text.len().max(offset + bytes.len());
         if end > PAGE_BYTES {
@@ -54,23 +53,23 @@ impl NewValue<'_> {
     }
 }
 
-/// A string of more bytes than this is kept in pages, even if it is written whole.
+/// Length in bytes above which a string is kept in pages, even if it is written whole.
 const WHOLE_BYTES_MAX: usize = 1 << 20;
 
-/// A value with its location decided: what the block holds, or a value that goes outside.
+/// A value whose location is decided: what the block holds, or a value that goes outside.
 pub(crate) enum Payload<'a> {
-    /// The payload of [`Form::StrInt`]; made here, since an integer comes without bytes.
+    /// The payload of [`Form::StrInt`]; made here, because an integer has no bytes yet.
     Int([u8; 8]),
-    /// The payload of a form.
+    /// The payload of a form, borrowed.
     Borrowed(Form, &'a [u8]),
-    /// Bytes that the payload owns, for the block of an entry.
+    /// The payload of a form, owned here until it is written into the block.
     Owned(Form, Vec<u8>),
     /// A value whose index becomes the payload of a form.
     Outside(Form, Value),
 }
 
 impl<'a> Payload<'a> {
-    /// Decides about the location of `value` beside a key of that length.
+    /// Decides the location of `value` in an entry with a key of `key_len` bytes.
     #[inline]
     pub fn of(key_len: usize, has_expiry: bool, value: NewValue<'a>) -> Payload<'a> {
         let inside_or_large = |form, bytes: &'a [u8]| {
@@ -105,8 +104,8 @@ impl<'a> Payload<'a> {
         }
     }
 
-    /// The payload of an entry that moves to another block; a value that does not fit the new one goes
-    /// outside.
+    /// The payload of an entry that moves to another block; a value that does not fit the new
+    /// block goes outside.
     pub fn moved(key_len: usize, has_expiry: bool, form: Form, bytes: Vec<u8>) -> Payload<'a> {
         let is_string = form == Form::StrInline || form == Form::StrInlineRaw;
         let fits = if is_string { entry::fits_string } else { entry::fits_inside };
@@ -119,7 +118,7 @@ impl<'a> Payload<'a> {
             FormKind::Hash(Some(encoding)) => Payload::outside(Hash::from_inline(&bytes, encoding)),
             FormKind::Zset(Some(encoding)) => Payload::outside(Zset::from_inline(&bytes, encoding)),
             FormKind::Set(Some(encoding)) => Payload::outside(Set::from_inline(&bytes, encoding)),
-            // Eight bytes and four fit beside every name.
+            // Eight bytes and four bytes fit beside every key.
             FormKind::Str
             | FormKind::List(None)
             | FormKind::Hash(None)
@@ -140,12 +139,12 @@ impl<'a> Payload<'a> {
         }
     }
 
-    /// A collection beside its entry.
+    /// The payload of a collection outside its entry.
     pub(crate) fn outside<C: Collection>(value: C) -> Payload<'a> {
         Payload::Outside(C::OUTSIDE, value.into_value())
     }
 
-    /// A string that was written whole.
+    /// The payload of a large string that was written whole.
     #[cold]
     fn large_string(bytes: &[u8]) -> Payload<'a> {
         if bytes.len() > WHOLE_BYTES_MAX {
@@ -158,7 +157,7 @@ impl<'a> Payload<'a> {
         Payload::Outside(Form::StrOutside, Value::Str(bytes))
     }
 
-    /// The form and bytes of a payload that needs nothing outside.
+    /// The form and bytes of a payload that needs nothing outside the block.
     #[inline]
     pub fn inside(&self) -> Option<(Form, &[u8])> {
         match self {
@@ -169,7 +168,7 @@ impl<'a> Payload<'a> {
         }
     }
 
-    /// The payload in the form `form`, which must keep its value in the same location.
+    /// The payload with another form, which must keep the value in the same location.
     pub(crate) fn with_form(self, form: Form) -> Payload<'a> {
         match self {
             Payload::Int(_) => self,

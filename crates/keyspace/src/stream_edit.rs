@@ -1,7 +1,7 @@
-//! Edits of streams: the way to a mutable stream.
+//! Edits of streams: how a command changes a stream.
 //!
-//! A stream changes where it lies. What happened is said as it happens; the end of the edit counts bytes and
-//! hands over what was removed. A stream without entries stays.
+//! A stream is changed in its place among the values. Each change is recorded when it happens; the end of
+//! the edit updates the byte count and hands over removed parts. A stream without entries keeps its key.
 
 use crate::Key;
 use crate::db::Db;
@@ -32,47 +32,48 @@ impl<'a> StreamEdit<'a> {
         StreamEdit { db, effects, number, key, index, heap_bytes_before, context }
     }
 
-    /// The stream, and what changing it needs.
+    /// The stream, and the context that changes need.
     #[inline]
     pub fn parts(&mut self) -> (&mut Stream, &mut StreamContext) {
         (self.db.stream_mut(self.index), &mut self.context)
     }
 
-    /// The stream, to look at.
+    /// The stream, to read.
     #[inline]
     pub fn stream(&self) -> &Stream {
         self.db.stream_at(self.index)
     }
 
-    /// `event` happened to the key, which counts as so many changes.
+    /// Records that `event` happened to the key, as `changes` changes.
     pub fn modified(&mut self, event: Event, changes: u64) {
         self.effects.key_modified(self.number, self.key, event, changes);
     }
 
-    /// `event` is published besides one that says what has changed.
+    /// Publishes `event` in addition to the event that records the change.
     pub fn publish_only(&mut self, event: Event) {
         self.effects.key_told(self.number, self.key, event);
     }
 
-    /// `event` happened to what is not an entry: to groups, consumers, or the numbers of the stream. That
-    /// counts as so many changes of the key, but no client that waits for entries is looked at.
+    /// Records an event of groups, consumers or the counters of the stream, as `changes` changes of the
+    /// key. Clients that wait for entries are not woken.
     pub fn state_modified(&mut self, event: Event, changes: u64) {
         self.effects.state_modified(self.number, self.key, event, changes);
     }
 
-    /// So many entries became pending, were acknowledged or changed their consumer: no event tells of that.
+    /// Counts entries that became pending, were acknowledged or changed their consumer; there is no
+    /// event for this.
     pub fn pending_modified(&mut self, changes: u64) {
         if changes > 0 {
             self.state_modified(Event::Silent, changes);
         }
     }
 
-    /// Clients that wait for the stream may be served.
+    /// Wakes clients that wait for the stream.
     pub fn ready(&mut self) {
         self.effects.key_ready(self.number, self.key);
     }
 
-    /// What the command left behind, for its form in the replication stream.
+    /// The effects of the command, to choose its form in the replication stream.
     pub fn effects(&mut self) -> &mut Effects {
         self.effects
     }

@@ -1,4 +1,4 @@
-//! Values as readers see them.
+//! Values as commands read them.
 
 use crate::collection::Variant;
 use crate::entry::{self, Form, Head, corrupt_entry};
@@ -9,21 +9,21 @@ use sluice_value::{
 };
 use std::ops::Range;
 
-/// The value of a key, to read. Readers name every type.
+/// The value of a key, to read. A `match` in a reader must list every type.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(sluice_probe = "value-ref", non_exhaustive)]
 pub enum ValueRef<'a> {
-    /// A string.
+    /// A string, inside the entry or outside.
     Str(Str<'a>),
-    /// A list.
+    /// A list, inside the entry or outside.
     List(ListRef<'a>),
-    /// A hash.
+    /// A hash, inside the entry or outside.
     Hash(HashRef<'a>),
-    /// A stream.
+    /// A stream, always outside the entry.
     Stream(&'a Stream),
-    /// A sorted set.
+    /// A sorted set, inside the entry or outside.
     Zset(ZsetRef<'a>),
-    /// A set.
+    /// A set, inside the entry or outside.
     Set(SetRef<'a>),
 }
 
@@ -34,13 +34,13 @@ pub enum Str<'a> {
     Int(i64),
     /// Bytes in the entry.
     Inline(&'a [u8]),
-    /// Bytes that can be shared.
+    /// Bytes outside the entry, in one piece, that can be shared without a copy.
     Shared(&'a Bytes),
-    /// Pages that can be shared: more bytes than [`sluice_value::PAGE_BYTES`].
+    /// Pages that can be shared without a copy: more bytes than [`sluice_value::PAGE_BYTES`].
     Pages(&'a Pages),
 }
 
-/// The key holds a value of another type than the command works on.
+/// The error that the key holds a value of another type than the command works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrongType;
 
@@ -62,7 +62,7 @@ impl Str<'_> {
         bytes
     }
 
-    /// Length in bytes.
+    /// Length of the string in bytes.
     pub fn len(self) -> usize {
         match self {
             Str::Int(n) => sluice_base::num::digits_i64(n),
@@ -77,7 +77,7 @@ impl Str<'_> {
         self.len() == 0
     }
 
-    /// Calls `f` with the bytes of a string in one piece, without allocating; `None` for one in pages.
+    /// Calls `f` with the bytes of a string in one piece, without allocating; `None` for a string in pages.
     #[inline]
     pub fn in_one_piece<R>(self, f: impl FnOnce(&[u8]) -> R) -> Option<R> {
         match self {
@@ -101,7 +101,7 @@ impl Str<'_> {
         }
     }
 
-    /// Calls `f` with the bytes of `range`, which is cut to the string, piece by piece, without allocating.
+    /// Calls `f` with the bytes of `range`, clamped to the string, piece by piece, without allocating.
     pub fn for_each_piece(self, range: Range<usize>, mut f: impl FnMut(Piece<'_>)) {
         match self {
             Str::Pages(pages) => pages.pieces(range).for_each(f),
@@ -118,7 +118,7 @@ impl Str<'_> {
         }
     }
 
-    /// Copies the bytes from `offset` on into `target`; zeros stand for those behind the end.
+    /// Copies the bytes from `offset` on into `target`; past the end of the string it writes zeros.
     pub fn copy_at(self, offset: usize, target: &mut [u8]) {
         let mut filled = 0;
         self.for_each_piece(offset..offset.saturating_add(target.len()), |piece| {
@@ -129,7 +129,7 @@ impl Str<'_> {
         target[filled..].fill(0);
     }
 
-    /// Whether these are the bytes.
+    /// Whether the string equals `bytes`.
     pub fn is(self, bytes: &[u8]) -> bool {
         match self {
             Str::Pages(pages) => pages.is(bytes),
@@ -140,7 +140,7 @@ impl Str<'_> {
     }
 }
 
-/// The value of an entry; `outside` gives the one that a payload names.
+/// The value of an entry; `outside` looks up the value to which a payload refers.
 #[inline]
 pub(crate) fn value_of<'a>(
     head: Head,

@@ -1,46 +1,45 @@
-//! Large arguments that were received into memory of their own, so that they can become values without being
-//! copied.
+//! Large arguments that were received into memory of their own and can become values without a copy.
 //!
-//! Such an argument is no range of its request's input: the input has the bytes before it and behind it,
-//! together. Its span begins beyond every input, so that reading an argument costs the one question about
-//! bounds that it costs anyway, and only a span that no input contains is looked up here.
+//! Such an argument is not a range of its request's input: the input holds the bytes before it and the
+//! bytes after it, joined. Its span begins beyond every input. Reading any argument therefore costs only
+//! the bounds check that it costs anyway, and only a span outside the input is looked up here.
 
 use sluice_base::{Bytes, heap};
 
 use crate::span::Span;
 
-/// The arguments of one request that lie apart from its input, in order.
+/// The arguments of one request that were received apart from its input, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Apart {
     list: Vec<ApartArgument>,
-    /// Of all of them.
+    /// Sum of the arguments' lengths in bytes.
     bytes: usize,
 }
 
-/// One of them.
+/// An argument apart, and its place in the request.
 #[derive(Clone, Debug)]
 struct ApartArgument {
-    /// Where it is missing from the request's other bytes.
+    /// Offset among the request's other bytes at which the argument is missing.
     at: usize,
     bytes: Bytes,
 }
 
 impl Apart {
-    /// No argument.
+    /// The empty list, for requests without arguments apart.
     pub const NONE: &'static Apart = &Apart { list: Vec::new(), bytes: 0 };
 
-    /// Whether there is no argument.
+    /// Whether no argument is apart.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Bytes of all arguments that are here.
+    /// Total length of the arguments apart, in bytes.
     #[inline]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Bytes allocated for them.
+    /// Bytes allocated for the arguments.
     pub fn heap_bytes(&self) -> usize {
         self.list.iter().map(|piece| piece.bytes.capacity()).sum()
     }
@@ -50,13 +49,13 @@ impl Apart {
         heap::vec(&self.list) + self.list.iter().map(|piece| piece.bytes.footprint()).sum::<usize>()
     }
 
-    /// Forgets them and keeps the room for their list.
+    /// Removes all arguments; the list keeps its memory.
     pub(crate) fn clear(&mut self) {
         self.list.clear();
         self.bytes = 0;
     }
 
-    /// Appends one that is missing from the request's other bytes at `at`, and names it.
+    /// Appends an argument that is missing from the request's other bytes at `at`; the result is its span.
     pub(crate) fn push(&mut self, at: usize, bytes: Bytes) -> Span {
         let span = Span { start: usize::MAX - self.list.len(), len: bytes.len() };
         self.bytes += bytes.len();
@@ -64,14 +63,14 @@ impl Apart {
         span
     }
 
-    /// The argument that `span` names. Panics when it names none.
+    /// The argument at `span`. Panics if `span` is not one of this list.
     #[cold]
     #[inline(never)]
     pub fn get(&self, span: Span) -> &Bytes {
         &self.list[usize::MAX - span.start].bytes
     }
 
-    /// Appends the whole request to `to`, of which `rest` are the bytes that are not here.
+    /// Appends the whole request to `to`; `rest` is the request without the arguments apart.
     pub(crate) fn join(&self, rest: &[u8], to: &mut Vec<u8>) {
         let mut from = 0;
         for piece in &self.list {
@@ -82,7 +81,8 @@ impl Apart {
         to.extend_from_slice(&rest[from..]);
     }
 
-    /// Where the argument that `span` names lies in the whole request, whose other bytes `span` counts from.
+    /// The range of the argument `span` in the whole request. `at` of an argument counts the
+    /// other bytes only.
     pub(crate) fn joined(&self, span: Span) -> Span {
         let index = usize::MAX - span.start;
         let own = self.list.get(index);
@@ -96,7 +96,7 @@ impl Apart {
     }
 }
 
-/// The bytes that `span` names: of `input`, or of an argument apart.
+/// The bytes of `span`: a range of `input`, or an argument apart.
 #[inline(always)]
 pub fn named<'a>(span: Span, input: &'a [u8], apart: &'a Apart) -> &'a [u8] {
     match input.get(span.start..span.start.wrapping_add(span.len)) {

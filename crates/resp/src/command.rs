@@ -10,7 +10,7 @@ pub fn push_command<'a>(out: &mut Vec<u8>, argv: impl ExactSizeIterator<Item = &
     }
 }
 
-/// Begins a command of so many arguments.
+/// Writes the header of a command of `arguments` arguments; [`push_argument`] writes each of them.
 #[inline]
 pub fn push_command_head(out: &mut Vec<u8>, arguments: usize) {
     out.push(b'*');
@@ -18,7 +18,7 @@ pub fn push_command_head(out: &mut Vec<u8>, arguments: usize) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Goes on with an argument of a command.
+/// Writes the next argument of a command begun with [`push_command_head`].
 #[inline]
 pub fn push_argument(out: &mut Vec<u8>, arg: &[u8]) {
     out.push(b'$');

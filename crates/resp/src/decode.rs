@@ -1,59 +1,60 @@
-//! Replies out of bytes: for tests and tools, and for `--check-move`; a server that serves reads none.
+//! Decodes replies, for tests, tools and `--check-move`; a running server decodes none.
 //!
-//! Invariants: (1) texts are kept as they came, so that two servers can be compared byte by byte; (2) nesting
-//! is bounded and nothing is allocated because of a number in the input.
+//! Invariants: (1) texts are kept byte for byte, so two servers can be compared; (2) nesting is bounded,
+//! and no number in the input causes an allocation.
 
 use sluice_base::num;
 
-/// One reply.
+/// A decoded reply; each variant gives its type byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// `+`.
+    /// Simple string, `+`, without the line end.
     Simple(Vec<u8>),
-    /// `-`, with its code.
+    /// Error, `-`, with its code.
     Error(Vec<u8>),
-    /// `:`.
+    /// Integer of 64 bits, `:`.
     Int(i64),
-    /// `$`.
+    /// Bulk string, `$`, of any bytes.
     Bulk(Vec<u8>),
-    /// `$-1`.
+    /// Null bulk string of RESP2, `$-1`.
     NullBulk,
-    /// `*-1`.
+    /// Null array of RESP2, `*-1`.
     NullArray,
-    /// `_`.
+    /// Null of RESP3, `_`.
     Null,
-    /// `*`.
+    /// Array, `*`, whose elements may be nested.
     Array(Vec<Value>),
-    /// `%`.
+    /// Map, `%`: pairs in the order of the reply.
     Map(Vec<(Value, Value)>),
-    /// `~`.
+    /// Set, `~`: members in the order of the reply.
     Set(Vec<Value>),
-    /// `>`.
+    /// Push, `>`: the kind, then the data.
     Push(Vec<Value>),
-    /// `|`, and the value that it precedes.
+    /// Attributes, `|`, and the value after them.
     Attributed(Vec<(Value, Value)>, Box<Value>),
-    /// `,`, as text.
+    /// Double, `,`, as text.
     Double(Vec<u8>),
-    /// `#`.
+    /// Boolean, `#t` or `#f`.
     Boolean(bool),
-    /// `(`, as text.
+    /// Big number, `(`, as text.
     BigNumber(Vec<u8>),
-    /// `=`, with its format.
+    /// Verbatim string, `=`, with its format.
     Verbatim([u8; 3], Vec<u8>),
-    /// `!`, with its code.
+    /// Bulk error, `!`, with its code.
     BulkError(Vec<u8>),
 }
 
-/// The bytes are not a reply, whatever may follow.
+/// The bytes are not a reply, whatever follows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeError {
-    /// Where the value that is wrong begins.
+    /// Offset of the first invalid value.
     pub offset: usize,
 }
 
-/// Decodes the first reply of `input`: the value and its length in bytes, or `None` when it is not all there.
+/// Decodes the first reply of `input`: the value and its length in bytes, or `None` if the
+/// reply is unfinished.
 ///
-/// Cost: linear in what is there; a caller that asks after every byte pays for each again.
+/// Cost: linear in `input`; a caller that retries after every byte pays for all bytes each time.
 pub fn decode(input: &[u8]) -> Result<Option<(Value, usize)>, DecodeError> {
     let mut cursor = ReplyCursor { input, at: 0 };
     match cursor.value(0) {
@@ -63,7 +64,7 @@ pub fn decode(input: &[u8]) -> Result<Option<(Value, usize)>, DecodeError> {
     }
 }
 
-/// What the fuzzer calls: whatever decodes is decoded alike from every longer input.
+/// Entry point of the fuzzer: a reply that decodes is decoded alike from every longer input.
 pub fn fuzz_reply(data: &[u8]) {
     if let Ok(Some((value, len))) = decode(data) {
         assert!(len <= data.len());

@@ -1,12 +1,12 @@
-//! Where a reply ends, found while its bytes come: for whoever waits for replies of a stranger.
+//! Finds the end of a reply while its bytes arrive, for callers that receive replies from an untrusted peer.
 //!
-//! Invariants: (1) no byte of a text is looked at, and a line that has not ended is looked at again only up
-//! to [`LINE_BYTES_MAX`]; (2) nothing is allocated; (3) bytes and values of a reply are bounded by the
-//! caller, before they are all there where the reply itself says how many come.
+//! Invariants: (1) no byte of a text is looked at, and an unfinished line is scanned again only up to
+//! [`LINE_BYTES_MAX`]; (2) nothing is allocated; (3) the caller's limits bound the bytes and the values
+//! of a reply, and a reply that announces more is refused before all of it has arrived.
 
 use crate::DecodeError;
 
-/// How large a reply may be.
+/// Limits on the size of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyLimits {
     /// Bytes of the whole reply.
@@ -15,7 +15,7 @@ pub struct ReplyLimits {
     pub values: usize,
 }
 
-/// Why the end of a reply is not looked for any more.
+/// Why the search for the end of a reply was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExtentError {
     /// The bytes are not a reply.
@@ -28,23 +28,23 @@ pub enum ExtentError {
 #[derive(Clone, Copy, Debug)]
 pub struct ReplyExtent {
     limits: ReplyLimits,
-    /// Where the next value begins; beyond the input, where a text is not all there.
+    /// Offset of the next value; beyond the input if a text is unfinished.
     at: usize,
-    /// Values that are still to come.
+    /// Number of values still to come.
     pending: usize,
-    /// Values that were announced so far.
+    /// Number of values announced so far.
     values: usize,
 }
 
 impl ReplyExtent {
-    /// Begins with the first byte of a reply.
+    /// A search that begins at the first byte of a reply.
     pub fn new(limits: ReplyLimits) -> ReplyExtent {
         ReplyExtent { limits, at: 0, pending: 1, values: 1 }
     }
 
-    /// The length of the reply, or `None` when it is not all there. `input`: everything since the reply's
-    /// first byte, longer with each call. What is found may still be no reply: the inside of texts and
-    /// numbers is [`decode`](crate::decode())'s.
+    /// The length of the reply in bytes, or `None` while it is unfinished. `input` is everything since
+    /// the reply's first byte and grows with each call. The bytes found may still be no valid reply:
+    /// only [`decode`](crate::decode()) checks the inside of texts and numbers.
     ///
     /// # Errors
     /// See [`ExtentError`]; the search is over then.
@@ -77,7 +77,7 @@ impl ReplyExtent {
                 (kind @ (b'*' | b'~' | b'>' | b'%' | b'|'), digits) => {
                     let count = self.number(digits)?;
                     let each = if matches!(kind, b'%' | b'|') { 2 } else { 1 };
-                    // What follows an attribute takes its place.
+                    // The value after an attribute takes the place of the attribute.
                     let own = usize::from(kind == b'|');
                     self.announce(count.saturating_mul(each).saturating_add(own))?;
                     self.at += end + 2;
@@ -111,11 +111,11 @@ impl ReplyExtent {
     }
 }
 
-/// The longest line of a reply that is waited for: errors and numbers are lines, texts are not.
+/// Longest line of a reply that the search scans: errors and numbers are lines, texts are not.
 pub const LINE_BYTES_MAX: usize = 64 * 1024;
 
-/// What the fuzzer calls: the end is the one that decoding finds, however the bytes come. The first byte
-/// says into how many pieces they are cut.
+/// Entry point of the fuzzer: the end found is the one that decoding finds, into however many pieces the
+/// bytes are cut. The first byte gives the length of a piece.
 pub fn fuzz_extent(data: &[u8]) {
     let Some((&step, data)) = data.split_first() else { return };
     let limits = ReplyLimits { bytes: 1 << 20, values: 1 << 16 };
@@ -128,7 +128,7 @@ pub fn fuzz_extent(data: &[u8]) {
             break;
         }
     }
-    // A line that has not ended is too long or not, by how much of it is there.
+    // Whether an unfinished line is too long depends on how much of it has arrived.
     if cut != Err(ExtentError::TooLarge) && whole != Err(ExtentError::TooLarge) {
         assert_eq!(cut, whole);
     }

@@ -1,8 +1,9 @@
-//! RESP2 and RESP3: requests out of bytes, replies into bytes.
+//! RESP2 and RESP3: parses requests from bytes and writes replies as bytes.
 //!
-//! Invariants: (1) no socket, clock or command is known here: limits and the protocol version are arguments;
-//! (2) a request is ranges of the bytes it came in, and large arguments that came apart; nothing is copied
-//! but the words of inline requests; (3) no byte is examined twice because a request arrived in pieces.
+//! Invariants: (1) no socket, clock or command is known here: limits and the protocol version are
+//! arguments; (2) a request consists of ranges of the bytes in which it arrived, and of large arguments
+//! that were received apart; only the words of inline requests are copied; (3) no byte is examined twice
+//! because a request arrived in pieces.
 
 #![forbid(unsafe_code)]
 

@@ -9,7 +9,7 @@
 
 use sluice_base::{Bytes, heap};
 
-/// Replies in order. What a writer produces and the event loop sends.
+/// Replies in order, which a writer produces and the event loop sends.
 #[derive(Debug, Default)]
 pub struct Outbox {
     head: Vec<u8>,
@@ -17,15 +17,15 @@ pub struct Outbox {
     shared_bytes: usize,
 }
 
-/// Values that the list of an outbox has room for from its first value on: 256 bytes.
+/// Number of values for which the list gets room with its first value: 256 bytes.
 const SHARED_AT_FIRST: usize = 16;
 
-/// A moment in an outbox, to which it can be taken back.
+/// A point in an outbox, to which the outbox can be rewound.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Mark {
     head: usize,
     shared: usize,
-    /// Bytes up to here.
+    /// Bytes before this point, shared values included.
     len: usize,
 }
 
@@ -41,13 +41,13 @@ impl Outbox {
         Outbox { head, shared: Vec::new(), shared_bytes: 0 }
     }
 
-    /// Bytes to be sent in all.
+    /// Total bytes to be sent.
     #[inline]
     pub fn len(&self) -> usize {
         self.head.len() + self.shared_bytes
     }
 
-    /// Whether nothing is to be sent.
+    /// Whether there is nothing to send.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.head.is_empty() && self.shared.is_empty()
@@ -58,28 +58,28 @@ impl Outbox {
         self.shared.is_empty()
     }
 
-    /// Bytes of this outbox's own allocations: without the shared values.
+    /// Bytes of this outbox's own allocations, without the shared values.
     pub fn capacity_bytes(&self) -> usize {
         self.head.capacity() + self.shared.capacity() * size_of::<(usize, Bytes)>()
     }
 
-    /// Bytes that the allocator has given for this outbox: without the shared values.
+    /// Bytes that the allocator has given for this outbox, without the shared values.
     pub fn footprint(&self) -> usize {
         heap::vec(&self.head) + heap::vec(&self.shared)
     }
 
-    /// The values that are not copied.
+    /// The values that are shared rather than copied.
     pub fn shared(&self) -> impl Iterator<Item = &Bytes> {
         self.shared.iter().map(|(_, value)| value)
     }
 
-    /// The plain bytes, for writers of this crate: they only append.
+    /// The plain bytes; writers of this crate only append to them.
     #[inline]
     pub(crate) fn head(&mut self) -> &mut Vec<u8> {
         &mut self.head
     }
 
-    /// Appends bytes that are a reply, or part of one, already.
+    /// Appends bytes that already are a reply or part of one.
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) {
         self.head.extend_from_slice(bytes);
@@ -89,7 +89,7 @@ impl Outbox {
     pub fn push_shared(&mut self, value: Bytes) {
         if !value.is_empty() {
             if self.shared.capacity() == 0 {
-                // A batch of a pipeline usually has room then, without growing step by step.
+                // A pipeline's batch usually fits then without growing step by step.
                 self.shared.reserve_exact(SHARED_AT_FIRST);
             }
             self.shared_bytes += value.len();
@@ -109,32 +109,32 @@ impl Outbox {
         pairs.chain([&self.head[last..]]).filter(|run| !run.is_empty())
     }
 
-    /// The bytes and the values with their positions among the bytes, for an owner that sends them piece by
-    /// piece.
+    /// The plain bytes, and the shared values with their positions among them, for an owner that sends
+    /// them piece by piece.
     pub fn into_parts(self) -> (Vec<u8>, Vec<(usize, Bytes)>) {
         (self.head, self.shared)
     }
 
-    /// The bytes, and the values with their positions among the bytes, to be read.
+    /// The plain bytes, and the shared values with their positions among them, to be read.
     pub fn parts(&self) -> (&[u8], &[(usize, Bytes)]) {
         (&self.head, &self.shared)
     }
 
-    /// Everything in one vector: copies the shared values.
+    /// All bytes in one vector; copies the shared values.
     pub fn flatten(&self) -> Vec<u8> {
         let mut all = Vec::with_capacity(self.len());
         self.segments().for_each(|run| all.extend_from_slice(run));
         all
     }
 
-    /// Forgets everything and keeps the memory.
+    /// Removes everything and keeps the memory.
     pub fn clear(&mut self) {
         self.head.clear();
         self.shared.clear();
         self.shared_bytes = 0;
     }
 
-    /// Moves everything of `other` to the end of this outbox.
+    /// Moves the contents of `other` to the end of this outbox.
     pub fn append(&mut self, other: &mut Outbox) {
         if self.is_empty() {
             std::mem::swap(self, other);
@@ -146,7 +146,8 @@ impl Outbox {
         self.shared_bytes += std::mem::take(&mut other.shared_bytes);
     }
 
-    /// Takes out what was appended since `mark`. O(bytes since). Panics when the outbox was emptied since.
+    /// Removes and returns what was appended since `mark`. O(bytes since). Panics if the outbox
+    /// was emptied since.
     pub fn split_off(&mut self, mark: Mark) -> Outbox {
         let head = self.head.split_off(mark.head);
         let shared: Vec<(usize, Bytes)> =
@@ -156,7 +157,7 @@ impl Outbox {
         Outbox { head, shared, shared_bytes }
     }
 
-    /// Puts `other` before everything.
+    /// Inserts `other` before everything.
     pub fn prepend(&mut self, mut other: Outbox) {
         if other.is_empty() {
             return;
@@ -165,8 +166,8 @@ impl Outbox {
         *self = other;
     }
 
-    /// Appends a copy of what was appended to `other` between two moments of it; values are shared, not
-    /// copied.
+    /// Appends a copy of what was appended to `other` between `from` and `to`; shared values
+    /// are shared again.
     pub fn append_copy(&mut self, other: &Outbox, from: Mark, to: Mark) {
         let base = self.head.len();
         self.head.extend_from_slice(&other.head[from.head..to.head]);
@@ -176,8 +177,8 @@ impl Outbox {
         }
     }
 
-    /// Makes values of plain bytes that others are to be sent too: each run of at least `min` of them becomes
-    /// one. Copies them only where there are values already.
+    /// Turns each run of at least `min` plain bytes into a shared value, for replies that several
+    /// connections receive. The bytes are copied only if there are shared values already.
     pub fn share_runs(&mut self, min: usize) {
         if self.head.len() < min {
             return;
@@ -199,8 +200,8 @@ impl Outbox {
         }
     }
 
-    /// The memory of the plain bytes, to be used again: that of a shared value where nobody else has it any
-    /// more.
+    /// The memory of the plain bytes, for reuse. If there are none, the memory of the last shared value,
+    /// provided that no other reference to it is left.
     pub fn into_buffer(self) -> Vec<u8> {
         let Outbox { head, mut shared, .. } = self;
         match shared.pop() {
@@ -209,7 +210,7 @@ impl Outbox {
         }
     }
 
-    /// This moment, for [`Outbox::rewind`].
+    /// The current end, for [`Outbox::rewind`].
     #[inline]
     pub fn mark(&self) -> Mark {
         Mark { head: self.head.len(), shared: self.shared.len(), len: self.len() }
@@ -221,7 +222,7 @@ impl Outbox {
         self.len() - mark.len
     }
 
-    /// Drops what was appended since `mark`. Panics when the outbox was emptied since.
+    /// Drops what was appended since `mark`. Panics if the outbox was emptied since.
     pub fn rewind(&mut self, mark: Mark) {
         assert!(mark.head <= self.head.len());
         assert!(mark.shared <= self.shared.len());
@@ -229,7 +230,7 @@ impl Outbox {
         self.head.truncate(mark.head);
     }
 
-    /// Replaces `len` bytes of the head at `at` by `with`, and moves what is behind them.
+    /// Replaces `len` bytes of the head at `at` with `with` and moves the bytes after them.
     pub(crate) fn splice(&mut self, at: usize, len: usize, with: &[u8]) {
         if with.len() == len {
             self.head[at..at + len].copy_from_slice(with);
@@ -247,7 +248,7 @@ mod tests {
     use super::*;
     use sluice_base::Rng;
 
-    /// Random bytes and values, and where each step ended.
+    /// Random bytes and values, and the mark after each step.
     fn drawn(rng: &mut Rng) -> (Outbox, Vec<Mark>) {
         let mut outbox = Outbox::new();
         let mut marks = vec![Mark::default()];

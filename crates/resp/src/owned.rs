@@ -1,16 +1,16 @@
-//! Requests that outlive the buffer that they were parsed from: queued by MULTI, blocked, or postponed by
-//! CLIENT PAUSE.
+//! Requests that outlive the buffer from which they were parsed: queued by MULTI, blocked, or postponed
+//! by CLIENT PAUSE.
 //!
-//! All requests of an [`OwnedRequests`] share one buffer and one list of ranges, so that a queue of a
-//! thousand commands is three allocations. A request keeps its bytes as they came, which a replica's offset
-//! counts, with the arguments that lay apart at their positions; an inline request keeps its words, which may
-//! be unescaped, behind its line.
+//! All requests of an [`OwnedRequests`] share one buffer and one list of ranges, so a queue of a
+//! thousand commands takes three allocations. A request keeps the bytes in which it arrived, because a
+//! replica's offset counts them; arguments that were apart are put back at their positions. An inline
+//! request keeps its words after its line, because they may be unescaped.
 
 use crate::requests::Request;
 use crate::span::Span;
 use sluice_base::heap;
 
-/// The arguments of one command that no client has sent: a command of a script. Used again and again.
+/// The arguments of one command of a script, which no client has sent. Reused from command to command.
 #[derive(Debug, Default)]
 pub struct ArgumentList {
     bytes: Vec<u8>,
@@ -18,7 +18,7 @@ pub struct ArgumentList {
 }
 
 impl ArgumentList {
-    /// Forgets the arguments; keeps the memory, unless it is large.
+    /// Removes the arguments; keeps the memory, unless it is large.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.spans.clear();
@@ -30,14 +30,14 @@ impl ArgumentList {
         }
     }
 
-    /// Makes room for so many arguments of so many bytes together, beyond those that are there.
+    /// Makes room for `count` more arguments of `bytes` bytes in total.
     #[inline]
     pub fn reserve(&mut self, count: usize, bytes: usize) {
         self.spans.reserve(count);
         self.bytes.reserve(bytes);
     }
 
-    /// Appends an argument, which `write` appends to the bytes that it is given.
+    /// Appends an argument, which `write` appends to the buffer that it receives.
     #[inline]
     pub fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let start = self.bytes.len();
@@ -45,29 +45,29 @@ impl ArgumentList {
         self.spans.push(Span { start, len: self.bytes.len() - start });
     }
 
-    /// Appends an argument.
+    /// Appends a copy of `argument`.
     #[inline]
     pub fn push(&mut self, argument: &[u8]) {
         self.push_with(|bytes| bytes.extend_from_slice(argument));
     }
 
-    /// How many there are.
+    /// Number of arguments, the command's name included.
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no arguments.
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// The arguments as a request; there must be one. The bytes that the request came in are those of its
-    /// arguments.
+    /// The arguments (at least one) as a request. The bytes of the arguments count as those in
+    /// which it arrived.
     pub fn request(&self) -> Request<'_> {
         Request::new(&self.bytes, &self.spans, Span { start: 0, len: self.bytes.len() })
     }
 
-    /// Bytes that the allocator has given.
+    /// Bytes that the allocator has given for the arguments.
     pub fn footprint(&self) -> usize {
         heap::vec(&self.bytes) + heap::vec(&self.spans)
     }
@@ -89,12 +89,12 @@ struct OwnedEntry {
 }
 
 impl OwnedRequests {
-    /// No request; nothing is allocated.
+    /// An empty queue; nothing is allocated.
     pub fn new() -> OwnedRequests {
         OwnedRequests::default()
     }
 
-    /// One request.
+    /// A queue of one request, copied.
     pub fn of(request: &Request<'_>) -> OwnedRequests {
         let mut owned = OwnedRequests {
             bytes: Vec::with_capacity(request.wire_len()),
@@ -112,7 +112,8 @@ impl OwnedRequests {
         self.make_room(raw.len);
         request.own_apart().join(request.raw(), &mut self.bytes);
         if !request.own_apart().is_empty() {
-            // Such a request begins where its input does, so that its spans are relative to it.
+            // A request with arguments apart begins at the start of its input, so its spans are
+            // relative to it.
             for span in request.spans() {
                 let Span { start, len } = request.own_apart().joined(*span);
                 self.spans.push(Span { start: raw.start + start, len });
@@ -123,8 +124,8 @@ impl OwnedRequests {
                 self.bytes.extend_from_slice(word);
             }
         } else {
-            // An argument lies in the request's own bytes, as far from their end as in the input: behind the
-            // last argument stands a line end.
+            // An argument keeps its distance from the end of the request's bytes, where a line end
+            // follows the last argument.
             let end = request.spans().last().map_or(0, |span| span.start + span.len + LINE_END);
             for span in request.spans() {
                 self.spans.push(Span { start: raw.start + raw.len - (end - span.start), len: span.len });
@@ -133,8 +134,8 @@ impl OwnedRequests {
         self.list.push(OwnedEntry { first, argc: request.argc(), raw });
     }
 
-    /// Makes room for so many bytes more: large requests are not given twice the room that they need, as it
-    /// counts as memory of their client.
+    /// Makes room for `more` bytes. A large request does not double its buffer, because the buffer
+    /// counts as memory of the client.
     fn make_room(&mut self, more: usize) {
         let wanted = self.bytes.len() + more;
         if wanted > LARGE_BYTES && wanted > self.bytes.capacity() {
@@ -142,8 +143,8 @@ impl OwnedRequests {
         }
     }
 
-    /// Replaces an argument of the request number `index`. Its bytes as they came stay. Panics when there is
-    /// no such request or argument.
+    /// Replaces an argument of request number `index`. The bytes in which the request arrived do not
+    /// change. Panics if there is no such request or argument.
     pub fn replace_arg(&mut self, index: usize, arg: usize, bytes: &[u8]) {
         let OwnedEntry { first, argc, .. } = self.list[index];
         assert!(arg < argc, "the request has such an argument");
@@ -151,28 +152,28 @@ impl OwnedRequests {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// How many requests there are.
+    /// Number of requests in the queue.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no requests.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// The request number `index`. Panics when there is no such request.
+    /// Request number `index`. Panics if there is no such request.
     pub fn at(&self, index: usize) -> Request<'_> {
         let entry = &self.list[index];
         Request::new(&self.bytes, &self.spans[entry.first..entry.first + entry.argc], entry.raw)
     }
 
-    /// Bytes of all arguments.
+    /// Total length of all arguments, in bytes.
     pub fn args_bytes(&self) -> usize {
         self.spans.iter().map(|span| span.len).sum()
     }
 
-    /// Bytes of the requests as they came, and of the words of inline ones.
+    /// Bytes in which the requests arrived, plus the words of inline requests.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
@@ -182,7 +183,7 @@ impl OwnedRequests {
         heap::vec(&self.bytes) + heap::vec(&self.spans) + heap::vec(&self.list)
     }
 
-    /// Bytes allocated.
+    /// Bytes allocated for requests, arguments and their list.
     pub fn heap_bytes(&self) -> usize {
         self.bytes.capacity()
             + self.spans.capacity() * size_of::<Span>()
@@ -190,11 +191,11 @@ impl OwnedRequests {
     }
 }
 
-/// From so many bytes on, room grows by a quarter.
+/// A buffer of this size or more, in bytes, grows by a quarter.
 const LARGE_BYTES: usize = 64 * 1024;
-/// Arguments that an emptied list has room for.
+/// Number of arguments for which an emptied list keeps room.
 const SPANS_KEPT: usize = 1024;
-/// Bytes of the line end behind an argument.
+/// Bytes of the line end after an argument.
 const LINE_END: usize = 2;
 
 #[cfg(test)]

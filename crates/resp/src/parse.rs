@@ -1,17 +1,19 @@
-//! Requests out of bytes, resumable at any byte.
+//! Parses requests out of bytes; parsing resumes at any byte.
 //!
-//! A request is `*<argc>\r\n` and argc times `$<len>\r\n<bytes>\r\n`, or a line of words. A client may stop
-//! anywhere; the next call is given the bytes from the beginning of the unfinished request, longer than
-//! before.
+//! A request is `*<argc>\r
+//! ` and argc times `$<len>\r
+//! <bytes>\r
+//! `, or a line of words. The input may end anywhere; the next call gets the bytes from the beginning of
+//! the unfinished request, and more of them.
 //!
-//! Invariants: (1) every split of a stream gives the same requests and the same error, but for lines over 64
-//! KiB, which are refused only while their end is not in sight; (2) once a request is known to be unfinished,
-//! bytes before [`Parser::at`] are not read again; (3) a number in the input makes room for 1,024 arguments
-//! at most, all else is allocated for bytes that are there.
+//! Invariants: (1) every split of a stream gives the same requests and the same error, except that a
+//! line over 64 KiB is refused only while its end has not arrived; (2) once a request is known to be
+//! unfinished, bytes before [`Parser::at`] are not read again; (3) a number in the input makes room for
+//! at most 1,024 arguments; all other allocations are for bytes that have arrived.
 //!
-//! Two ways: `quick` reads the requests that nearly all are, whole and of a few short headers, with one
-//! comparison per question; whatever it does not recognise, and every error, it leaves to `exact`, which
-//! begins again.
+//! There are two paths. `quick` reads nearly all requests: those that are complete and have a few short
+//! headers, with one comparison per check. Whatever `quick` does not recognise, and every error, is left
+//! to `exact`, which starts again at the request's first byte.
 
 use std::ops::ControlFlow;
 
@@ -23,22 +25,22 @@ use crate::apart::Apart;
 use crate::requests::{RequestForm, Requests};
 use crate::span::Span;
 
-/// Whether the client is authenticated.
+/// How far the sender is trusted, which decides the limits of its requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthState {
-    /// Anything, of any length: this server's primary has accepted it.
+    /// This server's primary: requests of any length.
     Primary,
-    /// Anything up to the configured limits.
+    /// An authenticated client: requests within the configured limits.
     Authenticated,
-    /// Small requests only, and one per call, since the first may be the AUTH that lifts the limits.
+    /// A client before AUTH: small requests only, and one per call, because the first may be the AUTH
+    /// that lifts the limits.
     Unauthenticated,
 }
 
-/// What a request may be at most.
+/// Limits of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct ParseLimits {
-    /// Counts and lengths up to these are in order; above them, `count_header` and `length_header` say what
-    /// is wrong.
+    /// Counts and lengths up to these are valid; `count_header` and `length_header` decide about larger ones.
     argc_quick: usize,
     bulk_bytes_quick: usize,
     bulk_bytes_max: i64,
@@ -47,8 +49,8 @@ pub struct ParseLimits {
 }
 
 impl ParseLimits {
-    /// `bulk_bytes_max` is `proto-max-bulk-len`; `batch_max` (at least 1 is used) bounds the requests per
-    /// call.
+    /// `bulk_bytes_max` is `proto-max-bulk-len`; `batch_max` bounds the requests of one call, and 0
+    /// counts as 1.
     pub fn new(admission: AuthState, bulk_bytes_max: u64, batch_max: usize) -> ParseLimits {
         let bulk_bytes_max = match admission {
             AuthState::Primary => PRIMARY_BULK_BYTES_MAX,
@@ -74,7 +76,7 @@ impl ParseLimits {
     }
 }
 
-/// What a client did wrong; the connection is closed after [`ParseError::message`] is sent.
+/// A protocol error of the client; the connection is closed after [`ParseError::message`] is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParseError {
     /// No end of line within 64 KiB of words.
@@ -83,13 +85,13 @@ pub enum ParseError {
     BigCount,
     /// No end of line within 64 KiB of a `$` header.
     BigLength,
-    /// The count is no number or above 2^31 - 1.
+    /// The count is not a number, or above 2^31 - 1.
     InvalidCount,
     /// More arguments than a client may send before AUTH.
     UnauthenticatedCount,
     /// A header does not begin with `$` but with this byte.
     ExpectedDollar(u8),
-    /// The length is no number, negative or above `proto-max-bulk-len`.
+    /// The length is not a number, negative, or above `proto-max-bulk-len`.
     InvalidLength,
     /// A longer argument than a client may send before AUTH.
     UnauthenticatedLength,
@@ -100,7 +102,7 @@ pub enum ParseError {
 }
 
 impl ParseError {
-    /// The text of the error reply without `-` and line end; a byte of the client's may be in it.
+    /// The text of the error reply without `-` and line end; it may contain one byte that the client sent.
     pub fn message(self) -> Vec<u8> {
         let what: &[u8] = match self {
             ParseError::BigInline => b"too big inline request",
@@ -118,10 +120,10 @@ impl ParseError {
     }
 }
 
-/// What a call of [`Parser::parse`] achieved.
+/// Result of a call of [`Parser::parse`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes of the input that are done with. The next call's input begins after them.
+    /// Bytes of the input that were used up. The next call's input begins after them.
     pub consumed: usize,
     /// Why the parser stopped.
     pub state: State,
@@ -130,42 +132,42 @@ pub struct Progress {
 /// Why the parser stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Every byte was used, or the rest is the beginning of a request.
+    /// Every byte was used, or only the beginning of a request is left.
     Starved,
-    /// The batch is full; there may be further requests.
+    /// The batch is full; more requests may follow in the input.
     Full,
-    /// What follows is not a request. The requests before it are valid and come first.
+    /// The next bytes are not a request. The requests before them are valid.
     Failed(ParseError),
 }
 
-/// Where a connection's unfinished request stands. 72 bytes and, for a request under way, its arguments so
-/// far.
+/// A connection's position in its unfinished request. 72 bytes, plus the arguments read so far.
 #[derive(Debug)]
 pub struct Parser {
     position: ParsePosition,
-    /// Bytes missing of the argument under way.
+    /// Missing bytes of the argument being read.
     wanted: usize,
-    /// Arguments of the unfinished request so far, relative to the beginning of the request.
+    /// The unfinished request's arguments read so far, relative to the beginning of the request.
     args: Vec<Span>,
-    /// Those of them that are not in the input. The list stays for the next request that has such.
+    /// The arguments in `args` that are not in the input. The list is kept for the next request
+    /// with such arguments.
     apart: Option<Box<Apart>>,
 }
 
 /// A position in a request.
 #[derive(Clone, Copy, Debug)]
 struct ParsePosition {
-    /// The next byte to parse; the beginning of a header or of an argument's bytes.
+    /// Offset of the next byte to parse: the beginning of a header or of an argument's bytes.
     at: usize,
-    /// From `at` to here there is no end of line.
+    /// End of the range from `at` on that is known to hold no end of line.
     scanned: usize,
-    /// Arguments still to come; 0 before the count was read.
+    /// Number of arguments still to come; 0 before the count was read.
     left: usize,
-    /// Length of the argument at `at`, or [`NO_BULK`] before its header was read, or [`APART`] when only its
+    /// Length of the argument at `at`; [`NO_BULK`] before its header was read; [`APART`] if only its
     /// line end is in the input.
     bulk: usize,
 }
 
-/// How the arguments of a request ended.
+/// Why reading a request's arguments stopped early.
 enum ArgumentsEnd {
     Starved,
     Failed(ParseError),
@@ -183,11 +185,11 @@ impl Parser {
         Parser { position: ParsePosition::START, wanted: 0, args: Vec::new(), apart: None }
     }
 
-    /// Parses as many complete requests of `input` as there are, up to the batch of `limits`, into `out`,
-    /// which is cleared first.
+    /// Parses the complete requests of `input`, up to the batch of `limits`, into `out`, which
+    /// is cleared first.
     ///
-    /// `input` begins where the last call's consumed bytes ended. After [`State::Failed`] the parser is
-    /// spent. Cost: linear in the bytes not yet seen; arguments are stepped over.
+    /// `input` begins where the last call's consumed bytes ended. After [`State::Failed`] the parser must
+    /// not be used again. Cost: linear in the bytes not yet seen; the bytes of arguments are skipped.
     pub fn parse(&mut self, input: &[u8], limits: &ParseLimits, out: &mut Requests) -> Progress {
         out.clear();
         let mut at = 0;
@@ -215,21 +217,21 @@ impl Parser {
         Progress { consumed: at, state: State::Starved }
     }
 
-    /// Bytes still missing of the argument under way with its line end, for the growth of a buffer; 0 when
-    /// unknown.
+    /// Missing bytes of the argument being read, line end included, by which to grow the buffer;
+    /// 0 if unknown.
     #[inline]
     pub fn wanted(&self) -> usize {
         self.wanted
     }
 
-    /// Length of the argument under way, of which the input has only the beginning, from [`Parser::at`] on.
+    /// Length of the argument being read, if the input has only its beginning, from [`Parser::at`] on.
     #[inline]
     pub fn begun(&self) -> Option<usize> {
         if self.position.bulk < APART { Some(self.position.bulk) } else { None }
     }
 
-    /// Takes the argument under way ([`Parser::begun`]), whole, out of memory of its own. From now on the
-    /// input has no byte of it: what is behind it stands at [`Parser::at`].
+    /// Takes the whole argument being read ([`Parser::begun`]) from memory of its own. From now on the
+    /// input holds no byte of it: the byte after the argument is at [`Parser::at`].
     pub fn supply(&mut self, bytes: Bytes) {
         debug_assert_eq!(self.begun(), Some(bytes.len()));
         let span = self.apart.get_or_insert_default().push(self.position.at, bytes);
@@ -244,8 +246,8 @@ impl Parser {
         self.apart.as_deref().unwrap_or(Apart::NONE)
     }
 
-    /// How many bytes of the unfinished request an input of `len` bytes lacks, where that is known: in its
-    /// last argument.
+    /// Bytes of the unfinished request that are missing from an input of `len` bytes; `None` if unknown.
+    /// Known only in the request's last argument.
     pub fn missing(&self, len: usize) -> Option<usize> {
         if self.position.left != 1 || self.position.bulk == NO_BULK {
             return None;
@@ -253,7 +255,7 @@ impl Parser {
         (self.position.at + LINE_END).checked_add(self.position.in_input())?.checked_sub(len)
     }
 
-    /// Offset from the beginning of the unfinished request of the next byte to parse; 0 between requests.
+    /// Offset, from the beginning of the unfinished request, of the next byte to parse; 0 between requests.
     #[inline]
     pub fn at(&self) -> usize {
         self.position.at
@@ -269,8 +271,8 @@ impl Parser {
         self.args.capacity() * size_of::<Span>() + self.apart().heap_bytes()
     }
 
-    /// A request that begins at `at` with a star, from where it was left: unusual, unfinished or wrong. Its
-    /// spans are relative to it until it is complete, and are moved once.
+    /// Parses or resumes a request that begins at `at` with `*` and is unusual, unfinished or wrong. Its
+    /// spans are relative to the request until it is complete, and are then moved once.
     #[inline(never)]
     fn exact(
         &mut self,
@@ -296,8 +298,8 @@ impl Parser {
         let mut raw = Span { start: at, len: self.position.at };
         let next = at + raw.len;
         for (slot, span) in out.room(self.args.len()).iter_mut().zip(&self.args) {
-            // A request with arguments apart is the unfinished one, which begins the input: its spans are in
-            // place.
+            // A request with arguments apart was unfinished, so it begins at the start of the input and
+            // its spans are right.
             *slot = Span { start: at.saturating_add(span.start), len: span.len };
         }
         if let Some(apart) = &mut self.apart
@@ -316,7 +318,7 @@ impl Parser {
         ControlFlow::Continue(next)
     }
 
-    /// Notes how far was looked and how much is missing, for a stop within the request that began at `start`.
+    /// Records what was scanned and what is missing, for a stop within the request that began at `start`.
     #[cold]
     fn stop(&mut self, stop: ArgumentsEnd, start: usize, len: usize) -> ControlFlow<Progress, usize> {
         let seen = len - start;
@@ -325,7 +327,7 @@ impl Parser {
             ArgumentsEnd::Starved => State::Starved,
         };
         if self.position.bulk == NO_BULK {
-            // The last byte may be the CR of a line end that is not all there: it is looked at again.
+            // The last byte may be the CR of an unfinished line end, so it is scanned again.
             self.position.scanned = seen.saturating_sub(self.position.at + 1);
             self.wanted = 0;
         } else {
@@ -336,12 +338,12 @@ impl Parser {
         ControlFlow::Break(Progress { consumed: start, state })
     }
 
-    /// A line of words that begins at `at`. A line without words is passed over.
+    /// Parses a line of words that begins at `at`. A line without words is skipped.
     #[inline(never)]
     fn inline(&mut self, input: &[u8], at: usize, out: &mut Requests) -> ControlFlow<Progress, usize> {
         let line = &input[at..];
         let scanned = self.position.scanned.min(line.len());
-        // A NUL hides the line end behind it, as it does in the reference.
+        // A NUL hides the line end after it, as in the reference.
         let end = match memchr2(b'\n', 0, &line[scanned..]) {
             Some(end) if line[scanned + end] == b'\n' => scanned + end,
             found => {
@@ -375,13 +377,13 @@ impl Parser {
 impl ParsePosition {
     const START: ParsePosition = ParsePosition { at: 0, scanned: 0, left: 0, bulk: NO_BULK };
 
-    /// How many bytes of the argument at `at` are, or will be, in the input.
+    /// Number of bytes of the argument at `at` that are, or will be, in the input.
     fn in_input(&self) -> usize {
         if self.bulk == APART { 0 } else { self.bulk }
     }
 }
 
-/// Puts the words of `line` after the last request of `out`; how many there are.
+/// Appends the words of `line` to `out`, after its last request; the result is their number.
 fn split_words(mut line: &[u8], out: &mut Requests) -> Result<usize, quote::Unbalanced> {
     let mut argc = 0;
     loop {
@@ -396,7 +398,7 @@ fn split_words(mut line: &[u8], out: &mut Requests) -> Result<usize, quote::Unba
     }
 }
 
-/// Reads arguments into `args` until none is left. On a stop, `position` is where to go on.
+/// Reads arguments into `args` until none is left. On a stop, `position` says where to resume.
 fn arguments(
     input: &[u8],
     position: &mut ParsePosition,
@@ -410,7 +412,7 @@ fn arguments(
         }
         let tail = &input[position.at..];
         let len = position.in_input();
-        // Lengths are below 2^63, so that two more do not overflow.
+        // Lengths are below 2^63, so adding two does not overflow.
         let Some(ended) = tail.get(..len + LINE_END) else { return Err(ArgumentsEnd::Starved) };
         if ended[len..] != *b"\r\n" {
             return Err(ArgumentsEnd::Failed(ParseError::InvalidCrlf));
@@ -425,8 +427,8 @@ fn arguments(
     Ok(())
 }
 
-/// Reads the request at `at` when it is all there, in order and not unusual: the position after it. Else
-/// `None`, and nothing has happened.
+/// Reads the request at `at` if it is complete, valid and not unusual; the result is the position after
+/// it. Otherwise `None`, and nothing has changed.
 #[inline(always)]
 fn quick(input: &[u8], at: usize, limits: &ParseLimits, out: &mut Requests) -> Option<usize> {
     let (argc, mut rest) = short_header(input.get(at..)?, STAR_HEADER)?;
@@ -448,10 +450,10 @@ fn quick(input: &[u8], at: usize, limits: &ParseLimits, out: &mut Requests) -> O
     Some(next)
 }
 
-/// Reads a header of up to nine digits: the number, and what follows. `None` if it is another.
+/// Reads a header of up to nine digits: the number, and the bytes after the header. `None` for any other.
 ///
-/// `mould` is such a header with the digit 0. One load, one exclusive or and one comparison decide about one
-/// digit.
+/// `mould` is such a header with the digit 0. One load, one exclusive or and one comparison decide
+/// about one digit.
 #[inline(always)]
 fn short_header(text: &[u8], mould: [u8; 4]) -> Option<(usize, &[u8])> {
     let (head, tail) = text.split_first_chunk::<4>()?;
@@ -460,7 +462,7 @@ fn short_header(text: &[u8], mould: [u8; 4]) -> Option<(usize, &[u8])> {
     if digit < 10 {
         return Some((digit as usize, tail));
     }
-    // Two digits are as frequent, since keys are about that long.
+    // Two digits are as frequent as one, because keys are about that long.
     let difference = u32::from_le_bytes(*head) ^ u32::from_le_bytes([mould[0], b'0', b'0', b'\r']);
     let (tens, units) = (difference >> 8 & 0xff, difference >> 16 & 0xff);
     if difference & 0xff00_00ff == 0 && (1..10).contains(&tens) && units < 10 {
@@ -488,7 +490,7 @@ fn longer_header(text: &[u8], kind: u8) -> Option<(usize, &[u8])> {
     None
 }
 
-/// Reads the header `*<count>` that `request` begins with; `from` is where to look for its end.
+/// Reads the header `*<count>` at the beginning of `request`; the search for its end starts at `from`.
 fn count_header(request: &[u8], from: usize, limits: &ParseLimits) -> Result<(i64, usize), ArgumentsEnd> {
     let end = line_end(request, 0, from, ParseError::BigCount)?;
     if request[end + 1] != b'\n' {
@@ -505,7 +507,7 @@ fn count_header(request: &[u8], from: usize, limits: &ParseLimits) -> Result<(i6
     }
 }
 
-/// Reads the header `$<length>` at `at`; `from` is where to look for its end.
+/// Reads the header `$<length>` at `at`; the search for its end starts at `from`.
 fn length_header(
     input: &[u8],
     at: usize,
@@ -530,7 +532,7 @@ fn length_header(
     }
 }
 
-/// The position of the first CR of the line at `at`, when the byte behind it is there too.
+/// Position of the first CR of the line at `at`, if the byte after the CR has arrived as well.
 fn line_end(input: &[u8], at: usize, from: usize, too_big: ParseError) -> Result<usize, ArgumentsEnd> {
     let Some(offset) = input.get(from..).and_then(|tail| memchr(b'\r', tail)) else {
         let big = input.len().saturating_sub(at) > LINE_BYTES_MAX;
@@ -540,7 +542,7 @@ fn line_end(input: &[u8], at: usize, from: usize, too_big: ParseError) -> Result
     if end + 1 < input.len() { Ok(end) } else { Err(ArgumentsEnd::Starved) }
 }
 
-/// What the fuzzer calls: parses `data` whole and in pieces and compares.
+/// Entry point of the fuzzer: parses `data` whole and in pieces, and compares.
 pub fn fuzz_requests(data: &[u8]) {
     let Some((&seed, stream)) = data.split_first() else { return };
     let admission = if seed & 1 == 0 { AuthState::Authenticated } else { AuthState::Unauthenticated };
@@ -553,8 +555,8 @@ pub fn fuzz_requests(data: &[u8]) {
     assert_eq!(whole, pieces, "a split must not change what is understood");
 }
 
-/// Everything a stream says, given `piece(rest)` bytes at a time: requests, and the error or the bytes left
-/// over.
+/// Parses a stream that arrives `piece(rest)` bytes at a time: all requests, then the error or the
+/// bytes left over.
 fn replay(
     stream: &[u8],
     limits: &ParseLimits,
@@ -582,19 +584,19 @@ fn replay(
 
 const NO_BULK: usize = usize::MAX;
 const APART: usize = usize::MAX - 1;
-/// Bytes of the line end behind an argument.
+/// Bytes of the line end after an argument.
 const LINE_END: usize = 2;
 const STAR_HEADER: [u8; 4] = *b"*0\r\n";
 const DOLLAR_HEADER: [u8; 4] = *b"$0\r\n";
-/// Bytes of an argument of the primary, as of the largest string: lengths of such can still be added.
+/// Longest argument of the primary, as of the largest string, in bytes; sums of such lengths do not overflow.
 const PRIMARY_BULK_BYTES_MAX: i64 = 1 << 40;
-/// More arguments than these get room only as they come.
+/// Number of arguments for which room is made at once; room for more is made as they arrive.
 const QUICK_ARGC_MAX: usize = 1024;
 const LINE_BYTES_MAX: usize = 64 * 1024;
 const ARGC_MAX: i64 = i32::MAX as i64;
 const UNAUTHENTICATED_ARGC_MAX: i64 = 10;
 const UNAUTHENTICATED_BULK_BYTES_MAX: i64 = 16384;
-/// Spans kept by a connection between two large requests.
+/// Number of spans that a connection keeps between two large requests.
 const ARGS_KEPT: usize = 64;
 
 #[cfg(test)]

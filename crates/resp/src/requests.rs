@@ -1,4 +1,4 @@
-//! What the parser hands over: a reused arena of requests and their arguments.
+//! The parser's result: a reused arena of requests and their arguments.
 
 use crate::apart::{Apart, named};
 use crate::span::Span;
@@ -10,14 +10,14 @@ use std::ops::Range;
 /// Spans are relative to the input of that call: the same slice must be given to [`Requests::at`].
 #[derive(Debug, Default)]
 pub struct Requests {
-    /// Room for arguments, of which the first `used` belong to requests. Not cut down between calls, so that
-    /// an argument is one store, without a question about room.
+    /// Room for arguments, of which the first `used` belong to requests. It does not shrink between
+    /// calls, so storing an argument needs no check for room.
     args: Vec<Span>,
     used: usize,
     list: Vec<RequestEntry>,
     /// Words of inline requests, which may be unescaped and so are not ranges of the input.
     pub(crate) words: Vec<u8>,
-    /// Arguments apart, of the first request: the others came whole. It begins where the input does.
+    /// Arguments apart. All are of the first request, which begins at the start of the input.
     apart: Apart,
 }
 
@@ -26,7 +26,7 @@ struct RequestEntry {
     /// Index of the first argument.
     first: usize,
     argc: usize,
-    /// Where it begins, and how many bytes of the input it is.
+    /// The request's offset in the input and its length in bytes.
     raw: Span,
     form: RequestForm,
 }
@@ -42,13 +42,13 @@ pub(crate) enum RequestForm {
 pub struct Request<'a> {
     bytes: &'a [u8],
     spans: &'a [Span],
-    /// What `start` counts from.
+    /// The bytes from which `start` counts.
     input: &'a [u8],
-    /// Where the request begins.
+    /// Offset of the request in `input`.
     start: usize,
-    /// Bytes that it came in.
+    /// Bytes in which the request arrived, arguments apart included.
     wire_len: usize,
-    /// Arguments apart of the first request of the arena; only spans of that request name them.
+    /// Arguments apart of the arena's first request; only that request's spans refer to them.
     apart: &'a Apart,
 }
 
@@ -58,19 +58,19 @@ impl Requests {
         Requests::default()
     }
 
-    /// How many requests there are.
+    /// Number of complete requests.
     #[inline]
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no requests.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Forgets the requests. Keeps the memory, but not more than usual traffic needs.
+    /// Removes the requests. Keeps the memory, but no more than usual traffic needs.
     #[inline]
     pub fn clear(&mut self) {
         self.list.clear();
@@ -89,14 +89,13 @@ impl Requests {
         self.apart.clear();
     }
 
-    /// The request number `index`; `input` is what was parsed. Panics when there is no such request.
+    /// Request number `index`; `input` is the slice that was parsed. Panics if there is no such request.
     #[inline]
     pub fn at<'a>(&'a self, index: usize, input: &'a [u8]) -> Request<'a> {
         self.request(&self.list[index], input)
     }
 
-    /// The requests of these numbers, in order; `input` is what was parsed. Panics when there are not so
-    /// many.
+    /// The requests in `range`, in order; `input` is the slice that was parsed. Panics if there are fewer.
     #[inline(always)]
     pub fn range<'a>(
         &'a self,
@@ -121,19 +120,20 @@ impl Requests {
         }
     }
 
-    /// Offset behind the request number `index`. Panics when there is no such request.
+    /// Offset in the input of the first byte after request number `index`. Panics if there is
+    /// no such request.
     pub fn end_of(&self, index: usize) -> usize {
-        // All bytes apart are of the first request.
+        // All arguments apart belong to the first request.
         let raw = self.list[index].raw;
         if raw.start == 0 { raw.len - self.apart.bytes() } else { raw.start + raw.len }
     }
 
-    /// The requests in order; `input` is what was parsed.
+    /// The requests in order; `input` is the slice that was parsed.
     pub fn iter<'a>(&'a self, input: &'a [u8]) -> impl ExactSizeIterator<Item = Request<'a>> {
         self.range(0..self.len(), input)
     }
 
-    /// Takes over the arguments apart of the first request; leaves the room for a list.
+    /// Takes over the first request's arguments apart; `apart` gets this arena's old list to fill again.
     pub(crate) fn take_apart(&mut self, apart: &mut Apart) {
         std::mem::swap(&mut self.apart, apart);
     }
@@ -143,7 +143,7 @@ impl Requests {
         heap::vec(&self.args) + heap::vec(&self.list) + heap::vec(&self.words) + self.apart.footprint()
     }
 
-    /// Bytes allocated.
+    /// Bytes allocated for arguments, requests and inline words.
     pub fn capacity_bytes(&self) -> usize {
         self.args.capacity() * size_of::<Span>()
             + self.list.capacity() * size_of::<RequestEntry>()
@@ -151,7 +151,7 @@ impl Requests {
             + self.apart.heap_bytes()
     }
 
-    /// Where the next request's arguments go: `count` slots. What they hold is of no meaning.
+    /// Room for the next request's arguments: `count` slots whose contents are meaningless.
     #[inline(always)]
     pub(crate) fn room(&mut self, count: usize) -> &mut [Span] {
         if self.args.len() - self.used < count {
@@ -166,7 +166,7 @@ impl Requests {
         self.args.resize(len, Span::default());
     }
 
-    /// Makes a request of the first `argc` arguments that were put in the room. There must be one.
+    /// Makes a request of the first `argc` arguments (at least 1) that were put in the room.
     #[inline(always)]
     pub(crate) fn conclude(&mut self, argc: usize, raw: Span, form: RequestForm) {
         debug_assert!(argc > 0);
@@ -176,23 +176,23 @@ impl Requests {
 }
 
 impl<'a> Request<'a> {
-    /// A request of these ranges of `bytes`.
+    /// A request whose arguments are these ranges of `bytes`.
     pub(crate) fn new(bytes: &'a [u8], spans: &'a [Span], raw: Span) -> Request<'a> {
         Request { bytes, spans, input: bytes, start: raw.start, wire_len: raw.len, apart: Apart::NONE }
     }
 
-    /// Whether it came as a line of words, which are no ranges of its bytes.
+    /// Whether the request arrived as a line of words, which are not ranges of its bytes.
     pub(crate) fn is_inline(&self) -> bool {
         self.input.get(self.start) != Some(&b'*')
     }
 
-    /// Number of arguments with the command's name: 1 or more.
+    /// Number of arguments, the command's name included: 1 or more.
     #[inline]
     pub(crate) fn argc(&self) -> usize {
         self.spans.len()
     }
 
-    /// The argument number `index`; 0 is the command's name. Panics when there is no such argument.
+    /// Argument number `index`; 0 is the command's name. Panics if there is no such argument.
     #[inline]
     pub fn arg(&self, index: usize) -> &'a [u8] {
         named(self.spans[index], self.bytes, self.apart)
@@ -211,43 +211,43 @@ impl<'a> Request<'a> {
         self.spans
     }
 
-    /// Where the arguments are that are no ranges of [`Request::bytes`], if there are any.
+    /// The arguments that are not ranges of [`Request::bytes`]; mostly empty.
     #[inline]
     pub fn apart(&self) -> &'a Apart {
         self.apart
     }
 
-    /// What the spans are relative to.
+    /// The bytes to which the spans are relative.
     #[inline]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The bytes of the request as they came, with its line ends, but for the arguments apart.
+    /// The bytes of the request as they arrived, line ends included, without the arguments apart.
     #[inline]
     pub(crate) fn raw(&self) -> &'a [u8] {
         let own = self.own_apart().bytes();
         &self.input[self.start..self.start + self.wire_len - own]
     }
 
-    /// The arguments of this request that are no ranges of [`Request::bytes`].
+    /// The arguments of this request that are not ranges of [`Request::bytes`].
     pub(crate) fn own_apart(&self) -> &'a Apart {
         if self.start == 0 { self.apart } else { Apart::NONE }
     }
 
-    /// Appends the bytes of the request as they came.
+    /// Appends the bytes of the request as they arrived.
     pub fn push_wire(&self, out: &mut Vec<u8>) {
         self.own_apart().join(self.raw(), out);
     }
 
-    /// How many bytes the whole request came in: what a replica's offset counts.
+    /// Bytes in which the whole request arrived; a replica's offset counts them.
     #[inline]
     pub fn wire_len(&self) -> usize {
         self.wire_len
     }
 
-    /// Whether this is the first line or a header of HTTP: a web page that was made to talk to this port. The
-    /// connection is closed without a word.
+    /// Whether this is the first line or a header of HTTP: a web page was made to send to this port. The
+    /// connection is then closed without a reply.
     pub fn is_http(&self) -> bool {
         let name = self.arg(0);
         name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
@@ -257,5 +257,5 @@ impl<'a> Request<'a> {
 /// A full batch of 1,024 requests of four arguments.
 const ARGS_KEPT: usize = 4096;
 const ARGS_FIRST: usize = 64;
-/// As much as one inline line may be without being exceptional.
+/// Longest inline line that is not exceptional, in bytes.
 const WORDS_KEPT: usize = 64 * 1024;

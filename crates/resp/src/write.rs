@@ -1,10 +1,11 @@
-//! Replies into bytes, in the protocol version the client asked for.
+//! Writes replies as bytes, in the client's protocol version.
 //!
-//! What RESP2 has no type for is written as the nearest it has: maps, sets and pushes as arrays, doubles, big
-//! numbers and verbatim strings as bulk strings, booleans as 0 and 1, attributes not at all.
+//! A type that RESP2 lacks is written as the nearest one it has: maps, sets and pushes as arrays, doubles,
+//! big numbers and verbatim strings as bulk strings, booleans as 0 and 1. Attributes are left out.
 //!
-//! Invariants: (1) simple strings, errors and big numbers hold no CR or LF: they become spaces; (2) every
-//! other method writes exactly one value or the header of one aggregate, whose elements the caller owes.
+//! Invariants: (1) simple strings, errors and big numbers hold no CR or LF: they become spaces; (2)
+//! every other method writes exactly one value or the header of one aggregate, whose elements the
+//! caller writes next.
 
 use sluice_base::{Bytes, num};
 
@@ -16,19 +17,19 @@ pub enum Protocol {
     /// Before HELLO, and after HELLO 2.
     #[default]
     Resp2,
-    /// After HELLO 3.
+    /// Version 3, after HELLO 3.
     Resp3,
 }
 
-/// Appends replies to an outbox. Made per command; costs nothing to make.
+/// Appends replies to an outbox. Made for each command; making one costs nothing.
 #[derive(Debug)]
 pub struct Reply<'a> {
     outbox: &'a mut Outbox,
     protocol: Protocol,
 }
 
-/// An aggregate whose length is not known yet: to be ended by the matching `end_*` method of [`Reply`], in
-/// any order with others as long as the inner ones end first.
+/// An aggregate whose length is not known yet. The matching `end_*` method of [`Reply`] ends it; nested
+/// aggregates end innermost first.
 #[derive(Debug)]
 #[must_use = "the header is wrong until the aggregate is ended"]
 pub struct Deferred {
@@ -42,55 +43,56 @@ impl<'a> Reply<'a> {
         Reply { outbox, protocol }
     }
 
-    /// The version that is written.
+    /// The protocol version of the replies.
     #[inline]
     pub fn protocol(&self) -> Protocol {
         self.protocol
     }
 
-    /// The outbox that is written to.
+    /// The outbox to which the replies are appended.
     #[inline]
     pub fn outbox(&mut self) -> &mut Outbox {
         self.outbox
     }
 
-    /// `+OK`.
+    /// Writes the simple string `+OK`.
     #[inline]
     pub fn ok(&mut self) {
         self.raw(b"+OK\r\n");
     }
 
-    /// Bytes that are one or more replies already.
+    /// Appends bytes that already are one or more replies.
     #[inline]
     pub fn raw(&mut self, bytes: &[u8]) {
         self.outbox.push(bytes);
     }
 
-    /// A simple string.
+    /// Writes a simple string; line ends in it become spaces.
     pub fn simple(&mut self, text: &[u8]) {
         self.line(b'+', text);
     }
 
-    /// An error: `text` begins with its code, as in `ERR syntax error`. Line ends around it are dropped.
+    /// Writes an error. `text` begins with the code, as in `ERR syntax error`. Line ends around
+    /// it are dropped.
     pub fn error(&mut self, text: &[u8]) {
         let start = text.iter().position(|byte| !is_line_end(byte)).unwrap_or(text.len());
         self.error_of_script(&text[start..]);
     }
 
-    /// An error that a script has made: line ends behind it are dropped, those ahead of it become spaces as
-    /// those within it do.
+    /// Writes an error of a script: line ends after the text are dropped, those before it and within
+    /// it become spaces.
     pub fn error_of_script(&mut self, text: &[u8]) {
         let end = text.iter().rposition(|byte| !is_line_end(byte)).map_or(0, |last| last + 1);
         self.line(b'-', &text[..end]);
     }
 
-    /// An integer.
+    /// Writes an integer reply, `:n`.
     #[inline]
     pub fn int(&mut self, value: i64) {
         self.number(b':', value);
     }
 
-    /// A bulk string, copied.
+    /// Writes a bulk string, copied.
     #[inline]
     pub fn bulk(&mut self, value: &[u8]) {
         self.outbox.head().reserve(value.len() + HEADER_BYTES_MAX + 2);
@@ -100,7 +102,7 @@ impl<'a> Reply<'a> {
         head.extend_from_slice(b"\r\n");
     }
 
-    /// A bulk string that shares `value` when that is cheaper than a copy.
+    /// Writes a bulk string that shares `value` where sharing is cheaper than a copy.
     pub fn bulk_shared(&mut self, value: &Bytes) {
         if value.len() < SHARED_BYTES_MIN {
             return self.bulk(value);
@@ -110,12 +112,13 @@ impl<'a> Reply<'a> {
         self.raw(b"\r\n");
     }
 
-    /// The header of a bulk string of `len` bytes. The caller owes these, in any parts, and a line end.
+    /// Writes the header of a bulk string of `len` bytes. The caller writes the bytes, in any parts, and
+    /// a line end.
     pub fn bulk_header(&mut self, len: usize) {
         self.length(b'$', len);
     }
 
-    /// A part of a reply, shared when that is cheaper than a copy.
+    /// Appends part of a reply, shared where sharing is cheaper than a copy.
     pub fn part_shared(&mut self, part: &Bytes) {
         if part.len() < SHARED_BYTES_MIN {
             return self.raw(part);
@@ -123,19 +126,19 @@ impl<'a> Reply<'a> {
         self.outbox.push_shared(part.clone());
     }
 
-    /// A bulk string of the decimal form of `value`.
+    /// Writes the decimal form of `value` as a bulk string.
     pub fn bulk_int(&mut self, value: i64) {
         self.bulk(itoa::Buffer::new().format(value).as_bytes());
     }
 
-    /// A bulk string of the text of a double, in both versions.
+    /// Writes the text of a double as a bulk string, in both versions.
     pub fn bulk_double(&mut self, value: f64) {
         let mut text = Vec::with_capacity(32);
         num::push_f64(&mut text, value);
         self.bulk(&text);
     }
 
-    /// The absence of a value.
+    /// Writes null: the absence of a value.
     #[inline]
     pub fn null(&mut self) {
         self.raw(match self.protocol {
@@ -144,7 +147,7 @@ impl<'a> Reply<'a> {
         });
     }
 
-    /// The absence of an array.
+    /// Writes the null array: the absence of an array.
     #[inline]
     pub fn null_array(&mut self) {
         self.raw(match self.protocol {
@@ -153,13 +156,13 @@ impl<'a> Reply<'a> {
         });
     }
 
-    /// The header of an array of `len` values.
+    /// Writes the header of an array of `len` values.
     #[inline]
     pub fn array(&mut self, len: usize) {
         self.length(b'*', len);
     }
 
-    /// The header of a map of `len` pairs.
+    /// Writes the header of a map of `len` pairs.
     pub fn map(&mut self, len: usize) {
         match self.protocol {
             Protocol::Resp2 => self.length(b'*', len * 2),
@@ -167,12 +170,12 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// The header of a set of `len` values.
+    /// Writes the header of a set of `len` values.
     pub fn set(&mut self, len: usize) {
         self.length(self.set_type(), len);
     }
 
-    /// The header of a push of `len` values.
+    /// Writes the header of a push of `len` values.
     pub fn push(&mut self, len: usize) {
         match self.protocol {
             Protocol::Resp2 => self.length(b'*', len),
@@ -180,8 +183,8 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// The header of `len` pairs of attributes of the next value. RESP2 has none: answers whether the caller
-    /// owes them.
+    /// Writes the header of `len` attribute pairs that describe the next value. The result is whether
+    /// the caller must write the pairs: false in RESP2, which has no attributes.
     #[must_use = "the pairs are owed only when this is true"]
     pub fn attribute(&mut self, len: usize) -> bool {
         match self.protocol {
@@ -193,7 +196,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// A double.
+    /// Writes a double; RESP2 gets its text as a bulk string.
     pub fn double(&mut self, value: f64) {
         match self.protocol {
             Protocol::Resp2 => self.bulk_double(value),
@@ -206,7 +209,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// A double in these digits, which say more than a double of 64 bits may.
+    /// Writes a double with these digits, which may be more precise than 64 bits.
     pub fn double_text(&mut self, digits: &[u8]) {
         match self.protocol {
             Protocol::Resp2 => self.bulk(digits),
@@ -214,7 +217,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// A boolean.
+    /// Writes a boolean; RESP2 gets 0 or 1.
     pub fn boolean(&mut self, value: bool) {
         self.raw(match (self.protocol, value) {
             (Protocol::Resp2, false) => b":0\r\n",
@@ -224,7 +227,7 @@ impl<'a> Reply<'a> {
         });
     }
 
-    /// An integer of any size, in decimal.
+    /// Writes an integer of any size, given in decimal.
     pub fn big_number(&mut self, digits: &[u8]) {
         match self.protocol {
             Protocol::Resp2 => self.bulk(digits),
@@ -232,7 +235,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// A text with a format of three letters, `txt` or `mkd`.
+    /// Writes a text with a format of three letters, `txt` or `mkd`.
     pub fn verbatim(&mut self, format: &[u8; 3], text: &[u8]) {
         match self.protocol {
             Protocol::Resp2 => self.bulk(text),
@@ -249,7 +252,7 @@ impl<'a> Reply<'a> {
 
     /// Begins an aggregate whose length is given at its end.
     ///
-    /// Room for one digit is left; ending one with more moves what was written since.
+    /// Room for one digit is left; a longer length moves what was written since.
     pub fn defer(&mut self) -> Deferred {
         let at = self.outbox.head().len();
         self.raw(b"*0\r\n");
@@ -322,7 +325,7 @@ impl<'a> Reply<'a> {
     }
 }
 
-// Apart, because its buffers cost the short ones a stack frame and the saving of registers.
+// Not inlined: its buffers would cost short numbers a stack frame and saved registers.
 #[inline(never)]
 fn push_long(head: &mut Vec<u8>, kind: u8, value: i64) {
     let mut digits = itoa::Buffer::new();
@@ -334,8 +337,8 @@ fn push_long(head: &mut Vec<u8>, kind: u8, value: i64) {
     head.extend_from_slice(&line[..3 + digits.len()]);
 }
 
-/// Writes a header with up to three digits: eight bytes in one store, then cut to length, which costs a third
-/// of a copy of unknown length.
+/// Writes a header with up to three digits: one store of eight bytes, then cut to length. This costs a
+/// third of a copy of unknown length.
 #[inline]
 fn push_short(head: &mut Vec<u8>, kind: u8, value: u16) {
     let (line, len) = match TWO_DIGITS.get(usize::from(value)) {
@@ -351,8 +354,8 @@ fn push_short(head: &mut Vec<u8>, kind: u8, value: u16) {
     head.truncate(end);
 }
 
-/// The headers of the numbers below 100 but for their kind: digits and line end from the lowest byte on, in
-/// the highest byte the length with a kind. Most lengths of values are here, in 13 cache lines.
+/// The headers of the numbers below 100, without their kind: digits and line end from the lowest byte on,
+/// and in the highest byte the length with a kind. Most lengths of values are found here, in 13 cache lines.
 static TWO_DIGITS: [u64; 100] = two_digits();
 
 const fn two_digits() -> [u64; 100] {
@@ -372,7 +375,7 @@ const fn two_digits() -> [u64; 100] {
 /// A kind byte, twenty digits or a sign and nineteen, and the line end.
 const HEADER_BYTES_MAX: usize = 23;
 const DEFERRED_BYTES: usize = 4;
-/// From this size a reference count and a second segment cost less than the copy.
+/// From this size in bytes on, a reference count and a second segment cost less than the copy.
 const SHARED_BYTES_MIN: usize = 16 * 1024;
 
 fn is_line_end(byte: &u8) -> bool {

@@ -1,7 +1,7 @@
-//! The request parser against a running reference server: the same streams, the same replies.
+//! Compares the request parser with a running reference server: same streams, same replies.
 //!
-//! Runs when `SLUICE_PEER_ADDRESS` is `host:port` of a server; says so otherwise. Only PING, ECHO and what is
-//! no command are sent.
+//! Runs if `SLUICE_PEER_ADDRESS` is `host:port` of a server; logs that it is skipped otherwise. Only
+//! PING, ECHO and names of no command are sent.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -27,7 +27,7 @@ fn streams_are_understood_as_the_reference_understands_them() {
     assert!((1000..9000).contains(&failed), "a mix is wanted, not {failed} errors of 10,000");
 }
 
-/// Our replies as the comparison needs them: what no command understands is only `unknown`.
+/// This parser's replies as far as the comparison needs them; every unknown command gives only `unknown`.
 fn understood(stream: &[u8]) -> (Vec<Value>, State) {
     let limits = ParseLimits::new(AuthState::Authenticated, 512 << 20, 1 << 20);
     let mut requests = Requests::new();
@@ -93,7 +93,7 @@ fn hostile_stream(rng: &mut Rng) -> Vec<u8> {
     }
     for _ in 0..rng.below(3) {
         let at = rng.below(stream.len() as u64) as usize;
-        // No 0xff: the reference drops it from inline words where the C compiler's `char` has a sign.
+        // No 0xff: the reference drops it from inline words on machines where the C type `char` is signed.
         const BYTES: &[u8] = b"**$$\r\r\n\n0119-+\"\"''\\\\ \x00\x0b\x0ca\xfe";
         let byte = BYTES[rng.below(BYTES.len() as u64) as usize];
         match rng.below(4) {

@@ -1,8 +1,8 @@
-//! The ACL categories of a command: those declared, and those that its flags imply.
+//! The ACL categories of a command: those declared, and those implied by its flags.
 
 use crate::spec::{Cat, Flags, Spec};
 
-/// Every category the command is in.
+/// All ACL categories of a command.
 pub const fn categories(spec: &Spec) -> Cat {
     let mut all = spec.acl;
     let mut rule = 0;
@@ -13,7 +13,7 @@ pub const fn categories(spec: &Spec) -> Cat {
         }
         rule += 1;
     }
-    // Scripts that promise to write nothing read by way of other commands.
+    // A read-only script command only calls other commands, which have the category themselves.
     if spec.flags.has(Flags::READONLY) && !spec.acl.has(Cat::SCRIPTING) {
         all = all.or(Cat::READ);
     }

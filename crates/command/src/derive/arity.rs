@@ -1,8 +1,8 @@
-//! Whether a call has as many arguments as its command takes.
+//! Whether the number of arguments of a call fits the command's arity.
 
 use crate::spec::Spec;
 
-/// Whether a call with `count` arguments, the names of the command and of its container included, fits.
+/// Whether a call with `count` arguments fits, the names of the command and of its container included.
 #[inline]
 pub fn accepts(spec: &Spec, count: usize) -> bool {
     spec.arity.accepts(count)

@@ -1,27 +1,27 @@
-//! A reply as a tree, for the replies that describe commands. The protocol version is the writer's business.
+//! A reply as a tree, for replies that describe commands. The writer chooses the protocol version.
 
-/// A part of a reply. RESP2 writes a map as an array of keys and values in turn, and a set as an array.
+/// A node of a reply. RESP2 writes a map as an array of alternating keys and values, and a set as an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Doc {
     /// Keys with values, in order.
     Map(Vec<(&'static str, Doc)>),
-    /// In order.
+    /// An array, in order.
     Array(Vec<Doc>),
-    /// Without duplicates.
+    /// A set, without duplicates.
     Set(Vec<Doc>),
-    /// A bulk string.
+    /// A bulk string with a fixed text.
     Str(&'static str),
-    /// A simple string.
+    /// A simple string with a fixed text.
     Status(&'static str),
-    /// A simple string put together when it was asked for.
+    /// A simple string composed for this reply.
     StatusText(String),
-    /// A number.
+    /// An integer, written as `:n`.
     Int(i64),
-    /// Nothing: a null bulk string in RESP2.
+    /// Null; a null bulk string in RESP2.
     Null,
 }
 
-/// The tree as the reference writes it in RESP3, lengths of strings left out: `%1 $flags ~1 +fast`.
+/// The tree in RESP3 notation without lengths of strings: `%1 $flags ~1 +fast`.
 #[cfg(test)]
 pub(crate) fn shown(doc: &Doc) -> String {
     let all = |sign: char, parts: &[Doc]| {

@@ -1,10 +1,10 @@
-//! What COMMAND DOCS says.
+//! The reply of COMMAND DOCS.
 
 use super::doc::Doc;
 use crate::spec::{Arg, Flags, Spec};
 
-/// The documentation of a command, which COMMAND DOCS shows under its full name; unknown commands are left
-/// out there.
+/// The documentation of a command, which COMMAND DOCS shows under the full name. COMMAND DOCS
+/// omits unknown commands.
 pub fn docs(spec: &Spec) -> Doc {
     let mut parts = Vec::with_capacity(10);
     parts.push(("summary", Doc::Str(spec.summary)));
@@ -35,7 +35,7 @@ pub fn docs(spec: &Spec) -> Doc {
     Doc::Map(parts)
 }
 
-/// The flags of the documentation.
+/// The documentation flags of a command.
 fn marks(spec: &Spec) -> Vec<Doc> {
     let mut marks = Vec::new();
     if spec.deprecated.is_some() {
@@ -58,7 +58,7 @@ fn argument(arg: &Arg) -> Doc {
         parts.push(("key_spec_index", Doc::Int(key_spec.into())));
     }
     if !arg.token.is_empty() {
-        // The empty string of MIGRATE, which stands between quotes wherever people read it.
+        // The token of MIGRATE is the empty string, which the syntax shows as a pair of quotes.
         let token = if arg.token == "\"\"" { "" } else { arg.token };
         parts.push(("token", Doc::Str(token)));
     }

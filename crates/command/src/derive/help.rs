@@ -1,8 +1,8 @@
-//! What the HELP subcommand of a container says, and the syntax of a command.
+//! The text of HELP of a container, and the syntax of a command.
 
 use crate::spec::{Arg, ArgKind, Spec};
 
-/// The lines of a container's HELP, each to be written as a simple string. HELP itself comes last.
+/// The lines of a container's HELP, each to be written as a simple string; HELP itself is last.
 pub fn lines(container: &Spec) -> Vec<String> {
     let mut entries = Vec::with_capacity(container.subcommands.len() + 1);
     if container.arity.accepts(1) {
@@ -15,8 +15,8 @@ pub fn lines(container: &Spec) -> Vec<String> {
     frame(container.name(), &entries)
 }
 
-/// Lines of a HELP with the given entries of syntax and explanation, for commands whose subcommands are not
-/// declared (DEBUG). Long ones are wrapped.
+/// The lines of a HELP with these pairs of syntax and explanation, for commands whose subcommands are
+/// not declared (DEBUG). Long lines are wrapped.
 pub fn frame(name: &str, entries: &[(&str, &str)]) -> Vec<String> {
     let name = name.to_ascii_uppercase();
     let mut lines = vec![format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")];
@@ -27,7 +27,7 @@ pub fn frame(name: &str, entries: &[(&str, &str)]) -> Vec<String> {
     lines
 }
 
-/// The syntax of a command, without the name of its container: `GET <parameter> [<parameter> ...]`.
+/// The syntax of a command without the name of its container: `GET <parameter> [<parameter> ...]`.
 pub fn syntax(spec: &Spec) -> String {
     let mut text = spec.name().to_ascii_uppercase();
     for arg in spec.args {
@@ -46,7 +46,7 @@ fn argument(arg: &Arg) -> String {
     let mut text = with_token(&value);
     let again = if arg.multiple_token { &text } else { &value };
     if arg.multiple {
-        // A choice is too long to be written twice.
+        // A choice is too long to be repeated.
         let again = if matches!(arg.kind, ArgKind::OneOf(_)) { "..." } else { &format!("[{again} ...]") };
         text = format!("{text} {again}");
     }
@@ -59,7 +59,7 @@ fn value(arg: &Arg) -> String {
         ArgKind::PureToken => arg.token.to_owned(),
         ArgKind::OneOf(parts) => {
             let choices = parts.iter().map(argument).collect::<Vec<_>>().join("|");
-            // The brackets of an optional choice are enough, unless a token or a repetition stands between.
+            // The brackets of an optional choice suffice, unless it has a token or is repeated.
             let bare = arg.optional && arg.token.is_empty() && !arg.multiple;
             if bare { choices } else { format!("({choices})") }
         }
@@ -73,7 +73,7 @@ fn value(arg: &Arg) -> String {
     }
 }
 
-/// Breaks a text at spaces into lines of at most [`LINE_LEN_MAX`], where words allow it.
+/// Breaks a text at spaces into lines of at most [`LINE_LEN_MAX`] where its words are short enough.
 fn wrap(text: &str, indent: &str, indent_next: &str, lines: &mut Vec<String>) {
     let mut line = String::from(indent);
     let mut is_empty = true;

@@ -1,11 +1,11 @@
-//! What COMMAND, COMMAND INFO and COMMAND LIST say.
+//! The replies of COMMAND, COMMAND INFO and COMMAND LIST.
 
 use super::doc::Doc;
 use super::{acl, keys};
 use crate::spec::{Begin, Cat, Find, KeySpec, Spec};
 
-/// The entry of a command in COMMAND INFO: ten parts, the last of which holds the entries of the subcommands.
-/// An unknown command's entry is [`Doc::Null`].
+/// The entry of a command in COMMAND INFO: ten parts, the last of which contains the entries of the
+/// subcommands. For an unknown command the caller uses [`Doc::Null`].
 pub fn info(spec: &Spec) -> Doc {
     let range = keys::legacy_range(spec);
     let categories = acl::categories(spec).names().map(|name| Doc::StatusText(format!("@{name}")));
@@ -23,12 +23,12 @@ pub fn info(spec: &Spec) -> Doc {
     ])
 }
 
-/// Which commands COMMAND LIST names.
+/// The filter of COMMAND LIST.
 #[derive(Clone, Copy, Debug)]
 pub enum Filter<'a> {
     /// All commands and their subcommands.
     All,
-    /// The commands and subcommands of a module: none, since a module's are not in this table.
+    /// The commands and subcommands of a module: none, because modules are not in this table.
     Module(&'a [u8]),
     /// The commands and subcommands in a category, written without `@`; none for an unknown category.
     Category(&'a [u8]),
@@ -36,8 +36,8 @@ pub enum Filter<'a> {
     Pattern(&'a [u8]),
 }
 
-/// The full names that pass a filter, in the order of the table. `matches(pattern, name)` is the glob of the
-/// server, without regard to case.
+/// The full names that pass a filter, in the order of the table. `matches(pattern, name)` is the
+/// server's glob match, which must ignore case.
 pub fn list(filter: Filter<'_>, matches: impl Fn(&[u8], &[u8]) -> bool) -> Vec<&'static str> {
     let category = match filter {
         Filter::Category(name) => Cat::named(name),
@@ -52,7 +52,7 @@ pub fn list(filter: Filter<'_>, matches: impl Fn(&[u8], &[u8]) -> bool) -> Vec<&
     crate::table::ALL.iter().filter(passes).map(|spec| spec.full_name).collect()
 }
 
-/// The names of key flags that COMMAND GETKEYSANDFLAGS shows for a key.
+/// The names of key flags, as in the reply of COMMAND GETKEYSANDFLAGS.
 pub fn key_flags(flags: crate::KeyFlags) -> Doc {
     Doc::Set(flags.names().map(Doc::Status).collect())
 }

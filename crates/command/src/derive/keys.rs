@@ -1,22 +1,22 @@
-//! Where the keys of a call are.
+//! Positions of the keys of a call.
 //!
-//! Invariants: (1) a position found is less than the number of arguments; (2) an invalid call adds nothing to
-//! the list; (3) names that only look like keys (channels of sharded publish/subscribe) are no keys.
+//! Invariants: (1) a position found is less than the number of arguments; (2) an invalid call adds
+//! nothing to the list; (3) names that only look like keys (channels of sharded publish/subscribe) are
+//! not reported as keys.
 
 use crate::spec::{Begin, Find, KeyFlags, KeySpec, Keys, Spec};
 use crate::specs::stream;
 use crate::table;
 
-/// The arguments are no valid call, so that its keys are unknown.
+/// The error that the arguments are not a valid call, so its keys are unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Invalid;
 
 /// Adds position and flags of each key of a call to `found`, in the order of the key specs. `args` starts
-/// with the command's name. Costs the number of keys, and a walk over the arguments where a keyword is
-/// searched.
+/// with the command's name. Costs the number of keys, and a walk over the arguments if a keyword is searched.
 ///
-/// A call that its key specs do not fit (a number of keys that is none, or more keys than arguments) adds
-/// nothing and is [`Invalid`].
+/// If a call does not fit its key specs (an invalid number of keys, or more keys than arguments),
+/// nothing is added and the result is [`Invalid`].
 pub fn keys(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<(), Invalid> {
     let before = found.len();
     let result = match spec.keys {
@@ -29,11 +29,11 @@ pub fn keys(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> 
     result
 }
 
-/// Adds the keys of those key specs that a call fits. A call that does not fit all of its specs may run all
-/// the same (PFMERGE with a target alone), and scripts ask about calls that lack arguments: these are the
-/// keys for which rights are asked. A call whose number of keys is 0, no number, or larger than its arguments
-/// allow has no keys, as in the reference: commands refuse such a call, except for scripts, which may have 0
-/// keys and have no others.
+/// Adds the keys found by those key specs that a call fits; permissions are checked for these keys. A
+/// call that does not fit all of its specs may run all the same (PFMERGE with only a target), and
+/// scripts ask about calls that lack arguments. A call whose number of keys is 0, not a number, or too
+/// large for its arguments has no keys, as in the reference: commands refuse such a call, except for
+/// scripts, which may have 0 keys and have no others.
 pub fn keys_that_fit(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) {
     let before = found.len();
     if keys(spec, args, found).is_ok() {
@@ -52,12 +52,12 @@ pub fn keys_that_fit(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFla
     }
 }
 
-/// Adds the arguments by whose slot a cluster routes a call: its keys, and names that only look like keys
-/// (channels of sharded publish/subscribe, cursors). A key spec that a call does not fit adds nothing, as in
-/// [`keys_that_fit`].
+/// Adds the arguments whose slot decides where a cluster routes a call: its keys, and names that only
+/// look like keys (channels of sharded publish/subscribe, cursors). A key spec that a call does not fit
+/// adds nothing, as in [`keys_that_fit`].
 ///
-/// XREAD and XREADGROUP that are no valid calls add nothing, though the specs would find keys: the reference
-/// has a node answer their errors that does not own the keys.
+/// An invalid call of XREAD or XREADGROUP adds nothing, although its specs would find keys: in the
+/// reference any node replies with the error, even if it does not own the keys.
 pub fn routing_keys(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) {
     let reads_streams = spec.id == stream::XREAD.id || spec.id == stream::XREADGROUP.id;
     if reads_streams && !names_streams(args) {
@@ -65,13 +65,13 @@ pub fn routing_keys(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlag
     }
     let names = |one: &&KeySpec| one.flags.has(KeyFlags::NOT_KEY);
     for one in spec.keys.specs().iter().filter(names) {
-        // A call without any such name has no slot.
+        // A call without such a name has no slot.
         let _ = names_of_spec(one, args, found);
     }
     keys_that_fit(spec, args, found);
 }
 
-/// Whether options, and nothing else, lead up to STREAMS, and as many ids as keys follow.
+/// Whether only options precede STREAMS, and the arguments after it are keys and as many ids.
 fn names_streams(args: &[&[u8]]) -> bool {
     let mut at = 1;
     while let Some(arg) = args.get(at) {
@@ -87,7 +87,7 @@ fn names_streams(args: &[&[u8]]) -> bool {
     false
 }
 
-/// Whether a cluster may route calls of the command by a slot.
+/// Whether calls of the command may be routed by a slot.
 pub const fn has_routing_keys(spec: &Spec) -> bool {
     match spec.keys {
         Keys::Specs(specs) => !specs.is_empty(),
@@ -95,39 +95,39 @@ pub const fn has_routing_keys(spec: &Spec) -> bool {
     }
 }
 
-/// Whether all routing keys of a command stand in its [`KeyRow`].
+/// Whether [`KeyRow`] covers all routing keys of a command.
 pub const fn is_row_whole(spec: &Spec) -> bool {
     match spec.keys {
         Keys::Specs([only]) => is_whole_row(only),
-        // The function of such a command, SET for one, tells what happens to the key, not which it is.
+        // The function of such a command, for example SET, determines the flags of the key, not its position.
         Keys::Fn([only], _) => only.flags.has(KeyFlags::VARIABLE_FLAGS) && is_whole_row(only),
         Keys::Specs(_) | Keys::Fn(..) => false,
     }
 }
 
-/// Whether the keys that a key spec finds are those of a row, all of them.
+/// Whether a key spec finds a row of keys, all of them.
 const fn is_whole_row(spec: &KeySpec) -> bool {
     let is_complete = !spec.flags.has_any(KeyFlags::NOT_KEY.or(KeyFlags::INCOMPLETE));
     let is_index = matches!(spec.begin, Begin::Index(_));
     is_complete && is_index && matches!(spec.find, Find::Range { step: 1 | 2, limit: 0 | 1, .. })
 }
 
-/// Where those keys of a command stand that the number of arguments is enough to find: for the hot path, in
-/// which most commands have them in a row at a fixed index.
+/// The keys of a command that can be found from the number of arguments alone: a row at a fixed index.
+/// The hot path uses it, because most commands have such keys only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyRow {
-    /// Position of the first; 0 for none.
+    /// Position of the first key; 0 if there is no row.
     first: u8,
-    /// The last, relative to the first; negative: from the end.
+    /// Position of the last key relative to the first; a negative number counts from the end.
     last: i8,
-    /// Distance of two keys, 1 or 2.
+    /// Distance between two keys, 1 or 2.
     step: u8,
 }
 
 impl KeyRow {
     const NONE: KeyRow = KeyRow { first: 0, last: 0, step: 1 };
 
-    /// The row of a command: its first key spec, where that is a range.
+    /// The row of a command: its first key spec, if that is a range.
     pub(crate) const fn of(spec: &Spec) -> KeyRow {
         let specs = match spec.keys {
             Keys::Specs(specs) | Keys::Fn(specs, _) => specs,
@@ -139,21 +139,21 @@ impl KeyRow {
             (Begin::Index(first), Find::Range { last, step: step @ (1 | 2), .. }) => {
                 KeyRow { first, last, step }
             }
-            // Only the first is known: a row of one.
+            // Only the first key is known, so the row has one key.
             (Begin::Index(first), Find::Range { .. }) => KeyRow { first, last: 0, step: 1 },
             _ => KeyRow::NONE,
         }
     }
 
-    /// Position of the first key in a call of so many arguments. `None` when there is no key, or when only
-    /// [`keys`] can tell.
+    /// Position of the first key in a call of `arg_count` arguments. `None` if there is no key, or if
+    /// only [`keys`] can find it.
     #[inline]
     pub fn first(self, arg_count: usize) -> Option<usize> {
         let first = usize::from(self.first);
         (first != 0 && first < arg_count).then_some(first)
     }
 
-    /// How many keys stand in the row behind the first.
+    /// Number of keys in the row after the first one.
     #[inline]
     pub fn behind_first(self, arg_count: usize) -> usize {
         if self.last == 0 {
@@ -164,7 +164,7 @@ impl KeyRow {
         end.min(arg_count).saturating_sub(first + 1) / usize::from(self.step)
     }
 
-    /// Whether one argument stands between two keys.
+    /// Whether one argument lies between two keys.
     #[inline]
     pub fn are_pairs(self) -> bool {
         self.step == 2
@@ -182,13 +182,13 @@ static ROWS: [KeyRow; table::COUNT] = {
     rows
 };
 
-/// The row of a command's keys. O(1).
+/// The row of a command. O(1).
 #[inline]
 pub fn key_row(spec: &Spec) -> KeyRow {
     ROWS.get(usize::from(spec.id.0)).copied().unwrap_or(KeyRow::NONE)
 }
 
-/// Whether calls of the command can have keys at all.
+/// Whether calls of the command may have keys at all.
 pub(crate) fn has_keys(spec: &Spec) -> bool {
     match spec.keys {
         Keys::Specs(specs) => specs.iter().any(|one| !one.flags.has(KeyFlags::NOT_KEY)),
@@ -196,21 +196,21 @@ pub(crate) fn has_keys(spec: &Spec) -> bool {
     }
 }
 
-/// Why COMMAND GETKEYS refuses.
+/// The reason for which COMMAND GETKEYS refuses a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GetKeysError {
-    /// There is no such command or subcommand. The caller's to find out.
+    /// No such command or subcommand exists. The caller detects this.
     UnknownCommand,
     /// The command never has keys.
     NoKeys,
-    /// The number of arguments does not fit.
+    /// The number of arguments does not fit the arity.
     Arity,
-    /// The arguments are no valid call.
+    /// The arguments are not a valid call.
     Arguments,
 }
 
 impl GetKeysError {
-    /// The text of the error reply, without the `ERR` in front.
+    /// The text of the error reply, without the leading `ERR`.
     pub const fn wire(self) -> &'static str {
         match self {
             GetKeysError::UnknownCommand => "Invalid command specified",
@@ -221,11 +221,11 @@ impl GetKeysError {
     }
 }
 
-/// What COMMAND GETKEYS and GETKEYSANDFLAGS answer for a call; the list is empty only for commands that may
-/// be called without keys.
+/// The keys that COMMAND GETKEYS and GETKEYSANDFLAGS report for a call. The list is empty only for
+/// commands that may be called without keys.
 pub fn getkeys(spec: &Spec, args: &[&[u8]]) -> Result<Vec<(usize, KeyFlags)>, GetKeysError> {
     use crate::spec::Flags;
-    // EXEC has keys where it has arguments.
+    // EXEC has keys only if it has arguments.
     let is_bare = args.len() == 1 && spec.keys.specs().is_empty();
     if is_bare || !has_keys(spec) {
         return Err(GetKeysError::NoKeys);
@@ -238,19 +238,19 @@ pub fn getkeys(spec: &Spec, args: &[&[u8]]) -> Result<Vec<(usize, KeyFlags)>, Ge
     if valid || spec.flags.has(Flags::NO_MANDATORY_KEYS) { Ok(found) } else { Err(GetKeysError::Arguments) }
 }
 
-/// First key, last key and step as COMMAND INFO shows them, from the time before key specs. Negative counts
-/// from the end; all 0 for no keys at a fixed index.
+/// First key, last key and step in COMMAND INFO, which predate key specs. A negative number counts from
+/// the end; all are 0 if no key is at a fixed index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct LegacyRange {
     /// Position of the first key.
     pub first: i64,
     /// Position of the last key.
     pub last: i64,
-    /// Distance of keys.
+    /// Distance between two keys, in arguments.
     pub step: i64,
 }
 
-/// The legacy range of a command: its only key spec, or the hull of single-step ranges that adjoin.
+/// The legacy range of a command: that of its only key spec, or the hull of adjacent ranges with step 1.
 pub fn legacy_range(spec: &Spec) -> LegacyRange {
     let specs = spec.keys.specs();
     if let [only] = specs {
@@ -269,7 +269,7 @@ pub fn legacy_range(spec: &Spec) -> LegacyRange {
     hull.unwrap_or_default()
 }
 
-/// Whether the legacy range misses keys of the command: what the flag `movablekeys` has to say.
+/// Whether the legacy range misses keys of the command, as the flag `movablekeys` declares.
 #[cfg(test)]
 fn movable(spec: &Spec) -> bool {
     spec.keys.specs().iter().any(|one| fixed_range(one).is_none() || one.flags.has(KeyFlags::INCOMPLETE))
@@ -288,7 +288,7 @@ fn keys_of_spec(spec: &KeySpec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlags
     names_of_spec(spec, args, found)
 }
 
-/// Keys of a key spec, or what it names that is none.
+/// Adds the names found by a key spec, whether or not they are keys.
 fn names_of_spec(spec: &KeySpec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<(), Invalid> {
     let start = match spec.begin {
         Begin::Index(at) => at as usize,
@@ -302,8 +302,8 @@ fn names_of_spec(spec: &KeySpec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlag
         Find::Range { last, step, limit } => (start, range_end(start, last, limit, args.len())?, step),
         Find::KeyNum { num_index, first, step } => {
             let text = args.get(start + num_index as usize).ok_or(Invalid)?;
-            // The reference goes by the key spec for MSETEX alone, the one with pairs, and by a function for
-            // all others.
+            // The reference uses the key spec only for MSETEX, which has pairs, and a function for
+            // all other commands.
             let count = if step == 2 { strict_key_count(text)? } else { key_count(text)? };
             let first = start + first as usize;
             let more = (count - 1).checked_mul(step as usize).ok_or(Invalid)?;
@@ -318,13 +318,13 @@ fn names_of_spec(spec: &KeySpec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlag
     Ok(())
 }
 
-/// Position behind the first `word` met from argument `from` to the end, or backwards to the command's name
-/// when `from` is negative.
+/// Position after the first `word` found from argument `from` to the end, or, if `from` is negative,
+/// backwards to the command's name.
 fn keyword_end(args: &[&[u8]], word: &str, from: i8) -> Option<usize> {
     let is_word = |at: &usize| crate::is_word(args[*at], word);
     let after = |at: usize| at + 1;
     if from >= 0 {
-        // The last argument cannot have a key behind it.
+        // After the last argument there can be no key.
         (from as usize..args.len().saturating_sub(1)).find(is_word).map(after)
     } else {
         let from = args.len().checked_sub(from.unsigned_abs() as usize)?;
@@ -345,14 +345,14 @@ fn range_end(start: usize, last: i8, limit: u8, arg_count: usize) -> Result<usiz
     end.checked_sub(back).ok_or(Invalid)
 }
 
-/// A number of keys that is at least one.
+/// Parses a number of keys, which must be at least 1, in plain decimal notation.
 fn strict_key_count(text: &[u8]) -> Result<usize, Invalid> {
     let is_number = text.iter().all(u8::is_ascii_digit) && !text.starts_with(b"0") && text.len() < 10;
     if is_number { key_count(text) } else { Err(Invalid) }
 }
 
-/// A number of keys that is at least one, read as the reference reads it: what follows the digits does not
-/// count, and the lower 32 bits of a large number do. The command itself refuses such numbers.
+/// Parses a number of keys, which must be at least 1, as the reference does: text after the digits is
+/// ignored, and of a large number the lower 32 bits count. The command itself refuses such numbers.
 fn key_count(text: &[u8]) -> Result<usize, Invalid> {
     let blank = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
     let text = &text[text.iter().take_while(|byte| blank(byte)).count()..];

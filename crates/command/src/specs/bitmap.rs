@@ -242,7 +242,7 @@ pub static SETBIT: Spec = Spec {
     id: id::SETBIT,
 };
 
-/// BITFIELD only reads where all of its operations do; a call that is none counts as one that writes.
+/// BITFIELD reads if all of its operations read; an invalid call counts as one that writes.
 fn bitfield_keys(args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<(), ()> {
     if args.len() < 2 {
         return Err(());

@@ -1,4 +1,4 @@
-//! Commands of the cluster, and those that steer what a connection may read from a node.
+//! Cluster commands, and those that control what a connection may read from a node.
 
 use super::shorthand::*;
 use crate::spec::{Arg, Arity, Cat, Flags, Group, KeyFlags, Keys, Spec};
@@ -46,11 +46,11 @@ specs! {
     READWRITE,
 }
 
-/// Flags of commands that change the node, or its knowledge of others.
+/// Flags of commands that change the node, or its knowledge of other nodes.
 const CHANGE: Flags = Flags::ADMIN.or(Flags::STALE).or(Flags::NO_ASYNC_LOADING);
-/// What an operator reads.
+/// Flags of commands that operators use to read cluster state.
 const ADMIN_READ: Flags = Flags::ADMIN.or(Flags::STALE);
-/// What clients read.
+/// Flags of commands that clients use to read cluster state.
 const READ: Flags = Flags::LOADING.or(Flags::STALE);
 
 const MOVES: &[Arg] = &[block(

@@ -1,4 +1,4 @@
-//! Commands on the connection.
+//! Connection commands.
 
 use super::shorthand::*;
 use crate::spec::{Arity, Cat, Flags, Group, Keys, Spec};

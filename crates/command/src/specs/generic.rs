@@ -570,7 +570,7 @@ pub(super) const RESTORE_ARGS: &[Arg] = &[
     integer("frequency").after("FREQ").optional().since("5.0.0"),
 ];
 
-/// The history of both.
+/// The history of `RESTORE` and `RESTORE-ASKING`.
 pub(super) const RESTORE_HISTORY: &[(&str, &str)] = &[
     ("3.0.0", "Option `REPLACE`."),
     ("5.0.0", "Option `ABSTTL`."),
@@ -812,19 +812,19 @@ pub static WAITAOF: Spec = Spec {
     id: id::WAITAOF,
 };
 
-/// The keys of MIGRATE: the third argument, or those behind KEYS where that is empty.
+/// Finds the keys of MIGRATE: the third argument, or the arguments after KEYS if it is empty.
 fn migrate_keys(args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<(), ()> {
     if args.len() < 6 {
         return Err(());
     }
     let mut at = 6;
-    // KEYS with nothing behind it is no option.
+    // KEYS as the last argument is not an option.
     while at + 1 < args.len() {
         let is = |word| crate::is_word(args[at], word);
         at += match () {
             () if is("auth") => 2,
             () if is("auth2") => 3,
-            // A key and KEYS are no valid call.
+            // A call with both a key and KEYS is invalid.
             () if is("keys") && !args[3].is_empty() => return Ok(()),
             () if is("keys") => {
                 found.extend((at + 1..args.len()).map(|at| (at, RW_ACCESS_DELETE)));
@@ -837,7 +837,7 @@ fn migrate_keys(args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<()
     Ok(())
 }
 
-/// SORT reads one key and writes the last one behind STORE.
+/// Finds the keys of SORT: the sorted key, which is read, and the key of the last STORE, which is written.
 fn sort_keys(args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<(), ()> {
     sort_ro_keys(args, found)?;
     let (mut at, mut target) = (2, None);
@@ -846,7 +846,7 @@ fn sort_keys(args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<(), (
         at += match () {
             () if is("limit") => 3,
             () if is("get") || is("by") => 2,
-            // A target is no option, whatever its name.
+            // The word after STORE is a key, even if it is the name of an option.
             () if is("store") && at + 1 < args.len() => {
                 target = Some((at + 1, OW_UPDATE));
                 2
@@ -858,7 +858,7 @@ fn sort_keys(args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<(), (
     Ok(())
 }
 
-/// Of the keys of SORT_RO the arguments show one.
+/// Finds the sorted key, the only key of SORT_RO that its arguments show.
 fn sort_ro_keys(args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<(), ()> {
     if args.len() < 2 {
         return Err(());

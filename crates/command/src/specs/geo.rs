@@ -1,4 +1,4 @@
-//! Commands about points: sorted sets whose scores are points.
+//! Geo commands: sorted sets whose scores are points.
 
 use super::shorthand::*;
 use crate::spec::{Arg, Arity, Begin, Cat, Find, Flags, Group, KeyFlags, KeySpec, Keys, Spec};
@@ -17,14 +17,13 @@ specs! {
     GEOSEARCHSTORE,
 }
 
-/// The units of distances.
 const UNITS: &[Arg] = &[token("m", "M"), token("km", "KM"), token("ft", "FT"), token("mi", "MI")];
-/// A circle to search in.
+/// A circle as the region of a search.
 const CIRCLE: &[Arg] = &[double("radius").after("BYRADIUS"), one_of("unit", UNITS)];
-/// A box to search in.
+/// A box as the region of a search.
 const BOX: &[Arg] = &[double("width").after("BYBOX"), double("height"), one_of("unit", UNITS)];
 
-/// A key behind a word, which the command overwrites.
+/// The key spec of a key after `word`, which the command overwrites.
 const fn store(word: &'static str, from: i8) -> KeySpec {
     KeySpec {
         begin: Begin::Keyword { word, from },
@@ -354,7 +353,7 @@ pub static GEOSEARCHSTORE: Spec = Spec {
     id: id::GEOSEARCHSTORE,
 };
 
-/// The source, and the last key to store in, which is the one that counts.
+/// Finds the source, and the key of the last STORE or STOREDIST, which is the one that counts.
 fn radius_keys(args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<(), ()> {
     if args.len() < 5 {
         return Err(());

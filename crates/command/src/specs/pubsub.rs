@@ -22,19 +22,19 @@ specs! {
     UNSUBSCRIBE,
 }
 
-/// A channel of sharded publish/subscribe: found as a key is, so that a cluster knows its slot, and no key.
+/// A channel of sharded publish/subscribe: found like a key, so that a cluster knows its slot, but not a key.
 const NOT_KEY: KeyFlags = KeyFlags::NOT_KEY;
 
-/// What every command of the group may do while the data set is loading or a replica's data is stale.
+/// Flags of every command of the group: allowed while the data set is loading or a replica's data is stale.
 const EVERYWHERE: Flags = Flags::LOADING.or(Flags::STALE);
 
-/// What takes messages.
+/// Flags of commands that subscribe to messages or unsubscribe.
 const SUBSCRIBER: Flags = EVERYWHERE.or(Flags::PUBSUB).or(Flags::NOSCRIPT);
 
-/// Flags of commands that send messages: replicas receive these commands too.
+/// Flags of commands that publish messages; replicas receive these commands too.
 const PUBLISHER: Flags = EVERYWHERE.or(Flags::PUBSUB).or(Flags::FAST).or(Flags::MAY_REPLICATE);
 
-/// What only asks.
+/// Flags of commands that report about subscriptions.
 const ASKING: Flags = EVERYWHERE.or(Flags::PUBSUB);
 
 /// `PSUBSCRIBE`

@@ -1,4 +1,4 @@
-//! Scripts and libraries of functions.
+//! Commands on scripts and libraries of functions.
 
 use super::shorthand::*;
 use crate::spec::{Arg, Arity, Cat, Flags, Group, KeySpec, Keys, Spec};
@@ -31,27 +31,27 @@ specs! {
     SCRIPT_SHOW,
 }
 
-/// What runs a script or a function.
+/// Flags of commands that run a script or a function.
 const RUN: Flags = Flags::NOSCRIPT
     .or(Flags::SKIP_MONITOR)
     .or(Flags::NO_MANDATORY_KEYS)
     .or(Flags::STALE)
     .or(Flags::MOVABLE_KEYS);
 
-/// What reads or changes the set of known scripts.
+/// Flags of commands that read or change the set of known scripts.
 const KNOWN: Flags = Flags::NOSCRIPT.or(Flags::STALE);
 
-/// Keys of a script that may change them.
+/// Keys of a script that may change keys.
 const WRITTEN: KeySpec = counted(2, 0, 1, 1, RW_ACCESS_UPDATE);
 
-/// Keys of a script that reads them.
+/// Keys of a script that only reads keys.
 const READ: KeySpec = counted(2, 0, 1, 1, RO_ACCESS);
 
-/// A remark about keys.
+/// Remark on the flags of a script's keys.
 const UNKNOWN_USE: &str =
     "What becomes of the keys is the script's, so the most that the command allows is assumed.";
 
-/// What follows what is to run.
+/// The arguments after the script or function.
 const KEYS_AND_ARGUMENTS: [Arg; 3] =
     [integer("numkeys"), key("key", 0).optional().repeated(), string("arg").optional().repeated()];
 
@@ -59,13 +59,13 @@ const CALL_OF_SCRIPT: &[Arg] = &call_of("script");
 const CALL_BY_SHA1: &[Arg] = &call_of("sha1");
 const CALL_OF_FUNCTION: &[Arg] = &call_of("function");
 
-/// What is to run, keys and arguments.
+/// The arguments of a call: the script or function, its keys and its arguments.
 const fn call_of(what: &'static str) -> [Arg; 4] {
     let [numkeys, keys, arguments] = KEYS_AND_ARGUMENTS;
     [string(what), numkeys, keys, arguments]
 }
 
-/// Whether what is thrown away is freed at once or by another thread.
+/// Whether removed scripts or functions are freed at once or by another thread.
 const FLUSH_TYPE: Arg = one_of("flush-type", &[token("async", "ASYNC"), token("sync", "SYNC")]).optional();
 
 /// `EVAL`

@@ -1,4 +1,4 @@
-//! Commands on the server, and those that carry the replication stream.
+//! Server commands, and the commands that carry the replication stream.
 
 use super::shorthand::*;
 use crate::spec::{Arg, Arity, Cat, Flags, Group, Keys, Spec};
@@ -1618,7 +1618,7 @@ pub static MODULE_UNLOAD: Spec = Spec {
     id: id::MODULE_UNLOAD,
 };
 
-/// What would change the modules.
+/// Flags of commands that would change the loaded modules.
 const MODULES_CHANGE: Flags =
     Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::NO_ASYNC_LOADING).or(Flags::PROTECTED);
 

@@ -1,14 +1,13 @@
-//! Short forms for what declarations repeat: the numbering of a file's specs, key specs and documented
-//! arguments.
+//! Shorthand for declarations: the numbering of a file's specs, key specs and documented arguments.
 
 use crate::spec::{Arg, ArgKind, Begin, Find, KeyFlags, KeySpec};
 
-/// Lists the specs of a file, containers before their subcommands: `SPECS` is the list, `id::NAME` the id of
-/// the spec `NAME`. An id is the position in the list behind the files that come before, so inserting a name
-/// moves the ids behind it without a change of any declaration.
+/// Lists the specs of a file, containers before their subcommands: `SPECS` is the list, `id::NAME` the
+/// id of the spec `NAME`. An id is the position in the list, counted after the specs of earlier files,
+/// so inserting a name changes later ids without a change of any declaration.
 macro_rules! specs {
     ($file:ident : $($name:ident),+ $(,)?) => {
-        /// The specs of this file by name; a member's number is its index in the list.
+        /// The specs of this file by name; the number of a member is its index in the list.
         #[allow(non_camel_case_types, clippy::upper_case_acronyms, reason = "the members are the names of the specs")]
         enum SpecIndex {
             $($name),+
@@ -22,7 +21,7 @@ macro_rules! specs {
             $(pub(super) const $name: SpecId = SpecId(first_id(File::$file) + super::SpecIndex::$name as u16);)+
         }
 
-        /// How many specs this file has.
+        /// Number of specs in this file.
         pub(crate) const COUNT: u16 = [$(SpecIndex::$name),+].len() as u16;
 
         /// Every spec of this file in the order of the ids.
@@ -49,23 +48,24 @@ pub(super) const fn one(at: u8, flags: KeyFlags) -> KeySpec {
     range(at, 0, 1, flags)
 }
 
-/// Keys from a fixed index to `last` (relative to the first; negative: from the end), every `step`-th.
+/// Keys from a fixed index to `last` (relative to the first; a negative number counts from the end),
+/// every `step`-th argument.
 pub(super) const fn range(at: u8, last: i8, step: u8, flags: KeyFlags) -> KeySpec {
     KeySpec { begin: Begin::Index(at), find: Find::Range { last, step, limit: 0 }, flags, notes: "" }
 }
 
-/// A number at a fixed index says how many keys follow; `num_index` and `first` are relative to that index.
+/// Keys whose number is at a fixed index; `num_index` and `first` are relative to that index.
 pub(super) const fn counted(at: u8, num_index: u8, first: u8, step: u8, flags: KeyFlags) -> KeySpec {
     KeySpec { begin: Begin::Index(at), find: Find::KeyNum { num_index, first, step }, flags, notes: "" }
 }
 
-/// Keys that the arguments do not show.
+/// Keys that cannot be found from the arguments.
 pub(super) const fn unknown(flags: KeyFlags) -> KeySpec {
     KeySpec { begin: Begin::Unknown, find: Find::Unknown, flags, notes: "" }
 }
 
 impl KeySpec {
-    /// With a remark.
+    /// Adds a remark, which COMMAND INFO shows.
     pub(super) const fn note(mut self, notes: &'static str) -> KeySpec {
         self.notes = notes;
         self
@@ -95,22 +95,22 @@ pub(super) const fn key(name: &'static str, key_spec: u8) -> Arg {
     this
 }
 
-/// Any bytes.
+/// An argument of any bytes.
 pub(super) const fn string(name: &'static str) -> Arg {
     arg(name, name, ArgKind::String)
 }
 
-/// A whole number.
+/// An argument that is an integer.
 pub(super) const fn integer(name: &'static str) -> Arg {
     arg(name, name, ArgKind::Integer)
 }
 
-/// A floating point number.
+/// An argument that is a floating point number.
 pub(super) const fn double(name: &'static str) -> Arg {
     arg(name, name, ArgKind::Double)
 }
 
-/// A glob pattern.
+/// An argument that is a glob pattern.
 pub(super) const fn pattern(name: &'static str) -> Arg {
     arg(name, name, ArgKind::Pattern)
 }
@@ -120,73 +120,73 @@ pub(super) const fn unix_time(name: &'static str) -> Arg {
     arg(name, name, ArgKind::UnixTime)
 }
 
-/// A word that stands for itself.
+/// An argument that is the word `token` itself.
 pub(super) const fn token(name: &'static str, token: &'static str) -> Arg {
     let mut this = arg(name, name, ArgKind::PureToken);
     this.token = token;
     this
 }
 
-/// A choice.
+/// A choice between `parts`.
 pub(super) const fn one_of(name: &'static str, parts: &'static [Arg]) -> Arg {
     arg(name, "", ArgKind::OneOf(parts))
 }
 
-/// Arguments that stand together.
+/// Arguments that must be given together.
 pub(super) const fn block(name: &'static str, parts: &'static [Arg]) -> Arg {
     arg(name, "", ArgKind::Block(parts))
 }
 
 impl Arg {
-    /// Behind a token.
+    /// Puts a token before the argument.
     pub(super) const fn after(mut self, token: &'static str) -> Arg {
         self.token = token;
         self
     }
 
-    /// Counted by the reference among the arguments of a key spec.
+    /// Assigns an argument other than a key to a key spec, as the reference does.
     pub(super) const fn of_key_spec(mut self, key_spec: u8) -> Arg {
         self.key_spec = Some(key_spec);
         self
     }
 
-    /// Shown under another name.
+    /// Changes the name in the synopsis.
     pub(super) const fn shown_as(mut self, display: &'static str) -> Arg {
         self.display = display;
         self
     }
 
-    /// May be left out.
+    /// Marks the argument as one that may be omitted.
     pub(super) const fn optional(mut self) -> Arg {
         self.optional = true;
         self
     }
 
-    /// May be repeated.
+    /// Marks the argument as one that may be repeated.
     pub(super) const fn repeated(mut self) -> Arg {
         self.multiple = true;
         self
     }
 
-    /// Repeats its token too.
+    /// Makes a repetition of the argument repeat its token too.
     pub(super) const fn token_repeated(mut self) -> Arg {
         self.multiple_token = true;
         self
     }
 
-    /// Newer than its command.
+    /// Sets the first version, if the argument is newer than its command.
     pub(super) const fn since(mut self, version: &'static str) -> Arg {
         self.since = version;
         self
     }
 
-    /// Deprecated since a version.
+    /// Marks the argument as deprecated since a version.
     pub(super) const fn deprecated(mut self, version: &'static str) -> Arg {
         self.deprecated_since = version;
         self
     }
 
-    /// With a remark.
+    /// Adds a remark, which COMMAND DOCS shows.
     pub(super) const fn says(mut self, summary: &'static str) -> Arg {
         self.summary = summary;
         self

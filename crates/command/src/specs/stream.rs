@@ -34,14 +34,15 @@ specs! {
     XTRIM,
 }
 
-/// Keys behind the word `STREAMS`, looked for from an index on: the first half of what follows.
+/// Keys after the word `STREAMS`, which is searched from argument `from` on: the first half of
+/// the remaining arguments.
 const fn streams(from: i8, flags: KeyFlags) -> KeySpec {
     let find = Find::Range { last: -1, step: 1, limit: 2 };
     KeySpec { begin: Begin::Keyword { word: "STREAMS", from }, find, flags, notes: "" }
 }
 
-/// The keys of XREADGROUP: as its key spec says, but that a group or a consumer of the name STREAMS is no
-/// word of the command.
+/// Finds the keys of XREADGROUP. They are those of its key spec, except that a group or a consumer with
+/// the name STREAMS is not taken for the word.
 fn read_group_keys(args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<(), ()> {
     let mut at = 1;
     while at + 1 < args.len() {
@@ -63,7 +64,7 @@ fn read_group_keys(args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result
     Ok(())
 }
 
-/// The index from which XREADGROUP looks for STREAMS.
+/// The index from which on XREADGROUP searches for STREAMS.
 const GROUP_STREAMS_FROM: i8 = 4;
 
 /// `XACK`

@@ -12,7 +12,7 @@ specs! {
     WATCH,
 }
 
-/// What every command of the group may do while the data set is loading or a replica's data is stale.
+/// Flags of every command of the group: allowed while the data set is loading or a replica's data is stale.
 const EVERYWHERE: Flags = Flags::NOSCRIPT.or(Flags::LOADING).or(Flags::STALE);
 
 /// `DISCARD`
@@ -64,12 +64,13 @@ pub static EXEC: Spec = Spec {
     id: id::EXEC,
 };
 
-/// The key that a condition of EXEC asks about.
+/// The key to which a condition of EXEC applies.
 const fn condition_key(name: &'static str) -> Arg {
     Arg { key_spec: None, ..key(name, 0) }
 }
 
-/// Words of a condition of EXEC: its name, a key, and for some a value. `None` for a name that is none.
+/// Number of words of a condition of EXEC: its name, a key, and for some a value. `None` if the
+/// name is unknown.
 pub fn condition_len(name: &[u8]) -> Option<usize> {
     let is = |word| crate::is_word(name, word);
     match (is("IFEQ") || is("IFNE"), is("XX") || is("NX")) {

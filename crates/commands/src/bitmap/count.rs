@@ -10,17 +10,17 @@ use crate::error::CmdError;
 use crate::outcome::{Outcome, Run};
 use std::ops::Range;
 
-/// The part of a string that a command is about, as it was asked for.
+/// The part of a string that a command works on, as the arguments give it.
 #[derive(Clone, Copy)]
 struct BitPart {
     start: i64,
     end: Option<i64>,
-    /// Start and end are bits, not bytes.
+    /// Whether start and end count bits, not bytes.
     in_bits: bool,
 }
 
 impl BitPart {
-    /// The arguments from `first` on: start, end and unit, each of which may be missing with those behind it.
+    /// Reads start, end and unit from the arguments at `first` on; later ones may be missing.
     fn parse(args: Args<'_>, first: usize) -> Result<BitPart, CmdError> {
         let mut part = BitPart { start: 0, end: None, in_bits: false };
         if args.len() > first + 3 {
@@ -42,7 +42,7 @@ impl BitPart {
         Ok(part)
     }
 
-    /// The bits of a string of `len` bytes; empty where start lies behind end.
+    /// The selected bits of a string of `len` bytes; empty if start is after end.
     fn bits(self, len: usize) -> Range<usize> {
         let unit = if self.in_bits { 1 } else { 8 };
         let all = (len * 8 / unit) as i64;
@@ -55,8 +55,8 @@ impl BitPart {
         start as usize * unit..(end as usize + 1) * unit
     }
 
-    /// The bits that BITCOUNT counts: both ends from the end of the string and in the wrong order select
-    /// nothing, even where both would be cut to the first.
+    /// The bits that BITCOUNT counts. If both ends count from the end of the string and are in the wrong
+    /// order, nothing is selected, even if clamping would move both to the first unit.
     fn counted_bits(self, len: usize) -> Range<usize> {
         let end = self.end.unwrap_or(-1);
         if self.start < 0 && end < 0 && self.start > end { 0..0 } else { self.bits(len) }
@@ -93,7 +93,7 @@ pub(super) fn bitpos(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     };
     let text = entry.as_str()?;
     let range = part.bits(text.len());
-    // Without an end, zeros follow the string.
+    // Without an end, the string counts as followed by zeros.
     let is_followed = !wanted && part.end.is_none() && !range.is_empty();
     let not_found = if is_followed { range.end as i64 } else { -1 };
     if ctx.slow.suits_bytes(range.len() / 8) {

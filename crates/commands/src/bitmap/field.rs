@@ -14,13 +14,13 @@ use sluice_resp::Reply;
 #[derive(Clone, Copy)]
 struct BitField {
     is_signed: bool,
-    /// Bits: up to 64 signed, 63 unsigned.
+    /// Width in bits: up to 64 if signed, 63 if unsigned.
     width: u32,
-    /// The first bit.
+    /// Offset of the first bit in the string.
     offset: usize,
 }
 
-/// What becomes of a result that its field cannot hold.
+/// Treatment of a result that does not fit its field.
 #[derive(Clone, Copy)]
 enum Overflow {
     Wrap,
@@ -41,7 +41,7 @@ struct FieldOperation {
     action: FieldAction,
 }
 
-/// Bytes that a field can lie in, at most.
+/// Largest number of bytes over which a field can extend.
 const FIELD_BYTES_MAX: usize = 9;
 
 impl BitField {
@@ -57,12 +57,12 @@ impl BitField {
             Some(index) => parse_i64(index).and_then(|index| index.checked_mul(i64::from(width))),
             None => parse_i64(offset),
         };
-        // An index whose product is too large is no offset either.
+        // An index whose product is too large is an invalid offset too.
         let offset = checked_offset(offset, bytes_max).map_err(|_| BAD_OFFSET)?;
         Ok(BitField { is_signed, width, offset })
     }
 
-    /// Bytes of the string before the field's end.
+    /// Length in bytes that a string needs to contain the field.
     fn end(self) -> usize {
         (self.offset + self.width as usize).div_ceil(8)
     }
@@ -73,7 +73,7 @@ impl BitField {
         self.value_of(bits::field(&bytes, self.offset % 8, self.width))
     }
 
-    /// The number that these bits are.
+    /// The number that the bits of a field represent.
     fn value_of(self, field: u64) -> i64 {
         let unused = 64 - self.width;
         if self.is_signed { (field << unused) as i64 >> unused } else { field as i64 }
@@ -87,7 +87,7 @@ impl BitField {
         edit.write(first, bytes);
     }
 
-    /// `value` as the field holds it; `None` where it does not fit and must.
+    /// The value that the field stores for `value`; `None` if it does not fit and `overflow` is `Fail`.
     fn fitted(self, value: i128, overflow: Overflow) -> Option<i64> {
         let (min, max) = if self.is_signed {
             (-(1_i128 << (self.width - 1)), (1 << (self.width - 1)) - 1)
@@ -109,7 +109,7 @@ const BAD_TYPE: CmdError = CmdError::text(
     "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.",
 );
 
-/// The operations of a call.
+/// The operations of a call, in order.
 fn parse(args: Args<'_>, bytes_max: usize) -> Result<Vec<FieldOperation>, CmdError> {
     let mut operations = Vec::with_capacity(args.len() / 3);
     let mut overflow = Overflow::Wrap;
@@ -186,7 +186,7 @@ pub(super) fn bitfield(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
                 ctx.reply.int(before);
                 continue;
             }
-            // An unsigned field takes the bits of a negative number for a large one.
+            // An unsigned field interprets the bits of a negative number as a large one.
             FieldAction::Set(value, overflow) if field.is_signed => {
                 (field.fitted(value.into(), overflow), false)
             }
@@ -200,7 +200,7 @@ pub(super) fn bitfield(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
             continue;
         };
         ctx.reply.int(if is_new_shown { after } else { before });
-        // Each write counts where the string was grown for any of them, as in the reference.
+        // If the string was grown for any write, each write counts as a change, as in the reference.
         if before != after || edit.grew() {
             field.write(&mut edit, after);
             changes += 1;

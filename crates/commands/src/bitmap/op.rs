@@ -60,7 +60,7 @@ pub(super) fn bitop(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// The strings combined, shorter ones as if zeros followed them to `len`.
+/// The combined strings; shorter ones count as filled with zeros up to `len`.
 fn combine(op: BitOp, texts: &[Str<'_>], len: usize) -> NewValue<'static> {
     if len <= PAGE_BYTES {
         let mut all = Vec::with_capacity(len);
@@ -77,14 +77,14 @@ fn combine(op: BitOp, texts: &[Str<'_>], len: usize) -> NewValue<'static> {
     NewValue::Pages(pages)
 }
 
-/// Combines a range of the bytes of these strings, in place of what `page` holds.
+/// Writes the combination of a byte range of these strings into `page`.
 fn combine_into(op: BitOp, texts: &[Str<'_>], range: Range<usize>, page: &mut Vec<u8>) {
     page.clear();
     let Some((first, mut others)) = texts.split_first() else { return };
     match (whole(*first, &range), others.first().and_then(|second| whole(*second, &range))) {
         (Some(first), _) if op == BitOp::Not => page.extend(first.iter().map(|byte| !byte)),
         (Some(first), Some(second)) => {
-            // Two at once: the page is written once.
+            // Two strings at once, so the page is written only once.
             let pairs = first.iter().zip(second);
             match op {
                 BitOp::And => page.extend(pairs.map(|(one, other)| one & other)),
@@ -115,7 +115,7 @@ fn combine_into(op: BitOp, texts: &[Str<'_>], range: Range<usize>, page: &mut Ve
     }
 }
 
-/// The bytes of a range, where they stand in one piece.
+/// The bytes of a range if they are in one piece.
 fn whole<'t>(text: Str<'t>, range: &Range<usize>) -> Option<&'t [u8]> {
     match text {
         Str::Int(_) => None,
@@ -125,7 +125,7 @@ fn whole<'t>(text: Str<'t>, range: &Range<usize>) -> Option<&'t [u8]> {
     }
 }
 
-/// Plain loops over bytes of two slices of one length: the compiler makes wide instructions of them.
+/// Plain loops over two slices of the same length: the compiler vectorises them.
 fn combine_bytes(op: BitOp, target: &mut [u8], bytes: &[u8]) {
     let pairs = target.iter_mut().zip(bytes);
     match op {

@@ -1,4 +1,4 @@
-//! DUMP and RESTORE: a value as bytes, and back.
+//! DUMP and RESTORE: a value as a payload of bytes, and back.
 
 mod slow;
 
@@ -46,7 +46,7 @@ pub(super) fn dump(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// RESTORE and RESTORE-ASKING.
+/// RESTORE and RESTORE-ASKING: stores the value of a payload.
 pub(super) fn restore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let key = args.key(1);
     let options = RestoreOptions::parse(args)?;
@@ -74,7 +74,7 @@ pub(super) fn restore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let told = told(ctx, args, &value, (!options.absttl && ttl != 0).then_some(at));
     match value {
         Loaded::Str(Cow::Borrowed(text)) => ctx.db.restore(key, NewValue::Str(text), expiry, clock),
-        // What was decompressed becomes the value without a copy.
+        // A decompressed string becomes the value without a copy.
         Loaded::Str(Cow::Owned(text)) => {
             let text = Bytes::from_vec(text);
             ctx.db.restore(key, NewValue::StrShared(&text), expiry, clock);
@@ -93,10 +93,10 @@ pub(super) fn restore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// The value of a payload.
+/// Decodes the value of a payload.
 fn load<'p>(ctx: &WriteCtx<'_>, payload: &'p [u8]) -> Result<Loaded<'p>, CmdError> {
     let options = ReadOptions {
-        // A payload that was taken elsewhere is taken here, whatever `rdb-version-check` says.
+        // A payload that was accepted elsewhere is accepted here, whatever `rdb-version-check` says.
         unknown: match ctx.limits.any_rdb_version || ctx.db.access.is_decided {
             true => Unknown::Skip,
             false => Unknown::Refuse,
@@ -110,20 +110,20 @@ fn load<'p>(ctx: &WriteCtx<'_>, payload: &'p [u8]) -> Result<Loaded<'p>, CmdErro
     };
     rdb::restore(payload, options).map_err(|error| match error {
         PayloadError::Footer => CmdError::text("ERR DUMP payload version or checksum are wrong"),
-        // Neither key nor value: the log may be read by others.
+        // The error contains neither key nor value, because others may read the log.
         PayloadError::Bad(error) => CmdError::BadData(format!("RESTORE refused a payload: {error}").into()),
         PayloadError::Foreign(kind) => CmdError::owned(format!("ERR Unsupported foreign data type: {kind}")),
-        // No text of the reference's: it has the type.
+        // The reference has no such text; this one names the type.
         PayloadError::Unsupported(name) => {
             CmdError::owned(format!("ERR values of type {name} are not supported by this version"))
         }
     })
 }
 
-/// The command as it propagates; `None` where the request propagates unchanged. `at_ms`: the moment of expiry
-/// in place of a time to live, so that the command means the same whenever it arrives. A payload that other
-/// servers refuse, or of which they may make another value, is replaced by that of DUMP. The type of the
-/// payload decides, since encoding a large collection would take as long as reading one.
+/// The command as it is propagated; `None` if the request is propagated unchanged. `at_ms` replaces a
+/// time to live with the time of expiry, so the delay of propagation does not matter. A payload that
+/// other servers would refuse or decode differently is replaced with that of DUMP. Only the type of the
+/// payload is checked, because encoding a large collection would take as long as decoding one.
 fn told(ctx: &WriteCtx<'_>, args: Args<'_>, value: &Loaded<'_>, at_ms: Option<i64>) -> Option<Argv> {
     if !ctx.db.effects.propagating {
         return None;
@@ -143,14 +143,14 @@ fn told(ctx: &WriteCtx<'_>, args: Args<'_>, value: &Loaded<'_>, at_ms: Option<i6
     Some(argv)
 }
 
-/// RESTORE's options.
+/// The options of RESTORE.
 #[derive(Default)]
 struct RestoreOptions {
     replace: bool,
     absttl: bool,
-    /// Seconds since the last use.
+    /// IDLETIME: seconds since the last use.
     idle_s: Option<i64>,
-    /// The logarithmic counter of uses.
+    /// FREQ: the LFU counter.
     frequency: Option<u8>,
 }
 
@@ -180,7 +180,7 @@ impl RestoreOptions {
         Ok(options)
     }
 
-    /// The access clock that the options ask for, where the eviction policy has a use for them.
+    /// The access clock that the options request, if the eviction policy uses one.
     fn clock(&self, ctx: &WriteCtx<'_>) -> Option<u32> {
         let now_s = ctx.db.access.now.unix_s();
         if ctx.limits.lfu {

@@ -1,4 +1,4 @@
-//! How long keys live: the EXPIRE family, PERSIST, the TTL family.
+//! Expiry of keys: the EXPIRE family, PERSIST, the TTL family.
 
 use crate::args::Args;
 use crate::ctx::{ReadCtx, WriteCtx};
@@ -37,7 +37,7 @@ fn expire_by(ctx: &mut WriteCtx<'_>, args: Args<'_>, unit: ExpiryUnit) -> Run {
         ctx.db.expire_now(key);
         return answer(ctx, true);
     }
-    // A time before the epoch, which only import mode can set, is as good as its beginning.
+    // Only import mode can set a time before the epoch; 0 has the same effect.
     let at = at.max(0);
     ctx.db.set_expiry(key, Some(at), Event::Expire);
     if unit != ExpiryUnit::AtMs {
@@ -51,14 +51,14 @@ fn answer(ctx: &mut WriteCtx<'_>, done: bool) -> Run {
     Ok(Outcome::Done)
 }
 
-/// The command as PEXPIREAT, which means the same whenever it arrives.
+/// The command as PEXPIREAT, so the delay of propagation does not matter.
 fn pexpireat_argv(args: Args<'_>, at_ms: i64) -> Argv {
     let mut argv = vec![b"PEXPIREAT".to_vec(), args.at(1).to_vec(), at_ms.to_string().into_bytes()];
     argv.extend(args.iter_from(3).map(<[u8]>::to_vec));
     argv
 }
 
-/// The time that `amount` means, ms since the epoch; any time that 64 bits hold is one, the past included.
+/// The time given by `amount`, in ms since the epoch; may be in the past. `None` if it does not fit 64 bits.
 pub(crate) fn time(amount: i64, unit: ExpiryUnit, now_ms: i64) -> Option<i64> {
     match unit {
         ExpiryUnit::Seconds => amount.checked_mul(1000)?.checked_add(now_ms),
@@ -68,7 +68,7 @@ pub(crate) fn time(amount: i64, unit: ExpiryUnit, now_ms: i64) -> Option<i64> {
     }
 }
 
-/// When an expiry is set.
+/// The options NX, XX, GT and LT of the EXPIRE family.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Conditions {
     nx: bool,
@@ -78,7 +78,7 @@ pub(crate) struct Conditions {
 }
 
 impl Conditions {
-    /// Reads the words in a range of the arguments.
+    /// Reads the options in a range of the arguments.
     pub(crate) fn parse(args: Args<'_>, range: Range<usize>) -> Result<Conditions, CmdError> {
         let mut this = Conditions::default();
         for i in range {
@@ -108,7 +108,7 @@ impl Conditions {
         Ok(this)
     }
 
-    /// Whether `at` may take the place of `current`; a key without an expiry lives for ever, which is later
+    /// Whether `at` may replace `current`. A key without an expiry lives for ever, which is later
     /// than any time.
     pub(crate) fn allow(self, current: Option<i64>, at: i64) -> bool {
         !(self.nx && current.is_some()
@@ -143,7 +143,8 @@ pub(super) fn pexpiretime(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     reply_expiry(ctx, args, |at, _| at)
 }
 
-/// Replies what `of` makes of the key's expiry and the time: -1 without an expiry, -2 without a key.
+/// Replies with the number that `of` computes from the key's expiry and the time: -1 without an expiry,
+/// -2 without a key.
 #[inline]
 fn reply_expiry(ctx: &mut ReadCtx<'_>, args: Args<'_>, of: impl FnOnce(i64, i64) -> i64) -> Run {
     let now_ms = ctx.db.access.now.unix_ms();
@@ -156,7 +157,7 @@ fn reply_expiry(ctx: &mut ReadCtx<'_>, args: Args<'_>, of: impl FnOnce(i64, i64)
     Ok(Outcome::Done)
 }
 
-/// To the nearest second, halves upwards. `ms` must not be negative.
+/// Rounds to the nearest second, halves up. `ms` must not be negative.
 pub(crate) fn rounded_seconds(ms: i64) -> i64 {
     ms / 1000 + i64::from(ms % 1000 >= 500)
 }

@@ -1,4 +1,4 @@
-//! MIGRATE: which keys, and where to. What follows is in `migration.rs` of the engine.
+//! Reads the keys and the destination of MIGRATE. The engine's `migration.rs` does the rest.
 
 use crate::args::Args;
 use crate::ctx::WriteCtx;
@@ -8,12 +8,12 @@ use crate::outcome::{Outcome, Run};
 use crate::production::root_of;
 use std::ops::Range;
 
-/// The options.
+/// The options after the timeout, and the keys.
 struct MigrateOptions {
     copies: bool,
     replaces: bool,
     credentials: Option<MigrationCredentials>,
-    /// Positions of the keys.
+    /// Positions of the keys among the arguments.
     keys: Range<usize>,
 }
 
@@ -21,7 +21,7 @@ pub(super) fn migrate(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let MigrateOptions { copies, replaces, credentials, keys } = parse(args)?;
     let timeout = args.int(5)?;
     let db = args.int(4)?;
-    // As in the reference, a second.
+    // The default is a second, as in the reference.
     let timeout_ms = u64::try_from(timeout).ok().filter(|ms| *ms > 0).unwrap_or(1000);
     let now_ms = ctx.db.access.now.unix_ms();
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! A value under another name or in another database: RENAME, RENAMENX, COPY, MOVE.
+//! Moves and copies values to other keys or databases: RENAME, RENAMENX, COPY, MOVE.
 
 use crate::args::Args;
 use crate::ctx::WriteCtx;
@@ -50,8 +50,8 @@ pub(super) fn move_(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// MOVE with REPLACE, in commands that replicas of version 9.1 know. COPY replaces as well, and needs no
-/// SELECT.
+/// MOVE with REPLACE, as commands that replicas of version 9.1 know. COPY replaces as well, and
+/// needs no SELECT.
 fn as_older_commands(args: Args<'_>, is_taken: bool) -> Vec<Argv> {
     let owned = |words: &[&[u8]]| words.iter().map(|word| word.to_vec()).collect::<Argv>();
     let (key, number) = (args.at(1), args.at(2));
@@ -89,7 +89,7 @@ pub(super) fn copy(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// The database that the argument at `index` names.
+/// The number of the database given by the argument at `index`.
 fn db_number(ctx: &mut WriteCtx<'_>, args: Args<'_>, index: usize) -> Result<usize, CmdError> {
     let number = i32::try_from(args.int(index)?).map_err(|_| NOT_32_BITS)?;
     usize::try_from(number).ok().filter(|n| ctx.db.other(*n).is_some()).ok_or(CmdError::DbIndex)

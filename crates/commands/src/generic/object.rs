@@ -1,4 +1,4 @@
-//! OBJECT: how a value is kept.
+//! OBJECT: encoding and use of a value.
 
 use crate::args::Args;
 use crate::ctx::ReadCtx;
@@ -15,7 +15,7 @@ pub(super) fn encoding(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
 }
 
 pub(super) fn refcount(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
-    // Values are owned by their keys.
+    // The reference count is always 1, because a value belongs to its key.
     number(ctx, args, |_, _| Ok(1))
 }
 
@@ -45,7 +45,7 @@ pub(super) fn idletime(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     })
 }
 
-/// Replies what `of` makes of the key's entry; nothing without a key.
+/// Replies with the number that `of` computes for the key's entry; null if the key does not exist.
 fn number(
     ctx: &mut ReadCtx<'_>,
     args: Args<'_>,

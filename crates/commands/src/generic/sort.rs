@@ -18,23 +18,23 @@ use texts::{SortText, Texts};
 
 /// The options of a call.
 struct SortOptions<'a> {
-    /// What an element weighs, if not itself.
+    /// BY: pattern of the weights; `None`: the elements are their own weights.
     by: Option<&'a [u8]>,
-    /// The elements stay in their order: BY without an asterisk.
+    /// The elements keep their order: BY without an asterisk.
     keeps_order: bool,
     is_alphabetic: bool,
     is_descending: bool,
-    /// First element and number of elements; negative: all.
+    /// LIMIT: first element and number of elements; a negative number means all.
     limit: (i64, i64),
-    /// What is returned of each element; empty: the element.
+    /// GET: patterns of the values to return for each element; empty: the element itself.
     get: Vec<&'a [u8]>,
-    /// Where the key of STORE stands.
+    /// STORE: position of its key among the arguments.
     store: Option<usize>,
 }
 
 impl<'a> SortOptions<'a> {
-    /// `reads_any_key`: whether BY and GET may name keys. In a cluster these must be of the slot of the key
-    /// that is sorted, and the pattern must say so.
+    /// `reads_any_key`: whether BY and GET may refer to keys. In a cluster, these must provably be in
+    /// the slot of the sorted key, by the pattern alone.
     fn parse(
         args: Args<'a>,
         may_store: bool,
@@ -104,7 +104,7 @@ impl<'a> SortOptions<'a> {
         Ok(options)
     }
 
-    /// Which of `len` elements are returned.
+    /// The positions of the elements to return, of `len`.
     fn range(&self, len: usize) -> Range<usize> {
         let (first, count) = self.limit;
         let start = usize::try_from(first.max(0)).unwrap_or(usize::MAX).min(len);
@@ -122,7 +122,8 @@ pub(super) fn sort_ro(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
 pub(super) fn sort(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let options = SortOptions::parse(args, true, ctx.reads_any_key, ctx.limits.is_cluster)?;
     let store = options.store;
-    // Elements in their own order, ties included: the same list wherever the key holds the same elements.
+    // The result is the sorted elements, ties included, so it is the same wherever the key has
+    // the same elements.
     let is_same_elsewhere = options.by.is_none() && options.get.is_empty();
     let result =
         sorted(&mut ctx.db.as_read_of([args.key(1)].into_iter(), None), args, options, !ctx.may_wait)?;
@@ -135,7 +136,7 @@ pub(super) fn sort(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         None => ctx.db.remove_stored(target, Event::Del),
     };
     if !is_same_elsewhere || is_told_by_result(&ctx.db) {
-        // The order may be that of a hash table, and fields that have expired here are there at a receiver.
+        // The order may be that of a hash table, and a receiver may still have fields that have expired here.
         ctx.db.effects.rewrite_encoded(|| {
             let commands = ItemCommands::new((b"RPUSH", target.bytes), (result.rows.len(), 1));
             let mut commands = commands.in_place_of(existed);
@@ -148,11 +149,11 @@ pub(super) fn sort(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// What a call returns, row by row.
+/// The result of a call, row by row.
 #[derive(Debug, Default)]
 struct Sorted {
     texts: Texts,
-    /// `None` is what GET did not find.
+    /// `None` stands for a value that GET did not find.
     rows: Vec<Option<SortText>>,
 }
 
@@ -169,12 +170,12 @@ impl Sorted {
         }
     }
 
-    /// A row as an element; what GET did not find is an empty one.
+    /// A row as an element; a value that GET did not find becomes an empty string.
     fn item(&self, row: Option<SortText>) -> ListItem<'_> {
         row.map_or(ListItem::Bytes(b""), |text| self.texts.item(text))
     }
 
-    /// The rows as a list.
+    /// The rows as a list; `None` if there are none.
     fn list(&self, limits: ListLimits) -> Option<List> {
         let mut list = List::new();
         let mut context = ListContext { limits, ..ListContext::default() };
@@ -186,7 +187,7 @@ impl Sorted {
     }
 }
 
-/// What the call returns. `is_inside`: it is one command of a script or a transaction.
+/// The result of the call. `is_inside`: the call is part of a script or a transaction.
 fn sorted(
     db: &mut DbRef<'_>,
     args: Args<'_>,
@@ -195,8 +196,8 @@ fn sorted(
 ) -> Result<Sorted, CmdError> {
     let Some(entry) = db.get(args.key(1)) else { return Ok(Sorted::default()) };
     let value = entry.value();
-    // A set has no order that a replica has too, and scripts are promised that what they get does not depend
-    // on the server. Transactions are promised nothing: the order of the members is as good as any.
+    // The order of a set is not the same on a replica, and scripts rely on results that do not depend on
+    // the server. Transactions have no such promise; the order of the members is as good as any.
     let is_told = options.store.is_some() || is_inside;
     if options.keeps_order && is_told && matches!(value, ValueRef::Set(_)) {
         (options.keeps_order, options.is_alphabetic, options.by) = (false, true, None);
@@ -225,8 +226,8 @@ fn sorted(
     Ok(Sorted { texts, rows })
 }
 
-/// All elements; where they stay in their order, a list or a sorted set that is descending is turned round.
-/// Those of an alphabetic order are bytes.
+/// All elements. Those that keep their order are reversed if the order is descending and the value is a
+/// list or a sorted set. For an alphabetic order all elements are bytes.
 fn elements(value: ValueRef<'_>, options: &SortOptions<'_>) -> Result<(Texts, Vec<SortText>), CmdError> {
     let is_turned = options.keeps_order && options.is_descending;
     let mut texts = Texts::default();
@@ -258,7 +259,7 @@ fn elements(value: ValueRef<'_>, options: &SortOptions<'_>) -> Result<(Texts, Ve
     Ok((texts, all))
 }
 
-/// The elements of a range of the order that their weights give.
+/// The elements of `range` in the order given by their weights.
 fn in_order(
     db: &mut DbRef<'_>,
     texts: &Texts,
@@ -291,7 +292,7 @@ fn in_order(
     in_numeric_order(db, texts, &elements, range, options)
 }
 
-/// The elements in the order of weights that are numbers.
+/// The elements of `range` in the order of numeric weights.
 fn in_numeric_order(
     db: &mut DbRef<'_>,
     texts: &Texts,
@@ -299,19 +300,19 @@ fn in_numeric_order(
     range: Range<usize>,
     options: &SortOptions<'_>,
 ) -> Result<Vec<SortText>, CmdError> {
-    // Numbers with indexes are moved about, not elements.
+    // Sorts pairs of number and index instead of the elements.
     let mut numbers = Vec::with_capacity(elements.len());
     for (index, element) in elements.iter().enumerate() {
         let rank = rank_of(number_of(db, texts, *element, options)?);
         numbers.push((if options.is_descending { !rank } else { rank }, index));
     }
-    // Elements of one weight in the order of their bytes: the result is the same everywhere.
+    // Elements with the same weight are ordered by their bytes, so the result is the same on every server.
     let by_bytes =
         |a: &(u64, usize), b: &(u64, usize)| options.turned(texts.compare(elements[a.1], elements[b.1]));
     if range.len() < numbers.len() {
         order_part(&mut numbers, range.clone(), |a, b| a.0.cmp(&b.0).then_with(|| by_bytes(a, b)));
     } else {
-        // Comparing numbers alone takes no branch.
+        // Numbers alone are compared without a branch.
         numbers.sort_unstable_by_key(|number| number.0);
         let ties = numbers.chunk_by_mut(|a, b| a.0 == b.0).filter(|ties| ties.len() > 1);
         ties.for_each(|ties| ties.sort_unstable_by(by_bytes));
@@ -319,15 +320,15 @@ fn in_numeric_order(
     Ok(numbers[range].iter().map(|(_, index)| elements[*index]).collect())
 }
 
-/// A number that is no NaN as an integer of the same order; the zeros are equal.
+/// Maps a number (not NaN) to an integer with the same order; both zeros are equal.
 fn rank_of(number: f64) -> u64 {
-    // The sum of the zeros is the positive one.
+    // The sum of zeros is the positive zero.
     let bits = (number + 0.0).to_bits();
     if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
 }
 
-/// Brings the items of a range into the positions that they have in the whole order, in which those that are
-/// equal are the same. The others are not ordered among themselves.
+/// Moves the items of a range to their positions in the whole order; equal items are indistinguishable.
+/// The other items are left unordered.
 fn order_part<T>(items: &mut [T], range: Range<usize>, compare: impl Fn(&T, &T) -> Ordering) {
     let mut part = items;
     if range.is_empty() {
@@ -344,7 +345,7 @@ fn order_part<T>(items: &mut [T], range: Range<usize>, compare: impl Fn(&T, &T) 
     part.sort_unstable_by(compare);
 }
 
-/// What an element weighs.
+/// The numeric weight of an element.
 fn number_of(
     db: &mut DbRef<'_>,
     texts: &Texts,
@@ -358,27 +359,27 @@ fn number_of(
         (Some(pattern), _) => {
             let mut digits = IntBuffer::new();
             let found = looked_up(db, pattern, texts.item(element).bytes(&mut digits), weight_in);
-            // What has no weight weighs nothing.
+            // An element whose weight is missing has the weight 0.
             found.map_or(Ok(0.0), |number| number.ok_or(NO_NUMBER))
         }
     }
 }
 
-/// The number that a text begins with, up to its end or a byte of zero.
+/// The number in a text, which ends at the first zero byte.
 fn weight_in(text: &[u8]) -> Option<f64> {
     let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
     parse_f64(&text[..end])
 }
 
 impl SortOptions<'_> {
-    /// An order, or its reverse where that is asked for.
+    /// An ordering, reversed if the order is descending.
     fn turned(&self, order: Ordering) -> Ordering {
         if self.is_descending { order.reverse() } else { order }
     }
 }
 
-/// What a pattern of BY or GET means for an element: the string of the key that it names, or with `->` the
-/// field of a hash; the element itself for `#`. `take` is given its bytes, where there are any.
+/// Looks up the value that a pattern of BY or GET gives for an element: the string of a key, with `->` a
+/// field of a hash, with `#` the element itself. `take` gets its bytes; `None` if there is no value.
 fn looked_up<R>(
     db: &mut DbRef<'_>,
     pattern: &[u8],
@@ -399,7 +400,7 @@ fn looked_up<R>(
     let now_ms = live_from(&db.access);
     let value = db.get(db.key(&name))?.value();
     match (value, field) {
-        // What lies in pages is the only text that is brought into one piece.
+        // Only a string in pages has to be copied into one piece.
         (ValueRef::Str(Str::Pages(pages)), None) => Some(take(&pages.to_vec())),
         (ValueRef::Str(text), None) => text.in_one_piece(take),
         (ValueRef::Hash(hash), Some(field)) => {
@@ -411,7 +412,7 @@ fn looked_up<R>(
     }
 }
 
-/// Fields with an earlier expiry are absent.
+/// Fields that expire earlier than this time, in ms, are absent.
 fn live_from(access: &Access) -> i64 {
     match access.expiry {
         ExpiryMode::Delete | ExpiryMode::Hide => access.now.unix_ms(),

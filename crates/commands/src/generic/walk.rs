@@ -48,7 +48,7 @@ pub(super) fn randomkey(ctx: &mut ReadCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// A walk over the keys of a database: which keys it is about, and how many one call visits.
+/// The options of a walk over the keys of a database: a filter, and the number of keys for each call.
 pub struct KeyWalk<'a> {
     pattern: Option<&'a [u8]>,
     type_name: Option<&'a [u8]>,
@@ -58,7 +58,7 @@ pub struct KeyWalk<'a> {
 pub(super) fn scan(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let mut cursor = parse_cursor(args.at(1)).ok_or(CmdError::text("ERR invalid cursor"))?;
     let walk = KeyWalk::parse(args, |_| Ok(false))?;
-    // Names that the pattern matches lie in one slot: the walk looks into no other.
+    // The pattern matches only keys of one slot, so the walk visits no other slot.
     let only = walk.slot().filter(|_| ctx.limits.is_cluster);
     if let Some(slot) = only {
         match slot_of_cursor(cursor).cmp(&slot) {
@@ -74,12 +74,12 @@ pub(super) fn scan(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     walk.reply(ctx, cursor, only, reply_scan_cursor)
 }
 
-/// The slot in which a walk over a keyspace with slots stands (G-2).
+/// The slot that a cursor over a keyspace with slots has reached (G-2).
 pub fn slot_of_cursor(cursor: u64) -> u16 {
     (cursor % u64::from(SLOT_COUNT)) as u16
 }
 
-/// The head of the reply of a SCAN command: what follows is an array.
+/// Writes the head of the reply of a SCAN command; an array must follow.
 pub(crate) fn reply_scan_cursor(ctx: &mut ReadCtx<'_>, cursor: u64) {
     ctx.reply.array(2);
     reply_cursor(ctx, cursor);
@@ -93,8 +93,8 @@ fn reply_cursor(ctx: &mut ReadCtx<'_>, cursor: u64) {
 }
 
 impl<'a> KeyWalk<'a> {
-    /// The options of a command whose cursor is its first argument. `own` takes those that not every walk
-    /// has: whether the option at this position was one, whose value is the next argument.
+    /// The options of a command whose cursor is its first argument. `own` reads options that not every
+    /// walk has: the result is whether there is one at this position, with the next argument as its value.
     ///
     /// # Errors
     /// The error for the client.
@@ -127,13 +127,13 @@ impl<'a> KeyWalk<'a> {
         Ok(walk)
     }
 
-    /// The slot in which all keys lie that the pattern matches, if the pattern alone says one.
+    /// The slot of all keys that the pattern matches, if the pattern alone determines it.
     pub fn slot(&self) -> Option<u16> {
         self.pattern.and_then(pattern_slot)
     }
 
-    /// Visits keys from `cursor` on, up to those of the slot `last` where one is given. The reply is
-    /// what `head` writes of the next cursor (0: no key is left), and the keys.
+    /// Visits keys from `cursor` on, but none after the slot `last`, if given. The reply consists of the
+    /// part that `head` writes for the next cursor (0: no key is left), and the keys.
     ///
     /// # Errors
     /// None; the type is that of handlers.
@@ -145,7 +145,7 @@ impl<'a> KeyWalk<'a> {
         head: impl FnOnce(&mut ReadCtx<'_>, u64),
     ) -> Run {
         let mut filter = NameFilter::new(self.pattern);
-        // The cursor's text comes first and is known last: the keys wait in a list of references.
+        // The cursor comes first in the reply but is known last, so the keys wait in a list of references.
         let mut found = Vec::new();
         let mut seen = 0u64;
         let mut steps = self.count.saturating_mul(STEPS_PER_KEY);
@@ -194,8 +194,8 @@ fn known_type(name: &[u8]) -> Result<&[u8], CmdError> {
     Err(CmdError::owned([b"ERR unknown type name '", name, b"'"].concat()))
 }
 
-/// A cursor as C's `strtoull` reads it, which the reference uses: white space and a sign may come before it,
-/// and a negative one wraps unless it is a plain 64-bit integer. It ends at a zero byte.
+/// Parses a cursor as C's `strtoull` does, which the reference uses: white space and a sign may precede
+/// it, and a negative one wraps, unless it is a plain 64-bit integer. It ends at a zero byte.
 pub(crate) fn parse_cursor(text: &[u8]) -> Option<u64> {
     if let Some(number) = sluice_base::num::parse_i64(text) {
         return u64::try_from(number).ok();
@@ -217,9 +217,9 @@ pub(crate) fn parse_cursor(text: &[u8]) -> Option<u64> {
     Some(if sign == b'-' { number.wrapping_neg() } else { number })
 }
 
-/// Names of the types there are, some of which no key can have yet.
+/// Names of all types, including those that no key can have yet.
 const TYPES: [&str; 6] = ["string", "list", "set", "zset", "hash", "stream"];
-/// Buckets that one call visits at most, per key asked for: bounds a call in a sparse table.
+/// Number of buckets that one call visits, at most, for each requested key: limits a call in a sparse table.
 const STEPS_PER_KEY: u64 = 10;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What several files of this family use: arguments, look-ups, replies.
+//! Arguments and replies shared by the files of this family.
 
 use crate::args::Args;
 use crate::error::CmdError;
@@ -6,7 +6,7 @@ use sluice_base::num::parse_f64;
 use sluice_resp::{Protocol, Reply};
 use sluice_value::geo::GeoPoint;
 
-/// The point that two arguments say.
+/// The point given by two arguments, longitude first.
 pub(crate) fn point_at(args: Args<'_>, index: usize) -> Result<GeoPoint, CmdError> {
     let degrees = |index| args.get(index).and_then(parse_f64).ok_or(CmdError::NotFloat);
     let point = GeoPoint { longitude: degrees(index)?, latitude: degrees(index + 1)? };
@@ -19,7 +19,7 @@ pub(crate) fn point_at(args: Args<'_>, index: usize) -> Result<GeoPoint, CmdErro
     Ok(point)
 }
 
-/// The metres of a unit.
+/// The number of metres in a unit.
 pub(crate) fn unit_at(args: Args<'_>, index: usize) -> Result<f64, CmdError> {
     match () {
         () if args.is(index, "M") => Ok(1.0),
@@ -30,7 +30,7 @@ pub(crate) fn unit_at(args: Args<'_>, index: usize) -> Result<f64, CmdError> {
     }
 }
 
-/// Writes a point as two numbers with as many digits as they need, 17 behind the decimal point at most.
+/// Writes a point as two numbers with as many digits as needed, at most 17 decimal places.
 pub(crate) fn reply_point(reply: &mut Reply<'_>, point: GeoPoint) {
     reply.array(2);
     for degrees in [point.longitude, point.latitude] {
@@ -44,7 +44,7 @@ pub(crate) fn reply_point(reply: &mut Reply<'_>, point: GeoPoint) {
     }
 }
 
-/// Writes a distance with four digits behind the decimal point.
+/// Writes a distance with four decimal places.
 pub(crate) fn reply_distance(reply: &mut Reply<'_>, distance: f64) {
     reply.bulk(format!("{distance:.4}").as_bytes());
 }

@@ -1,4 +1,4 @@
-//! GEOSEARCH, GEORADIUS and their kin: what lies in a region.
+//! GEOSEARCH, GEORADIUS and their variants: members in a region.
 
 use crate::args::Args;
 use crate::ctx::{ReadCtx, WriteCtx};
@@ -14,10 +14,10 @@ use sluice_resp::Reply;
 use sluice_value::geo::{GeoPoint, Region};
 use sluice_value::{Direction, Edge, Value, Zset, ZsetRef};
 
-/// Which command asks.
+/// The command that searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asking {
-    /// GEORADIUS: a point, and maybe a key to store in.
+    /// GEORADIUS: a point, and optionally a key for the result.
     Radius,
     RadiusReadOnly,
     ByMember,
@@ -36,7 +36,7 @@ impl Asking {
     }
 }
 
-/// How results are ordered.
+/// Order of the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     Found,
@@ -44,24 +44,24 @@ enum Order {
     Farthest,
 }
 
-/// A key that the result is stored in.
+/// Where the result is stored.
 #[derive(Clone, Copy, Debug)]
 struct StoreAt {
-    /// Position of the key.
+    /// Position of the key among the arguments.
     index: usize,
-    /// Distances are stored, not points.
+    /// Whether distances are stored as scores instead of points.
     distances: bool,
 }
 
-/// What is searched for.
+/// The arguments of a search.
 struct SearchCall<'d> {
     asking: Asking,
     zset: Option<ZsetRef<'d>>,
     from: Option<GeoPoint>,
-    /// FROMMEMBER was said, whether the key is there or not.
+    /// Whether FROMMEMBER was given, even if the key does not exist.
     has_member: bool,
     region: Option<SearchShape>,
-    /// Metres of the unit of distances.
+    /// Metres in the unit of distances.
     unit: f64,
     order: Order,
     count: usize,
@@ -72,14 +72,14 @@ struct SearchCall<'d> {
     store: Option<StoreAt>,
 }
 
-/// A region that has its middle elsewhere in the arguments, in metres.
+/// The shape of a region, in metres; another argument gives its centre.
 enum SearchShape {
     Circle { radius_m: f64 },
     Box { width_m: f64, height_m: f64 },
     Polygon(Vec<GeoPoint>),
 }
 
-/// A member that was found.
+/// A member in the region.
 struct FoundMember<'d> {
     member: &'d [u8],
     score: f64,
@@ -115,7 +115,7 @@ impl<'d> SearchCall<'d> {
                 call.from = Some(point_at(args, 2)?);
                 call.circle(args, first - 2)?;
             }
-            // Without the key, the options are read all the same.
+            // If the key does not exist, only the options are read.
             Asking::ByMember | Asking::ByMemberReadOnly if zset.is_some() => {
                 call.member(args.at(2))?;
                 call.circle(args, first - 2)?;
@@ -133,7 +133,8 @@ impl<'d> SearchCall<'d> {
         Ok(call)
     }
 
-    /// Reads the option at a position that any command may have; how many words, `None` for another.
+    /// Reads an option at `at` that every command accepts; the result is its number of words, `None` if
+    /// it is another option.
     fn option(&mut self, args: Args<'_>, at: usize) -> Result<Option<usize>, CmdError> {
         let has_value = at + 1 < args.len();
         let stores = self.asking.may_store() && has_value;
@@ -164,7 +165,8 @@ impl<'d> SearchCall<'d> {
         Ok(Some(1))
     }
 
-    /// Reads the option of GEOSEARCH at a position that says where; how many words, `None` for another.
+    /// Reads an option at `at` of GEOSEARCH about the region; the result is its number of words, `None`
+    /// if it is another option.
     fn region_option(&mut self, args: Args<'_>, at: usize) -> Result<Option<usize>, CmdError> {
         let left = args.len() - at - 1;
         if !self.asking.is_search() {
@@ -206,7 +208,8 @@ impl<'d> SearchCall<'d> {
         Ok(None)
     }
 
-    /// Reads corners from the position of their number on; how many words there are with the option's name.
+    /// Reads vertices, from their number at `at` on; the result is the number of words, including
+    /// the option's name.
     fn polygon(&mut self, args: Args<'_>, at: usize) -> Result<usize, CmdError> {
         let number = args.int(at).ok().and_then(|number| i32::try_from(number).ok());
         let number = number.ok_or(const { CmdError::text("ERR invalid number of vertices") })?;
@@ -243,7 +246,7 @@ impl<'d> SearchCall<'d> {
         Ok(())
     }
 
-    /// What the options contradict. `name` is the command's, as the client wrote it.
+    /// Refuses contradictory options. `name` is the command's name as the client wrote it.
     fn check(&mut self, name: &[u8]) -> Result<(), CmdError> {
         if self.store.is_some() && (self.with_distance || self.with_hash || self.with_point) {
             let what = if self.asking == Asking::SearchStore {
@@ -267,14 +270,14 @@ impl<'d> SearchCall<'d> {
         if self.any && self.count == 0 {
             return Err(CmdError::text("ERR the ANY argument requires COUNT argument"));
         }
-        // The first so many are the nearest, unless any will do.
+        // COUNT selects the nearest members, unless ANY was given.
         if self.count > 0 && self.order == Order::Found && !self.any {
             self.order = Order::Nearest;
         }
         Ok(())
     }
 
-    /// What is searched: nothing where there is no key.
+    /// The set and the region to search; `None` if the key does not exist.
     fn search(&mut self) -> Option<(ZsetRef<'d>, Region)> {
         let (zset, shape) = (self.zset?, self.region.take()?);
         let region = match (shape, self.from) {
@@ -288,7 +291,7 @@ impl<'d> SearchCall<'d> {
         Some((zset, region))
     }
 
-    /// The call for a set that is elsewhere.
+    /// The call without its set, which another thread gets separately.
     fn without_set(self) -> SearchCall<'static> {
         let SearchCall { asking, from, has_member, region, unit, order, count, any, .. } = self;
         let SearchCall { with_distance, with_hash, with_point, store, .. } = self;
@@ -309,7 +312,7 @@ impl<'d> SearchCall<'d> {
         }
     }
 
-    /// What is found, in order.
+    /// The members found, in order.
     fn run<'m>(&self, search: Option<(ZsetRef<'m>, &Region)>) -> Vec<FoundMember<'m>> {
         let Some((zset, region)) = search else { return Vec::new() };
         let enough = if self.any { self.count } else { usize::MAX };
@@ -358,7 +361,8 @@ impl<'d> SearchCall<'d> {
     }
 }
 
-/// A score as a signed integer; one beyond 64 bits as the reference's machine code shows it.
+/// A score as a signed integer; one beyond 64 bits becomes the value that the reference's
+/// machine code yields.
 fn whole(score: f64) -> i64 {
     const BOUND: f64 = (1u64 << 63) as f64;
     if (-BOUND..BOUND).contains(&score) { score as i64 } else { i64::MIN }
@@ -401,7 +405,7 @@ fn search(ctx: &mut ReadCtx<'_>, args: Args<'_>, asking: Asking) -> Run {
     Ok(Outcome::Done)
 }
 
-/// How many members are looked at. Cost: O(log n) for each cell.
+/// Number of members that the search must look at. Cost: O(log n) for each cell.
 fn members_in(zset: ZsetRef<'_>, region: &Region) -> usize {
     let cells = region.cells();
     let cells = cells.scores();
@@ -412,7 +416,7 @@ fn members_in(zset: ZsetRef<'_>, region: &Region) -> usize {
         .sum()
 }
 
-/// A search that another thread makes.
+/// A search that another thread runs.
 fn slow_search(call: SearchCall<'static>, search: Option<(ZsetRef<'_>, Region)>) -> SlowRead {
     let (roots, region) = match search {
         Some((zset, region)) => (vec![root_of(ValueRef::Zset(zset))], Some(region)),
@@ -430,7 +434,7 @@ fn slow_search(call: SearchCall<'static>, search: Option<(ZsetRef<'_>, Region)>)
 
 fn search_or_store(ctx: &mut WriteCtx<'_>, args: Args<'_>, asking: Asking, event: Event) -> Run {
     if ctx.db.access.expiry == ExpiryMode::Delete {
-        // What has expired is deleted before the command propagates: a replica reads what is there.
+        // An expired key is deleted before the command propagates, because a replica reads what it has.
         ctx.db.delete_if_expired(args.key(if asking == Asking::SearchStore { 2 } else { 1 }));
     }
     let limits = ctx.limits.zset;
@@ -456,8 +460,9 @@ fn search_or_store(ctx: &mut WriteCtx<'_>, args: Args<'_>, asking: Asking, event
     let told = new.share();
     let existed = store_sorted(ctx, target, new, event);
     ctx.db.effects.count_more_changes(changes.saturating_sub(1) as u64);
-    // What is found, and how far away, follows from sines, which another machine rounds otherwise; and where
-    // COUNT ends among members of one distance, each implementation chooses.
+    // Members and distances follow from sines, which another machine may round differently, and each
+    // implementation chooses which of several members at the same distance COUNT excludes. Therefore the
+    // result is propagated.
     ctx.db.effects.rewrite_encoded(|| stored_elements(target, existed, &told));
     Ok(Outcome::Done)
 }

@@ -1,4 +1,4 @@
-//! What several files of this family use: arguments, look-ups, replies.
+//! Look-ups and replies shared by the files of this family.
 
 use crate::args::Args;
 use crate::ctx::ReadCtx;
@@ -9,10 +9,10 @@ use sluice_keyspace::{Access, ExpiryMode};
 use sluice_resp::Reply;
 use sluice_value::{HashField, HashRef, ListItem};
 
-/// By what time fields are absent.
+/// The time by which fields count as expired.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FieldClock {
-    /// Fields with an earlier expiry are absent.
+    /// Fields that expire earlier, in ms since the epoch, are absent.
     pub(super) now_ms: i64,
 }
 
@@ -20,7 +20,7 @@ impl FieldClock {
     pub(crate) fn of(access: &Access) -> FieldClock {
         match access.expiry {
             ExpiryMode::Delete | ExpiryMode::Hide => FieldClock { now_ms: access.now.unix_ms() },
-            // A primary's link, and an import source, see what is stored.
+            // The primary's link and an import source see expired fields.
             ExpiryMode::Ignore => FieldClock { now_ms: i64::MIN },
         }
     }
@@ -29,7 +29,7 @@ impl FieldClock {
         !field.is_expired(self.now_ms)
     }
 
-    /// A field that has not expired.
+    /// The field, if it exists and has not expired.
     pub(crate) fn get<'a>(self, hash: HashRef<'a>, name: &[u8]) -> Option<HashField<'a>> {
         hash.get(name).filter(|field| self.is_live(field))
     }
@@ -40,7 +40,7 @@ impl FieldClock {
     }
 }
 
-/// The names of the fields that a command has acted on: how many, and which ones where that is to propagate.
+/// The fields on which a command has acted: their number, and their names if these are propagated.
 pub(crate) struct ActedNames<'a> {
     names: Vec<&'a [u8]>,
     count: u64,
@@ -48,7 +48,7 @@ pub(crate) struct ActedNames<'a> {
 }
 
 impl<'a> ActedNames<'a> {
-    /// None yet. `is_kept`: the names are asked for, and not their number alone.
+    /// An empty list. `is_kept`: the names are recorded, not only their number.
     pub(crate) fn new(is_kept: bool) -> ActedNames<'a> {
         ActedNames { names: Vec::new(), count: 0, is_kept }
     }
@@ -65,14 +65,14 @@ impl<'a> ActedNames<'a> {
         self.count
     }
 
-    /// The names, which were kept.
+    /// The names, which must have been recorded.
     pub(crate) fn names(&self) -> &[&'a [u8]] {
         debug_assert_eq!(self.names.len() as u64, self.count, "names that are asked for are kept");
         &self.names
     }
 }
 
-/// The value of a field, or null.
+/// Replies with the value of a field, or null.
 #[inline]
 pub(crate) fn reply_value(reply: &mut Reply<'_>, field: Option<HashField<'_>>) {
     match field {
@@ -81,7 +81,7 @@ pub(crate) fn reply_value(reply: &mut Reply<'_>, field: Option<HashField<'_>>) {
     }
 }
 
-/// The hash under the command's key, to read from.
+/// The hash under the command's key, to read; `None` if the key does not exist.
 #[inline]
 pub(crate) fn hash_at<'a>(ctx: &mut ReadCtx<'a>, args: Args<'_>) -> Result<Option<HashRef<'a>>, CmdError> {
     match ctx.db.get(args.key(1)) {
@@ -90,7 +90,7 @@ pub(crate) fn hash_at<'a>(ctx: &mut ReadCtx<'a>, args: Args<'_>) -> Result<Optio
     }
 }
 
-/// An integer that a field holds.
+/// The integer in a field's value; `None` if it is not an integer.
 pub(crate) fn int_of(item: ListItem<'_>) -> Option<i64> {
     match item {
         ListItem::Int(number) => Some(number),

@@ -1,4 +1,4 @@
-//! How long fields live: the HEXPIRE family, HPERSIST, the HTTL family.
+//! Expiry of fields: the HEXPIRE family, HPERSIST, the HTTL family.
 
 use crate::args::Args;
 use crate::ctx::{ReadCtx, WriteCtx};
@@ -9,26 +9,26 @@ use crate::outcome::{Outcome, Run};
 use crate::string::ExpiryUnit;
 use sluice_keyspace::{Argv, Event, ExpiryMode};
 
-/// What is answered where the number of fields and the fields do not agree.
+/// The error if the number of fields differs from the fields given.
 pub(super) const FIELD_COUNT: CmdError =
     CmdError::text("ERR numfields should be greater than 0 and match the provided number of fields");
 
-/// The fields that a command names: the index of the first one, behind FIELDS and their number.
+/// The fields given in a command, after the word FIELDS and their number.
 pub(super) struct NamedFields {
-    /// Index of the word FIELDS.
+    /// Index of the word FIELDS among the arguments.
     pub word: usize,
-    /// Index of the first field.
+    /// Index of the first field among the arguments.
     pub first: usize,
 }
 
 impl NamedFields {
-    /// The word FIELDS, from the argument at `from` on.
+    /// Finds the word FIELDS, from the argument at `from` on.
     pub(super) fn find(args: Args<'_>, from: usize) -> Result<NamedFields, CmdError> {
         let word = (from..args.len() - 1).find(|index| args.is(*index, "FIELDS")).ok_or(FIELD_COUNT)?;
         Ok(NamedFields { word, first: word + 2 })
     }
 
-    /// The word FIELDS, which has to stand at this index.
+    /// Reads the word FIELDS, which must be at this index.
     fn at(args: Args<'_>, word: usize) -> Result<NamedFields, CmdError> {
         if args.is(word, "FIELDS") {
             Ok(NamedFields { word, first: word + 2 })
@@ -37,7 +37,7 @@ impl NamedFields {
         }
     }
 
-    /// Holds the number of fields against the arguments, each field being so many of them.
+    /// Checks the number of fields against the arguments; `each` is the number of arguments of a field.
     pub(super) fn check(&self, args: Args<'_>, each: usize, error: CmdError) -> Result<(), CmdError> {
         let count = args.int(self.first - 1)?;
         let there = args.len().saturating_sub(self.first);
@@ -62,8 +62,7 @@ pub(super) fn hpexpireat(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     expire_by(ctx, args, ExpiryUnit::AtMs)
 }
 
-/// Whether a new expiry is over as it is set. Where expired fields are only hidden, or not even that, none
-/// ever is.
+/// Whether a new expiry has passed already. Never true if expired fields are only hidden, or even visible.
 pub(super) fn has_passed(ctx: &WriteCtx<'_>, at_ms: i64) -> bool {
     ctx.db.access.expiry == ExpiryMode::Delete && at_ms <= ctx.db.access.now.unix_ms()
 }
@@ -119,15 +118,15 @@ fn expire_by(ctx: &mut WriteCtx<'_>, args: Args<'_>, unit: ExpiryUnit) -> Run {
     Ok(Outcome::Done)
 }
 
-/// The command as HPEXPIREAT, which means the same whenever it arrives.
+/// The command as HPEXPIREAT, so the delay of propagation does not matter.
 fn hpexpireat_argv(args: Args<'_>, at_ms: i64) -> Argv {
     let mut argv = vec![b"HPEXPIREAT".to_vec(), args.at(1).to_vec(), at_ms.to_string().into_bytes()];
     argv.extend(args.iter_from(3).map(<[u8]>::to_vec));
     argv
 }
 
-/// The change of the expiry of these fields and of no others. A receiver still has the fields that have
-/// expired here, and would bring them back where the command names them.
+/// The change of the expiry of these fields only. A receiver still has the fields that have expired
+/// here, and a command that names them would bring them back.
 pub(super) fn expiry_argv(args: Args<'_>, at: Option<i64>, names: &[&[u8]]) -> Argv {
     let mut argv = match at {
         Some(at) => vec![b"HPEXPIREAT".to_vec(), args.at(1).to_vec(), at.to_string().into_bytes()],
@@ -138,14 +137,14 @@ pub(super) fn expiry_argv(args: Args<'_>, at: Option<i64>, names: &[&[u8]]) -> A
     argv
 }
 
-/// The deletion of some fields.
+/// HDEL of some fields.
 pub(super) fn hdel_argv(args: Args<'_>, names: &[&[u8]]) -> Argv {
     let mut argv = vec![b"HDEL".to_vec(), args.at(1).to_vec()];
     argv.extend(names.iter().map(|name| name.to_vec()));
     argv
 }
 
-/// Writes one answer for every field.
+/// Replies with the same number for every field.
 fn reply_all(ctx: &mut WriteCtx<'_>, args: Args<'_>, fields: &NamedFields, answer: i64) -> Run {
     ctx.reply.array(args.len() - fields.first);
     args.iter_from(fields.first).for_each(|_| ctx.reply.int(answer));
@@ -203,7 +202,7 @@ pub(super) fn hpexpiretime(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     reply_expiries(ctx, args, |at, _| at)
 }
 
-/// Replies what `of` makes of each field's expiry and the time.
+/// Replies with the number that `of` computes from each field's expiry and the time.
 fn reply_expiries(ctx: &mut ReadCtx<'_>, args: Args<'_>, of: impl Fn(i64, i64) -> i64) -> Run {
     let fields = NamedFields::at(args, 2)?;
     fields.check(args, 1, CmdError::Syntax)?;
@@ -222,8 +221,8 @@ fn reply_expiries(ctx: &mut ReadCtx<'_>, args: Args<'_>, of: impl Fn(i64, i64) -
     Ok(Outcome::Done)
 }
 
-/// The answers about a field that is absent, one that lives without an end, and one that was deleted since
-/// its time has passed.
+/// Replies for a field that does not exist, a field without an expiry, and a field that was deleted
+/// because its expiry has passed.
 const NO_FIELD: i64 = -2;
 const NO_EXPIRY: i64 = -1;
 const DELETED: i64 = 2;

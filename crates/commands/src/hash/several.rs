@@ -12,18 +12,18 @@ use sluice_keyspace::{Argv, Event, HashEdit};
 use sluice_value::HashExpiry;
 use std::ops::Range;
 
-/// What becomes of the fields' expiry.
+/// The option about the expiry of the fields.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FieldExpiry {
-    /// Nothing was said.
+    /// No option was given.
     Unsaid,
     Keep,
     Persist,
-    /// The argument at this index says it.
+    /// The argument at this index gives the expiry, in this unit.
     Given(ExpiryUnit, usize),
 }
 
-/// Whether something has to be there, or must not be.
+/// The option that requires keys or fields to exist, or not to exist.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Presence {
     Any,
@@ -31,7 +31,7 @@ enum Presence {
     Present,
 }
 
-/// Which command's options they are.
+/// The command whose options are read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FieldCommand {
     Hsetex,
@@ -55,7 +55,7 @@ impl FieldOptions {
         Ok(options)
     }
 
-    /// Takes the option at `i`; how many arguments it has.
+    /// Reads the option at `i`; the result is its number of arguments, `None` if it is no valid option.
     fn take(&mut self, args: Args<'_>, i: usize, end: usize, asked: FieldCommand) -> Option<usize> {
         let stores = asked == FieldCommand::Hsetex;
         let want = |condition: &mut Presence, wanted: Presence| {
@@ -87,7 +87,7 @@ impl FieldOptions {
         Some(2)
     }
 
-    /// The time that was given, ms since the epoch; zero is as good as any time that has passed.
+    /// The given time, in ms since the epoch; zero counts as a time that has passed.
     fn at(&self, ctx: &WriteCtx<'_>, args: Args<'_>) -> Result<Option<i64>, CmdError> {
         let FieldExpiry::Given(unit, index) = self.expiry else { return Ok(None) };
         let amount = args.int(index)?;
@@ -154,7 +154,7 @@ pub(super) fn hsetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Stores the pairs from an argument on.
+/// Stores the pairs from argument `first` on.
 fn store(mut edit: HashEdit<'_>, clock: FieldClock, args: Args<'_>, first: usize, expiry: HashExpiry) {
     before_adding(&mut edit, args, first);
     let mut met_expired = 0;
@@ -171,8 +171,8 @@ fn store(mut edit: HashEdit<'_>, clock: FieldClock, args: Args<'_>, first: usize
     }
 }
 
-/// Fields that are stored with an expiry that is over leave nothing behind. Gives those that went: that were
-/// there, their time passed or not. Where there are none, nothing has changed for those who watch the key.
+/// Fields stored with an expiry that has passed are deleted. Returns the names of the fields that
+/// existed, expired or not. If there were none, the key has not changed for watching clients.
 fn set_in_the_past<'a>(
     mut edit: HashEdit<'_>,
     names: impl Iterator<Item = &'a [u8]>,
@@ -196,7 +196,7 @@ fn set_in_the_past<'a>(
     deleted
 }
 
-/// HSETEX with the time in place of a span, and without conditions: they were met.
+/// HSETEX with a time instead of a duration, and without conditions, which were met.
 fn hsetex_argv(args: Args<'_>, fields: &NamedFields, expiry: HashExpiry) -> Argv {
     let mut argv = vec![b"HSETEX".to_vec(), args.at(1).to_vec()];
     match expiry {

@@ -7,7 +7,7 @@ use sluice_keyspace::ValueRef;
 use sluice_resp::Reply;
 use sluice_value::{HashRef, Value};
 
-/// What is shown of each field.
+/// The parts of each field in the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FieldParts {
     Pairs,
@@ -15,19 +15,19 @@ pub(super) enum FieldParts {
     Values,
 }
 
-/// The fields that were live at the moment of the read.
+/// The fields that had not expired at the time of the read.
 #[derive(Debug)]
 struct Fields {
     shown: FieldParts,
     clock: FieldClock,
-    /// Fields passed so far, by counting and then by writing.
+    /// Number of fields passed so far, first while counting, then while writing.
     passed: usize,
     stage: FieldStage,
 }
 
 #[derive(Debug)]
 enum FieldStage {
-    /// Those that are live are counted: so many so far.
+    /// Live fields are being counted; their number so far.
     Counting(usize),
     Writing,
 }
@@ -85,5 +85,5 @@ impl Fields {
     }
 }
 
-/// Fields that are counted between two looks whether the client is still there.
+/// Number of fields between two checks whether the client is still connected.
 const STEP_FIELDS: usize = 1 << 16;

@@ -14,7 +14,7 @@ use sluice_resp::{Protocol, Reply};
 use sluice_value::{HashField, HashRef};
 use std::collections::HashSet;
 
-/// Whether values stand beside fields.
+/// Whether the reply contains values next to the fields.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DrawnParts {
     Names,
@@ -63,7 +63,7 @@ pub(super) fn hrandfield(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// A field drawn at random among those that live.
+/// A random field that has not expired.
 fn random<'a>(hash: HashRef<'a>, clock: FieldClock, rng: &mut Rng) -> Option<HashField<'a>> {
     for _ in 0..RANDOM_TRIES {
         let field = hash.nth(rng.below(hash.len() as u64) as usize)?;
@@ -91,9 +91,9 @@ fn reply_count(reply: &mut Reply<'_>, count: usize, shown: DrawnParts) {
     reply.array(count * each);
 }
 
-/// So many fields, each drawn from all.
+/// Replies with `count` random fields, each drawn from all.
 fn repeated(ctx: &mut ReadCtx<'_>, hash: HashRef<'_>, clock: FieldClock, count: usize, shown: DrawnParts) {
-    // Fields that can be found by rank, if not all of them live or ranks are found one by one.
+    // A list of the live fields, if some have expired or finding a field by rank is slow.
     let listed: Option<Vec<HashField<'_>>> = (hash.row().is_some() || !clock.all_live(hash))
         .then(|| hash.iter().filter(|field| clock.is_live(field)).collect());
     let len = listed.as_ref().map_or(hash.len(), Vec::len);
@@ -111,14 +111,14 @@ fn repeated(ctx: &mut ReadCtx<'_>, hash: HashRef<'_>, clock: FieldClock, count: 
         if let Some(field) = field {
             reply_field(&mut ctx.reply, field, shown);
         }
-        // The client is closed behind the command, as soon as somebody looks at its output.
+        // The reply exceeds the client's output limit: the client is closed as soon as its output is checked.
         if output_max > 0 && ctx.reply.outbox().len() > output_max {
             return;
         }
     }
 }
 
-/// So many different fields, or all.
+/// Replies with `count` different random fields, or all.
 fn distinct(ctx: &mut ReadCtx<'_>, hash: HashRef<'_>, clock: FieldClock, count: usize, shown: DrawnParts) {
     let all_live = clock.all_live(hash);
     let live = |field: &HashField<'_>| clock.is_live(field);
@@ -137,7 +137,7 @@ fn distinct(ctx: &mut ReadCtx<'_>, hash: HashRef<'_>, clock: FieldClock, count: 
         }
         return;
     }
-    // Each field with the probability that is left for it: every choice is equally likely.
+    // Each field is chosen with the probability that is left for it, so every selection is equally likely.
     let (mut needed, mut left) = (count as u64, len as u64);
     for field in hash.iter().filter(live) {
         if ctx.rng.below(left) < needed {
@@ -210,8 +210,8 @@ pub(super) fn hscan(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     filter.reply(ctx, |ctx| reply_scan_cursor(ctx, next), if with_values { 2 } else { 1 }, items)
 }
 
-/// Draws that meet a field that has expired, before the fields that live are counted.
+/// Number of random tries that may meet expired fields before the live fields are listed.
 const RANDOM_TRIES: usize = 50;
-/// Fields that one call gives at most where it gives fields again and again, and the client's output has no
-/// limit: the reply is kept in memory.
+/// Largest number of fields in a reply with repeated fields if the client's output has no limit: the
+/// reply is kept in memory.
 const REPEATED_MAX: i64 = 1 << 27;

@@ -1,4 +1,4 @@
-//! Changes of single fields.
+//! Commands that change single fields.
 
 use super::expiry::hdel_argv;
 use crate::args::Args;
@@ -23,7 +23,7 @@ pub(super) fn hmset(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Stores the pairs of a command; how many fields are new.
+/// Stores the pairs of a command; the result is the number of new fields.
 fn set_pairs(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Result<i64, CmdError> {
     if args.len() % 2 == 1 {
         return Err(CmdError::Arity(ctx.spec.full_name));
@@ -46,7 +46,7 @@ fn set_pairs(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Result<i64, CmdError> {
     Ok(added)
 }
 
-/// How a hash is about to grow by the pairs from an argument on: see
+/// Prepares the hash for the pairs from argument `first` on: see
 /// [`sluice_value::Hash::convert_before_adding`].
 pub(super) fn before_adding(edit: &mut HashEdit<'_>, args: Args<'_>, first: usize) {
     let (hash, context) = edit.parts();
@@ -55,7 +55,7 @@ pub(super) fn before_adding(edit: &mut HashEdit<'_>, args: Args<'_>, first: usiz
     hash.convert_before_adding(count, texts.map(<[u8]>::len).max().unwrap_or(0), context.limits);
 }
 
-/// Stores a value under a field: whether the field is new, and whether one that had expired was replaced.
+/// Stores a field; the result is whether the field is new, and whether it replaced an expired one.
 pub(super) fn set_field(
     edit: &mut HashEdit<'_>,
     clock: FieldClock,
@@ -64,7 +64,7 @@ pub(super) fn set_field(
     expiry: HashExpiry,
 ) -> (bool, bool) {
     let (hash, context) = edit.parts();
-    // Fields without an expiry, and that is all of most hashes, need no look at what was there.
+    // Most hashes have no field with an expiry, and then the old field need not be looked up.
     let expired = !clock.all_live(hash.view())
         && hash.view().get(name).is_some_and(|field| field.is_expired(clock.now_ms));
     let expiry = if expired && expiry == HashExpiry::Keep { HashExpiry::Clear } else { expiry };
@@ -92,7 +92,7 @@ pub(super) fn hsetnx(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// The command that stores a value, and the expiry that the field has.
+/// The command that stores a value under a field with the given expiry, if any.
 fn hset_argv(key: &[u8], name: &[u8], value: &[u8], expiry: Option<i64>) -> Argv {
     let mut argv = match expiry {
         None => vec![b"HSET".to_vec(), key.to_vec()],
@@ -114,9 +114,9 @@ pub(super) fn hdel(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     };
     let (hash, context) = edit.parts();
     let all_live = clock.all_live(hash.view());
-    // A field whose expiry is over is absent for the client, and stays for the cycle that propagates its
-    // deletion. The command propagates without the field: a receiver that deleted it too could be left
-    // without the hash.
+    // An expired field is absent for the client, and is left to the expiry cycle, which propagates its
+    // deletion. The command propagates without that field: a receiver that deleted it too could delete
+    // the whole hash.
     let mut living = ActedNames::new(is_told);
     let removed = match all_live {
         true => hash.remove_each(args.iter_from(2), context) as u64,
@@ -167,14 +167,14 @@ pub(super) fn hincrby(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Whether the receivers of a command come to the same number.
+/// Whether every receiver of a command would compute the same number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FloatResult {
     Integer,
     Float,
 }
 
-/// A number that was stored: the expiry of its field, and whether the field had expired before.
+/// A stored number: the expiry of its field, and whether the field had expired before.
 struct StoredNumber {
     expiry: Option<i64>,
     expired: bool,
@@ -194,8 +194,8 @@ fn store_number(
 }
 
 impl StoredNumber {
-    /// The sum instead of the amount where a receiver may come to another: machines and versions round
-    /// elsewhere, and a field that has expired here may still be there.
+    /// Propagates the sum instead of the amount if a receiver may compute another sum: machines and
+    /// versions round differently, and a receiver may still have a field that has expired here.
     fn propagate(self, ctx: &mut WriteCtx<'_>, args: Args<'_>, text: &[u8], exact: FloatResult) {
         if exact == FloatResult::Float || self.expired || self.expiry.is_some() {
             ctx.db.effects.rewrite(|| hset_argv(args.at(1), args.at(2), text, self.expiry));

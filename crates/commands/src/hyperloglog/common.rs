@@ -1,4 +1,4 @@
-//! What several files of this family use: arguments, look-ups, replies.
+//! Look-ups shared by the files of this family.
 
 use crate::error::CmdError;
 use sluice_keyspace::{Entry, Str};
@@ -16,7 +16,8 @@ impl From<Corrupt> for CmdError {
     }
 }
 
-/// The string of an entry, how its registers are written, and what stands before these.
+/// The string of an entry that holds a HyperLogLog, the encoding of the registers, and the
+/// header before them.
 pub(crate) fn checked(entry: Entry<'_>) -> Result<(Str<'_>, HllEncoding, [u8; 16]), CmdError> {
     let text = entry.as_str()?;
     let mut header = [0; 16];
@@ -26,7 +27,7 @@ pub(crate) fn checked(entry: Entry<'_>) -> Result<(Str<'_>, HllEncoding, [u8; 16
     Ok((text, encoding, header))
 }
 
-/// The HyperLogLog of an entry, copied.
+/// A copy of the HyperLogLog of an entry.
 pub(crate) fn read(entry: Entry<'_>) -> Result<Hll, CmdError> {
     Ok(Hll::read(checked(entry)?.0.to_vec())?)
 }

@@ -45,7 +45,7 @@ pub(super) fn pfdebug(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// The switch has no effect: there is one way to merge registers, and the compiler chooses its instructions.
+/// The switch has no effect: there is one way to merge registers, and the compiler chooses the instructions.
 fn simd(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     match () {
         () if args.is(2, "ON") => ctx.reply.simple(b"enabled"),
@@ -55,7 +55,7 @@ fn simd(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Writes the registers of a sparse HyperLogLog dense; whether it was sparse.
+/// Converts a sparse HyperLogLog to the dense form; the result is whether it was sparse.
 fn make_dense(ctx: &mut WriteCtx<'_>, args: Args<'_>, mut hll: Hll) -> Result<bool, CmdError> {
     let was_sparse = hll.encoding() == HllEncoding::Sparse;
     hll.make_dense()?;
@@ -76,7 +76,8 @@ pub(super) fn pfselftest(ctx: &mut StaticCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Adds elements to a sparse and to a dense one: at each power of ten the two agree, and are near the truth.
+/// Adds elements to a sparse and to a dense HyperLogLog: at each power of ten their estimates must
+/// agree, and be near the true count.
 fn test_estimates(rng: &mut Rng) -> Result<(), CmdError> {
     let (mut sparse, mut dense) = (Hll::empty(), Hll::empty());
     dense.make_dense()?;
@@ -87,7 +88,7 @@ fn test_estimates(rng: &mut Rng) -> Result<(), CmdError> {
         dense.add(mark, SPARSE_BYTES_MAX)?;
         if count == checked_at {
             let (estimate, other) = (dense.estimate()?, sparse.estimate()?);
-            // Four standard errors, and a few elements where these are less.
+            // Four standard errors, but at least a few elements.
             let tolerated = (4 * count * 104 / 12_800).max(10);
             if estimate != other || estimate.abs_diff(count) > tolerated {
                 let text =

@@ -1,8 +1,8 @@
 //! The commands that wait for a list: BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH.
 //!
-//! Each tries what its sister without `B` does. Where there is nothing to take, it waits for one of its keys
-//! and is run again when the key holds a list; inside a transaction it answers as if its time were over. The
-//! stream gets the sister.
+//! Each command first does what its variant without `B` does. If there is nothing to take, it waits for
+//! one of its keys and is run again when the key holds a list; inside a transaction it replies as after
+//! a timeout. The replication stream gets the variant without `B`.
 
 use super::ends::{Shape, op_pop};
 use super::moving::op_move;
@@ -74,7 +74,7 @@ pub(super) fn brpoplpush(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     wait_for_one(ctx, deadline_ms)
 }
 
-/// Whether a key holds a list; an error where it holds something else.
+/// Whether a key holds a list; an error if it holds another type.
 fn holds_list(ctx: &mut WriteCtx<'_>, key: sluice_keyspace::Key<'_>) -> Result<bool, CmdError> {
     match ctx.db.get_uncounted(key) {
         Some(entry) => super::list_of(entry).map(|_| true),
@@ -106,8 +106,8 @@ pub(crate) fn wait(ctx: &mut WriteCtx<'_>, keys: Range<usize>, wanted: Type, dea
     }))))
 }
 
-/// A timeout in seconds, maybe with a fraction, as the moment at which it is over, ms of the monotonic clock;
-/// 0: never. A fraction of a millisecond counts as a whole one.
+/// Parses a timeout in seconds, maybe with a fraction. The result is the time of the monotonic clock, in
+/// ms, at which it ends; 0: never. A fraction of a millisecond is rounded up.
 pub(crate) fn deadline_ms(ctx: &WriteCtx<'_>, text: &[u8]) -> Result<u64, CmdError> {
     let seconds = LongDouble::parse(text)
         .ok_or(const { CmdError::text("ERR timeout is not a float or out of range") })?;
@@ -116,7 +116,7 @@ pub(crate) fn deadline_ms(ctx: &WriteCtx<'_>, text: &[u8]) -> Result<u64, CmdErr
     match seconds.ceil_millis() {
         Some(0) => Ok(0),
         Some(ms) if ms > 0 && ms <= i64::MAX - now.unix_ms() => {
-            // Rounded up: a wait must not end before its time.
+            // Rounded up, because a wait must not end early.
             Ok(now.mono_ns.div_ceil(1_000_000).saturating_add(ms.unsigned_abs()))
         }
         _ if is_negative => Err(CmdError::text("ERR timeout is negative")),

@@ -1,4 +1,4 @@
-//! What several files of this family use: arguments, look-ups, replies.
+//! Arguments, look-ups and changes shared by the files of this family.
 
 use crate::args::Args;
 use crate::error::CmdError;
@@ -8,17 +8,17 @@ use sluice_resp::Reply;
 use sluice_value::ListRef;
 use std::ops::Range;
 
-/// An end of a list, as commands name it.
+/// An end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// The front.
+    /// The head of the list, index 0.
     Left,
-    /// The back.
+    /// The tail of the list, index -1.
     Right,
 }
 
 impl Side {
-    /// The word at `index`.
+    /// Reads the word LEFT or RIGHT at `index`.
     pub(crate) fn parse(args: Args<'_>, index: usize) -> Result<Side, CmdError> {
         if args.is(index, "LEFT") {
             Ok(Side::Left)
@@ -43,7 +43,7 @@ impl Side {
         }
     }
 
-    /// The command that pops there.
+    /// The name of the command that pops at this end.
     pub(crate) fn pop_name(self) -> &'static [u8] {
         match self {
             Side::Left => b"LPOP",
@@ -52,13 +52,13 @@ impl Side {
     }
 }
 
-/// The list of an entry, or what a command answers to another type.
+/// The list of an entry; an error for another type.
 #[inline]
 pub(crate) fn list_of(entry: Entry<'_>) -> Result<ListRef<'_>, CmdError> {
     Ok(entry.as_list()?)
 }
 
-/// The position that an index names; negative ones count from the end. It may be behind the end.
+/// The position given by an index, of which negative ones count from the end. It may be past the end.
 pub(crate) fn position(index: i64, len: usize) -> Option<usize> {
     match usize::try_from(index) {
         Ok(index) => Some(index),
@@ -66,14 +66,14 @@ pub(crate) fn position(index: i64, len: usize) -> Option<usize> {
     }
 }
 
-/// The positions from `start` to `stop`, both included, of `len`; what lies outside is cut off.
+/// The positions from `start` to `stop`, both included, clamped to a list of `len` elements.
 pub(crate) fn range(start: i64, stop: i64, len: usize) -> Range<usize> {
     let start = position(start, len).unwrap_or(0);
     let Some(stop) = position(stop, len) else { return 0..0 };
     if start > stop || start >= len { 0..0 } else { start..stop.saturating_add(1).min(len) }
 }
 
-/// An integer argument but the smallest, whose magnitude is none.
+/// An integer argument other than the smallest, which has no magnitude.
 pub(crate) fn int_with_magnitude(args: Args<'_>, index: usize) -> Result<i64, CmdError> {
     match args.int(index)? {
         i64::MIN => Err(CmdError::text(
@@ -83,7 +83,7 @@ pub(crate) fn int_with_magnitude(args: Args<'_>, index: usize) -> Result<i64, Cm
     }
 }
 
-/// Ends an edit that took `removed` elements out: what is left may be a listpack again.
+/// Ends an edit that removed `removed` elements; the rest may become a listpack again.
 pub(crate) fn done_removing(mut edit: ListEdit<'_>, event: Event, removed: usize) {
     let (list, context) = edit.parts();
     list.convert_after_removing(context.limits);
@@ -93,7 +93,7 @@ pub(crate) fn done_removing(mut edit: ListEdit<'_>, event: Event, removed: usize
     }
 }
 
-/// How a list is about to grow: see [`sluice_value::List::convert_before_adding`].
+/// Prepares the list for new elements: see [`sluice_value::List::convert_before_adding`].
 pub(crate) fn before_adding<'v>(edit: &mut ListEdit<'_>, values: impl ExactSizeIterator<Item = &'v [u8]>) {
     let (list, context) = edit.parts();
     let count = values.len();
@@ -110,7 +110,7 @@ pub(crate) fn push(edit: &mut ListEdit<'_>, side: Side, value: &[u8]) {
     }
 }
 
-/// Removes so many elements at an end.
+/// Removes `count` elements at an end.
 #[inline]
 pub(crate) fn remove(edit: &mut ListEdit<'_>, side: Side, count: usize) {
     let (list, context) = edit.parts();
@@ -120,7 +120,7 @@ pub(crate) fn remove(edit: &mut ListEdit<'_>, side: Side, count: usize) {
     }
 }
 
-/// Answers with a length.
+/// Replies with a length.
 pub(crate) fn reply_len(reply: &mut Reply<'_>, len: usize) -> Run {
     reply.int(len as i64);
     Ok(Outcome::Done)

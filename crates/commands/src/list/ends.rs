@@ -1,4 +1,4 @@
-//! Adding and taking at the ends.
+//! Commands that add and remove elements at the ends.
 
 use crate::args::{Args, FirstOfKeys, int_from};
 use crate::ctx::WriteCtx;
@@ -8,12 +8,12 @@ use crate::list::common::{Side, before_adding, done_removing, list_of, push, rem
 use crate::outcome::{Outcome, Run};
 use sluice_keyspace::Key;
 
-/// What is pushed onto.
+/// The lists to which a command pushes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PushTarget {
-    /// Any list: it comes into being.
+    /// Any list; a missing one is created.
     Any,
-    /// One that exists.
+    /// Only a list that exists: LPUSHX and RPUSHX.
     Existing,
 }
 
@@ -82,17 +82,17 @@ fn pop(ctx: &mut WriteCtx<'_>, args: Args<'_>, side: Side, name: &'static str) -
     Ok(Outcome::Done)
 }
 
-/// How many elements are taken, and how the reply shows them.
+/// Number of elements to take, and form of the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// One, by itself.
+    /// One element, replied without an array.
     Single,
-    /// At most so many, at least 1, in an array.
+    /// At most this number of elements (1 or more), replied as an array.
     Array(usize),
 }
 
-/// Takes elements from an end and writes them as the reply; how many. Of a key that is absent none, and no
-/// reply.
+/// Takes elements from an end and replies with them; the result is their number. An absent key gives 0
+/// and no reply.
 pub(crate) fn op_pop(
     ctx: &mut WriteCtx<'_>,
     key: Key<'_>,
@@ -133,8 +133,8 @@ pub(super) fn lmpop(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
 }
 
 impl FirstOfKeys<Side> {
-    /// Takes elements from the list of a key, with key and elements as the reply; `false`, and no reply,
-    /// where there is no list.
+    /// Takes elements from the list of a key and replies with the key and the elements; `false`, without
+    /// a reply, if there is no list.
     pub(super) fn pop(&self, ctx: &mut WriteCtx<'_>, key: Key<'_>) -> Result<bool, CmdError> {
         match ctx.db.get_uncounted(key) {
             Some(entry) => list_of(entry)?,

@@ -8,11 +8,11 @@ use crate::outcome::{Outcome, Run};
 
 /// The options of LPOS.
 struct PosOptions {
-    /// Which match is the first of interest, from 1; negative: from the end.
+    /// Number of the first match to return, from 1; negative: from the end.
     rank: i64,
-    /// How many matches, 0 for all; `None`: one, which is answered by itself.
+    /// Number of matches, 0 for all; `None`: one, replied without an array.
     count: Option<usize>,
-    /// How many elements are looked at; 0 for all.
+    /// Number of elements to compare; 0 for all.
     len_max: usize,
 }
 

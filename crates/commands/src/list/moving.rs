@@ -1,4 +1,4 @@
-//! From one list to another.
+//! Commands that move elements from list to list.
 
 use crate::args::Args;
 use crate::ctx::WriteCtx;
@@ -23,7 +23,7 @@ pub(super) fn rpoplpush(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Moves an element, with the element as the reply; `false`, and no reply, where there is none to move.
+/// Moves an element and replies with it; `false`, without a reply, if the source list does not exist.
 pub(crate) fn op_move(
     ctx: &mut WriteCtx<'_>,
     (source, from): (Key<'_>, Side),

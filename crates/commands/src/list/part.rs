@@ -1,4 +1,4 @@
-//! Changes in the middle.
+//! Commands that change elements in the middle.
 
 use crate::args::Args;
 use crate::ctx::WriteCtx;
@@ -16,7 +16,7 @@ pub(super) fn linsert(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let Some(mut edit) = ctx.db.edit_list(args.key(1), ctx.limits.list)? else {
         return reply_len(&mut ctx.reply, 0);
     };
-    // Whether the pivot will be found or not, as in the reference.
+    // Done whether or not the pivot is found, as in the reference.
     before_adding(&mut edit, args.iter_from(4));
     let (list, context) = edit.parts();
     let Some(pivot) = list.view().iter(0..usize::MAX).find_equal(args.at(3)) else {
@@ -75,7 +75,7 @@ pub(super) fn ltrim(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         let len = list.len();
         list.trim(range(start, stop, len), context);
         let removed = len - list.len();
-        // The event is published even where nothing was removed.
+        // The event is published even if nothing was removed.
         done_removing(edit, Event::LTrim, removed);
     }
     ctx.reply.ok();

@@ -7,10 +7,10 @@ use sluice_resp::Reply;
 use sluice_value::{ListRef, Value};
 use std::ops::Range;
 
-/// The reply of LRANGE: the elements of a range. Written once, for the thread and where the command runs.
+/// The reply of LRANGE: the elements of a range. The same code runs on the main thread and on another one.
 #[derive(Debug)]
 pub(super) struct ListElements {
-    /// Those that are left.
+    /// Positions of the elements still to be written.
     left: Range<usize>,
     has_begun: bool,
 }
@@ -24,7 +24,7 @@ impl ListElements {
         ListElements { left: range, has_begun: false }
     }
 
-    /// Goes on until the reply `is_enough`.
+    /// Writes elements until `is_enough` is true for the reply.
     #[inline]
     pub(super) fn write(
         &mut self,

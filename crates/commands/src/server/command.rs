@@ -1,4 +1,4 @@
-//! COMMAND: what the table says of itself.
+//! COMMAND: information about the command table.
 
 use crate::args::Args;
 use crate::ctx::StaticCtx;
@@ -72,7 +72,7 @@ pub(super) fn list(ctx: &mut StaticCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// The keys of the call in the arguments from the third on.
+/// The keys of the call that is given by the arguments from the third on.
 fn keys_of<'a>(args: Args<'a>) -> Result<Vec<(&'a [u8], KeyFlags)>, CmdError> {
     let call: Vec<&[u8]> = args.iter_from(2).collect();
     let found = match table::resolve(&call) {

@@ -1,4 +1,4 @@
-//! LOLWUT: water, and the version.
+//! LOLWUT: a picture of water, and the version.
 
 use crate::args::Args;
 use crate::ctx::ReadCtx;
@@ -10,18 +10,18 @@ const COLUMNS_MAX: i64 = 1000;
 const ROWS_MAX: i64 = 500;
 const SYNTAX: CmdError = CmdError::text("ERR Syntax error. Use: LOLWUT [columns rows] [real imaginary]");
 
-/// Which numbers a picture takes; those of the reference's pictures, since clients may give them.
+/// Arguments that a picture accepts: those of the reference's pictures, because clients may send them.
 enum Picture {
-    /// Any number of arguments, of which so many must be integers.
+    /// Any number of arguments, of which the first ones (this number at most) must be integers.
     Loose(usize),
-    /// None, a size, or a size and two floats.
+    /// No argument, a size, or a size and two floats.
     Strict,
-    /// The version alone.
+    /// Arguments are ignored; the reply is only the version.
     None,
 }
 
-/// Draws ripples on water: `LOLWUT [VERSION n] [columns] [rows]`. Every version has the same picture, and
-/// takes the arguments that the reference's picture of that version takes.
+/// Draws ripples on water: `LOLWUT [VERSION n] [columns] [rows]`. Every version has the same picture,
+/// and accepts the arguments that the reference's picture of that version accepts.
 pub(super) fn lolwut(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let (picture, at) = picture(args)?;
     match picture {
@@ -52,7 +52,7 @@ pub(super) fn lolwut(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// The picture that is asked for, and where its arguments begin.
+/// The requested picture, and the position of its first argument.
 fn picture(args: Args<'_>) -> Result<(Picture, usize), CmdError> {
     if !args.is(1, "VERSION") {
         return Ok((Picture::Strict, 1));
@@ -60,7 +60,7 @@ fn picture(args: Args<'_>) -> Result<(Picture, usize), CmdError> {
     if args.len() < 3 {
         return Err(SYNTAX);
     }
-    // The reference keeps 32 bits of it.
+    // The reference keeps only 32 bits of the number.
     let picture = match args.int(2)? as u32 {
         5 => Picture::Loose(3),
         6 => Picture::Loose(2),
@@ -92,7 +92,7 @@ fn draw(ctx: &mut ReadCtx<'_>, columns: i64, rows: i64) {
     ctx.reply.verbatim(b"txt", text.as_bytes());
 }
 
-/// The surface at a distance from where a drop fell; characters are twice as high as wide.
+/// The character of the surface at a distance from a drop; characters are twice as high as wide.
 fn ripple(dx: i64, dy: i64) -> char {
     let distance = ((dx * dx + 4 * dy * dy) as f64).sqrt();
     let height = (distance * 0.9).cos() / (1.0 + distance * 0.05);

@@ -44,7 +44,7 @@ pub(super) fn sunionstore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         if is_looked_up(sets) {
             return gathered(limits, |visit| unite_by_looking_up(sets, visit));
         }
-        // What is stored has each member once: all may be added.
+        // The stored set keeps each member once, so duplicates may be added.
         let (mut result, mut context) = (Set::default(), SetContext { limits, ..SetContext::default() });
         let mut digits = IntBuffer::new();
         for member in sets.iter().flatten().flat_map(|set| set.iter()) {
@@ -87,7 +87,7 @@ fn answer(ctx: &mut ReadCtx<'_>, sets: &[Option<SetRef<'_>>], operation: SetOper
     Ok(Outcome::Done)
 }
 
-/// What the keys of these arguments hold.
+/// The sets under the keys of these arguments; `None` for an absent key.
 fn sets_of<'d>(
     db: &mut DbRef<'d>,
     args: Args<'_>,
@@ -96,7 +96,7 @@ fn sets_of<'d>(
     keys.map(|at| db.get(args.key(at)).map(set_of).transpose()).collect()
 }
 
-/// The set of the members that `walk` visits, which differ.
+/// A set of the members that `walk` visits, which are all different.
 fn gathered(limits: SetLimits, walk: impl FnOnce(Visit<'_>)) -> Set {
     let (mut members, mut digits) = (SetGathering::new(limits), IntBuffer::new());
     walk(&mut |member| {
@@ -106,7 +106,7 @@ fn gathered(limits: SetLimits, walk: impl FnOnce(Visit<'_>)) -> Set {
     members.finish()
 }
 
-/// Stores what `make` makes of the sets under the first key, which goes where that is empty.
+/// Stores the set that `make` builds from the source sets under the first key; an empty one deletes the key.
 fn store(
     ctx: &mut WriteCtx<'_>,
     args: Args<'_>,

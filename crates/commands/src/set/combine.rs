@@ -5,7 +5,7 @@ use sluice_base::num::IntBuffer;
 use sluice_resp::Reply;
 use sluice_value::{ListItem, Set, SetContext, SetEncoding, SetFinder, SetLimits, SetRef};
 
-/// How many members all of the sets have, counted up to a limit; 0: none.
+/// Number of members that all sets have in common, counted up to `limit`; 0: no limit.
 pub(super) fn count_common(sets: &[Option<SetRef<'_>>], limit: usize) -> usize {
     let mut found = 0;
     intersect(sets, &mut |_| {
@@ -15,17 +15,17 @@ pub(super) fn count_common(sets: &[Option<SetRef<'_>>], limit: usize) -> usize {
     found
 }
 
-/// What is made of several sets.
+/// An operation on several sets.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SetOperation {
     Inter,
     Diff,
-    /// With the limits of the set that remembers what was seen.
+    /// The union, with the limits for the set that records visited members.
     Union(SetLimits),
 }
 
 impl SetOperation {
-    /// How many members are walked.
+    /// Number of members that the operation walks.
     pub(crate) fn visited(self, sets: &[Option<SetRef<'_>>]) -> usize {
         let mut lens = sets.iter().map(|set| set.map_or(0, SetRef::len));
         match self {
@@ -35,7 +35,7 @@ impl SetOperation {
         }
     }
 
-    /// The result as a reply.
+    /// Writes the result as a reply.
     pub(super) fn reply(self, sets: &[Option<SetRef<'_>>], reply: &mut Reply<'_>) {
         let deferred = reply.defer();
         let mut count = 0;
@@ -53,10 +53,11 @@ impl SetOperation {
     }
 }
 
-/// Sees a member; whether the next one is wanted.
+/// Receives a member; the result is whether the next one is wanted.
 pub(crate) type Visit<'v> = &'v mut dyn FnMut(ListItem<'_>) -> bool;
 
-/// Visits what is in all of the sets. Cost: the members of the smallest, looked up in each other.
+/// Visits the members that are in all sets. Cost: the members of the smallest set, looked up in
+/// each other set.
 pub(crate) fn intersect(sets: &[Option<SetRef<'_>>], visit: Visit<'_>) {
     let Some(mut sets) = sets.iter().copied().collect::<Option<Vec<SetRef<'_>>>>() else { return };
     sets.sort_by_key(|set| set.len());
@@ -71,7 +72,7 @@ pub(crate) fn intersect(sets: &[Option<SetRef<'_>>], visit: Visit<'_>) {
     }
 }
 
-/// Visits what is in the first set and in none of the others.
+/// Visits the members of the first set that are in none of the others.
 pub(crate) fn subtract(sets: &[Option<SetRef<'_>>], visit: Visit<'_>) {
     let Some((Some(first), others)) = sets.split_first() else { return };
     let mut others: Vec<_> = others.iter().flatten().map(|set| set.finder()).collect();
@@ -84,7 +85,7 @@ pub(crate) fn subtract(sets: &[Option<SetRef<'_>>], visit: Visit<'_>) {
     }
 }
 
-/// Visits what is in any of the sets, once.
+/// Visits each member of any set once.
 pub(crate) fn unite(sets: &[Option<SetRef<'_>>], limits: SetLimits, visit: Visit<'_>) {
     if is_looked_up(sets) {
         return unite_by_looking_up(sets, visit);
@@ -98,8 +99,8 @@ pub(crate) fn unite(sets: &[Option<SetRef<'_>>], limits: SetLimits, visit: Visit
     }
 }
 
-/// Whether a union looks each member up in the sets before its own, and does not remember those that were
-/// visited: a look-up in the order of a table takes a fifth of an insertion.
+/// Whether a union looks up each member in the earlier sets, instead of recording visited members: a
+/// look-up in the order of a table takes a fifth of the time of an insertion.
 pub(crate) fn is_looked_up(sets: &[Option<SetRef<'_>>]) -> bool {
     let mut before_last = sets.iter().flatten();
     let _last = before_last.next_back();
@@ -107,13 +108,14 @@ pub(crate) fn is_looked_up(sets: &[Option<SetRef<'_>>]) -> bool {
     before_last.count() < LOOKED_UP_MAX && searched <= SEARCHED_LEN_MAX
 }
 
-/// Sets of a union in which a member is looked up, and one.
+/// Number of sets, plus one, in which a union looks up a member at most.
 pub(crate) const LOOKED_UP_MAX: usize = 5;
 
-/// To search rows of more members, all rows together, takes longer than an insertion into a table.
+/// Total number of members in rows that are searched; searching more takes longer than an insertion
+/// into a table.
 pub(crate) const SEARCHED_LEN_MAX: usize = 128;
 
-/// Visits what is in any of the sets, once: of each set, what is in none before it.
+/// Visits each member of any set once: of each set, the members that are in no earlier one.
 pub(crate) fn unite_by_looking_up(sets: &[Option<SetRef<'_>>], visit: Visit<'_>) {
     let mut before: Vec<SetFinder<'_>> = Vec::new();
     let mut digits = IntBuffer::new();
@@ -132,7 +134,7 @@ pub(crate) fn unite_by_looking_up(sets: &[Option<SetRef<'_>>], visit: Visit<'_>)
 mod tests {
     use super::*;
 
-    /// A set of so many members that reports this encoding.
+    /// A set of `len` members that reports this encoding.
     fn set(encoding: SetEncoding, len: usize) -> Set {
         let (mut set, mut context) = (Set::new(encoding, SetLimits::default()), SetContext::default());
         for number in 0..len {

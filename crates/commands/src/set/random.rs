@@ -15,12 +15,12 @@ use sluice_keyspace::{EncodedCommands, Event, Key};
 use sluice_value::{ListItem, Set, SetEncoding, SetRef, Value};
 use std::collections::HashSet;
 
-/// Calls `visit` with `count` different members drawn at random, fewer than there are. Cost: O(count · log
-/// n), or O(n).
+/// Calls `visit` with `count` different random members; `count` is less than the size of the set. Cost:
+/// O(count · log n), or O(n).
 fn draw(set: SetRef<'_>, count: usize, rng: &mut Rng, mut visit: impl FnMut(ListItem<'_>)) {
     let len = set.len();
     if set.encoding() != SetEncoding::Hashtable || count.saturating_mul(DENSE) > len {
-        // Each member is taken with the chance that fills what is left to be drawn.
+        // Each member is drawn with the probability that is left for it.
         let mut left = count;
         for (at, member) in set.iter().enumerate() {
             if rng.below((len - at) as u64) < left as u64 {
@@ -30,7 +30,7 @@ fn draw(set: SetRef<'_>, count: usize, rng: &mut Rng, mut visit: impl FnMut(List
         }
         return;
     }
-    // Robert Floyd's way: each step adds one rank, and no draw is thrown away.
+    // Robert Floyd's algorithm: each step adds one rank, and no random number is discarded.
     let mut ranks = HashSet::with_capacity(count);
     for bound in len - count..len {
         let drawn = rng.below(bound as u64 + 1) as usize;
@@ -42,7 +42,7 @@ fn draw(set: SetRef<'_>, count: usize, rng: &mut Rng, mut visit: impl FnMut(List
     }
 }
 
-/// Where more than one member of so many is drawn, the set is walked.
+/// If more than one of this many members is drawn, the set is walked.
 const DENSE: usize = 3;
 
 pub(super) fn srandmember(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
@@ -81,7 +81,7 @@ fn srandmember_count(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     let reply = &mut ctx.reply;
     if count < 0 {
-        // The reply alone would take more memory than there is.
+        // The reply alone would take more memory than the server has.
         if wanted > REPEATED_MAX {
             return Err(CmdError::text("ERR value is out of range"));
         }
@@ -101,7 +101,7 @@ fn srandmember_count(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Members that one call returns at most, where they may be returned again and again.
+/// Largest number of members in a reply with repeated members.
 const REPEATED_MAX: usize = 1 << 27;
 
 pub(super) fn spop(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
@@ -176,8 +176,7 @@ fn spop_count(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         drawn.push(member.bytes(&mut IntBuffer::new()).to_vec());
         reply_item(&mut ctx.reply, member);
     });
-    // The reference makes a new set of what is left where that is little: a hash table becomes a listpack
-    // again.
+    // If little is left, the reference makes a new set of the rest, so a hash table becomes a listpack again.
     if edit.value().encoding() != SetEncoding::Listpack && is_little(len - count, count) {
         let rest = rest_of(edit.value(), &drawn, ctx.limits.set);
         edit.replace(rest);
@@ -193,8 +192,8 @@ fn spop_count(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Has the stream tell of the members that were cut out: of very many later, unless commands of the same unit
-/// may follow.
+/// Propagates the removal of the members that were cut out. A very large removal is encoded later,
+/// unless commands of the same unit may follow.
 fn tell_of(ctx: &mut WriteCtx<'_>, key: Key<'_>, pieces: &[Set], count: usize, is_slow: bool) {
     let is_propagated = ctx.db.effects.propagating;
     let is_promised = is_propagated && is_slow && count >= PROMISED_FROM;
@@ -207,8 +206,8 @@ fn tell_of(ctx: &mut WriteCtx<'_>, key: Key<'_>, pieces: &[Set], count: usize, i
     }
 }
 
-/// Replies with members that are in the data no more: they are freed by another thread, which produces the
-/// reply where it is slow.
+/// Replies with members that are no longer in the data. Another thread frees them, and also produces the
+/// reply if that is slow.
 fn give_away(ctx: &mut WriteCtx<'_>, pieces: Vec<Set>, is_slow: bool) -> Run {
     let is_sent = ctx.slow.mode == ReplyMode::On;
     if is_slow && is_sent {
@@ -225,18 +224,18 @@ fn give_away(ctx: &mut WriteCtx<'_>, pieces: Vec<Set>, is_slow: bool) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Takes so many members, fewer than there are, out of a large set in a few steps: neighbours in the order of
-/// their hashes, which say nothing about members, since nobody knows the server's seed. Every member has the
-/// same chance. `None`: the set is not so large that it is a tree.
+/// Removes `count` members, fewer than all, from a large set in a few steps: runs of neighbours in the
+/// order of their hashes. The hashes reveal nothing about the members, because the server's seed is
+/// secret. Every member has the same probability. `None` if the set is too small to be a tree.
 fn cut(set: &mut Set, count: usize, rng: &mut Rng) -> Option<Vec<Set>> {
     let len = set.len();
     let rank_of = |section: usize| (len as u128 * section as u128 / SECTIONS as u128) as usize;
-    // Members that are drawn in front of a rank: in each section as many as its part of the set, never more
-    // than it has. Where that is no whole number, chance decides which sections have one more.
+    // Number of members drawn before a rank: from each section in proportion to its size, and never more
+    // than it has. Fractions are settled by chance: it decides which sections get one more.
     let chance = u128::from(rng.below(len as u64));
     let drawn_before = |rank: usize| ((count as u128 * rank as u128 + chance) / len as u128) as usize;
     let mut pieces = Vec::new();
-    // From the end, so that the ranks in front of what was cut stay as they are.
+    // From the end, so the ranks before a cut stay valid.
     for section in (0..SECTIONS).rev() {
         let (start, end) = (rank_of(section), rank_of(section + 1));
         let (section_len, wanted) = (end - start, drawn_before(end) - drawn_before(start));
@@ -253,23 +252,23 @@ fn cut(set: &mut Set, count: usize, rng: &mut Rng) -> Option<Vec<Set>> {
     Some(pieces)
 }
 
-/// Parts of a large set out of each of which neighbours are taken.
+/// Number of sections of a large set from each of which a run of neighbours is taken.
 const SECTIONS: usize = 8;
-/// From so many members on, neighbours are taken rather than single members.
+/// Number of members from which on runs of neighbours are taken instead of single members.
 const CUT_FROM: usize = 1024;
 
-/// From so many members on, the stream is told of them later: fewer take a millisecond at most.
+/// Number of members from which on the removal is encoded later: fewer take a millisecond at most.
 const PROMISED_FROM: usize = 16_384;
 
-/// Whether the reference makes a new set of what is left.
+/// Whether the reference makes a new set of the rest.
 fn is_little(left: usize, drawn: usize) -> bool {
     left.saturating_mul(LITTLE) <= drawn
 }
 
-/// What is left is little where this many times as much is less than what was drawn.
+/// The rest is little if this multiple of it is at most the number drawn.
 const LITTLE: usize = 5;
 
-/// The set without what was drawn, in the encoding that it begins with.
+/// The set without the drawn members, in the encoding of a new set.
 fn rest_of(set: &Set, drawn: &[Vec<u8>], limits: sluice_value::SetLimits) -> Set {
     let drawn: HashSet<&[u8]> = drawn.iter().map(Vec::as_slice).collect();
     let encoding = match set.encoding() {
@@ -288,7 +287,7 @@ fn rest_of(set: &Set, drawn: &[Vec<u8>], limits: sluice_value::SetLimits) -> Set
     rest
 }
 
-/// So many members as commands that remove them, some at a time.
+/// The commands that remove `count` members, some at a time.
 fn removals<'m>(key: Key<'_>, count: usize, members: impl Iterator<Item = ListItem<'m>>) -> EncodedCommands {
     let mut commands = ItemCommands::new((b"SREM", key.bytes), (count, 1));
     members.for_each(|member| commands.push(&[member.bytes(&mut IntBuffer::new())]));

@@ -8,10 +8,10 @@ use sluice_keyspace::ValueRef;
 use sluice_resp::Reply;
 use sluice_value::{Set, SetRef, Value};
 
-/// All members of a set.
+/// The members of a set, for SMEMBERS.
 #[derive(Debug)]
 struct Members {
-    /// Those that were written.
+    /// Number of members written.
     passed: usize,
     has_begun: bool,
 }
@@ -36,12 +36,12 @@ impl Production for Members {
     }
 }
 
-/// Members that were taken out of a set, as sets of which nobody else knows.
+/// Members that were removed from a set, as sets without any other owner.
 #[derive(Debug)]
 struct PoppedMembers {
     count: usize,
     has_begun: bool,
-    /// Those of the last set that were written.
+    /// Number of members written of the last set.
     passed: usize,
 }
 
@@ -87,7 +87,7 @@ pub(super) fn counted(sets: &[Option<SetRef<'_>>], limit: usize) -> SlowRead {
     })
 }
 
-/// A root for each set: an empty one for a key that is absent.
+/// A root for each set; an empty set for an absent key.
 fn roots_of(sets: &[Option<SetRef<'_>>]) -> Vec<Value> {
     let root = |set: &Option<SetRef<'_>>| match set {
         Some(set) => root_of(ValueRef::Set(*set)),
@@ -96,7 +96,7 @@ fn roots_of(sets: &[Option<SetRef<'_>>]) -> Vec<Value> {
     sets.iter().map(root).collect()
 }
 
-/// The sets again, of the roots.
+/// The sets of the roots; `None` where the key was absent.
 fn views<'d>(roots: &'d [Value], there: &[bool]) -> Vec<Option<SetRef<'d>>> {
     let view = |(root, is_there): (&'d Value, &bool)| match root {
         Value::Set(set) if *is_there => Some(set.view()),

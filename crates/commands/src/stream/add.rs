@@ -9,23 +9,23 @@ use sluice_base::num::parse_i64;
 use sluice_keyspace::{Argv, Event};
 use sluice_value::stream::{NODE_BYTES_MAX, Stream, StreamContext, StreamId, TrimExtent, TrimTo};
 
-/// The id that XADD asks for.
+/// The id that XADD requests.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WantedId {
-    /// One that the server chooses.
+    /// An id that the server chooses.
     Auto,
-    /// One of these milliseconds.
+    /// An id with these milliseconds; the server chooses the sequence number.
     AutoSeq(u64),
-    /// This one.
+    /// The id from the arguments.
     Given(StreamId),
 }
 
-/// How to trim, as the arguments say it.
+/// How XADD or XTRIM trims the stream.
 #[derive(Clone, Copy)]
 struct Trimming {
     to: TrimTo,
     extent: TrimExtent,
-    /// Where the threshold stands.
+    /// Position of the threshold among the arguments.
     threshold_at: usize,
 }
 
@@ -33,18 +33,18 @@ struct Trimming {
 struct AddOptions {
     trimming: Option<Trimming>,
     no_mkstream: bool,
-    /// Of XADD: the id, and where it stands.
+    /// For XADD: the id, and its position among the arguments.
     id: Option<(WantedId, usize)>,
 }
 
-/// Whose options are parsed.
+/// The command whose options are parsed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Parsed {
     Add,
     Trim,
 }
 
-/// The parts of the options about trimming, as they are read.
+/// The trimming options read so far.
 #[derive(Default)]
 struct TrimWords {
     to: Option<TrimTo>,
@@ -87,7 +87,7 @@ impl AddOptions {
 }
 
 impl TrimWords {
-    /// Reads MAXLEN or MINID at `at` with its threshold, whose index is returned.
+    /// Reads MAXLEN or MINID at `at` with its threshold; the result is the position of the threshold.
     fn strategy(&mut self, args: Args<'_>, mut at: usize) -> Result<usize, CmdError> {
         if self.to.is_some() {
             return Err(CmdError::text(
@@ -129,7 +129,7 @@ impl TrimWords {
             }
             return Ok(None);
         };
-        // A primary and a log have decided what is trimmed.
+        // For the primary and the AOF, the extent of trimming is already decided.
         let is_decided = ctx.db.access.is_decided;
         if self.limit.is_some() && !self.is_approximate && !is_decided {
             return Err(LIMIT_WITHOUT_APPROXIMATION);
@@ -147,7 +147,7 @@ impl TrimWords {
 const LIMIT_WITHOUT_APPROXIMATION: CmdError =
     CmdError::text("ERR syntax error, LIMIT cannot be used without the special ~ option");
 
-/// How many entries approximate trimming removes at most where it is not told: a hundred nodes' worth.
+/// Largest number of entries that approximate trimming removes without LIMIT: those of a hundred nodes.
 fn default_limit(ctx: &WriteCtx<'_>) -> u64 {
     match ctx.limits.stream.node_max_entries.saturating_mul(100) {
         0 => 10_000,
@@ -163,7 +163,7 @@ fn wanted_id(text: &[u8]) -> Result<WantedId, CmdError> {
 }
 
 impl WantedId {
-    /// The id that follows `last`; `None` where there is none.
+    /// The id that follows `last`; `None` if there is none.
     fn after(self, last: StreamId, now_ms: u64) -> Option<StreamId> {
         let id = match self {
             WantedId::Given(id) => id,
@@ -242,7 +242,7 @@ pub(super) fn xadd(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// What approximate trimming came to, to be said exactly.
+/// The result of approximate trimming, as an exact threshold.
 struct ExactThreshold {
     at: usize,
     text: Vec<u8>,
@@ -260,14 +260,14 @@ impl Trimming {
         stream.trim(self.to, self.extent, context)
     }
 
-    /// The threshold that gives the same stream elsewhere; `None` where it is the one that was asked for.
+    /// The threshold that gives the same stream on a receiver; `None` if it is the requested one.
     fn exact_threshold(self, _: Args<'_>, stream: &Stream) -> Option<ExactThreshold> {
         if self.extent == TrimExtent::Exact {
             return None;
         }
         let text = match self.to {
             TrimTo::Len(_) => stream.log().len().to_string().into_bytes(),
-            // Where no entry is left, the threshold has to be above what was removed.
+            // If no entry is left, the threshold must be above all removed ids.
             TrimTo::MinId(_) if stream.log().len() == 0 => StreamId::MAX.to_text(),
             TrimTo::MinId(_) => stream.log().first_id().to_text(),
         };
@@ -305,7 +305,7 @@ pub(super) fn xdel(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         ctx.reply.int(0);
         return Ok(Outcome::Done);
     };
-    // No entry goes before all ids are known to be ids.
+    // All ids are checked before the first change.
     if args.iter_from(2).any(|text| StreamId::parse(text, 0).is_none()) {
         return Err(INVALID_ID);
     }

@@ -1,4 +1,4 @@
-//! XACK, XPENDING, XCLAIM and XAUTOCLAIM: entries that a consumer was sent and has not acknowledged.
+//! XACK, XPENDING, XCLAIM and XAUTOCLAIM: entries that were sent to a consumer but not acknowledged.
 
 use crate::args::Args;
 use crate::ctx::{ReadCtx, WriteCtx};
@@ -12,8 +12,8 @@ use sluice_keyspace::{Access, Argv, Event, StreamEdit};
 use sluice_resp::Reply;
 use sluice_value::stream::{ConsumerGroup, EntryLog, PendingEntry, Stream, StreamId};
 
-/// XCLAIM as it makes entries pending elsewhere, all delivered at one time and equally often: key, group and
-/// consumer; the group's last id.
+/// XCLAIM that makes entries pending on receivers, all with the same delivery time and count. Arguments:
+/// key, group and consumer; ids; the group's last id.
 pub(super) fn claim_argv(
     (key, group, consumer): (&[u8], &[u8], &[u8]),
     ids: &[StreamId],
@@ -31,20 +31,20 @@ pub(super) fn claim_argv(
     argv
 }
 
-/// XGROUP CREATECONSUMER, for a consumer that no other command of the stream names.
+/// XGROUP CREATECONSUMER, for a consumer that no other command of the replication stream creates.
 pub(super) fn consumer_argv((key, group): (&[u8], &[u8]), consumer: &[u8]) -> Argv {
     [&b"XGROUP"[..], b"CREATECONSUMER", key, group, consumer].map(<[u8]>::to_vec).to_vec()
 }
 
-/// How often an entry was delivered that is delivered again: a number that RETRYCOUNT can name.
+/// The delivery count after one more delivery, limited to numbers that RETRYCOUNT accepts.
 pub(super) fn delivered_again(deliveries: u64) -> u64 {
     deliveries.saturating_add(1).min(DELIVERIES_MAX)
 }
 
-/// The greatest number that RETRYCOUNT takes.
+/// The largest number that RETRYCOUNT accepts.
 const DELIVERIES_MAX: u64 = i64::MAX as u64;
 
-/// XGROUP SETID as it moves a group elsewhere.
+/// XGROUP SETID that moves a group on receivers.
 pub(super) fn position_argv(
     (key, group): (&[u8], &[u8]),
     last_id: StreamId,
@@ -53,21 +53,21 @@ pub(super) fn position_argv(
     let mut argv: Argv = [&b"XGROUP"[..], b"SETID", key, group].map(<[u8]>::to_vec).to_vec();
     argv.push(last_id.to_text());
     argv.push(b"ENTRIESREAD".to_vec());
-    // ENTRIESREAD takes no greater number: nobody knows it then.
+    // ENTRIESREAD accepts no larger number; the count is then unknown.
     let read = entries_read.and_then(|read| i64::try_from(read).ok()).unwrap_or(-1);
     argv.push(read.to_string().into_bytes());
     argv
 }
 
 pub(super) fn xack(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
-    // A key that is absent counts as a look-up that missed, as for a command that reads.
+    // An absent key counts as a miss, as for a command that reads.
     ctx.db.get(args.key(1));
     let edit = ctx.db.edit_stream(args.key(1), ctx.limits.stream)?;
     let Some(mut edit) = edit.filter(|edit| edit.stream().group(args.at(2)).is_some()) else {
         ctx.reply.int(0);
         return Ok(Outcome::Done);
     };
-    // No entry is acknowledged before all ids are known to be ids.
+    // All ids are checked before the first acknowledgement.
     if args.iter_from(3).any(|text| StreamId::parse(text, 0).is_none()) {
         return Err(INVALID_ID);
     }
@@ -83,7 +83,7 @@ pub(super) fn xack(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// The arguments of XPENDING behind the group.
+/// The arguments of XPENDING after the group.
 struct PendingRange<'a> {
     min_idle_ms: i64,
     start: StreamId,
@@ -93,7 +93,7 @@ struct PendingRange<'a> {
 }
 
 impl<'a> PendingRange<'a> {
-    /// `None` where a summary is asked for.
+    /// The range; `None` if a summary is requested.
     fn parse(args: Args<'a>) -> Result<Option<PendingRange<'a>>, CmdError> {
         if args.len() == 3 {
             return Ok(None);
@@ -192,14 +192,14 @@ impl PendingRange<'_> {
     }
 }
 
-/// How a reply shows claimed entries.
+/// The form of claimed entries in a reply.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ClaimReply {
     Entries,
     Ids,
 }
 
-/// What claiming does to an entry.
+/// The changes that a claim makes to an entry.
 #[derive(Clone, Copy)]
 struct Claim {
     min_idle_ms: i64,
@@ -210,13 +210,13 @@ struct Claim {
     shown: ClaimReply,
 }
 
-/// What came of an attempt to claim an entry.
+/// Result of an attempt to claim an entry.
 enum Claimed {
-    /// It is the consumer's now.
+    /// The entry now belongs to the consumer.
     Taken,
-    /// It was pending and is in the stream no more: it was removed.
+    /// The entry was pending but is no longer in the stream, so it was removed from the pending entries.
     Gone,
-    /// Nothing: it is not pending, or not for long enough.
+    /// Nothing changed: the entry is not pending, or not for long enough.
     Left,
 }
 
@@ -226,9 +226,9 @@ struct Claiming<'a, 'c> {
     group: &'c mut ConsumerGroup,
     log: &'c EntryLog,
     consumer: u32,
-    /// Whether the consumer is new, and no command names it yet.
+    /// Whether the consumer is new and no command for receivers creates it yet.
     is_unnamed: bool,
-    /// For the replication stream, where somebody reads it.
+    /// The commands for the replication stream; `None` if the stream has no reader.
     commands: Option<Vec<Argv>>,
     changes: u64,
     copied: &'c mut u64,
@@ -283,7 +283,7 @@ impl Claiming<'_, '_> {
     }
 }
 
-/// Runs `claim` for the consumer that `args` name, who is created where there is none.
+/// Runs `claim` for the consumer in `args`, who is created if missing.
 fn claiming<R>(
     edit: &mut StreamEdit<'_>,
     args: Args<'_>,
@@ -326,10 +326,10 @@ fn has_group(stream: &Stream, args: Args<'_>) -> bool {
     stream.group(args.at(2)).is_some()
 }
 
-/// XCLAIM's arguments behind the consumer.
+/// The arguments of XCLAIM after the consumer.
 struct ClaimCall {
     claim: Claim,
-    /// Where ids end.
+    /// Position after the last id.
     ids_end: usize,
     last_id: StreamId,
 }
@@ -381,7 +381,7 @@ impl ClaimCall {
             }
             at += 1;
         }
-        // A primary has looked at its own clock, and a log at that of its time.
+        // The primary has used its own clock, and the AOF that of the time when it was written.
         if claim.delivered_ms < 0 || claim.delivered_ms > now_ms && !access.is_decided {
             claim.delivered_ms = now_ms;
         }
@@ -412,7 +412,7 @@ pub(super) fn xclaim(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
             }
         }
         reply.end_array(deferred, len);
-        // Otherwise each of the commands says so.
+        // Without changes, no other command propagates the group's position.
         if is_behind && claiming.changes == 0 {
             claiming.changes = 1;
             let position = (claiming.group.last_id(), claiming.group.entries_read());
@@ -425,7 +425,7 @@ pub(super) fn xclaim(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// XAUTOCLAIM's arguments behind the consumer.
+/// The arguments of XAUTOCLAIM after the consumer.
 struct AutoClaimCall {
     claim: Claim,
     start: StreamId,
@@ -458,15 +458,15 @@ impl AutoClaimCall {
     }
 }
 
-/// What the reference takes for COUNT, from the size of its ids.
+/// The largest COUNT that the reference accepts, given the size of its ids.
 const AUTOCLAIM_COUNT_MAX: i64 = i64::MAX / 16;
-/// Pending entries that are looked at for each that may be claimed.
+/// Number of pending entries that are looked at for each entry that may be claimed.
 const ATTEMPTS_PER_CLAIM: usize = 10;
 
 pub(super) fn xautoclaim(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let now_ms = ctx.db.access.now.unix_ms();
     let WriteCtx { db, reply, limits, .. } = ctx;
-    // A key that is absent is told before a bad argument is refused.
+    // An absent key is counted before a bad argument is refused.
     db.get(args.key(1));
     let call = AutoClaimCall::parse(args, now_ms)?;
     let edit = db.edit_stream(args.key(1), limits.stream)?;
@@ -477,7 +477,7 @@ pub(super) fn xautoclaim(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         let mut ids: Vec<StreamId> = Vec::new();
         let (mut at, mut left, mut looked_at) = (Some(call.start), call.count, 0);
         let (mut taken, mut gone) = (Vec::new(), Vec::new());
-        // The reply begins with where the next call goes on.
+        // The reply begins with the id at which the next call continues.
         while left > 0 && looked_at < attempts {
             if looked_at.is_multiple_of(BATCH) {
                 ids = at.map_or_else(Vec::new, |from| next_ids(claiming.group, from));
@@ -504,7 +504,7 @@ pub(super) fn xautoclaim(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         reply.array(3);
         reply_id(reply, next.unwrap_or(StreamId::MIN));
         reply.array(taken.len());
-        // In the order of their ids, as the replication stream has them.
+        // In the order of their ids, as in the replication stream.
         let mut all: Vec<StreamId> = taken.iter().chain(&gone).copied().collect();
         all.sort_unstable();
         for id in all {
@@ -517,7 +517,7 @@ pub(super) fn xautoclaim(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Pending entries that are looked up together.
+/// Number of pending entries that are looked up together.
 const BATCH: usize = 64;
 
 fn next_ids(group: &ConsumerGroup, from: StreamId) -> Vec<StreamId> {
@@ -525,7 +525,7 @@ fn next_ids(group: &ConsumerGroup, from: StreamId) -> Vec<StreamId> {
 }
 
 impl Claiming<'_, '_> {
-    /// What [`Claiming::claim`] of a pending entry will come to.
+    /// The result that [`Claiming::claim`] of a pending entry will have.
     fn will(&self, id: StreamId, claim: Claim) -> Claimed {
         let Some(pending) = self.group.pending(id) else { return Claimed::Left };
         if self.log.get(id).is_none() {

@@ -1,4 +1,4 @@
-//! What several files of this family use: arguments, look-ups, replies.
+//! Arguments, look-ups and replies shared by the files of this family.
 
 use crate::args::Args;
 use crate::error::CmdError;
@@ -10,13 +10,13 @@ use sluice_value::stream::{Element, EntryRef, Stream, StreamId};
 pub(crate) const INVALID_ID: CmdError =
     CmdError::text("ERR Invalid stream ID specified as stream command argument");
 
-/// An id, where milliseconds alone stand for the id with this sequence number.
+/// Parses an id; milliseconds without a sequence number get `seq`.
 pub(crate) fn id_at(text: &[u8], seq: u64) -> Result<StreamId, CmdError> {
     StreamId::parse(text, seq).ok_or(INVALID_ID)
 }
 
-/// An id of a range: `-` is the least one, `+` the greatest, and milliseconds alone stand for the id with
-/// this sequence number.
+/// Parses an id of a range: `-` is the smallest one, `+` the largest, and milliseconds without a
+/// sequence number get `seq`.
 pub(crate) fn id_or_end(text: &[u8], seq: u64) -> Result<StreamId, CmdError> {
     match crate::error::until_zero(text) {
         b"-" => Ok(StreamId::MIN),
@@ -25,7 +25,7 @@ pub(crate) fn id_or_end(text: &[u8], seq: u64) -> Result<StreamId, CmdError> {
     }
 }
 
-/// The first id of an interval: `(` in front excludes the id.
+/// The first id of an interval: a leading `(` excludes the id itself.
 pub(crate) fn interval_start(text: &[u8]) -> Result<StreamId, CmdError> {
     match text.split_first() {
         Some((b'(', excluded)) if !excluded.is_empty() => {
@@ -36,7 +36,7 @@ pub(crate) fn interval_start(text: &[u8]) -> Result<StreamId, CmdError> {
     }
 }
 
-/// The last id of an interval.
+/// The last id of an interval: a leading `(` excludes the id itself.
 pub(crate) fn interval_end(text: &[u8]) -> Result<StreamId, CmdError> {
     match text.split_first() {
         Some((b'(', excluded)) if !excluded.is_empty() => {
@@ -56,7 +56,7 @@ pub(crate) fn no_group(key: &[u8], group: &[u8]) -> CmdError {
     CmdError::owned(text)
 }
 
-/// What a subcommand answers to arguments that it does not know.
+/// The error for a subcommand with unknown arguments.
 pub(crate) fn wrong_subcommand(container: &str, args: Args<'_>) -> CmdError {
     let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
     text.extend_from_slice(crate::error::shown(args.at(1), 128));
@@ -64,7 +64,7 @@ pub(crate) fn wrong_subcommand(container: &str, args: Args<'_>) -> CmdError {
     CmdError::owned(text)
 }
 
-/// The stream of an entry, or what a command answers to another type.
+/// The stream of an entry; an error for another type.
 pub(crate) fn stream_of(entry: Entry<'_>) -> Result<&Stream, CmdError> {
     Ok(entry.as_stream()?)
 }
@@ -84,7 +84,7 @@ pub(crate) fn reply_id(reply: &mut Reply<'_>, id: StreamId) {
     reply.bulk(&text[..len]);
 }
 
-/// The digits of an unsigned number.
+/// The decimal digits of an unsigned number.
 struct IntText {
     digits: [u8; 20],
 }
@@ -115,7 +115,7 @@ fn reply_element(reply: &mut Reply<'_>, element: Element<'_>) {
     }
 }
 
-/// An entry: its id, and its fields and values.
+/// Writes an entry: its id, and an array of its fields and values.
 pub(crate) fn reply_entry(reply: &mut Reply<'_>, entry: EntryRef<'_>) {
     reply.array(2);
     reply_id(reply, entry.id());
@@ -126,7 +126,7 @@ pub(crate) fn reply_entry(reply: &mut Reply<'_>, entry: EntryRef<'_>) {
     }
 }
 
-/// At most so many entries; how many there were.
+/// Writes at most `count` entries; the result is their number.
 pub(crate) fn reply_entries<'a>(
     reply: &mut Reply<'_>,
     entries: impl Iterator<Item = EntryRef<'a>>,

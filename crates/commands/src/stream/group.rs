@@ -50,18 +50,18 @@ impl GroupOptions {
     }
 }
 
-/// Words of CREATE with each of its options once.
+/// Number of words of CREATE with each option once.
 const CREATE_WORDS_MAX: usize = 8;
-/// Words of SETID with its option.
+/// Number of words of SETID with its option.
 const SETID_WORDS_MAX: usize = 7;
 
-/// An option may come twice as long as the words are no more than `words_max`; the key and the group are
-/// looked at first.
+/// Refuses repeated options. An option may be repeated as long as the call has no more than `words_max`
+/// words; the key and the group are checked before this.
 fn refuse_repeated(args: Args<'_>, words_max: usize) -> Result<(), CmdError> {
     if args.len() > words_max { Err(wrong_subcommand("XGROUP", args)) } else { Ok(()) }
 }
 
-/// The stream of a subcommand that needs one.
+/// The stream of a subcommand that needs an existing one.
 fn edit<'e>(ctx: &'e mut WriteCtx<'_>, args: Args<'e>) -> Result<StreamEdit<'e>, CmdError> {
     ctx.db.edit_stream(args.key(2), ctx.limits.stream)?.ok_or(NO_KEY)
 }
@@ -121,7 +121,7 @@ pub(super) fn set_id(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         group.set_position(id, options.entries_read, copied);
     });
     edit.state_modified(Event::XGroupSetId, 1);
-    // Entries before the former position may be new for clients that wait.
+    // Entries before the former position may be new for waiting clients.
     edit.ready();
     drop(edit);
     ctx.reply.ok();

@@ -1,7 +1,7 @@
 //! XREAD and XREADGROUP.
 //!
-//! Both answer what is there, and wait where there is nothing and they are told to. One that waited is run
-//! again when an entry was added, with the ids that `$` and `+` stood for when it came.
+//! Both reply with existing entries, or wait if there are none and BLOCK was given. A command that waited
+//! is run again when an entry was added. `$` and `+` then keep the ids for which they stood at first.
 
 use crate::args::Args;
 use crate::ctx::{ReadCtx, WriteCtx};
@@ -18,14 +18,14 @@ use sluice_value::Type;
 use sluice_value::stream::{ConsumerGroup, EntryLog, PendingEntry, Stream, StreamId};
 use std::collections::BTreeMap;
 
-/// The arguments of both commands.
+/// The arguments of XREAD or XREADGROUP.
 struct ReadCall<'a> {
     count: usize,
-    /// When a wait ends, ms of the monotonic clock; 0: never; `None`: there is none.
+    /// Time of the monotonic clock, in ms, at which a wait ends; 0: never; `None`: no wait.
     deadline_ms: Option<u64>,
     group: Option<(&'a [u8], &'a [u8])>,
     no_ack: bool,
-    /// Where keys begin, and how many there are.
+    /// Position of the first key, and (`keys`) the number of keys.
     first: usize,
     keys: usize,
 }
@@ -111,19 +111,19 @@ fn unbalanced(reader: ReadKind) -> CmdError {
     ))
 }
 
-/// A timeout in milliseconds as the moment at which it is over; 0: never.
+/// The time at which a timeout in milliseconds ends, ms of the monotonic clock; 0: never.
 fn deadline_ms(text: &[u8], now: Now) -> Result<u64, CmdError> {
     let ms = parse_i64(text).ok_or(CmdError::text("ERR timeout is not an integer or out of range"))?;
     match u64::try_from(ms) {
         Err(_) => Err(CmdError::text("ERR timeout is negative")),
         Ok(0) => Ok(0),
         Ok(_) if ms > i64::MAX - now.unix_ms() => Err(CmdError::text("ERR timeout is out of range")),
-        // Rounded up: a wait must not end before its time.
+        // Rounded up, because a wait must not end early.
         Ok(ms) => Ok(now.mono_ns.div_ceil(1_000_000).saturating_add(ms)),
     }
 }
 
-/// The reply of streams with their entries, of which nobody knows before how many there are.
+/// The reply of streams with their entries; the number of streams is known only at the end.
 struct StreamsReply {
     begun: Option<sluice_resp::Deferred>,
     len: usize,
@@ -134,7 +134,7 @@ impl StreamsReply {
         StreamsReply { begun: None, len: 0 }
     }
 
-    /// The entries of a stream follow.
+    /// Begins a stream; its entries must follow.
     fn begin(&mut self, reply: &mut Reply<'_>, key: &[u8]) {
         if self.begun.is_none() {
             self.begun = Some(reply.defer());
@@ -146,7 +146,7 @@ impl StreamsReply {
         reply.bulk(key);
     }
 
-    /// Ends the reply; whether there was one.
+    /// Ends the reply; the result is whether there was one.
     fn end(self, reply: &mut Reply<'_>) -> bool {
         let Some(deferred) = self.begun else { return false };
         match reply.protocol() {
@@ -158,7 +158,7 @@ impl StreamsReply {
 }
 
 fn last_entry(log: &EntryLog) -> Option<StreamId> {
-    // What is remembered as the last id may be that of an entry that is gone.
+    // The entry with the recorded last id may have been deleted.
     match log.get(log.last_id()) {
         Some(entry) => Some(entry.id()),
         None => log.iter_rev(StreamId::MIN, StreamId::MAX).next().map(|entry| entry.id()),
@@ -209,12 +209,12 @@ pub(super) fn xread(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     }
 }
 
-/// The id behind which XREAD begins.
+/// The id after which XREAD begins.
 fn read_from(text: &[u8], stream: Option<&Stream>) -> Result<StreamId, CmdError> {
     let last_id = stream.map_or(StreamId::MIN, |stream| stream.log().last_id());
     match until_zero(text) {
         b"$" => Ok(last_id),
-        // The last id, not the last entry: one that is gone hides those before.
+        // The last id, not the last entry: a deleted last entry hides the earlier ones.
         b"+" if stream.is_some_and(|stream| stream.log().len() > 0) => {
             Ok(last_id.previous().unwrap_or(last_id))
         }
@@ -226,12 +226,12 @@ fn read_from(text: &[u8], stream: Option<&Stream>) -> Result<StreamId, CmdError>
     }
 }
 
-/// What XREADGROUP reads of a stream.
+/// The entries that XREADGROUP reads of a stream.
 #[derive(Clone, Copy)]
 enum GroupRead {
-    /// Entries that no consumer was sent.
+    /// Entries that were sent to no consumer yet.
     New,
-    /// Pending entries of the consumer behind an id.
+    /// Pending entries of the consumer after an id.
     Pending(StreamId),
 }
 
@@ -282,7 +282,7 @@ fn group_read(text: &[u8]) -> Result<GroupRead, CmdError> {
         b"$" => Err(meaningless("$")),
         b"+" => Err(meaningless("+")),
         _ => match id_at(text, 0)? {
-            // The reference's mark for new entries.
+            // The reference's marker for new entries.
             StreamId::MAX => Ok(GroupRead::New),
             id => Ok(GroupRead::Pending(id)),
         },
@@ -295,7 +295,7 @@ fn no_group_to_read(key: &[u8], group: &[u8]) -> CmdError {
     CmdError::owned(text)
 }
 
-/// One XREADGROUP.
+/// One run of XREADGROUP for a group and consumer.
 struct GroupTurn<'a> {
     group: &'a [u8],
     consumer: &'a [u8],
@@ -304,18 +304,18 @@ struct GroupTurn<'a> {
     no_ack: bool,
 }
 
-/// What reading did, for the replication stream: ids where somebody reads it.
+/// The changes that reading made, for the replication stream; ids only if the stream has a reader.
 #[derive(Default)]
 struct Delivered {
-    /// New entries that have become pending.
+    /// Ids of new entries that became pending.
     ids: Vec<StreamId>,
     position: Option<(StreamId, Option<u64>)>,
-    /// Entries that were pending and were sent again, by how often they were delivered.
+    /// Pending entries that were sent again, by their number of deliveries.
     again: BTreeMap<u64, Vec<StreamId>>,
 }
 
 impl GroupTurn<'_> {
-    /// Reads one stream.
+    /// Reads one stream and writes its entries.
     fn serve(
         &self,
         ctx: &mut WriteCtx<'_>,
@@ -358,7 +358,7 @@ impl GroupTurn<'_> {
             edit.pending_modified(1);
         }
         if propagating {
-            // Otherwise the command that makes an entry pending makes the consumer.
+            // Without new entries, no other command would create the consumer on receivers.
             if is_added && delivered.ids.is_empty() {
                 commands.push(consumer_argv((key.bytes, self.group), self.consumer));
             }
@@ -367,7 +367,7 @@ impl GroupTurn<'_> {
         Ok(())
     }
 
-    /// Sends entries that no consumer was sent.
+    /// Sends entries that no consumer has been sent.
     fn deliver(
         &self,
         group: &mut ConsumerGroup,
@@ -409,7 +409,7 @@ impl GroupTurn<'_> {
         delivered
     }
 
-    /// Sends pending entries of the consumer again, each of which counts as delivered once more.
+    /// Sends the consumer's pending entries again and counts another delivery of each.
     fn repeat(
         &self,
         group: &mut ConsumerGroup,
@@ -446,7 +446,7 @@ impl GroupTurn<'_> {
         delivered
     }
 
-    /// What receivers are to do. `last_id`: the group's.
+    /// Adds the commands for receivers. `last_id` is the group's last id.
     fn propagate(&self, key: &[u8], delivered: Delivered, last_id: StreamId, commands: &mut Vec<Argv>) {
         let names = (key, self.group, self.consumer);
         for (deliveries, ids) in &delivered.again {
@@ -462,5 +462,5 @@ impl GroupTurn<'_> {
     }
 }
 
-/// Entries that one XCLAIM of the replication stream claims at most.
+/// Largest number of entries that one XCLAIM of the replication stream claims.
 const CLAIMED_AT_ONCE: usize = 1024;

@@ -1,5 +1,5 @@
-//! XACKDEL and XDELEX, as version 9.2 of the reference has them: entries are deleted, and what consumer
-//! groups know of them is heeded.
+//! XACKDEL and XDELEX, as in version 9.2 of the reference: entries are deleted in a way that takes
+//! references of consumer groups into account.
 
 use crate::args::Args;
 use crate::ctx::WriteCtx;
@@ -11,23 +11,23 @@ use sluice_value::StreamContext;
 use sluice_value::stream::{Stream, StreamId};
 use std::collections::BTreeMap;
 
-/// What becomes of an entry that consumer groups know.
+/// Treatment of an entry that consumer groups refer to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ReferenceMode {
-    /// It is deleted, and stays pending where it is.
+    /// The entry is deleted and stays pending in its groups.
     KeepRef,
-    /// It is deleted, and pending nowhere.
+    /// The entry is deleted and removed from all lists of pending entries.
     DelRef,
-    /// It is deleted unless a group has it pending or may yet send it.
+    /// The entry is deleted only if every group has been sent it and none has it pending.
     Acked,
 }
 
-/// What the reply says of an id.
+/// Result for an id in the reply.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum IdFate {
     NotFound,
     Deleted,
-    /// A group needs it.
+    /// A group still needs the entry, so it was not deleted.
     Needed,
 }
 
@@ -41,8 +41,8 @@ impl IdFate {
     }
 }
 
-/// Reads `[KEEPREF | DELREF | ACKED] IDS numids`, from the argument at `at` on; the mode, and where the ids
-/// begin. There are as many as were announced.
+/// Reads `[KEEPREF | DELREF | ACKED] IDS numids` from the argument at `at` on; the result is the mode
+/// and the position of the first id. The number of ids is checked.
 fn options(args: Args<'_>, mut at: usize) -> Result<(ReferenceMode, usize), CmdError> {
     let words = [
         ("KEEPREF", ReferenceMode::KeepRef),
@@ -65,12 +65,12 @@ fn options(args: Args<'_>, mut at: usize) -> Result<(ReferenceMode, usize), CmdE
     Ok((said.unwrap_or(ReferenceMode::KeepRef), first))
 }
 
-/// What was done, for the reply and for replicas.
+/// The changes that a command made, for the reply and for replicas.
 #[derive(Default)]
 struct Removal {
     fates: Vec<i64>,
     deleted: Vec<StreamId>,
-    /// Acknowledged ids, by group.
+    /// Acknowledged ids of each group.
     acknowledged: BTreeMap<Vec<u8>, Vec<StreamId>>,
 }
 
@@ -93,7 +93,7 @@ impl Removal {
         was_pending
     }
 
-    /// Makes an entry pending nowhere. Cost: O(groups).
+    /// Removes an entry from the pending entries of all groups. Cost: O(groups).
     fn acknowledge_everywhere(&mut self, stream: &mut Stream, context: &mut StreamContext, id: StreamId) {
         let holders: Vec<Vec<u8>> = stream
             .groups()
@@ -113,7 +113,7 @@ impl Removal {
         was_there
     }
 
-    /// Deletes an entry, with what groups know of it as `mode` says; or leaves an entry that a group needs.
+    /// Deletes an entry and its references as `mode` demands, or leaves an entry that a group needs.
     fn remove(
         &mut self,
         stream: &mut Stream,
@@ -125,7 +125,7 @@ impl Removal {
             return IdFate::Needed;
         }
         if mode == ReferenceMode::DelRef {
-            // Also of an entry that is gone, of which this is all that is left.
+            // Also done for a deleted entry, of which only these references are left.
             self.acknowledge_everywhere(stream, context, id);
         }
         match self.delete(stream, context, id) {
@@ -134,7 +134,7 @@ impl Removal {
         }
     }
 
-    /// XACK for each group and XDEL, which those know that do not know these commands.
+    /// The changes as XACK for each group and XDEL, for receivers that do not know these commands.
     fn commands(self, key: &[u8]) -> Vec<Argv> {
         let with_ids = |mut argv: Argv, ids: Vec<StreamId>| {
             argv.extend(ids.into_iter().map(StreamId::to_text));
@@ -151,8 +151,7 @@ impl Removal {
         commands
     }
 
-    /// Says what has changed; what the reply says of the ids. An entry that is only acknowledged makes no
-    /// event.
+    /// Records the changes; the result is the numbers for the reply. Acknowledgements alone publish no event.
     fn finish(mut self, mut edit: StreamEdit<'_>, key: &[u8]) -> Vec<i64> {
         let fates = std::mem::take(&mut self.fates);
         let acknowledged = self.acknowledged.values().map(Vec::len).sum::<usize>() as u64;
@@ -168,7 +167,8 @@ impl Removal {
     }
 }
 
-/// Whether a group has an entry pending, or may yet send it. What is in the stream no more is sent to nobody.
+/// Whether a group has an entry pending, or may still send it. An entry that is no longer in the stream
+/// is never sent.
 fn is_needed(stream: &Stream, id: StreamId) -> bool {
     let mut is_there = None;
     stream.groups().any(|group| {
@@ -195,7 +195,7 @@ pub(super) fn xackdel(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         reply_fates(ctx, &vec![IdFate::NotFound.number(); args.len() - first]);
         return Ok(Outcome::Done);
     };
-    // Nothing changes before all ids are known to be ids.
+    // All ids are checked before the first change.
     let ids = ids_from(args, first)?;
     let mut removal = Removal::default();
     let (stream, context) = edit.parts();
@@ -205,7 +205,7 @@ pub(super) fn xackdel(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         } else {
             match removal.remove(stream, context, mode, id) {
                 IdFate::Needed => IdFate::Needed,
-                // One that was deleted before counts as deleted.
+                // An entry that was deleted earlier counts as deleted now.
                 IdFate::Deleted | IdFate::NotFound => IdFate::Deleted,
             }
         };

@@ -8,14 +8,14 @@ use sluice_resp::Reply;
 use sluice_value::stream::{EntryLog, EntryRef, Stream, StreamId};
 use sluice_value::{Direction, Value};
 
-/// The entries between two ids.
+/// A range of entries between two ids.
 #[derive(Debug)]
 struct EntryRange {
-    /// The ids, both included, between which those are that are asked for.
+    /// First and last id of the requested range, both included.
     all: (StreamId, StreamId),
-    /// The ids, both included, between which those are that are not passed yet; `None`: none is left.
+    /// First and last id of the part that is not passed yet, both included; `None`: nothing is left.
     left: Option<(StreamId, StreamId)>,
-    /// Entries that are wanted at most.
+    /// Largest number of entries in the reply.
     count: usize,
     direction: Direction,
     stage: EntryStage,
@@ -23,13 +23,13 @@ struct EntryRange {
 
 #[derive(Debug)]
 enum EntryStage {
-    /// The entries are counted: so many so far.
+    /// Entries are being counted; their number so far.
     Counting(usize),
-    /// So many are still to be written.
+    /// Number of entries still to be written.
     Writing(usize),
 }
 
-/// Whether a range is slow: a small one of a large stream is not.
+/// Whether reading a range is slow; a short range of a large stream is not.
 pub(super) fn suits(
     ask: &mut SlowReadAsk<'_>,
     stream: &Stream,
@@ -90,7 +90,7 @@ impl EntryRange {
         if left == 0 || self.left.is_none() { Progress::End } else { Progress::More }
     }
 
-    /// Passes entries as long as `visit` wants more.
+    /// Passes entries as long as `visit` returns true.
     fn visit(&mut self, log: &EntryLog, mut visit: impl FnMut(EntryRef<'_>) -> bool) {
         let Some((start, end)) = self.left else { return };
         let mut passed = None;
@@ -111,5 +111,5 @@ impl EntryRange {
     }
 }
 
-/// Entries that are counted between two looks whether the client is still there.
+/// Number of entries between two checks whether the client is still connected.
 const STEP_ENTRIES: usize = 1 << 14;

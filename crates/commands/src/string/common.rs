@@ -1,4 +1,4 @@
-//! What several files of this family use: arguments, look-ups, replies.
+//! Look-ups and replies shared by the files of this family.
 
 use crate::error::CmdError;
 use sluice_base::Bytes;
@@ -7,8 +7,8 @@ use sluice_resp::Reply;
 use sluice_value::{PAGE_BYTES, Pages, Piece};
 use std::ops::Range;
 
-/// Writes a string as a bulk reply. Inlined by force: GET is little else, and the way to pages is a function
-/// of its own.
+/// Writes a string as a bulk reply. Always inlined, because GET does little else; strings in pages take
+/// a function of their own.
 #[inline(always)]
 pub(crate) fn reply_str(reply: &mut Reply<'_>, value: Str<'_>) {
     match value {
@@ -19,11 +19,11 @@ pub(crate) fn reply_str(reply: &mut Reply<'_>, value: Str<'_>) {
     }
 }
 
-/// Writes a part of a string in pages as a bulk reply, which shares the pages that are in it whole. `range`
-/// lies in the string.
+/// Writes a part of a string in pages as a bulk reply, sharing the pages that are completely in it.
+/// `range` lies in the string.
 #[cold]
 pub(crate) fn reply_pages(reply: &mut Reply<'_>, pages: &Pages, range: Range<usize>) {
-    // One page for all that are not there.
+    // A single page of zeros is shared for all missing pages.
     let mut zeros = None;
     reply.bulk_header(range.len());
     for piece in pages.pieces(range) {
@@ -39,7 +39,7 @@ pub(crate) fn reply_pages(reply: &mut Reply<'_>, pages: &Pages, range: Range<usi
     reply.raw(b"\r\n");
 }
 
-/// The string of an entry, or what a command answers to another type.
+/// The string of an entry; an error for another type.
 #[inline]
 pub(crate) fn str_of(entry: Entry<'_>) -> Result<Str<'_>, CmdError> {
     Ok(entry.as_str()?)

@@ -1,4 +1,4 @@
-//! INCREX, as version 9.2 of the reference has it: an amount is added within bounds, and an expiry set.
+//! INCREX, as in version 9.2 of the reference: adds an amount within bounds, and sets an expiry.
 
 use crate::args::Args;
 use crate::ctx::WriteCtx;
@@ -15,11 +15,11 @@ use std::cmp::Ordering;
 const ENX_ALONE: CmdError = CmdError::text("ERR ENX flag requires an expiration");
 const BOUNDS: CmdError = CmdError::text("ERR LBOUND can't be greater than UBOUND");
 
-/// What was asked; amounts and bounds are unread.
+/// The options of a call; amounts and bounds are not parsed yet.
 struct Increment<'a> {
     condition: Condition<'a>,
     expiry: ExpiryOption,
-    /// The expiry is for a key that has none.
+    /// Whether the expiry is set only on a key without one.
     only_first_expiry: bool,
     amount: Option<(NumberKind, &'a [u8])>,
     lower: Option<&'a [u8]>,
@@ -27,7 +27,7 @@ struct Increment<'a> {
     saturates: bool,
 }
 
-/// What numbers are added.
+/// The type of the numbers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NumberKind {
     Int,
@@ -56,7 +56,7 @@ impl<'a> Increment<'a> {
         }
     }
 
-    /// Takes the option at `i`, if it is one that may stand here; how many arguments it has.
+    /// Reads the option at `i`, if it is allowed there; the result is its number of arguments.
     fn take(&mut self, args: Args<'a>, i: usize) -> Option<usize> {
         if args.is(i, "NX") && matches!(self.condition, Condition::Always | Condition::Absent) {
             self.condition = Condition::Absent;
@@ -76,7 +76,7 @@ impl<'a> Increment<'a> {
         Some(1)
     }
 
-    /// Takes the option at `i` and the value behind it.
+    /// Reads the option at `i` and its value.
     fn take_pair(&mut self, args: Args<'a>, i: usize) -> Option<()> {
         let value = args.get(i + 1)?;
         let takes = |kind| self.amount.is_none_or(|(before, _)| before == kind);
@@ -100,26 +100,26 @@ impl<'a> Increment<'a> {
     }
 }
 
-/// What INCREX adds: 64-bit integers or long doubles.
+/// The numbers of INCREX: 64-bit integers or long doubles.
 trait IncrexNumber: Copy + PartialOrd {
     const ZERO: Self;
     const EVENT: Event;
     const BAD_AMOUNT: CmdError;
     const BAD_LOWER: CmdError;
     const BAD_UPPER: CmdError;
-    /// What is applied cannot be expressed.
+    /// The error if the applied amount cannot be represented.
     const TOO_FAR: CmdError;
 
     fn parse(text: &[u8]) -> Option<Self>;
-    /// What is no amount although it is a number.
+    /// Refuses a number that is not allowed as an amount.
     fn check_amount(self) -> Result<(), CmdError>;
-    /// The value of a string.
+    /// Parses the value of a string.
     fn of(text: Str<'_>) -> Result<Self, CmdError>;
-    /// The least and the greatest that there is.
+    /// The smallest and the largest number.
     fn range() -> (Self, Self);
-    /// The sum and where it lies: not `Equal` where it is out of the bounds.
+    /// The sum, and its position relative to the bounds: `Equal` if it is within them.
     fn add(self, amount: Self, bounds: (Self, Self)) -> (Self, Ordering);
-    /// `self` less `other`.
+    /// The difference `self - other`; `None` if it cannot be represented.
     fn less(self, other: Self) -> Option<Self>;
     fn push(self, out: &mut Vec<u8>);
     fn reply(self, reply: &mut Reply<'_>);
@@ -150,7 +150,7 @@ impl IncrexNumber for i64 {
         (i64::MIN, i64::MAX)
     }
     fn add(self, amount: i64, (lower, upper): (i64, i64)) -> (i64, Ordering) {
-        // Wider than both, so that an overflow is a sum out of bounds like others.
+        // Wider than both numbers, so an overflow is a sum out of bounds like any other.
         let sum = i128::from(self) + i128::from(amount);
         let side = if sum > i128::from(upper) {
             Ordering::Greater
@@ -287,17 +287,17 @@ fn add<N: IncrexNumber>(ctx: &mut WriteCtx<'_>, args: Args<'_>, options: &Increm
     Ok(Outcome::Done)
 }
 
-/// What becomes of the expiry.
+/// The change of the expiry.
 #[derive(Clone, Copy)]
 enum ExpiryFate {
     Keeps,
     Persists,
-    /// Ms since the epoch.
+    /// The key expires at this time, ms since the epoch.
     EndsAt(i64),
 }
 
-/// Stores the sum. It propagates as SET with the sum instead of the amount: other machines and versions may
-/// round elsewhere, and those of 9.1 do not know INCREX.
+/// Stores the sum. It is propagated as SET of the sum, because other machines and versions may round
+/// differently, and version 9.1 does not know INCREX.
 fn store<N: IncrexNumber>(ctx: &mut WriteCtx<'_>, key: Key<'_>, new: N, fate: ExpiryFate, expires: bool) {
     let expiry = match fate {
         ExpiryFate::EndsAt(at) if has_passed(ctx, at) => {
@@ -324,7 +324,7 @@ fn store<N: IncrexNumber>(ctx: &mut WriteCtx<'_>, key: Key<'_>, new: N, fate: Ex
     });
 }
 
-/// The value, and what was added.
+/// Replies with the new value and the amount that was added.
 fn reply_pair<N: IncrexNumber>(ctx: &mut WriteCtx<'_>, value: N, applied: N) {
     ctx.reply.array(2);
     value.reply(&mut ctx.reply);

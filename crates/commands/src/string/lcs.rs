@@ -9,9 +9,9 @@
 //!    ...
 //! ```
 //!
-//! The way back from the last corner needs nothing but these bits: 1/32 of a table of lengths, where the
-//! second string is long (each row has whole words of 64 bits). The limit is still the table's, as clients
-//! know it.
+//! The way back from the last corner needs only these bits, which take 1/32 of a table of lengths if the
+//! second string is long (each row has whole words of 64 bits). The size limit is still that of the full
+//! table, because clients know it.
 
 mod search;
 mod slow;
@@ -41,12 +41,13 @@ pub(super) fn lcs(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// The string of the key at `index`, empty when the key is absent.
+/// The string of the key at `index`; empty if the key is absent.
 fn string_at<'a>(ctx: &mut ReadCtx<'a>, args: Args<'_>, index: usize) -> Result<Str<'a>, WrongType> {
     ctx.db.get(args.key(index)).map_or(Ok(Str::Inline(b"")), Entry::as_str)
 }
 
-/// The bytes of a string. One in pages is copied: what [`check_size`] lets pass is far less than the table.
+/// The bytes of a string. A string in pages is copied: [`check_size`] has limited it to far less
+/// than the table.
 fn in_one_piece(value: Str<'_>) -> Cow<'_, [u8]> {
     match value {
         Str::Int(_) | Str::Pages(_) => Cow::Owned(value.to_vec()),

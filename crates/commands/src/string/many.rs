@@ -1,4 +1,4 @@
-//! Several strings at one moment.
+//! Commands on several strings at once.
 
 use super::options::{Condition, ExpiryOption, ExpiryUnit, Options, OptionsOf};
 use crate::args::Args;
@@ -54,7 +54,8 @@ pub(super) fn msetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let at = options.expiry.at(args, ctx.db.access.now.unix_ms(), "msetex")?;
     let stores = allowed(ctx, args, pairs.clone(), options.condition);
     if stores {
-        // A time that has passed is stored all the same: the keys are hidden, and deleted when they are met.
+        // A time that has passed is stored all the same: the keys are hidden, and deleted by
+        // the next look-up.
         store(ctx, args, pairs, options.expiry.to_set(at));
         if let (ExpiryOption::Given(unit, index), Some(at)) = (options.expiry, at)
             && unit != ExpiryUnit::AtMs
@@ -66,7 +67,7 @@ pub(super) fn msetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Indexes of the keys and values that follow the command's name to the end.
+/// Positions of the keys and values, from the command's name to the end.
 fn all_pairs(ctx: &WriteCtx<'_>, args: Args<'_>) -> Result<Range<usize>, CmdError> {
     if args.len() % 2 == 1 { Ok(1..args.len()) } else { Err(CmdError::Arity(ctx.spec.full_name)) }
 }
@@ -90,9 +91,9 @@ fn store(ctx: &mut WriteCtx<'_>, args: Args<'_>, pairs: Range<usize>, expiry: Se
     }
 }
 
-/// The command with its expiry, whose amount is at `index`, as the time itself. `options`: where options
-/// begin. An expiry may be given again in the same unit, and the last one counts; those before go, since
-/// another unit beside PXAT is refused.
+/// The command with its expiry, whose amount is at `index`, given as PXAT. `options` is the position of
+/// the first option. An expiry may be repeated in the same unit, and the last one counts; earlier ones
+/// are dropped, because another unit next to PXAT is refused.
 fn with_pxat(args: Args<'_>, options: usize, index: usize, at_ms: i64) -> Argv {
     let words = args.to_vecs();
     let mut argv = words[..options].to_vec();

@@ -1,4 +1,4 @@
-//! Strings that are numbers.
+//! Commands on strings that are numbers.
 
 use crate::args::Args;
 use crate::ctx::WriteCtx;
@@ -61,7 +61,7 @@ pub(super) fn incrbyfloat(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     sum.push(&mut text);
     ctx.db.set(key, NewValue::Plain(&text), SetExpiry::Keep, Event::IncrByFloat);
     ctx.reply.bulk(&text);
-    // The sum instead of the amount: other machines and versions may round elsewhere.
+    // The sum is propagated instead of the amount, because other machines and versions may round differently.
     ctx.db.effects.rewrite(|| vec![b"SET".to_vec(), key.bytes.to_vec(), text, b"KEEPTTL".to_vec()]);
     Ok(Outcome::Done)
 }

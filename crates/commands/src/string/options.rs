@@ -6,51 +6,51 @@ use crate::error::CmdError;
 use sluice_command::is_word;
 use sluice_keyspace::{ExpiryMode, SetExpiry};
 
-/// Whose options they are: what else than the units of an expiry is accepted.
+/// The command whose options are read: it decides which options besides the units of an expiry are accepted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum OptionsOf {
-    /// NX, XX, IFEQ, IFNE, GET, KEEPTTL.
+    /// SET: accepts NX, XX, IFEQ, IFNE, GET and KEEPTTL.
     Set,
-    /// PERSIST.
+    /// GETEX: accepts PERSIST only.
     Getex,
-    /// NX, XX, KEEPTTL.
+    /// MSETEX: accepts NX, XX and KEEPTTL.
     Msetex,
 }
 
-/// What was asked.
+/// The options of a call.
 #[derive(Clone, Copy)]
 pub(super) struct Options<'a> {
     pub condition: Condition<'a>,
-    /// The value that was there is the reply.
+    /// Whether the reply is the old value.
     pub get: bool,
     pub expiry: ExpiryOption,
 }
 
-/// When something is stored.
+/// The condition under which a value is stored.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Condition<'a> {
     Always,
     Absent,
     Present,
     Equal(&'a [u8]),
-    /// Absent counts as different.
+    /// The value differs from this one; an absent key counts as different.
     Different(&'a [u8]),
 }
 
-/// What becomes of the expiry.
+/// The option about the expiry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ExpiryOption {
-    /// Nothing was said.
+    /// No option was given.
     Unsaid,
     Keep,
     Persist,
-    /// The argument at this index says it.
+    /// The argument at this index gives the expiry, in this unit.
     Given(ExpiryUnit, usize),
 }
 
 impl<'a> Options<'a> {
-    /// Reads the options from the argument at `first` on. An amount is left unread: a later mistake of syntax
-    /// comes before it.
+    /// Reads the options from the argument at `first` on. Amounts are not parsed yet, because later
+    /// syntax errors take precedence.
     pub(super) fn parse(args: Args<'a>, first: usize, accepted: OptionsOf) -> Result<Options<'a>, CmdError> {
         let mut options = Options { condition: Condition::Always, get: false, expiry: ExpiryOption::Unsaid };
         let mut i = first;
@@ -60,7 +60,7 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// Takes the option at `i`, if it is one that may stand here; how many arguments it has.
+    /// Reads the option at `i`, if it is allowed there; the result is its number of arguments.
     fn take(&mut self, args: Args<'a>, i: usize, accepted: OptionsOf) -> Option<usize> {
         let stores = accepted != OptionsOf::Getex;
         let word = args.at(i);
@@ -103,7 +103,7 @@ impl<'a> Options<'a> {
 }
 
 impl ExpiryOption {
-    /// The time that was given, ms since the epoch; `None` when none was.
+    /// The given time, in ms since the epoch; `None` if none was given.
     pub(super) fn at(
         self,
         args: Args<'_>,
@@ -116,7 +116,7 @@ impl ExpiryOption {
         }
     }
 
-    /// What a write does to the expiry, `at` being what [`ExpiryOption::at`] gave.
+    /// The change of the expiry by a write; `at` is the result of [`ExpiryOption::at`].
     pub(super) fn to_set(self, at: Option<i64>) -> SetExpiry {
         match (self, at) {
             (ExpiryOption::Keep, _) => SetExpiry::Keep,
@@ -126,13 +126,12 @@ impl ExpiryOption {
     }
 }
 
-/// Whether a new expiry is over as it is set. Where expired keys are only hidden, or not even that, none ever
-/// is.
+/// Whether a new expiry has passed already. Never true if expired keys are only hidden, or even visible.
 pub(super) fn has_passed(ctx: &WriteCtx<'_>, at_ms: i64) -> bool {
     ctx.db.access.expiry == ExpiryMode::Delete && at_ms <= ctx.db.access.now.unix_ms()
 }
 
-/// How an expiry is given.
+/// The unit and base of a given expiry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExpiryUnit {
     Seconds,
@@ -155,7 +154,7 @@ impl ExpiryUnit {
     }
 }
 
-/// The time, ms since the epoch, that the argument at `index` means; it must be positive and expressible.
+/// The time given by the argument at `index`, in ms since the epoch; it must be positive and fit 64 bits.
 pub(super) fn expiry_at(
     args: Args<'_>,
     index: usize,

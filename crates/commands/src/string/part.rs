@@ -1,4 +1,4 @@
-//! Parts of strings, and their length.
+//! Commands on parts of strings, and their length.
 
 use crate::args::Args;
 use crate::ctx::{ReadCtx, WriteCtx};
@@ -52,7 +52,7 @@ pub(super) fn setrange(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Refuses `more` bytes at `offset` when they would end above the largest string.
+/// Refuses `more` bytes at `offset` if they would exceed the largest string.
 fn check_size(ctx: &WriteCtx<'_>, offset: usize, more: &[u8]) -> Result<(), CmdError> {
     match offset.checked_add(more.len()) {
         Some(end) if end <= ctx.string_bytes_max() => Ok(()),
@@ -85,9 +85,9 @@ fn reply_part(reply: &mut Reply<'_>, value: Str<'_>, range: Range<usize>) {
     }
 }
 
-/// The bytes from `start` to `end`, both included, of `len`; negative offsets count from the end, and what
-/// lies outside is cut off. Two negative offsets in the wrong order select nothing even where both would be
-/// cut to the first byte.
+/// The bytes from `start` to `end`, both included, of `len`; negative offsets count from the end, and
+/// the result is clamped to the string. Two negative offsets in the wrong order select nothing, even if
+/// clamping would move both to the first byte.
 fn byte_range(start: i64, end: i64, len: usize) -> Range<usize> {
     if len == 0 || start < 0 && end < 0 && start > end {
         return 0..0;

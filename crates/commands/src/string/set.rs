@@ -1,4 +1,4 @@
-//! SET and its older forms.
+//! SET and its older variants.
 
 use super::options::{Condition, ExpiryOption, ExpiryUnit, Options, OptionsOf, expiry_at, has_passed};
 use crate::args::Args;
@@ -33,14 +33,14 @@ pub(super) fn set(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// SET of a large value, apart from that of a small one, which is the usual.
+/// SET of a large value; not inlined, because small values are more frequent.
 #[cold]
 #[inline(never)]
 fn set_shared(ctx: &mut WriteCtx<'_>, key: Key<'_>, value: &Bytes) -> bool {
     ctx.db.set(key, NewValue::StrShared(value), SetExpiry::Clear, Event::Set)
 }
 
-/// Whether the condition holds. Replies what is there when that was asked.
+/// Whether the condition is true. With GET, replies with the old value.
 fn look_before(ctx: &mut WriteCtx<'_>, args: Args<'_>, options: Options<'_>) -> Result<bool, CmdError> {
     if !options.get && options.condition == Condition::Always {
         return Ok(true);
@@ -75,7 +75,7 @@ fn store(ctx: &mut WriteCtx<'_>, args: Args<'_>, options: Options<'_>, at: Optio
     ctx.db.set(key, args.string(2), options.expiry.to_set(at), Event::Set);
     let is_newer = matches!(options.condition, Condition::Different(_));
     match (options.expiry, at) {
-        // The client's own words say the time already.
+        // The client's own command contains the time already.
         (ExpiryOption::Given(ExpiryUnit::AtMs, _), _) if !is_newer => {}
         (_, Some(at)) => ctx.db.effects.rewrite(|| set_pxat(args.at(0), key, args.at(2), at)),
         (_, None) if is_newer => ctx.db.effects.rewrite(|| without_condition(args, options.expiry)),
@@ -84,13 +84,13 @@ fn store(ctx: &mut WriteCtx<'_>, args: Args<'_>, options: Options<'_>, at: Optio
     }
 }
 
-/// SET with the time itself, which means the same whenever it arrives.
+/// SET with the time of expiry, so the delay of propagation does not matter.
 fn set_pxat(name: &[u8], key: Key<'_>, value: &[u8], at_ms: i64) -> Argv {
     let at = at_ms.to_string().into_bytes();
     vec![name.to_vec(), key.bytes.to_vec(), value.to_vec(), b"PXAT".to_vec(), at]
 }
 
-/// SET of what IFNE let through. Replicas of version 9.1 do not know the word, and the condition held here.
+/// SET without the option IFNE. Replicas of version 9.1 do not know IFNE, and its condition was true here.
 fn without_condition(args: Args<'_>, expiry: ExpiryOption) -> Argv {
     let mut argv: Argv = args.iter_from(0).take(3).map(<[u8]>::to_vec).collect();
     if expiry == ExpiryOption::Keep {
@@ -99,8 +99,8 @@ fn without_condition(args: Args<'_>, expiry: ExpiryOption) -> Argv {
     argv
 }
 
-/// SET without its option GET, for replicas and log, which read no reply. The operand of IFEQ may be the same
-/// word and stays.
+/// SET without its option GET, for replicas and the AOF, which read no reply. The operand of IFEQ may be
+/// the same word; it is kept.
 fn without_get(args: Args<'_>) -> Argv {
     let mut argv: Argv = args.iter_from(0).take(3).map(<[u8]>::to_vec).collect();
     let mut rest = args.iter_from(3);

@@ -11,22 +11,22 @@ use sluice_value::ZsetEncoding;
 /// The options of ZADD.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AddFlags {
-    /// Members that are there stay as they are.
+    /// NX: existing members stay unchanged.
     pub(crate) nx: bool,
-    /// No member is added.
+    /// XX: no member is added.
     pub(crate) xx: bool,
-    /// Scores change to greater ones alone.
+    /// GT: scores change only to greater ones.
     pub(crate) gt: bool,
-    /// Scores change to less ones alone.
+    /// LT: scores change only to smaller ones.
     pub(crate) lt: bool,
-    /// The reply counts changed members too.
+    /// CH: the reply counts changed members too.
     pub(crate) ch: bool,
-    /// The number is added to the score.
+    /// INCR: the number is added to the score.
     pub(crate) incr: bool,
 }
 
 impl AddFlags {
-    /// The options from the third argument on, and the position behind them.
+    /// Reads the options from the third argument on; the result includes the position after them.
     fn parse(args: Args<'_>) -> (AddFlags, usize) {
         let mut flags = AddFlags::default();
         let mut at = 2;
@@ -49,7 +49,7 @@ impl AddFlags {
         }
     }
 
-    /// What is wrong with the options, for so many elements.
+    /// Refuses contradictory options, or options that do not fit `count` elements.
     fn check(self, count: usize) -> Result<(), CmdError> {
         if self.nx && self.xx {
             return Err(CmdError::text("ERR XX and NX options at the same time are not compatible"));
@@ -75,8 +75,8 @@ pub(super) fn zadd(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
 }
 
 pub(super) fn zincrby(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
-    // An option of ZADD in place of the number is an option without elements there: the reference has one
-    // parser for both.
+    // If the number is an option of ZADD, the reference finds an option without elements, because both
+    // commands share a parser.
     if AddFlags::parse(args).1 != 2 {
         return Err(CmdError::Syntax);
     }
@@ -117,7 +117,7 @@ pub(crate) fn op_add<'m>(
     let mut added = ZaddResult::default();
     for (member, score) in elements {
         if let Err(error) = add_one(&mut edit, flags, (member, score), &mut added) {
-            // INCR takes one element: nothing was changed before.
+            // INCR takes one element, so nothing was changed before.
             edit.unchanged();
             return Err(error);
         }
@@ -130,12 +130,12 @@ pub(crate) fn op_add<'m>(
     Ok(Outcome::Done)
 }
 
-/// What adding came to.
+/// Result of adding elements.
 #[derive(Clone, Copy, Debug, Default)]
 struct ZaddResult {
     new: u64,
     changed: u64,
-    /// The score of the last element that the options did not exclude.
+    /// The new score of the last element that the options admitted; `None` if there is none.
     score: Option<f64>,
 }
 

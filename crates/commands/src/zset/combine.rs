@@ -1,4 +1,4 @@
-//! ZUNION, ZINTER, ZDIFF, their forms that store, and ZINTERCARD.
+//! ZUNION, ZINTER, ZDIFF, their storing variants, and ZINTERCARD.
 
 mod slow;
 
@@ -44,7 +44,7 @@ pub(super) fn zintercard(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let keys = keys_of(args, 1, "zintercard")?;
     let mut call = NumkeysCall::parse(|key| ctx.db.get(key), args, keys, CombineOptions::Card)?;
     call.sources.sort_by_key(|source| source.members.len());
-    // The smallest of them is walked.
+    // Only the smallest set is walked.
     if ctx.slow.suits(call.sources.first().map_or(0, |source| source.members.len())) {
         return ctx.slow.begin(|| slow::counted(&call));
     }
@@ -71,7 +71,7 @@ fn store(
     (name, event): (&'static str, Event),
 ) -> Run {
     let keys = keys_of(args, 2, name)?;
-    // What has expired is deleted before the command propagates: a replica reads what is there.
+    // An expired key is deleted before the command propagates, because a replica reads what it has.
     for index in keys.clone() {
         if let Some(entry) = ctx.db.get(args.key(index)) {
             Members::of(entry.value())?;
@@ -94,7 +94,7 @@ fn store(
     Ok(Outcome::Done)
 }
 
-/// The elements of a result as the replication stream has them, in place of what was there.
+/// The commands of the replication stream that store a result and delete any old value first.
 pub(crate) fn stored_elements(key: Key<'_>, existed: bool, elements: &Zset) -> EncodedCommands {
     let commands = ItemCommands::new((b"ZADD", key.bytes), (elements.len(), 2));
     let (mut commands, mut text) = (commands.in_place_of(existed), Vec::with_capacity(32));
@@ -106,12 +106,12 @@ pub(crate) fn stored_elements(key: Key<'_>, existed: bool, elements: &Zset) -> E
     commands.finish()
 }
 
-/// Bytes of the longest member.
+/// Length in bytes of the longest member.
 pub(super) fn longest(elements: &[(&[u8], f64)]) -> usize {
     elements.iter().map(|(member, _)| member.len()).max().unwrap_or(0)
 }
 
-/// Stores a result, with its size as the reply; an empty one takes the key away. Whether the key existed.
+/// Stores a result and replies with its size; an empty one deletes the key. Returns whether the key existed.
 pub(crate) fn store_sorted(ctx: &mut WriteCtx<'_>, key: Key<'_>, new: Zset, event: Event) -> bool {
     let len = new.len();
     ctx.reply.int(len as i64);

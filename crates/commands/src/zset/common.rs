@@ -1,4 +1,4 @@
-//! What several files of this family use: arguments, look-ups, replies.
+//! Arguments, look-ups and replies shared by the files of this family.
 
 use crate::args::Args;
 use crate::error::CmdError;
@@ -6,7 +6,7 @@ use sluice_keyspace::Entry;
 use sluice_resp::{Protocol, Reply};
 use sluice_value::ZsetRef;
 
-/// The sorted set of an entry, or what a command answers to another type.
+/// The sorted set of an entry; an error for another type.
 #[inline]
 pub(crate) fn zset_of(entry: Entry<'_>) -> Result<ZsetRef<'_>, CmdError> {
     Ok(entry.as_zset()?)
@@ -19,21 +19,21 @@ pub(crate) fn reply_score(reply: &mut Reply<'_>, score: Option<f64>) {
     }
 }
 
-/// How elements stand in a reply.
+/// The form of elements in a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ElementsShown {
-    /// Members alone.
+    /// Only the members, without scores.
     Members,
-    /// Members and scores by turns; in the third version of the protocol in pairs.
+    /// Members and scores alternately in RESP2, in pairs in RESP3.
     WithScores,
-    /// Members and scores in pairs.
+    /// Pairs of member and score.
     Pairs,
-    /// Members and scores by turns.
+    /// Members and scores alternately.
     Flat,
 }
 
 impl ElementsShown {
-    /// What WITHSCORES asks for.
+    /// The form with WITHSCORES, or without.
     pub(crate) fn with_scores(wanted: bool) -> ElementsShown {
         if wanted { ElementsShown::WithScores } else { ElementsShown::Members }
     }
@@ -50,7 +50,7 @@ pub(crate) fn reply_elements<'m>(
     elements.for_each(|element| reply_element(reply, element, shown));
 }
 
-/// Writes how many elements follow; how each is shown.
+/// Writes the header of `count` elements; the result is the form of each element.
 pub(crate) fn reply_count(reply: &mut Reply<'_>, count: usize, shown: ElementsShown) -> ElementsShown {
     let shown = match (shown, reply.protocol()) {
         (ElementsShown::WithScores, Protocol::Resp2) => ElementsShown::Flat,
@@ -72,7 +72,7 @@ pub(crate) fn reply_element(reply: &mut Reply<'_>, (member, score): (&[u8], f64)
     }
 }
 
-/// An argument as a score.
+/// Parses an argument as a score.
 pub(crate) fn score_at(args: Args<'_>, index: usize) -> Result<f64, CmdError> {
     args.get(index).and_then(sluice_base::num::parse_f64).ok_or(CmdError::NotFloat)
 }

@@ -1,4 +1,4 @@
-//! The arguments and inputs of ZUNION, ZINTER, ZDIFF, and how scores are combined.
+//! The arguments and inputs of ZUNION, ZINTER and ZDIFF, and the aggregation of scores.
 
 use crate::args::Args;
 use crate::error::CmdError;
@@ -10,7 +10,7 @@ use sluice_value::{ListItem, SetRef, ZsetRef};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// What is made of several sets.
+/// An operation on several sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SetOperation {
     Union,
@@ -18,7 +18,7 @@ pub(crate) enum SetOperation {
     Diff,
 }
 
-/// How the scores of one member become one.
+/// How the scores of a member are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Aggregate {
     Sum,
@@ -29,7 +29,7 @@ pub(crate) enum Aggregate {
 impl Aggregate {
     fn of(self, one: f64, other: f64) -> f64 {
         match self {
-            // The infinities cancel each other.
+            // Infinities with opposite signs give 0.
             Aggregate::Sum => not_nan(one + other),
             Aggregate::Min => {
                 if other < one {
@@ -53,13 +53,13 @@ pub(crate) fn not_nan(score: f64) -> f64 {
     if score.is_nan() { 0.0 } else { score }
 }
 
-/// A set that takes part.
+/// The members of an input set.
 #[derive(Clone, Copy)]
 pub(crate) enum Members<'d> {
-    /// Of a key that is absent.
+    /// The key is absent.
     None,
     Zset(ZsetRef<'d>),
-    /// Members without scores, each of which counts as 1.
+    /// A set without scores; each member has the score 1.
     Set(SetRef<'d>),
 }
 
@@ -114,31 +114,31 @@ pub(crate) struct InputSet<'d> {
     pub(super) weight: f64,
 }
 
-/// A call from the number of keys on.
+/// The arguments of a call, from the number of keys on.
 pub(crate) struct NumkeysCall<'d> {
     pub(super) sources: Vec<InputSet<'d>>,
     pub(super) aggregate: Aggregate,
     pub(super) with_scores: bool,
-    /// 0: none.
+    /// LIMIT of ZINTERCARD; 0: no limit.
     pub(super) limit: usize,
 }
 
-/// Which options a command takes.
+/// The options that a command accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CombineOptions {
-    /// WEIGHTS and AGGREGATE.
+    /// Commands that store: WEIGHTS and AGGREGATE.
     Store,
-    /// WEIGHTS, AGGREGATE and WITHSCORES.
+    /// Commands that reply: WEIGHTS, AGGREGATE and WITHSCORES.
     Reply,
-    /// None.
+    /// ZDIFFSTORE: accepts no options.
     DiffStore,
-    /// WITHSCORES.
+    /// ZDIFF: accepts only WITHSCORES.
     DiffReply,
-    /// LIMIT.
+    /// ZINTERCARD: accepts only LIMIT.
     Card,
 }
 
-/// The positions of the keys; `at` is that of their number.
+/// The positions of the keys; `at` is the position of their number.
 pub(crate) fn keys_of(args: Args<'_>, at: usize, name: &'static str) -> Result<Range<usize>, CmdError> {
     let number = args.int(at)?;
     if number < 1 {
@@ -174,7 +174,7 @@ impl<'d> NumkeysCall<'d> {
         Ok(call)
     }
 
-    /// Reads the option at a position; the position behind it.
+    /// Reads the option at `at`; the result is the position after it.
     fn option(&mut self, args: Args<'_>, at: usize, options: CombineOptions) -> Result<usize, CmdError> {
         let left = args.len() - at - 1;
         let weighs = matches!(options, CombineOptions::Store | CombineOptions::Reply);
@@ -206,10 +206,10 @@ impl<'d> NumkeysCall<'d> {
         Err(CmdError::Syntax)
     }
 
-    /// The result in order.
+    /// The result, in the order of scores and members.
     pub(crate) fn run(mut self, operation: SetOperation) -> Vec<Element<'d>> {
         if operation != SetOperation::Diff {
-            // As in the reference: the order of additions decides the last digits.
+            // As in the reference: the order of additions affects the last digits.
             self.sources.sort_by_key(|source| source.members.len());
         }
         let mut elements = match operation {
@@ -218,13 +218,13 @@ impl<'d> NumkeysCall<'d> {
             SetOperation::Diff => self.diff(),
         };
         elements.sort_by(|one, other| {
-            // -0 and 0 are one score.
+            // Both zeros count as the same score.
             (one.1 + 0.0).total_cmp(&(other.1 + 0.0)).then_with(|| one.0.cmp(&other.0))
         });
         elements
     }
 
-    /// The result as a reply.
+    /// Writes the result as a reply.
     pub(crate) fn reply(self, operation: SetOperation, reply: &mut Reply<'_>) {
         let shown = ElementsShown::with_scores(self.with_scores);
         let elements = self.run(operation);
@@ -232,13 +232,13 @@ impl<'d> NumkeysCall<'d> {
         reply_elements(reply, shown_elements, elements.len(), shown);
     }
 
-    /// How many members all sets have, up to the limit. The sets are in the order of their sizes.
+    /// Number of members that all sets have in common, up to the limit. The sets must be sorted by size.
     pub(crate) fn count(&self) -> usize {
         let limit = if self.limit == 0 { usize::MAX } else { self.limit };
         self.inter().take(limit).count()
     }
 
-    /// Members of all sets together.
+    /// Number of members of all sets together.
     pub(crate) fn members(&self) -> usize {
         self.sources.iter().map(|source| source.members.len()).sum()
     }
@@ -250,7 +250,7 @@ impl<'d> NumkeysCall<'d> {
                 source.members.iter().map(|(member, score)| (member, not_nan(source.weight * score)));
             all.extend(weighted);
         }
-        // Stable: the scores of one member stay in the order of the sets.
+        // A stable sort: the scores of a member stay in the order of the sets.
         all.sort_by(|one, other| one.0.cmp(&other.0));
         let mut out: Vec<Element<'d>> = Vec::with_capacity(all.len());
         for (member, score) in all {
@@ -262,7 +262,7 @@ impl<'d> NumkeysCall<'d> {
         out
     }
 
-    /// The members that all sets have, in the order of the first.
+    /// The members that all sets have in common, in the order of the first set.
     fn inter(&self) -> impl Iterator<Item = Element<'d>> + '_ {
         let (first, others) = match self.sources.split_first() {
             Some((first, others)) => (Some(first), others),
@@ -288,5 +288,5 @@ impl<'d> NumkeysCall<'d> {
     }
 }
 
-/// An element of a result.
+/// A member and its score in the result.
 pub(crate) type Element<'d> = (Cow<'d, [u8]>, f64);

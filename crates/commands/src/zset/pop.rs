@@ -1,7 +1,8 @@
-//! ZPOPMIN, ZPOPMAX, ZMPOP and their forms that wait.
+//! ZPOPMIN, ZPOPMAX, ZMPOP and their blocking variants.
 //!
-//! Those that wait try what their sisters without `B` do. Where there is nothing to take, they wait for one
-//! of their keys and are run again when the key holds a sorted set. The stream gets the sister.
+//! A blocking command first does what its variant without `B` does. If there is nothing to take, it
+//! waits for one of its keys and is run again when the key holds a sorted set. The replication stream
+//! gets the variant without `B`.
 
 use crate::args::{Args, FirstOfKeys, int_from};
 use crate::ctx::WriteCtx;
@@ -12,7 +13,7 @@ use crate::zset::common::{ElementsShown, reply_elements, zset_of};
 use sluice_keyspace::{Event, Key};
 use sluice_value::{Direction, Type};
 
-/// Which end is taken from.
+/// The end from which elements are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PopEnd {
     Min,
@@ -20,7 +21,7 @@ enum PopEnd {
 }
 
 impl PopEnd {
-    /// The word at `index`.
+    /// Reads the word MIN or MAX at `index`.
     fn parse(args: Args<'_>, index: usize) -> Result<PopEnd, CmdError> {
         if args.is(index, "MIN") {
             Ok(PopEnd::Min)
@@ -38,7 +39,7 @@ impl PopEnd {
         }
     }
 
-    /// The command that pops there.
+    /// The name of the command that pops at this end.
     fn pop_name(self) -> &'static [u8] {
         match self {
             PopEnd::Min => b"ZPOPMIN",
@@ -77,7 +78,7 @@ fn pop(ctx: &mut WriteCtx<'_>, args: Args<'_>, end: PopEnd) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Takes up to `count` elements from an end and writes them as the reply; `false`, and no reply, where the
+/// Takes up to `count` elements from an end and replies with them; `false`, without a reply, if the
 /// key is absent.
 fn op_pop(
     ctx: &mut WriteCtx<'_>,
@@ -101,7 +102,7 @@ fn op_pop(
 }
 
 impl FirstOfKeys<PopEnd> {
-    /// Takes elements from the first set that is there; `false`, and no reply, where none is.
+    /// Takes elements from the first sorted set that exists; `false`, without a reply, if none does.
     fn pop_first(&self, ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Result<bool, CmdError> {
         for index in self.keys.clone() {
             let key = args.key(index);

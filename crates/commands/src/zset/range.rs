@@ -1,4 +1,4 @@
-//! ZRANGE and its kin: ranges of ranks, of scores and of members.
+//! ZRANGE and its variants: ranges of ranks, of scores and of members.
 
 mod slow;
 
@@ -22,7 +22,7 @@ pub(super) struct ScoreRange {
 }
 
 impl ScoreRange {
-    /// Each bound is a float; a `(` in front of it leaves the bound itself out.
+    /// Parses both bounds, which are floats; a leading `(` excludes the bound itself.
     pub(super) fn parse(min: &[u8], max: &[u8]) -> Result<ScoreRange, CmdError> {
         let bound = |text: &[u8]| -> Result<(f64, bool), CmdError> {
             let (text, is_open) = match text.strip_prefix(b"(") {
@@ -51,7 +51,7 @@ impl ScoreRange {
     }
 }
 
-/// A range of members, of a set where all scores are the same.
+/// A range of members, for sets in which all scores are the same.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LexRange<'a> {
     min: LexBound<'a>,
@@ -60,20 +60,20 @@ pub(super) struct LexRange<'a> {
 
 #[derive(Clone, Copy, Debug)]
 enum LexBound<'a> {
-    /// Before all members.
+    /// Before all members: `-`.
     Lowest,
-    /// Behind all members.
+    /// After all members: `+`.
     Highest,
-    /// This member, included.
+    /// The member, included: `[member`.
     Closed(&'a [u8]),
-    /// This member, left out.
+    /// The member, excluded: `(member`.
     Open(&'a [u8]),
 }
 
 impl<'a> LexBound<'a> {
     fn parse(text: &'a [u8]) -> Result<LexBound<'a>, CmdError> {
         match text {
-            // The reference takes the word for a text that ends at a zero byte.
+            // In the reference the word ends at a zero byte.
             [b'-'] | [b'-', 0, ..] => Ok(LexBound::Lowest),
             [b'+'] | [b'+', 0, ..] => Ok(LexBound::Highest),
             [b'[', member @ ..] => Ok(LexBound::Closed(member)),
@@ -118,12 +118,12 @@ impl<'a> LexRange<'a> {
         }
     }
 
-    /// The ranks of the members in the range.
+    /// The ranks of the members in the range, walked upwards.
     pub(super) fn ranks(self, zset: ZsetRef<'_>) -> Range<usize> {
         self.ranks_towards(zset, Direction::Up)
     }
 
-    /// Ranks of the range for a walk in a direction, which makes a difference where scores differ.
+    /// The ranks of the range for a walk in `direction`, which matters if scores differ.
     fn ranks_towards(self, zset: ZsetRef<'_>, direction: Direction) -> Range<usize> {
         if self.is_empty() {
             return 0..0;
@@ -148,7 +148,7 @@ impl<'a> LexRange<'a> {
         }
     }
 
-    /// What the reference finds by walking a listpack, whatever its scores.
+    /// The ranks that the reference finds by walking a listpack, even if scores differ.
     fn ranks_of_listpack(self, zset: ZsetRef<'_>, direction: Direction) -> Range<usize> {
         let len = zset.len();
         let first = zset.iter(0..1, Direction::Up).next();
@@ -185,20 +185,19 @@ impl<'a> LexRange<'a> {
     }
 }
 
-/// Whether all scores are the same, as a range of members wants it: what is in one is then the same in each
+/// Whether all scores are the same, as a range of members requires: the result is then the same in each
 /// encoding. O(log n).
 pub(super) fn has_one_score(zset: ZsetRef<'_>) -> bool {
     let score_at = |rank: usize| zset.iter(rank..rank + 1, Direction::Up).next().map(|(_, score)| score);
     zset.is_empty() || score_at(0) == score_at(zset.len() - 1)
 }
 
-/// Ranks, of which there are some, as two arguments: the first one and the last.
+/// The first and last of some ranks (at least one), as two arguments.
 pub(super) fn rank_words(ranks: &Range<usize>) -> [Vec<u8>; 2] {
     [ranks.start, ranks.end - 1].map(|rank| rank.to_string().into_bytes())
 }
 
-/// The ranks from `start` to `stop`, both included, of `len`, counted in a direction; what lies outside is
-/// cut off.
+/// The ranks from `start` to `stop`, both included, clamped to `len` and counted in `direction`.
 pub(super) fn rank_range(start: i64, stop: i64, len: usize, direction: Direction) -> Range<usize> {
     let rank = |index: i64| match usize::try_from(index) {
         Ok(index) => Some(index),
@@ -216,7 +215,7 @@ pub(super) fn rank_range(start: i64, stop: i64, len: usize, direction: Direction
     }
 }
 
-/// What a range is a range of.
+/// The kind of range and its bounds.
 #[derive(Clone, Copy, Debug)]
 enum Bounds<'a> {
     Ranks(i64, i64),
@@ -224,7 +223,7 @@ enum Bounds<'a> {
     Members(LexRange<'a>),
 }
 
-/// What kind of bounds a command takes.
+/// The kind of bounds that a command takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Rank,
@@ -232,31 +231,31 @@ enum By {
     Lex,
 }
 
-/// What a command's name says of its range already.
+/// The parts of a range that the command's name determines.
 #[derive(Clone, Copy, Debug)]
 struct Fixed {
     by: Option<By>,
     direction: Option<Direction>,
-    /// Whether the result is stored, so that scores are not asked for.
+    /// Whether the result is stored: WITHSCORES is then refused.
     is_stored: bool,
 }
 
-/// A range as a command asks for it.
+/// The range that a command requests.
 #[derive(Clone, Copy, Debug)]
 struct RangeCall<'a> {
     bounds: Bounds<'a>,
     direction: Direction,
-    /// Elements that are passed over, and how many are wanted; negative: all, but none where the former is
-    /// negative.
+    /// LIMIT: number of elements to skip, and to return. A negative limit means all;
+    /// [`RangeCall::ranks`] explains negative offsets.
     offset: i64,
     limit: i64,
     with_scores: bool,
-    /// Whether a key that is absent is told from a range that is empty.
+    /// Whether the reply for an absent key differs from that for an empty range.
     tells_absence: bool,
 }
 
 impl<'a> RangeCall<'a> {
-    /// `at` is the position of the first bound.
+    /// Parses a range; `at` is the position of the first bound.
     fn parse(args: Args<'a>, at: usize, fixed: Fixed) -> Result<RangeCall<'a>, CmdError> {
         let (mut by, mut direction) = (fixed.by, fixed.direction);
         let (mut offset, mut limit, mut with_scores) = (0, -1, false);
@@ -304,8 +303,7 @@ impl<'a> RangeCall<'a> {
         Ok(RangeCall { bounds, direction, offset, limit, with_scores, tells_absence })
     }
 
-    /// Whether the encoding of the set has a say in what is wanted of it, which another server may have in
-    /// another one.
+    /// Whether the encoding of the set affects the result; another server may have another encoding.
     fn asks_encoding(&self, zset: ZsetRef<'_>) -> bool {
         match self.bounds {
             Bounds::Ranks(..) => false,
@@ -314,7 +312,7 @@ impl<'a> RangeCall<'a> {
         }
     }
 
-    /// The ranks that are wanted of a set.
+    /// The ranks of a set that are requested.
     fn ranks(&self, zset: ZsetRef<'_>) -> Range<usize> {
         let all = match self.bounds {
             Bounds::Ranks(start, stop) => return rank_range(start, stop, zset.len(), self.direction),
@@ -323,8 +321,8 @@ impl<'a> RangeCall<'a> {
         };
         let offset = match usize::try_from(self.offset) {
             Ok(offset) => offset.min(all.len()),
-            // In the reference's larger encoding an offset below 0 counts from the end; in the smaller one
-            // nothing is there.
+            // In the reference's larger encoding a negative offset counts from the end; in the smaller
+            // one it selects nothing.
             Err(_) => {
                 let from_end = usize::try_from(self.offset.unsigned_abs()).unwrap_or(usize::MAX);
                 match all.len().checked_sub(from_end) {

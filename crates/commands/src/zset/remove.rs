@@ -42,7 +42,7 @@ pub(super) fn zremrangebylex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         ranks
     })?;
     if let Some(ranks) = found.filter(|ranks| !ranks.is_empty()) {
-        // Where scores differ, the encoding decides what is in the range.
+        // If scores differ, the range depends on the encoding, so its ranks are propagated.
         ctx.db.effects.rewrite(|| {
             let words = [&b"ZREMRANGEBYRANK"[..], args.at(1)].map(<[u8]>::to_vec);
             words.into_iter().chain(rank_words(&ranks)).collect()

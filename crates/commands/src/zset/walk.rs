@@ -35,7 +35,7 @@ pub(super) fn zrandmember(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let shown = ElementsShown::with_scores(with_scores);
     let len = zset.len() as u64;
     if count < 0 {
-        // With repetitions.
+        // A negative count allows repetitions.
         let count = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
         let rng = &mut *ctx.rng;
         let drawn = (0..count).filter_map(|_| at_rank(zset, rng.below(len)));
@@ -44,11 +44,11 @@ pub(super) fn zrandmember(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     }
     let count = count.unsigned_abs().min(len);
     if count == len {
-        // All of them, in the reference's order.
+        // All members, in the reference's order.
         reply_elements(&mut ctx.reply, zset.iter(0..zset.len(), Direction::Down), zset.len(), shown);
         return Ok(Outcome::Done);
     }
-    // Fewer than half are drawn; else those that are left out are.
+    // If more than half are wanted, the ranks to leave out are drawn instead.
     let drawn = distinct(ctx.rng, len, count.min(len - count));
     let is_drawn = |rank: &u64| drawn.contains(rank) == (count <= len - count);
     if count <= len - count {
@@ -86,7 +86,7 @@ fn at_rank(zset: ZsetRef<'_>, rank: u64) -> Option<(&[u8], f64)> {
     zset.iter(rank..rank + 1, Direction::Up).next()
 }
 
-/// So many different numbers below `len`, of which they are half at most.
+/// `count` different random numbers below `len`; `count` is at most half of `len`.
 fn distinct(rng: &mut sluice_base::Rng, len: u64, count: u64) -> BTreeSet<u64> {
     let mut drawn = BTreeSet::new();
     while (drawn.len() as u64) < count {
@@ -127,7 +127,7 @@ pub(super) fn zscan(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
         }
     }
     let values = if options.without_scores { 1 } else { 2 };
-    // The reference writes the scores of a skip list with all their digits.
+    // The reference writes scores of a skip list with 17 digits.
     let is_listpack = zset.encoding() == ZsetEncoding::Listpack;
     let items = found.iter().map(|(member, score)| {
         move |reply: &mut Reply<'_>| {
@@ -146,13 +146,13 @@ pub(super) fn zscan(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     filter.reply(ctx, |ctx| reply_scan_cursor(ctx, cursor), values, items)
 }
 
-/// Pages of the index that one call visits at most, per element asked for.
+/// Number of index pages that one call visits, at most, for each requested element.
 const STEPS_PER_ELEMENT: u64 = 10;
 
-/// Bytes of a score with 17 digits, about.
+/// Roughly the length of a score with 17 digits, in bytes.
 const SCORE_BYTES_MAX: usize = 32;
 
-/// ZSCAN's options.
+/// The options of ZSCAN.
 struct ZscanOptions<'a> {
     pattern: Option<&'a [u8]>,
     count: u64,

@@ -1,4 +1,4 @@
-//! Behaviour of the bitmap commands. The replies are what 9.1.2 answers.
+//! Behaviour of the bitmap commands. The replies are those of 9.1.2.
 
 use crate::common::{Bench, check};
 
@@ -110,8 +110,8 @@ fn the_first_bit_is_found_in_any_part() {
         ("BITPOS k 0 0 -1 BIT x", "-ERR syntax error"),
         (r#"SET e """#, "+OK"),
         ("BITPOS e 0", ":-1"),
-        // Ends that are reversed and both before the beginning are cut to the first, other than those of
-        // BITCOUNT.
+        // Reversed ends that are both before the beginning are clamped to the first byte, unlike
+        // those of BITCOUNT.
         ("BITPOS letter 0 -2 -10", ":0"),
         ("BITPOS letter 1 -1 -3", ":1"),
         ("BITPOS letter 0 -10 -30 BIT", ":0"),
@@ -274,7 +274,7 @@ fn other_types_are_refused() {
     ]);
 }
 
-/// Strings in pages, with pages of zeros: the numbers are counted by hand.
+/// Strings in pages, with pages of zeros: the expected numbers were counted by hand.
 #[test]
 fn large_strings_are_counted_searched_and_combined() {
     check(&[

@@ -1,13 +1,14 @@
-//! A bench for the handlers: a keyspace, limits, a clock that moves when told, and no session.
+//! A bench for handlers: a keyspace, limits and a clock that tests advance, without a session.
 //!
-//! A request goes the way of the engine's requests as far as that way lies in this crate: [`Preparer`] finds
-//! the command and hashes keys, the number of arguments is judged, the route's handler runs in the context of
-//! its kind, and keys that a read has found expired are deleted. What a handler asks of others is done at
-//! once (a slow read is produced to its end), counted ([`Counts`]) or kept ([`Bench::wait`]).
+//! A request is processed like a request of the engine, as far as this crate goes: [`Preparer`]
+//! finds the command and hashes keys, the number of arguments is checked, the route's handler runs
+//! in the context of its kind, and keys that a read has found expired are deleted. Requests of a
+//! handler to the engine are carried out at once (a slow read is produced completely), counted
+//! ([`Counts`]) or recorded ([`Bench::wait`]).
 //!
-//! Some lines are the bench's own, so that a table of calls can change what belongs to a session or a server:
-//! SELECT, HELLO, CONFIG SET, and of DEBUG the digests and SET-SKIP-CHECKSUM-VALIDATION. Another command that
-//! is not about data ends the test.
+//! Some lines are handled by the bench, so that a table of calls can change the state of a session or a
+//! server: SELECT, HELLO, CONFIG SET, and of DEBUG the digests and SET-SKIP-CHECKSUM-VALIDATION. Any
+//! other command that is not a data command fails the test.
 
 use sluice_base::quote::{Dialect, split_args};
 use sluice_base::{HashSeed, Now, Rng, hex};
@@ -24,25 +25,25 @@ use sluice_testbase::render;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Data, and what handlers of commands about data need beside them.
+/// The data, and the state that handlers of data commands need.
 pub(crate) struct Bench {
-    /// The data.
+    /// The databases on which requests run.
     pub keyspace: Keyspace,
-    /// The time of the next request.
+    /// Time of the next request.
     pub now: Now,
-    /// The database of the next request.
+    /// Number of the next request's database.
     pub db: usize,
-    /// The protocol of the next reply.
+    /// Protocol version of the next reply.
     pub proto: Protocol,
-    /// What becomes of expired keys.
+    /// Treatment of expired keys.
     pub expiry: ExpiryMode,
-    /// Whether requests may wait; those of a transaction may not.
+    /// Whether requests may wait; requests in a transaction may not.
     pub may_wait: bool,
-    /// What requests have done so far.
+    /// Counts of the requests so far.
     pub counts: Counts,
-    /// What the last request waits for.
+    /// The event for which the last request waits, if any.
     pub wait: Option<WaitFor>,
-    /// Lengths of the pieces of the last reply that came in pieces.
+    /// Lengths of the pieces of the last reply that was produced in pieces.
     pub pieces: Vec<usize>,
     config: Config,
     limits: Limits,
@@ -54,16 +55,16 @@ pub(crate) struct Bench {
     handlers: HashMap<u16, DataHandler>,
 }
 
-/// What requests have done so far.
+/// Counts of the requests so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Look-ups that found a key.
     pub hits: u64,
-    /// Look-ups that found none.
+    /// Look-ups that found no key.
     pub misses: u64,
-    /// Changes of data.
+    /// Changes of data, as the effects count them.
     pub changes: u64,
-    /// Keys that were deleted since their time had passed.
+    /// Keys deleted because they had expired.
     pub expired_keys: usize,
     /// Reads whose reply another thread would have produced.
     pub slow_reads: usize,
@@ -75,7 +76,7 @@ impl Bench {
         Bench::with(&[])
     }
 
-    /// An empty bench with these directives on top of the defaults.
+    /// An empty bench with these directives in addition to the defaults.
     pub(crate) fn with(directives: &[(&str, &str)]) -> Bench {
         let mut none = |path: &[u8]| Err(format!("no include here: {path:?}"));
         let config = sluice_config::parse_file(b"", "test", b"", &mut none).unwrap();
@@ -104,7 +105,7 @@ impl Bench {
         bench
     }
 
-    /// Gives a directive another value.
+    /// Sets a directive of the configuration.
     fn configure(&mut self, name: &str, value: &str) {
         let id = ParamId::find(name.as_bytes()).unwrap_or_else(|| panic!("no directive is called {name}"));
         self.config.assign(id, &[value.as_bytes()]).unwrap();
@@ -113,13 +114,13 @@ impl Bench {
         self.limits.skip_checksum = skip_checksum;
     }
 
-    /// Moves the clock.
+    /// Advances the clock by `ms` milliseconds.
     pub(crate) fn pass_ms(&mut self, ms: u64) {
         self.now.mono_ns += ms * 1_000_000;
         self.now.unix_us += ms as i64 * 1000;
     }
 
-    /// Runs a line, words quoted as in the reference's cli; the rendered reply.
+    /// Runs a line, with words quoted as in the reference's CLI; returns the rendered reply.
     pub(crate) fn run(&mut self, line: &str) -> String {
         let words = split_args(line.as_bytes(), Dialect::Config).unwrap();
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
@@ -133,12 +134,12 @@ impl Bench {
         assert_eq!(got, expected, "reply of: {line}");
     }
 
-    /// Runs a command given as arguments; the bytes of its reply, none where it waits.
+    /// Runs a command given as arguments; returns the bytes of its reply, none if it waits.
     pub(crate) fn argv(&mut self, argv: &[&[u8]]) -> Vec<u8> {
         self.argv_unread(argv).flatten()
     }
 
-    /// Runs a command given as arguments; its reply, which may share values with the data.
+    /// Runs a command given as arguments; returns its reply, which may share values with the data.
     pub(crate) fn argv_unread(&mut self, argv: &[&[u8]]) -> Outbox {
         let mut list = ArgumentList::default();
         argv.iter().for_each(|word| list.push(word));
@@ -218,8 +219,8 @@ impl Bench {
         }
     }
 
-    /// Deletes what a read has found expired, takes the effects of a request, and checks the invariants of
-    /// small databases.
+    /// Deletes keys that a read has found expired, takes the effects of a request, and checks the
+    /// invariants of small databases.
     fn settle(&mut self) {
         let access = self.access();
         for (db, name) in self.effects.take_expired_by_read() {
@@ -246,7 +247,7 @@ impl Bench {
         }
     }
 
-    /// Does what a line of the bench's own says; the rendered reply.
+    /// Runs a line that the bench handles itself; returns the rendered reply, `None` for any other line.
     fn own_line(&mut self, words: &[&[u8]]) -> Option<String> {
         let text = |word: &&[u8]| String::from_utf8_lossy(word).into_owned();
         let first: Vec<String> = words.iter().take(2).map(text).collect();
@@ -286,7 +287,7 @@ pub(crate) fn check(script: &[(&str, &str)]) {
     }
 }
 
-/// [`check`] in the third version of the protocol.
+/// Runs [`check`] with RESP3.
 #[track_caller]
 pub(crate) fn check_resp3(script: &[(&str, &str)]) {
     let mut bench = Bench::new();
@@ -296,15 +297,15 @@ pub(crate) fn check_resp3(script: &[(&str, &str)]) {
     }
 }
 
-/// What the configuration says, with the seed of hash tables.
+/// The limits of a configuration, with the seed of hash tables.
 fn limits_of(config: &Config) -> Limits {
     let mut limits = Limits::new(config);
     (limits.hash.seed, limits.set.seed) = (SEED, SEED);
     limits
 }
 
-/// The key of all hashes.
+/// The seed of all hashes.
 const SEED: HashSeed = HashSeed { k0: 1, k1: 2 };
 
-/// Databases with more keys are not checked after each request.
+/// Number of keys above which a database is not checked after each request.
 const CHECKED_KEYS_MAX: usize = 64;

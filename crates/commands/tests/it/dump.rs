@@ -1,5 +1,5 @@
-//! DUMP and RESTORE. The payloads and the answers are those of 9.1.2, but for those of version 81, which is
-//! Valkey 9.2's.
+//! DUMP and RESTORE. The payloads and replies are those of 9.1.2, except that those of version 81
+//! are Valkey 9.2's.
 
 use crate::common::{Bench, check};
 
@@ -51,8 +51,8 @@ fn restore_refuses_in_the_reference_s_order() {
     ]);
 }
 
-/// Redis 5 has written wrong lengths, which the entries correct. A macro node of which no entry is left is
-/// refused beside a length, as in the reference.
+/// Redis 5 wrote wrong lengths, which the entries correct. A macro node without any entry left is
+/// refused if a length is given, as in the reference.
 #[test]
 #[rustfmt::skip]
 fn a_stream_that_lacks_all_of_its_entries_is_refused() {
@@ -75,7 +75,7 @@ fn payloads_of_version_81_are_taken() {
         (path_hash, "-ERR values of type path hash are not supported by this version"),
         ("CONFIG SET rdb-version-check relaxed", "+OK"),
         (path_hash, "-ERR values of type path hash are not supported by this version"),
-        // What is written is 80.
+        // The written version is 80.
         ("DUMP k", "\"\\x00\\x01vP\\x00^\"\\x07#\\x87j\\xed:\""),
     ]);
 }
@@ -155,14 +155,14 @@ fn what_is_dumped_is_restored_in_every_encoding() {
     }
 }
 
-/// The reference refuses them since 9.1.3, and ends before.
+/// The reference refuses these lengths since 9.1.3; older versions crash.
 #[test]
 fn lengths_beyond_all_memory_are_bad_data() {
     let mut bench = Bench::new();
     bench.run("DEBUG SET-SKIP-CHECKSUM-VALIDATION 1");
     let end = "P\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00";
     for length in ["\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xff", "\\x7f\\xff\\xff\\xff\\xff\\xff\\xff\\xff"] {
-        // A string, a list's node, a set's member, a hash's field.
+        // A string, a list node, a set member, a hash field.
         for head in ["\\x00", "\\x12\\x01\\x02", "\\x02\\x01", "\\x04\\x01"] {
             bench.check(&format!("RESTORE k 0 \"{head}\\x81{length}abc{end}\""), "-ERR Bad data format");
         }

@@ -1,4 +1,4 @@
-//! Behaviour of expiry: setting, asking, and what becomes of an expired key that a command meets.
+//! Behaviour of expiry: setting it, reading it, and commands that meet an expired key.
 
 use crate::common::{Bench, check};
 
@@ -158,7 +158,7 @@ fn keys_hides_expired_ones_and_leaves_them_to_others() {
     assert_eq!(bench.keyspace.db(0).len(), 1);
 }
 
-/// A time beyond what 64 bits hold is an error, and no time that has passed: what is there stays.
+/// A time that does not fit 64 bits is an error, not a time that has passed: the key stays.
 #[test]
 fn no_time_that_is_given_wraps_into_the_past() {
     let payload = r#""\x00\x01vP\x00^\x22\x07#\x87j\xed:""#;

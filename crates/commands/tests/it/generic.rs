@@ -1,4 +1,4 @@
-//! Behaviour of the commands about keys of any type.
+//! Behaviour of the commands on keys of any type.
 
 use crate::common::{Bench, check};
 use sluice_resp::Protocol;
@@ -419,7 +419,7 @@ fn elements_are_sorted() {
         ("SORT g3", "-ERR One or more scores can't be converted into double"),
         (r#"RPUSH g4 "1 " 0"#, ":2"),
         ("SORT g4", "-ERR One or more scores can't be converted into double"),
-        // A number ends at a byte of zero, and has to be there.
+        // A number ends at a zero byte, and must not be empty.
         (r#"MSET z_a "3\x00x" z_b 2 z_c "\x001""#, "+OK"),
         ("RPUSH z a b", ":2"),
         ("SORT z BY z_*", r#"["b", "a"]"#),
@@ -475,7 +475,7 @@ fn elements_are_sorted() {
 #[test]
 fn sort_gets_texts_of_every_length() {
     let mut bench = Bench::new();
-    // In the entry, beside it, in pages; the values of the fields alike.
+    // Strings in the entry, outside it, and in pages; likewise for the values of fields.
     let lens = [0, 1, 5000, 200_000];
     let text = |len: usize| "x".repeat(len);
     for (number, len) in lens.into_iter().enumerate() {
@@ -521,7 +521,7 @@ fn a_large_list_is_sorted_whole_and_in_parts() {
         let words: String = part.iter().map(|number| format!(" {number}")).collect();
         bench.run(&format!("RPUSH l{words}"));
     }
-    // Weights that no double tells apart, and the zeros: in the order of the bytes.
+    // Weights that are equal as doubles, and both zeros: ordered by their bytes.
     bench.check("RPUSH l 9007199254740993 9007199254740992 9007199254740992.5 -0 0.0 1e3", ":3006");
     bench.check("SORT l STORE to", ":3006");
     bench.check(

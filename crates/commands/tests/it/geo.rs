@@ -1,4 +1,4 @@
-//! Behaviour of the commands about points. The replies are what 9.1.2 answers.
+//! Behaviour of the geo commands. The replies are those of 9.1.2.
 
 use crate::common::{check, check_resp3};
 
@@ -147,7 +147,7 @@ fn searching_polygons() {
             r#"[["Palermo", "57112.6019", ["13.36138933897018433", "38.11555639549629859"]], ["Catania", "111096.0599", ["15.08726745843887329", "37.50266842333162032"]]]"#,
         ),
         ("GEOSEARCH g BYPOLYGON 4 0 0 0 5 5 5 5 0", r#"["far"]"#),
-        // All digits are the reference's.
+        // All digits equal those of the reference.
         ("GEOADD h 10.338 5.076 a", ":1"),
         (
             "GEOSEARCHSTORE d h BYPOLYGON 3 81.442 2.945249 -0.754347 -1.408156 -0.166138 84.850 STOREDIST",

@@ -1,4 +1,4 @@
-//! Behaviour of the hash commands. The replies are what 9.1.2 answers.
+//! Behaviour of the hash commands. The replies are those of 9.1.2.
 
 use crate::common::{Bench, check};
 use std::collections::BTreeSet;
@@ -74,7 +74,7 @@ fn draws_are_about_uniform() {
     let reply = bench.run("HRANDFIELD h -100000");
     let mut counts = std::collections::BTreeMap::<&str, u32>::new();
     reply.split('"').skip(1).step_by(2).for_each(|field| *counts.entry(field).or_default() += 1);
-    // A hundred each is expected; six standard deviations are sixty.
+    // A hundred of each are expected; six standard deviations are sixty.
     assert_eq!(counts.len(), 1000);
     assert!(counts.values().all(|count| (40..=160).contains(count)));
 }
@@ -395,7 +395,7 @@ fn arguments_are_refused_in_the_references_order_and_words() {
             "-ERR numfields should be greater than 0 and match the provided number of fields",
         ),
         ("HGETEX h FOO FIELDS 1 a", "-ERR syntax error"),
-        // The word is looked for from the key on.
+        // The search for the word FIELDS begins at the key.
         ("HGETEX FIELDS h 1 a", "-ERR value is not an integer or out of range"),
         ("HGETEX FIELDS FIELDS 1 a", "-ERR value is not an integer or out of range"),
         ("HSETEX FIELDS NX FIELDS 1 a b", "-ERR value is not an integer or out of range"),

@@ -1,4 +1,4 @@
-//! Behaviour of the HyperLogLog commands. The replies are what 9.1.2 answers.
+//! Behaviour of the HyperLogLog commands. The replies are those of 9.1.2.
 
 use crate::common::{Bench, check};
 

@@ -1,4 +1,4 @@
-//! Behaviour of the list commands. The replies are what 9.1.2 answers.
+//! Behaviour of the list commands. The replies are those of 9.1.2.
 
 use crate::common::{Bench, check};
 
@@ -419,9 +419,9 @@ fn large_lists_behave_as_small_ones() {
 fn an_emptied_list_leaves_no_bytes_counted() {
     let mut bench = Bench::new();
     bench.check("CONFIG SET list-max-listpack-size 1", "+OK");
-    // Two nodes, which no entry holds; none of them has room to spare.
+    // Two nodes, which do not fit an entry's block; neither has spare room.
     bench.check("LPUSH small a a", ":2");
-    // The memory in which this list was made is used again, and is larger than that of the other.
+    // The edit of `small` below reuses the memory of this list, which is larger than that of `small`.
     bench.check(&format!("RPUSH large {}", "x".repeat(800)), ":1");
     bench.check("DEL large", ":1");
     bench.check("LREM small 0 a", ":2");

@@ -1,6 +1,6 @@
-//! The tables of calls and replies of the commands about data, one module for each group: one program, so
-//! that the crate is linked once. What concerns more than one command's data, such as propagation, waiting
-//! and transactions, is in the engine's tests.
+//! Tables of calls and replies of the data commands, one module for each group, in one program, so that
+//! the crate is linked once. Tests of more than one command's data, such as propagation, waiting and
+//! transactions, are in the engine.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bench;

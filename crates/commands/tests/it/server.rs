@@ -1,4 +1,4 @@
-//! Behaviour of the commands about the server that the command table, the clock or one database answers. The
+//! Behaviour of the server commands that need only the command table, the clock or one database. The
 //! others are in the engine's tests.
 
 use crate::common::{Bench, check};

@@ -1,4 +1,4 @@
-//! Behaviour of the set commands. The replies are what 9.1.2 answers.
+//! Behaviour of the set commands. The replies are those of 9.1.2.
 
 use crate::common::{Bench, check};
 
@@ -265,10 +265,10 @@ fn encodings_follow_the_thresholds_and_stick() {
     check(&mut bench, "SADD f x", "f", "hashtable");
     check(&mut bench, "SADD g 100000", "g", "intset");
     check(&mut bench, "SADD g x", "g", "hashtable");
-    // What is sure to be too large converts at once, whether it is added or not.
+    // A set that is sure to become too large is converted at once, whether or not members are added.
     check(&mut bench, "SADD h x", "h", "listpack");
     check(&mut bench, "SADD h x x x x", "h", "hashtable");
-    // A setting converts nothing.
+    // Changing a setting converts no set.
     check(&mut bench, "SADD i 1 2 3 4", "i", "intset");
     bench.check("CONFIG SET set-max-intset-entries 2", "+OK");
     check(&mut bench, "SREM i 4", "i", "intset");
@@ -395,7 +395,7 @@ fn large_sets_are_combined_whole_however_many_they_are() {
     bench.check("CONFIG SET set-max-listpack-entries 950 slow-read-elements 0", "+OK");
     let keys: Vec<String> = (0..8).map(|key| format!("s{key}")).collect();
     for (number, key) in keys.iter().enumerate() {
-        // The first is a long listpack, the others are tables; each shares 1,000 members with the next.
+        // The first set is a long listpack, the others are tables; each shares 1,000 members with the next.
         let len = if number == 0 { 900 } else { 3000 };
         fill(&mut bench, key, number * 2000..number * 2000 + len);
     }

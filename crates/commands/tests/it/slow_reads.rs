@@ -1,5 +1,5 @@
-//! Slow reads: which reads are slow, and replies that are produced apart, piece by piece. The moment of a
-//! read, and its costs for others, are in the engine's tests.
+//! Slow reads: which reads are slow, and replies produced by another thread, piece by piece. The
+//! engine's tests cover the time at which a read sees the data, and its cost for other clients.
 
 use crate::common::Bench;
 
@@ -72,7 +72,7 @@ fn replies_are_those_of_reads_in_place() {
     assert!(apart.counts.slow_reads > 50, "they went the other way");
 }
 
-/// Sorted sets, points and streams, and what can be read of them.
+/// Sorted sets, geo sets and streams, and reads of them.
 fn lines_of_other_types() -> Vec<String> {
     let scores = |step: usize| (0..2000).map(move |n| format!("{} member:{}", n / 7, n * step));
     let mut lines = vec![
@@ -179,7 +179,7 @@ fn large_collections_come_in_pieces() {
     }
 }
 
-/// A pattern and names that take long together: `[^b]` so many times, then `b`.
+/// Names and a pattern that match slowly together: `[^b]` many times, then `b`.
 fn hostile_names(bench: &mut Bench) -> String {
     for name in ["a".repeat(20_000), "a".repeat(16_000) + "b", "b".repeat(14_000), "short".to_owned()] {
         bench.check(&format!("SET {name} x"), "+OK");
@@ -219,7 +219,7 @@ fn check_matched_apart(limits: &[(&str, &str)]) {
         assert!(expected.contains("aab\""), "{form}: {expected}");
         assert!(!expected.contains("short"), "{form}");
         if form.starts_with("SCAN") {
-            // A call ends behind the bucket that it could not decide.
+            // A call ends after the bucket that contains an undecided name.
             assert!(!reply.contains("short"), "{form}");
             continue;
         }

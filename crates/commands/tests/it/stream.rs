@@ -1,4 +1,4 @@
-//! Behaviour of the stream commands. The replies are what 9.1.2 answers.
+//! Behaviour of the stream commands. The replies are those of 9.1.2.
 
 use crate::common::{Bench, check};
 
@@ -408,7 +408,7 @@ fn entries_read_and_lag() {
 
 const NOT_AN_ID: &str = "-ERR Invalid stream ID specified as stream command argument";
 
-/// A stream with these entries, of which two groups were sent all.
+/// A stream with these entries, all of which were sent to two groups.
 fn two_groups_with(entries: &[&str]) -> Bench {
     let mut bench = Bench::new();
     for id in entries {
@@ -434,7 +434,7 @@ fn pending(bench: &mut Bench, group: &str) -> String {
 #[test]
 fn xackdel_acknowledges_and_deletes() {
     let mut bench = two_groups_with(&["1-1", "1-2", "1-3"]);
-    // Without a word others keep what they have pending.
+    // Without a mode, other groups keep their pending entries.
     bench.check("XACKDEL s g IDS 2 1-1 9-9", "[:1, :-1]");
     bench.check("XLEN s", ":2");
     assert_eq!(
@@ -442,7 +442,7 @@ fn xackdel_acknowledges_and_deletes() {
         ("1-2 1-3".into(), "1-1 1-2 1-3".into())
     );
     bench.check("XACKDEL s g KEEPREF IDS 1 1-1", "[:-1]");
-    // What is deleted already is acknowledged, and counts as deleted.
+    // An entry that is deleted already is acknowledged, and counts as deleted.
     bench.check("xackdel s h keepref ids 1 1-1", "[:1]");
     bench.check("XACKDEL s g DELREF IDS 1 1-2", "[:1]");
     assert_eq!((pending(&mut bench, "g"), pending(&mut bench, "h")), ("1-3".into(), "1-3".into()));
@@ -461,14 +461,14 @@ fn xackdel_acked_deletes_what_no_group_needs() {
     bench.check("XACKDEL s g ACKED IDS 1 1-1", "[:-1]");
     bench.check("XACKDEL s h ACKED IDS 1 1-1", "[:1]");
     bench.check("XLEN s", ":2");
-    // A group that was not sent the entry yet needs it as well.
+    // A group that has not been sent the entry yet needs it as well.
     bench.check("XGROUP SETID s h 1-1", "+OK");
     bench.check("XACK s h 1-3", ":1");
     bench.check("XACKDEL s g ACKED IDS 1 1-3", "[:2]");
     bench.check("XGROUP SETID s h 1-3", "+OK");
     bench.check("XACKDEL s h ACKED IDS 1 1-2", "[:1]");
     bench.check("XRANGE s - +", "[[\"1-3\", [\"f\", \"v\"]]]");
-    // What is deleted can be sent to nobody; what is pending elsewhere is needed all the same.
+    // A deleted entry cannot be sent; if it is pending in another group, it is needed all the same.
     let mut bench = two_groups_with(&["1-1", "1-2"]);
     bench.check("XDEL s 1-1 1-2", ":2");
     bench.check("XGROUP CREATE s new 0", "+OK");
@@ -485,7 +485,7 @@ fn xdelex_deletes_and_heeds_groups() {
         (pending(&mut bench, "g"), pending(&mut bench, "h")),
         ("1-1 1-2 1-3".into(), "1-1 1-2 1-3".into())
     );
-    // Of what is gone DELREF removes what is left.
+    // DELREF also removes the references to a deleted entry.
     bench.check("XDELEX s DELREF IDS 2 1-1 1-2", "[:-1, :1]");
     assert_eq!((pending(&mut bench, "g"), pending(&mut bench, "h")), ("1-3".into(), "1-3".into()));
     bench.check("XDELEX s ACKED IDS 2 1-3 1-2", "[:2, :-1]");
@@ -498,7 +498,7 @@ fn xdelex_deletes_and_heeds_groups() {
     bench.check("XDELEX s ACKED IDS 1 1-3", "[:1]");
     bench.check("XLEN s", ":0");
     bench.check("EXISTS s", ":1");
-    // An entry that is gone and pending is needed still; without groups nobody needs any.
+    // A deleted entry that is pending is still needed; without groups, no entry is needed.
     let mut bench = two_groups_with(&["1-1"]);
     bench.check("XDEL s 1-1", ":1");
     bench.check("XDELEX s ACKED IDS 1 1-1", "[:2]");

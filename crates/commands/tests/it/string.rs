@@ -1,4 +1,4 @@
-//! Behaviour of the string commands. The replies are what the reference answers.
+//! Behaviour of the string commands. The replies are those of the reference.
 
 use crate::common::{Bench, check};
 
@@ -275,7 +275,8 @@ fn increx_adds_integers_within_bounds() {
         ("EXISTS none", ":0"),
         ("INCREX k XX", "[:5, :1]"),
         ("INCREX n NX BYINT 3", "[:3, :3]"),
-        // Out of the bounds nothing happens, unless it saturates; a bound may then be on the other side.
+        // A sum out of the bounds changes nothing without SATURATE; a bound may be on the other side
+        // of the value.
         ("SET k 10", "+OK"),
         ("INCREX k BYINT 5 UBOUND 12", "[:10, :0]"),
         ("INCREX k BYINT 5 UBOUND 5", "[:10, :0]"),
@@ -296,7 +297,7 @@ fn increx_adds_integers_within_bounds() {
         ("INCREX k BYINT -10 SATURATE", "[:-9223372036854775808, :-7]"),
         ("SET k 10", "+OK"),
         ("INCREX k BYINT 9223372036854775807 UBOUND 100 SATURATE", "[:100, :90]"),
-        // A key that is absent counts as 0, and comes into being where something is stored.
+        // An absent key counts as 0, and is created if something is stored.
         ("INCREX new UBOUND 0", "[:0, :0]"),
         ("INCREX new LBOUND 5", "[:0, :0]"),
         ("EXISTS new", ":0"),
@@ -329,7 +330,7 @@ fn increx_adds_floats_within_bounds() {
         ("INCREX k BYFLOAT 1 LBOUND inf UBOUND inf SATURATE", "-ERR applied increment would be Infinity"),
         ("INCREX k BYFLOAT 1e4932 UBOUND 100", r#"["10", "0"]"#),
         ("INCREX k BYFLOAT -1e4932 LBOUND -100 SATURATE", r#"["-100", "-110"]"#),
-        // What was added is told, and not what was asked for.
+        // The reply contains the amount that was added, not the requested one.
         ("SET k 100000000000000000000", "+OK"),
         ("INCREX k BYFLOAT 1", r#"["100000000000000000000", "0"]"#),
         ("INCREX k BYFLOAT 9", r#"["100000000000000000008", "8"]"#),
@@ -346,7 +347,7 @@ fn increx_adds_floats_within_bounds() {
     ]);
 }
 
-/// 1e4932 and 0, as a reply shows them.
+/// The numbers 1e4932 and 0, as a reply shows them.
 fn huge_declined() -> String {
     let mut bench = Bench::new();
     format!("[{}, \"0\"]", bench.run("INCRBYFLOAT k 1e4932"))
@@ -410,7 +411,7 @@ fn increx_sets_keeps_and_removes_the_expiry() {
         ("TTL k", ":50"),
         ("INCREX k EXAT 1 ENX", "[:5, :1]"),
         ("TTL k", ":50"),
-        // What is declined leaves the expiry too.
+        // A refused increment leaves the expiry unchanged too.
         ("INCREX k UBOUND 5 EX 100", "[:5, :0]"),
         ("INCREX k UBOUND 5 PERSIST", "[:5, :0]"),
         ("INCREX k NX EX 100", "[:5, :0]"),
@@ -494,12 +495,13 @@ fn setrange_writes_over() {
     ]);
 }
 
-/// A large string is kept in pieces. What clients see of it is what they see of any string.
+/// A large string is kept in pages, and behaves like any other string.
 #[test]
 fn a_large_string_is_like_any_other() {
     const LEN: usize = 300_000;
     let text: String = (0..LEN).map(|i| char::from(b'a' + (i / 7 % 26) as u8)).collect();
-    // Written whole, written far behind the end of nothing, of an integer and of a short string, and grown.
+    // Written whole, written far past the end of an absent key, of an integer and of a short
+    // string, and grown.
     for setup in [
         &[format!("SET k {text}"), "SETRANGE k 0 a".to_owned()][..],
         &[format!("SETRANGE k 0 {text}")],
@@ -852,7 +854,7 @@ fn a_value_expires_when_its_time_has_passed() {
 
 #[test]
 fn set_keeps_or_clears_the_expiry() {
-    // What is written to a key with 100 ms to live, and whether it is still there later.
+    // A write to a key with 100 ms to live, and whether the key still exists later.
     let rows = [
         ("SET k v", true),
         ("SET k v KEEPTTL", false),
@@ -921,7 +923,8 @@ fn an_expired_key_is_absent_to_every_command() {
     }
 }
 
-/// Pages of zeros take no memory: under a very high limit, SETRANGE made strings of bits that overflow.
+/// Pages of zeros take no memory: under a very high limit, SETRANGE made strings whose
+/// bit numbers overflowed.
 #[test]
 fn no_limit_lets_a_string_have_bits_that_cannot_be_counted() {
     let mut bench = Bench::with(&[("proto-max-bulk-len", "9223372036854775807")]);
@@ -1037,8 +1040,8 @@ fn commands_that_read_count_hits_and_misses() {
 
 #[test]
 fn changes_are_counted_by_key_and_expired_keys_are_not() {
-    // A command, and the changes it makes to an absent key, to one with an expiry and to one that has
-    // expired.
+    // A command, and the changes that it makes to an absent key, to one with an expiry, and to one
+    // that has expired.
     let rows = [
         ("GET k", [0, 0, 0]),
         ("SET k v", [1, 1, 1]),
@@ -1090,7 +1093,7 @@ fn options_end_at_a_zero_byte() {
     ]);
 }
 
-/// The limit on a string, one byte below and above; nothing is allocated for what is refused.
+/// The limit on a string, one byte below and above; a refused command allocates nothing.
 #[test]
 fn strings_end_at_the_limit() {
     let mut bench = Bench::new();
@@ -1107,7 +1110,7 @@ fn strings_end_at_the_limit() {
         ("STRLEN s", ":536870912"),
         ("BITCOUNT s", ":8"),
         ("GETRANGE s -1 -1", "\"\\xff\""),
-        // The offset is what is limited: the field may end in one byte more, as in the reference.
+        // Only the offset is limited: the field may end one byte later, as in the reference.
         ("BITFIELD s SET u8 4294967289 255", "[:254]"),
         ("STRLEN s", ":536870913"),
         ("BITFIELD s SET u8 4294967296 255", "-ERR bit offset is not an integer or out of range"),

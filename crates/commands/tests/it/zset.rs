@@ -1,4 +1,4 @@
-//! Behaviour of the sorted set commands. The replies are what 9.1.2 answers.
+//! Behaviour of the sorted set commands. The replies are those of 9.1.2.
 
 use crate::common::{Bench, check, check_resp3};
 
@@ -597,7 +597,7 @@ fn encodings_follow_the_thresholds_and_stick() {
         ("ZADD q 1 a", ":1"),
         ("ZADD q XX 1 lllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllll", ":0"),
         ("OBJECT ENCODING q", r#""skiplist""#),
-        // A listpack drops the sign of zero: the long member behind says that this is none.
+        // A listpack drops the sign of zero; the long member makes this set a skip list.
         ("ZADD s -0 a 1 lllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllll", ":2"),
         ("ZSCORE s a", r#""-0""#),
         ("CONFIG SET zset-max-listpack-entries 0", "+OK"),
@@ -756,7 +756,7 @@ fn random_members_differ_where_the_count_is_positive() {
 
 #[test]
 fn an_offset_below_zero_counts_from_the_end_of_a_large_set() {
-    // Answers of 9.1.2, whose small encoding has nothing there.
+    // Replies of 9.1.2, whose listpack encoding selects nothing for a negative offset.
     check(&[
         ("ZADD s 1 a 2 b 3 c", ":3"),
         ("ZRANGEBYSCORE s 0 9 LIMIT -1 1", "[]"),
@@ -775,7 +775,7 @@ fn an_offset_below_zero_counts_from_the_end_of_a_large_set() {
 
 #[test]
 fn a_product_of_zero_and_infinity_counts_as_zero() {
-    // 9.1.2 does this for the first set of ZINTER alone, 9.1.3 for all.
+    // 9.1.2 does this only for the first set of ZINTER, 9.1.3 for all sets.
     check(&[
         ("ZADD a 5 m", ":1"),
         ("ZADD b inf m", ":1"),
@@ -789,8 +789,8 @@ fn a_product_of_zero_and_infinity_counts_as_zero() {
     ]);
 }
 
-/// The reference writes the scores of a skip list with 17 digits, those of a listpack with the digits that
-/// they need.
+/// The reference writes the scores of a skip list with 17 digits, those of a listpack with as many
+/// digits as needed.
 #[test]
 fn zscan_writes_scores_as_the_encoding_does() {
     let long = "x".repeat(65);

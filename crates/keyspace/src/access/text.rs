@@ -8,7 +8,7 @@ use crate::new_value::NewValue;
 use crate::view::{Str, WrongType};
 use sluice_value::Encoding;
 
-/// A string that is being changed. It ends by [`StrEdit::done`] or [`StrEdit::unchanged`].
+/// A string that is being changed, until [`StrEdit::done`] or [`StrEdit::unchanged`].
 pub struct StrEdit<'e, 'd> {
     db: &'e mut DbMut<'d>,
     key: Key<'e>,
@@ -17,8 +17,8 @@ pub struct StrEdit<'e, 'd> {
 }
 
 impl<'d> DbMut<'d> {
-    /// Begins to change the string of a key. It becomes `raw`, is grown with zeros to `len_min` bytes, and
-    /// comes into being where the key is absent. The caller has checked the size limit.
+    /// Opens the string of a key for changes. The string becomes `raw` and is grown with zeros to
+    /// `len_min` bytes; an absent key is created. The caller has checked the size limit.
     ///
     /// # Errors
     /// The key holds another type.
@@ -49,7 +49,7 @@ impl<'d> DbMut<'d> {
         Ok(self.str_edit(key, len < len_min))
     }
 
-    /// The edit of a string that is there.
+    /// Opens the string of a key that exists.
     fn str_edit<'e>(&'e mut self, key: Key<'e>, grew: bool) -> StrEdit<'e, 'd> {
         let found = self.dbs[self.number].find(key).expect("the string was stored just now");
         StrEdit { db: self, key, found, grew }
@@ -61,17 +61,17 @@ fn entry_value<'a>(db: &'a DbMut<'_>, found: Found) -> Str<'a> {
 }
 
 impl StrEdit<'_, '_> {
-    /// The string, to look at.
+    /// The string, to read.
     pub fn text(&self) -> Str<'_> {
         entry_value(self.db, self.found)
     }
 
-    /// Whether the string was grown, or made, when the edit began.
+    /// Whether the edit grew or created the string when it began.
     pub fn grew(&self) -> bool {
         self.grew
     }
 
-    /// Writes `bytes` at `offset`: they must end within the string.
+    /// Writes `bytes` at `offset`; they must end within the string.
     pub fn write(&mut self, offset: usize, bytes: &[u8]) {
         debug_assert!(offset + bytes.len() <= self.text().len());
         match self.text() {
@@ -87,7 +87,7 @@ impl StrEdit<'_, '_> {
         }
     }
 
-    /// Puts `bytes` in place of the whole string.
+    /// Replaces the whole string with `bytes`.
     pub fn replace(&mut self, bytes: Vec<u8>) {
         self.db.overwrite(self.found, self.key, NewValue::RawOwned(bytes), SetExpiry::Keep);
         self.find_again();
@@ -98,13 +98,13 @@ impl StrEdit<'_, '_> {
         self.found = found.expect("the string was stored just now");
     }
 
-    /// Ends the edit: `event` happened to the key, which counts as so many changes.
+    /// Ends the edit: `event` happened to the key, which counts as `changes` changes.
     pub fn done(self, event: Event, changes: u64) {
         self.db.effects.key_modified(self.db.number, self.key, event, changes);
     }
 
-    /// Ends an edit that changed nothing. Where the string was grown, replicas and the append-only file grow
-    /// it too.
+    /// Ends an edit that changed nothing. If the edit grew the string, the command is propagated all the
+    /// same, so replicas and the AOF grow it too.
     pub fn unchanged(self) {
         if self.grew {
             self.db.effects.force();

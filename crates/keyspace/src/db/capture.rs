@@ -1,5 +1,4 @@
-//! The steps of a cut: who captures an entry, and when. `db/cut.rs` says what a cut is, and has its
-//! invariants.
+//! The steps of a cut: what captures an entry, and when. `db/cut.rs` defines the cut and its invariants.
 
 use super::cut::{ChunkCut, Cut, CutState};
 use super::freeing::is_ahead_of_cut;
@@ -10,7 +9,7 @@ use sluice_base::heap;
 use sluice_collections::slab::{BlockBits, Handle, Slab};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Who captures an entry.
+/// What causes the capture of an entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CapturedBy {
     Cursor,
@@ -18,7 +17,7 @@ enum CapturedBy {
 }
 
 impl Store {
-    /// Captures an entry that is still as it was at the cut.
+    /// Captures an entry that is unchanged since the cut.
     fn capture(&mut self, handle: Handle, by: CapturedBy) {
         let Store { slab, values, keys, cut, .. } = self;
         let Some(cut) = cut.as_deref_mut() else { return };
@@ -52,13 +51,14 @@ impl Store {
         }
     }
 
-    /// Captures an entry that is about to be freed, if a cut that is open has it to capture.
+    /// Captures an entry that is about to be freed, if an open cut has not captured it yet.
     #[cold]
     pub(super) fn capture_changed(&mut self, handle: Handle) {
         self.capture(handle, CapturedBy::Change);
     }
 
-    /// Notes that a block was handed out while a cut is open, or that the cut has no part in it.
+    /// Marks a block as not part of the open cut: it was handed out after the cut, or its slot
+    /// was detached before.
     #[cold]
     pub(super) fn note_born(&mut self, handle: Handle) {
         let Store { slab, cut, .. } = self;
@@ -70,9 +70,9 @@ impl Store {
 }
 
 impl Db {
-    /// The one hook that every change or release of a block passes, with the value and the key outside that
-    /// it names, before it happens: expiry, form and slack are changes, the access clock is none. One
-    /// predicted branch where no cut is open and no walk under way.
+    /// Called before every change or release of a block, or of the value or key outside to which it
+    /// refers. Expiry, form and slack count as changes, the access clock does not. Costs one predicted
+    /// branch if no cut is open and no walk is in progress.
     #[inline(always)]
     pub(super) fn before_change(&mut self, handle: Handle) {
         if self.store.is_watched {
@@ -86,8 +86,8 @@ impl Db {
         self.store.capture_ahead(handle);
     }
 
-    /// Opens a cut: from now on what is captured is what the database holds at this moment. `number` is
-    /// written into what is captured. Cost: one step for each chunk.
+    /// Opens a cut: everything captured from now on is as the database is at this moment. `number` is
+    /// stored in each captured piece. Cost: one step for each chunk.
     pub fn begin_cut(&mut self, number: usize) {
         debug_assert!(self.store.cut.is_none(), "one cut at a time");
         let entries = self.len();
@@ -96,7 +96,7 @@ impl Db {
         self.store.look_for_watchers();
     }
 
-    /// How far the cut is; `None` where none is open.
+    /// Progress of the cut; `None` if no cut is open.
     #[inline]
     pub fn cut_state(&self) -> Option<CutState> {
         let cut = self.store.cut.as_deref()?;
@@ -109,9 +109,9 @@ impl Db {
         })
     }
 
-    /// Captures up to `budget` entries more, in the order of blocks. Returns what is ready to be taken,
-    /// oldest first: whole pieces, or the last one once nothing is left. `None`: there is none yet, or no
-    /// more.
+    /// Captures up to `budget` more entries, in the order of blocks. Returns the oldest captured piece:
+    /// a full one, or the last one once no entry is left to capture. `None` if no piece is ready, or
+    /// all were taken.
     pub fn advance_cut(&mut self, budget: usize) -> Option<Captured> {
         let mut steps = budget;
         while steps > 0 {
@@ -144,7 +144,7 @@ impl Db {
         Some(piece)
     }
 
-    /// What changes have captured, oldest first, as far as it fills a piece.
+    /// Takes the oldest full piece of the entries that changes have captured; `None` if no piece is full.
     pub fn take_captured(&mut self) -> Option<Captured> {
         let cut = self.store.cut.as_deref_mut()?;
         let piece = cut.captured.pop_front_if(|piece| piece.is_full())?;
@@ -153,7 +153,7 @@ impl Db {
         Some(piece)
     }
 
-    /// Captures entries of one chunk from `handle` on, until the steps are spent or a piece is full.
+    /// Captures entries of one chunk from `first` on, until the steps are used up or a piece is full.
     fn capture_chunk(&mut self, first: Handle, steps: &mut usize) {
         let (chunk, mut block) = Slab::chunk_and_block(first);
         loop {
@@ -174,8 +174,8 @@ impl Db {
         }
     }
 
-    /// Ends the cut, whether it is through or not. Gives back what was captured and not taken, to be freed
-    /// where it hurts least: it may hold the last share of a large value.
+    /// Ends the cut, complete or not. Returns what was captured but not taken, for the caller to free on
+    /// another thread: it may hold the last share of a large value.
     pub fn end_cut(&mut self) -> impl Iterator<Item = Captured> {
         let cut = self.store.cut.take();
         self.store.look_for_watchers();
@@ -188,7 +188,7 @@ impl Db {
         self.store.cut.is_some()
     }
 
-    /// Bytes that the cut takes, but for the values that it shares.
+    /// Bytes of the cut, without the values that it shares.
     pub(super) fn cut_bytes(&self) -> usize {
         let Some(cut) = self.store.cut.as_deref() else { return 0 };
         let touched = cut.chunks.iter().filter(|chunk| matches!(chunk, ChunkCut::Touched(_))).count();

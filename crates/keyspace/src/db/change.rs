@@ -10,12 +10,12 @@ use sluice_collections::slab::{Handle, Slab, SlabFull};
 use sluice_value::{Encoding, Value};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What an entry keeps beside its value.
+/// The expiry and access clock of an entry.
 #[derive(Clone, Copy)]
 pub(crate) struct Meta {
-    /// ms since the epoch.
+    /// Expiry, ms since the epoch; `None` if the key does not expire.
     pub expiry: Option<i64>,
-    /// Access clock.
+    /// LRU or LFU clock, 24 bits.
     pub clock: u32,
 }
 
@@ -35,7 +35,7 @@ impl Db {
         handle
     }
 
-    /// Names a new entry in the indexes.
+    /// Adds a new entry to the indexes.
     pub(super) fn enter(&mut self, key: Key<'_>, handle: Handle, meta: Meta) {
         self.tables.insert(IndexKind::Keys, key.hash, handle, &self.store);
         if self.store.walk.is_some() {
@@ -46,9 +46,9 @@ impl Db {
         }
     }
 
-    /// Overwrites an entry in place with a value that lies inside the block, where the block's size class and
-    /// the presence of an expiry stay; whether it did. A block of a collection may be larger than those of
-    /// strings: a string does not stay in such a block. Looks the block up once.
+    /// Overwrites an entry in place with a value inside the block, if the block's size class and the presence
+    /// of an expiry stay the same; the result is whether it did. A block of a collection may be larger than
+    /// the largest block of a string: a string does not stay in such a block. Looks up the block once.
     #[inline]
     pub(crate) fn overwrite_inside(
         &mut self,
@@ -73,8 +73,8 @@ impl Db {
         stays
     }
 
-    /// Replaces the value, and the expiry, of the entry at `found`; gives back what lived outside the block.
-    /// Overwrites in place when the block's size class stays.
+    /// Replaces the value and the expiry of the entry at `found`; returns the old value outside, if any.
+    /// Overwrites in place if the block's size class stays the same.
     pub(crate) fn overwrite(
         &mut self,
         found: Found,
@@ -111,7 +111,8 @@ impl Db {
         };
         let had_expiry = self.head(found.handle).has_expiry();
         let payload = match payload.inside() {
-            // The reference loses the expiry after it has stored the string.
+            // The reference stores the string first and drops the expiry afterwards, so the expiry
+            // affects the encoding.
             Some((Form::StrInline, bytes))
                 if had_expiry
                     && reference_string_encoding(key.bytes.len(), true, bytes.len()) == Encoding::Raw =>
@@ -129,8 +130,8 @@ impl Db {
         value
     }
 
-    /// Puts a string outside into the place of another; gives that one back, or the payload where the entry
-    /// needs another block. The caller has passed the hook.
+    /// Replaces a string outside with another one; returns the old string, or `Err` with the payload if
+    /// the entry needs another block. The caller has called the hook `before_change`.
     fn replace_outside<'a>(
         &mut self,
         handle: Handle,
@@ -156,8 +157,8 @@ impl Db {
         Ok(old)
     }
 
-    /// Lets the indexes name the block `new` instead of the entry's old one, which is freed. What the entry
-    /// has outside belongs to the new block from now on. The caller has passed the hook.
+    /// Points the indexes to the block `new` instead of the entry's old block, which is freed. The value
+    /// and key outside belong to the new block from now on. The caller has called the hook `before_change`.
     pub(super) fn replace_block(&mut self, found: Found, key: Key<'_>, new: Handle) {
         self.tables.replace(IndexKind::Keys, key.hash, found.position, new);
         match (self.head(found.handle).has_expiry(), self.head(new).has_expiry()) {
@@ -169,7 +170,7 @@ impl Db {
         self.store.slab.free(found.handle);
     }
 
-    /// What a new block holds of an entry's key.
+    /// The name for a new block of an existing entry: a key outside keeps its index.
     pub(super) fn name_again<'k>(&self, old: Handle, key: Key<'k>) -> Name<'k> {
         match entry::name_of(self.store.slab.body(old)) {
             Name::Inside(_) => Name::Inside(key.bytes),
@@ -177,7 +178,7 @@ impl Db {
         }
     }
 
-    /// What the block of a new entry holds of its key.
+    /// The name for the block of a new entry; a long key is stored outside.
     #[inline]
     pub(super) fn store_name<'k>(&mut self, key: &'k [u8]) -> Name<'k> {
         if key.len() <= entry::KEY_INSIDE_MAX {
@@ -210,9 +211,9 @@ impl Db {
         handle
     }
 
-    /// A block for an entry. That handles run out is for whoever lets writes pass to prevent
-    /// ([`crate::Keyspace::is_nearly_full`]); that the system has no memory ends the process, as at any
-    /// allocation.
+    /// Allocates a block for an entry. The caller that admits writes must prevent that handles run
+    /// out ([`crate::Keyspace::is_nearly_full`]). If the system has no memory, the process ends, as
+    /// at any allocation.
     #[inline]
     pub(super) fn alloc(&mut self, size: usize) -> Handle {
         let handle = match self.store.slab.alloc(size) {
@@ -225,8 +226,8 @@ impl Db {
         handle
     }
 
-    /// Takes the value outside of an entry away, which has to get another one or to go next. The caller has
-    /// passed the hook.
+    /// Takes the value outside from an entry, which then gets another value or is removed. The caller
+    /// has called the hook `before_change`.
     pub(super) fn take_value(&mut self, handle: Handle) -> Option<Value> {
         let head = self.head(handle);
         if !head.form().is_outside() {
@@ -239,8 +240,7 @@ impl Db {
         value
     }
 
-    /// Removes the entry at `found`; what lived outside its block is given back, to be freed where it hurts
-    /// least.
+    /// Removes the entry at `found`; returns its value outside, for the caller to free.
     pub(crate) fn remove(&mut self, found: Found, key: Key<'_>) -> Option<Value> {
         self.before_change(found.handle);
         if self.store.walk.is_some() {
@@ -277,7 +277,8 @@ impl Db {
         }
     }
 
-    /// The form of an entry beside another key or expiry: a string that is `raw` as it stands stays so.
+    /// The form of an entry's value under another key or expiry: a string that is reported as
+    /// `raw` stays `raw`.
     pub(super) fn lasting_form(&self, handle: Handle) -> Form {
         match self.head(handle).form() {
             Form::StrInline if self.encoding(handle) == Encoding::Raw => Form::StrInlineRaw,
@@ -302,7 +303,7 @@ impl Db {
     }
 }
 
-/// Frees the block of an entry, and the key outside that the entry names.
+/// Frees the block of an entry, and its key outside.
 pub(super) fn free_block(store: &mut Store, handle: Handle) {
     if let Name::Outside(index) = entry::name_of(store.slab.body(handle)) {
         let bytes = store.keys.remove(index).map_or(0, |key| key.len());
@@ -311,7 +312,7 @@ pub(super) fn free_block(store: &mut Store, handle: Handle) {
     store.slab.free(handle);
 }
 
-/// The first expiry of a field of a value that goes outside.
+/// Earliest expiry of a field of a value that goes outside, in ms; `None` if no field expires.
 fn earliest_of(payload: &Payload<'_>) -> Option<i64> {
     match payload {
         Payload::Outside(_, value) => earliest_in(value),
@@ -324,7 +325,7 @@ fn out_of_memory() -> ! {
     std::alloc::handle_alloc_error(std::alloc::Layout::new::<[u8; Slab::MAX_BLOCK]>())
 }
 
-/// Writes expiry and payload of a block; the head word with its slack.
+/// Writes the expiry and payload of a block; the result is the head word with its slack.
 #[inline]
 fn write_inside(head: Head, body: &mut [u8], bytes: &[u8], expiry: Option<i64>) -> Head {
     if let Some(at) = expiry {

@@ -1,6 +1,7 @@
 //! Compaction of a database: the slab moves entries out of sparse chunks, and the indexes follow.
 //!
-//! A move changes no entry, only its handle: it must not run while somebody else keeps handles between units.
+//! A move changes no entry, only its handle. Compaction must not run while another part of the server
+//! keeps handles between units.
 
 use super::Db;
 use super::tables::IndexKind;
@@ -8,21 +9,21 @@ use crate::dataset::Keyspace;
 use sluice_collections::slab::Move;
 use sluice_value::Value;
 
-/// What compaction did.
+/// Result of a compaction step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compacted {
-    /// Entries moved.
+    /// Number of entries moved.
     pub moved: u64,
-    /// Moves taken back, because no index knew the block. Always 0, but for a defect.
+    /// Number of moves undone because no index pointed to the block. Always 0, except after a defect.
     pub abandoned: u64,
-    /// The budget was spent: there may be more to do.
+    /// The budget was used up: there may be more to do.
     pub has_more: bool,
 }
 
 impl Db {
-    /// Moves entries out of sparse chunks, with at most `budget` steps: a step is a block looked at or an
-    /// entry moved, each in constant time. Before that, sorted sets give back what they hold for elements
-    /// that are gone. Nothing moves while a slot that was taken out has keys left to free.
+    /// Moves entries out of sparse chunks, with at most `budget` steps: a step is a block looked at or
+    /// an entry moved, each in constant time. Before that, sorted sets release the memory of removed
+    /// elements. Nothing moves while a detached slot has keys left to free.
     pub fn compact_step(&mut self, budget: usize) -> Compacted {
         let mut done = Compacted::default();
         if self.clear_zset_remains(budget) {
@@ -47,7 +48,7 @@ impl Db {
         done
     }
 
-    /// Points the indexes to the copy of an entry; `false`, and no change, when they do not know it.
+    /// Points the indexes to the copy of an entry; `false`, and no change, if they do not contain the entry.
     fn follow(&mut self, step: Move) -> bool {
         let hash = self.hash_of(step.to);
         for kind in [IndexKind::Keys, IndexKind::Expires] {
@@ -62,18 +63,18 @@ impl Db {
 }
 
 impl Keyspace {
-    /// [`Db::compact_step`] of one database, whose number must be below [`Keyspace::databases`].
+    /// Compacts one database ([`Db::compact_step`]), whose number must be below [`Keyspace::databases`].
     pub fn compact_step(&mut self, number: usize, budget: usize) -> Compacted {
         self.dbs_mut()[number].compact_step(budget)
     }
 
-    /// Has sorted sets of a database give back what they hold for elements that are gone, with at most
-    /// `budget` steps; whether there was one. No entry is moved.
+    /// Makes sorted sets of a database release the memory of removed elements, with at most `budget`
+    /// steps; the result is whether there was such a set. No entry is moved.
     pub fn clear_remains(&mut self, number: usize, budget: usize) -> bool {
         self.dbs_mut()[number].clear_zset_remains(budget)
     }
 
-    /// Takes what the steps have replaced, to be freed on another thread.
+    /// Takes the parts that these steps have replaced, to be freed on another thread.
     pub fn take_remains(&mut self, number: usize) -> Vec<Value> {
         std::mem::take(&mut self.dbs_mut()[number].store.remains)
     }

@@ -1,20 +1,20 @@
-//! The cut: one moment of a database, captured entry by entry while the database goes on changing.
+//! The cut: one moment of a database, captured entry by entry while the database continues to change.
 //!
 //! ```text
-//!  begin ──► each entry is captured once, by whoever comes first: ──► nothing left
+//!  begin ──► each entry is captured once, by the first of these two: ──► nothing left
 //!            the cursor, which walks the chunks, or
 //!            a change, which captures what it is about to change
 //! ```
 //!
-//! A bit for each block says that there is nothing to capture in it. The bits of a chunk are made by the
-//! first change, hand-out or visit in the chunk, with those of its unused blocks set; a block that is handed
-//! out later is so born with its bit set. Chunks without a class at the cut, and those that came later, are
-//! no part of it. Neither are the entries of slots that were taken out ahead of the cut (`db/detached.rs`).
+//! A bitmap for each chunk has a bit set for each block with nothing to capture. It is made by the first
+//! change, hand-out or visit in the chunk, with the bits of unused blocks set, so a block that is handed out
+//! later has its bit set from the start. Chunks without a class at the cut, and chunks added later, are not
+//! part of the cut. Neither are the entries of slots that were detached before the cut (`db/detached.rs`).
 //!
 //! Invariants: (1) `left` counts the blocks that were entries at the cut and have not been captured; (2)
-//! between two captures of the cut no entry changes its block but by the hook `Db::before_change`: compaction
-//! stands still; (3) a captured entry is what it was at the cut, the access clock excepted, which has no
-//! hook.
+//! while the cut is open, an entry changes its block only through the hook `Db::before_change`:
+//! compaction is suspended; (3) a captured entry is as it was at the cut, except for the access clock,
+//! which has no hook.
 
 use crate::captured::Captured;
 use sluice_collections::slab::{BlockBits, Slab};
@@ -24,42 +24,42 @@ use std::collections::VecDeque;
 pub(crate) struct Cut {
     /// The database's number at the cut.
     pub(super) number: usize,
-    /// By chunk number, those that were there at the cut.
+    /// State of each chunk that existed at the cut, by chunk number.
     pub(super) chunks: Vec<ChunkCut>,
-    /// Where the cursor stands: a chunk.
+    /// The chunk at which the cursor is.
     pub(super) at: u32,
     pub(super) left: usize,
-    /// Entries that were captured and not taken yet; the last may have room.
+    /// Pieces that were captured and not taken yet; the last one may have room.
     pub(super) captured: VecDeque<Captured>,
-    /// Bytes copied into these, and their weight.
+    /// Bytes copied into `captured`, and its weight.
     pub(super) waiting_bytes: usize,
     pub(super) waiting_weight: usize,
-    /// Entries that changes have captured, and the bytes copied for them.
+    /// Number of entries captured by changes, and the bytes copied for them.
     pub(super) by_changes: (u64, u64),
 }
 
-/// What a cut knows of a chunk.
+/// State of a chunk in a cut.
 pub(super) enum ChunkCut {
-    /// Nothing in it is left to capture.
+    /// No block is left to capture.
     Done,
-    /// It is as it was at the cut.
+    /// The chunk is unchanged since the cut, and nothing is captured.
     Untouched,
-    /// Some of it is captured: the blocks of these bits, and the unused ones.
+    /// Some blocks are captured; the bits of these and of the unused blocks are set.
     Touched(Box<BlockBits>),
 }
 
-/// How far a cut is.
+/// Progress of a cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CutState {
-    /// Entries that are left to capture.
+    /// Number of entries left to capture.
     pub left: usize,
-    /// Entries that were captured because they were about to change.
+    /// Number of entries that were captured because they were about to change.
     pub changed: u64,
-    /// Bytes that were copied for these; values that are shared are left out.
+    /// Bytes copied for these entries, without shared values.
     pub changed_bytes: u64,
-    /// Bytes of what was captured and not taken yet; values that are shared are left out.
+    /// Bytes captured and not taken yet, without shared values.
     pub waiting_bytes: usize,
-    /// Bytes of what was captured and not taken yet, values that are shared included.
+    /// Bytes captured and not taken yet, shared values included.
     pub waiting_weight: usize,
 }
 
@@ -78,7 +78,7 @@ impl Cut {
         }
     }
 
-    /// The bits of a chunk, made if need be; `None` where it has nothing left.
+    /// The bits of a chunk, made if necessary; `None` if the chunk has nothing left to capture.
     pub(super) fn bits(&mut self, slab: &Slab, chunk: u32) -> Option<&mut BlockBits> {
         let state = self.chunks.get_mut(chunk as usize)?;
         if matches!(state, ChunkCut::Untouched) {

@@ -1,26 +1,26 @@
-//! Slots that were emptied at once: their tables have left those of the database, so that no look-up, walk or
-//! count meets their keys. The entries stay in the store and are freed in steps (`db/freeing.rs`).
+//! Slots that were emptied at once: their tables are detached from those of the database, so no look-up,
+//! walk or count finds their keys. The entries stay in the store and are freed in steps (`db/freeing.rs`).
 //!
-//! Invariants: (1) an entry is in one index over keys, of the tables or of one detached table; the entries of
-//! a detached table that have an expiry are in its other index; (2) an entry of a detached table is freed and
-//! never changed otherwise: compaction stands still; (3) a cut that is opened later has no part in them: its
-//! cursor passes over their blocks.
+//! Invariants: (1) an entry is in one index over keys, of the tables or of one detached table; the
+//! entries of a detached table that have an expiry are in its other index; (2) an entry of a detached
+//! table is freed and never changed otherwise: compaction is suspended; (3) a cut that is opened later
+//! does not include them: its cursor skips their blocks.
 
 use super::tables::{IndexKind, Table};
 use sluice_collections::slab::Handle;
 use std::collections::BTreeMap;
 
-/// Tables of slots that were taken out.
+/// The tables of detached slots that still have keys.
 #[derive(Default)]
 pub(crate) struct Detached {
-    /// By slot, the oldest of a slot first.
+    /// Detached tables by slot and age, the oldest of a slot first.
     pub(super) tables: BTreeMap<(u16, u32), DetachedTable>,
 }
 
-/// The table of one slot.
+/// The detached table of one slot.
 pub(super) struct DetachedTable {
     pub(super) table: Table,
-    /// The cut that is open was opened later (3).
+    /// The open cut was opened after the slot was detached (3).
     pub(super) is_ahead_of_cut: bool,
 }
 
@@ -43,17 +43,17 @@ impl Detached {
         self.tables.values().map(|detached| detached.table.index(kind).bytes()).sum()
     }
 
-    /// Every entry of a kind; for checks.
+    /// Every entry of a kind, for checks.
     pub(super) fn iter(&self, kind: IndexKind) -> impl Iterator<Item = Handle> + '_ {
         self.tables.values().flat_map(move |detached| detached.table.index(kind).iter())
     }
 
-    /// A cut is opened.
+    /// Records that a cut is opened: no table detached so far is part of it.
     pub(super) fn note_cut(&mut self) {
         self.tables.values_mut().for_each(|detached| detached.is_ahead_of_cut = true);
     }
 
-    /// The slots, in order; one may come twice.
+    /// The slots in order; a slot may appear twice.
     pub(crate) fn slots(&self) -> impl Iterator<Item = u16> + '_ {
         self.tables.keys().map(|(slot, _)| *slot)
     }

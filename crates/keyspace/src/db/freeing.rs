@@ -1,5 +1,5 @@
-//! The steps of slots that are taken out of a database, and freed. `db/detached.rs` says what such a slot is,
-//! and has the invariants.
+//! The steps that detach a slot from a database and free its keys. `db/detached.rs` defines detached
+//! slots and their invariants.
 
 use super::change::free_block;
 use super::detached::DetachedTable;
@@ -14,10 +14,10 @@ use sluice_collections::slab::Handle;
 use sluice_value::Value;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Entries that a step of freeing asks the processor for ahead.
+/// Number of entries that a step of freeing prefetches.
 const TAKEN_AT_ONCE: usize = 32;
 
-/// Takes a slot out with all its keys; how many there were. O(1).
+/// Detaches a slot with all its keys; the result is their number. O(1).
 pub(crate) fn detach(db: &mut Db, slot: u16) -> usize {
     let Some(table) = db.tables.take_table(slot) else { return 0 };
     if let Some(walk) = db.store.walk.as_deref_mut().filter(|walk| walk.slot == slot) {
@@ -28,7 +28,7 @@ pub(crate) fn detach(db: &mut Db, slot: u16) -> usize {
     len
 }
 
-/// Whether a key was there when its slot was taken out last, and is not freed.
+/// Whether a key existed when its slot was last detached, and is not freed yet.
 pub(crate) fn was_detached(db: &Db, key: Key<'_>) -> bool {
     let newest = db.detached.of_slot(slot_of(key.hash) as u16).next_back();
     newest.is_some_and(|(_, detached)| {
@@ -36,8 +36,8 @@ pub(crate) fn was_detached(db: &Db, key: Key<'_>) -> bool {
     })
 }
 
-/// Frees about [`TAKEN_AT_ONCE`] entries of a detached table. `freed` is given each key, and the part of the
-/// value outside of the block.
+/// Frees about [`TAKEN_AT_ONCE`] entries of a detached table. `freed` gets each key and its value
+/// outside, if any.
 pub(crate) fn free(db: &mut Db, mut freed: impl FnMut(&[u8], Option<Value>)) {
     let Db { store, detached, .. } = db;
     let Some(mut first) = detached.tables.first_entry() else { return };
@@ -71,8 +71,8 @@ pub(crate) fn free(db: &mut Db, mut freed: impl FnMut(&[u8], Option<Value>)) {
     }
 }
 
-/// Takes a freed hash off the list of hashes with fields that expire, unless a hash that was made since has
-/// the same key and the same time.
+/// Removes a freed hash from the list of hashes with fields that expire, unless a new hash has the same
+/// key and the same time.
 #[cold]
 fn forget_fields(db: &mut Db, handle: Handle, at: i64) {
     let name = db.store.key(handle).to_vec();
@@ -82,8 +82,8 @@ fn forget_fields(db: &mut Db, handle: Handle, at: i64) {
     }
 }
 
-/// Whether the cut that is open has no part in an entry, since the slot was taken out ahead of the cut (3).
-/// Cost: a hash and O(log n) where slots were taken out.
+/// Whether the open cut does not include an entry because the entry's slot was detached before the cut
+/// (3). Cost: a hash and O(log n) if slots were detached.
 pub(super) fn is_ahead_of_cut(db: &Db, handle: Handle) -> bool {
     if db.detached.is_empty() {
         return false;
@@ -98,11 +98,12 @@ pub(super) fn is_ahead_of_cut(db: &Db, handle: Handle) -> bool {
 }
 
 impl Store {
-    /// An entry of a detached table is about to be freed while a cut may be open. No walk has a part in it.
+    /// Prepares the release of an entry of a detached table while a cut may be open. Walks do not
+    /// include the entry.
     fn leave_to_cut(&mut self, handle: Handle, is_ahead_of_cut: bool) {
         match (self.cut.is_some(), is_ahead_of_cut) {
             (false, _) => {}
-            // The cursor must not take the block for one that is left to capture.
+            // The cursor must not capture the block as an entry of the cut.
             (true, true) => self.note_born(handle),
             (true, false) => self.capture_changed(handle),
         }

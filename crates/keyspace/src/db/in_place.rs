@@ -1,4 +1,4 @@
-//! Changes of a value where it stands: strings and integers.
+//! In-place changes of strings and integers.
 
 use super::Db;
 use crate::entry::{self, Form, Head};
@@ -6,17 +6,17 @@ use sluice_collections::slab::Handle;
 use sluice_value::{PAGE_BYTES, Pages, Value};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What a write into a string outside came to.
+/// Result of a write into a string outside.
 pub(crate) struct Written {
     /// Length of the string.
     pub len: usize,
-    /// The string as it was, when another took its place: to be freed where it hurts least.
+    /// The old string, if another one replaced it; the caller frees it.
     pub garbage: Option<Value>,
 }
 
 impl Db {
-    /// Writes into the string outside at `handle`, which grows with zeros as needed; its new length. `None`,
-    /// and no change, when the entry has no such string.
+    /// Writes into the string outside at `handle`, which grows with zeros as needed; the result has its
+    /// new length. `None`, and no change, if the entry has no such string.
     pub(crate) fn write_outside(&mut self, handle: Handle, offset: usize, bytes: &[u8]) -> Option<Written> {
         let head = self.head(handle);
         match head.form() {
@@ -39,8 +39,8 @@ impl Db {
         Some(written)
     }
 
-    /// Changes the integer of an entry in place, and its clock to what `clock` makes of the old one; `false`,
-    /// and no change, when the entry holds none.
+    /// Replaces the integer of an entry in place, and its clock by what `clock` computes from the old
+    /// one; `false`, and no change, if the entry holds no integer.
     #[inline]
     pub(crate) fn write_int(&mut self, handle: Handle, value: i64, clock: impl FnOnce(u32) -> u32) -> bool {
         self.before_change(handle);
@@ -53,7 +53,7 @@ impl Db {
         if let Some(bytes) = body.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
             *bytes = value.to_le_bytes();
         }
-        // Writing only when it changes: mostly the clock has not moved.
+        // Written only if it changes: usually the clock has not advanced.
         let clock = clock(head.clock());
         if clock != head.clock() {
             word.store(head.with_clock(clock).0, Relaxed);
@@ -61,8 +61,8 @@ impl Db {
         true
     }
 
-    /// Gives the bytes of an inline string to be changed in place, grown with zeros to `len_min` bytes; it
-    /// becomes `raw`. `None`, and no change, when the entry is of another form or its block has no room.
+    /// Lends the bytes of an inline string to be changed in place, grown with zeros to `len_min` bytes; the
+    /// string becomes `raw`. `None`, and no change, if the entry has another form or its block has no room.
     pub(crate) fn inline_mut(&mut self, handle: Handle, len_min: usize) -> Option<&mut [u8]> {
         let head = self.head(handle);
         match head.form() {
@@ -91,15 +91,15 @@ impl Db {
     }
 }
 
-/// Writes into a large string. One in one piece goes into pages as soon as it has more bytes than a page:
-/// that is a copy of at most the bytes that a string has that was written whole, once.
+/// Writes into a large string. A string in one piece is converted to pages once it is longer than a page.
+/// The conversion copies the string once, at most as many bytes as a string written whole can have.
 fn write_large(value: &mut Value, offset: usize, bytes: &[u8]) -> Written {
     let end = offset + bytes.len();
     match value {
         Value::Str(large) if large.len().max(end) <= PAGE_BYTES => {
             let vec = large.make_mut();
             if end > vec.len() {
-                // Doubling: appends stay amortised.
+                // Doubles the capacity, so that appends have amortised cost.
                 if end > vec.capacity() {
                     vec.reserve_exact(end);
                 }

@@ -1,4 +1,4 @@
-//! Entries, to look at.
+//! Entries, as readers see them.
 
 use super::{Db, IndexKind};
 use crate::entry::{self, Form, Head};
@@ -9,7 +9,7 @@ use sluice_value::{Encoding, HashRef, ListRef, SetRef, Stream, Type, ZsetRef};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A key that is there, to look at.
+/// A key that exists, with its value, to read.
 #[derive(Clone, Copy)]
 pub struct Entry<'a> {
     db: &'a Db,
@@ -30,34 +30,34 @@ impl<'a> Entry<'a> {
         Head(self.word.load(Relaxed))
     }
 
-    /// Whether the block names this key, which is short enough to lie inside.
+    /// Whether the block holds this key inside; the key must be short enough for that.
     #[inline(always)]
     pub(crate) fn is_key_inside(self, key: &[u8]) -> bool {
         entry::is_key(self.body, key)
     }
 
-    /// Stores the access clock that a look-up leaves; a plain store, so that a shared database can record it
-    /// too.
+    /// Stores the access clock after a look-up. The store is atomic, so a shared reference suffices.
     #[inline]
     pub(crate) fn touch(self, touch: AccessUpdate) {
         let head = self.head();
         let clock = touch.after(head.clock());
-        // Writing only when it changes keeps the line clean for keys read twice in one clock tick.
+        // An unchanged clock is not written: the cache line stays clean for keys read twice in
+        // one clock tick.
         if head.clock() != clock {
             self.word.store(head.with_clock(clock).0, Relaxed);
         }
     }
 
-    /// The value.
+    /// The value, of any type.
     #[inline]
     pub fn value(self) -> ValueRef<'a> {
         self.db.value_in(self.head(), self.body)
     }
-    /// The string, for commands that work on strings alone.
+    /// The string; an error for a value of another type.
     #[inline]
     pub fn as_str(self) -> Result<Str<'a>, WrongType> {
         let head = self.head();
-        // Most strings lie in their block: their forms are asked about one by one.
+        // Most strings lie in their block, so their forms are checked first, one by one.
         if head.is_form(Form::StrInline) {
             return Ok(Str::Inline(entry::payload(head, self.body)));
         }
@@ -73,7 +73,7 @@ impl<'a> Entry<'a> {
             | ValueRef::Set(_) => Err(WrongType),
         }
     }
-    /// The list, for commands that work on lists alone.
+    /// The list; an error for a value of another type.
     #[inline]
     pub fn as_list(self) -> Result<ListRef<'a>, WrongType> {
         match self.value() {
@@ -85,7 +85,7 @@ impl<'a> Entry<'a> {
             | ValueRef::Set(_) => Err(WrongType),
         }
     }
-    /// The hash, for commands that work on hashes alone.
+    /// The hash; an error for a value of another type.
     #[inline]
     pub fn as_hash(self) -> Result<HashRef<'a>, WrongType> {
         match self.value() {
@@ -97,7 +97,7 @@ impl<'a> Entry<'a> {
             | ValueRef::Set(_) => Err(WrongType),
         }
     }
-    /// The sorted set, for commands that work on sorted sets alone.
+    /// The sorted set; an error for a value of another type.
     #[inline]
     pub fn as_zset(self) -> Result<ZsetRef<'a>, WrongType> {
         match self.value() {
@@ -109,7 +109,7 @@ impl<'a> Entry<'a> {
             | ValueRef::Set(_) => Err(WrongType),
         }
     }
-    /// The set, for commands that work on sets alone.
+    /// The set; an error for a value of another type.
     #[inline]
     pub fn as_set(self) -> Result<SetRef<'a>, WrongType> {
         match self.value() {
@@ -121,7 +121,7 @@ impl<'a> Entry<'a> {
             | ValueRef::Zset(_) => Err(WrongType),
         }
     }
-    /// The stream, for commands that work on streams alone.
+    /// The stream; an error for a value of another type.
     #[inline]
     pub fn as_stream(self) -> Result<&'a Stream, WrongType> {
         match self.value() {
@@ -133,7 +133,7 @@ impl<'a> Entry<'a> {
             | ValueRef::Set(_) => Err(WrongType),
         }
     }
-    /// The key itself.
+    /// The key's bytes, wherever the key is stored.
     #[inline]
     pub fn key(self) -> &'a [u8] {
         self.db.store.key_in(self.body)
@@ -142,11 +142,11 @@ impl<'a> Entry<'a> {
     pub fn type_of(self) -> Type {
         self.db.type_of(self.handle)
     }
-    /// How it is stored.
+    /// Encoding of the value, as OBJECT ENCODING reports it.
     pub fn encoding(self) -> Encoding {
         self.db.encoding(self.handle)
     }
-    /// Expiry, ms since the epoch.
+    /// Expiry, ms since the epoch; `None` if the key does not expire.
     #[inline]
     pub fn expiry(self) -> Option<i64> {
         entry::expiry(self.head(), self.body)
@@ -155,27 +155,27 @@ impl<'a> Entry<'a> {
     pub fn clock(self) -> u32 {
         self.head().clock()
     }
-    /// Bytes it takes, its share of the indexes included.
+    /// Bytes of the entry, its value and its share of the indexes.
     pub fn size_bytes(self) -> usize {
         self.db.entry_size(self.handle)
     }
 }
 
 impl Db {
-    /// An entry, to look at.
+    /// The entry of a handle, to read.
     #[inline]
     pub fn entry(&self, handle: Handle) -> Entry<'_> {
         Entry::of(self, handle)
     }
 
-    /// The value of an entry that was looked at already.
+    /// The value of an entry whose head and body are known already.
     #[inline]
     pub(crate) fn value_in<'a>(&'a self, head: Head, body: &'a [u8]) -> ValueRef<'a> {
         value_of(head, body, |payload| self.value_at(payload))
     }
 
-    /// The entry of `key`, expired or not, to look at: one look-up of its block for the comparison and for
-    /// what follows.
+    /// The entry of `key`, expired or not. Its block is looked up once, for the comparison and
+    /// for later reads.
     #[inline(always)]
     pub(crate) fn find_entry(&self, key: Key<'_>) -> Option<Entry<'_>> {
         if key.bytes.len() > entry::KEY_INSIDE_MAX {
@@ -198,23 +198,22 @@ impl Db {
         self.find(key).map(|found| self.entry(found.handle))
     }
 
-    /// Asks the processor for what it takes to look members of a set or a sorted set, or fields of a hash, up
-    /// soon. Leaves no trace.
+    /// Prefetches the memory that look-ups of these members (of a set or sorted set) or fields (of a
+    /// hash) will read soon. Changes nothing.
     pub fn prefetch_members<'n>(&self, key: Key<'_>, members: impl Iterator<Item = &'n [u8]>) {
         match self.find_entry(key).map(Entry::value) {
             Some(ValueRef::Set(set)) if set.len() >= PREFETCHED_FROM => set.prefetch(members),
             Some(ValueRef::Hash(hash)) if hash.len() >= PREFETCHED_FROM => hash.prefetch(members),
             Some(ValueRef::Zset(zset)) if zset.len() >= SORTED_PREFETCHED_FROM => zset.prefetch(members),
-            // The cache holds a smaller one: to ask for a member costs a second way to its leaf.
+            // The cache holds a smaller one, and a prefetch costs a second descent to the leaf.
             Some(_) | None => {}
         }
     }
 }
 
-/// Members or fields of a set or hash from which on requests for them ask for memory ahead: some 100 KB, of
-/// short members.
+/// Number of members or fields from which on requests for a set or hash prefetch: some 100 KB
+/// of short members.
 const PREFETCHED_FROM: usize = 4096;
 
-/// Members of a sorted set from which on requests for them ask for memory ahead: its index takes less of the
-/// cache.
+/// Number of members from which on requests for a sorted set prefetch: its index takes less of the cache.
 const SORTED_PREFETCHED_FROM: usize = 32_768;

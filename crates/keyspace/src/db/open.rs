@@ -1,8 +1,8 @@
-//! Collections on their way out of their entry, to be changed, and back: inside the block while they are
-//! small, else beside it.
+//! Takes collections out of their entry to be changed, and puts them back: inside the block while they
+//! are small, otherwise outside.
 //!
 //! Invariant: while a collection outside is open, its slot among the values holds a stand-in of the same
-//! type, whose elements mean nothing.
+//! type, whose elements are meaningless.
 
 use super::change::Meta;
 use super::{Db, Found, Store};
@@ -14,24 +14,24 @@ use sluice_collections::slab::{Handle, Slab};
 use sluice_value::Value;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A collection that was taken out of its entry.
+/// A collection taken out of its entry to be changed.
 pub(crate) struct Open<C> {
-    /// The elements.
+    /// The collection, to be changed.
     pub value: C,
     home: Home,
 }
 
-/// Where an open collection came from.
+/// Where an open collection came from, and returns to.
 enum Home {
     /// No entry: the key is absent.
     Absent,
     /// The entry's block, whose bytes are still there.
     Inside(Found),
-    /// The values, where a stand-in is now.
+    /// A slot among the values, which holds a stand-in meanwhile.
     Outside(Outside),
 }
 
-/// Where a collection outside belongs, and what it was before the change.
+/// The slot of a collection outside, and its state before the change.
 struct Outside {
     found: Found,
     index: u32,
@@ -40,7 +40,7 @@ struct Outside {
 }
 
 impl<C> Open<C> {
-    /// A collection for a key that is absent.
+    /// A new collection for an absent key.
     #[inline]
     pub(crate) fn new(value: C) -> Open<C> {
         Open { value, home: Home::Absent }
@@ -48,15 +48,15 @@ impl<C> Open<C> {
 }
 
 impl Db {
-    /// An empty collection, in memory that was used before where there is some.
+    /// An empty collection, in reused memory if there is some.
     pub(crate) fn blank<C: Collection>(&mut self, encoding: C::Encoding) -> C {
         let mut value = C::scratch(&mut self.store.scratch).take().unwrap_or_default();
         value.load_inline(&[], encoding);
         value
     }
 
-    /// Takes the collection of an entry out; `None` for another type. [`Db::close`] or
-    /// [`Db::close_unchanged`] has to follow.
+    /// Takes the collection out of an entry; `None` for another type. [`Db::close`] or
+    /// [`Db::close_unchanged`] must follow.
     pub(crate) fn open<C: Collection>(&mut self, found: Found) -> Option<Open<C>> {
         let head = self.head(found.handle);
         let encoding = C::encoding_in(head.form())?;
@@ -78,22 +78,22 @@ impl Db {
         Some(Open { value, home })
     }
 
-    /// Puts a collection back that was not changed.
+    /// Puts back a collection that was not changed.
     pub(crate) fn close_unchanged<C: Collection>(&mut self, open: Open<C>) {
         let Open { value, home } = open;
         match home {
             Home::Absent | Home::Inside(_) => self.store.recycle(value),
             Home::Outside(Outside { index, heap_bytes, .. }) => {
-                // A look for an element that is absent may have copied shared nodes, which takes other
-                // memory.
+                // The search for an absent element may have copied shared nodes, which take other
+                // amounts of memory.
                 self.store.outside_bytes = self.store.outside_bytes + value.heap_bytes() - heap_bytes;
                 self.store.put_back(index, value);
             }
         }
     }
 
-    /// Puts a changed collection back, inside the block or beside it as suits it now; an empty one takes its
-    /// key with it. What is left over is given back, to be freed where it hurts least.
+    /// Puts back a changed collection, inside the block or outside, whichever fits it now; for an empty
+    /// one the key is removed. Returns the old value that is left over, for the caller to free.
     pub(crate) fn close<C: Collection>(&mut self, key: Key<'_>, open: Open<C>, meta: Meta) -> Option<Value> {
         let Open { value, home } = open;
         let is_empty = value.is_empty();
@@ -132,7 +132,7 @@ impl Db {
         None
     }
 
-    /// Puts a collection back that came from outside, whose form for a block has so many bytes.
+    /// Puts back a collection that was outside; `inline_len` is its length in a block, if it fits one.
     #[inline]
     fn close_outside<C: Collection>(
         &mut self,
@@ -149,7 +149,7 @@ impl Db {
         }
         let is_empty = value.is_empty();
         let block = match len {
-            // Only well below the bound, lest a collection at the bound moves with every change.
+            // Only well below the limit: a collection at the limit would otherwise move with every change.
             Some(len) if len <= BACK_INSIDE_MAX && !is_empty => {
                 let name = self.name_again(found.handle, key);
                 Some(self.build_inline(name, &value, (len, 0), meta))
@@ -166,8 +166,8 @@ impl Db {
         value
     }
 
-    /// Writes a collection over an inline one; `false`, and no change, when the block has no room or far too
-    /// much.
+    /// Writes a collection over an inline one; `false`, and no change, if the block is too small or
+    /// far too large.
     fn write_inline<C: Collection>(&mut self, handle: Handle, value: &C, len: usize) -> bool {
         let head = self.head(handle);
         let body = self.store.slab.body_mut(handle);
@@ -182,7 +182,7 @@ impl Db {
         true
     }
 
-    /// A block with a collection of `len` bytes and room for about `spare` more.
+    /// Builds a block with a collection of `len` bytes and room for about `spare` more.
     fn build_inline<C: Collection>(
         &mut self,
         name: Name<'_>,
@@ -208,25 +208,25 @@ impl Db {
 }
 
 impl Store {
-    /// The value outside of this number.
+    /// The value outside with this index.
     #[inline]
     pub(super) fn outside<V: Variant>(&self, index: u32) -> &V {
         V::of(self.values.get(index).unwrap_or_else(|| corrupt_entry()))
     }
 
-    /// The value outside the block, to be changed.
+    /// The value outside with this index, to be changed.
     #[inline]
     pub(super) fn outside_mut<V: Variant>(&mut self, index: u32) -> &mut V {
         V::of_mut(self.values.get_mut(index).unwrap_or_else(|| corrupt_entry()))
     }
 
-    /// Puts a collection where a stand-in is.
+    /// Puts a collection back in the place of its stand-in.
     fn put_back<C: Collection>(&mut self, index: u32, mut value: C) {
         std::mem::swap(self.outside_mut(index), &mut value);
         self.recycle(value);
     }
 
-    /// Keeps a collection's memory for the next of its type.
+    /// Keeps a collection's memory for the next collection of its type.
     fn recycle<C: Collection>(&mut self, value: C) {
         if value.is_scratch() {
             *C::scratch(&mut self.scratch) = Some(value);
@@ -234,9 +234,9 @@ impl Store {
     }
 }
 
-/// Bytes to spare in the block of a collection that has grown. A byte tells the slack of a block, and the
-/// class rounds up by 7 bytes at most.
+/// Spare bytes in the block of a collection that has grown. One byte records the slack of a block, and
+/// the size class rounds up by 7 bytes at most.
 const SPARE_MAX: usize = entry::SLACK_MAX - 7;
 const _: () = assert!(Slab::rounded(Slab::MAX_BLOCK - 7) == Slab::MAX_BLOCK, "classes are 8 bytes apart");
-/// A collection outside comes back into its block when it needs no more bytes than this.
+/// A collection outside returns to its block if it needs no more bytes than this.
 const BACK_INSIDE_MAX: usize = 256;

@@ -1,11 +1,11 @@
-//! What sorted sets hold for elements that are gone, cleared beside other work.
+//! Releases, in steps, the memory that sorted sets hold for removed elements.
 
 use super::Db;
 use sluice_value::{Value, ZsetContext};
 
 impl Db {
-    /// Has a sorted set give back what it holds for elements that are gone, as many leaves as a budget
-    /// allows; whether there was one.
+    /// Makes one sorted set release the memory of removed elements, as many leaves as the budget allows;
+    /// the result is whether there was such a set.
     pub(super) fn clear_zset_remains(&mut self, budget: usize) -> bool {
         let Some(&index) = self.store.zsets_with_remains.last() else { return false };
         let has_more = match self.store.values.get_mut(index) {
@@ -18,7 +18,7 @@ impl Db {
                 self.store.outside_bytes = self.store.outside_bytes + now - before;
                 has_more
             }
-            // Another value has its number since.
+            // The index belongs to another value now.
             Some(
                 Value::Str(_)
                 | Value::Pages(_)
@@ -36,5 +36,5 @@ impl Db {
     }
 }
 
-/// Steps of compaction that clearing a leaf counts for.
+/// Number of compaction steps that clearing a leaf counts for.
 const STEPS_OF_LEAF: usize = 8;

@@ -1,5 +1,5 @@
-//! What a database stores, apart from the tables that find it: entries, and the values and keys that lie
-//! outside of them.
+//! The storage of a database, without the tables that find entries: entries, and the values and keys
+//! outside their blocks.
 
 use super::cut::Cut;
 use super::walk::SlotWalk;
@@ -16,17 +16,18 @@ pub(crate) struct Store {
     pub(super) keys: TypedSlab<Box<[u8]>>,
     /// Bytes of `values` and `keys`.
     pub(super) outside_bytes: usize,
-    /// Memory of collections that is used again.
+    /// Collections whose memory is reused.
     pub(super) scratch: Scratch,
-    /// Numbers of values that were sorted sets with remains: [`sluice_value::Zset::has_remains`].
+    /// Indexes of values that were sorted sets with memory of removed elements:
+    /// [`sluice_value::Zset::has_remains`].
     pub(super) zsets_with_remains: Vec<u32>,
-    /// What clearing them has replaced, to be freed elsewhere.
+    /// Parts that clearing these sets has replaced, to be freed on another thread.
     pub(super) remains: Vec<Value>,
-    /// The cut that is open.
+    /// The open cut, if any.
     pub(super) cut: Option<Box<Cut>>,
-    /// The walk over a slot that is under way.
+    /// The walk over a slot in progress, if any.
     pub(super) walk: Option<Box<SlotWalk>>,
-    /// A cut is open or a walk under way: somebody wants to see entries as they are ahead of a change.
+    /// Whether a cut is open or a walk in progress, so entries may have to be captured before a change.
     pub(super) is_watched: bool,
     pub(super) hasher: KeyHasher,
 }
@@ -59,7 +60,7 @@ impl Store {
         self.key_in(self.slab.body(handle))
     }
 
-    /// The key of the entry whose body this is.
+    /// The key of the entry with this body.
     #[inline]
     pub(super) fn key_in<'a>(&'a self, body: &'a [u8]) -> &'a [u8] {
         match entry::name_of(body) {
@@ -68,24 +69,25 @@ impl Store {
         }
     }
 
-    /// The hash of an entry's key, as far as an index that splits a bucket asks for it.
+    /// The hash of an entry's key without the slot; an index that splits a bucket needs no more.
     #[inline]
     pub(super) fn rehash(&self, handle: Handle) -> u64 {
         self.hasher.hash_without_slot(self.key(handle))
     }
 }
 
-/// What the entries' chunks take. The system maps them; the allocator's figures know nothing of them.
+/// Memory of the entries' chunks. The system maps it; the allocator's figures do not include it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChunkMemory {
     /// Bytes of the entries.
     pub used_bytes: usize,
-    /// Bytes that are entries, or were since their pages were last given back: about what is resident.
+    /// Bytes that hold entries, or did since their pages were last given back to the system: roughly
+    /// the resident bytes.
     pub touched_bytes: usize,
 }
 
 impl ChunkMemory {
-    /// The memory of both.
+    /// The sum of both.
     pub fn plus(self, other: ChunkMemory) -> ChunkMemory {
         ChunkMemory {
             used_bytes: self.used_bytes + other.used_bytes,

@@ -1,12 +1,12 @@
 //! The indexes of a database: one table over all its keys, or one for each hash slot.
 //!
-//! Invariants: (1) with [`Layout::One`] every entry is in `one`; with [`Layout::PerSlot`] `one` stays empty,
-//! and an entry is in the table of its slot; (2) `slots` is made by the first key, so that an empty database
-//! has no tables; (3) a census counts what is in the indexes of its kind, and its bits name the tables that
-//! are not empty; (4) an index of a slot that has become empty owns no memory; (5) what
-//! adds, removes or looks up an entry does not ask which slots are hidden: whoever walks or counts does.
+//! Invariants: (1) with [`Layout::One`] every entry is in `one`; with [`Layout::PerSlot`] `one` stays
+//! empty, and an entry is in the table of its slot; (2) `slots` is made by the first key, so an empty
+//! database has no tables; (3) a census counts the entries in the indexes of its kind, and its bits mark
+//! the tables that are not empty; (4) an index of a slot that has become empty owns no memory; (5) adding,
+//! removing or looking up an entry does not check whether its slot is hidden; walks and counts do.
 //!
-//! The slot of a key stands in its hash ([`crate::KeyHasher`]): whoever has the hash has the table.
+//! The hash of a key contains its slot ([`crate::KeyHasher`]), so the hash alone selects the table.
 
 use super::Store;
 use crate::hasher::{Layout, slot_of};
@@ -17,7 +17,7 @@ use sluice_collections::index::{Index, IndexStats, Position};
 use sluice_collections::slab::Handle;
 use std::sync::Arc;
 
-/// An index over keys and one over those that expire.
+/// An index over keys and an index over the keys with an expiry.
 #[derive(Default)]
 pub(crate) struct Table {
     index: Index,
@@ -26,22 +26,22 @@ pub(crate) struct Table {
 
 const _: () = assert!(size_of::<Table>() == 16, "an empty table is small: there are 16,384 of them");
 
-/// Which index of a table.
+/// One of the two indexes of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IndexKind {
-    /// The one over all keys.
+    /// The index over all keys.
     Keys,
-    /// The one over keys with an expiry.
+    /// The index over keys with an expiry.
     Expires,
 }
 
 /// The tables of a database.
 pub(crate) struct Tables {
     one: Table,
-    /// Those of the hash slots, once there was a key.
+    /// The tables of the hash slots; `None` until the first key is stored, and with [`Layout::One`].
     slots: Option<Box<Slots>>,
     layout: Layout,
-    /// Slots whose entries are left out of walks and random choices; none with [`Layout::One`].
+    /// Slots whose entries are excluded from walks and random choices; `None` with [`Layout::One`].
     pub(crate) hidden: Option<Arc<HiddenSlots>>,
 }
 
@@ -50,7 +50,7 @@ struct Slots {
     tables: Box<[Table; SLOTS]>,
     keys: Census,
     expires: Census,
-    /// Where [`Tables::shrink_step`] goes on.
+    /// Slot at which the next [`Tables::shrink_step`] continues.
     shrink_at: usize,
 }
 
@@ -71,7 +71,7 @@ impl Table {
         }
     }
 
-    /// Shrinks both indexes by at most `budget` buckets each; whether more is to do.
+    /// Shrinks both indexes by at most `budget` buckets each; the result is whether more is to do.
     fn step(&mut self, budget: usize, store: &Store) -> bool {
         let a = self.index.step(budget, |h| store.rehash(h), |h| store.slab.prefetch(h));
         let b = self.expires.step(budget, |h| store.rehash(h), |h| store.slab.prefetch(h));
@@ -84,7 +84,7 @@ impl Tables {
         Tables { one: Table::default(), slots: None, layout, hidden: None }
     }
 
-    /// The table of a hash. One branch, the same one every time.
+    /// The table for a hash. Costs one branch, which always goes the same way.
     #[inline(always)]
     fn table(&self, hash: u64) -> &Table {
         match &self.slots {
@@ -101,7 +101,7 @@ impl Tables {
         }
     }
 
-    /// The index of all hashes, where there is one table.
+    /// The index of all hashes, if there is only one table.
     #[inline(always)]
     pub(crate) fn single(&self, kind: IndexKind) -> Option<&Index> {
         self.slots.is_none().then(|| self.one.index(kind))
@@ -126,15 +126,15 @@ impl Tables {
         }
     }
 
-    /// Makes room for so many entries in an index that has none. A table for each slot grows by itself:
-    /// nobody knows how many each will have.
+    /// Makes room for `entries` entries in an empty index. Does nothing with a table for each slot:
+    /// their sizes are unknown, and they grow as needed.
     pub(crate) fn reserve(&mut self, kind: IndexKind, entries: usize) {
         if self.layout == Layout::One {
             self.one.index_mut(kind).reserve(entries);
         }
     }
 
-    /// Takes the entry at `position` out, which has this hash.
+    /// Removes the entry at `position`; `hash` is the hash of its key.
     #[inline]
     pub(crate) fn remove(&mut self, kind: IndexKind, hash: u64, position: Position, store: &Store) {
         self.table_mut(hash).index_mut(kind).remove(position, |h| store.rehash(h));
@@ -143,19 +143,19 @@ impl Tables {
         }
     }
 
-    /// Puts another block at `position`, of an entry with this hash.
+    /// Replaces the block at `position`; `hash` is the hash of the entry's key.
     #[inline]
     pub(crate) fn replace(&mut self, kind: IndexKind, hash: u64, position: Position, new: Handle) {
         self.table_mut(hash).index_mut(kind).replace(position, new);
     }
 
-    /// Whether the entries of the slot of this number are hidden.
+    /// Whether the entries of a slot are hidden.
     #[inline]
     pub(crate) fn hides(&self, slot: usize) -> bool {
         self.hidden.as_ref().is_some_and(|hidden| hidden.has(slot))
     }
 
-    /// Entries in all indexes of a kind. O(1).
+    /// Number of entries in all indexes of a kind. O(1).
     #[inline]
     pub(crate) fn len(&self, kind: IndexKind) -> usize {
         match &self.slots {
@@ -164,8 +164,8 @@ impl Tables {
         }
     }
 
-    /// Entries of a kind but those of hidden slots. O(1); where slots are hidden, a step for each of those
-    /// that has any.
+    /// Number of entries of a kind, without hidden slots. O(1); if slots are hidden, one step for each
+    /// hidden slot with entries.
     pub(crate) fn shown_len(&self, kind: IndexKind) -> usize {
         let len = self.len(kind);
         match (&self.slots, self.hidden.as_deref()) {
@@ -174,7 +174,7 @@ impl Tables {
         }
     }
 
-    /// Bytes of all indexes of a kind, and of what counts them (with the keys). Cost: one step for each
+    /// Bytes of all indexes of a kind, and (with the keys) of their census. Cost: one step for each
     /// table that is not empty.
     pub(crate) fn bytes(&self, kind: IndexKind) -> usize {
         let fixed = match (&self.slots, kind) {
@@ -184,7 +184,7 @@ impl Tables {
         fixed + self.indexes(kind, None).map(Index::bytes).sum::<usize>()
     }
 
-    /// The counts of all indexes of a kind together. Cost: one step for each bucket.
+    /// Statistics of all indexes of a kind, summed. Cost: one step for each bucket.
     pub(crate) fn stats(&self, kind: IndexKind) -> IndexStats {
         self.indexes(kind, None).fold(IndexStats::default(), |mut sum, index| {
             sum.add(&index.stats());
@@ -197,12 +197,12 @@ impl Tables {
         self.indexes(kind, None).flat_map(Index::iter)
     }
 
-    /// Every entry of a kind but those of hidden slots.
+    /// Every entry of a kind, without hidden slots.
     pub(crate) fn iter_shown(&self, kind: IndexKind) -> impl Iterator<Item = Handle> + '_ {
         self.indexes(kind, self.hidden.as_deref()).flat_map(Index::iter)
     }
 
-    /// The indexes that are not empty, in the order of slots, but for those of `hidden` slots.
+    /// The indexes that are not empty, in the order of slots, without those of `hidden` slots.
     fn indexes<'a>(
         &'a self,
         kind: IndexKind,
@@ -218,7 +218,7 @@ impl Tables {
         }))
     }
 
-    /// Takes the table of a slot out and leaves an empty one; none where it has no key. O(1).
+    /// Replaces the table of a slot with an empty one and returns it; `None` if it has no keys. O(1).
     pub(crate) fn take_table(&mut self, slot: u16) -> Option<Table> {
         let (slots, slot) = (self.slots.as_deref_mut()?, usize::from(slot));
         let table = std::mem::take(slots.tables.get_mut(slot).filter(|table| !table.index.is_empty())?);
@@ -227,32 +227,32 @@ impl Tables {
         Some(table)
     }
 
-    /// The index over the keys of a slot; none with [`Layout::One`].
+    /// The index over the keys of a slot; `None` with [`Layout::One`].
     pub(crate) fn of_slot(&self, slot: u16) -> Option<&Index> {
         Some(&self.slots.as_ref()?.tables.get(usize::from(slot))?.index)
     }
 
-    /// The first slot with keys from `slot` on that is not hidden; none with [`Layout::One`].
+    /// The first slot, from `slot` on, that has keys and is not hidden; `None` with [`Layout::One`].
     pub(crate) fn next_slot(&self, slot: u16) -> Option<u16> {
         let census = self.slots.as_ref()?.census(IndexKind::Keys);
         let next = census.next_shown(usize::from(slot), self.hidden.as_deref())?;
         u16::try_from(next).ok()
     }
 
-    /// Visits the entries of one bucket and returns the cursor to go on with: [`Index::scan`]'s for one
-    /// table. For one table a slot, its low 14 bits are the slot and the rest is the cursor in that table;
-    /// tables that are empty and those of hidden slots are left out. An element that is present all the
-    /// while keeps its table from being empty, so that the walk comes past it.
+    /// Visits the entries of one bucket and returns the next cursor, which for a single table is that of
+    /// [`Index::scan`]. With a table for each slot, the low 14 bits of the cursor are the slot and the
+    /// rest is the cursor in that table; empty tables and those of hidden slots are skipped. An entry
+    /// that exists during the whole scan keeps its table from being empty, so the scan reaches it.
     pub(crate) fn scan(&self, kind: IndexKind, cursor: u64, visit: impl FnMut(Handle)) -> u64 {
         self.visit_bucket(kind, cursor, |index, within| index.scan(within, visit))
     }
 
-    /// As [`Tables::scan`], with [`Index::walk`] in each table.
+    /// Visits entries as [`Tables::scan`] does, with [`Index::walk`] in each table.
     pub(crate) fn walk(&self, kind: IndexKind, cursor: u64, visit: impl FnMut(Handle)) -> u64 {
         self.visit_bucket(kind, cursor, |index, within| index.walk(within, visit))
     }
 
-    /// Has `visit` go on in the table that `cursor` names, with the cursor of that table.
+    /// Calls `visit` with the table that `cursor` selects and the cursor within that table.
     fn visit_bucket(&self, kind: IndexKind, cursor: u64, visit: impl FnOnce(&Index, u64) -> u64) -> u64 {
         let Some(slots) = &self.slots else {
             return match self.layout {
@@ -264,7 +264,7 @@ impl Tables {
         let (start, within) = ((cursor as usize) % SLOTS, cursor >> SLOT_BITS);
         let hidden = self.hidden.as_deref();
         let Some(slot) = census.next_shown(start, hidden) else { return 0 };
-        // A table that has become empty or hidden is passed, whatever the cursor said of its buckets.
+        // A table that has become empty or hidden is skipped, and the cursor within it is dropped.
         let within = if slot == start { within } else { 0 };
         let within = visit(slots.tables[slot].index(kind), within);
         if within != 0 {
@@ -273,15 +273,16 @@ impl Tables {
         census.next_shown(slot + 1, hidden).map_or(0, |next| next as u64)
     }
 
-    /// A random entry, all of them alike but those of hidden slots, which are never chosen.
+    /// A random entry, uniformly distributed, never of a hidden slot.
     pub(crate) fn sample(&self, kind: IndexKind, rng: &mut Rng) -> Option<Handle> {
         let Some(slots) = &self.slots else { return self.one.index(kind).sample(rng) };
         let slot = slots.random_shown_slot(kind, self.hidden.as_deref(), rng)?;
         slots.tables[slot].index(kind).sample(rng)
     }
 
-    /// Visits up to `count` entries of the neighbourhood that `draw`, a random number, chooses: different
-    /// ones where there is one table. Returns how many; fewer only of a small or very sparse index.
+    /// Visits up to `count` entries of the neighbourhood chosen by the random number `draw`; all are
+    /// different if there is one table. The result is their number; it is smaller only for a small or
+    /// very sparse index.
     #[inline]
     pub(crate) fn sample_from(
         &self,
@@ -292,7 +293,7 @@ impl Tables {
     ) -> usize {
         let Some(slots) = &self.slots else { return self.one.index(kind).sample_from(draw, count, visit) };
         let (mut rng, mut left) = (Rng::new(draw), count);
-        // A table of a slot may have fewer.
+        // A slot's table may have fewer entries.
         for _ in 0..count {
             if left == 0 {
                 break;
@@ -304,16 +305,15 @@ impl Tables {
         count - left
     }
 
-    /// Asks the processor for what [`Tables::sample_from`] of the same draw will look at first, where there
-    /// is one table.
+    /// Prefetches what [`Tables::sample_from`] with the same draw looks at first, if there is one table.
     #[inline]
     pub(crate) fn prefetch_sample(&self, kind: IndexKind, draw: u64) {
         self.one.index(kind).prefetch_sample(draw);
     }
 
-    /// Shrinks what has become too large, at most `budget` buckets of an index; whether more is to do. Of the
-    /// slots' tables it looks at `budget` at most: a pass over all of them takes several calls, and `true`
-    /// says that it has not ended.
+    /// Shrinks indexes that have become too large, by at most `budget` buckets of an index; the result
+    /// is whether more is to do. With a table for each slot a call checks `budget` tables at most: a
+    /// pass over all of them takes several calls, and `true` means that it has not ended.
     pub(crate) fn shrink_step(&mut self, budget: usize, store: &Store) -> bool {
         match &mut self.slots {
             None => self.one.step(budget, store),
@@ -383,7 +383,7 @@ impl Slots {
         }
     }
 
-    /// Counts an entry that was taken out; an index without entries gives its memory back.
+    /// Counts an entry that was removed; an empty index releases its memory.
     #[inline(never)]
     fn count_out(&mut self, kind: IndexKind, slot: usize) {
         let (census, index) = self.parts(kind, slot);
@@ -394,7 +394,7 @@ impl Slots {
         }
     }
 
-    /// Entries of hidden slots. Cost: one step for each hidden slot that has any.
+    /// Number of entries in hidden slots. Cost: one step for each hidden slot with entries.
     fn hidden_len(&self, kind: IndexKind, hidden: &HiddenSlots) -> usize {
         let census = self.census(kind);
         let mut sum = 0;
@@ -408,8 +408,8 @@ impl Slots {
         sum
     }
 
-    /// As [`Slots::random_slot`], of the slots that are not hidden. Where nearly all entries are hidden, the
-    /// tables of the others are walked.
+    /// A random slot, as [`Slots::random_slot`], but not a hidden one. If nearly all entries are hidden,
+    /// the other tables are walked.
     fn random_shown_slot(
         &self,
         kind: IndexKind,
@@ -436,7 +436,7 @@ impl Slots {
         }
     }
 
-    /// A slot with the odds of its entries.
+    /// A random slot, with a probability proportional to its number of entries.
     fn random_slot(&self, kind: IndexKind, rng: &mut Rng) -> Option<usize> {
         let census = self.census(kind);
         if census.len == 0 {
@@ -474,16 +474,16 @@ impl Slots {
     }
 }
 
-/// How many entries the slots have, in groups. A write changes three numbers; a walk or a random choice looks
-/// at no table that is empty.
+/// Numbers of entries of the slots, in groups. A write changes three numbers; walks and random choices
+/// skip empty tables.
 struct Census {
-    /// Entries of all slots.
+    /// Number of entries in all slots.
     len: usize,
-    /// Those of `PER_SUM` slots each.
+    /// Number of entries in each run of `PER_SUM` slots.
     sums: [u32; SLOTS / PER_SUM],
-    /// Those of `PER_GROUP` slots each.
+    /// Number of entries in each run of `PER_GROUP` slots.
     groups: [u32; SLOTS / PER_GROUP],
-    /// A bit for each slot that has any.
+    /// A bit for each slot that has entries.
     occupied: [u64; SLOTS / 64],
 }
 
@@ -507,10 +507,10 @@ impl Census {
         self.groups[slot / PER_GROUP] -= 1;
     }
 
-    /// All entries of a slot are gone at once: `len` of them.
+    /// Subtracts all `len` entries of a slot that are removed at once.
     fn forget(&mut self, slot: usize, len: usize) {
         self.len -= len;
-        // No index has more entries than there are handles.
+        // No index has more entries than there are handles, so `len` fits.
         self.sums[slot / PER_SUM] -= len as u32;
         self.groups[slot / PER_GROUP] -= len as u32;
         self.set_occupied(slot, false);
@@ -526,7 +526,7 @@ impl Census {
         self.occupied[slot / 64] >> (slot % 64) & 1 != 0
     }
 
-    /// The first slot with entries from `slot` on.
+    /// The first slot, from `slot` on, that has entries.
     fn next(&self, slot: usize) -> Option<usize> {
         let first = slot / 64;
         let word = self.occupied.get(first)? & !0 << (slot % 64);
@@ -537,7 +537,7 @@ impl Census {
         Some(later * 64 + self.occupied[later].trailing_zeros() as usize)
     }
 
-    /// As [`Census::next`], without the slots that are hidden.
+    /// The first slot, from `slot` on, that has entries and is not hidden.
     fn next_shown(&self, slot: usize, hidden: Option<&HiddenSlots>) -> Option<usize> {
         let Some(hidden) = hidden else { return self.next(slot) };
         let mut mask = !0 << (slot % 64);
@@ -551,7 +551,8 @@ impl Census {
         None
     }
 
-    /// The group that has the entry of this number, in the order of slots, and its number within the group.
+    /// The group that contains the entry number `number` in the order of slots, and the entry's number
+    /// within that group.
     fn group_of(&self, number: usize) -> (usize, usize) {
         let (sum, left) = skip(&self.sums, number);
         let first = sum * (PER_SUM / PER_GROUP);
@@ -560,8 +561,7 @@ impl Census {
     }
 }
 
-/// The first of `counts` whose sum with all before it is above `number`, and what is left of the number
-/// there.
+/// The first position of `counts` at which the running sum exceeds `number`, and the rest of `number` there.
 fn skip(counts: &[u32], mut number: usize) -> (usize, usize) {
     for (at, count) in counts.iter().enumerate() {
         match number.checked_sub(*count as usize) {
@@ -575,9 +575,9 @@ fn skip(counts: &[u32], mut number: usize) -> (usize, usize) {
 
 const SLOTS: usize = SLOT_COUNT as usize;
 const SLOT_BITS: u32 = SLOT_COUNT.trailing_zeros();
-/// Random slots that are looked at for one that is not hidden, ahead of a walk.
+/// Number of random slots tried for one that is not hidden, before a walk.
 const SHOWN_TRIES: usize = 16;
-/// Slots that are counted together, and again in groups of these: a random choice looks at 32 numbers, 32
-/// numbers and 16 tables at most.
+/// Number of slots counted as a group, and in a sum of groups: a random choice reads at most 32 sums, 32
+/// groups and 16 tables.
 const PER_GROUP: usize = 16;
 const PER_SUM: usize = 512;

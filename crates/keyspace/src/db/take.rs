@@ -1,4 +1,4 @@
-//! Values that leave their entry for another key or database, and values shared with another key.
+//! Values that move from their entry to another key or database, and values shared with another key.
 
 use super::change::Meta;
 use super::{Db, Found};
@@ -8,25 +8,25 @@ use crate::new_value::Payload;
 use sluice_collections::slab::Handle;
 use sluice_value::Value;
 
-/// A value without its key, with expiry and access clock.
+/// A value detached from its key, with expiry and access clock.
 pub(crate) struct TakenValue {
     form: Form,
-    /// The payload, when it is the value.
+    /// The payload, if the value is inside the block.
     inside: Vec<u8>,
     outside: Option<Value>,
     meta: Meta,
 }
 
 impl Db {
-    /// Removes the entry at `found` and gives its value back. A value outside moves; at most a block's bytes
-    /// are copied.
+    /// Removes the entry at `found` and returns its value. A value outside is moved; otherwise at most a
+    /// block's bytes are copied.
     pub(crate) fn take(&mut self, found: Found, key: Key<'_>) -> TakenValue {
         let (form, inside, meta) = self.inside_of(found.handle);
         let outside = self.remove(found, key);
         TakenValue { form, inside, outside, meta }
     }
 
-    /// The value of an entry, to be stored under another key as well. A value outside is shared.
+    /// A copy of an entry's value, to be stored under another key. A value outside is shared.
     pub(crate) fn copy_of(&self, handle: Handle) -> TakenValue {
         let (form, inside, meta) = self.inside_of(handle);
         let (word, body) = self.block(handle);
@@ -36,7 +36,7 @@ impl Db {
         TakenValue { form, inside, outside, meta }
     }
 
-    /// Stores a value under a key that is absent.
+    /// Stores a value under an absent key.
     pub(crate) fn put(&mut self, key: Key<'_>, taken: TakenValue) -> Handle {
         let TakenValue { form, inside, outside, meta } = taken;
         let payload = match outside {

@@ -1,5 +1,5 @@
-//! Which hashes have fields that expire, in the order of their first expiry: the expiry cycle looks at those
-//! alone whose time has come.
+//! Hashes with fields that expire, ordered by their first expiry, so the expiry cycle looks only at
+//! hashes with expired fields.
 
 use sluice_base::heap;
 use sluice_value::Value;
@@ -15,8 +15,8 @@ pub(crate) struct VolatileKeys {
 }
 
 impl VolatileKeys {
-    /// Notes that the first expiry of a key's fields was `before` and is `after`; none where no field
-    /// expires, and where the key holds no hash. Cost: O(log n) where the two differ.
+    /// Records that the first expiry of a key's fields was `before` and is `after`; `None` if no field
+    /// expires or the key holds no hash. Cost: O(log n) if they differ.
     #[inline]
     pub(super) fn change(&mut self, key: &[u8], before: Option<i64>, after: Option<i64>) {
         if before != after {
@@ -37,18 +37,17 @@ impl VolatileKeys {
         }
     }
 
-    /// Whether all of another's are among these; for checks.
+    /// Whether this list contains all of `other`; for checks.
     pub(super) fn contains(&self, other: &VolatileKeys) -> bool {
         other.by_expiry.is_subset(&self.by_expiry)
     }
 
-    /// Number of keys.
+    /// Number of hashes in the list.
     pub(super) fn len(&self) -> usize {
         self.by_expiry.len()
     }
 
-    /// The keys of fields that have expired before `now_ms`, each with the time; the one that expires first
-    /// ahead.
+    /// The keys whose first field expired before `now_ms`, each with that time, in order of the time.
     pub(crate) fn due(&self, now_ms: i64) -> impl Iterator<Item = (i64, &[u8])> {
         self.by_expiry.iter().take_while(move |(at, _)| *at < now_ms).map(|(at, key)| (*at, &**key))
     }
@@ -59,7 +58,7 @@ impl VolatileKeys {
     }
 }
 
-/// The first expiry of a field of a value.
+/// Earliest expiry of a field of a value, in ms; `None` if no field expires.
 pub(super) fn earliest_in(value: &Value) -> Option<i64> {
     match value {
         Value::Hash(hash) => hash.view().earliest(),

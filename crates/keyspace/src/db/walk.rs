@@ -1,55 +1,56 @@
-//! The walk over one hash slot of a database, for a stream that has each key once, whole, and then each
-//! change: the slot goes on changing meanwhile. No moment is shown, unlike by a cut.
+//! The walk over one hash slot of a database, for a stream that contains each key once, whole, and then
+//! each later change. The slot changes meanwhile; unlike a cut, a walk shows no single moment.
 //!
 //! ```text
 //!  order of hashes   │ passed: captured, or entered since │ ahead: captured where a change came first, else not yet │
 //!                                                         ▲ cursor
 //! ```
 //!
-//! Entries are passed in the order of [`Index::scan`](sluice_collections::Index): that of the hashes with
-//! their bits reversed. So a hash says by itself on which side of the cursor its entry lies, whatever the
-//! index has split or merged, and wherever the entry's block is.
+//! Entries are passed in the order of [`Index::scan`](sluice_collections::Index): by their hashes with
+//! the bits reversed. Therefore the hash alone decides on which side of the cursor an entry is, however
+//! the index has split or merged buckets, and wherever the entry's block is.
 //!
-//! Invariants: (1) an entry is captured once: by the cursor, or ahead of its first change
-//! ([`Db::before_change`](super::Db)), as it is then; (2) one that enters the slot during the walk is not
-//! captured: whoever hears of changes heard of that; (3) `ahead` names those entries in front of the cursor
-//! of which (1) or (2) has come true, and no other key: it takes as much as the slot has keys at most.
+//! Invariants: (1) an entry is captured once, in its present state: by the cursor, or before its first
+//! change ([`Db::before_change`](super::Db)); (2) an entry that enters the slot during the walk is not
+//! captured, because the receiver of changes gets it as a change; (3) `ahead` contains exactly those
+//! entries in front of the cursor that were captured by (1) or entered by (2): at most as many as the
+//! slot has keys.
 
 use crate::captured::Captured;
 use sluice_base::heap;
 use sluice_collections::slab::Handle;
 use std::collections::BTreeSet;
 
-/// A walk under way.
+/// A walk in progress.
 pub(crate) struct SlotWalk {
-    /// The database's number, for what is captured.
+    /// The database's number, for the captured entries.
     pub(super) number: usize,
     pub(super) slot: u16,
-    /// Where the index goes on; none when the walk has passed all.
+    /// Cursor in the index; `None` once the walk has passed all entries.
     pub(super) cursor: Option<u64>,
-    /// See (3).
+    /// Entries in front of the cursor that the cursor must skip: see (3).
     pub(super) ahead: BTreeSet<Box<[u8]>>,
-    /// Bytes of these, as the allocator rounds them.
+    /// Bytes of the keys in `ahead`, as the allocator rounds them.
     ahead_bytes: usize,
-    /// What is captured and not taken yet.
+    /// Entries that were captured and not taken yet.
     pub(super) captured: Option<Captured>,
-    /// The entries of one bucket.
+    /// Buffer for the entries of one bucket.
     pub(super) bucket: Vec<Handle>,
 }
 
 impl SlotWalk {
-    /// A walk over a slot of the database of this number, ahead of all entries.
+    /// A walk over a slot of database `number`, at its beginning.
     pub(super) fn new(number: usize, slot: u16) -> SlotWalk {
         let (ahead, captured, bucket) = (BTreeSet::new(), None, Vec::new());
         SlotWalk { number, slot, cursor: Some(0), ahead, ahead_bytes: 0, captured, bucket }
     }
 
-    /// Whether the walk has passed an entry of this hash.
+    /// Whether the walk has passed the place of an entry with this hash.
     pub(super) fn has_passed(&self, hash: u64) -> bool {
         self.cursor.is_none_or(|cursor| hash.reverse_bits() < cursor.reverse_bits())
     }
 
-    /// The slot has lost all its keys at once: nothing is left to pass.
+    /// Ends the walk because the slot has lost all its keys at once.
     pub(super) fn abandon(&mut self) {
         self.cursor = None;
         self.ahead.clear();
@@ -68,7 +69,7 @@ impl SlotWalk {
         was_there
     }
 
-    /// Bytes that the walk takes, but for the values that it shares.
+    /// Bytes of the walk, without the values that it shares.
     pub(super) fn bytes(&self) -> usize {
         let ahead = heap::tree::<Box<[u8]>, ()>(self.ahead.len()) + self.ahead_bytes;
         let captured = self.captured.as_ref().map_or(0, Captured::footprint);

@@ -1,5 +1,5 @@
-//! The steps of a walk over a slot: who captures an entry, and when. `db/walk.rs` says what a walk is, and
-//! has its invariants.
+//! The steps of a walk over a slot: what captures an entry, and when. `db/walk.rs` defines the walk
+//! and its invariants.
 
 use super::walk::SlotWalk;
 use super::{Db, Store};
@@ -12,7 +12,7 @@ use sluice_collections::slab::Handle;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Store {
-    /// An entry is about to change, or is read, while a walk is under way.
+    /// Captures an entry that is about to be changed or read, if the walk in progress has not captured it.
     #[cold]
     pub(super) fn capture_ahead(&mut self, handle: Handle) {
         let (key, Some(walk)) = (self.key(handle), self.walk.as_deref()) else { return };
@@ -26,10 +26,10 @@ impl Store {
         }
     }
 
-    /// The cursor comes to an entry.
+    /// Captures an entry that the cursor has reached.
     fn capture_passed(&mut self, handle: Handle) {
         let (key, Some(walk)) = (self.key(handle), self.walk.as_deref()) else { return };
-        // A bucket of an index that has shrunk has entries behind the cursor too.
+        // In an index that has shrunk, a bucket also holds entries that the cursor has passed.
         if walk.has_passed(self.rehash(handle)) {
             return;
         }
@@ -62,7 +62,7 @@ impl Store {
         into.push(head, body, key, value);
     }
 
-    /// A key has entered an index while a walk is under way.
+    /// Records a key that entered an index during a walk.
     #[cold]
     pub(super) fn note_entered(&mut self, key: Key<'_>) {
         let Some(walk) = self.walk.as_deref_mut() else { return };
@@ -71,7 +71,7 @@ impl Store {
         }
     }
 
-    /// A key leaves while a walk is under way.
+    /// Records that a key was removed during a walk.
     #[cold]
     pub(super) fn note_left(&mut self, key: Key<'_>) {
         if let Some(walk) = self.walk.as_deref_mut() {
@@ -80,8 +80,8 @@ impl Store {
     }
 }
 
-/// Begins a walk over a slot, in the database of this number; none is made where the slot is empty: what
-/// enters the slot later is no part of the walk (2).
+/// Begins a walk over a slot of database `number`. An empty slot gets no walk: keys that enter it later
+/// are not part of it (2).
 pub(crate) fn begin(db: &mut Db, number: usize, slot: u16) {
     debug_assert!(db.store.walk.is_none(), "one walk at a time");
     if db.slot_len(slot) > 0 {
@@ -90,7 +90,7 @@ pub(crate) fn begin(db: &mut Db, number: usize, slot: u16) {
     }
 }
 
-/// Captures the entries of one bucket more; whether any is left.
+/// Captures the entries of one more bucket; the result is whether any bucket is left.
 pub(crate) fn advance(db: &mut Db) -> bool {
     let Db { store, tables, .. } = db;
     let Some(walk) = store.walk.as_deref_mut() else { return false };
@@ -112,26 +112,26 @@ pub(crate) fn advance(db: &mut Db) -> bool {
     walk.cursor.is_some()
 }
 
-/// Captures the entry of a key ahead of the cursor, if there is one: a command reads it.
+/// Captures the entry of a key that a command reads, if it exists and is in front of the cursor.
 pub(crate) fn capture_read(db: &mut Db, key: Key<'_>) {
     if let Some(found) = db.find(key) {
         db.store.capture_ahead(found.handle);
     }
 }
 
-/// The entry of a key as it is, whether or not a walk is under way.
+/// A copy of the entry of a key, whether or not a walk is in progress; `None` if absent.
 pub(crate) fn image_of(db: &Db, number: usize, key: Key<'_>) -> Option<Captured> {
     let mut image = Captured::sparse(number);
     db.store.push_entry(db.find(key)?.handle, &mut image);
     Some(image)
 }
 
-/// What the walk has captured since it was asked last.
+/// Takes what the walk has captured since the last call.
 pub(crate) fn take(db: &mut Db) -> Option<Captured> {
     db.store.walk.as_deref_mut()?.captured.take()
 }
 
-/// Ends the walk, whether it is through or not.
+/// Ends the walk, complete or not.
 pub(crate) fn end(db: &mut Db) {
     db.store.walk = None;
     db.store.look_for_watchers();

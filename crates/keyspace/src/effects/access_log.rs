@@ -1,5 +1,4 @@
-//! What a command meets of the keyspace, recorded for the check that a command declares its keys and
-//! databases.
+//! Log of the keys and databases that a command accesses, for the check that the command declares them.
 //!
 //! Invariants: (1) a build without debug assertions has no list and records nothing; (2) between commands the
 //! list is empty.
@@ -11,25 +10,24 @@ use std::cell::RefCell;
 /// A key that a command has looked up by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetKey {
-    /// Database.
+    /// Number of the key's database.
     pub db: usize,
-    /// Key.
+    /// Copy of the key's bytes.
     pub key: Box<[u8]>,
-    /// Whether the command has changed the key. A deletion of a key that had expired is no change by the
-    /// command.
+    /// Whether the command has changed the key. The deletion of an expired key does not count.
     pub is_written: bool,
 }
 
-/// What a command has met.
+/// The keys and databases that a command has accessed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyAccessLog {
-    /// Keys, in order, some of them more than once.
+    /// Keys, in order of access; a key may appear more than once.
     pub keys: Vec<MetKey>,
-    /// Databases that were met as wholes: counted, walked, drawn from, emptied, swapped.
+    /// Databases accessed as a whole: counted, walked, sampled, emptied, swapped.
     pub databases: Vec<usize>,
 }
 
-/// The list.
+/// The recorder of a [`KeyAccessLog`]; empty in a build without debug assertions.
 #[derive(Debug, Default)]
 pub(super) struct MetKeys {
     #[cfg(debug_assertions)]
@@ -52,7 +50,7 @@ impl MetKeys {
     #[inline(always)]
     pub(super) fn add(&mut self, _: usize, _: Key<'_>, _: bool) {}
 
-    /// Begins an empty list.
+    /// Starts recording with an empty list.
     pub(super) fn start(&mut self) {
         #[cfg(debug_assertions)]
         {
@@ -60,7 +58,7 @@ impl MetKeys {
         }
     }
 
-    /// Ends the list and gives it back.
+    /// Stops recording and returns the list.
     pub(super) fn take(&mut self) -> KeyAccessLog {
         #[cfg(debug_assertions)]
         {

@@ -1,4 +1,4 @@
-//! What happens to keys, in the words of keyspace notifications.
+//! Events of keys, named as in keyspace notifications.
 
 /// What happened to a key, as keyspace notifications name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,10 +11,9 @@ pub enum Event {
     IncrByFloat,
     SetBit,
     PfAdd,
-    /// A change that no event tells of: a HyperLogLog's estimate was kept in it, or pending entries of a
-    /// group changed.
+    /// A change without an event: a HyperLogLog stored its estimate, or pending entries of a group changed.
     Silent,
-    /// A key that went with its slot is freed. No event tells of it.
+    /// A key that was deleted with its slot is freed. Not published.
     Freed,
     LPush,
     RPush,
@@ -76,11 +75,11 @@ pub enum Event {
     Restore,
 }
 
-/// The classes of events that `notify-keyspace-events` chooses among.
+/// Classes of events, from which `notify-keyspace-events` selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Class {
-    /// `g`: commands of no type.
+    /// `g`: commands for keys of any type.
     Generic,
     /// `$`: commands of strings.
     String,
@@ -102,20 +101,19 @@ pub enum Class {
     Module,
     /// `m`: a look-up found no key.
     Miss,
-    /// `n`: a key came into being.
+    /// `n`: a key was created.
     New,
 }
 
-/// A set of classes.
+/// A set of classes of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Classes(u16);
 
 impl Classes {
-    /// None.
+    /// The empty set.
     pub const NONE: Classes = Classes(0);
 
-    /// The classes whose events are changes of keys: all but those of new keys and of look-ups that found
-    /// none.
+    /// The classes whose events are changes of keys: all except new keys and look-ups that found no key.
     pub const CHANGES: Classes = {
         let mut bits = 0;
         let mut at = 0;
@@ -128,25 +126,25 @@ impl Classes {
         Classes(bits)
     };
 
-    /// The classes with these letters; letters that are no class's are skipped.
+    /// The classes with these letters; letters of no class are skipped.
     pub fn of_letters(letters: &[u8]) -> Classes {
         let chosen = Class::ALL.iter().filter(|class| letters.contains(&class.letter()));
         Classes(chosen.fold(0, |bits, class| bits | 1 << *class as u16))
     }
 
-    /// Whether it holds a class.
+    /// Whether the set contains `class`.
     #[inline]
     pub fn has(self, class: Class) -> bool {
         self.0 & 1 << class as u16 != 0
     }
 
-    /// What is in one of the two.
+    /// The union of both sets.
     #[must_use]
     pub fn or(self, other: Classes) -> Classes {
         Classes(self.0 | other.0)
     }
 
-    /// Whether it holds none.
+    /// Whether the set is empty.
     #[inline]
     pub fn is_empty(self) -> bool {
         self.0 == 0
@@ -154,7 +152,7 @@ impl Classes {
 }
 
 impl Class {
-    /// All of them.
+    /// All classes, in the order of their numbers.
     const ALL: [Class; 12] = [
         Class::Generic,
         Class::String,
@@ -170,7 +168,7 @@ impl Class {
         Class::New,
     ];
 
-    /// Its letter in `notify-keyspace-events`.
+    /// The letter of the class in `notify-keyspace-events`.
     pub fn letter(self) -> u8 {
         match self {
             Class::Generic => b'g',
@@ -267,7 +265,7 @@ impl Event {
         !matches!(self, Event::Silent | Event::Freed)
     }
 
-    /// The class that has to be chosen for the event to be published.
+    /// The class that must be selected for the event to be published.
     pub fn class(self) -> Class {
         match self {
             Event::Set

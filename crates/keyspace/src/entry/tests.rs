@@ -54,7 +54,7 @@ fn what_is_written_is_read_back() {
         let used = block_len(name.len(), expiry.is_some(), len);
         let most = Slab::MAX_BLOCK.min(used + SLACK_MAX);
         let size = used + rng.below((most - used) as u64 + 1) as usize;
-        // What a block held before must not show.
+        // The block is filled with ones first: its old contents must not show.
         let mut body = vec![0xff; size - 4];
         let mut head = Head::new(rng.below(1 << 24) as u32, form).with_expiry(expiry.is_some());
         let clock = head.clock();
@@ -86,7 +86,8 @@ fn what_is_written_is_read_back() {
     }
 }
 
-/// Bytes of the block of a key of 16 bytes with a value of so many: the figures that memory per key rests on.
+/// Block sizes of a key of 16 bytes with values of several lengths: the figures of memory per key
+/// depend on them.
 #[test]
 fn blocks_are_as_small_as_they_were() {
     let block = |expiry, len| Slab::rounded(block_len(16, expiry, len));

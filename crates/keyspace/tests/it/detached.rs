@@ -15,7 +15,8 @@ fn access() -> Access {
     Access { now, touch: AccessUpdate::Lru(1), expiry: ExpiryMode::Delete, is_decided: false }
 }
 
-/// So many keys of the slot of `a`, every other one with an expiry, and one of another slot.
+/// A keyspace with `keys` keys in the slot of `a`, every second one with an expiry, and one key
+/// in another slot.
 fn filled(keys: usize) -> Keyspace {
     let mut keyspace = Keyspace::new(2, KeyHasher::new(SEED, Layout::PerSlot));
     for number in 0..keys {
@@ -60,7 +61,7 @@ fn cb_g22_a_slot_is_gone_at_once_and_its_memory_comes_back_in_steps() {
     let (mut steps, mut before) = (0, keyspace.data_bytes());
     while keyspace.free_detached(&mut effects) {
         let freed = before - keyspace.data_bytes();
-        // Entries of some buckets, and the memory of indexes that are empty now.
+        // Entries of some buckets, and the memory of indexes that are now empty.
         assert!((1_000..400_000).contains(&freed), "{freed} in step {steps}");
         before = keyspace.data_bytes();
         if steps % 50 == 0 {
@@ -117,7 +118,7 @@ fn a_key_that_is_freed_is_told_to_those_who_cache_it_and_to_nobody_else() {
     assert!(effects.drain_modified().count() < 60, "keys that nobody has named cost no message");
 }
 
-/// What is walked for another node was there when the walk began, or not at all.
+/// A walk for another node captures the keys that existed when it began, and no others.
 #[test]
 fn a_walk_over_a_slot_meets_none_of_the_keys_that_went_before_or_meanwhile() {
     let (mut keyspace, mut effects) = (filled(400), Effects::default());
@@ -152,7 +153,7 @@ fn a_cut_has_the_keys_that_went_later_and_not_those_that_went_before() {
             detach(&mut keyspace, &mut effects);
         }
         let mut pieces: Vec<Captured> = Vec::new();
-        // The cursor and the freeing meet.
+        // The cursor of the walk meets the freeing.
         for _ in 0..20 {
             pieces.extend(keyspace.advance_cut(0, 10));
             keyspace.free_detached(&mut effects);
@@ -190,7 +191,8 @@ fn fields_of_a_hash_that_is_being_freed_do_not_expire_and_keep_no_other_from_it(
     keyspace.load(0, b"{a}1", NewValue::Hash(hash(NOW_MS - 9)), None, 0);
     keyspace.load(0, b"{a}2", NewValue::Hash(hash(NOW_MS + 50)), None, 0);
     detach(&mut keyspace, &mut effects);
-    // New hashes of names that are left to free: a field of another time, and one of equal time.
+    // New hashes under names that are still to be freed: one field expires at another time, one at
+    // the same time.
     keyspace.load(0, b"{a}1", NewValue::Hash(hash(NOW_MS - 5)), None, 0);
     keyspace.load(0, b"{a}2", NewValue::Hash(hash(NOW_MS + 50)), None, 0);
     run(&mut keyspace, &mut effects);

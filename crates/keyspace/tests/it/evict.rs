@@ -1,5 +1,4 @@
-//! Eviction at the level of entries: what the pool remembers is followed by whatever happens to the entries
-//! meanwhile.
+//! Eviction at the level of entries: the pool's candidates may change, move or be deleted at any time.
 
 use sluice_base::{HashSeed, Now, Rng};
 use sluice_keyspace::{
@@ -16,7 +15,7 @@ fn rule(order: EvictionOrder, among: EvictionKeys) -> EvictionRule {
     EvictionRule { order, among, samples: 5, lfu_decay: 1, now }
 }
 
-/// A short name, or one that lies outside of its entry.
+/// A short name, or one stored outside its entry.
 fn name(number: u64) -> Vec<u8> {
     match number % 7 {
         0 => format!("{number}:{}", "long".repeat(100)).into_bytes(),
@@ -29,7 +28,7 @@ fn names(keyspace: &Keyspace, db: usize) -> BTreeSet<Vec<u8>> {
     db.iter().map(|handle| db.key(handle).to_vec()).collect()
 }
 
-/// Keys come, go by themselves and are evicted; their blocks are used again while the pool names them.
+/// Keys are added, removed and evicted; their blocks are reused while the pool still refers to them.
 fn churn(layout: Layout, order: EvictionOrder, among: EvictionKeys) {
     let mut rng = Rng::new(7);
     let mut keyspace = Keyspace::new(3, KeyHasher::new(SEED, layout));

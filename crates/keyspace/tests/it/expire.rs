@@ -1,4 +1,4 @@
-//! Active expiry at the level of entries: how much a step does, and that a cycle comes to the end.
+//! Active expiry at the level of entries: the work of a step, and the end of a cycle.
 
 use sluice_base::HashSeed;
 use sluice_keyspace::{Effects, ExpireCycle, ExpireWalk, KeyHasher, Keyspace, Layout, NewValue};
@@ -16,7 +16,7 @@ fn keyspace_with(layout: Layout, keys: u32, expiry_ms: impl Fn(u32) -> i64) -> K
     keyspace
 }
 
-/// A mass of keys that expire together used to gather in one bucket of the shrinking index, which one step
+/// Keys that expired together used to gather in one bucket of the shrinking index, which one step
 /// then deleted whole.
 #[test]
 fn one_cycle_deletes_all_that_expired_a_few_keys_at_a_time() {

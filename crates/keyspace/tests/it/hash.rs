@@ -1,5 +1,5 @@
-//! Hashes in the keyspace against maps: random changes, names that move, copies, fields that expire, a cut in
-//! between; the invariants of every database after each step.
+//! Compares hashes of the keyspace with maps: random changes, renames, copies, fields that expire, and a
+//! cut in between; the invariants of every database are checked after each step.
 
 use sluice_base::num::IntBuffer;
 use sluice_base::{HashSeed, Now, Rng};
@@ -42,8 +42,8 @@ struct Twin {
     model: Model,
     now_ms: i64,
     rng: Rng,
-    /// Values are about 100 bytes long: hashes report a hash table, and grow and shrink around the bound of
-    /// what a block holds.
+    /// Values are about 100 bytes long: hashes are reported as a hash table, and grow and shrink around
+    /// the largest length that a block holds.
     has_long_values: bool,
 }
 
@@ -73,7 +73,7 @@ impl Twin {
         }
     }
 
-    /// Stores a field; now and then so many that the hash is large.
+    /// Stores a field, or occasionally so many that the hash is large.
     fn set(&mut self, limits: HashLimits) {
         let key = self.key();
         let many = if self.rng.below(30) == 0 { 150 } else { 1 };
@@ -190,7 +190,7 @@ impl Twin {
     }
 }
 
-/// A cut under way: what was there, and what was captured.
+/// A cut in progress: the expected and the captured contents.
 struct Cut {
     wanted: Model,
     given: Model,
@@ -298,7 +298,7 @@ fn a_string_over_a_hash_of_its_length_leaves_the_large_block() {
     let now = Now { mono_ns: 0, unix_us: 1_000_000 };
     let access = Access { now, touch: AccessUpdate::Lru(7), expiry: ExpiryMode::Delete, is_decided: false };
     let key = Key::hashed(b"k", hasher);
-    // Of some length the string would fit the block that the hash has to the byte.
+    // At one of these lengths the string fits the hash's block to the byte.
     for len in 1400..1440 {
         let mut db = keyspace.write(0, access, &mut effects);
         let mut edit = db.edit_or_create_hash(key, HashLimits::default()).unwrap();

@@ -1,5 +1,5 @@
-//! Hidden slots against a plain list: walks, counts, draws, eviction and expiry pass them by, and nothing
-//! else does.
+//! Compares hidden slots with a plain list: walks, counts, samples, eviction and expiry skip them, and
+//! no other operation does.
 
 use sluice_base::{HashSeed, Now, Rng, key_slot};
 use sluice_keyspace::{
@@ -28,7 +28,7 @@ fn names(
     handles.map(|handle| keyspace.db(0).key(handle).to_vec()).collect()
 }
 
-/// Every key that a walk from `cursor` on meets.
+/// Every key that a scan from `cursor` on returns.
 fn scanned(keyspace: &Keyspace, mut cursor: u64) -> BTreeSet<Vec<u8>> {
     let mut seen = BTreeSet::new();
     loop {
@@ -76,7 +76,7 @@ fn cb_g13_walks_and_counts_pass_hidden_slots_by() {
         assert_eq!(names(&keyspace, db.iter()), all, "a save has all");
         assert_eq!(names(&keyspace, db.shown().iter()), shown);
         assert_eq!(scanned(&keyspace, 0), shown);
-        // A walk that stands in a slot which is hidden meanwhile goes on past it.
+        // A scan that is inside a slot when the slot is hidden continues after it.
         for slot in [0, 100, key_slot(b"0"), 16_383] {
             let later = shown.iter().filter(|name| key_slot(name) >= slot).cloned().collect();
             assert_eq!(scanned(&keyspace, u64::from(slot)), later);
@@ -139,7 +139,7 @@ fn cb_g13_eviction_and_expiry_leave_hidden_slots_alone() {
         for among in [EvictionKeys::All, EvictionKeys::Volatile] {
             let rule = EvictionRule { order, among, samples: 5, lfu_decay: 1, now: NOW };
             let (mut keyspace, mut pool) = (filled(), EvictionPool::default());
-            // The pool has candidates of the slot that is hidden then.
+            // The pool has candidates of the slot that is hidden next.
             assert!(keyspace.evict(&rule, &mut pool, &mut rng, &mut effects));
             let before = keyspace.db(0).slot_len(slot);
             keyspace.import_marks().begin(import(b'a', &[(slot, slot)]));
@@ -193,8 +193,8 @@ fn cb_g13_fields_of_hidden_slots_do_not_expire() {
     assert_eq!(keyspace.db(0).volatile_len(), 0);
 }
 
-/// What begins an import decides: an older one of the same name, or with one of the slots, has ended
-/// unheard. So there are no more imports, and no more ranges, than slots.
+/// A new import takes precedence: an older one with the same name, or with one of its slots, has ended
+/// without a report. Therefore there are never more imports, or ranges, than slots.
 #[test]
 fn imports_share_no_slot_and_are_bounded_by_the_slots() {
     let mut keyspace = keyspace(2);
@@ -216,7 +216,7 @@ fn imports_share_no_slot_and_are_bounded_by_the_slots() {
     assert!(!keyspace.is_hidden(7) && keyspace.imports().is_empty());
 }
 
-/// G-15, and what becomes of the mark when databases are emptied or replaced.
+/// G-15, and the marks of imports when databases are emptied or replaced.
 #[test]
 fn cb_g15_every_database_hides_the_slots_whatever_becomes_of_its_keys() {
     let access =

@@ -1,5 +1,5 @@
-//! The keyspace against a map: random commands, the same answers, and the invariants of every database after
-//! each.
+//! Compares the keyspace with a map: random commands, the same results, and the invariants of every
+//! database after each command.
 
 mod held;
 
@@ -22,10 +22,10 @@ struct Item {
     value: Vec<u8>,
     /// The elements of a list, which has no `value`.
     list: Option<VecDeque<Vec<u8>>>,
-    /// What another collection holds, which has no `value` either.
+    /// The contents of another collection, which has no `value` either.
     held: Option<Held>,
     expiry: Option<i64>,
-    /// What OBJECT ENCODING may say: not decided for strings in one piece, which depend on sizes.
+    /// The expected encoding; `None` for strings in one piece, for which it depends on sizes.
     encoding: Option<Encoding>,
 }
 
@@ -38,7 +38,7 @@ struct Twin {
     now_ms: i64,
     mode: ExpiryMode,
     rng: Rng,
-    /// Operations by name: a test that never does one proves nothing about it.
+    /// Number of operations by name: a test that never runs an operation proves nothing about it.
     done: BTreeMap<&'static str, usize>,
 }
 
@@ -72,7 +72,7 @@ impl Twin {
         run(&mut self.keyspace.write(db, access, &mut self.effects))
     }
 
-    /// The oracle's key, unless its time has passed; then it is forgotten, but for hidden ones.
+    /// The oracle's key. An expired key is removed, unless expired keys are hidden.
     fn live(&mut self, db: usize, key: &[u8]) -> Option<&mut Item> {
         let expired = self.models[db].get(key)?.expiry.is_some_and(|at| at < self.now_ms);
         match (expired, self.mode) {
@@ -98,7 +98,7 @@ impl Twin {
             1 => self.rng.below(100_000).to_string().into_bytes(),
             2 => vec![b'v'; self.rng.below(20) as usize],
             3 => vec![b'w'; 980 + self.rng.below(60) as usize],
-            // Around what is left in the largest block beside a key of 254 bytes, with and without an expiry.
+            // Around the room in the largest block next to a key of 254 bytes, with and without an expiry.
             4 => vec![b'x'; 1024 - 5 - 254 - 12 + self.rng.below(20) as usize],
             5 => vec![b'y'; (64 << 10) - 20 + self.rng.below(40) as usize],
             6 => vec![b'0'; 1 + self.rng.below(3) as usize],
@@ -194,7 +194,7 @@ impl Twin {
 
     fn set_range(&mut self, db: usize, key: &[u8]) -> &'static str {
         let bytes = self.any_value();
-        // One in eight among the pages of a large string.
+        // One in eight lies in the pages of a large string.
         let offset = match self.rng.below(1250) as usize {
             near @ ..1100 => near,
             far => (far - 1100) * 1000,
@@ -319,7 +319,7 @@ impl Twin {
         "increment"
     }
 
-    /// Some pushes, pops and trims of a list in one edit.
+    /// Applies some pushes, pops and trims of a list in one edit.
     fn change_list(&mut self, db: usize, key: &[u8]) -> &'static str {
         let limits = ListLimits::default();
         let old = self.live(db, key).cloned();
@@ -381,7 +381,7 @@ impl Twin {
         "list edit"
     }
 
-    /// Some changes of a set, a hash, a sorted set or a stream in one edit.
+    /// Applies some changes of a set, a hash, a sorted set or a stream in one edit.
     fn change_held(&mut self, db: usize, key: &[u8]) -> &'static str {
         let mut rng = Rng::new(self.rng.below(1 << 40));
         let old = self.live(db, key).cloned();
@@ -391,7 +391,7 @@ impl Twin {
             Some(held) => held.filter(|held| held.type_of() == wanted.type_of() || rng.below(4) > 0),
         };
         let Some(mut held) = held else {
-            // What is asked for is not what is there, unless it was drawn so.
+            // The requested type differs from the stored one, unless it was drawn the same.
             let is_same = old.as_ref().and_then(|item| item.held.as_ref()).map(Held::type_of);
             if is_same != Some(wanted.type_of()) {
                 self.write(db, |d| wanted.is_refused(d, key));
@@ -412,7 +412,8 @@ impl Twin {
         "held edit"
     }
 
-    /// What an edit leaves: its event and its changes, `del` behind it, and the mark for those who wait.
+    /// Checks the effects of an edit: its event and its changes, then `del`, and the mark
+    /// for waiting clients.
     fn list_effects(&mut self, db: usize, key: &[u8], count: u64, (before, after): (usize, usize)) {
         let modified: Vec<_> = self.effects.drain_modified().map(|m| (m.db, m.key, m.event)).collect();
         let own = |event| (db, KeyRef::Owned(key.into()), event);
@@ -457,7 +458,7 @@ impl Twin {
         "read"
     }
 
-    /// Everything there is, by walking and by scanning.
+    /// Compares all contents, by walking and by scanning.
     fn compare(&mut self) {
         for db in 0..DATABASES {
             self.keyspace.db(db).check();
@@ -487,7 +488,7 @@ impl Twin {
                 assert_same(&seen(entry), entry.key(), item);
             });
             assert_eq!(walked, scanned.len());
-            // What the oracle has and the database has not was expired, and met.
+            // A key that only the oracle has was expired and then looked up in the database.
             for (key, item) in self.models[db].iter().filter(|(key, _)| !scanned.contains(*key)) {
                 assert!(item.expiry.is_some_and(|at| at < self.now_ms), "lost {key:?}");
                 assert_eq!(self.mode, ExpiryMode::Delete);
@@ -496,8 +497,8 @@ impl Twin {
     }
 }
 
-/// What a cut must give of an entry. The access clock is no part of it: reads write the clock without the
-/// hook.
+/// The contents that a cut must report for an entry. The access clock is excluded: reads write the clock
+/// without the hook.
 #[derive(Clone, Debug, PartialEq)]
 struct Content {
     value: Vec<u8>,
@@ -516,7 +517,7 @@ fn content(whole: ValueRef<'_>, expiry: Option<i64>) -> Content {
     Content { value, list, held, expiry }
 }
 
-/// Every entry of all databases, logically expired ones too.
+/// Every entry of all databases, logically expired ones included.
 type Contents = BTreeMap<(usize, Vec<u8>), Content>;
 
 fn contents(keyspace: &Keyspace) -> Contents {
@@ -529,7 +530,7 @@ fn contents(keyspace: &Keyspace) -> Contents {
     all
 }
 
-/// A cut under way, and what it must give.
+/// A cut in progress, and its expected contents.
 struct OpenCut {
     wanted: Contents,
     given: Contents,
@@ -556,7 +557,7 @@ impl OpenCut {
         assert!(entries > 0, "an empty piece");
     }
 
-    /// Captures about `budget` entries of one database, whichever it is.
+    /// Captures about `budget` entries of one random database.
     fn advance(&mut self, keyspace: &mut Keyspace, rng: &mut Rng, budget: usize) {
         let which = rng.below((DATABASES + self.detached.len()) as u64) as usize;
         let piece = match which.checked_sub(DATABASES) {
@@ -568,7 +569,7 @@ impl OpenCut {
         }
     }
 
-    /// Captures what is left, ends the cut and compares.
+    /// Captures the remaining entries, ends the cut and compares.
     fn finish(mut self, keyspace: &mut Keyspace) {
         for number in 0..DATABASES {
             while let Some(piece) = keyspace.advance_cut(number, usize::MAX) {
@@ -636,7 +637,7 @@ fn a_cut_gives_what_was_there_whatever_happens_meanwhile() {
     for seed in 400..410 {
         let layout = if seed % 5 > 2 { Layout::PerSlot } else { Layout::One };
         let mut twin = Twin::with(seed, ExpiryMode::Delete, layout);
-        // Many keys beside the few that change a lot, so that there are several chunks, with holes.
+        // Many keys besides the few that change a lot, so that there are several chunks with holes.
         for i in 0..24_000u32 {
             let key = format!("filler:{i:05}").into_bytes();
             let value = vec![b'f'; (i % 4 / 2) as usize * 40];
@@ -674,7 +675,7 @@ fn a_cut_gives_what_was_there_whatever_happens_meanwhile() {
                         twin.models.swap(0, 1);
                         swapped += 1;
                     }
-                    // Some slots are freed while the cut is open, others were emptied ahead of it.
+                    // Some slots are freed while the cut is open, others were emptied before it.
                     2..=5 if layout == Layout::PerSlot => {
                         let name = match twin.rng.below(2) {
                             0 => format!("{{tag{}}}", twin.rng.below(4)).into_bytes(),
@@ -725,7 +726,7 @@ fn a_cut_that_is_broken_off_leaves_nothing_behind() {
     OpenCut::begin(&mut twin.keyspace).finish(&mut twin.keyspace);
 }
 
-/// One change of a list and of its twin.
+/// Applies one change to a list and to its twin.
 fn change_both(edit: &mut ListEdit<'_>, elements: &mut VecDeque<Vec<u8>>, rng: &mut Rng) {
     let (list, context) = edit.parts();
     let len = match rng.below(12) {
@@ -828,7 +829,7 @@ fn assert_same(entry: &Seen, key: &[u8], item: &Item) {
 
 fn run(seed: u64, mode: ExpiryMode, layout: Layout) {
     let mut twin = Twin::with(seed, mode, layout);
-    // Looking at 16,384 tables takes its time.
+    // Checking 16,384 tables takes time.
     let between = if layout == Layout::One { 8 } else { 100 };
     for round in 0..6000 {
         twin.step();
@@ -858,7 +859,7 @@ fn run(seed: u64, mode: ExpiryMode, layout: Layout) {
     ] {
         assert!(twin.done.get(name).is_some_and(|count| *count > 10), "{name} was hardly done");
     }
-    // Emptied key by key, nothing is left over.
+    // After all keys were removed one by one, no memory may be left.
     for db in 0..DATABASES {
         let keys: Vec<Vec<u8>> = twin.models[db].keys().cloned().collect();
         for key in keys {
@@ -961,7 +962,7 @@ fn a_string_that_was_raw_once_stays_raw() {
     let value = vec![b'v'; 107];
     twin.write(0, |d| d.set(d.key(b"k"), NewValue::Str(&value), SetExpiry::Clear, Event::Set));
     assert_eq!(encoding(&mut twin, b"k"), Encoding::Embstr);
-    // Eight bytes more are too many for one piece.
+    // With the eight bytes of an expiry, the reference would no longer keep the string in one piece.
     let later = twin.now_ms + 1000;
     twin.write(0, |d| d.set_expiry(d.key(b"k"), Some(later), Event::Expire));
     assert_eq!(encoding(&mut twin, b"k"), Encoding::Raw);
@@ -972,7 +973,7 @@ fn a_string_that_was_raw_once_stays_raw() {
     twin.write(0, |d| d.set(d.key(b"k"), NewValue::Str(b"v"), SetExpiry::At(later), Event::Set));
     twin.write(0, |d| d.set(d.key(b"k"), NewValue::Str(&value), SetExpiry::Clear, Event::Set));
     assert_eq!(encoding(&mut twin, b"k"), Encoding::Raw);
-    // So is a long key, which the next name does not have.
+    // With a long key the reference would not either; the string stays `raw` under a short key.
     let long = [b'k'; 255];
     twin.write(0, |d| d.set(d.key(&long), NewValue::Str(b"v"), SetExpiry::Clear, Event::Set));
     assert!(twin.write(0, |d| d.rename(d.key(&long), d.key(b"k"))));

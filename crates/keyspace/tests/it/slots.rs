@@ -1,4 +1,4 @@
-//! A table for each hash slot against a map: random changes, and everything that walks, counts or draws.
+//! Compares a database with a table for each hash slot with a map: random changes, walks, counts and samples.
 
 use sluice_base::{HashSeed, Now, Rng, key_slot};
 use sluice_keyspace::{
@@ -11,7 +11,7 @@ const SEED: HashSeed = HashSeed { k0: 21, k1: 22 };
 const DATABASES: usize = 2;
 
 type Name = Vec<u8>;
-/// The value's length and the expiry of each key.
+/// Length of the value, and expiry, of each key.
 type Model = BTreeMap<Name, (usize, Option<i64>)>;
 
 struct Twin {
@@ -24,11 +24,11 @@ struct Twin {
     done: BTreeMap<&'static str, usize>,
 }
 
-/// A walk that goes on while keys change.
+/// A scan that continues while keys change.
 struct Scan {
     db: usize,
     cursor: u64,
-    /// Keys that were there at its beginning and have been since.
+    /// Keys that existed at the scan's beginning and ever since.
     lasting: BTreeSet<Name>,
     seen: BTreeSet<Name>,
 }
@@ -57,7 +57,7 @@ impl Twin {
         run(&mut self.keyspace.write(db, access, &mut self.effects))
     }
 
-    /// Keys of three slots that many share, and of slots with hardly any.
+    /// Keys of three slots that many keys share, and of slots with hardly any.
     fn any_key(&mut self) -> Name {
         let number = self.rng.below(2000);
         match self.rng.below(3) {
@@ -111,7 +111,7 @@ impl Twin {
         "set"
     }
 
-    /// A write deletes an expired key that it meets.
+    /// A write deletes an expired key that it looks up.
     fn forget_expired(&mut self, db: usize, key: &[u8]) {
         if self.models[db].get(key).is_some_and(|(_, at)| at.is_some_and(|at| at < self.now_ms)) {
             self.forget(db, key);
@@ -137,7 +137,7 @@ impl Twin {
         "remove"
     }
 
-    /// Nearly all keys of one of the tags, so that a table has to shrink.
+    /// Removes nearly all keys of one of the tags, so that a table must shrink.
     fn remove_many(&mut self, db: usize) -> &'static str {
         let tag = format!("{{tag{}}}", self.rng.below(3));
         let keys: Vec<Name> =
@@ -147,7 +147,8 @@ impl Twin {
         "remove many"
     }
 
-    /// Keys of many slots with large values come, and most of them go: compaction has something to do then.
+    /// Adds keys of many slots with large values and removes most of them, to give compaction
+    /// something to do.
     fn come_and_go(&mut self, db: usize) -> &'static str {
         let value = [b'v'; 900];
         for i in 0..800 {
@@ -190,7 +191,8 @@ impl Twin {
         "move"
     }
 
-    /// Begins a walk, or goes on with one by a step; at its end it has seen what was there all the time.
+    /// Begins a scan, or advances it by a step; at its end it must have visited every key that existed
+    /// all the time.
     fn scan(&mut self, db: usize) -> &'static str {
         if self.scans.len() < 3 {
             let lasting = self.models[db].keys().cloned().collect();
@@ -230,7 +232,7 @@ impl Twin {
             self.effects.expired_by_write().iter().map(|(db, key)| (*db, key.to_vec())).collect();
         self.effects.clear_expired_by_write();
         for (db, key) in gone {
-            // Writes note the expired keys that they met here too.
+            // Here too, writes delete the expired keys that they look up.
             if let Some((_, at)) = self.models[db].get(&key).copied()
                 && at.is_some_and(|at| at < self.now_ms)
                 && self.keyspace.db(db).find(self.keyspace.key(&key)).is_none()
@@ -267,7 +269,7 @@ impl Twin {
         "flush"
     }
 
-    /// A slot is emptied at once, in all databases.
+    /// Empties a slot in all databases at once.
     fn detach(&mut self) -> &'static str {
         let (slot, access) = (key_slot(&self.any_key()), self.access());
         let detached = self.keyspace.dataset(access, &mut self.effects).detach_slot(slot);
@@ -289,7 +291,7 @@ impl Twin {
         "swap"
     }
 
-    /// All that can be asked without changing anything.
+    /// Compares everything that can be read without a change.
     fn compare(&self) {
         for (number, model) in self.models.iter().enumerate() {
             let db = self.keyspace.db(number);
@@ -369,7 +371,7 @@ fn filled(layout: Layout, keys: impl Iterator<Item = String>) -> Keyspace {
 
 #[test]
 fn random_keys_are_drawn_alike_however_full_their_slots_are() {
-    // One slot with 300 keys, 300 slots with about one.
+    // One slot with 300 keys, 300 slots with about one key each.
     let names = (0..300).map(|i| format!("{{a}}{i}")).chain((0..300).map(|i| format!("b{i}")));
     let keyspace = filled(Layout::PerSlot, names);
     let (db, mut rng, draws) = (keyspace.db(0), Rng::new(5), 120_000);
@@ -378,7 +380,7 @@ fn random_keys_are_drawn_alike_however_full_their_slots_are() {
         *counts.entry(db.key(db.sample(&mut rng).unwrap())).or_default() += 1;
     }
     assert_eq!(counts.len(), 600);
-    // 200 each are expected; eight deviations of 14.
+    // 200 of each are expected; the tolerance is eight deviations of 14.
     for (key, count) in counts {
         assert!((88..=312).contains(&count), "{} was drawn {count} times", String::from_utf8_lossy(key));
     }
@@ -400,7 +402,7 @@ fn a_walk_over_few_keys_takes_few_steps() {
 
 #[test]
 fn a_walk_in_a_table_that_is_emptied_begins_the_next_at_its_beginning() {
-    // Of the two tags the one with the lower slot is walked first.
+    // The tag with the lower slot is walked first.
     let [first, second] = if key_slot(b"a") < key_slot(b"b") { ["a", "b"] } else { ["b", "a"] };
     let names = |tag: &'static str| (0..300).map(move |i| format!("{{{tag}}}{i}"));
     let mut keyspace = filled(Layout::PerSlot, names(first).chain(names(second)));
@@ -439,7 +441,7 @@ fn a_cursor_says_its_slot_in_its_low_bits() {
         assert_eq!(cursor & 16383, slot);
     }
     assert!(steps > 20, "one for each bucket");
-    // A cursor of a client that made it up ends nowhere bad.
+    // A cursor that a client invented must not cause a failure.
     for made_up in [u64::MAX, 1 << 63, slot, slot + 1, 16383, 16384] {
         keyspace.db(0).scan(made_up, |_| {});
     }

@@ -1,5 +1,5 @@
-//! Sorted sets in the keyspace against maps: random edits in every form, keys that move and share values, and
-//! cuts meanwhile.
+//! Compares sorted sets of the keyspace with maps: random edits in every form, keys that move and share
+//! values, and cuts meanwhile.
 
 use sluice_base::{HashSeed, Now, Rng};
 use sluice_keyspace::{
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 type Scores = BTreeMap<Vec<u8>, u64>;
 type Contents = BTreeMap<(usize, Vec<u8>), Scores>;
 
-/// Scores by their bits.
+/// The bits of each member's score.
 fn scores_of(value: ValueRef<'_>) -> Scores {
     let ValueRef::Zset(zset) = value else { panic!("the test makes sorted sets alone") };
     let found: Scores = zset.iter_all().map(|(member, score)| (member.to_vec(), score.to_bits())).collect();
@@ -134,7 +134,7 @@ impl Twin {
         "store"
     }
 
-    /// Some additions, changes and removals in one edit.
+    /// Applies some additions, changes and removals in one edit.
     fn change(&mut self, db: usize, key: &[u8]) -> &'static str {
         let db_key = (db, key.to_vec());
         let mut scores = self.model.get(&db_key).cloned().unwrap_or_default();
@@ -247,7 +247,7 @@ fn a_cut_gives_what_was_there_whatever_happens_meanwhile() {
     }
 }
 
-/// Captures some entries; whether there were any.
+/// Captures some entries; the result is whether there were any.
 fn take(keyspace: &mut Keyspace, given: &mut Contents, number: usize, budget: usize) -> bool {
     let Some(piece) = keyspace.advance_cut(number, budget) else { return false };
     for entry in piece.iter() {

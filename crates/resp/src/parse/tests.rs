@@ -6,8 +6,7 @@ fn open(batch_max: usize) -> ParseLimits {
     ParseLimits::new(AuthState::Authenticated, 512 << 20, batch_max)
 }
 
-/// What a stream says when it comes at once, as text: requests joined by `/`, then the error or the bytes
-/// left.
+/// Parses a stream that arrives at once, as text: requests joined by `/`, then the error or the bytes left.
 fn says(stream: &[u8], limits: &ParseLimits) -> String {
     let (requests, end) = replay(stream, limits, &mut |rest| rest);
     let mut shown: Vec<String> = requests.iter().map(|request| show(request)).collect();
@@ -279,8 +278,8 @@ fn valid_streams_give_what_was_put_in_them() {
     }
 }
 
-/// Replays as `replay` does, where every argument that is cut comes apart; what is unfinished is given up in
-/// the end.
+/// Replays as `replay` does, but every cut argument is received apart; the unfinished request is dropped
+/// at the end.
 fn replay_apart(
     stream: &[u8],
     limits: &ParseLimits,
@@ -370,7 +369,7 @@ fn random_bytes(rng: &mut Rng, len_max: u64) -> Vec<u8> {
     (0..len).map(|_| rng.next_u64() as u8).collect()
 }
 
-/// Mostly requests, sometimes with a byte changed, dropped or put in.
+/// Mostly requests, sometimes with a byte changed, dropped or inserted.
 fn random_stream(rng: &mut Rng) -> Vec<u8> {
     let mut stream = Vec::new();
     for _ in 0..rng.below(6) {

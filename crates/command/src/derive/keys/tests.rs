@@ -6,7 +6,7 @@ fn split(line: &str) -> Vec<&[u8]> {
     line.split_ascii_whitespace().map(str::as_bytes).collect()
 }
 
-/// `position:flags` of each key, or the error, as the reference answered for the same line.
+/// Checks `position:flags` of each key, or the error, against the reference's reply for the same line.
 fn check(line: &str, expected: &str) {
     let args = split(line);
     let top = crate::lookup(args[0]).expect("declared");
@@ -131,7 +131,8 @@ fn rows_agree_with_all_keys() {
     }
 }
 
-/// In a cluster every SET that the hashes cannot answer is asked for its keys anew: hundreds of instructions.
+/// In a cluster, a command whose row is not whole is searched for keys again, which costs SET
+/// hundreds of instructions.
 #[test]
 fn a_row_is_whole_where_a_function_changes_nothing_but_flags() {
     let functions =
@@ -169,7 +170,7 @@ fn the_movablekeys_flag_says_what_the_key_specs_do() {
     }
 }
 
-/// A made-up command, for what no command of the table uses yet.
+/// An invented command, to test key specs that no command of the table uses.
 fn with_keys(specs: &'static [KeySpec]) -> Spec {
     Spec {
         full_name: "x",
@@ -236,8 +237,8 @@ fn names_that_are_no_keys_are_left_out() {
     assert!(!has_keys(&with_keys(&CHANNEL)));
 }
 
-/// [`keys_that_fit`] asks for no key of a call whose number of keys does not fit: only commands that refuse
-/// such a call may have keys beside the counted ones.
+/// [`keys_that_fit`] reports no key of a call whose number of keys does not fit. Therefore only commands
+/// that refuse such a call may have keys besides the counted ones.
 #[test]
 fn keys_beside_counted_ones_are_those_of_commands_that_refuse_0() {
     let is_counted = |spec: &KeySpec| matches!(spec.find, Find::KeyNum { .. });

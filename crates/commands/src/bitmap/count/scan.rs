@@ -1,11 +1,11 @@
-//! Bits of a part of a value: how many, and where the first is.
+//! Counts and searches bits in part of a value.
 
 use sluice_collections::bits;
 use sluice_keyspace::Str;
 use sluice_value::Piece;
 use std::ops::Range;
 
-/// How many bits of `range` are set.
+/// Number of bits of `range` that are set.
 pub(crate) fn count_in(text: Str<'_>, range: Range<usize>) -> u64 {
     if range.is_empty() {
         return 0;
@@ -15,7 +15,7 @@ pub(crate) fn count_in(text: Str<'_>, range: Range<usize>) -> u64 {
         Piece::Zeros(_) => {}
         Piece::Page(_) | Piece::Part(_) => count += bits::count(piece.bytes()),
     });
-    // What was counted of the first and of the last byte beside the range.
+    // Bits of the first and the last byte that were counted but lie outside the range.
     let before = byte_at(text, range.start / 8) & !(0xff >> (range.start % 8));
     let behind = if range.end.is_multiple_of(8) {
         0
@@ -31,12 +31,12 @@ fn byte_at(text: Str<'_>, at: usize) -> u8 {
     byte[0]
 }
 
-/// The first bit of `range` that is `wanted`.
+/// Position of the first bit of `range` with the value `wanted`.
 pub(crate) fn position_in(text: Str<'_>, range: Range<usize>, wanted: bool) -> Option<usize> {
     if range.is_empty() {
         return None;
     }
-    // The first byte alone: its bits before the range are none of the wanted.
+    // The first byte is searched alone, with its bits before the range set to the other value.
     let outside = !(0xff >> (range.start % 8));
     let first = byte_at(text, range.start / 8);
     let first = if wanted { first & !outside } else { first | outside };

@@ -7,7 +7,7 @@ use sluice_resp::Reply;
 use sluice_value::Value;
 use std::ops::Range;
 
-/// The number of bits that are set.
+/// The count of the bits that are set.
 #[derive(Debug)]
 struct Count {
     /// Bits not counted yet.
@@ -15,13 +15,13 @@ struct Count {
     count: u64,
 }
 
-/// The first bit of a kind.
+/// The search for the first bit with the value `wanted`.
 #[derive(Debug)]
 struct Search {
-    /// Bits not looked at yet.
+    /// Bits that were not searched yet.
     left: Range<usize>,
     wanted: bool,
-    /// The answer where there is none.
+    /// The reply if there is no such bit.
     not_found: i64,
 }
 
@@ -55,7 +55,7 @@ impl Production for Search {
     }
 }
 
-/// The first bits of what is left, which is less them behind this.
+/// Removes the first step's bits from `left` and returns them.
 fn next_step(left: &mut Range<usize>) -> Range<usize> {
     let end = left.end.min(left.start.saturating_add(STEP_BITS));
     let step = left.start..end;
@@ -63,7 +63,7 @@ fn next_step(left: &mut Range<usize>) -> Range<usize> {
     step
 }
 
-/// The string that is read.
+/// The string to be read.
 fn text_of(roots: &[Value]) -> Str<'_> {
     match roots {
         [Value::Str(bytes)] => Str::Shared(bytes),
@@ -72,5 +72,5 @@ fn text_of(roots: &[Value]) -> Str<'_> {
     }
 }
 
-/// Bits that are looked at between two looks whether the client is still there: 4 MiB of them.
+/// Number of bits between two checks whether the client is still connected: 4 MiB of them.
 const STEP_BITS: usize = 32 << 20;

@@ -1,17 +1,17 @@
-//! Elements that are sorted, in one piece of memory: an allocation for each element would cost as much as
-//! sorting them.
+//! The elements to be sorted, in one piece of memory: an allocation for each element would cost as much
+//! as sorting them.
 
 use sluice_base::num::IntBuffer;
 use sluice_value::ListItem;
 use std::cmp::Ordering;
 
-/// The bytes of elements, one behind the other.
+/// The bytes of the elements, concatenated.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
     bytes: Vec<u8>,
 }
 
-/// An element: an integer, or its range among the bytes of [`Texts`].
+/// An element: an integer, or its range in the bytes of [`Texts`].
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SortText {
     Int(i64),
@@ -27,7 +27,7 @@ impl Texts {
         SortText::Bytes { at, len: bytes.len() }
     }
 
-    /// The element to read.
+    /// The element, to read.
     #[inline]
     pub(super) fn item(&self, text: SortText) -> ListItem<'_> {
         match text {
@@ -41,7 +41,7 @@ impl Texts {
         out.extend_from_slice(self.item(text).bytes(&mut IntBuffer::new()));
     }
 
-    /// The order of the bytes of two elements.
+    /// Compares the bytes of two elements.
     pub(super) fn compare(&self, a: SortText, b: SortText) -> Ordering {
         match (self.item(a), self.item(b)) {
             (ListItem::Bytes(a), ListItem::Bytes(b)) => a.cmp(b),
@@ -49,7 +49,8 @@ impl Texts {
         }
     }
 
-    /// The first eight bytes of an element, in an integer of the same order; zeros follow a shorter one.
+    /// The first eight bytes of an element as an integer with the same order; a shorter element is
+    /// filled with zeros.
     pub(super) fn head(&self, text: SortText) -> u64 {
         let mut head = [0; 8];
         let (item, mut digits) = (self.item(text), IntBuffer::new());

@@ -3,7 +3,7 @@
 use crate::error::CmdError;
 use sluice_resp::Reply;
 
-/// What is asked of the subsequence.
+/// The requested form of the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LcsReply {
     Bytes,
@@ -14,12 +14,12 @@ pub(crate) enum LcsReply {
 #[derive(Debug)]
 pub(crate) struct LcsOptions {
     pub(super) asked: LcsReply,
-    /// Shorter matches are left out; not positive: none is.
+    /// Shortest match that is reported; 0 or less: all are.
     pub(super) match_len_min: i64,
     pub(super) with_match_len: bool,
 }
 
-/// A run of equal bytes: where it begins in both strings, and its length.
+/// A run of equal bytes: its position in both strings, and its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Match {
     a: usize,
@@ -27,8 +27,8 @@ struct Match {
     len: usize,
 }
 
-/// Refuses strings whose table of four-byte lengths would be above the largest string: so much time, if not
-/// memory, it takes.
+/// Refuses strings for which a table of four-byte lengths would exceed the largest string: filling it
+/// would take that much time, even if not that much memory.
 pub(crate) fn check_size(a: usize, b: usize, bytes_max: usize) -> Result<(), CmdError> {
     if a.max(b) >= u32::MAX as usize - 1 {
         return Err(CmdError::text("ERR String too long for LCS"));
@@ -42,22 +42,22 @@ pub(crate) fn check_size(a: usize, b: usize, bytes_max: usize) -> Result<(), Cmd
 }
 
 struct CommonRun {
-    /// Of the whole subsequence.
+    /// Length of the whole subsequence.
     len: usize,
-    /// Its runs, last first.
+    /// The runs of equal bytes, last first.
     matches: Vec<Match>,
 }
 
 const NO_MEMORY: CmdError =
     CmdError::text("ERR Insufficient memory, failed allocating transient memory for LCS");
 
-/// A search under way: the table's last row, and the bits of all that were filled.
+/// A search in progress: the table's last row, and the bits of all filled rows.
 #[derive(Debug)]
 pub(crate) struct Search {
     row: Vec<u32>,
-    /// Rows that are filled.
+    /// Number of rows that are filled.
     filled: usize,
-    /// Empty where the way back is not asked for.
+    /// The bits of each row; empty if only the length is requested.
     bits: Vec<u64>,
 }
 
@@ -70,7 +70,7 @@ impl Search {
         Ok(Search { row: zeros(b.len())?, filled: 0, bits: zeros(words)? })
     }
 
-    /// Fills so many rows more of the table, or what is left of it. Whether all are filled.
+    /// Fills up to `rows_max` more rows of the table; the result is whether all are filled.
     pub(crate) fn fill(&mut self, a: &[u8], b: &[u8], rows_max: usize) -> bool {
         let Search { row, filled, bits } = self;
         let (words, keeps_bits) = (words_of_row(b), !bits.is_empty());
@@ -100,7 +100,7 @@ impl Search {
         self.row.last().map_or(0, |last| *last as usize)
     }
 
-    /// The way back from the last corner.
+    /// Follows the bits back from the last corner.
     fn matches(&self, a: &[u8], b: &[u8]) -> CommonRun {
         let words = words_of_row(b);
         let mut matches = Vec::new();
@@ -119,7 +119,7 @@ impl Search {
         CommonRun { len: self.len(), matches }
     }
 
-    /// Answers, once the table is filled.
+    /// Writes the reply, once the table is filled.
     pub(crate) fn reply(&self, reply: &mut Reply<'_>, a: &[u8], b: &[u8], options: &LcsOptions) {
         match options.asked {
             LcsReply::Length => reply.int(self.len() as i64),
@@ -134,12 +134,12 @@ impl Search {
     }
 }
 
-/// Words of bits of one row.
+/// Number of words that hold the bits of one row.
 fn words_of_row(b: &[u8]) -> usize {
     b.len().div_ceil(64)
 }
 
-/// So many zeros, if there is memory for them.
+/// A vector of `len` zeros; an error if there is no memory for it.
 fn zeros<T: Clone + Default>(len: usize) -> Result<Vec<T>, CmdError> {
     let mut zeros = Vec::new();
     zeros.try_reserve_exact(len).map_err(|_| NO_MEMORY)?;

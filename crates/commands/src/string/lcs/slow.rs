@@ -7,7 +7,7 @@ use sluice_keyspace::{Str, ValueRef};
 use sluice_resp::Reply;
 use sluice_value::Value;
 
-/// The search, and the strings where they had to be put together.
+/// The search, and copies of strings that were not in one piece.
 #[derive(Debug)]
 struct Lcs {
     options: LcsOptions,
@@ -56,7 +56,7 @@ impl Lcs {
     }
 }
 
-/// The bytes of a root, which are in `copy` where it is in pieces.
+/// The bytes of a root; `copy` has them if the root is in pages.
 fn bytes_of<'a>(root: &'a Value, copy: &'a [u8]) -> &'a [u8] {
     match root {
         Value::Str(bytes) => bytes,
@@ -69,5 +69,5 @@ fn bytes_of<'a>(root: &'a Value, copy: &'a [u8]) -> &'a [u8] {
     }
 }
 
-/// Cells of the table that are filled between two looks whether the client is still there: some milliseconds.
+/// Number of table cells between two checks whether the client is still connected: some milliseconds.
 const STEP_CELLS: usize = 4 << 20;

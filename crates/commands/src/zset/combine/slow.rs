@@ -5,9 +5,9 @@ use crate::zset::inputs::{InputSet, Members, NumkeysCall, SetOperation};
 use sluice_keyspace::ValueRef;
 use sluice_value::{Value, Zset, ZsetEncoding};
 
-/// What a call is but for its sets, which are the roots.
+/// The arguments of a call without its sets, which are the roots.
 struct CombineCall {
-    /// Of each set.
+    /// WEIGHTS: a factor for each set.
     weights: Vec<f64>,
     aggregate: crate::zset::inputs::Aggregate,
     with_scores: bool,
@@ -37,7 +37,7 @@ fn parts(call: &NumkeysCall<'_>) -> (Vec<Value>, CombineCall) {
 }
 
 impl CombineCall {
-    /// The call again, of the roots.
+    /// The call with the sets of the roots.
     fn call<'d>(&self, roots: &'d [Value]) -> NumkeysCall<'d> {
         let sources = roots.iter().zip(&self.weights).map(|(root, weight)| {
             let members = match root {

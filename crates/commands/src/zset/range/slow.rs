@@ -7,10 +7,10 @@ use sluice_resp::Reply;
 use sluice_value::{Direction, Value, ZsetRef};
 use std::ops::Range;
 
-/// The elements of these ranks.
+/// A reply of the elements with these ranks.
 #[derive(Debug)]
 struct RangeElements {
-    /// Those that are left.
+    /// Ranks of the elements still to be written.
     left: Range<usize>,
     direction: Direction,
     shown: ElementsShown,

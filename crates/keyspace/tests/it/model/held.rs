@@ -1,4 +1,4 @@
-//! Sets, hashes, sorted sets and streams as the oracle holds them, and their changes on both sides.
+//! Sets, hashes, sorted sets and streams of the oracle, and changes applied to both sides.
 
 use sluice_base::Rng;
 use sluice_base::num::IntBuffer;
@@ -7,19 +7,19 @@ use sluice_value::stream::{Element, StreamId};
 use sluice_value::{HashExpiry, HashLimits, ListItem, SetLimits, StreamLimits, Type, ZsetLimits};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Fields and values of entries by their ids, and the last id.
+/// Fields and values of stream entries by their ids, and the last id.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Entries {
     all: BTreeMap<(u64, u64), Vec<Vec<u8>>>,
     last: (u64, u64),
 }
 
-/// A collection.
+/// The contents of a collection in the oracle.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Held {
     Set(BTreeSet<Vec<u8>>),
     Hash(BTreeMap<Vec<u8>, Vec<u8>>),
-    /// Scores by their bits.
+    /// The bits of each member's score.
     Zset(BTreeMap<Vec<u8>, u64>),
     Stream(Entries),
 }
@@ -28,7 +28,7 @@ fn bytes_of(item: ListItem<'_>) -> Vec<u8> {
     item.bytes(&mut IntBuffer::new()).to_vec()
 }
 
-/// A member, a field or a value: few that are different, some of them large.
+/// A member, a field or a value: few different ones, some of them large.
 fn any_text(rng: &mut Rng) -> Vec<u8> {
     let number = rng.below(60);
     match rng.below(8) {
@@ -40,7 +40,7 @@ fn any_text(rng: &mut Rng) -> Vec<u8> {
 }
 
 impl Held {
-    /// An empty one.
+    /// An empty collection of a random type.
     pub fn any_empty(rng: &mut Rng) -> Held {
         match rng.below(4) {
             0 => Held::Set(BTreeSet::new()),
@@ -50,7 +50,7 @@ impl Held {
         }
     }
 
-    /// What a value holds; `None` for strings and lists.
+    /// The contents of a value; `None` for strings and lists.
     pub fn of(value: ValueRef<'_>) -> Option<Held> {
         match value {
             ValueRef::Str(_) | ValueRef::List(_) => None,
@@ -97,7 +97,7 @@ impl Held {
         }
     }
 
-    /// Whether a key that holds it is deleted.
+    /// Whether a key with these contents is deleted.
     pub fn is_gone(&self) -> bool {
         match self {
             Held::Set(members) => members.is_empty(),
@@ -107,7 +107,7 @@ impl Held {
         }
     }
 
-    /// A key that holds another type is refused by both kinds of edits.
+    /// Checks that both kinds of edits refuse a key with another type.
     pub fn is_refused(&self, db: &mut DbMut<'_>, key: &[u8]) {
         let (one, other) = match self {
             Held::Set(_) => {
@@ -133,9 +133,9 @@ impl Held {
         assert_eq!([one, other], [Some(WrongType); 2]);
     }
 
-    /// A few changes of both in one edit.
+    /// Applies a few random changes to both sides in one edit.
     pub fn change(&mut self, db: &mut DbMut<'_>, key: &[u8], is_there: bool, rng: &mut Rng) {
-        // Half of the edits empty what they change.
+        // Half of the edits empty the collection.
         let empties = rng.below(2) == 0;
         let count = if rng.below(6) == 0 { 150 } else { 1 + rng.below(5) };
         match self {
@@ -223,7 +223,7 @@ fn change_zset(
 
 fn change_stream(entries: &mut Entries, db: &mut DbMut<'_>, key: &[u8], is_there: bool, rng: &mut Rng) {
     let limits = StreamLimits::default();
-    // A look ahead deletes what has expired, as with every write.
+    // A look-up before the edit deletes an expired key, as every write does.
     assert_eq!(db.edit_stream(db.key(key), limits).unwrap().is_some(), is_there);
     let mut edit = match is_there {
         true => db.edit_stream(db.key(key), limits).unwrap().unwrap(),

@@ -1,7 +1,7 @@
 use super::*;
 use sluice_base::Rng;
 
-/// The table in full, and the way back through it.
+/// Computes the full table and follows it back.
 fn naive(a: &[u8], b: &[u8]) -> (usize, Vec<u8>) {
     let mut table = vec![vec![0; b.len() + 1]; a.len() + 1];
     for i in 1..=a.len() {
@@ -28,7 +28,7 @@ fn naive(a: &[u8], b: &[u8]) -> (usize, Vec<u8>) {
     (table[a.len()][b.len()], bytes)
 }
 
-/// A table that was filled, so many rows at a time.
+/// A completed search, with the table filled `rows` rows at a time.
 fn searched(a: &[u8], b: &[u8], asked: LcsReply, rows: usize) -> Search {
     let mut search = Search::new(a, b, asked).unwrap();
     while !search.fill(a, b, rows) {}
