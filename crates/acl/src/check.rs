@@ -7,7 +7,7 @@ use sluice_command::derive::keys::keys_that_fit;
 use sluice_command::spec::{Begin, Cat, Find, Flags, KeyFlags, Keys, Spec};
 use sluice_command::specs::pubsub;
 
-/// What a refusal is about; a later one is the more relevant.
+/// The kind of right that a refusal lacks. Of several refusals the greatest in this order is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs)]
 pub enum Reason {
@@ -17,12 +17,12 @@ pub enum Reason {
     Channel,
 }
 
-/// A refusal.
+/// The right that a call lacks: its kind, and the argument concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Denial {
-    /// What it is about.
+    /// The kind of right that is missing.
     pub reason: Reason,
-    /// The position of the argument that names what is refused; 0, the command, where none does.
+    /// The position of the argument that names the refused object; 0, the command, where no argument does.
     pub position: usize,
 }
 
@@ -70,48 +70,48 @@ impl Denial {
 /// A key that a call names.
 #[derive(Clone, Copy, Debug)]
 pub struct CallKey<'a> {
-    /// Which argument.
+    /// Position of the key among the arguments; the command's name is 0.
     pub position: usize,
-    /// Its name.
+    /// The key's bytes, as received.
     pub name: &'a [u8],
-    /// What is done with it.
+    /// What the command does with the key: reads, writes, deletes.
     pub flags: KeyFlags,
 }
 
 /// A channel that a call names.
 #[derive(Clone, Copy, Debug)]
 pub struct CallChannel<'a> {
-    /// Which argument.
+    /// Position of the channel among the arguments; the command's name is 0.
     pub position: usize,
-    /// Its name.
+    /// The channel or pattern, as received.
     pub name: &'a [u8],
-    /// Whether it is a pattern to subscribe to.
+    /// Whether `name` is a pattern to subscribe to.
     pub is_pattern: bool,
 }
 
-/// A call whose rights are asked.
+/// A call to check against the rights of a user.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
     /// The command or subcommand.
     pub spec: &'static Spec,
-    /// The argument behind the command's name.
+    /// The argument after the command's name.
     pub first_arg: Option<&'a [u8]>,
-    /// The database in which it runs.
+    /// The number of the session's selected database.
     pub database: usize,
     /// How many databases the server has.
     pub database_count: usize,
-    /// The databases that it names, with their positions.
+    /// The databases named by arguments (SELECT, MOVE, COPY, SWAPDB): (position, database).
     pub named_databases: &'a [(usize, usize)],
-    /// Its keys, without those that are none ([`KeyFlags::NOT_KEY`]).
+    /// The keys of the call, except arguments marked [`KeyFlags::NOT_KEY`].
     pub keys: &'a [CallKey<'a>],
-    /// The channels that it publishes or subscribes to.
+    /// The channels to which the call publishes or subscribes.
     pub channels: &'a [CallChannel<'a>],
 }
 
 impl User {
-    /// Whether one selector allows the call. Where none does, the most relevant refusal among the selectors;
-    /// of those that are alike the one of the last argument. Cost: a bit test for each selector, and for each
-    /// key, channel and database the selector's own patterns.
+    /// Whether at least one selector allows the whole call. If none does, `Err` is the greatest refusal
+    /// among the selectors, by kind, then by position of the argument. Cost: a bit test for each
+    /// selector, and for each key, channel and database a match against the patterns of the selector.
     #[inline]
     pub fn check(&self, call: &Call<'_>) -> Result<(), Denial> {
         if self.allows_all() { Ok(()) } else { self.check_selectors(call) }
@@ -128,9 +128,9 @@ impl User {
         Err(worst)
     }
 
-    /// [`User::check`] for arguments as they were received; the first is the command's name. Finds keys,
-    /// channels and databases where rights depend on them. Cost: none of that for a command of one key, whose
-    /// index is known; else a walk over the arguments, which allocates.
+    /// [`User::check`] for arguments as received; the first is the command's name. Keys, channels and
+    /// databases are looked up only if the user's rights depend on them. Cost of the lookup: nothing for a
+    /// command whose only key has a fixed position; otherwise a walk over the arguments, which allocates.
     pub fn check_args(
         &self,
         spec: &'static Spec,
@@ -144,8 +144,8 @@ impl User {
         self.with_call(spec, args, database, database_count, |call| self.check(call))
     }
 
-    /// Whether one selector allows the call of these arguments and, besides, to read every key there may be:
-    /// what SORT with BY or GET asks. Cost: as [`User::check_args`].
+    /// Whether one selector allows this call and also grants read access to every key: SORT with BY or
+    /// GET requires both. Cost: as [`User::check_args`].
     pub fn reads_every_key(
         &self,
         spec: &'static Spec,
@@ -159,7 +159,8 @@ impl User {
             })
     }
 
-    /// Has `ask` judge a call, of which only that is looked up on which the user's rights depend.
+    /// Calls `ask` with a call that contains only the keys, channels and databases on which the
+    /// user's rights depend.
     fn with_call<R>(
         &self,
         spec: &'static Spec,
@@ -203,8 +204,8 @@ impl User {
         })
     }
 
-    /// Whether one selector allows the call and, besides, every key there may be: what SORT with BY or GET
-    /// asks. Cost: as [`User::check`].
+    /// Whether one selector allows the call and also grants the access `flags` to every key: SORT with BY
+    /// or GET requires both. Cost: as [`User::check`].
     pub(crate) fn allows_every_key(&self, call: &Call<'_>, flags: KeyFlags) -> bool {
         self.allows_all()
             || self
@@ -261,7 +262,7 @@ fn is_without_keys(spec: &Spec) -> bool {
     matches!(spec.keys, Keys::Specs([]))
 }
 
-/// The position of a command's only key, and what is done with the key, where the arguments do not matter.
+/// The position and the flags of a command's only key, if no argument changes that position.
 fn one_key(spec: &Spec) -> Option<(usize, KeyFlags)> {
     let Keys::Specs([keys]) = spec.keys else { return None };
     match (keys.begin, keys.find) {
@@ -272,10 +273,10 @@ fn one_key(spec: &Spec) -> Option<(usize, KeyFlags)> {
     }
 }
 
-/// Whether a command has keys, as key specs say.
+/// Whether a command has keys, judged by its key specs.
 fn has_keys(call: &Call<'_>) -> bool {
     match call.spec.keys {
-        // EXEC: its conditions have keys, and are all of its arguments.
+        // EXEC has keys only with conditions, and all of its arguments are conditions.
         Keys::Fn([], _) => call.first_arg.is_some(),
         Keys::Fn(..) => true,
         Keys::Specs(specs) => specs.iter().any(|keys| !keys.flags.has(KeyFlags::NOT_KEY)),
@@ -288,8 +289,8 @@ fn names_databases(spec: &Spec) -> bool {
     [generic::MOVE.id, generic::COPY.id, connection::SELECT.id, server::SWAPDB.id].contains(&spec.id)
 }
 
-/// Adds the databases that a call names, with their positions. A call that is no valid one names none: its
-/// handler refuses it. Cost: a walk over the arguments of COPY.
+/// Adds the databases that arguments name, with the positions of these arguments. An invalid call names
+/// no database: its handler refuses it. Cost: a walk over the arguments of COPY.
 fn named_databases(spec: &Spec, args: &[&[u8]], database_count: usize, found: &mut Vec<(usize, usize)>) {
     use sluice_command::specs::{connection, generic, server};
     let number = |position: usize| {

@@ -8,10 +8,10 @@ use crate::users::Users;
 use std::borrow::Cow;
 
 impl Users {
-    /// The users and roles that a file describes, one on each line, and `default` as a server begins with it
-    /// where the file has none. A user may stand ahead of its roles. `Err` is the text of all faults found,
-    /// as ACL LOAD answers it; `file` is the name shown there. Nothing else changes. Cost: the file's bytes
-    /// and what its rules cost.
+    /// The users and roles that a file describes, one a line; `default` with its initial rights is added
+    /// if the file lacks it. A user may precede the roles that it holds. `Err` is the text of all faults
+    /// found, in the form of ACL LOAD's error; `file` is the name shown there. Cost: the bytes of the
+    /// file and the cost of its rules.
     pub fn parse_file(text: &[u8], file: &[u8], all_channels: bool) -> Result<Users, Vec<u8>> {
         let mut users = Users::empty(all_channels);
         let mut faults = Vec::new();
@@ -108,7 +108,7 @@ impl Users {
     }
 }
 
-/// Where a line stands.
+/// The file and the number of a line, for messages about faults.
 #[derive(Clone, Copy)]
 struct FileLine<'a> {
     file: &'a [u8],
@@ -126,7 +126,7 @@ fn is_role(line: &[u8]) -> bool {
     line.split(|&byte| byte == b' ').next().is_some_and(|first| word(first) == b"role")
 }
 
-/// Applies the rules of a line of a file, and adds what is wrong with them.
+/// Applies the rules of one line of a file, and appends a message for each fault to `faults`.
 fn apply_line<'a>(
     rules: impl Iterator<Item = &'a [u8]>,
     file_line: FileLine<'_>,
@@ -150,7 +150,8 @@ fn apply_line<'a>(
                         .concat(),
                 );
             }
-            // Any other error may be what follows from the first: only that one is told.
+            // A first error may cause the others of the line, so only the first one is reported. Unknown
+            // commands are all reported.
             Err(error) if !is_told => {
                 is_told = true;
                 faults.extend([&file_line.text()[..], b": ", error.text().as_bytes(), b". "].concat());
@@ -160,24 +161,25 @@ fn apply_line<'a>(
     }
 }
 
-/// A `user` or `role` line that cannot be taken.
+/// A `user` or `role` line that is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineFault {
-    /// Which word, as the reference counts: 0 for `user`, 1 for the name; of a faulty rule its number from 0,
-    /// so that the word shown is two words before the fault. Of a `role` line the name, which that means.
+    /// Index of the word to show, counted as the reference counts: 0 is `user`, 1 is the name. For a
+    /// faulty rule this is the number of the rule, from 0, so the word shown is two words before the
+    /// fault. For a `role` line it is always 1, the name.
     pub shown: usize,
-    /// What is wrong.
+    /// The reason for which the line is refused.
     pub error: RuleError,
 }
 
-/// The `user` and `role` lines of a configuration file, until the server begins.
+/// The `user` and `role` lines of the configuration, collected while it is read at the start.
 #[derive(Debug, Default)]
 pub struct ConfigUsers {
     users: RuleLines,
     roles: RuleLines,
 }
 
-/// Lines that name something and give it rules.
+/// The lines of one kind, in order: a name and its rules. `names` finds duplicates.
 #[derive(Debug, Default)]
 struct RuleLines {
     lines: Vec<(Vec<u8>, Vec<Vec<u8>>)>,
@@ -192,8 +194,8 @@ impl RuleLines {
 }
 
 impl ConfigUsers {
-    /// Takes the words of one line, the word `user` or `role` first. Names of commands and of roles are
-    /// looked at later. Cost: as the rules.
+    /// Adds the words of one line, which begins with `user` or `role`. Names of commands and of roles are
+    /// resolved later, by [`ConfigUsers::define`]. Cost: the cost of the rules.
     pub fn add(&mut self, words: &[&[u8]], all_channels: bool) -> Result<(), LineFault> {
         let [keyword, name, rules @ ..] = words else {
             return Err(LineFault { shown: 0, error: RuleError::Unmatched });
@@ -224,13 +226,13 @@ impl ConfigUsers {
         Ok(())
     }
 
-    /// Whether there is no line.
+    /// Whether no `user` and no `role` line was added.
     pub fn is_empty(&self) -> bool {
         self.users.lines.is_empty() && self.roles.lines.is_empty()
     }
 
-    /// Defines the roles, then the users. `Ok` names those that are disabled, of which the log should warn;
-    /// `Err` is the log's line with which the server ends.
+    /// Defines the roles, then the users. `Ok` has the names of disabled users, for a warning in the log;
+    /// `Err` is the line to log before the server exits.
     pub fn define(&self, users: &mut Users) -> Result<Vec<Vec<u8>>, Vec<u8>> {
         for (name, rules) in &self.roles.lines {
             let failed = |error: SetRoleError| {
@@ -250,7 +252,7 @@ impl ConfigUsers {
             let mut user = match users.get(name) {
                 Some(known) => {
                     let mut user = User::clone(known);
-                    // The word is known, so nothing can fail.
+                    // `reset` is a known word, so the rule cannot fail.
                     let _ = user.apply(b"reset", scope);
                     user
                 }

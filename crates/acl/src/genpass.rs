@@ -1,12 +1,12 @@
 //! Passwords made from random bytes.
 
-/// Bits of a password where a call names no number.
+/// Bits of the password of ACL GENPASS without an argument.
 pub const GENPASS_BITS_DEFAULT: i64 = 256;
-/// The most bits that a call may ask for.
+/// The greatest number of bits that a call may request.
 pub(crate) const GENPASS_BITS_MAX: i64 = 4096;
 
-/// How many random bytes [`genpass`] takes for so many bits, from 1 to 512; the error's words for a number of
-/// bits that is not in 1 to 4,096.
+/// How many random bytes, 1 to 512, [`genpass`] needs for `bits`. `Err` is the text of the error reply if
+/// `bits` is not in 1 to 4,096.
 pub fn random_bytes_for(bits: i64) -> Result<usize, &'static str> {
     if !(1..=GENPASS_BITS_MAX).contains(&bits) {
         return Err(
@@ -17,8 +17,8 @@ pub fn random_bytes_for(bits: i64) -> Result<usize, &'static str> {
     Ok((bits as usize).div_ceil(8))
 }
 
-/// A password of one hexadecimal digit for each four bits, rounded up, out of `random`, which has as many
-/// bytes as [`random_bytes_for`] says; with fewer bytes the password is shorter.
+/// A password with one hexadecimal digit for every four bits, rounded up. `random` has the number of
+/// bytes that [`random_bytes_for`] returns; with fewer bytes the password is shorter.
 pub fn genpass(bits: i64, random: &[u8]) -> Result<String, &'static str> {
     let bytes = random_bytes_for(bits)?;
     let mut password = sluice_base::hex(&random[..random.len().min(bytes)]);

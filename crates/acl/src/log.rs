@@ -6,17 +6,17 @@ use crate::check::Reason;
 use sluice_base::heap;
 use std::collections::VecDeque;
 
-/// Refusals that are at most so far apart count as one entry, in milliseconds.
+/// A refusal at most this many milliseconds after an equal one is counted in the same entry.
 const GROUPED_WITHIN_MS: i64 = 60_000;
-/// How many of the newest entries are compared with a refusal.
+/// How many of the newest entries a refusal is compared with.
 const LOOKED_AT: usize = 10;
-/// The most bytes of each text of an entry.
+/// The most bytes kept of each text of an entry.
 const TEXT_MAX: usize = 4096;
 
-/// What was refused.
+/// The reason of an entry in ACL LOG.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// A request.
+    /// A request, refused for this kind of right.
     Request(Reason),
     /// An attempt to authenticate.
     Auth,
@@ -25,7 +25,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The word of the field `reason`.
+    /// The value of the field `reason` in ACL LOG.
     pub const fn text(self) -> &'static str {
         match self {
             Refusal::Request(Reason::Command) => "command",
@@ -38,7 +38,7 @@ impl Refusal {
     }
 }
 
-/// Where the request came from.
+/// The surroundings in which the refused request ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum RefusalContext {
@@ -49,7 +49,7 @@ pub enum RefusalContext {
 }
 
 impl RefusalContext {
-    /// The word of the field `context`.
+    /// The value of the field `context` in ACL LOG.
     pub const fn text(self) -> &'static str {
         match self {
             RefusalContext::Toplevel => "toplevel",
@@ -60,26 +60,26 @@ impl RefusalContext {
     }
 }
 
-/// Refusals that are alike.
+/// Equal refusals, counted: same reason, context, object and user.
 #[derive(Clone, Debug)]
 pub struct RefusalEntry {
-    /// How many there were.
+    /// Number of refusals counted in this entry, at least 1.
     pub count: u64,
-    /// What was refused.
+    /// The reason for the refusals.
     pub refusal: Refusal,
-    /// Where from.
+    /// Where the requests ran: directly, in a transaction or in a script.
     pub context: RefusalContext,
-    /// The command, key, channel or database; cut where long.
+    /// The refused command, key, channel or database; at most `TEXT_MAX` bytes.
     pub object: Vec<u8>,
-    /// The user's name; cut where long.
+    /// The user's name; at most `TEXT_MAX` bytes.
     pub username: Vec<u8>,
-    /// The client of the latest refusal; cut where long.
+    /// The client of the latest refusal, described as in CLIENT INFO; at most `TEXT_MAX` bytes.
     pub client_info: Vec<u8>,
     /// Number of the entry since the server began, from 0.
     pub id: u64,
-    /// When the first refusal was, in milliseconds since 1970.
+    /// Time of the first refusal, in milliseconds since 1970.
     pub created_ms: i64,
-    /// When the latest was, in milliseconds since 1970.
+    /// Time of the latest refusal, in milliseconds since 1970.
     pub updated_ms: i64,
 }
 
@@ -90,7 +90,7 @@ impl RefusalEntry {
     }
 }
 
-/// The log.
+/// The entries of ACL LOG, newest first.
 #[derive(Debug, Default)]
 pub struct RefusalLog {
     entries: VecDeque<RefusalEntry>,
@@ -98,9 +98,9 @@ pub struct RefusalLog {
 }
 
 impl RefusalLog {
-    /// Notes a refusal, as part of one of the ten newest entries that is alike and at most a minute old, else
-    /// as a new entry; then drops the oldest entries above `entries_max`. With an `entries_max` of 0 nothing
-    /// is noted. Cost: ten comparisons and the texts, cut to 4 KiB each.
+    /// Adds a refusal. If one of the ten newest entries is equal and at most a minute old, the refusal is
+    /// counted there; otherwise it becomes a new entry. Then the oldest entries above `entries_max` are
+    /// dropped; 0 empties the log. Cost: ten comparisons and the copies of the texts, at most 4 KiB each.
     #[expect(clippy::too_many_arguments, reason = "the parts of an entry")]
     pub fn add(
         &mut self,
@@ -148,7 +148,7 @@ impl RefusalLog {
         }
     }
 
-    /// Bytes that the allocator has given. Cost: the entries.
+    /// Bytes that the allocator has given for the log. Cost: the entries.
     pub fn footprint(&self) -> usize {
         let texts = |entry: &RefusalEntry| {
             heap::vec(&entry.object) + heap::vec(&entry.username) + heap::vec(&entry.client_info)
@@ -161,7 +161,7 @@ impl RefusalLog {
         self.entries.iter()
     }
 
-    /// Forgets all entries; their numbers go on.
+    /// Removes all entries; the numbering continues.
     pub fn reset(&mut self) {
         self.entries.clear();
     }

@@ -13,14 +13,14 @@ impl std::fmt::Debug for Digest {
 }
 
 impl Digest {
-    /// The digest of a password in plain text. Cost: its bytes.
+    /// The digest of a password in plain text. Cost: the bytes of the password.
     pub fn of(password: &[u8]) -> Digest {
         #[cfg(test)]
         tests::WORK.with(|work| work.set((work.get().0 + 1, work.get().1)));
         Digest(sha2::Sha256::digest(password).into())
     }
 
-    /// The digest that 64 hexadecimal digits in lower case write; `None` for any other text.
+    /// Parses 64 hexadecimal digits in lower case; `None` for any other text.
     pub fn parse(text: &[u8]) -> Option<Digest> {
         if text.len() != 64 {
             return None;
@@ -37,28 +37,28 @@ impl Digest {
         Some(Digest(digest))
     }
 
-    /// The digest.
+    /// The 32 bytes of the digest.
     pub fn bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// 64 hexadecimal digits in lower case.
+    /// The digest as 64 hexadecimal digits in lower case.
     pub fn hex(&self) -> String {
         sluice_base::hex(&self.0)
     }
 
-    /// Whether one of `known` is equal. Cost: as many comparisons as there are, at least `least`, whichever
-    /// is equal.
+    /// Whether one of `known` equals this digest. Every one is compared, and at least `least` comparisons
+    /// are made, so the time shows neither the number of passwords nor the position of a match.
     pub(crate) fn is_among(&self, known: &[Digest], least: usize) -> bool {
         let found = known.iter().fold(false, |found, known| found | known.is_same(self));
-        // Compared for the time that it takes.
+        // These comparisons only take time: a name with fewer passwords must not be answered sooner.
         for _ in known.len()..least {
             std::hint::black_box(Digest([0; 32]).is_same(self));
         }
         found
     }
 
-    /// Whether both are equal, in a time that does not depend on where they differ.
+    /// Whether both digests are equal. The time does not depend on the position of the first difference.
     pub fn is_same(&self, other: &Digest) -> bool {
         #[cfg(test)]
         tests::WORK.with(|work| work.set((work.get().0, work.get().1 + 1)));

@@ -1,4 +1,4 @@
-//! What a user may do by rules of its own, or by those of a role.
+//! The rights that the rules of one user or one role grant.
 
 use crate::rule::RuleError;
 use crate::selector::Selector;
@@ -6,7 +6,7 @@ use crate::text::word;
 use sluice_base::heap;
 use sluice_base::quote;
 
-/// Rights: those that stand outside of parentheses, and each pair of parentheses.
+/// A set of rights: the root selector, and one extra selector for each pair of parentheses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rights {
     root: Selector,
@@ -14,28 +14,29 @@ pub struct Rights {
 }
 
 impl Rights {
-    /// None at all, but for what a new selector has.
+    /// Rights of a new user or role: nothing, except the defaults of a new selector.
     pub(crate) fn new(all_channels: bool) -> Rights {
         Rights { root: Selector::new(all_channels), extra: Vec::new() }
     }
 
-    /// The rights that stand outside of parentheses.
+    /// The selector of the rules outside of parentheses.
     pub fn root(&self) -> &Selector {
         &self.root
     }
 
-    /// The rights that stand in parentheses, in order.
+    /// The selectors in parentheses, in the order given.
     pub fn extra_selectors(&self) -> &[Selector] {
         &self.extra
     }
 
-    /// All selectors, that outside of parentheses first.
+    /// The root selector, then the extra ones.
     pub(crate) fn selectors(&self) -> impl Iterator<Item = &Selector> {
         std::iter::once(&self.root).chain(&self.extra)
     }
 
-    /// Applies a rule about commands, keys, channels, databases or selectors; a selector in one piece. Any
-    /// other rule is a syntax error. Cost: as the rule's kind has it, linear in what is there.
+    /// Applies a rule about commands, keys, channels, databases or selectors; a selector in
+    /// parentheses is one rule. Any other rule is a syntax error. Cost: that of the kind of rule,
+    /// linear in the present rights.
     pub(crate) fn apply(&mut self, rule: &[u8], all_channels: bool) -> Result<(), RuleError> {
         if rule.is_empty() {
             return Ok(());
@@ -50,12 +51,12 @@ impl Rights {
         Ok(())
     }
 
-    /// Appends the canonical text.
+    /// Appends the canonical text of the rules to `out`.
     pub(crate) fn describe(&self, out: &mut Vec<u8>) {
         self.root.describe(out);
         for selector in &self.extra {
-            // Within parentheses words are read with their quotes, and one that ends with a parenthesis
-            // closes. The reference writes such words as they are, and reads another selector out of them.
+            // Words in parentheses are unquoted when read, and a word that ends with `)` closes the selector.
+            // The reference writes such words unquoted, and reads a different selector from its own text.
             let mut words = Vec::new();
             selector.describe(&mut words);
             out.extend_from_slice(b" (");
@@ -64,7 +65,7 @@ impl Rights {
         }
     }
 
-    /// Bytes that the allocator has given, those of the value itself apart.
+    /// Bytes that the allocator has given for the contents, without the value itself.
     pub(crate) fn footprint(&self) -> usize {
         heap::vec(&self.extra) + self.selectors().map(Selector::footprint).sum::<usize>()
     }

@@ -1,4 +1,4 @@
-//! Roles, of Valkey 9.2: rights with a name, which users hold besides their own.
+//! Roles, as in Valkey 9.2: named sets of rights, which users hold in addition to their own rights.
 
 use crate::rights::Rights;
 use crate::rule::RuleError;
@@ -10,29 +10,29 @@ use sluice_command::spec::Cat;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A role as it was defined at some moment. Users that hold a role hold its present form.
+/// A version of a role. Users always hold the present version.
 #[derive(Clone, Debug)]
 pub struct Role {
     name: Box<[u8]>,
     rights: Rights,
 }
 
-/// Why ACL SETROLE refuses.
+/// The reason why ACL SETROLE fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetRoleError {
     /// The name is empty.
     EmptyName,
-    /// A space or a zero byte in the name.
+    /// The name contains a space or a zero byte.
     Spaces,
-    /// A quote or a backslash in the name: the text of a user could not be read again.
+    /// The name contains a quote or a backslash, so the canonical text of a user could not be parsed again.
     Quotes,
-    /// A comma in the name: `role=` separates names by commas.
+    /// The name contains a comma, which separates names in `role=`.
     Comma,
-    /// A command or a category has the name.
+    /// The name is that of a command or a category.
     Taken,
-    /// A parenthesis that nothing closes, with the rule in which it stands.
+    /// A parenthesis is not closed; the field is the rule in which it stands.
     Unmatched(Vec<u8>),
-    /// A rule that cannot be applied, selectors joined.
+    /// A rule is refused; the field is the rule, with the words of a selector joined.
     Rule(Vec<u8>, RuleError),
 }
 
@@ -57,7 +57,7 @@ impl SetRoleError {
     }
 }
 
-/// Whether a role may have this name.
+/// Refuses names that a role cannot have.
 pub(crate) fn check_name(name: &[u8]) -> Result<(), SetRoleError> {
     if name.is_empty() {
         Err(SetRoleError::EmptyName)
@@ -74,8 +74,8 @@ pub(crate) fn check_name(name: &[u8]) -> Result<(), SetRoleError> {
     }
 }
 
-/// Whether rules name a command or a category so: with any subcommand or first argument, and whatever a
-/// category may be called one day.
+/// Whether a rule could use this name for a command or a category. Names with `|` and any name that
+/// begins with `@` are included, because categories may be added later.
 fn is_taken(name: &[u8]) -> bool {
     let command = name.split(|&byte| byte == b'|').next().unwrap_or_default();
     name.starts_with(b"@")
@@ -85,17 +85,17 @@ fn is_taken(name: &[u8]) -> bool {
 }
 
 impl Role {
-    /// A role without any right; `all_channels` is `acl-pubsub-default`.
+    /// A role without rights; `all_channels` is true under `acl-pubsub-default allchannels`.
     pub(crate) fn new(name: &[u8], all_channels: bool) -> Role {
         Role { name: name.into(), rights: Rights::new(all_channels) }
     }
 
-    /// Its name.
+    /// The name that `role=` uses.
     pub fn name(&self) -> &[u8] {
         &self.name
     }
 
-    /// What it allows.
+    /// The rights that the role grants to its holders.
     pub fn rights(&self) -> &Rights {
         &self.rights
     }
@@ -104,14 +104,14 @@ impl Role {
         self.rights.selectors()
     }
 
-    /// Applies one rule, its selector joined. Rules about a user itself are syntax errors: its state,
-    /// passwords, roles, and `reset`.
+    /// Applies one rule; a selector in parentheses is one rule. Rules about the state, passwords or roles
+    /// of a user, and `reset`, are syntax errors.
     pub(crate) fn apply(&mut self, rule: &[u8], all_channels: bool) -> Result<(), RuleError> {
         self.rights.apply(rule, all_channels)
     }
 
-    /// Applies rules as ACL SETROLE gives them. After an error the role is between two states: callers change
-    /// a copy.
+    /// Applies the rules of ACL SETROLE. An error leaves the rules before the faulty one applied, so
+    /// callers change a copy.
     pub(crate) fn apply_all<'a>(
         &mut self,
         rules: impl Iterator<Item = &'a [u8]> + Clone,
@@ -138,24 +138,24 @@ impl Role {
     }
 }
 
-/// All roles, by name.
+/// All roles, sorted by name.
 #[derive(Debug, Default)]
 pub struct Roles {
     by_name: BTreeMap<Box<[u8]>, Arc<Role>>,
 }
 
 impl Roles {
-    /// The role of this name. Cost: the logarithm of the roles.
+    /// The role of this name. Cost: the logarithm of the number of roles.
     pub fn get(&self, name: &[u8]) -> Option<&Arc<Role>> {
         self.by_name.get(name)
     }
 
-    /// All of them, in the order of the bytes of their names.
+    /// All roles, in the order of the bytes of their names.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Role>> {
         self.by_name.values()
     }
 
-    /// How many there are.
+    /// The number of roles.
     pub fn count(&self) -> usize {
         self.by_name.len()
     }
@@ -183,7 +183,7 @@ impl Roles {
         Ok(roles)
     }
 
-    /// Bytes that the allocator has given.
+    /// Bytes that the allocator has given for the roles.
     pub(crate) fn footprint(&self) -> usize {
         let roles: usize = self.iter().map(|role| role.footprint() + heap::block(role.name.len())).sum();
         roles + heap::tree::<Box<[u8]>, Arc<Role>>(self.by_name.len())

@@ -1,36 +1,36 @@
-//! Why a rule is refused.
+//! Reasons for which a rule is refused.
 
-/// Why a rule is refused; the words are those of the protocol.
+/// The reason why a rule is refused. [`RuleError::text`] has the words of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleError {
-    /// Neither a word that is known nor a pattern that is allowed.
+    /// The rule is neither a known word nor an allowed pattern.
     Syntax,
-    /// No such command, subcommand or category.
+    /// The command, subcommand or category does not exist.
     Unknown,
-    /// A key pattern beside all keys.
+    /// A key pattern after `allkeys`.
     KeyAfterAll,
-    /// A channel pattern beside all channels.
+    /// A channel pattern after `allchannels`.
     ChannelAfterAll,
-    /// The password to remove is none of the user's.
+    /// The user does not have the password to remove.
     NoSuchPassword,
-    /// Not 64 hexadecimal digits in lower case.
+    /// The hash does not consist of 64 hexadecimal digits in lower case.
     BadHash,
-    /// A user stands twice in the configuration file.
+    /// The configuration file defines the user twice.
     Duplicate,
-    /// A role stands twice in the configuration file.
+    /// The configuration file defines the role twice.
     DuplicateRole,
-    /// A first argument of a subcommand.
+    /// A rule names a first argument of a subcommand, which only commands may have.
     FirstArgOfSubcommand,
     /// The number of a database is negative or above 2³¹ - 1.
     DatabaseOutOfRange,
-    /// A parenthesis that nothing closes.
+    /// A parenthesis is not closed.
     Unmatched,
-    /// A user cannot hold a role that is not there.
+    /// `role=` names a role that does not exist.
     NoSuchRole,
 }
 
 impl RuleError {
-    /// The words that follow the rule in an error reply.
+    /// The words after the rule in an error reply.
     pub const fn text(self) -> &'static str {
         match self {
             RuleError::Syntax => "Syntax error",

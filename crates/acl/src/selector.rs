@@ -1,8 +1,8 @@
-//! One set of rights: commands, keys, channels and databases.
+//! A selector: rights to commands, keys, channels and databases.
 //!
-//! Invariants: (1) `rules` applied in their order to no command, or to every command where `is_future` holds,
-//! give `commands` and `first_args`; (2) `all_commands` holds where every bit is set, those of no command
-//! too; (3) `databases` ascends.
+//! Invariants: (1) `rules` applied in their order, beginning with every command if `is_future` holds and
+//! with no command otherwise, give `commands` and `first_args`; (2) `all_commands` holds where every bit
+//! is set, including the bits above the last command; (3) `databases` ascends.
 
 use crate::rule::RuleError;
 use crate::text::{has_spaces, word};
@@ -16,7 +16,7 @@ const WORDS: usize = table::COUNT.div_ceil(64);
 const READ: u8 = 1;
 const WRITE: u8 = 2;
 
-/// One set of rights. A request passes when one selector of its user allows all of it.
+/// One set of rights. A request passes if one selector of its user allows all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
     commands: [u64; WORDS],
@@ -25,10 +25,9 @@ pub struct Selector {
     all_keys: bool,
     all_channels: bool,
     all_databases: bool,
-    /// First arguments in lower case by the command's id, ascending.
+    /// Allowed first arguments, in lower case, with the id of the command; sorted by id.
     first_args: Vec<(u16, Vec<u8>)>,
-    /// Rules about commands in lower case, in the order given, without those that a later one took the place
-    /// of.
+    /// Rules about commands, in lower case and in the order given, without those that a later rule replaces.
     rules: Vec<Rule>,
     keys: Vec<KeyPattern>,
     channels: Vec<Vec<u8>>,
@@ -47,7 +46,7 @@ struct KeyPattern {
     pattern: Vec<u8>,
 }
 
-/// What ACL GETUSER shows of a selector.
+/// The texts that ACL GETUSER shows for a selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct SelectorView {
@@ -57,11 +56,11 @@ pub struct SelectorView {
     pub databases: Vec<u8>,
 }
 
-/// Bits of a category.
+/// Number of possible categories: bits of a category mask.
 const CATEGORIES: usize = u64::BITS as usize;
 
-/// By category: the commands in it, and all subcommands of these. A file of ten thousand users names thirty
-/// thousand categories.
+/// For each category, the bits of its commands and of all subcommands of these. The table is constant
+/// because a file of ten thousand users names thirty thousand categories.
 static MEMBERS: [[u64; WORDS]; CATEGORIES] = {
     let mut members = [[0; WORDS]; CATEGORIES];
     let mut at = 0;
@@ -85,7 +84,8 @@ static MEMBERS: [[u64; WORDS]; CATEGORIES] = {
 };
 
 impl Selector {
-    /// No command, no key, every database; every channel or none, as `acl-pubsub-default` says.
+    /// A selector without commands and keys, with every database. `all_channels`, from
+    /// `acl-pubsub-default`, decides between every channel and none.
     pub(crate) fn new(all_channels: bool) -> Selector {
         Selector {
             commands: [0; WORDS],
@@ -102,8 +102,8 @@ impl Selector {
         }
     }
 
-    /// The selector that `(…)` describes, without its parentheses. Quotes that do not match make it an empty
-    /// one, as in the reference.
+    /// Parses the text within the parentheses of `(…)`. Unbalanced quotes give an empty selector, as
+    /// in the reference.
     pub(crate) fn parse(text: &[u8], all_channels: bool) -> Result<Selector, RuleError> {
         let mut selector = Selector::new(all_channels);
         for rule in quote::split_args(text, quote::Dialect::Config).unwrap_or_default() {
@@ -112,7 +112,7 @@ impl Selector {
         Ok(selector)
     }
 
-    /// Whether it allows everything, whatever the request.
+    /// Whether the selector allows every request.
     #[inline]
     pub(crate) fn allows_all(&self) -> bool {
         self.all_commands && self.all_keys && self.all_channels && self.all_databases
@@ -137,8 +137,8 @@ impl Selector {
         &self.channels
     }
 
-    /// Applies one rule. Cost: the rules about commands, patterns or databases that it already has; the table
-    /// of commands for a category.
+    /// Applies one rule. Cost: the present rules about commands, patterns or databases; for a category,
+    /// the table of commands.
     pub(crate) fn apply(&mut self, rule: &[u8]) -> Result<(), RuleError> {
         let op = word(rule);
         let is = |text: &str| op.eq_ignore_ascii_case(text.as_bytes());
@@ -257,8 +257,8 @@ impl Selector {
         if !spec.subcommands.is_empty() {
             self.change(lookup_full(name).ok_or(RuleError::Unknown)?, true);
         } else {
-            // The text of a user is split at spaces, and within selectors at quotes: the reference ends
-            // itself when it writes such a rule.
+            // The text of a user is split at spaces, and at quotes within selectors. The reference aborts
+            // when it writes a rule with one of them.
             if has_spaces(sub) || sub.iter().any(|byte| matches!(byte, b'"' | b'\'')) {
                 return Err(RuleError::Syntax);
             }
@@ -271,7 +271,7 @@ impl Selector {
         Ok(())
     }
 
-    /// Allows or refuses a command and its subcommands, whatever their first argument.
+    /// Allows or refuses a command with all subcommands and first arguments.
     fn change(&mut self, spec: &Spec, allow: bool) {
         self.set_bit(spec.id.0, allow);
         self.first_args.retain(|(id, _)| *id != spec.id.0);
@@ -291,8 +291,8 @@ impl Selector {
         }
     }
 
-    /// Notes a rule about commands; rules about the same command, or one of its subcommands, lose their
-    /// meaning.
+    /// Appends a rule about a command to `rules`, and removes the rules that it replaces: those about the
+    /// same command or a subcommand of it.
     fn note(&mut self, name: &[u8], allow: bool) {
         let name = name.to_ascii_lowercase();
         self.rules.retain(|rule| match rule.name.strip_prefix(name.as_slice()) {
@@ -302,8 +302,8 @@ impl Selector {
         self.rules.push(Rule { allow, name });
     }
 
-    /// Whether it allows a command with this first argument. Cost: one bit; where that is not set, the first
-    /// arguments of the selector.
+    /// Whether the selector allows a command with this first argument. Cost: one bit test; if the bit is
+    /// not set, the first arguments of the selector.
     #[inline]
     pub(crate) fn allows_command(&self, id: u16, first_arg: Option<&[u8]>) -> bool {
         if self.all_commands {
@@ -315,12 +315,12 @@ impl Selector {
 
     #[cold]
     fn allows_first_arg(&self, id: u16, first_arg: Option<&[u8]>) -> bool {
-        // All bytes count, those behind a zero byte too: the command's handler takes them all.
+        // All bytes are compared, also those after a zero byte: the command's handler uses all of them.
         let Some(first_arg) = first_arg else { return false };
         self.first_args.iter().any(|(known, arg)| *known == id && arg.eq_ignore_ascii_case(first_arg))
     }
 
-    /// Whether it allows a key. Cost: its patterns.
+    /// Whether one pattern allows this access to a key. Cost: the patterns.
     #[inline]
     pub(crate) fn allows_key(&self, key: &[u8], flags: KeyFlags) -> bool {
         self.all_keys || {
@@ -331,27 +331,27 @@ impl Selector {
         }
     }
 
-    /// Whether it allows every key there may be. Cost: its patterns.
+    /// Whether the selector allows this access to every possible key. Cost: the patterns.
     pub(crate) fn allows_every_key(&self, flags: KeyFlags) -> bool {
         let access = access_of(flags);
         self.all_keys
             || self.keys.iter().any(|known| known.access & access == access && known.pattern == b"*")
     }
 
-    /// Whether it allows a channel, or a pattern of channels, which has to be one of its own. Cost: its
-    /// patterns.
+    /// Whether the selector allows a channel. A pattern of channels must equal one of the selector's
+    /// patterns. Cost: the patterns.
     pub(crate) fn allows_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
         self.all_channels || is_among(&self.channels, channel, is_pattern)
     }
 
-    /// Whether it allows a database. Cost: the logarithm of its databases.
+    /// Whether the selector allows a database. Cost: the logarithm of the allowed databases.
     #[inline]
     pub(crate) fn allows_database(&self, database: usize) -> bool {
         self.all_databases
             || u32::try_from(database).is_ok_and(|database| self.databases.binary_search(&database).is_ok())
     }
 
-    /// Bytes that the allocator has given, those of the selector itself apart.
+    /// Bytes that the allocator has given for the contents, without the selector itself.
     pub(crate) fn footprint(&self) -> usize {
         let first_args: usize = self.first_args.iter().map(|(_, word)| heap::vec(word)).sum();
         let rules: usize = self.rules.iter().map(|rule| heap::vec(&rule.name)).sum();
@@ -366,7 +366,7 @@ impl Selector {
             + heap::vec(&self.databases)
     }
 
-    /// Appends the canonical text.
+    /// Appends the canonical text of the selector to `out`.
     pub(crate) fn describe(&self, out: &mut Vec<u8>) {
         if self.all_keys {
             out.extend_from_slice(b"~* ");
@@ -392,7 +392,7 @@ impl Selector {
         self.push_commands(out);
     }
 
-    /// What ACL GETUSER shows.
+    /// The texts that ACL GETUSER shows.
     pub fn view(&self) -> SelectorView {
         let mut view = SelectorView {
             commands: Vec::new(),
@@ -448,7 +448,7 @@ impl Selector {
     }
 }
 
-/// Whether a channel matches one of the patterns, or a pattern is one of them. Cost: the patterns.
+/// Whether a channel matches one of the patterns; a pattern must equal one of them. Cost: the patterns.
 pub(crate) fn is_among(patterns: &[Vec<u8>], channel: &[u8], is_pattern: bool) -> bool {
     patterns.iter().any(|known| if is_pattern { known == channel } else { glob::matches(known, channel) })
 }
@@ -463,15 +463,15 @@ fn push_key_pattern(out: &mut Vec<u8>, pattern: &KeyPattern) {
     out.extend_from_slice(match (pattern.access, &*pattern.pattern) {
         (READ, _) => b"%R~",
         (WRITE, _) => b"%W~",
-        // Beside `~*`, which is all keys, no pattern may stand.
+        // `~*` means all keys, and no pattern may follow it.
         (_, b"*") => b"%RW~",
         _ => b"~",
     });
     out.extend_from_slice(&pattern.pattern);
 }
 
-/// The access and the pattern of `~p`, `%R~p`, `%W~p` or `%RW~p`. The `~` may be missing where the rule ends
-/// there.
+/// The access and the pattern of `~p`, `%R~p`, `%W~p` or `%RW~p`. The `~` may be missing at the end
+/// of the rule.
 fn key_pattern(rule: &[u8]) -> Option<(u8, &[u8])> {
     let Some(mut rest) = rule.strip_prefix(b"%") else { return Some((READ | WRITE, &rule[1..])) };
     let mut access = 0;
@@ -491,7 +491,8 @@ fn key_pattern(rule: &[u8]) -> Option<(u8, &[u8])> {
     (access != 0).then_some((access, rest))
 }
 
-/// The databases of `db=`, ascending, each once. Numbers are read as `strtoll` does: spaces before, a sign.
+/// The databases of `db=`, ascending, without duplicates. A number may have leading spaces and a sign,
+/// as for `strtoll`.
 fn parse_databases(text: &[u8]) -> Result<Vec<u32>, RuleError> {
     if text.is_empty() || text.starts_with(b",") || text.ends_with(b",") {
         return Err(RuleError::Syntax);

@@ -1,4 +1,4 @@
-//! How words of rules are read: a word ends at a zero byte, a pattern and a password do not.
+//! Text of rules: most words end at a zero byte, patterns and passwords do not.
 
 use std::borrow::Cow;
 
@@ -10,12 +10,12 @@ pub(crate) fn word(text: &[u8]) -> &[u8] {
     }
 }
 
-/// Whether a space of any kind stands in `text`, or a zero byte.
+/// Whether `text` contains white space of any kind or a zero byte.
 pub(crate) fn has_spaces(text: &[u8]) -> bool {
     text.iter().any(|&byte| matches!(byte, 0 | b' ' | b'\t'..=b'\r'))
 }
 
-/// `text` without the bytes at its ends that are in `set`.
+/// `text` without leading and trailing bytes of `set`.
 pub(crate) fn trim<'a>(mut text: &'a [u8], set: &[u8]) -> &'a [u8] {
     while let [first, rest @ ..] = text
         && set.contains(first)
@@ -30,9 +30,8 @@ pub(crate) fn trim<'a>(mut text: &'a [u8], set: &[u8]) -> &'a [u8] {
     text
 }
 
-/// Joins selectors that stand in several words: from a word that begins with `(` and does not end with `)` up
-/// to one that ends with `)`. `Err` is the position of a word whose parenthesis nothing closes. Cost: the
-/// bytes.
+/// Joins the words of each selector: from a word that begins with `(` and does not end with `)` to the next
+/// word that ends with `)`. `Err` is the position of a word with an unclosed parenthesis. Cost: the bytes.
 pub(crate) fn merge_selectors<'a>(
     rules: impl Iterator<Item = &'a [u8]>,
 ) -> Result<Vec<Cow<'a, [u8]>>, usize> {

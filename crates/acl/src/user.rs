@@ -1,4 +1,4 @@
-//! A user: its passwords, its rights and its roles.
+//! Users: passwords, rights and roles.
 
 use crate::password::Digest;
 use crate::rights::Rights;
@@ -11,12 +11,12 @@ use sluice_command::KeyFlags;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A user as it was defined at some moment. A session holds one and asks [`User::is_stale`] before it trusts
-/// its rights; [`crate::Users::renew`] then tells what has become of the user.
+/// A version of a user. A session keeps one and calls [`User::is_stale`] before it uses the rights;
+/// [`crate::Users::renew`] then returns the present version.
 #[derive(Debug)]
 pub struct User {
     pub(crate) name: Box<[u8]>,
-    /// Kept while the user is changed, never given to another one.
+    /// Identifies the user across all of its versions; never reused for another user.
     pub(crate) identity: u64,
     stale: AtomicBool,
     enabled: bool,
@@ -27,7 +27,7 @@ pub struct User {
     roles: Vec<Arc<Role>>,
 }
 
-/// What the rights of a user depend on. Known for users that are in a set: [`User::summarize`].
+/// The parts of a request on which the user's rights depend, computed by [`User::summarize`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asks {
     /// A selector allows everything.
@@ -41,16 +41,16 @@ pub(crate) struct Asks {
 }
 
 impl Asks {
-    /// Nothing is known yet.
+    /// The safe value before [`User::summarize`]: everything has to be checked.
     const EVERYTHING: Asks = Asks { allows_all: false, keys: true, channels: true, databases: true };
 }
 
-/// What rules refer to.
+/// The settings and roles to which rules refer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RuleScope<'a> {
-    /// What new users, roles and selectors may hear: `acl-pubsub-default allchannels`.
+    /// Whether new users, roles and selectors have every channel: `acl-pubsub-default allchannels`.
     pub all_channels: bool,
-    /// The roles that there are.
+    /// The roles that `role=` may name.
     pub roles: &'a Roles,
 }
 
@@ -70,17 +70,17 @@ impl Clone for User {
     }
 }
 
-/// The text of a user, as it stands behind `user NAME` in files.
+/// The canonical rules of a user: the text after `user NAME` in files.
 pub type UserText = Vec<u8>;
 
-/// Why ACL SETUSER refuses.
+/// The reason why ACL SETUSER fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetUserError {
-    /// A space or a zero byte in the name.
+    /// The name contains a space or a zero byte.
     Name,
-    /// A parenthesis that nothing closes, with the rule in which it stands.
+    /// A parenthesis is not closed; the field is the rule in which it stands.
     Unmatched(Vec<u8>),
-    /// A rule that cannot be applied, selectors joined.
+    /// A rule is refused; the field is the rule, with the words of a selector joined.
     Rule(Vec<u8>, RuleError),
 }
 
@@ -99,21 +99,21 @@ impl SetUserError {
     }
 }
 
-/// The channels that a changed user has left, where it has lost some.
+/// The remaining channel patterns of a user that has lost some.
 #[derive(Clone, Debug)]
 pub struct RevokedChannels {
     left: Vec<Vec<u8>>,
 }
 
 impl RevokedChannels {
-    /// Whether a subscription may stay: a channel, or a pattern. Cost: the user's patterns.
+    /// Whether a subscription to a channel or pattern may stay. Cost: the user's patterns.
     pub fn allows(&self, channel: &[u8], is_pattern: bool) -> bool {
         is_among(&self.left, channel, is_pattern)
     }
 }
 
 impl User {
-    /// A user without any right, disabled; `all_channels` is `acl-pubsub-default`.
+    /// A disabled user without rights; `all_channels` is true under `acl-pubsub-default allchannels`.
     pub(crate) fn new(name: &[u8], identity: u64, all_channels: bool) -> User {
         User {
             name: name.into(),
@@ -128,13 +128,13 @@ impl User {
         }
     }
 
-    /// Who its clients are once it is deleted: its name, and no right at all. Nobody authenticates as this
-    /// user, which is in no set and never stale.
+    /// The user that sessions keep after this one was deleted: its name without any right. No session
+    /// authenticates as this user; it is in no set and never stale.
     pub fn without_rights(&self) -> User {
         User::new(&self.name, self.identity, false)
     }
 
-    /// The user `default` as a server begins with it: everything, without a password.
+    /// The initial user `default`: all rights, no password needed.
     pub(crate) fn new_default(identity: u64) -> User {
         let mut user = User::new(b"default", identity, true);
         user.enabled = true;
@@ -146,8 +146,8 @@ impl User {
         user
     }
 
-    /// Finds out what the user's rights depend on; to be called when its rules are complete, before anybody
-    /// asks it. Cost: its selectors.
+    /// Computes which parts of a request the user's rights depend on. Must be called when the rules are
+    /// complete, before the first check. Cost: the selectors.
     pub(crate) fn summarize(&mut self) {
         let asks = Asks {
             allows_all: self.selectors().any(Selector::allows_all),
@@ -158,7 +158,7 @@ impl User {
         self.asks = asks;
     }
 
-    /// Bytes that the allocator has given, the user's own and its counters' with them.
+    /// Bytes that the allocator has given, including the user itself and the counters of its `Arc`.
     pub(crate) fn footprint(&self) -> usize {
         heap::counted::<User>()
             + heap::block(self.name.len())
@@ -167,54 +167,54 @@ impl User {
             + self.rights.footprint()
     }
 
-    /// Its name.
+    /// The name with which clients authenticate.
     pub fn name(&self) -> &[u8] {
         &self.name
     }
 
-    /// Whether clients may authenticate as it.
+    /// Whether clients may authenticate as this user.
     pub fn is_enabled(&self) -> bool {
         self.enabled
     }
 
-    /// Whether every password is good.
+    /// Whether any password is accepted.
     pub fn is_nopass(&self) -> bool {
         self.nopass
     }
 
-    /// The flags of ACL GETUSER, in order.
+    /// The flags that ACL GETUSER shows, in order.
     pub fn flags(&self) -> impl Iterator<Item = &'static str> {
         [if self.enabled { "on" } else { "off" }].into_iter().chain(self.nopass.then_some("nopass"))
     }
 
-    /// Its passwords, in the order in which they were given.
+    /// The digests of the passwords, in the order in which the rules added them.
     pub fn passwords(&self) -> &[Digest] {
         &self.passwords
     }
 
-    /// What it may do by rules of its own.
+    /// The rights from the user's own rules, without those of roles.
     pub fn rights(&self) -> &Rights {
         &self.rights
     }
 
-    /// The roles that it holds, in the order given.
+    /// The roles of the user, in the order given.
     pub fn roles(&self) -> &[Arc<Role>] {
         &self.roles
     }
 
-    /// Whether it holds the role of this name. Cost: its roles.
+    /// Whether the user holds the role of this name. Cost: the user's roles.
     pub fn holds(&self, role: &[u8]) -> bool {
         self.roles.iter().any(|held| held.name() == role)
     }
 
-    /// Takes the present form of a role in the place of an older one.
+    /// Replaces a held role of the same name by its present version.
     pub(crate) fn renew_role(&mut self, role: &Arc<Role>) {
         for held in self.roles.iter_mut().filter(|held| held.name() == role.name()) {
             *held = Arc::clone(role);
         }
     }
 
-    /// All selectors: its own, then those of its roles.
+    /// The selectors of the user, then those of the roles.
     pub(crate) fn selectors(&self) -> impl Iterator<Item = &Selector> {
         self.rights.selectors().chain(self.roles.iter().flat_map(|role| role.selectors()))
     }
@@ -223,14 +223,14 @@ impl User {
         self.asks
     }
 
-    /// Whether every request is allowed: nothing more has to be asked. O(1).
+    /// Whether every request is allowed, so no further check is needed. O(1).
     #[inline]
     pub fn allows_all(&self) -> bool {
         self.asks.allows_all
     }
 
-    /// Whether some of its rules let it read a key of this name in one of these databases, whatever the
-    /// command. Cost: its patterns, and the databases for each selector.
+    /// Whether a selector allows reading a key of this name in one of these databases, by any command.
+    /// Cost: the patterns, and the databases for each selector.
     pub fn may_read_key(&self, name: &[u8], databases: impl Iterator<Item = usize> + Clone) -> bool {
         self.allows_all()
             || self.selectors().any(|selector| {
@@ -239,8 +239,7 @@ impl User {
             })
     }
 
-    /// Whether some of its rules let it read every key there may be, in whatever database. Cost: its
-    /// patterns.
+    /// Whether a selector allows reading every key in every database. Cost: the patterns.
     pub fn may_read_every_key(&self) -> bool {
         self.allows_all()
             || self
@@ -248,7 +247,7 @@ impl User {
                 .any(|selector| selector.has_all_databases() && selector.allows_every_key(KeyFlags::ACCESS))
     }
 
-    /// Whether the user was changed or deleted since. O(1).
+    /// Whether the user was changed or deleted after this version. O(1).
     #[inline]
     pub fn is_stale(&self) -> bool {
         self.stale.load(Ordering::Acquire)
@@ -258,8 +257,9 @@ impl User {
         self.stale.store(true, Ordering::Release);
     }
 
-    /// Whether `password` is one of its own; in a time that does not depend on where the digests differ.
-    /// Enabled or not is another question. Cost: its passwords and the bytes of `password`.
+    /// Whether `password` is a password of the user, or any password is accepted (`nopass`). The time
+    /// does not depend on where digests differ. Whether the user is enabled is not checked. Cost: the
+    /// passwords and the bytes of `password`.
     pub fn accepts(&self, password: &[u8]) -> bool {
         if self.nopass {
             return true;
@@ -267,8 +267,8 @@ impl User {
         Digest::of(password).is_among(&self.passwords, 0)
     }
 
-    /// Applies rules as ACL SETUSER gives them. After an error the user is between two states: callers change
-    /// a copy.
+    /// Applies the rules of ACL SETUSER. An error leaves the rules before the faulty one applied, so
+    /// callers change a copy.
     pub(crate) fn apply_all<'a>(
         &mut self,
         rules: impl Iterator<Item = &'a [u8]> + Clone,
@@ -284,7 +284,7 @@ impl User {
         Ok(())
     }
 
-    /// Applies one rule, its selector joined. Cost: as the rule's kind has it, linear in what the user has.
+    /// Applies one rule; a selector in parentheses is one rule. Cost: linear in the present definition.
     pub(crate) fn apply(&mut self, rule: &[u8], scope: RuleScope<'_>) -> Result<(), RuleError> {
         if rule.is_empty() {
             return Ok(());
@@ -294,7 +294,7 @@ impl User {
         if is("on") || is("off") {
             self.enabled = is("on");
         } else if is("skip-sanitize-payload") || is("sanitize-payload") {
-            // Words of older files that mean nothing any more.
+            // Obsolete words, accepted in old files without effect.
         } else if is("nopass") || is("resetpass") {
             self.nopass = is("nopass");
             self.passwords.clear();
@@ -321,8 +321,8 @@ impl User {
         Ok(())
     }
 
-    /// The canonical text of its flags, passwords, roles and rights: what follows `user NAME ` in ACL LIST
-    /// and in files.
+    /// The canonical text of the user's flags, passwords, roles and rights: the part after `user NAME `
+    /// in ACL LIST and in files.
     pub fn describe(&self) -> UserText {
         let mut out = Vec::new();
         for flag in self.flags() {
@@ -342,12 +342,12 @@ impl User {
         out
     }
 
-    /// The whole line `user NAME …` of ACL LIST, ACL SAVE and CONFIG REWRITE, without a line end.
+    /// The line `user NAME …` of ACL LIST, ACL SAVE and CONFIG REWRITE, without a line end.
     pub fn line(&self) -> Vec<u8> {
         [b"user ", &*self.name, b" ", &self.describe()].concat()
     }
 
-    /// Whether both have the same flags, passwords, rights and names of roles.
+    /// Whether both users have the same flags, passwords, rights and names of roles.
     pub fn is_same_definition(&self, other: &User) -> bool {
         self.enabled == other.enabled
             && self.nopass == other.nopass
@@ -356,9 +356,8 @@ impl User {
             && self.roles.iter().map(|role| role.name()).eq(other.roles.iter().map(|role| role.name()))
     }
 
-    /// What is left of the channels, where `before` could reach channels that this user cannot be said to
-    /// reach; `None` where no subscription has to end. Patterns are compared as texts. Cost: the product of
-    /// the patterns.
+    /// The remaining channels, if `before` had a channel pattern that this user lacks; `None` if no
+    /// subscription has to end. Patterns are compared as texts. Cost: the product of the numbers of patterns.
     pub(crate) fn revoked_channels(&self, before: &User) -> Option<RevokedChannels> {
         if self.selectors().any(Selector::has_all_channels) {
             return None;

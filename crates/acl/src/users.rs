@@ -1,8 +1,8 @@
-//! All users, and the roles that they hold.
+//! The set of all users and roles.
 //!
-//! Invariants: (1) there is a user `default`; (2) no two users ever have the same identity; (3) a user that
-//! is not in the set any more, or in another form, is stale; (4) a role that a user holds is in the set, in
-//! the form in which the user holds it.
+//! Invariants: (1) there is a user `default`; (2) no two users ever have the same identity; (3) a version
+//! of a user that is not in the set is stale; (4) a role that a user holds is in the set, in the version
+//! that the user holds.
 
 use crate::password::Digest;
 use crate::role::{Role, Roles, SetRoleError, check_name};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 const DEFAULT: &[u8] = b"default";
 
-/// Passwords that AUTH compares at least: users with as many or fewer take the same time.
+/// AUTH makes at least this many comparisons: all users with this many passwords or fewer take the same time.
 const COMPARED_MIN: usize = 8;
 
 /// All users, by name, and all roles.
@@ -26,7 +26,7 @@ pub struct Users {
     all_channels: bool,
 }
 
-/// Why a client is not let in. It is told the same for each.
+/// The reason why AUTH fails. The error reply is the same for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum AuthError {
@@ -36,24 +36,24 @@ pub enum AuthError {
 }
 
 impl AuthError {
-    /// The error reply.
+    /// The error reply of AUTH, whatever the reason.
     pub const TEXT: &'static str = "WRONGPASS invalid username-password pair or user is disabled.";
 }
 
-/// What a loaded file changed for those who are there.
+/// The differences between the users before and after ACL LOAD.
 #[derive(Debug)]
 pub struct UserChanges {
-    /// Users that are gone: their clients have to be closed.
+    /// Deleted users: their clients have to be closed.
     pub gone: Vec<Arc<User>>,
-    /// Users that lost channels: their new form, and what is left of the channels.
+    /// Users that lost channels: the new version, and the remaining channels.
     pub revoked: Vec<(Arc<User>, RevokedChannels)>,
-    /// What others took the place of: to be freed where nobody waits, where there are many.
+    /// Old versions of changed users. If there are many, they should be freed on another thread.
     pub replaced: Vec<Arc<User>>,
 }
 
 impl Users {
-    /// The user `default` alone, who may do everything. `all_channels` is `acl-pubsub-default allchannels`:
-    /// what new users and selectors may hear.
+    /// The user `default` alone, with all rights. `all_channels` is `acl-pubsub-default allchannels`:
+    /// whether new users and selectors have every channel.
     pub fn new(all_channels: bool) -> Users {
         let mut users =
             Users { by_name: BTreeMap::new(), roles: Roles::default(), next_identity: 1, all_channels };
@@ -61,63 +61,63 @@ impl Users {
         users
     }
 
-    /// Without any user, while a file is read.
+    /// A set without any user, not even `default`, for the reader of a file.
     pub(crate) fn empty(all_channels: bool) -> Users {
         Users { by_name: BTreeMap::new(), roles: Roles::default(), next_identity: 0, all_channels }
     }
 
-    /// Sets what users and selectors made from now on may hear.
+    /// Sets whether users and selectors made from now on have every channel.
     pub fn set_all_channels(&mut self, all_channels: bool) {
         self.all_channels = all_channels;
     }
 
-    /// What users and selectors made from now on may hear.
+    /// Whether users and selectors made from now on have every channel.
     pub fn all_channels(&self) -> bool {
         self.all_channels
     }
 
-    /// Bytes that the allocator has given. Cost: the users, the roles and their patterns.
+    /// Bytes that the allocator has given. Cost: the users, the roles and the patterns.
     pub fn footprint(&self) -> usize {
         let users: usize = self.iter().map(|user| user.footprint()).sum();
         let names: usize = self.by_name.keys().map(|name| heap::block(name.len())).sum();
         users + names + heap::tree::<Box<[u8]>, Arc<User>>(self.by_name.len()) + self.roles.footprint()
     }
 
-    /// How many there are.
+    /// The number of users, including `default`.
     pub fn count(&self) -> usize {
         self.by_name.len()
     }
 
-    /// All of them, in the order of the bytes of their names.
+    /// All users, in the order of the bytes of their names.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<User>> {
         self.by_name.values()
     }
 
-    /// The roles that there are.
+    /// All roles, which users may hold.
     pub fn roles(&self) -> &Roles {
         &self.roles
     }
 
-    /// What rules refer to.
+    /// The settings and roles to which rules refer.
     pub(crate) fn scope(&self) -> RuleScope<'_> {
         RuleScope { all_channels: self.all_channels, roles: &self.roles }
     }
 
-    /// The names of the users that hold a role. Cost: the users and what they hold.
+    /// The names of the users that hold a role. Cost: the users and the roles of each.
     pub fn holders<'a>(&'a self, role: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         self.iter().filter(move |user| user.holds(role)).map(|user| user.name())
     }
 
-    /// The canonical lines of all roles, then of all users: ACL LIST, ACL SAVE, CONFIG REWRITE. Cost: the
-    /// text.
+    /// The canonical lines of all roles, then of all users: ACL LIST, ACL SAVE, CONFIG REWRITE.
+    /// Cost: the text.
     pub fn lines(&self) -> impl Iterator<Item = Vec<u8>> {
         let roles = self.roles.iter().map(|role| role.line());
         roles.chain(self.iter().map(|user| user.line()))
     }
 
-    /// The fingerprint of all users, as ACL DIGEST of 9.2 shows it: the digests of their lines without the
-    /// word `user`, combined by exclusive or. Lines of roles count whole: a user's line has only the names of
-    /// its roles. Cost: the text of all users and roles.
+    /// The fingerprint of all users that ACL DIGEST of 9.2 shows: the exclusive or of the digests of all
+    /// lines, users without the word `user`. Lines of roles are included because a user's line has only
+    /// the names of its roles. Cost: the text of all users and roles.
     pub fn digest(&self) -> String {
         let mut all = [0; 32];
         let users = self.iter().map(|user| [user.name(), b" ", &user.describe()].concat());
@@ -129,25 +129,26 @@ impl Users {
         sluice_base::hex(&all)
     }
 
-    /// The user of this name. Cost: the logarithm of the users.
+    /// The user of this name. Cost: the logarithm of the number of users.
     pub fn get(&self, name: &[u8]) -> Option<&Arc<User>> {
         self.by_name.get(name)
     }
 
-    /// The user `default`.
+    /// The user of clients that have not authenticated.
     pub fn default_user(&self) -> &Arc<User> {
         &self.by_name[DEFAULT]
     }
 
-    /// The present form of a user that a session holds; `None` when the user was deleted, also where another
-    /// one of this name was made since. Cost: the logarithm of the users.
+    /// The present version of a user that a session holds. `None` if the user was deleted, even if
+    /// another user of the same name was made afterwards. Cost: the logarithm of the number of users.
     pub fn renew(&self, held: &User) -> Option<&Arc<User>> {
         self.get(&held.name).filter(|user| user.identity == held.identity)
     }
 
-    /// Lets a client in as a user, or not. Cost: the digest of the password, and `COMPARED_MIN` comparisons
-    /// or as many as the user has passwords: the same for a name that is unknown, a user that is disabled or
-    /// needs no password, and a password that is wrong, so that the time of a refusal names no user.
+    /// Checks a name and a password and returns the user. Cost: the digest of the password, and
+    /// `COMPARED_MIN` comparisons or as many as the user has passwords. An unknown name, a disabled user,
+    /// a user without a password and a wrong password cost the same, so the time of a refusal does not
+    /// reveal a name.
     pub fn authenticate(&self, name: &[u8], password: &[u8]) -> Result<Arc<User>, AuthError> {
         let digest = Digest::of(password);
         let user = self.get(name);
@@ -161,8 +162,8 @@ impl Users {
         }
     }
 
-    /// Makes a user or changes one, as ACL SETUSER does: all rules, or none. Returns what is left of the
-    /// channels where the user lost some. Cost: as the rules have it.
+    /// Makes or changes a user, as ACL SETUSER does: all rules are applied, or none. Returns the
+    /// remaining channels if the user lost some. Cost: that of the rules.
     pub fn set_user<'a>(
         &mut self,
         name: &[u8],
@@ -182,9 +183,9 @@ impl Users {
         Ok(revoked)
     }
 
-    /// Makes a role or changes one, as ACL SETROLE does: all rules, or none. Users that hold the role have
-    /// its new form at once. Returns those that lost channels, with what is left of their channels. Cost: as
-    /// the rules have it, and the users with what they hold.
+    /// Makes or changes a role, as ACL SETROLE does: all rules are applied, or none. Users that hold the
+    /// role get the new version. Returns the users that lost channels, with their remaining channels.
+    /// Cost: that of the rules, and the users with their selectors.
     pub fn set_role<'a>(
         &mut self,
         name: &[u8],
@@ -210,8 +211,8 @@ impl Users {
         Ok(lost)
     }
 
-    /// Deletes roles; names of none are passed over. Returns how many there were. `Err` names a role that a
-    /// user holds, and nothing is deleted. Cost: the names times the users.
+    /// Deletes roles and returns how many existed; unknown names are skipped. `Err` is a role that a user
+    /// holds; then nothing is deleted. Cost: the names times the users.
     pub fn delete_roles<'a>(
         &mut self,
         names: impl Iterator<Item = &'a [u8]> + Clone,
@@ -222,12 +223,12 @@ impl Users {
         Ok(names.filter(|name| self.roles.remove(name).is_some()).count())
     }
 
-    /// A role as a file has it.
+    /// Adds a role that was read from a file.
     pub(crate) fn insert_role(&mut self, role: Role) {
         self.roles.insert(Arc::new(role));
     }
 
-    /// Sets the password of `default`, as `requirepass` does; none lets everybody in.
+    /// Sets the password of `default`, as `requirepass` does. With `None` every client is let in without one.
     pub fn set_default_password(&mut self, password: Option<&[u8]>) {
         let mut user = User::clone(self.default_user());
         let rule = password.map(|password| [b">", password].concat());
@@ -238,8 +239,8 @@ impl Users {
         self.insert(user);
     }
 
-    /// Deletes a user; its clients have to be closed. `None` where there is no such user, and for `default`,
-    /// which stays.
+    /// Removes a user, whose clients have to be closed. `None` if there is no such user, and for
+    /// `default`, which cannot be deleted.
     pub fn delete(&mut self, name: &[u8]) -> Option<Arc<User>> {
         if name == DEFAULT {
             return None;
@@ -249,7 +250,7 @@ impl Users {
         Some(user)
     }
 
-    /// A user without rights, for the next one of this name.
+    /// A new user without rights, with an unused identity.
     pub(crate) fn make(&self, name: &[u8]) -> User {
         User::new(name, self.next_identity, self.all_channels)
     }
@@ -258,7 +259,7 @@ impl Users {
         User::new_default(self.next_identity)
     }
 
-    /// Takes a user whose rules are complete, in the place of the one of its name.
+    /// Adds a user with complete rules, in place of the present version of that name.
     pub(crate) fn insert(&mut self, mut user: User) -> Arc<User> {
         self.next_identity = self.next_identity.max(user.identity + 1);
         user.summarize();
@@ -269,8 +270,8 @@ impl Users {
         user
     }
 
-    /// Takes over the users and roles of a file. A user whose name stays is the same user changed, as in the
-    /// reference: its clients stay. Cost: the users of both.
+    /// Takes over the users and roles of a file. A user whose name is in both keeps its identity, and so
+    /// its clients, as in the reference. Cost: the users of both sets.
     pub fn replace(&mut self, mut loaded: Users) -> UserChanges {
         let mut change = UserChanges { gone: Vec::new(), revoked: Vec::new(), replaced: Vec::new() };
         let before = std::mem::take(&mut self.by_name);

@@ -1,4 +1,4 @@
-//! Random rules given to both servers: errors, texts and decisions are compared. Runs where
+//! Random rules are applied in both servers, and errors, texts and decisions compared. Runs only if
 //! `SLUICE_PEER_SERVER` names the reference.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -12,10 +12,10 @@ use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// References that this process started.
+/// Number of reference servers that this process has started.
 static STARTED: AtomicUsize = AtomicUsize::new(0);
 
-/// A server that is ended with its socket's file.
+/// A server that is killed on drop, and whose socket file is then removed.
 struct Killed {
     child: Child,
     socket: PathBuf,
@@ -44,7 +44,8 @@ impl Reference {
             println!("skipped: SLUICE_PEER_SERVER names no reference");
             return None;
         };
-        // A port that is free now may be another test's soon. A socket's name is this server's alone.
+        // A free port could be taken by another test meanwhile; the name of a socket is unique
+        // to this server.
         let number = STARTED.fetch_add(1, Relaxed);
         let name = format!("sluice-acl-{}-{number}.sock", std::process::id());
         let socket = std::env::temp_dir().join(name);
@@ -68,7 +69,7 @@ impl Reference {
         panic!("the reference does not answer");
     }
 
-    /// Arrays come as their elements, each with a line end.
+    /// One reply. An array becomes its elements, each followed by a line end.
     fn call(&mut self, args: &[&[u8]]) -> Vec<u8> {
         let mut request = format!("*{}\r\n", args.len()).into_bytes();
         for arg in args {
@@ -256,7 +257,7 @@ const RULES: &[&str] = &[
     "*",
 ];
 
-/// PFMERGE of a target alone is not among them: the reference asks no rights for its key, we do.
+/// PFMERGE with only a target is missing: the reference checks no rights for that key, Sluice does.
 const CALLS: &[&[&str]] = &[
     &["get", "a1"],
     &["get", "b1"],
@@ -354,7 +355,7 @@ fn differ(reference: &mut Reference, seed: u64, rounds: usize) {
         for _ in 0..4 {
             let call: Vec<_> =
                 CALLS[rng.below(CALLS.len() as u64) as usize].iter().map(|arg| arg.as_bytes()).collect();
-            // The command table has no ACL yet: with the commands about users the calls take part.
+            // Without ACL in the command table, calls of ACL commands are skipped.
             let Named::Command(spec) = resolve(&call) else {
                 assert_eq!(call[0], b"acl", "{call:?}");
                 continue;
@@ -384,7 +385,7 @@ fn random_rules_do_as_in_the_reference() {
     }
 }
 
-/// Files, with and without faults.
+/// Texts of user files, with and without faults.
 const FILES: &[&str] = &[
     "",
     "\n\n  \n",
@@ -454,7 +455,7 @@ fn every_category_has_the_commands_of_the_reference() {
                 Err(denial) => denial.dryrun_text(b"u", found, &call),
             };
             let (here, there) = (String::from_utf8_lossy(&here), String::from_utf8_lossy(&there));
-            // Commands that are ours alone, or that the reference knows as sentinel alone.
+            // Commands that only Sluice has, or that the reference has only as a sentinel.
             if there.starts_with("-ERR Command") {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Users, rules and refusals, without a reference.
+//! Users, rules and refusals, tested without a reference server.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -80,7 +80,7 @@ fn a_faulty_rule_changes_nothing() {
     assert_eq!(text(&users), before);
 }
 
-/// The reference writes such words as they are, and makes another selector of its own text.
+/// The reference writes such words unquoted, and reads a different selector from its own text.
 #[test]
 fn odd_words_of_selectors_are_read_as_they_were_written() {
     let mut users = Users::new(false);
@@ -97,7 +97,7 @@ fn odd_words_of_selectors_are_read_as_they_were_written() {
     assert_eq!(check(&copy, &["GET", "a\"b"]), None);
 }
 
-/// The reference writes `~*`, and refuses its own text where another pattern follows.
+/// The reference writes `~*`, and then refuses its own text if another pattern follows.
 #[test]
 fn a_pattern_of_all_keys_may_stand_beside_others() {
     let mut users = Users::new(false);
@@ -140,7 +140,7 @@ fn what_stands_behind_a_zero_byte_counts() {
     ] {
         assert_eq!(check(&users, &call), refused, "{call:?}");
     }
-    // The subscriptions of a user that has lost channels are asked in the same way.
+    // The remaining channels of a user that has lost some are checked in the same way.
     set(&mut users, &["&more*"]).unwrap();
     let left = users.set_user(b"u", [&b"resetchannels"[..], b"&news"].into_iter()).unwrap().unwrap();
     assert!(left.allows(b"news", true) && !left.allows(b"news\0*", true));
@@ -212,7 +212,7 @@ fn the_text_of_random_users_gives_the_same_users() {
     for _ in 0..3000 {
         let (mut users, mut again) = (Users::new(false), Users::new(false));
         for _ in 0..rng.below(12) {
-            // Rules that are refused change nothing.
+            // A refused rule changes nothing.
             let _ = set(&mut users, &[RULES[rng.below(RULES.len() as u64) as usize]]);
         }
         set(&mut users, &[]).unwrap();
@@ -335,7 +335,7 @@ fn roles_add_to_what_a_user_may() {
     }
     assert_eq!(check(&users, &["GET", "w:1"]), Some((Reason::Key, 1)));
     assert_eq!(check(&users, &["DEL", "r:1"]), Some((Reason::Key, 1)));
-    // A role that changes, changes its users; those who hold it are stale.
+    // A change to a role changes the users that hold it: older versions of these users are stale.
     let held = users.get(b"u").unwrap().clone();
     set_role(&mut users, "reader", &["resetkeys", "~x:*", "clearselectors"]).unwrap();
     assert!(held.is_stale());

@@ -1,4 +1,4 @@
-//! Wishes to the process that need no answer.
+//! Requests to the process that need no answer.
 
 use crate::cluster::slot_moves::ExportTarget;
 use crate::persistence::loading::LoadJob;
@@ -11,69 +11,66 @@ use sluice_scripts::state::ScriptGarbage;
 use sluice_value::Value;
 use std::sync::Arc;
 
-/// Something the process must do for the engine.
+/// A request that the engine leaves for the process, carried out after the current step.
 #[derive(Debug)]
 pub enum Action {
     /// Free a value on another thread.
     FreeValue(Value),
     /// Free a whole database on another thread.
     FreeDb(Box<Db>),
-    /// Free on another thread what a snapshot has captured and does not need.
+    /// Free on another thread the captures that a snapshot does not need.
     FreeCaptured(Vec<Captured>),
-    /// Free on another thread what scripts have left.
+    /// Free scripts and functions on another thread.
     FreeScripts(Box<ScriptGarbage>),
-    /// Submit again what these sessions had sent: what postponed them is over.
+    /// Submit the postponed requests of these sessions again: the cause of the postponement is over.
     Resume(Vec<SessionKey>),
-    /// A client that has room for input was looked at: give back what it does not need.
+    /// Shrink the query buffer of a client that has unused room in it.
     TrimInput {
-        /// The client.
+        /// The client whose buffer is checked.
         key: SessionKey,
         /// Seconds since its last input.
         idle_s: i64,
     },
-    /// A client is a replica now, and its packets shall be filled at the price of a delay
-    /// (`repl-disable-tcp-nodelay`).
+    /// Send this replica only full packets, at the price of a delay (`repl-disable-tcp-nodelay`).
     FillPackets(SessionKey),
-    /// Run this on a thread of its own; the main thread then calls `Engine::advance_load` when that
-    /// one wakes it.
+    /// Run this load on a thread of its own. When that thread wakes the main thread, the main
+    /// thread calls `Engine::advance_load`.
     Load(Box<LoadJob>),
-    /// Have a thread of its own produce this client's reply; hand the pieces to
-    /// `Engine::take_piece`.
+    /// Produce this client's reply on a thread of its own, and pass the pieces to `Engine::take_piece`.
     Produce(SessionKey, Box<SlowRead>),
-    /// Move keys to another server, on a thread of its own: `Engine::end_migration` follows.
+    /// Move keys to another server on a thread of its own, then call `Engine::end_migration`.
     Migrate(Box<Migration>),
-    /// Connect with the target of a move of slots, on a thread of its own: the functions of
-    /// `sluice_engine::exports::links` are told what comes of it.
+    /// Connect to the target of a slot migration on a thread of its own, then report the result to the
+    /// functions of `sluice_engine::exports::links`.
     ConnectExport(Box<ExportTarget>),
-    /// Free users that others have taken the place of, where nobody waits.
+    /// Free old versions of users on another thread.
     FreeUsers(Vec<Arc<User>>),
-    /// Read and judge a file of users on a thread of its own: `Engine::end_user_load` follows.
+    /// Read and check a file of users on a thread of its own, then call `Engine::end_user_load`.
     LoadUsers(Box<UserLoad>),
-    /// Wait so many microseconds before each write of the append-only file, from now on: for DEBUG.
+    /// Wait this many microseconds before each write of the append-only file from now on: for DEBUG.
     DelayAof(u64),
-    /// End the process in good order.
+    /// End the process in an orderly way.
     Shutdown,
-    /// End the process in good order, and have the same program take its place after so many milliseconds:
-    /// for DEBUG.
+    /// End the process in an orderly way, and start the same program in its place after this many
+    /// milliseconds: for DEBUG.
     Restart(u64),
-    /// Do not end the process for the signal that waited for the cron: see
-    /// `Engine::end_waits_for_cron`.
+    /// Do not end the process for the signal that waited for the cron: see `Engine::end_waits_for_cron`.
     KeepRunning,
-    /// End the process at once, for DEBUG: by a fault or plainly.
+    /// End the process at once, with or without a fault: for DEBUG.
     Crash(Crash),
 }
 
-/// Ways to end for DEBUG.
+/// The ways in which DEBUG ends the process at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crash {
     /// By a segmentation fault.
     Segfault,
-    /// By a panic.
+    /// A Rust panic of the main thread.
     Panic,
-    /// By an assertion.
+    /// A failed assertion of the main thread.
     Assert,
-    /// By exiting.
+    /// An exit without saving.
     Exit,
-    /// By starting the same program in place of this one, after so many milliseconds.
+    /// A start of the same program in place of this one, after this many milliseconds.
     Recover(u64),
 }

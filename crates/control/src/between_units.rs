@@ -1,58 +1,58 @@
-//! What happens between two units and never while one stands open.
+//! Work that runs only between two execution units, never while one is open.
 //!
-//! A unit that stands still has changed a part of what it will change. Whatever shows the data to somebody
-//! who was not there before, or changes the data or their history in a way that the rest of the unit would
-//! meet, waits for its end; so do the users of a file, whose rights the rest of the unit would meet, and
-//! invalidations that gather in an iteration, which would cut the unit's reply. Each such caller asks
-//! [`Control::between_units`], and comes again later when the answer is no: in the next iteration, at the
-//! cron, or at the end of the unit (`Engine::end_open_unit`).
+//! A suspended unit has made only a part of its changes. Work that shows the data to a new reader, or
+//! that changes the data or its history in a way the rest of the unit would see, waits for the end of the
+//! unit. So do users loaded from a file, because the rest of the unit would see other rights, and
+//! invalidations gathered during an iteration, which would split the unit's reply. Each such caller asks
+//! [`Control::between_units`]; after a refusal it tries again in the next iteration, in the cron, or at
+//! the end of the unit (`Engine::end_open_unit`).
 //!
-//! Not asked is what a queued command of the unit itself does (FLUSHALL saves the empty data, DEBUG RELOAD
-//! loads), and what the link to a primary tells of the history of data that were loaded: those commands have
-//! no part in it.
+//! Commands queued in the unit itself do not ask (FLUSHALL saves the empty data, DEBUG RELOAD loads).
+//! Neither does the link to a primary when it sets the history of loaded data: no command of a unit takes
+//! part in that.
 //!
-//! What goes on meanwhile: messages and notifications, which leave with the command that causes them; the
-//! cursor of a cut that was made before, slow reads, timeouts of clients that wait, writing and syncing of
-//! closed units, PINGs and acknowledgements of replicas, accepts, the numbers of INFO.
+//! The following goes on while a unit is open: messages and notifications, which are sent with the command
+//! that causes them; the cursor of an earlier cut, slow reads, timeouts of blocked clients, writing and
+//! syncing of closed units, PINGs and acknowledgements of replicas, accepts, the numbers of INFO.
 
 use crate::Control;
 use sluice_base::mistake::{self, Mistake};
 
-/// What waits for the end of a unit that stands open.
+/// Kinds of work that wait for the end of an open unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BetweenUnits {
-    /// The cut of a save.
+    /// The cut of the data for a save.
     Save,
-    /// The cut of a rewrite of the append-only file.
+    /// The cut of the data for a rewrite of the append-only file.
     Rewrite,
-    /// The cut of a full synchronisation.
+    /// The cut of the data for a full synchronisation.
     FullSync,
-    /// What a load has brought takes the place of the data.
+    /// Loaded data replaces the present data.
     Load,
-    /// This server becomes a replica, a primary, or the replica of another primary; a failover goes on.
+    /// This server becomes a replica or a primary, or follows another primary; a step of a failover.
     Role,
-    /// A history of replication ends, and with it the id.
+    /// A replication history ends, and its id changes.
     History,
-    /// Keys that another server has now are deleted.
+    /// Keys moved to another server by MIGRATE are deleted.
     Migration,
-    /// Keys that have expired are deleted.
+    /// Expired keys are deleted.
     Expiry,
-    /// Keys are evicted.
+    /// Keys are evicted for `maxmemory`.
     Eviction,
-    /// Clients that wait are served.
+    /// Blocked clients are served.
     Service,
-    /// The server ends, and saves for that.
+    /// The server ends, with a last save.
     End,
-    /// The users of a file are put in force: the rest of the unit would meet other rights.
+    /// Users loaded from a file take effect; the rest of the unit would see other rights.
     Users,
-    /// This node of a cluster has other slots, another role, other messages.
+    /// Decisions of the cluster node take effect: slots, role, published messages.
     Cluster,
-    /// Clients that track are told what has gathered: prefixes, keys that make room, what was held back.
+    /// Gathered invalidations are sent to tracking clients: prefixes, evicted rows, held-back invalidations.
     Invalidations,
 }
 
 impl BetweenUnits {
-    /// All of them.
+    /// All kinds, for the names of refused ones.
     const ALL: [BetweenUnits; 14] = [
         BetweenUnits::Save,
         BetweenUnits::Rewrite,
@@ -72,7 +72,7 @@ impl BetweenUnits {
 }
 
 impl Control {
-    /// Whether this may happen now: whether no unit stands open.
+    /// Whether `what` may happen now, that is, whether no unit is open.
     #[inline]
     pub fn between_units(&self, what: BetweenUnits) -> bool {
         let stands_open = *self.clients.unit_stands_open;
@@ -85,7 +85,8 @@ impl Control {
         !stands_open || is_forgotten
     }
 
-    /// What was refused since the last call because a unit stands open: in builds with assertions alone.
+    /// The kinds refused since the last call because a unit was open. Empty in builds
+    /// without debug assertions.
     pub fn take_refused_between_units(&self) -> Vec<String> {
         let refused = self.clients.refused_between_units.take();
         let is_refused = |what: &&BetweenUnits| refused & 1 << **what as u32 != 0;

@@ -1,4 +1,4 @@
-//! What becomes of a reply that its client does not want.
+//! Replies that are dropped instead of sent.
 
 use crate::Control;
 use crate::process::Process;
@@ -8,7 +8,7 @@ use sluice_resp::Mark;
 use sluice_session::{Closing, Session};
 
 impl Control {
-    /// Does with the reply since `mark` what CLIENT REPLY, or being a replica, demands.
+    /// Applies CLIENT REPLY to the reply since `mark`. A replica that generated a reply is closed.
     #[cold]
     pub fn apply_reply_mode(&mut self, session: &mut Session, mark: Mark, process: &mut dyn Process) {
         match session.caller.reply {

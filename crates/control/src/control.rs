@@ -39,198 +39,198 @@ use sluice_subscriptions::watch::Watching;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The control plane: configuration, logs, clients' relations and counters; no keys.
+/// The control plane: configuration, logs, relations of clients, and counters; no keys.
 #[derive(Debug)]
 pub struct Control {
-    /// Changes with whatever the gate and the effects draw conclusions from.
+    /// Advanced by every change of state that the gate or the effects have cached.
     pub epoch: Epoch,
-    /// The configuration.
+    /// The values of all directives.
     pub config: Config,
-    /// The numbers in force that follow from it.
+    /// Numbers derived from the configuration.
     pub limits: Watched<Arc<Limits>>,
     /// Slow commands, large requests, large replies.
     pub commandlog: CommandLog,
     /// Spikes of latency by event.
     pub latency: LatencyMonitor,
-    /// Commands renamed by the configuration: new name to old; an old name that maps to nothing is gone.
+    /// Commands renamed by the configuration: new name to old; an old name without a value is disabled.
     pub renames: Arc<sluice_commands::Renames>,
-    /// When the server started.
+    /// The time at which the server started.
     pub started: Now,
-    /// The run's id, 40 hexadecimal digits.
+    /// Random id of this run, 40 hexadecimal digits.
     pub run_id: String,
-    /// A database has no room for many more entries: what could add some is refused.
+    /// A database has almost no room for more entries, so commands that may add some are refused.
     pub nearly_full: Watched<bool>,
-    /// What clients have to do with each other and with the server: who waits, listens, watches, must go.
+    /// Blocked, subscribed, watching, monitoring and closing clients.
     pub clients: ClientRelations,
-    /// The data in files: what is appended, saved, loaded, and how the server ends.
+    /// The data in files: appending, saving, loading, and the end of the server.
     pub persistence: PersistenceState,
     /// This server as a replica and as a primary: role, stream, replicas.
     pub replication: ReplicationState,
-    /// This server as a node of a cluster; none without cluster mode.
+    /// This server as a node of a cluster; `None` without cluster mode.
     pub cluster: Option<Box<ClusterMode>>,
-    /// What DEBUG has switched.
+    /// Behaviour switched by DEBUG.
     pub debug: DebugSwitches,
-    /// The script that stands still.
+    /// The suspended script, if any, and changes of the settings for scripts.
     pub scripts: ScriptWatch,
     /// The libraries of functions.
     pub functions: Functions,
 }
 
-/// What clients have to do with each other and with the server: who waits, listens, watches, must go.
+/// Blocked, subscribed, watching, monitoring and closing clients.
 #[derive(Debug)]
 pub struct ClientRelations {
-    /// Sessions that asked for MONITOR; stale ones are dropped when fed.
+    /// Sessions with MONITOR on; those that no longer exist are dropped at the next feed.
     pub monitors: Vec<SessionKey>,
-    /// A unit stands open: nobody else's request is executed, and nothing of
-    /// [`BetweenUnits`](crate::between_units::BetweenUnits) happens.
+    /// An execution unit is open: no other client's request is executed, and nothing
+    /// of [`BetweenUnits`](crate::between_units::BetweenUnits) happens.
     pub unit_stands_open: Watched<bool>,
-    /// What was refused while a unit stands open, a bit for each of
+    /// Work refused while a unit was open, one bit for each of
     /// [`BetweenUnits`](crate::between_units::BetweenUnits): for tests.
     pub(crate) refused_between_units: std::cell::Cell<u32>,
-    /// CLIENT PAUSE.
+    /// The state of CLIENT PAUSE.
     pub pause: Watched<Pause>,
-    /// Clients that wait.
+    /// Blocked and postponed clients.
     pub blocking: Blocking,
-    /// Replies that threads of their own produce.
+    /// Slow reads, whose replies are produced on threads of their own.
     pub slow_reads: SlowReads,
-    /// Keys that clients access most.
+    /// Counts of the most accessed keys.
     pub hot_keys: HotKeyCounts,
-    /// What COMMAND INFO has answered clients before.
+    /// Encoded entries of COMMAND INFO, kept for later clients.
     pub command_entries: CommandEntries,
-    /// Keys on their way to other servers.
+    /// Keys that MIGRATE is sending to other servers.
     pub migrations: Watched<Migrations>,
-    /// Users, and what was refused them.
+    /// The users, and the log of refusals.
     pub users: UsersState,
-    /// Subscriptions to channels.
+    /// Subscriptions to channels and patterns.
     pub pubsub: PubSub,
-    /// Messages of this iteration for the clients of I/O threads.
+    /// Messages of this iteration for clients of I/O threads.
     pub multicasts: Multicasts,
-    /// Keys that clients watch.
+    /// Keys watched by WATCH.
     pub watching: Watching,
-    /// Keys that clients keep copies of.
+    /// Client-side caching: keys and prefixes that clients track.
     pub tracking: Tracking,
-    /// Sessions with output that the server has not taken yet.
+    /// Sessions with output that the server has not yet collected.
     pub ready: Vec<SessionKey>,
-    /// Sessions that must end, marked while another session ran.
+    /// Sessions to close, marked while another session ran.
     pub to_close: Vec<SessionKey>,
 }
 
-/// The data in files: what is appended, saved, loaded, and how the server ends.
+/// The data in files: appending, saving, loading, and the end of the server.
 #[derive(Debug)]
 pub struct PersistenceState {
-    /// What is appended to the append-only file.
+    /// The stream of commands for the append-only file.
     pub aof: AofStream,
-    /// Rewriting it.
+    /// Rewrites of the append-only file.
     pub rewriting: Rewriting,
-    /// What commands have asked of the jobs that write in the background.
+    /// Background jobs that commands have requested.
     pub asked: Vec<JobAsk>,
-    /// What saving in the background remembers.
+    /// State of background saves.
     pub saving: Watched<Saving>,
-    /// Something is written in the background.
+    /// A background job is writing a file.
     pub is_writing: bool,
-    /// Changes since the last save; a save may set it back to 0.
+    /// Number of changes since the last save.
     pub dirty: u64,
-    /// Changes since the start: only grows.
+    /// Number of changes since the start; never decreases.
     pub written: u64,
-    /// Time of the last save, seconds since the epoch.
+    /// Time of the last save, in seconds since the epoch.
     pub last_save_s: i64,
-    /// Saves so far.
+    /// Number of saves since the start.
     pub saves: u64,
-    /// The RDB file has the data that were loaded from it last, and nothing else was loaded since: how many
-    /// changes there had been then.
+    /// Value of `dirty` when the data was loaded from the RDB file, as long as that file has all data
+    /// loaded; `None` otherwise.
     pub loaded_file_at: Option<u64>,
-    /// The load under way.
+    /// The load in progress, if any.
     pub load: Watched<Option<Box<LoadUnderWay>>>,
-    /// What the last load brought.
+    /// Counts of the last load.
     pub last_load: LoadCounts,
-    /// Files of which only a part could be loaded.
+    /// Files that were loaded only in part.
     pub partly_loaded: PartlyLoaded,
-    /// The server ends, and its data was saved for that.
+    /// The server is ending, and the data was saved for that.
     pub saved_for_end: bool,
-    /// The server ends as soon as the replicas have everything.
+    /// A shutdown that waits for replicas or other work.
     pub pending_end: Watched<Option<Box<PendingEnd>>>,
-    /// Nothing is executed any more: see `Engine::stop`.
+    /// No command is executed any more: see `Engine::stop`.
     pub has_stopped: bool,
 }
 
-/// Files of which only a part could be loaded: that part must not take their place.
+/// Files that were loaded only in part; the loaded part must not replace them.
 #[derive(Debug, Default)]
 pub struct PartlyLoaded {
-    /// Folder and name of an RDB file. No save replaces that file.
+    /// Folder and name of an RDB file that no save may replace.
     pub snapshot: Option<(Vec<u8>, Vec<u8>)>,
-    /// The append-only file is one: no rewrite takes its place.
+    /// Whether the append-only file was loaded only in part, so that no rewrite may replace it.
     pub aof: bool,
 }
 
 /// This server as a replica and as a primary: role, stream, replicas.
 #[derive(Debug)]
 pub struct ReplicationState {
-    /// What replicas are sent.
+    /// The replication stream for replicas, with its backlog.
     pub stream: ReplicationStream,
-    /// Replicas that ask for the data.
+    /// Replicas that wait for or receive a full synchronisation.
     pub full_syncs: FullSyncs,
-    /// This server as a replica; none for a primary.
+    /// The state of this server as a replica; `None` for a primary.
     pub replica: Watched<Option<Box<crate::replication::role::ReplicaRole>>>,
-    /// What the link to the primary wants done, in order.
+    /// Requests of the link to the primary, to be carried out in order.
     pub link_outputs: VecDeque<LinkOutput>,
-    /// The number of the last attempt of the links that were given up.
+    /// Number of the last attempt of links that were given up.
     pub link_attempts: u64,
-    /// What has come of the links to primaries.
+    /// Results of links to primaries, counted.
     pub link_counts: LinkCounts,
-    /// The role that a client has asked for.
+    /// The role that a client has requested, until it takes effect.
     pub role_wanted: Option<crate::replication::role::RoleWanted>,
-    /// Keys that clients of this server gave an expiry while it was a replica.
+    /// Keys to which clients of this server gave an expiry while it was a replica.
     pub local_expiries: crate::replication::local_expiry::LocalExpiries,
-    /// The database that the primary's stream has selected at the point of the snapshot that was loaded last.
+    /// Database selected by the primary's stream at the point of the snapshot loaded last.
     pub loaded_stream_db: Option<usize>,
-    /// FAILOVER: this server hands its role to a replica.
+    /// FAILOVER in progress: this server hands its role over to a replica.
     pub failover: Watched<Option<Box<Failover>>>,
     /// A client of `PSYNC ... FAILOVER` waits until this server is promoted.
     pub failover_asked: bool,
-    /// What clients are told that want to know of failovers.
+    /// Notifications for clients that asked to be informed of failovers.
     pub maintenance: crate::replication::maintenance::Maintenance,
-    /// Replicas that have the data and are not late, as `min-replicas-to-write` counts them.
+    /// Number of replicas that are online and not late, as `min-replicas-to-write` counts them.
     pub good_replicas: Watched<i64>,
-    /// They are to be counted again.
+    /// `good_replicas` has to be counted again.
     pub count_good_replicas: bool,
-    /// A client waits for replicas: they are asked how far they are.
+    /// A client waits for replicas, so they are asked for their offsets.
     pub ask_replicas: bool,
 }
 
-/// What DEBUG has switched.
+/// Behaviour switched by DEBUG.
 #[derive(Debug)]
 pub struct DebugSwitches {
-    /// DEBUG STAND-STILL: for so many ns the EXEC under way stands still behind this command.
+    /// DEBUG STAND-STILL: time for which the current EXEC is suspended after this command, in ns.
     pub stand_still_ns: Option<u64>,
-    /// DEBUG SET-ACTIVE-EXPIRE.
+    /// DEBUG SET-ACTIVE-EXPIRE: whether the expiry cycle runs.
     pub active_expire: bool,
-    /// DEBUG PAUSE-CRON.
+    /// DEBUG PAUSE-CRON: whether the cron is paused.
     pub cron_paused: bool,
-    /// A signal that ends the server came while the cron was paused.
+    /// A signal to end the server arrived while the cron was paused.
     pub end_waits_for_cron: bool,
-    /// DEBUG DICT-RESIZING.
+    /// DEBUG DICT-RESIZING: whether tables may be resized.
     pub resizing: bool,
-    /// DEBUG QUICKLIST-PACKED-THRESHOLD, bytes; 0: the default.
+    /// DEBUG QUICKLIST-PACKED-THRESHOLD, in bytes; 0 means the default.
     pub packed_threshold: usize,
-    /// DEBUG SET-DISABLE-DENY-SCRIPTS: scripts may call commands that are not for scripts.
+    /// DEBUG SET-DISABLE-DENY-SCRIPTS: scripts may call commands that are not allowed in scripts.
     pub scripts_call_all: bool,
-    /// DEBUG SET-SKIP-CHECKSUM-VALIDATION.
+    /// DEBUG SET-SKIP-CHECKSUM-VALIDATION: whether checksums are ignored.
     pub skip_checksum: bool,
-    /// DEBUG CLIENT-ENFORCE-REPLY-LIST and REPLYBUFFER settings that have no counterpart here are accepted.
+    /// Settings of DEBUG CLIENT-ENFORCE-REPLY-LIST and REPLYBUFFER, accepted without effect.
     pub enforce_reply_list: bool,
 }
 
-/// CLIENT PAUSE.
+/// A pause of clients by CLIENT PAUSE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pause {
-    /// Until when, ms since the epoch; 0: no pause.
+    /// End of the pause, in ms since the epoch; 0 means no pause.
     pub until_ms: i64,
-    /// Everything waits, not writes alone.
+    /// Whether all commands are paused, not only writes.
     pub all: bool,
 }
 
 impl Control {
-    /// The control plane of a server that begins now, with this run id and the id of its own history.
+    /// The control plane of a new server with this run id and the id of its own replication history.
     pub fn new(
         config: Config,
         limits: Arc<Limits>,
@@ -238,7 +238,7 @@ impl Control {
         run_id: String,
         replid: String,
     ) -> Control {
-        // Lines that are no good were refused when the configuration was read.
+        // Invalid lines were refused when the configuration was read.
         let renames = sluice_commands::renames(&config).unwrap_or_default();
         let epoch = Epoch::default();
         let mut clients = ClientRelations::new(&epoch, &config);
@@ -265,7 +265,7 @@ impl Control {
 }
 
 impl ClientRelations {
-    /// What a client's line shows beside the session.
+    /// The data for a client's line in CLIENT LIST that is not in the session.
     #[inline]
     pub fn line_sources(&self) -> LineSources<'_> {
         LineSources { watching: &self.watching, tracking: &self.tracking }
@@ -300,7 +300,7 @@ impl ClientRelations {
 }
 
 impl PersistenceState {
-    /// Whether commands that write wait, because the server is about to end.
+    /// Whether writing commands are held because the server is about to end.
     #[inline]
     pub fn holds_writes_for_end(&self) -> bool {
         self.pending_end.as_deref().is_some_and(PendingEnd::holds_writes)
@@ -329,7 +329,7 @@ impl PersistenceState {
 }
 
 impl ReplicationState {
-    /// A primary without replicas, whose stream would have this id.
+    /// A primary without replicas; `replid` is the id of its history.
     fn new(replid: String, epoch: &Epoch) -> ReplicationState {
         ReplicationState {
             stream: ReplicationStream::new(replid).watched_by(epoch.clone()),
@@ -368,7 +368,7 @@ impl Default for DebugSwitches {
 }
 
 impl Control {
-    /// Has the configuration's numbers take effect.
+    /// Applies the numbers derived from the configuration.
     pub fn apply_limits(&mut self) {
         let mut limits = Limits::new(&self.config);
         limits.list.packed_threshold = self.debug.packed_threshold;
@@ -386,7 +386,7 @@ impl Control {
         }
     }
 
-    /// The most entries of a command log.
+    /// The maximum number of entries of a command log.
     pub fn log_entries_max(&self, kind: LogKind) -> usize {
         let directive = match kind {
             LogKind::Slow => param::COMMANDLOG_SLOW_EXECUTION_MAX_LEN,
@@ -396,65 +396,63 @@ impl Control {
         usize::try_from(self.config.int(directive)).unwrap_or(0)
     }
 
-    /// The libraries of functions as a snapshot shows them. Cost: O(libraries).
+    /// The libraries of functions, for a snapshot. Cost: O(libraries).
     pub fn libraries(&self) -> Libraries {
         self.functions.codes().cloned().collect()
     }
 
-    /// Whether bytes for replicas or for the append-only file are promised and not made.
+    /// Whether bytes for replicas or for the append-only file are reserved but not yet written.
     #[inline]
     pub fn has_promises(&self) -> bool {
         self.replication.stream.has_promises() || self.persistence.aof.has_promises()
     }
 
-    /// Counts changes of the data.
+    /// Counts changes of the data since the last save and since the start.
     #[inline]
     pub fn count_changes(&mut self, changes: u64) {
         self.persistence.dirty += changes;
         self.persistence.written += changes;
     }
 
-    /// Whether something is written in the background, or a base of the append-only file is being put in
-    /// force.
+    /// Whether a background job writes a file, or a new base of the append-only file is being installed.
     #[inline]
     pub fn works_in_background(&self) -> bool {
         self.persistence.is_writing || self.persistence.rewriting.began_s.is_some()
     }
 
-    /// Whether what was appended up to this position is kept: on disk, and in a file that the next start
-    /// reads.
+    /// Whether everything appended up to this position is on disk, in a file that the next start reads.
     #[inline]
     pub fn is_kept(&self, position: u64) -> bool {
         let has_begun = self.persistence.aof.is_on() || !self.wants_aof();
         has_begun && self.persistence.aof.is_durable(position) && !self.persistence.rewriting.is_first
     }
 
-    /// Whether there shall be an append-only file: there is one, or it begins with the next rewrite.
+    /// Whether `appendonly` is on: the append-only file exists, or begins with the next rewrite.
     #[inline]
     pub fn wants_aof(&self) -> bool {
         self.config.bool(param::APPENDONLY)
     }
 
-    /// Whether changes of the data are kept back, those by expiry and eviction too.
+    /// Whether all changes of the data are paused, including expiry and eviction.
     #[inline]
     pub fn is_write_paused(&self, now: Now) -> bool {
         self.clients.pause.active(now) || self.replication.failover.is_some() || self.is_paused_by_cluster()
     }
 
-    /// Whether a replica of this node is about to take over by hand: no write may follow the offset that the
-    /// replica was told.
+    /// Whether a replica is taking over by a manual failover, so no write may follow the offset that the
+    /// replica has received.
     #[inline]
     pub fn is_paused_by_cluster(&self) -> bool {
         self.cluster.as_ref().is_some_and(|mode| mode.paused_until_ms.is_some())
     }
 
-    /// Ends a pause and lets the requests go on that it has kept.
+    /// Ends a pause and releases the requests that it postponed.
     pub fn end_pause(&mut self) {
         *self.clients.pause = Pause::default();
         self.clients.blocking.release_postponed();
     }
 
-    /// A command behind CLIENT CACHING has ended, unless it stands in a transaction that goes on.
+    /// Ends CLIENT CACHING after the next command, but not within a transaction that goes on.
     #[inline]
     pub fn end_caching(&mut self, session: &Session) {
         if session.transaction.is_some() || !session.tracks_reads {
@@ -467,13 +465,13 @@ impl Control {
 }
 
 impl Pause {
-    /// Whether a pause is in force.
+    /// Whether the pause is in force at `now`.
     #[inline]
     pub fn active(&self, now: Now) -> bool {
         self.until_ms != 0 && self.until_ms > now.unix_ms()
     }
 
-    /// Pauses until then at least. A pause in force is neither shortened nor made milder.
+    /// Pauses until `until_ms` or longer. A pause in force is not shortened, and not reduced to writes.
     pub(crate) fn prolong(&mut self, now: Now, until_ms: i64, all: bool) {
         let old = if self.active(now) { *self } else { Pause::default() };
         *self = Pause { until_ms: old.until_ms.max(until_ms), all: old.all || all };

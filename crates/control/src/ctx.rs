@@ -1,6 +1,7 @@
-//! Contexts: what a handler may touch. The kind of its context is stated in its route; `Handler::rights`
-//! says in data what each kind may do, and `route` refuses, while compiling, a kind that the command's
-//! declared flags contradict. Contexts of commands about data are those of the crate `commands`.
+//! Contexts: the parts of the server that a handler may touch. A route states the kind of its
+//! handler's context; `Handler::rights` states as data what each kind may do, and `route` refuses at
+//! compile time a kind that contradicts the command's declared flags. Contexts of commands about data
+//! are in the crate `commands`.
 
 use crate::Control;
 use crate::action::Action;
@@ -29,242 +30,242 @@ use sluice_subscriptions::registry::PubSub;
 use sluice_subscriptions::tracking::Tracking;
 use sluice_subscriptions::watch::Watching;
 
-/// For commands on all databases at once.
+/// The context of commands on all databases.
 pub struct DatasetCtx<'a> {
-    /// Every database.
+    /// Every database of the server.
     pub data: Dataset<'a>,
-    /// The client that asks.
+    /// The client that runs the command.
     pub caller: &'a Caller,
     /// Numbers from the configuration.
     pub limits: &'a Limits,
-    /// Where the reply goes.
+    /// The destination of the reply.
     pub reply: Reply<'a>,
 }
 
-/// For commands about slots that are on their way here. A log that is replayed has them too, so no node is
-/// needed.
+/// The context of commands about slots being imported. A replayed log contains them too, so a node
+/// is not required.
 pub struct ImportsCtx<'a> {
-    /// The time.
+    /// Time of the execution unit, by which keys expire.
     pub now: Now,
-    /// The session of the client that asks.
+    /// The session of the client that runs the command.
     pub client: SessionKey,
-    /// The client that asks; to change.
+    /// The client that runs the command.
     pub caller: &'a mut Caller,
-    /// Whether it may wait: not inside a transaction.
+    /// Whether the command may block: not inside a transaction.
     pub may_wait: bool,
-    /// The node, where there is one.
+    /// The cluster node; `None` without cluster mode.
     pub mode: Option<&'a mut ClusterMode>,
-    /// The imports that are under way, to begin and to end some.
+    /// The imports in progress, to be begun and ended.
     pub imports: ImportMarks<'a>,
     /// Numbers from the configuration.
     pub limits: &'a Limits,
-    /// What the command leaves to be told.
+    /// Effects that the command leaves for commit.
     pub effects: &'a mut Effects,
-    /// Where the reply goes.
+    /// The destination of the reply.
     pub reply: Reply<'a>,
 }
 
-/// For commands about the caller's own connection.
+/// The context of commands about the caller's own connection.
 pub struct SessionCtx<'a> {
-    /// The client that asks; to change.
+    /// The client that runs the command.
     pub caller: Entrusted<'a, Caller>,
-    /// Whether a script of the client asks.
+    /// Whether a script of the client calls the command.
     pub is_called: bool,
     /// Numbers from the configuration.
     pub limits: &'a Limits,
-    /// Where the reply goes.
+    /// The destination of the reply.
     pub reply: Reply<'a>,
 }
 
-/// For AUTH and the commands about users.
+/// The context of AUTH and of commands about users.
 pub struct UsersCtx<'a> {
-    /// The time.
+    /// Time of the execution unit, by which keys expire.
     pub now: Now,
-    /// The client that asks; its output is in `reply` for the time being.
+    /// The client that runs the command; its output is temporarily in `reply`.
     pub session: &'a mut Session,
-    /// The users, and what was refused them.
+    /// The users, and the log of refusals.
     pub users: &'a mut UsersState,
-    /// What a client's line in the log of refusals shows beside the session.
+    /// The data for a client's line in the log that is not in the session.
     pub sources: LineSources<'a>,
-    /// The configuration.
+    /// The values of all directives.
     pub config: &'a Config,
     /// Numbers from the configuration.
     pub limits: &'a Limits,
     /// Commands renamed by the configuration.
     pub renames: &'a Renames,
-    /// Counters.
+    /// The counters, to count refusals.
     pub stats: &'a mut Stats,
-    /// The process around: the file of users, randomness, the log.
+    /// The process: the file of users, randomness, the log.
     pub process: &'a mut dyn Process,
-    /// Requests to it.
+    /// Requests to the process, to be added to.
     pub actions: &'a mut Vec<Action>,
-    /// Where the reply goes.
+    /// The destination of the reply.
     pub reply: Reply<'a>,
-    /// Whether it may wait: not inside a transaction.
+    /// Whether the command may block: not inside a transaction.
     pub may_wait: bool,
 }
 
-/// For MULTI, DISCARD, WATCH and UNWATCH.
+/// The context of MULTI, DISCARD, WATCH and UNWATCH.
 pub struct TransactionCtx<'a> {
-    /// The caller's database, to see which keys have expired.
+    /// The caller's database, to determine which keys have expired.
     pub db: DbRef<'a>,
-    /// The caller's name in the table of sessions.
+    /// The session that runs the command.
     pub key: SessionKey,
-    /// The client that asks; to change.
+    /// The client that runs the command.
     pub caller: &'a mut Caller,
-    /// What the caller has queued.
+    /// The caller's queued commands; `None` outside of MULTI.
     pub transaction: &'a mut Option<Box<Transaction>>,
-    /// Clients and the keys that they watch.
+    /// Clients and their watched keys.
     pub watching: &'a mut Watching,
-    /// Where the reply goes.
+    /// The destination of the reply.
     pub reply: Reply<'a>,
 }
 
-/// For commands that subscribe and publish, and for what a client says of the keys that it tracks.
+/// The context of commands that subscribe, publish, or control tracking.
 pub struct PubSubCtx<'a> {
-    /// The caller's name in the table of sessions.
+    /// The session that runs the command.
     pub key: SessionKey,
-    /// The client that asks; to change.
+    /// The client that runs the command.
     pub caller: &'a mut Caller,
-    /// The subscriptions, and the messages published.
+    /// The subscriptions, and the published messages.
     pub pubsub: &'a mut PubSub,
-    /// Keys that clients keep copies of.
+    /// The state of client-side caching.
     pub tracking: &'a mut Tracking,
-    /// That a message is published.
+    /// Effects, to record that a message was published.
     pub effects: &'a mut Effects,
-    /// Where the reply goes.
+    /// The destination of the reply.
     pub reply: Reply<'a>,
 }
 
-/// For commands that report on the server and change nothing.
+/// The context of commands that report on the server and change nothing.
 pub struct ReportCtx<'a> {
-    /// The time.
+    /// Time of the execution unit, by which keys expire.
     pub now: Now,
-    /// The client that asks; its output is in `reply` for the time being.
+    /// The client that runs the command; its output is temporarily in `reply`.
     pub session: &'a Session,
-    /// Everybody else.
+    /// All sessions except the caller's.
     pub sessions: &'a Sessions,
-    /// Configuration, logs, replicas.
+    /// Configuration, logs and replicas, read only.
     pub control: &'a Control,
-    /// Counters.
+    /// The counters of the engine.
     pub stats: &'a Stats,
     /// The data, for statistics.
     pub keyspace: &'a Keyspace,
-    /// What is written in the background.
+    /// Numbers of the background job, if one runs.
     pub job: Option<JobNumbers>,
-    /// What scripts take.
+    /// Memory and counts of scripts.
     pub scripts: ScriptFacts,
-    /// The process around, to ask.
+    /// The process, for queries only.
     pub process: Observed<'a>,
-    /// Where the reply goes.
+    /// The destination of the reply.
     pub reply: Reply<'a>,
 }
 
-/// For commands that empty the logs.
+/// The context of commands that empty logs.
 pub struct LogCtx<'a> {
-    /// The time.
+    /// Time of the execution unit, by which keys expire.
     pub now: Now,
     /// Slow commands, large requests, large replies.
     pub commandlog: &'a mut CommandLog,
     /// Spikes of latency by event.
     pub latency: &'a mut LatencyMonitor,
-    /// Keys that clients access most.
+    /// Counts of the most accessed keys.
     pub hot_keys: &'a mut HotKeys,
-    /// Where the reply goes.
+    /// The destination of the reply.
     pub reply: Reply<'a>,
 }
 
-/// For commands that change the server.
+/// The context of commands that change the server.
 pub struct ServerCtx<'a> {
-    /// The time.
+    /// Time of the execution unit, by which keys expire.
     pub now: Now,
-    /// The client that asks; its output is in `reply` for the time being.
+    /// The client that runs the command; its output is temporarily in `reply`.
     pub session: &'a mut Session,
-    /// Everybody else.
+    /// All sessions except the caller's.
     pub sessions: &'a mut Sessions,
-    /// Configuration, logs, replicas.
+    /// Configuration, logs and replicas.
     pub control: &'a mut Control,
-    /// Counters.
+    /// The counters of the engine.
     pub stats: &'a mut Stats,
     /// The data, for statistics.
     pub keyspace: &'a Keyspace,
-    /// The process around.
+    /// The process, for any request.
     pub process: &'a mut dyn Process,
-    /// Requests to it.
+    /// Requests to the process, to be added to.
     pub actions: &'a mut Vec<Action>,
-    /// Where the reply goes.
+    /// The destination of the reply.
     pub reply: Reply<'a>,
-    /// Whether it may wait: not inside a transaction.
+    /// Whether the command may block: not inside a transaction.
     pub may_wait: bool,
 }
 
-/// For CLUSTER: this server as a node.
+/// The context of CLUSTER: this server as a node.
 pub struct ClusterCtx<'a> {
-    /// The time.
+    /// Time of the execution unit, by which keys expire.
     pub now: Now,
-    /// The client that asks; its output is in `reply` for the time being.
+    /// The client that runs the command; its output is temporarily in `reply`.
     pub session: &'a Session,
-    /// The node.
+    /// The cluster node with its map.
     pub mode: &'a mut ClusterMode,
-    /// The configuration.
+    /// The values of all directives.
     pub config: &'a Config,
-    /// How far this server is in the stream of its shard.
+    /// Offset of this server in the replication stream of its shard.
     pub offset: u64,
     /// Whether this server follows a primary.
     pub is_replica: bool,
-    /// Replicas that are online.
+    /// Number of online replicas.
     pub replicas: i64,
-    /// What the command leaves to be told.
+    /// Effects that the command leaves for commit.
     pub effects: &'a mut Effects,
-    /// The data, for numbers of keys.
+    /// The data, for counting keys.
     pub keyspace: &'a Keyspace,
-    /// Where the reply goes.
+    /// The destination of the reply.
     pub reply: Reply<'a>,
-    /// Whether it may wait: not inside a transaction or a script.
+    /// Whether the command may block: not inside a transaction or a script.
     pub may_wait: bool,
 }
 
 impl ClusterCtx<'_> {
-    /// The client that asks, for the log.
+    /// The caller's description, for the log.
     pub(crate) fn client_line(&self) -> String {
         let hides = self.config.bool(param::HIDE_USER_DATA_FROM_LOG);
         self.session.short_line(hides).to_string()
     }
 }
 
-/// For DEBUG: everything.
+/// The context of DEBUG, which may change everything.
 pub struct DebugCtx<'a> {
-    /// The time.
+    /// Time of the execution unit, by which keys expire.
     pub now: Now,
-    /// Every database.
+    /// Every database of the server.
     pub data: Dataset<'a>,
-    /// The client that asks.
+    /// The client that runs the command.
     pub session: &'a mut Session,
-    /// Configuration, logs, replicas.
+    /// Configuration, logs and replicas.
     pub control: &'a mut Control,
-    /// The process around.
+    /// The process, for any request.
     pub process: &'a mut dyn Process,
-    /// Requests to it.
+    /// Requests to the process, to be added to.
     pub actions: &'a mut Vec<Action>,
-    /// Where the reply goes.
+    /// The destination of the reply.
     pub reply: Reply<'a>,
-    /// Whether it may wait: not inside a transaction.
+    /// Whether the command may block: not inside a transaction.
     pub may_wait: bool,
-    /// What loads an append-only file.
+    /// The function that loads an append-only file.
     pub replay: LogReplay,
 }
 
-/// The process around, to ask and not to change.
+/// The process, for queries without changes.
 pub struct Observed<'a>(&'a mut dyn Process);
 
 impl<'a> Observed<'a> {
-    /// The process, to be asked.
+    /// A wrapper that permits only queries.
     #[inline]
     pub fn new(process: &'a mut dyn Process) -> Observed<'a> {
         Observed(process)
     }
 
-    /// Facts for INFO, MEMORY and their like. Cost: some system calls.
+    /// Facts for INFO, MEMORY and similar commands. Cost: some system calls.
     pub fn facts(&mut self, keyspace: &Keyspace) -> Facts {
         self.0.facts(keyspace)
     }
@@ -280,7 +281,7 @@ impl<'a> Observed<'a> {
     }
 }
 
-/// A handler of one kind: the kind is what its code may touch.
+/// A handler; the kind determines the parts of the server that its code may touch.
 #[derive(Clone, Copy)]
 #[allow(missing_docs)]
 pub enum Handler {
@@ -289,7 +290,7 @@ pub enum Handler {
     Dataset(fn(&mut DatasetCtx<'_>, Args<'_>) -> Run),
     Session(fn(&mut SessionCtx<'_>, Args<'_>) -> Run),
     Transaction(fn(&mut TransactionCtx<'_>, Args<'_>) -> Run),
-    /// EXEC: what the queued commands may, each in a context of its own.
+    /// EXEC, which runs the queued commands, each in its own context.
     Exec,
     PubSub(fn(&mut PubSubCtx<'_>, Args<'_>) -> Run),
     Report(fn(&mut ReportCtx<'_>, Args<'_>) -> Run),
@@ -297,15 +298,15 @@ pub enum Handler {
     Server(fn(&mut ServerCtx<'_>, Args<'_>) -> Run),
     Cluster(fn(&mut ClusterCtx<'_>, Args<'_>) -> Run),
     Imports(fn(&mut ImportsCtx<'_>, Args<'_>) -> Run),
-    /// A command that reads data, and where in the cluster others are.
+    /// A command that reads data and needs the map of slots.
     ReadByMap(fn(&mut ReadCtx<'_>, &SlotMap, Args<'_>) -> Run),
     Users(fn(&mut UsersCtx<'_>, Args<'_>) -> Run),
     Debug(fn(&mut DebugCtx<'_>, Args<'_>) -> Run),
-    /// A command that runs a script, or concerns those that are known: `Engine::run_script`.
+    /// A command about scripts or functions, run by `Engine::run_script`.
     Script(ScriptCommand),
 }
 
-/// The commands about scripts and functions, but for HELP.
+/// The commands about scripts and functions, except HELP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum ScriptCommand {
@@ -331,7 +332,7 @@ pub enum ScriptCommand {
     ScriptShow,
 }
 
-/// What a kind of handler may touch.
+/// The parts of the server that a kind of handler may touch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HandlerRights {
     /// Keys and their values.
@@ -340,34 +341,34 @@ pub(crate) struct HandlerRights {
     pub session: Right,
     /// The subscriptions, and messages to subscribers.
     pub subscriptions: Right,
-    /// Other sessions.
+    /// Sessions of other clients.
     pub registry: Right,
-    /// Configuration, logs, replicas.
+    /// Configuration, logs and replicas.
     pub control: Right,
-    /// The process around.
+    /// The process and its requests.
     pub process: Right,
-    /// The users, and the log of what was refused them.
+    /// The users, and the log of refusals.
     pub users: Right,
 }
 
-/// What may be done with one part of the server.
+/// Access to one part of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Right {
-    /// It cannot be named.
+    /// The part is not accessible.
     None,
-    /// It is read.
+    /// The part may be read.
     Read,
-    /// It is changed.
+    /// The part may be read and changed.
     Change,
 }
 
 impl Handler {
-    /// What this kind may touch.
+    /// The parts that this kind may touch.
     pub(crate) const fn rights(self) -> HandlerRights {
         use Right::{Change, None, Read};
         const fn of(keys: KeyRights, rest: [Right; 4]) -> HandlerRights {
             let [session, registry, control, process] = rest;
-            // The right to the control plane includes the subscriptions, which are a part of it.
+            // Access to the control plane includes the subscriptions, which are a part of it.
             HandlerRights {
                 keys,
                 session,
@@ -386,11 +387,11 @@ impl Handler {
             Handler::PubSub(_) => {
                 HandlerRights { subscriptions: Change, ..of(KeyRights::None, [Change, None, None, None]) }
             }
-            // Of the control plane the node alone can be changed.
+            // Of the control plane only the node can be changed.
             Handler::Cluster(_) => {
                 HandlerRights { subscriptions: None, ..of(KeyRights::None, [Read, None, Change, None]) }
             }
-            // Which slots are hidden is no key.
+            // The set of hidden slots is not a key.
             Handler::Imports(_) => HandlerRights {
                 subscriptions: None,
                 users: None,
@@ -411,28 +412,28 @@ impl Handler {
                 HandlerRights { subscriptions: None, ..of(KeyRights::None, [None, None, Change, None]) }
             }
             Handler::Server(_) => of(KeyRights::None, [Change, Change, Change, Change]),
-            // The commands inside have rights of their own. The conditions of EXEC read keys that no key spec
-            // names.
+            // The commands inside have their own rights. The conditions of EXEC read keys that no
+            // key spec names.
             Handler::Exec | Handler::Script(_) => of(KeyRights::None, [Change, Change, Change, Change]),
             Handler::Debug(_) => of(KeyRights::AllDbs, [Change, Change, Change, Change]),
         }
     }
 }
 
-/// A command and its handler.
+/// A command's declaration with its handler.
 #[derive(Clone, Copy)]
 pub(crate) struct Route {
-    /// The command.
+    /// The declaration of the command.
     pub spec: &'static Spec,
-    /// What runs it.
+    /// The handler that runs it.
     pub handler: Handler,
 }
 
-/// Joins a command and its handler. A declaration that disagrees with the rights of the handler does not
-/// compile, so the flags that COMMAND INFO shows, the gate tests and replication trusts cannot lie.
+/// Joins a command and its handler. A declaration that contradicts the handler's rights does not compile,
+/// so the flags shown by COMMAND INFO, tested by the gate and used by replication are correct.
 pub(crate) const fn route(spec: &'static Spec, handler: Handler) -> Route {
-    // DEBUG is what it was last asked to be. A script's keys are those of the commands inside, and what
-    // FUNCTION changes are libraries.
+    // DEBUG's rights depend on its subcommand. A script's keys are those of the commands inside, and
+    // FUNCTION changes libraries, not keys.
     if !matches!(handler, Handler::Debug(_) | Handler::Script(_)) {
         check_route(spec, handler.rights().keys);
     }

@@ -1,4 +1,4 @@
-//! The command families about the server: one module per group. Those about data are the crate `commands`.
+//! The command families about the server, one module each. Those about data are in the crate `commands`.
 
 pub(crate) mod client;
 pub(crate) mod cluster;
@@ -17,7 +17,7 @@ pub mod users;
 use crate::ctx::ServerCtx;
 use sluice_commands::{Args, CmdError, Run};
 
-/// Runs for a container called without a subcommand, which the check of arity rejects before.
+/// Stands in for a container without a subcommand, which the arity check rejects first.
 pub(crate) fn not_routed(_: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     Err(CmdError::Syntax)
 }

@@ -1,14 +1,14 @@
-//! The control plane: what a server knows of itself beside its keys, and the commands about it. The state of
-//! the append-only file, of saving and loading, of roles, users and limits; the contexts of handlers, their
-//! routes, and the families of commands about the server, its clients and its replicas.
+//! The control plane: the state of a server apart from its keys, and the commands about it. It has the
+//! state of the append-only file, of saving and loading, of roles, users and limits; the contexts of
+//! handlers, their routes, and the families of commands about the server, its clients and its replicas.
 //!
-//! What executes a command, and what goes on between two of them, is the engine's: its folders are named as
-//! the modules here, and have the steps that change what stands here.
+//! Executing commands, and the work between two of them, is done by the engine: its folders have the
+//! names of the modules here, and contain the steps that change the state here.
 //!
-//! Invariants: (1) no socket, file, thread, clock or entropy: time and facts come in through
-//! [`process::Process`], requests to the host go out as [`action::Action`]s; (2) a handler touches what its
-//! context holds and nothing else; (3) nobody here knows how a unit runs: a handler says what shall happen,
-//! and whoever has called it sees to that.
+//! Invariants: (1) no socket, file, thread, clock or entropy: time and facts are passed in through
+//! [`process::Process`], and requests to the host are passed out as [`action::Action`]s; (2) a handler
+//! touches only the contents of its context; (3) no code here runs a unit: a handler returns the outcome
+//! that it wants, and the caller carries it out.
 #![forbid(unsafe_code)]
 
 pub mod action;

@@ -1,10 +1,10 @@
-//! What operators see: the sections of INFO, what the page shows of clients, how far long work is.
+//! Information for operators: the sections of INFO, clients on the page, the progress of long work.
 
 pub mod info;
 mod latency;
 pub mod page;
 pub mod progress {
-    //! Loads, saves and copies under way, as people are shown them.
+    //! Loads, saves and copies in progress, as shown to people.
 
     pub mod under_way;
 }

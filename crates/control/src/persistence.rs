@@ -1,5 +1,4 @@
-//! Data in files: what is remembered of saving and loading, of the append-only file, and of the end of the
-//! server.
+//! Data in files: the state of saving and loading, of the append-only file, and of a pending shutdown.
 
 pub mod aof;
 pub mod background;

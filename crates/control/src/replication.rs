@@ -1,4 +1,4 @@
-//! Replication both ways: this server's role, its failover, and how far its replicas are.
+//! Replication in both directions: this server's role, its failover, and the offsets of its replicas.
 
 pub mod acks;
 pub mod applied;

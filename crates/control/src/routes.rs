@@ -1,4 +1,4 @@
-//! Every family's routes in one list, by the id of the command.
+//! The routes of all families in one list, and the handlers by the id of the command.
 
 use crate::ctx::{Handler, Route};
 use crate::families;
@@ -30,7 +30,7 @@ pub(crate) fn all() -> impl Iterator<Item = Route> {
     data.chain(others)
 }
 
-/// Handlers by `Spec::id`. A command without a route is a container, or a mistake that the test names.
+/// Handlers, indexed by `Spec::id`. A command without a route is a container; any other is found by the test.
 pub fn handlers() -> Box<[Handler]> {
     let mut table = vec![Handler::Server(families::not_routed); sluice_command::table::COUNT];
     for route in all() {
@@ -50,7 +50,7 @@ mod tests {
             counts[route.spec.id.0 as usize] += 1;
         }
         for spec in &sluice_command::table::ALL {
-            // A container that cannot stand alone runs nothing itself.
+            // A container that requires a subcommand runs nothing itself.
             let needs_sub = !spec.subcommands.is_empty() && !spec.arity.accepts(1);
             let wanted = if needs_sub { 0 } else { 1 };
             assert_eq!(counts[spec.id.0 as usize], wanted, "routes of {}", spec.full_name);

@@ -1,5 +1,5 @@
-//! Scripts and libraries, as far as nothing but the control plane is needed: what FUNCTION tells of them, and
-//! how a run is ended.
+//! Operations on scripts and libraries that need only the control plane: reports of FUNCTION, and
+//! ending a run.
 
 use crate::Control;
 use sluice_base::Now;
@@ -66,7 +66,7 @@ impl Control {
         Ok(Outcome::Done)
     }
 
-    /// FUNCTION STATS.
+    /// FUNCTION STATS: the running script, and numbers of libraries and functions.
     pub fn function_stats(&mut self, session: &mut Session, now: Now) -> Run {
         let running = self.scripts.running.as_deref();
         if let Some(running) = running.filter(|running| running.is_eval) {
@@ -108,7 +108,7 @@ impl Control {
         Ok(Outcome::Done)
     }
 
-    /// The code of the libraries in a payload of FUNCTION DUMP, up to the first error.
+    /// The code of each library in a payload of FUNCTION DUMP, up to the first error.
     pub fn codes_of_payload(
         &self,
         payload: &[u8],
@@ -117,7 +117,8 @@ impl Control {
         let is_relaxed =
             self.config.choice::<RdbVersionCheck>(param::RDB_VERSION_CHECK) == RdbVersionCheck::Relaxed;
         let options = ReadOptions {
-            // A payload that was taken elsewhere is taken here, whatever `rdb-version-check` says.
+            // A payload already accepted by another server is accepted here
+            // whatever `rdb-version-check` says.
             unknown: if is_relaxed || is_obeyed { Unknown::Skip } else { Unknown::Refuse },
             checksum: !self.debug.skip_checksum,
             ..ReadOptions::default()
@@ -143,13 +144,13 @@ impl Control {
         Ok(codes)
     }
 
-    /// Limits of a script's machine, by who has accepted the script.
+    /// The limits of a script's machine; more generous if another server has accepted the script.
     pub fn limits_of_load(&self, is_obeyed: bool) -> MachineLimits {
         let limits = machine_limits(&self.config);
         if is_obeyed { limits.of_accepted() } else { limits }
     }
 
-    /// SCRIPT KILL, and FUNCTION KILL: the run that stands still ends instead of going on.
+    /// SCRIPT KILL and FUNCTION KILL: the suspended run ends instead of continuing.
     pub fn kill_script(&mut self, is_eval: bool, session: &mut Session) -> Run {
         let Some(running) = self.scripts.running.as_deref_mut() else {
             return Err(CmdError::text("NOTBUSY No scripts in execution right now."));
@@ -174,7 +175,7 @@ impl Control {
     }
 
     #[cold]
-    /// Whether a script that says that it writes may run for a client.
+    /// Whether a script that declares writes may run for a client.
     pub fn may_write_by_script(&self) -> Result<(), CmdError> {
         let control = self;
         if control.replication.replica.is_some()

@@ -1,9 +1,9 @@
-//! Errors for names that are no command.
+//! Errors for unknown commands and subcommands.
 
 use sluice_command::Spec;
 use sluice_commands::{Args, CmdError, shown};
 
-/// The error for a name that is no command: name and arguments are shown shortened, and end at a zero byte.
+/// The error for an unknown command. Name and arguments are shortened, and end at a zero byte.
 pub fn unknown_command(args: Args<'_>) -> CmdError {
     let mut text = b"ERR unknown command '".to_vec();
     text.extend_from_slice(shown(args.at(0), SHOWN_BYTES));
@@ -22,7 +22,7 @@ pub fn unknown_command(args: Args<'_>) -> CmdError {
     CmdError::owned(text)
 }
 
-/// The error for a name that is no subcommand of this container.
+/// The error for an unknown subcommand of this container.
 pub fn unknown_subcommand(container: &Spec, args: Args<'_>) -> CmdError {
     let mut text = b"ERR unknown subcommand '".to_vec();
     text.extend_from_slice(shown(args.at(1), SHOWN_BYTES));
@@ -30,7 +30,7 @@ pub fn unknown_subcommand(container: &Spec, args: Args<'_>) -> CmdError {
     CmdError::owned(text)
 }
 
-/// A subcommand in a form that it does not have, which only the handler sees.
+/// The error for a subcommand in a wrong form that only the handler detects.
 pub fn wrong_form(container: &Spec, args: Args<'_>) -> CmdError {
     let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
     text.extend_from_slice(shown(args.at(1), SHOWN_BYTES));
@@ -38,5 +38,5 @@ pub fn wrong_form(container: &Spec, args: Args<'_>) -> CmdError {
     CmdError::owned(text)
 }
 
-/// Bytes of names and arguments shown in an error.
+/// Bytes of the name and of all arguments shown in an error.
 const SHOWN_BYTES: usize = 128;

@@ -1,4 +1,4 @@
-//! What expiry and eviction remember between two slices.
+//! The state of expiry and eviction between two slices.
 
 pub mod evict;
 pub mod expire;

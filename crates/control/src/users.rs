@@ -1,6 +1,5 @@
-//! Users: all there are, and what was refused to each. `users/rights.rs` has the question whether a request
-//! is allowed, `users/refusals.rs` what is counted and logged of refusals. The engine does what follows for
-//! clients when users change.
+//! Users: the set of users, and the log of refusals. `users/rights.rs` checks whether a request is
+//! allowed, `users/refusals.rs` counts and logs refusals. The engine updates clients when users change.
 
 pub mod load;
 pub mod refusals;
@@ -10,22 +9,22 @@ use load::UserLoading;
 use sluice_acl::{RefusalLog, RevokedChannels, SetRoleError, User, UserChanges, Users};
 use std::sync::Arc;
 
-/// See the module.
+/// The users, the log of refusals, and changes that sessions have yet to see.
 #[derive(Debug)]
 pub struct UsersState {
     users: Users,
-    /// ACL LOG.
+    /// The entries of ACL LOG.
     pub(crate) log: RefusalLog,
-    /// Users have changed since sessions were last told.
+    /// Whether users have changed since the sessions were last updated.
     has_changed: bool,
-    /// Users whose subscribers may have to go, with what is left of their channels.
+    /// Users that lost channels, with their remaining ones: some subscribers may have to be closed.
     revoked: Vec<(Arc<User>, RevokedChannels)>,
-    /// ACL LOAD.
+    /// The state of ACL LOAD.
     pub loading: UserLoading,
 }
 
 impl UsersState {
-    /// The default user alone. `all_channels` is `acl-pubsub-default allchannels`.
+    /// Only the user `default`. `all_channels` is `acl-pubsub-default allchannels`.
     pub(crate) fn new(all_channels: bool) -> UsersState {
         UsersState {
             users: Users::new(all_channels),
@@ -42,40 +41,40 @@ impl UsersState {
         self.users.footprint() + lists + self.loading.footprint()
     }
 
-    /// All users, to look at.
+    /// All users and roles.
     #[inline]
     pub fn users(&self) -> &Users {
         &self.users
     }
 
-    /// All users, to change. Sessions learn of it by `Engine::apply_users`.
+    /// All users, to be changed. Sessions are updated by `Engine::apply_users`.
     pub(crate) fn change(&mut self) -> &mut Users {
         self.has_changed = true;
         self.loading.note_change();
         &mut self.users
     }
 
-    /// Whether users have changed since [`UsersState::take_revoked`].
+    /// Whether users have changed since the last [`UsersState::take_revoked`].
     #[inline]
     pub fn has_changed(&self) -> bool {
         self.has_changed
     }
 
-    /// Takes the users whose subscribers may have to go, with what is left of their channels: sessions are
-    /// told of all changes now.
+    /// Removes and returns the users that lost channels, with their remaining ones. The caller updates
+    /// all sessions now.
     pub fn take_revoked(&mut self) -> Vec<(Arc<User>, RevokedChannels)> {
         self.has_changed = false;
         std::mem::take(&mut self.revoked)
     }
 
-    /// A user has lost channels.
+    /// Records that a user has lost channels.
     pub(crate) fn note_revoked(&mut self, name: &[u8], left: RevokedChannels) {
         if let Some(user) = self.users.get(name) {
             self.revoked.push((Arc::clone(user), left));
         }
     }
 
-    /// Makes a role or changes one: [`Users::set_role`].
+    /// Makes or changes a role: see [`Users::set_role`].
     pub(crate) fn set_role<'a>(
         &mut self,
         name: &[u8],
@@ -86,7 +85,8 @@ impl UsersState {
         Ok(())
     }
 
-    /// Takes over other users, as a file describes them. How many are gone, and what is to be freed.
+    /// Replaces the users by those of a file. Returns the number of removed users, and the old versions
+    /// to be freed.
     pub fn replace(&mut self, loaded: Users) -> (usize, Vec<Arc<User>>) {
         let UserChanges { revoked, mut replaced, gone } = self.change().replace(loaded);
         self.revoked.extend(revoked);

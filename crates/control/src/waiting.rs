@@ -1,4 +1,4 @@
-//! How a session keeps a request that has to wait, and gives the request back.
+//! Storing a session's waiting request, and taking it back.
 
 use crate::Control;
 use sluice_commands::{Prepared, WaitFor};
@@ -7,7 +7,7 @@ use sluice_session::Session;
 use sluice_session::blocking::Waiting;
 
 impl Control {
-    /// Keeps a request that must wait, in the session.
+    /// Stores a request that must wait in its session, and registers the session as waiting.
     #[cold]
     pub fn park(
         &mut self,
@@ -31,7 +31,7 @@ impl Control {
         }
     }
 
-    /// Takes a session's request back.
+    /// Takes a session's waiting request back, and unregisters the session.
     pub fn unpark(&mut self, session: &mut Session) -> Option<Box<Waiting>> {
         let waiting = session.waiting.take()?;
         self.clients.blocking.remove(session.key, &waiting);

@@ -3,34 +3,34 @@
 use sluice_base::heap;
 use std::collections::VecDeque;
 
-/// What an entry was logged for.
+/// The reasons for which a command is logged, one log each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogKind {
-    /// It took long.
+    /// The command took longer than `commandlog-execution-slower-than`.
     Slow,
-    /// Its arguments were large.
+    /// The arguments were larger than `commandlog-request-larger-than`.
     LargeRequest,
-    /// Its reply was large.
+    /// The reply was larger than `commandlog-reply-larger-than`.
     LargeReply,
 }
 
 impl LogKind {
-    /// All.
+    /// Every kind, in the order of the logs.
     pub const ALL: [LogKind; 3] = [LogKind::Slow, LogKind::LargeRequest, LogKind::LargeReply];
 }
 
-/// A logged command.
+/// A logged command, as COMMANDLOG GET shows it.
 #[derive(Clone, Debug)]
 pub struct LogEntry {
-    /// Number, unique within its log until the server ends.
+    /// Number of the entry, unique within its log until the server ends.
     pub id: u64,
-    /// When, seconds since the epoch.
+    /// Time of the command, in seconds since the epoch.
     pub time_s: i64,
     /// Microseconds for a slow command, else bytes.
     pub value: i64,
-    /// Arguments, shortened.
+    /// The arguments, shortened by [`shorten`].
     pub argv: Vec<Vec<u8>>,
-    /// The client's address.
+    /// The client's address and port.
     pub peer: Box<str>,
     /// The client's name, shortened.
     pub name: Box<[u8]>,
@@ -48,9 +48,9 @@ struct FamilyLog {
     next_id: u64,
 }
 
-/// Arguments kept of a command; the last one kept then says how many more there were.
+/// Arguments kept of a command; the last one kept is then a note with the number of dropped ones.
 pub(crate) const ARGS_MAX: usize = 32;
-/// Bytes kept of an argument; a note says how many more there were.
+/// Bytes kept of an argument; a note with the number of dropped bytes follows.
 pub(crate) const ARG_BYTES_MAX: usize = 128;
 
 impl CommandLog {
@@ -64,7 +64,7 @@ impl CommandLog {
         self.logs.iter().map(log).sum()
     }
 
-    /// Adds an entry; the oldest goes when there are more than `max_len`.
+    /// Adds an entry; the oldest one is dropped above `max_len`.
     pub fn push(&mut self, kind: LogKind, mut entry: LogEntry, max_len: usize) {
         let log = &mut self.logs[kind as usize];
         entry.id = log.next_id;
@@ -73,7 +73,7 @@ impl CommandLog {
         log.entries.truncate(max_len);
     }
 
-    /// Drops the oldest entries above `max_len`, and the room they took. O(entries dropped).
+    /// Drops the oldest entries above `max_len`, and frees their memory. O(dropped entries).
     pub fn keep_newest(&mut self, kind: LogKind, max_len: usize) {
         let entries = &mut self.logs[kind as usize].entries;
         if entries.len() > max_len {
@@ -88,18 +88,18 @@ impl CommandLog {
         log.entries.iter().take(count)
     }
 
-    /// Number of entries.
+    /// Number of entries in one log.
     pub fn len(&self, kind: LogKind) -> usize {
         self.logs[kind as usize].entries.len()
     }
 
-    /// Removes all entries.
+    /// Removes all entries of one log; the numbering continues.
     pub fn clear(&mut self, kind: LogKind) {
         self.logs[kind as usize].entries.clear();
     }
 }
 
-/// Shortens arguments for the log.
+/// Shortens the number and the lengths of arguments for the log.
 pub fn shorten<'a>(argv: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
     let count = argv.len();
     let kept = count.min(ARGS_MAX);
@@ -114,7 +114,7 @@ pub fn shorten<'a>(argv: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<Vec<u8>
         .collect()
 }
 
-/// Shortens an argument, or the name of a client, which may be as long as a request.
+/// Shortens an argument or a client's name, which may be as long as a request.
 pub fn shorten_one(arg: &[u8]) -> Vec<u8> {
     if arg.len() <= ARG_BYTES_MAX {
         return arg.to_vec();

@@ -1,264 +1,268 @@
-//! What the process knows and the engine reports: records, made for one INFO or sample and read once.
+//! Facts about the process for the engine's reports: records, made for one INFO or one sample and read once.
 
-/// What is known of the certificates that TLS uses; none where there is no such certificate.
+/// Facts about the certificates of TLS; `None` for a certificate that is not configured.
 #[derive(Clone, Debug, Default)]
 pub struct CertificateFacts {
-    /// The server's own.
+    /// The server's own certificate (`tls-cert-file`).
     pub server: Option<CertificateFact>,
     /// The server's second one (`tls-alt-cert-file`), if one is set.
     pub server_alt: Option<CertificateFact>,
     /// The certificate for connections that this server opens (`tls-client-cert-file`), if one is set.
     pub client: Option<CertificateFact>,
-    /// Of the authorities, the one that expires first.
+    /// The certificate that expires first among those of the authorities.
     pub authority: Option<CertificateFact>,
 }
 
-/// What INFO shows of a certificate.
+/// The values that INFO shows for one certificate.
 #[derive(Clone, Debug)]
 pub struct CertificateFact {
-    /// Its serial number, hexadecimal.
+    /// The serial number, in hexadecimal.
     pub serial: String,
-    /// When it expires, seconds since the epoch.
+    /// End of validity, in seconds since the epoch.
     pub expires_at_s: i64,
 }
 
-/// What the process knows and the engine reports.
+/// Facts that the process knows and the engine reports.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// The server's own version.
+    /// Version of Sluice, not the reported Valkey version.
     pub own_version: &'static str,
-    /// Process id.
+    /// Id of the process, as `getpid` returns it.
     pub pid: u32,
-    /// Connections that MIGRATE has kept.
+    /// Connections that MIGRATE keeps open for reuse.
     pub migrate_cached_sockets: usize,
-    /// The supervisor that started the process, if one did and was asked for: `systemd` or `upstart`.
+    /// The supervisor that `supervised` asks for and that started the process: `systemd` or `upstart`.
     pub supervised: Option<&'static str>,
     /// Name and version of the operating system.
     pub os: String,
     /// Path of the executable.
     pub executable: String,
-    /// Path of the config file; empty without one.
+    /// Path of the configuration file; empty without one.
     pub config_file: String,
-    /// How the clock is read.
+    /// The method of reading the clock.
     pub monotonic_clock: String,
-    /// Which event loop runs.
+    /// Name of the event loop that runs.
     pub event_loop: String,
-    /// Why that one.
+    /// The reason why this event loop was chosen.
     pub event_loop_reason: String,
-    /// The listening sockets, as INFO writes them behind `listenerN:`, each with its N: 0 is plain TCP, 1 a
-    /// unix socket, 2 TLS.
+    /// The listening sockets as INFO's text after `listenerN:`, with N: 0 is plain TCP, 1 a unix
+    /// socket, 2 TLS.
     pub listeners: Vec<(usize, String)>,
-    /// What is known of the certificates that TLS uses.
+    /// The certificates that TLS uses.
     pub certificates: CertificateFacts,
-    /// Size of a pointer, bits.
+    /// Size of a pointer, in bits.
     pub arch_bits: u32,
     /// Name of the allocator.
     pub allocator: String,
-    /// Bytes in use: what the allocator has given out, and of the entries' chunks the entries only.
+    /// Bytes in use: everything the allocator has given; from the chunks of entries only the entries count.
     pub used_memory: usize,
-    /// Most bytes so far.
+    /// Greatest `used_memory` so far, in bytes.
     pub used_memory_peak: usize,
-    /// When that was, seconds since the epoch.
+    /// Time of that peak, in seconds since the epoch.
     pub used_memory_peak_time: i64,
-    /// Bytes the process takes before it holds data.
+    /// Bytes in use before data was loaded.
     pub used_memory_startup: usize,
-    /// Resident bytes.
+    /// Resident bytes of the process, as the kernel reports them.
     pub resident: usize,
-    /// Bytes allocated: the same as `used_memory`.
+    /// Bytes that the allocator has given; equal to `used_memory`.
     pub allocator_allocated: usize,
-    /// Bytes in active pages, less what was never touched of the entries' chunks; so for resident pages.
+    /// Bytes in active pages, without the untouched part of the chunks of entries.
     pub allocator_active: usize,
-    /// Bytes in resident pages.
+    /// Bytes in resident pages of the allocator, without the untouched part of the chunks of entries.
     pub allocator_resident: usize,
-    /// Bytes in muzzy pages.
+    /// Bytes in muzzy pages of the allocator.
     pub allocator_muzzy: usize,
-    /// Bytes of memory in the machine.
+    /// Bytes of physical memory of the machine.
     pub total_system_memory: usize,
-    /// Processor time: system, user, of children, and of the main thread; microseconds.
+    /// Processor time: kernel, user space, children, and the main thread; in microseconds.
     pub cpu: CpuTimes,
     /// Bytes received from clients.
     pub net_input_bytes: u64,
     /// Bytes sent to clients.
     pub net_output_bytes: u64,
-    /// Read events processed.
+    /// Number of read events processed.
     pub reads_processed: u64,
-    /// Write events processed.
+    /// Number of write events processed.
     pub writes_processed: u64,
     /// Iterations of the event loop.
     pub eventloop_cycles: u64,
-    /// Their duration together, microseconds.
+    /// Total duration of the iterations, in microseconds.
     pub eventloop_duration_sum: u64,
-    /// Duration of commands within them, microseconds.
+    /// Duration of commands within iterations, in microseconds.
     pub eventloop_duration_cmd_sum: u64,
-    /// Longest iteration, microseconds.
+    /// Duration of the longest iteration, in microseconds.
     pub longest_iteration_us: u64,
-    /// What the primary has sent behind a snapshot that is not loaded yet.
+    /// The replication stream received while a snapshot is not yet loaded.
     pub stream_buffer: StreamBufferFacts,
     /// Values waiting to be freed on another thread.
     pub lazyfree_pending: u64,
-    /// Values freed there so far.
+    /// Values freed on another thread so far.
     pub lazyfreed: u64,
-    /// What the main thread's event loop did; none before it was looked at first.
+    /// Counters of the main thread's event loop; `None` before they are first read.
     pub event_loop_counts: Option<EventLoopCounts>,
-    /// Parts of memory, bytes, by what INFO debug writes behind `memory_`; none where nobody sums them.
+    /// Parts of memory, in bytes, with the part of INFO debug's name after `memory_`; empty if
+    /// nobody sums them.
     pub memory_parts: Vec<(String, i64)>,
-    /// Largest input buffer of a client recently, bytes.
+    /// Size of the largest recent input buffer of a client, in bytes.
     pub recent_max_input: usize,
-    /// What IO threads did.
+    /// Counters of the I/O threads.
     pub io_threads: IoThreads,
-    /// The append-only file.
+    /// Sizes and syncs of the append-only file.
     pub aof: AofFacts,
-    /// The snapshot that is received from the primary.
+    /// The snapshot that is being received from the primary, if any.
     pub sync: Option<SyncFacts>,
     /// Bytes received from the primary.
     pub net_repl_input_bytes: u64,
 }
 
-/// What an event loop did.
+/// Counters of one event loop.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EventLoopCounts {
-    /// Waits that blocked.
+    /// Number of waits that slept until an event.
     pub parks: u64,
-    /// Calls into the kernel.
+    /// Number of calls into the kernel.
     pub system_calls: u64,
-    /// Completions handled.
+    /// Number of completed operations that were handled.
     pub events: u64,
-    /// Events of connections that were closed meanwhile.
+    /// Number of events of connections that had been closed meanwhile.
     pub stale_events: u64,
-    /// Waits that were lengthened for more to come.
+    /// Number of waits that were lengthened to gather more events.
     pub gathered: u64,
-    /// Receives that found no buffer.
+    /// Number of receives that found no free buffer.
     pub starvations: u64,
-    /// Wake-ups that were merged with a pending one.
+    /// Number of wake-ups merged with a pending one.
     pub wakes_coalesced: u64,
-    /// Wake-ups that were sent by a system call.
+    /// Number of wake-ups sent by a system call.
     pub wakes_sent: u64,
-    /// Wake-ups that the loop has received.
+    /// Number of wake-ups that the loop has received.
     pub wakes_seen: u64,
-    /// Connections that could not be accepted.
+    /// Number of connections that could not be accepted.
     pub accept_failures: u64,
-    /// Sends that the peer did not take whole.
+    /// Number of sends of which the peer took only a part.
     pub sends_blocked: u64,
-    /// Longest iteration, microseconds by the wall clock.
+    /// Duration of the longest iteration by the wall clock, in microseconds.
     pub iteration_max_us: u64,
-    /// The thread's processor time in that iteration, microseconds.
+    /// Processor time of the thread in that iteration, in microseconds.
     pub iteration_max_cpu_us: u64,
 }
 
-/// What the primary has sent behind a snapshot that comes on another connection and is not loaded yet.
+/// The replication stream that arrives on one connection while the snapshot, sent on another, is
+/// not yet loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamBufferFacts {
-    /// Bytes that it takes now.
+    /// Bytes that are buffered now.
     pub bytes: u64,
-    /// The most since the last synchronisation began.
+    /// Most bytes buffered since the last synchronisation began.
     pub peak: u64,
 }
 
 impl StreamBufferFacts {
-    /// It takes so many bytes.
+    /// Sets the buffered bytes, and raises the peak if needed.
     pub fn set(&mut self, bytes: usize) {
         self.bytes = bytes as u64;
         self.peak = self.peak.max(self.bytes);
     }
 }
 
-/// How far a snapshot is that is received from the primary.
+/// Progress of a snapshot that is being received from the primary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncFacts {
-    /// Its bytes: -1 before the primary has told, 0 where the primary does not know.
+    /// Size of the snapshot in bytes: -1 until the primary has announced it, 0 if the primary does
+    /// not know it.
     pub total_bytes: i64,
     /// Bytes of the snapshot that have been received.
     pub read_bytes: u64,
-    /// Seconds since something came.
+    /// Seconds since the last bytes were received.
     pub last_io_s: u64,
 }
 
-/// How large the append-only file is, and how its disk keeps up.
+/// The size of the append-only file, and the state of its disk.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AofFacts {
     /// Bytes of all files with data.
     pub current_bytes: u64,
-    /// Bytes of all files with data after the last rewrite; since a start without one, those of the base.
+    /// Bytes of all files with data after the last rewrite; without a rewrite since the start, those
+    /// of the base.
     pub base_bytes: u64,
-    /// Bytes that are not written yet.
+    /// Bytes that are not yet written to the file.
     pub buffer_bytes: u64,
     /// A sync is under way.
     pub is_syncing: bool,
     /// Syncs that took longer than a second.
     pub delayed_syncs: u64,
-    /// Bytes that may still be written to its disk, where that is known.
+    /// Free bytes of the file's disk, if known.
     pub free_bytes: Option<u64>,
 }
 
-/// What IO threads did.
+/// Counters of the I/O threads, all together unless stated otherwise.
 #[derive(Clone, Debug, Default)]
 pub struct IoThreads {
     /// I/O threads that have connections.
     pub active: usize,
-    /// These and the main thread look for work before they sleep.
+    /// Whether these threads and the main thread look for work before they sleep.
     pub is_spinning: bool,
-    /// Why so many.
+    /// The reason for the present number of active threads.
     pub reason: &'static str,
     /// Batches of requests that I/O threads received, parsed and prepared.
     pub reads: u64,
     /// Batches of replies that I/O threads sent.
     pub writes: u64,
-    /// Batches at the main thread now.
+    /// Batches that are at the main thread now.
     pub reads_pending: u64,
-    /// Time in which each I/O thread had work, microseconds.
+    /// Busy time of each I/O thread, in microseconds.
     pub active_us: Vec<u64>,
-    /// Times I/O threads slept until woken.
+    /// Number of times that I/O threads slept until woken.
     pub parks: u64,
-    /// How often the number of active I/O threads was raised.
+    /// Number of times that the number of active I/O threads was raised.
     pub grown: u64,
-    /// How often the number of active I/O threads was lowered.
+    /// Number of times that the number of active I/O threads was lowered.
     pub shrunk: u64,
     /// Values that I/O threads freed.
     pub freed: u64,
-    /// Waits of I/O threads' loops that found something.
+    /// Number of polls of I/O threads' loops that found something.
     pub polls: u64,
-    /// Time that batches waited to be executed, nanoseconds, together: from the iteration in which an I/O
-    /// thread received them.
+    /// Total waiting time of batches, in nanoseconds: from the start of the iteration in which an I/O
+    /// thread received the batch to its execution.
     pub wait_ns: u64,
-    /// Time in iterations that executed batches, nanoseconds, together.
+    /// Total duration of iterations that executed batches, in nanoseconds.
     pub service_ns: u64,
-    /// Messages that found a ring full and waited at their sender: to I/O threads, and from them.
+    /// Number of messages that found a full ring and waited at the sender: to I/O threads, and from them.
     pub full: [u64; 2],
-    /// Whom connections were given to.
+    /// Placement of connections on threads.
     pub placed: PlacedConnections,
 }
 
-/// Connections between the main thread and I/O threads.
+/// Numbers of connections given to I/O threads or kept.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PlacedConnections {
-    /// Given to I/O threads as they came.
+    /// Connections given to I/O threads when they were accepted.
     pub accepts: u64,
-    /// Moved because their I/O thread was busier than others.
+    /// Connections moved because their I/O thread was busier than others.
     pub balanced: u64,
-    /// With the main thread now, although I/O threads are active.
+    /// Connections that the main thread has now although I/O threads are active.
     pub kept: usize,
 }
 
-/// Processor time, microseconds.
+/// Processor times of the process and the main thread, in microseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CpuTimes {
-    /// In the kernel.
+    /// Time in the kernel, all threads.
     pub sys: u64,
-    /// In user space.
+    /// Time in user space, all threads.
     pub user: u64,
-    /// Of children, in the kernel.
+    /// Time of child processes in the kernel.
     pub sys_children: u64,
-    /// Of children, in user space.
+    /// Time of child processes in user space.
     pub user_children: u64,
-    /// Of the main thread, in the kernel.
+    /// Time of the main thread in the kernel.
     pub sys_main: u64,
-    /// Of the main thread, in user space.
+    /// Time of the main thread in user space.
     pub user_main: u64,
-    /// Time in which the main thread had work, microseconds.
+    /// Busy time of the main thread, in microseconds.
     pub active_main: u64,
 }
 
-/// What any thread of the process can read of the process.
+/// Numbers about the process that any of its threads can read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessNumbers {
     /// Resident bytes: [`Facts::resident`].
@@ -273,17 +277,17 @@ pub struct ProcessNumbers {
     pub user_children: u64,
 }
 
-/// Running counts of the event loop and the network.
+/// Running counts of the event loop and the network, for rates.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     /// Bytes received from clients.
     pub net_input_bytes: u64,
     /// Bytes sent to clients.
     pub net_output_bytes: u64,
-    /// Bytes received from the primary, which are among the former.
+    /// Bytes received from the primary; included in `net_input_bytes`.
     pub net_repl_input_bytes: u64,
     /// Iterations of the event loop.
     pub cycles: u64,
-    /// Their duration together, microseconds.
+    /// Total duration of the iterations, in microseconds.
     pub cycle_us: u64,
 }

@@ -1,13 +1,13 @@
-//! Which keys clients access most, for HOTKEYS.
+//! The keys that clients access most, for HOTKEYS.
 //!
-//! Accesses that were drawn by lot go into an open window. A window that is over is shown until the next one
-//! is over. A window counts by Space-Saving (Metwally, Agrawal, El Abbadi, 2005): a key that finds no room
-//! takes the row of the key with the least count, and begins with that count as its possible error.
+//! Randomly sampled accesses are counted in an open window. A closed window is shown until the next one
+//! closes. A window counts by Space-Saving (Metwally, Agrawal, El Abbadi, 2005): a key without a row
+//! takes over the row with the least count, and starts with that count as its possible error.
 //!
-//! Invariants: (1) a window has at most `hotkeys-top-k` rows, of names of at most `NAME_MAX` bytes; (2) the
-//! count of a row is too high by its error at most, and never too low; (3) a key with more than one in
-//! `hotkeys-top-k` of the accesses drawn has a row; (4) a window that is shown spans `hotkeys-window-seconds`
-//! at least and less than twice as long; (5) nothing is allocated while detection is off.
+//! Invariants: (1) a window has at most `hotkeys-top-k` rows, of names of at most `NAME_MAX` bytes; (2)
+//! the count of a row is too high by at most its error, and never too low; (3) a key with more than one
+//! in `hotkeys-top-k` of the sampled accesses has a row; (4) a shown window spans at least
+//! `hotkeys-window-seconds` and less than twice that; (5) nothing is allocated while detection is off.
 
 use sluice_base::{Epoch, HashItself, Watched, heap};
 use sluice_commands::HotKeyLimits;
@@ -15,35 +15,35 @@ use sluice_keyspace::Key;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
-/// Bytes of the longest name that has a row. A longer name counts as an access and takes no memory.
+/// Longest name with a row, in bytes. An access to a longer name is counted without its name.
 pub(crate) const NAME_MAX: usize = 4096;
 
-/// The counts of a server.
+/// The two counts of hot keys in a server.
 #[derive(Debug)]
 pub struct HotKeyCounts {
-    /// For HOTKEYS, as the configuration says.
+    /// Counts for HOTKEYS, as configured.
     pub command: HotKeys,
-    /// For the page of the metrics endpoint, while somebody looks.
+    /// Counts for the page of the metrics endpoint, made only while the page is watched.
     pub page: Watched<HotKeys>,
 }
 
 impl HotKeyCounts {
-    /// Counts of a control plane with this epoch; nothing is counted.
+    /// Counts that are off; `epoch` is that of the control plane.
     pub fn new(epoch: &Epoch) -> HotKeyCounts {
         HotKeyCounts { command: HotKeys::default(), page: Watched::new(HotKeys::default(), epoch) }
     }
 
-    /// Both, to count in.
+    /// Both counts, for one access to be added to each.
     pub fn both(&mut self) -> [&mut HotKeys; 2] {
         [&mut self.command, self.page.quietly()]
     }
 
-    /// Forgets all keys.
+    /// Removes all keys from both counts and starts new windows.
     pub fn forget(&mut self, now_ns: u64) {
         self.both().into_iter().for_each(|hot_keys| hot_keys.forget(now_ns));
     }
 
-    /// Forgets the keys of a database.
+    /// Removes the keys of one database from both counts.
     pub fn forget_db(&mut self, db: usize) {
         self.both().into_iter().for_each(|hot_keys| hot_keys.forget_db(db));
     }
@@ -54,7 +54,7 @@ impl HotKeyCounts {
     }
 }
 
-/// What HOTKEYS GET and INFO show, and what is being counted.
+/// The open window, and the closed one that HOTKEYS GET and INFO show.
 #[derive(Debug, Default)]
 pub struct HotKeys {
     limits: HotKeyLimits,
@@ -62,32 +62,32 @@ pub struct HotKeys {
     shown: AccessWindow,
 }
 
-/// A key of the window that is shown.
+/// A key of the shown window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HotKey<'a> {
-    /// Its database.
+    /// Number of the database.
     pub db: usize,
-    /// Its name.
+    /// The key's name, at most `NAME_MAX` bytes.
     pub name: &'a [u8],
-    /// Accesses in a second, estimated.
+    /// Estimated accesses per second, extrapolated from the sample.
     pub per_second: u64,
 }
 
-/// Accesses of a time.
+/// The sampled accesses of one time span.
 #[derive(Debug, Default)]
 struct AccessWindow {
     rows: Vec<WindowRow>,
-    /// The youngest row of each hash: the others follow by [`WindowRow::same_hash`].
+    /// Newest row of each hash; older ones follow by [`WindowRow::same_hash`].
     by_hash: HashMap<u64, u32, BuildHasherDefault<HashItself>>,
-    /// Counts with their rows as a heap: the pair at n is no more than those at 2 n + 1 and 2 n + 2.
+    /// Counts and row indexes as a min-heap: the pair at n is not greater than those at 2 n + 1 and 2 n + 2.
     by_count: Vec<(u64, u32)>,
-    /// Accesses drawn.
+    /// Number of sampled accesses, including those without a row.
     samples: u64,
-    /// When the window began, ns of the monotonic clock; `None` until somebody tells the time.
+    /// Start of the window, in ns of the monotonic clock; `None` until the first call with a time.
     began_ns: Option<u64>,
-    /// How long the window was open, ns; 0 while it is.
+    /// Duration of the closed window, in ns; 0 while it is open.
     span_ns: u64,
-    /// Of a hundred accesses so many are drawn.
+    /// Percentage of accesses that are sampled.
     percent: u32,
 }
 
@@ -96,18 +96,17 @@ struct WindowRow {
     hash: u64,
     db: usize,
     name: Box<[u8]>,
-    /// By how much the count may be too high.
+    /// Greatest possible excess of the count.
     error: u64,
-    /// Where the count stands in the heap.
+    /// Position of the count in `by_count`.
     heap_at: u32,
-    /// The row made before this one that has the same hash: of another database, as a rule.
+    /// The next older row with the same hash, usually the same name in another database.
     same_hash: Option<u32>,
 }
 
 impl HotKeys {
-    /// Counts as the configuration says from now on. What is counted already begins anew, as its counts are
-    /// those of other settings; the window that is shown stays, with the hottest of its keys where fewer are
-    /// wanted.
+    /// Applies new settings. The open window starts anew, because its counts belong to other settings.
+    /// The shown window stays, reduced to its hottest keys if fewer are wanted.
     pub fn configure(&mut self, limits: HotKeyLimits) {
         if limits == self.limits {
             return;
@@ -121,25 +120,25 @@ impl HotKeys {
         self.shown.keep_hottest(limits.keys);
     }
 
-    /// Whether anything is counted.
+    /// Whether accesses are counted.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.limits.keys > 0
     }
 
-    /// Of a hundred accesses so many are to be counted.
+    /// Percentage of accesses to sample.
     pub fn percent(&self) -> u64 {
         u64::from(self.limits.percent)
     }
 
-    /// Counts an access that was drawn. O(log `hotkeys-top-k`).
+    /// Counts a sampled access. O(log `hotkeys-top-k`).
     pub fn count(&mut self, db: usize, key: Key<'_>, now_ns: u64) {
         self.open.began_ns.get_or_insert(now_ns);
         self.open.count(db, key, self.limits.keys);
     }
 
-    /// Ends the open window if it is over. One that was open for twice its time or longer says nothing about
-    /// the time that is asked about: nothing is shown then.
+    /// Closes the open window if its time is over. A window that was open for twice its time or longer
+    /// does not describe the recent past, so then nothing is shown.
     pub fn end_window(&mut self, now_ns: u64) {
         if !self.is_on() {
             return;
@@ -158,13 +157,13 @@ impl HotKeys {
         self.shown = std::mem::replace(&mut self.open, fresh);
     }
 
-    /// Forgets all counts.
+    /// Removes all counts and starts a new window.
     pub fn forget(&mut self, now_ns: u64) {
         self.shown = AccessWindow::default();
         self.open = self.fresh_window(now_ns);
     }
 
-    /// Forgets the keys of a database.
+    /// Removes the keys of a database from both windows.
     pub(crate) fn forget_db(&mut self, db: usize) {
         self.open.forget_db(db);
         self.shown.forget_db(db);
@@ -174,7 +173,7 @@ impl HotKeys {
         AccessWindow { began_ns: Some(now_ns), percent: self.limits.percent, ..AccessWindow::default() }
     }
 
-    /// The keys of the last whole window, the hottest first.
+    /// The keys of the last closed window, hottest first.
     pub fn hottest(&self) -> Vec<HotKey<'_>> {
         let rows = self.shown.rows.iter();
         let mut keys: Vec<HotKey<'_>> = rows
@@ -188,12 +187,12 @@ impl HotKeys {
         keys
     }
 
-    /// Accesses drawn in the last whole window.
+    /// Number of sampled accesses in the last closed window.
     pub fn samples(&self) -> u64 {
         self.shown.samples
     }
 
-    /// How long the last whole window was open, ms; 0 where there is none.
+    /// Duration of the last closed window, in ms; 0 if there is none.
     pub fn span_ms(&self) -> u64 {
         self.shown.span_ns / 1_000_000
     }
@@ -219,7 +218,7 @@ impl AccessWindow {
             self.by_count.push((0, row));
             self.rows.push(WindowRow::of(db, key, 0, at));
             self.link(row);
-            // The row of the least count, until another has been counted as rarely and stands before it.
+            // Moved up so that the root keeps the least count; equal counts stay below the older one.
             self.sift_up(at);
             return self.raise(self.rows[row as usize].heap_at as usize, 1);
         }
@@ -247,7 +246,7 @@ impl AccessWindow {
         self.by_count[row.heap_at as usize].0
     }
 
-    /// Has a row found by its hash.
+    /// Enters a row into `by_hash`.
     fn link(&mut self, at: u32) {
         let row = &mut self.rows[at as usize];
         row.same_hash = self.by_hash.insert(row.hash, at);
@@ -271,7 +270,7 @@ impl AccessWindow {
         self.rows[before].same_hash = same_hash;
     }
 
-    /// Adds to the count at a position of the heap, which sinks until it is no more than those below it.
+    /// Increases the count at a heap position and sinks it to its place.
     fn raise(&mut self, mut at: usize, by: u64) {
         self.by_count[at].0 += by;
         loop {
@@ -297,7 +296,7 @@ impl AccessWindow {
         }
     }
 
-    /// Makes heap and hashes anew for these rows with their counts.
+    /// Replaces all rows, and rebuilds heap and hash map.
     fn fill(&mut self, rows: Vec<(u64, WindowRow)>) {
         (self.rows, self.by_count, self.by_hash) = Default::default();
         for (count, row) in rows {
@@ -314,8 +313,8 @@ impl AccessWindow {
         rows.into_iter().map(|row| (self.by_count[row.heap_at as usize].0, row)).collect()
     }
 
-    /// Accesses in a second of a key with this count, of which the middle of what may be true is taken, and
-    /// as many added as were not drawn.
+    /// Accesses per second of a key: the mean of the possible counts, count - error / 2, extrapolated
+    /// to all accesses.
     fn per_second(&self, count: u64, error: u64) -> u64 {
         let twice = u128::from(count) * 2 - u128::from(error.min(count));
         let drawn_ns = u128::from(self.percent) * u128::from(self.span_ns) * 2;
@@ -326,7 +325,7 @@ impl AccessWindow {
         u64::try_from(rounded).unwrap_or(u64::MAX)
     }
 
-    /// Leaves so many rows, those of the highest counts.
+    /// Keeps the `keys_max` rows with the highest counts.
     fn keep_hottest(&mut self, keys_max: usize) {
         if self.rows.len() <= keys_max {
             return;
@@ -357,7 +356,7 @@ impl AccessWindow {
 }
 
 impl WindowRow {
-    /// A row whose count stands at a position of the heap. It is not linked yet.
+    /// A row whose count is at heap position `heap_at`, not yet in `by_hash`.
     fn of(db: usize, key: Key<'_>, error: u64, heap_at: usize) -> WindowRow {
         WindowRow {
             hash: key.hash,
@@ -406,7 +405,7 @@ mod tests {
         assert_eq!((shown(&hot).as_str(), hot.samples(), hot.span_ms()), ("", 0, 0));
         hot.end_window(2 * SECOND_NS);
         assert_eq!((shown(&hot).as_str(), hot.samples(), hot.span_ms()), ("0:b=15 1:b=10 0:a=5", 60, 2000));
-        // By the time that the window was open.
+        // The rate is relative to the actual duration of the window, not to the configured one.
         count(&mut hot, 0, "a", 10);
         hot.end_window(4 * SECOND_NS + SECOND_NS / 2);
         assert_eq!((shown(&hot).as_str(), hot.span_ms()), ("0:a=4", 2500));
@@ -457,7 +456,7 @@ mod tests {
         assert!(hot.hottest().iter().any(|key| key.name == b"hot"));
     }
 
-    /// Rows as anybody would write them down: the row of the least count, of these the first, makes room.
+    /// The rows as a plain list: the first row with the least count is replaced.
     #[derive(Default)]
     struct Plain(Vec<(usize, Vec<u8>, u64, u64)>);
 
@@ -479,7 +478,7 @@ mod tests {
         for keys in [1, 2, 3, 10, 100, 1000] {
             let (mut hot, mut plain) = (hot_keys(keys, 100, 1), Plain::default());
             for step in 0..20_000 {
-                // Few hashes, so that names share one.
+                // Few distinct hashes, so that names share one.
                 let range = rng.below(2 * keys as u64 + 3);
                 let number = rng.below(1 + range);
                 let (db, name) = (rng.below(2) as usize, format!("key:{number}").into_bytes());

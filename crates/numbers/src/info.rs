@@ -1,7 +1,7 @@
-//! Rows, values and texts of INFO and of the metrics endpoint: two renderers of one list of fields. The
-//! sections, which know where each value comes from, are in the engine.
+//! Fields, values and texts of INFO and of the metrics endpoint, which are two renderers of one list of
+//! fields. The sections, which know the source of each value, are in the engine.
 //!
-//! Names are those of the reference, so that dashboards keep working.
+//! Names are those of the reference, so existing dashboards keep working.
 
 pub mod families;
 pub mod fields;

@@ -1,25 +1,25 @@
-//! The latency monitor: spikes by event, for LATENCY HISTORY and its like.
+//! The latency monitor: spikes by event, for the subcommands of LATENCY.
 
 use sluice_base::heap;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Spikes kept per event.
+/// Number of samples kept for each event.
 pub(crate) const HISTORY_MAX: usize = 160;
 
-/// One event's spikes.
+/// The spikes of one event.
 #[derive(Debug, Default)]
 pub struct Series {
-    /// `(second, milliseconds)`, oldest first; spikes within one second keep the largest.
+    /// `(second, milliseconds)`, oldest first; each second has only its largest spike.
     pub samples: VecDeque<(i64, u64)>,
-    /// Largest of all time, milliseconds.
+    /// The largest spike so far, in milliseconds.
     pub max_ms: u64,
-    /// Sum of all, milliseconds.
+    /// Sum of all spikes so far, in milliseconds.
     pub sum_ms: u64,
-    /// Number of all.
+    /// Number of all spikes so far.
     pub count: u64,
 }
 
-/// Spikes by event.
+/// The spikes of all events.
 #[derive(Debug, Default)]
 pub struct LatencyMonitor {
     series: BTreeMap<&'static str, Series>,
@@ -32,7 +32,7 @@ impl LatencyMonitor {
         heap::tree::<&str, Series>(self.series.len()) + samples
     }
 
-    /// Notes a spike.
+    /// Adds a spike of `duration_ms` at second `now_s`.
     pub fn add(&mut self, event: &'static str, now_s: i64, duration_ms: u64) {
         let series = self.series.entry(event).or_default();
         series.max_ms = series.max_ms.max(duration_ms);
@@ -47,17 +47,17 @@ impl LatencyMonitor {
         }
     }
 
-    /// Every event with its spikes, by name.
+    /// All events with their spikes, sorted by name.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&'static str, &Series)> {
         self.series.iter().map(|(name, series)| (*name, series))
     }
 
-    /// One event's spikes.
+    /// The spikes of one event; `None` if it never had one.
     pub fn get(&self, event: &[u8]) -> Option<&Series> {
         self.series.iter().find(|(name, _)| name.as_bytes() == event).map(|(_, s)| s)
     }
 
-    /// Forgets the events for which `which` says so; how many.
+    /// Removes the events for which `which` returns true. Returns their number.
     pub fn reset(&mut self, which: impl Fn(&str) -> bool) -> usize {
         let before = self.series.len();
         self.series.retain(|name, _| !which(name));

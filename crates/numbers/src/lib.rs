@@ -1,16 +1,17 @@
-//! What is counted and shown: statistics, latencies, logs of slow commands, hot keys, the rows of INFO and
-//! of the metrics endpoint, samples of all numbers, what the page of that endpoint shows.
+//! Counters and their display: statistics, latencies, logs of slow commands, hot keys, the rows of INFO
+//! and of the metrics endpoint, samples of all numbers, and the content of that endpoint's page.
 //!
 //! ```text
 //!  counters, Facts ──sections (in the engine)──► Sink ──► lines of INFO
 //!                                                  └────► MetricsSample ──text, JSON──► the endpoint
 //! ```
 //!
-//! Who counts, and which clients and keys a number is about, is known above. Facts about the process come in
-//! as values ([`facts`]): nothing here asks for one.
+//! The crates above count, and know the clients and keys that a number is about. Facts about the process
+//! are passed in as values ([`facts`]); no code here queries the process.
 //!
-//! Invariants: (1) no session and no control plane: what is shown of a client is a copy; (2) a field of INFO
-//! has one row, which both renderers read; (3) what is kept for display is bounded, whatever clients send.
+//! Invariants: (1) no session and no control plane is known here: shown clients are copies; (2) a
+//! field of INFO has one row, which both renderers read; (3) all data kept for display is bounded,
+//! whatever clients send.
 #![forbid(unsafe_code)]
 
 pub mod commandlog;

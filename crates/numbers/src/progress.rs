@@ -1,44 +1,44 @@
-//! Long work under way: loads, saves, rewrites, synchronisations, moves of slots, an end that waits. INFO,
-//! the log and the process all show one list, which `under_way.rs` makes of what the engine knows of such
-//! work anyhow, and nobody keeps.
+//! Long work in progress: loads, saves, rewrites, synchronisations, moves of slots, a pending shutdown.
+//! INFO, the log and the process show the same list, which `under_way.rs` derives from the engine's
+//! state; no list is stored.
 //!
-//! Invariants: (1) while nothing long is under way, a tick of the cron costs some comparisons, and a command
-//! nothing; (2) work that ends within `LONG_NS` is shown by nothing but INFO; (3) the log has a line for
-//! each piece of work every `SAID_EVERY_NS`.
+//! Invariants: (1) without long work, a tick of the cron costs a few comparisons, and a command costs
+//! nothing; (2) work that ends within `LONG_NS` appears only in INFO; (3) the log has a line for each
+//! piece of work every `SAID_EVERY_NS`.
 
 use sluice_base::progress::WorkProgress;
 use std::fmt;
 
-/// A piece of long work.
+/// A piece of work that may take long, with its progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LongWork {
-    /// What is done.
+    /// The kind of work, with its details.
     pub kind: WorkKind,
-    /// How far it is.
+    /// Amounts done and left, and the time taken.
     pub progress: WorkProgress,
 }
 
-/// What is done that may take long.
+/// Kinds of work that may take long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkKind {
-    /// Data are loaded: at the start, for DEBUG, or from a snapshot of the primary.
+    /// Data is loaded: at the start, for DEBUG, or from a snapshot of the primary.
     Loading,
-    /// The data are written to the RDB file.
+    /// The data is written to the RDB file.
     Saving,
-    /// The data are written to the RDB file for the end of the server.
+    /// The data is written to the RDB file before the server ends.
     FinalSave,
     /// The append-only file is rewritten.
     Rewriting,
-    /// A snapshot for replicas is made.
+    /// A snapshot for replicas is being made.
     Snapshot {
-        /// How many replicas take the snapshot.
+        /// Number of replicas that take the snapshot.
         replicas: usize,
     },
-    /// A replica is sent a snapshot.
+    /// A snapshot is sent to a replica.
     Sending {
-        /// The replica's address.
+        /// Address of the replica.
         ip: String,
-        /// The replica's port.
+        /// Port of the replica.
         port: i32,
     },
     /// A snapshot of the primary is received.
@@ -46,42 +46,42 @@ pub enum WorkKind {
         /// The primary's host and port.
         primary: String,
     },
-    /// Slots move to another node.
+    /// Slots are moved to another node.
     Exporting(SlotWork),
-    /// Slots come from another node.
+    /// Slots are received from another node.
     Importing(SlotWork),
-    /// The end of the server waits.
+    /// A shutdown waits before the server ends.
     Ending(AwaitedAtEnd),
 }
 
-/// An atomic move of slots.
+/// An atomic migration of slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotWork {
-    /// Its name in CLUSTER GETSLOTMIGRATIONS.
+    /// Id of the job in CLUSTER GETSLOTMIGRATIONS.
     pub job: String,
-    /// Ranges of slots, `a-b c-d`; some of them where they are many.
+    /// Ranges of slots, `a-b c-d`; only the first ones if there are many.
     pub slots: String,
-    /// The other node's id; empty where it is unknown.
+    /// The other node's id; empty if unknown.
     pub node: String,
 }
 
-/// What an end of the server waits for.
+/// The condition that a shutdown waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AwaitedAtEnd {
-    /// A script or a transaction that is under way.
+    /// The end of a script or transaction in progress.
     Unit,
-    /// So many replicas that lack something.
+    /// The number of replicas that have not yet received the whole stream.
     Replicas(usize),
-    /// A replica that takes over.
+    /// The replica that takes over as primary.
     TakeOver,
-    /// Clients that are sent away.
+    /// Clients that are being disconnected.
     Clients,
-    /// Nothing any more.
+    /// The shutdown waits no longer.
     Nothing,
 }
 
 impl WorkKind {
-    /// A word for it, as INFO and the metrics endpoint have it.
+    /// A word for the kind, used by INFO and the metrics endpoint.
     pub fn word(&self) -> &'static str {
         match self {
             WorkKind::Loading => "loading",
@@ -98,7 +98,7 @@ impl WorkKind {
     }
 }
 
-/// As an operator reads it.
+/// The description for operators.
 impl fmt::Display for WorkKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = |count: usize| if count == 1 { "" } else { "s" };
@@ -137,7 +137,7 @@ impl fmt::Display for WorkKind {
     }
 }
 
-/// A line for the log.
+/// The line for the log: the work and its progress.
 impl fmt::Display for LongWork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.kind, self.progress)
@@ -145,37 +145,37 @@ impl fmt::Display for LongWork {
 }
 
 impl LongWork {
-    /// Whether the work has taken long enough to be shown to people.
+    /// Whether the work has taken longer than `LONG_NS`, so it is shown outside of INFO.
     pub fn is_long(&self) -> bool {
         self.progress.spent_ns >= LONG_NS
     }
 }
 
-/// When long work was told of, from the moment at which it was seen first.
+/// The times at which a piece of work was last logged and last shown; initially the time of its first sight.
 #[derive(Clone, Copy, Debug)]
 pub struct ProgressClock {
     said_ns: u64,
     shown_ns: u64,
 }
 
-/// What is to be told.
+/// The parties to inform of the work's progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Telling {
-    /// Neither the process nor the log is told.
+    /// Neither the process nor the log.
     Nothing,
-    /// The process is shown it.
+    /// Only the process, which may draw a progress bar.
     Show,
-    /// The log too.
+    /// The process and the log.
     Say,
 }
 
 impl ProgressClock {
-    /// Work is seen.
+    /// A clock for work that was first seen at `now_ns`.
     pub fn new(now_ns: u64) -> ProgressClock {
         ProgressClock { said_ns: now_ns, shown_ns: now_ns }
     }
 
-    /// What is to be told now; it counts as told.
+    /// Returns the parties to inform now, and counts them as informed.
     pub fn tick(&mut self, now_ns: u64) -> Telling {
         if now_ns.saturating_sub(self.shown_ns) < SHOWN_EVERY_NS {
             return Telling::Nothing;
@@ -189,11 +189,11 @@ impl ProgressClock {
     }
 }
 
-/// Time between two lines of the log about a piece of work.
+/// Time between two log lines about a piece of work, in ns.
 const SAID_EVERY_NS: u64 = 5_000_000_000;
-/// Time between two looks of the process: a bar of a terminal moves.
+/// Time between two updates of the process, in ns: short enough for a progress bar.
 const SHOWN_EVERY_NS: u64 = 100_000_000;
-/// Work that takes longer is shown to people.
+/// Work that takes longer than this, in ns, is shown outside of INFO.
 const LONG_NS: u64 = 1_000_000_000;
 
 #[cfg(test)]

@@ -1,22 +1,23 @@
-//! Secrets in arguments: what MONITOR and the command log show in their place. A call that is no valid one
-//! may hold a secret too, such as one with a blank in it: in doubt more is hidden than in the reference.
+//! Secrets in arguments, hidden from MONITOR and the command log. An invalid call may contain a secret
+//! too, such as a password with a blank: in doubt more is hidden than in the reference.
 
 use sluice_command::specs::{connection, generic, server};
 use sluice_command::{Named, Spec, is_word};
 use sluice_commands::{Args, Renames, resolve_renamed};
 use sluice_config::{ParamId, names_secret};
 
-/// What stands for a secret.
+/// The text in place of a secret.
 const HIDDEN: &[u8] = b"(redacted)";
 
-/// The command's arguments as others may see them. Cost: the arguments; where the command has a call as its
-/// arguments, and that another one, a look-up for each.
+/// The arguments of a command with secrets replaced. Cost: the arguments; for a command whose arguments
+/// are a call (ACL DRYRUN, COMMAND GETKEYS), also a look-up for each nested call.
 pub fn shown<'a>(spec: &'static Spec, args: Args<'a>, renames: &Renames) -> Vec<&'a [u8]> {
     let mut shown: Vec<&[u8]> = args.iter_from(0).collect();
     let (mut spec, mut first) = (spec, 0);
     while let Some(inner) = inner_call(spec) {
         first += inner;
-        // A name and a subcommand are looked up; all arguments would be copied for each call of a call.
+        // Name and subcommand suffice for the look-up; copying all arguments for each nested call
+        // would be quadratic.
         let call = shown.get(first..).unwrap_or_default();
         match resolve_renamed(renames, &call[..call.len().min(2)]) {
             Named::Command(called) => spec = called,
@@ -27,7 +28,7 @@ pub fn shown<'a>(spec: &'static Spec, args: Args<'a>, renames: &Renames) -> Vec<
     shown
 }
 
-/// Where the call begins that a command has as its arguments.
+/// Position of the call among the arguments of a command that takes one.
 fn inner_call(spec: &Spec) -> Option<usize> {
     match spec.id {
         id if id == server::ACL_DRYRUN.id => Some(3),
@@ -37,7 +38,8 @@ fn inner_call(spec: &Spec) -> Option<usize> {
 }
 
 fn hide(spec: &Spec, shown: &mut [&[u8]]) {
-    // A role has no passwords. Who gives it one gets an error, and the password is one all the same.
+    // A role has no passwords, but whoever gives it one by mistake gets an error and has still
+    // sent a password.
     let users =
         [server::ACL_SETUSER.id, server::ACL_DELUSER.id, server::ACL_GETUSER.id, server::ACL_SETROLE.id];
     if spec.id == connection::AUTH.id {
@@ -47,7 +49,7 @@ fn hide(spec: &Spec, shown: &mut [&[u8]]) {
     } else if spec.id == connection::HELLO.id {
         hide_behind_words(&[("AUTH", 2)], 2, shown);
     } else if spec.id == generic::MIGRATE.id {
-        // What follows KEYS are keys.
+        // The arguments after KEYS are keys.
         let end = shown.iter().skip(6).position(|arg| is_word(arg, "KEYS")).map_or(shown.len(), |at| 6 + at);
         hide_behind_words(&[("AUTH", 1), ("AUTH2", 2)], 6, &mut shown[..end]);
     } else if spec.id == server::CONFIG_SET.id {
@@ -61,7 +63,7 @@ fn hide_from(first: usize, shown: &mut [&[u8]]) {
     }
 }
 
-/// Hides so many arguments behind each of these words, from one position on.
+/// Hides the given number of arguments after each of these words, from position `first` on.
 fn hide_behind_words(words: &[(&str, usize)], first: usize, shown: &mut [&[u8]]) {
     let mut at = first;
     while at < shown.len() {
@@ -83,7 +85,7 @@ fn hide_in_config_set(shown: &mut [&[u8]]) {
             }
         }
     } else if let Some(at) = pairs.iter().position(|name| names_secret(name)) {
-        // Which of what follows is the secret is anybody's guess.
+        // A name is unknown or an argument missing, so every later argument may be the secret.
         hide_from(at + 1, pairs);
     }
 }

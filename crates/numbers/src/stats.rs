@@ -1,6 +1,6 @@
-//! Counters: per command, per error, and of the engine as a whole.
+//! Counters: for each command, for each error code, and for the engine as a whole.
 //!
-//! Written by the main thread only, and kept off the cache lines of the command table.
+//! Only the main thread writes them. They are separate from the cache lines of the command table.
 
 use crate::facts::{Facts, IoThreads};
 use sluice_acl::{Reason, Refusal};
@@ -11,69 +11,69 @@ use std::collections::BTreeMap;
 /// Counters of one command.
 #[derive(Debug, Default, Clone)]
 pub struct CommandStats {
-    /// Executions.
+    /// Number of the command's executions.
     pub calls: u64,
-    /// Time in them, nanoseconds.
+    /// Time spent in executions, in nanoseconds.
     pub spent_ns: u64,
-    /// Refusals before execution.
+    /// Number of refusals before execution.
     pub rejected: u64,
-    /// Executions that ended in an error.
+    /// Number of executions that returned an error.
     pub failed: u64,
-    /// Durations; made at the first call while `latency-tracking` is on.
+    /// Histogram of durations; allocated at the first call while `latency-tracking` is on.
     pub latency: Option<Box<Histogram>>,
 }
 
-/// Counters of the engine.
+/// The counters that CONFIG RESETSTAT resets.
 #[derive(Debug)]
 pub struct Stats {
-    /// By `Spec::id`.
+    /// Counters of commands, indexed by `Spec::id`.
     pub commands: Vec<CommandStats>,
-    /// What was refused or went wrong.
+    /// Error replies and refusals.
     pub failures: FailureStats,
-    /// Commands executed.
+    /// Number of commands executed.
     pub total_commands: u64,
-    /// Connections.
+    /// Connections accepted and refused.
     pub connections: ConnectionStats,
-    /// Look-ups of keys by commands that read.
+    /// Key look-ups by commands that read.
     pub lookups: LookupStats,
-    /// What expiry has done.
+    /// Work and results of active and lazy expiry.
     pub expiry: ExpiryStats,
-    /// What was done for `maxmemory` and `maxmemory-clients`.
+    /// Work for `maxmemory` and `maxmemory-clients`.
     pub eviction: EvictionStats,
-    /// Clients closed because of their buffers.
+    /// Clients closed because of the size of their buffers.
     pub disconnections: DisconnectionStats,
-    /// Keys that were prefetched together.
+    /// Batches of keys that were prefetched.
     pub prefetch: PrefetchStats,
-    /// What replicas were given.
+    /// Full and partial synchronisations of replicas.
     pub syncs: SyncStats,
-    /// Commands within iterations.
+    /// Commands executed within event loop iterations.
     pub iteration: IterationStats,
-    /// Compaction of entries.
+    /// Compaction of the chunks of entries.
     pub compaction: CompactionStats,
-    /// Time in the cron, nanoseconds.
+    /// Time spent in the cron, in nanoseconds.
     pub cron_ns: u64,
-    /// Operations per second and their like.
+    /// Rates of commands, bytes and iterations per second.
     pub rates: Rates,
-    /// Largest output buffers of clients.
+    /// Largest recent output buffers of clients.
     pub output_peaks: Peaks,
-    /// Where the process's own counts stood when the statistics began.
+    /// Values of the process's own counters at the last reset.
     pub base: Baseline,
 }
 
-/// What was refused or went wrong.
+/// Error replies and refusals.
 #[derive(Clone, Debug, Default)]
 pub struct FailureStats {
-    /// Error replies by the code that they begin with.
+    /// Number of error replies by error code, the first word of the text.
     pub by_code: BTreeMap<Box<str>, u64>,
-    /// Error replies.
+    /// Number of all error replies.
     pub replied: u64,
-    /// Error replies on the link of a primary or a replica.
+    /// Number of error replies on links of primaries or replicas.
     pub unexpected: u64,
-    /// What users were refused.
+    /// Number of refusals for lack of rights, by kind.
     pub refused: RefusalCounts,
 }
 
-/// Look-ups of keys by commands that read.
+/// Key look-ups by commands that read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LookupStats {
     /// Look-ups that found a key.
@@ -82,119 +82,119 @@ pub struct LookupStats {
     pub misses: u64,
 }
 
-/// What expiry has done.
+/// Work and results of expiry.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ExpiryStats {
-    /// Keys deleted because they expired.
+    /// Number of keys deleted because they had expired.
     pub keys: u64,
-    /// Fields of hashes deleted because they expired.
+    /// Number of hash fields deleted because they had expired.
     pub fields: u64,
-    /// Share of expired keys among those the cycle met, percent, running average.
+    /// Percentage of expired keys among those that the cycle inspects, as a running average.
     pub stale_percent: f64,
-    /// Periods of the cron at whose end a cycle of expiry was still under way.
+    /// Number of cron periods at the end of which an expiry cycle was still in progress.
     pub capped: u64,
-    /// Time in expiry cycles, nanoseconds.
+    /// Time spent in expiry cycles, in nanoseconds.
     pub ns: u64,
 }
 
-/// What replicas were given.
+/// Full and partial synchronisations of replicas.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SyncStats {
-    /// Full synchronisations.
+    /// Number of full synchronisations.
     pub full: u64,
-    /// Replicas that went on where they were.
+    /// Number of partial synchronisations, which continue at the replica's offset.
     pub partial_ok: u64,
-    /// Replicas that asked to go on where they were, and were given a full synchronisation.
+    /// Number of refused partial synchronisations, which became full ones.
     pub partial_err: u64,
-    /// Bytes sent to replicas.
+    /// Number of bytes sent to replicas.
     pub output_bytes: u64,
 }
 
-/// Commands within iterations.
+/// Commands executed within event loop iterations.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IterationStats {
-    /// Time in commands within the current iteration, nanoseconds.
+    /// Time spent in commands in the current iteration, in nanoseconds.
     pub command_ns: u64,
-    /// Commands executed before the current iteration.
+    /// Value of [`Stats::total_commands`] at the start of the current iteration.
     pub began_at: u64,
-    /// Most commands within an iteration.
+    /// Greatest number of commands in one iteration.
     pub commands_max: u64,
-    /// Slices of scripts that stood still behind them.
+    /// Number of slices after which a script was suspended, to be continued later.
     pub script_slices: u64,
 }
 
-/// What was done for `maxmemory` and `maxmemory-clients`.
+/// Work for `maxmemory` and `maxmemory-clients`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EvictionStats {
-    /// Keys deleted to make room.
+    /// Number of keys evicted.
     pub keys: u64,
-    /// Clients closed to make room.
+    /// Number of clients closed to free memory.
     pub clients: u64,
-    /// Scripts of EVAL that others have displaced.
+    /// Number of EVAL scripts displaced from the cache by newer ones.
     pub scripts: u64,
-    /// Most bytes beyond `maxmemory` at the end of a script that had written.
+    /// Most bytes above `maxmemory` at the end of a script that had written.
     pub script_overrun_max: u64,
-    /// Time with more memory in use than `maxmemory`.
+    /// Time during which more memory than `maxmemory` was in use.
     pub memory_exceeded: ExceededTime,
 }
 
-/// Keys that were prefetched together.
+/// Batches of keys that were prefetched.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PrefetchStats {
-    /// Batches of more than one key that were prefetched.
+    /// Number of prefetched batches with more than one key.
     pub batches: u64,
-    /// Keys in them.
+    /// Number of keys in these batches.
     pub entries: u64,
 }
 
-/// Clients closed because of their buffers.
+/// Clients closed because of the size of their buffers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DisconnectionStats {
-    /// Clients closed for too much input.
+    /// Number of clients closed because of their query buffer.
     pub query_buffer: u64,
-    /// Clients closed for too much output.
+    /// Number of clients closed because of their output buffer.
     pub output_buffer: u64,
 }
 
-/// Connections.
+/// Connections accepted and refused.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ConnectionStats {
-    /// Connections accepted.
+    /// Number of connections accepted.
     pub accepted: u64,
-    /// Connections refused.
+    /// Number of connections refused, for any reason.
     pub rejected: u64,
-    /// Connections refused, of [`RejectedConnection::Priority`] alone.
+    /// Number of refused connections of kind [`RejectedConnection::Priority`].
     pub rejected_priority: u64,
 }
 
 impl ConnectionStats {
-    /// Counts a connection that was refused.
+    /// Counts a refused connection.
     pub fn count_rejected(&mut self, rejected: RejectedConnection) {
         self.rejected += 1;
         self.rejected_priority += u64::from(rejected == RejectedConnection::Priority);
     }
 }
 
-/// A connection that was refused.
+/// The kind of a refused connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RejectedConnection {
-    /// Any but those of the other kind.
+    /// Any connection that is not from a priority subnet.
     Ordinary,
-    /// One of `priority-subnets`, because `maxclients` were there.
+    /// A connection from `priority-subnets`, refused because `maxclients` was reached.
     Priority,
 }
 
-/// How long something was exceeded.
+/// The time during which some bound was exceeded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExceededTime {
-    /// Since when it is, monotonic.
+    /// Start of the current excess, in ns of the monotonic clock; `None` if there is none.
     since_ns: Option<u64>,
-    /// How long it was before.
+    /// Duration of all earlier excesses, in ns.
     before_ns: u64,
 }
 
 impl ExceededTime {
-    /// Notes whether it is exceeded at this moment.
+    /// Records whether the bound is exceeded now.
     pub fn note(&mut self, is_exceeded: bool, now: Now) {
         if is_exceeded {
             self.since_ns.get_or_insert(now.mono_ns);
@@ -203,17 +203,18 @@ impl ExceededTime {
         }
     }
 
-    /// Milliseconds: altogether, and since it was exceeded last if it still is.
+    /// Milliseconds of all excesses together, and of the current one; 0 if there is none.
     pub fn ms(self, now: Now) -> (u64, u64) {
         let current_ns = self.since_ns.map_or(0, |since_ns| now.mono_ns.saturating_sub(since_ns));
         ((self.before_ns + current_ns) / 1_000_000, current_ns / 1_000_000)
     }
 }
 
-/// The process never sets its counts back: what CONFIG RESETSTAT found is subtracted when they are shown.
+/// Counters of the process at the last CONFIG RESETSTAT. The process never resets its counters, so these
+/// values are subtracted for display.
 #[derive(Clone, Debug, Default)]
 pub struct Baseline {
-    /// What IO threads did.
+    /// Counters of the I/O threads.
     pub io_threads: IoThreads,
     /// Bytes received from clients.
     pub net_input_bytes: u64,
@@ -221,22 +222,22 @@ pub struct Baseline {
     pub net_output_bytes: u64,
     /// Bytes received from the primary.
     pub net_repl_input_bytes: u64,
-    /// Read events.
+    /// Number of read events.
     pub reads_processed: u64,
-    /// Write events.
+    /// Number of write events.
     pub writes_processed: u64,
-    /// Iterations of the event loop.
+    /// Number of iterations of the event loop.
     pub eventloop_cycles: u64,
-    /// Their duration together, microseconds.
+    /// Total duration of the iterations, in microseconds.
     pub eventloop_duration_sum: u64,
-    /// Duration of commands within them, microseconds.
+    /// Duration of commands within iterations, in microseconds.
     pub eventloop_duration_cmd_sum: u64,
-    /// Values freed on another thread.
+    /// Number of values freed on another thread.
     pub lazyfreed: u64,
 }
 
 impl Baseline {
-    /// Where the counts stand now.
+    /// The present values of the counters.
     pub fn new(facts: &Facts) -> Baseline {
         Baseline {
             io_threads: facts.io_threads.clone(),
@@ -253,10 +254,10 @@ impl Baseline {
     }
 }
 
-/// How many error codes are counted apart; a client could invent more by `DEBUG ERROR` and scripts.
+/// Error codes counted separately, at most: DEBUG ERROR and scripts could invent any number.
 pub(crate) const ERROR_CODES_MAX: usize = 128;
 
-/// Under which name INFO shows the codes beyond them.
+/// The name in INFO for all further codes.
 const ERROR_CODES_OVERFLOW: &str = "ERRORSTATS_OVERFLOW";
 
 impl Stats {
@@ -270,7 +271,7 @@ impl Stats {
             + errors
     }
 
-    /// All zero, for `commands` commands.
+    /// All counters zero, for `commands` commands.
     pub fn new(commands: usize) -> Stats {
         Stats {
             commands: vec![CommandStats::default(); commands],
@@ -292,14 +293,14 @@ impl Stats {
         }
     }
 
-    /// Counts an error reply by its code, the first word of its text. A line break ends a word too: on the
-    /// wire it is a space.
+    /// Counts an error reply by its code, the first word of its text. A line break also ends the word,
+    /// because it is sent as a space.
     pub fn count_error(&mut self, text: &[u8]) {
         self.count_by_code(text, usize::MAX);
     }
 
-    /// As [`Stats::count_error`], where a script has made the error: only so many different codes are
-    /// remembered.
+    /// [`Stats::count_error`] for an error made by a script: beyond `ERROR_CODES_MAX` codes, new ones
+    /// are counted together.
     pub fn count_custom_error(&mut self, text: &[u8]) {
         self.count_by_code(text, ERROR_CODES_MAX);
     }
@@ -317,7 +318,7 @@ impl Stats {
         }
     }
 
-    /// CONFIG RESETSTAT: everything begins again; `facts` are the process's counts now.
+    /// Resets the counters for CONFIG RESETSTAT; `facts` has the process's present counters.
     pub fn reset(&mut self, facts: &Facts) {
         let mut rates = std::mem::take(&mut self.rates);
         rates.reset();
@@ -328,19 +329,19 @@ impl Stats {
     }
 }
 
-/// The largest of some sizes, forgotten after eight seconds.
+/// The largest of the sizes noted in the last eight seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Peaks {
-    /// By second modulo their number.
+    /// Largest size of each second, indexed by the second modulo [`Peaks::SECONDS`].
     by_second: [usize; Peaks::SECONDS],
     second: i64,
 }
 
 impl Peaks {
-    /// How many seconds a size is remembered, the one in which it was noted included.
+    /// Number of seconds for which a size is remembered, including the second in which it was noted.
     pub const SECONDS: usize = 8;
 
-    /// Forgets what is too old when it is this second; to be called at least once a second.
+    /// Forgets sizes that are too old at `second`; must be called at least once a second.
     pub fn enter_second(&mut self, second: i64) {
         if second != self.second {
             self.second = second;
@@ -348,14 +349,14 @@ impl Peaks {
         }
     }
 
-    /// Remembers a size.
+    /// Records a size in the current second.
     #[inline]
     pub fn note(&mut self, size: usize) {
         let slot = self.slot();
         *slot = size.max(*slot);
     }
 
-    /// The largest that is remembered.
+    /// The largest size in the last seconds; 0 if there is none.
     pub fn max(&self) -> usize {
         self.by_second.into_iter().max().unwrap_or(0)
     }
@@ -366,25 +367,26 @@ impl Peaks {
     }
 }
 
-/// Rates over the last samples of the cron: 16 of them, one each 100 ms.
+/// Rates over the last 16 samples of the cron, taken every 100 ms.
 #[derive(Debug, Default)]
 pub struct Rates {
-    /// Commands a second.
+    /// Commands executed per second.
     pub ops: Rate,
-    /// Bytes a second received.
+    /// Bytes received per second.
     pub input: Rate,
-    /// Bytes a second sent.
+    /// Bytes sent per second.
     pub output: Rate,
-    /// Bytes a second received from the primary.
+    /// Bytes received from the primary per second.
     pub repl_input: Rate,
-    /// Iterations a second.
+    /// Event loop iterations per second.
     pub cycles: Rate,
-    /// Microseconds per iteration.
+    /// Mean duration of an iteration, in microseconds.
     pub cycle_us: Rate,
 }
 
 impl Rates {
-    /// Forgets the samples, not where the counters stood; commands count from zero again.
+    /// Forgets the samples but keeps the last values of the counters, except that commands count
+    /// from zero again.
     fn reset(&mut self) {
         let Rates { ops, input, output, repl_input, cycles, cycle_us } = self;
         for rate in [ops, input, output, repl_input, cycles, cycle_us] {
@@ -404,7 +406,8 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// Takes a sample of two counters: the rate is `value` per `base`, times `factor`.
+    /// Adds a sample from two counters: the growth of `value` for each unit of growth of
+    /// `base`, times `factor`.
     pub fn sample(&mut self, value: u64, base: u64, factor: u64) {
         let delta = base.saturating_sub(self.last_base);
         let amount = value.saturating_sub(self.last_value);
@@ -422,47 +425,47 @@ impl Rate {
     }
 }
 
-/// What INFO shows of compaction. CONFIG RESETSTAT begins it anew.
+/// Counters of compaction for INFO. CONFIG RESETSTAT resets them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CompactionStats {
-    /// Entries moved.
+    /// Number of entries moved.
     pub moved: u64,
-    /// Moves taken back.
+    /// Number of moves that were undone.
     pub abandoned: u64,
-    /// Percent of the time that it may take at present; 0 while there is nothing to do.
+    /// Percentage of time that compaction may use at present; 0 if there is nothing to do.
     pub running_percent: u64,
-    /// Milliseconds for which there was something to do, but for the current stretch.
+    /// Milliseconds with work for compaction, without the current stretch.
     pub total_ms: u64,
-    /// When the current stretch began, ms since the epoch; 0 when there is none.
+    /// Start of the current stretch of work, in ms since the epoch; 0 if there is none.
     pub since_ms: i64,
 }
 
 impl CompactionStats {
-    /// Milliseconds of the current stretch.
+    /// Duration of the current stretch of work, in milliseconds.
     pub fn current_ms(&self, now_ms: i64) -> u64 {
         if self.since_ms == 0 { 0 } else { (now_ms - self.since_ms).max(0) as u64 }
     }
 }
 
-/// What was refused, by reason: INFO's `acl_access_denied_*`.
+/// Number of refusals by kind: INFO's `acl_access_denied_*`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RefusalCounts {
-    /// Attempts to authenticate.
+    /// Refused attempts to authenticate.
     pub auth: u64,
-    /// Commands.
+    /// Requests refused because of their command.
     pub command: u64,
-    /// Keys.
+    /// Requests refused because of a key.
     pub key: u64,
-    /// Channels.
+    /// Requests refused because of a channel.
     pub channel: u64,
     /// Certificates that name no user.
     pub tls_cert: u64,
-    /// Databases.
+    /// Requests refused because of a database.
     pub database: u64,
 }
 
 impl RefusalCounts {
-    /// Counts one.
+    /// Counts a refusal under its kind.
     pub fn add(&mut self, refusal: Refusal) {
         let count = match refusal {
             Refusal::Auth => &mut self.auth,

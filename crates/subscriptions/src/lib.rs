@@ -1,11 +1,12 @@
-//! What clients hear of: subscriptions, messages for many of them, keys that are watched or cached.
+//! State about the interests of clients: subscriptions, watched keys, cached keys, and messages
+//! for many clients.
 //!
-//! A client is its [`SessionKey`](sluice_base::SessionKey) here. The engine above knows what a session is,
-//! and how a message reaches its socket.
+//! A client is only a [`SessionKey`](sluice_base::SessionKey) here. The engine knows sessions and sends
+//! the messages to sockets.
 //!
-//! Invariants: (1) no session: what is told to whom comes back as a value, or as a list; (2) a client that
-//! goes costs what the client had, not what all have; (3) lists that the gate draws conclusions from advance
-//! their epoch.
+//! Invariants: (1) no session is known here: receivers are returned as values or lists; (2) removing a
+//! client costs O(its own subscriptions and keys), not O(all); (3) a change that the gate's decisions
+//! depend on advances the epoch of its list.
 #![forbid(unsafe_code)]
 
 pub mod multicast;

@@ -1,72 +1,72 @@
-//! Messages for many clients whose connections another thread has: a text, and a list of its receivers.
+//! Messages for many clients whose connections another thread has: one text, and a list of receivers.
 //!
-//! The server tells which clients are of one *group*, an I/O thread's. What is published to such a client is
-//! not copied into the client's outbox: the text is kept once for each group and protocol version, with the
-//! keys of its receivers, and that thread appends it to the output of each. For each receiver the engine
-//! writes a key and counts the bytes.
+//! The server assigns the clients of each I/O thread to a *group*. A message published to such a client
+//! is not copied into the client's outbox: the text is kept once for each group and protocol version,
+//! with the keys of the receivers, and the I/O thread appends it to the output of each. The engine only
+//! writes a key and counts the bytes for each receiver.
 //!
-//! Invariants: (1) what is listed for a session comes before what its outbox holds, so a session with output
-//! in its outbox is not listed; (2) listed bytes count as bytes in flight from the moment at which they are
-//! listed; (3) in an iteration a session is listed under one protocol version, so the order between the two
-//! texts does not matter; (4) nothing is left when the iteration ends.
+//! Invariants: (1) text listed for a session precedes the contents of its outbox, so a session with
+//! output in its outbox is not listed; (2) listed bytes count as bytes in flight from the moment of
+//! listing; (3) during an iteration a session is listed under one protocol version only, so the order
+//! between the two texts does not matter; (4) no list is left when the iteration ends.
 
 use sluice_base::SessionKey;
 use sluice_base::heap;
 use sluice_resp::{Mark, Outbox, Protocol};
 
-/// Clients whose connections one thread has; the server counts them.
+/// The clients whose connections one I/O thread has, as a number that the server assigns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutputGroup(pub u16);
 
-/// Messages for clients of one group that speak one version of the protocol, in order.
+/// Messages for the clients of one group with one protocol version, in order.
 #[derive(Debug, Default)]
 pub struct Multicast {
     text: Outbox,
-    /// Receivers of all lists, one list after the other.
+    /// Receivers of all lists, concatenated in the order of the lists.
     pub receivers: Vec<SessionKey>,
     lists: Vec<ReceiverList>,
 }
 
-/// A part of the text, and who is sent it.
+/// A part of the text and its receivers.
 #[derive(Debug)]
 struct ReceiverList {
-    /// Its receivers know that they are on it by this.
+    /// Compared with [`Listing::last`] to find whether a client is on this list.
     id: ListId,
-    /// Where its receivers end; they begin behind those of the list before.
+    /// End of this list in `receivers`; the list begins at the end of the list before.
     receivers: usize,
-    /// Where its part of the text ends, likewise.
+    /// End of this list's part of the text; the part begins at the end of the part before.
     text: Mark,
 }
 
-/// What is known of a client that can be listed.
+/// The state of a client that can be listed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Listing {
-    /// Its group, if any.
+    /// The client's group; `None` if messages go to its outbox.
     pub group: Option<OutputGroup>,
-    /// The last list that it is on.
+    /// The last list that contains the client, in this iteration.
     pub last: ListId,
-    /// Bytes that are listed for it, for display; [`u32::MAX`] for more.
+    /// Bytes listed for the client, for display; [`u32::MAX`] stands for more.
     pub bytes: u32,
 }
 
-/// Names a list for one iteration: even numbers for RESP2, odd ones for RESP3; below 2: none.
+/// Identifies a list within one iteration: even for RESP2, odd for RESP3; below 2 no list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListId(u32);
 
-/// What is listed in an iteration.
+/// The messages listed in one iteration.
 #[derive(Debug, Default)]
 pub struct Multicasts {
-    /// Lists by the number of their group.
+    /// Lists, indexed by the number of the group.
     pub groups: Vec<GroupLists>,
-    /// By the slot of the client's key; as long as no client is of a group, there are none.
+    /// State of clients, indexed by the slot of the client's key; empty while no client is in a group.
     pub clients: Vec<Listing>,
-    /// Messages so far in this iteration.
+    /// Number of messages so far in this iteration.
     messages: u32,
-    /// Whether anything is listed.
+    /// Whether a message is listed.
     pub are_pending: bool,
 }
 
-/// One group's lists, by protocol version.
+/// The lists of one group, indexed by protocol version.
 #[derive(Debug, Default)]
 pub struct GroupLists {
     lists: [Lists; 2],
@@ -75,20 +75,20 @@ pub struct GroupLists {
 #[derive(Debug, Default)]
 struct Lists {
     multicast: Multicast,
-    /// A receiver of the message that is being listed did not receive the one before.
+    /// Some receiver of the message that is being listed did not receive the message before.
     is_mixed: bool,
-    /// How many receivers there were last time: room that will be needed.
+    /// Number of receivers in the iteration before, to be reserved for this one.
     room: usize,
 }
 
-/// What the I/O thread of a group is to be given.
+/// Output for the I/O thread of one group.
 #[derive(Debug)]
 pub struct GroupOutput {
-    /// Whose it is.
+    /// The group whose I/O thread sends the output.
     pub group: OutputGroup,
-    /// By protocol version.
+    /// The text and receivers for RESP2, then those for RESP3.
     pub multicasts: Box<[Multicast; 2]>,
-    /// Clients that receive something.
+    /// Number of clients that receive something.
     pub receivers: u64,
 }
 
@@ -99,7 +99,7 @@ impl ListId {
 }
 
 impl Multicast {
-    /// Parts of the text in order, each with its receivers.
+    /// The parts of the text in order, each with its receivers.
     pub fn lists(&self) -> impl ExactSizeIterator<Item = (&[SessionKey], Mark, Mark)> {
         let (mut first, mut from) = (0, Mark::default());
         self.lists.iter().map(move |list| {
@@ -109,30 +109,30 @@ impl Multicast {
         })
     }
 
-    /// The text, of which each list is sent its part.
+    /// The whole text; each list covers a part of it.
     pub fn text(&self) -> &Outbox {
         &self.text
     }
 
-    /// The text and all receivers, where there is one list.
+    /// The whole text and all receivers; valid only if there is one list.
     pub fn into_parts(self) -> (Outbox, Vec<SessionKey>) {
         (self.text, self.receivers)
     }
 
-    /// Bytes that the allocator has given: without the shared values.
+    /// Bytes that the allocator has given, without the shared values in the text.
     pub(crate) fn footprint(&self) -> usize {
         self.text.footprint() + heap::vec(&self.receivers) + heap::vec(&self.lists)
     }
 
-    /// Receivers on whole lists.
+    /// Number of receivers on lists that are complete.
     fn listed(&self) -> usize {
         self.lists.last().map_or(0, |list| list.receivers)
     }
 }
 
 impl Lists {
-    /// Ends a message's list. Those who received the message before, all of them and nobody else, need no
-    /// list of their own.
+    /// Ends the list of a message. If the message before had exactly the same receivers, its list
+    /// is extended instead.
     fn end(&mut self, id: ListId, spare: &mut Vec<Outbox>, append: impl FnOnce(&mut Outbox)) {
         let Multicast { text, receivers, lists } = &mut self.multicast;
         if text.capacity_bytes() == 0
@@ -145,7 +145,7 @@ impl Lists {
         let end = lists.last().map_or(0, |list| list.receivers);
         let begin = lists.iter().rev().nth(1).map_or(0, |list| list.receivers);
         match lists.last_mut() {
-            // A session is on a list once, so as many of its receivers are all of them.
+            // A list contains a session once, so an equal number of receivers means the same receivers.
             Some(last) if !is_mixed && receivers.len() - end == end - begin => {
                 receivers.truncate(end);
                 (last.id, last.text) = (id, text.mark());
@@ -156,7 +156,7 @@ impl Lists {
 }
 
 impl Multicasts {
-    /// Bytes that the allocator has given.
+    /// Bytes that the allocator has given for the lists and their texts.
     pub fn footprint(&self) -> usize {
         let all = self.groups.iter().flat_map(|group| &group.lists);
         heap::vec(&self.groups)
@@ -164,19 +164,19 @@ impl Multicasts {
             + all.map(|lists| lists.multicast.footprint()).sum::<usize>()
     }
 
-    /// Begins a message.
+    /// Begins a message: the following calls of [`Multicasts::add`] are for it.
     pub fn begin(&mut self) {
         self.messages = if self.are_pending { self.messages + 1 } else { 1 };
     }
 
-    /// The group of a client's whom a message in this version of the protocol can be listed for.
+    /// The group of a client, if a message in this protocol version can be listed for the client.
     #[inline]
     pub fn group(&self, client: SessionKey, proto: Protocol) -> Option<OutputGroup> {
         let listing = self.clients.get(client.slot as usize)?;
         listing.group.filter(|_| listing.last.is_of(proto))
     }
 
-    /// Lists the message that has begun, of so many bytes, for a client of this group.
+    /// Lists the current message, of `bytes` bytes, for a client of this group.
     #[inline]
     pub fn add(&mut self, group: OutputGroup, client: SessionKey, proto: Protocol, bytes: usize) {
         let id = self.id(proto);
@@ -193,8 +193,7 @@ impl Multicasts {
         self.are_pending = true;
     }
 
-    /// Ends the message that has begun: `append` appends it in a version of the protocol that somebody was
-    /// listed for.
+    /// Ends the current message. `append` writes it once for each group and protocol version with a receiver.
     pub fn end(&mut self, spare: &mut Vec<Outbox>, mut append: impl FnMut(Protocol, &mut Outbox)) {
         if !self.are_pending {
             return;
@@ -214,7 +213,7 @@ impl Multicasts {
         ListId(self.messages * 2 + proto as u32)
     }
 
-    /// Takes what is listed for one group.
+    /// Removes and returns the lists of one group; `None` if no group has any.
     pub fn take(&mut self) -> Option<(OutputGroup, Box<[Multicast; 2]>)> {
         let is_pending =
             |group: &GroupLists| group.lists.iter().any(|lists| !lists.multicast.lists.is_empty());
@@ -229,7 +228,7 @@ impl Multicasts {
         Some((OutputGroup(n as u16), Box::new(multicasts)))
     }
 
-    /// What is listed for a client was taken; the bytes, the first time.
+    /// Marks the lists of a client as taken. Returns its listed bytes on the first call, then `None`.
     pub fn taken(&mut self, client: SessionKey) -> Option<u32> {
         let listing = self.clients.get_mut(client.slot as usize)?;
         listing.last = ListId::default();

@@ -1,12 +1,13 @@
-//! Publish/subscribe: topics with their subscribers, and what the running command has published.
+//! Publish/subscribe: topics with their subscribers, and the messages of the running command.
 //!
-//! Invariants: (1) a client stands in the list of a topic once at most, at the index that the client's own
-//! list says; (2) a topic without subscribers does not exist; (3) nothing here knows a session: `delivery.rs`
-//! sends.
+//! Invariants: (1) the list of a topic contains a client at most once, at the index stored in the
+//! client's own list; (2) a topic without subscribers does not exist; (3) no session is known here: the
+//! engine's `delivery.rs` sends.
 //!
-//! Cost: a subscription begins and ends in O(log topics), however many subscribers the topic has: the last
-//! one takes the place of one that leaves. A client that ends costs that for each of its own subscriptions.
-//! Nothing limits how many a client has: `tot-mem` of CLIENT LIST counts them, as the reference does.
+//! Cost: a subscription begins and ends in O(log topics), however many subscribers the topic has, because
+//! the last subscriber takes the index of a removed one. Removing a client costs that for each of its
+//! subscriptions. The number of subscriptions of a client has no limit: `tot-mem` of CLIENT LIST counts
+//! them, as in the reference.
 
 use sluice_base::Epoch;
 use sluice_base::SessionKey;
@@ -17,10 +18,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// What can be subscribed to.
+/// The kinds of topics that clients subscribe to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TopicKind {
-    /// A channel.
+    /// One channel of PUBLISH.
     Channel,
     /// Every channel that matches a pattern.
     Pattern,
@@ -28,51 +29,53 @@ pub enum TopicKind {
     Shard,
 }
 
-/// A channel, pattern or shard channel, as long as it has subscribers.
+/// A channel, pattern or shard channel; valid as long as it has subscribers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopicRef {
     kind: TopicKind,
     slot: u32,
 }
 
-/// How much a client has subscribed to.
+/// Numbers of a client's subscriptions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Subscribed {
-    /// Channels.
+    /// Number of channels subscribed to by SUBSCRIBE.
     pub channels: u32,
-    /// Patterns.
+    /// Number of patterns subscribed to by PSUBSCRIBE.
     pub patterns: u32,
-    /// Shard channels.
+    /// Number of shard channels subscribed to by SSUBSCRIBE.
     pub shards: u32,
-    /// Bytes that this takes, for display; [`u32::MAX`] for more.
+    /// Bytes of the client's subscriptions, for display; [`u32::MAX`] stands for more.
     pub bytes: u32,
 }
 
 impl Subscribed {
-    /// Whether it has subscribed to anything.
+    /// Whether the client has any subscription.
     #[inline]
     pub fn is_any(&self) -> bool {
         self.channels + self.patterns + self.shards > 0
     }
 }
 
-/// All subscriptions.
+/// The subscriptions of all clients, and the messages of the running command.
 #[derive(Debug, Default)]
 pub struct PubSub {
-    /// Advanced where the first subscriber of channels or patterns comes, or the last one goes.
+    /// Advanced when the first channel or pattern gets a subscriber, and when the last one has
+    /// lost its subscribers.
     epoch: Epoch,
     topics: [Topics; 3],
-    /// By the slot of the client's key.
+    /// Indexed by the slot of the client's key.
     clients: Vec<Option<Box<Subscriber>>>,
     client_count: usize,
-    /// What the running command has published.
+    /// Messages that the running command has published.
     pub outgoing: Outgoing,
-    /// The channels that the running command meets.
+    /// Channels that the running command uses, recorded for a check.
     pub met: MetChannels,
 }
 
-/// The channels and patterns that a command subscribes to or publishes in, for the check that they are those
-/// of which rights are asked. A build without debug assertions records nothing.
+/// The channels and patterns that a command subscribes to or publishes in. The engine checks that
+/// the command's declaration covers them and that rights were checked. Recorded only in builds
+/// with debug assertions.
 #[derive(Debug, Default)]
 pub struct MetChannels {
     #[cfg(debug_assertions)]
@@ -80,7 +83,7 @@ pub struct MetChannels {
 }
 
 impl MetChannels {
-    /// Begins an empty list.
+    /// Starts recording, with an empty list.
     pub fn start(&mut self) {
         #[cfg(debug_assertions)]
         {
@@ -96,7 +99,7 @@ impl MetChannels {
         }
     }
 
-    /// Ends the list and gives it back.
+    /// Stops recording and returns the list.
     pub fn take(&mut self) -> Vec<Box<[u8]>> {
         #[cfg(debug_assertions)]
         return self.names.take().unwrap_or_default();
@@ -105,23 +108,23 @@ impl MetChannels {
     }
 }
 
-/// What is published and not done with.
+/// Messages that are published and not yet fully delivered.
 #[derive(Debug, Default)]
 pub struct Outgoing {
-    /// The topics whose subscribers receive the message of the running command.
+    /// The topics whose subscribers receive the current message.
     pub targets: Vec<TopicRef>,
-    /// Messages for the client that runs a command: they come behind its reply.
+    /// Messages for the client that runs the command, to be sent after its reply.
     pub own: Outbox,
-    /// Clients that a message has brought over their output limit, for the log.
+    /// Clients whose output exceeded their limit because of a message, for the log.
     pub cut: Vec<SessionKey>,
-    /// Memory for the forms of a message.
+    /// Reused memory for the two encodings of a message.
     pub buffers: [Vec<u8>; 2],
-    /// Memory for the names of channels that keyspace notifications go to.
+    /// Reused memory for the names of channels of keyspace notifications.
     pub name: Vec<u8>,
 }
 
 impl Outgoing {
-    /// Whether something is left to be done behind the reply of the command.
+    /// Whether work is left for the time after the command's reply.
     #[inline]
     pub fn is_unfinished(&self) -> bool {
         !self.own.is_empty() || !self.cut.is_empty()
@@ -129,7 +132,7 @@ impl Outgoing {
 }
 
 impl TopicRef {
-    /// What it is.
+    /// The kind of the topic.
     pub fn kind(self) -> TopicKind {
         self.kind
     }
@@ -139,7 +142,7 @@ impl TopicRef {
 #[derive(Debug, Default)]
 struct Topics {
     by_name: BTreeMap<Arc<[u8]>, u32>,
-    /// Shard channels by their hash slots.
+    /// Shard channels, sorted by hash slot: (hash slot, index in `slots`).
     by_hash_slot: BTreeSet<(u16, u32)>,
     slots: Vec<Topic>,
     free: Vec<u32>,
@@ -149,7 +152,7 @@ struct Topics {
 struct Topic {
     name: Arc<[u8]>,
     subscribers: Vec<SessionKey>,
-    /// Of a pattern's name.
+    /// The pattern with its long character classes prepared; `None` for other topics.
     long_classes: Option<LongClasses>,
 }
 
@@ -168,13 +171,13 @@ impl Topic {
 #[derive(Debug)]
 struct Subscriber {
     generation: u32,
-    /// By kind: topics, and the client's index among the subscribers of each.
+    /// For each kind: topic, and the client's index among the subscribers of that topic.
     indexes: [BTreeMap<u32, u32>; 3],
     bytes: usize,
 }
 
 impl PubSub {
-    /// No subscriptions, which advance this epoch.
+    /// No subscriptions; `epoch` is advanced by changes.
     pub fn new(epoch: Epoch) -> PubSub {
         PubSub { epoch, ..PubSub::default() }
     }
@@ -216,7 +219,7 @@ impl PubSub {
             + heap::vec(&outgoing.name)
     }
 
-    /// Whether a client has subscribed to anything.
+    /// Whether the client has any subscription.
     pub fn listens(&self, client: SessionKey) -> bool {
         let own = self.clients.get(client.slot as usize).and_then(Option::as_deref);
         own.is_some_and(|own| {
@@ -224,7 +227,7 @@ impl PubSub {
         })
     }
 
-    /// Subscribes a client; nothing is done where it has subscribed already.
+    /// Subscribes a client; no effect if it is subscribed already.
     pub fn subscribe(&mut self, kind: TopicKind, client: SessionKey, name: &[u8]) {
         self.met.add(name);
         let before = self.has_listeners();
@@ -240,7 +243,7 @@ impl PubSub {
         self.note_listeners(before);
     }
 
-    /// Ends a subscription; nothing is done where there is none.
+    /// Ends a subscription; no effect if there is none.
     pub fn unsubscribe(&mut self, kind: TopicKind, client: SessionKey, name: &[u8]) {
         let Some(&slot) = self.topics[kind as usize].by_name.get(name) else { return };
         let Some(own) = self.known_mut(client) else { return };
@@ -255,7 +258,7 @@ impl PubSub {
         self.note_listeners(before);
     }
 
-    /// Ends all subscriptions of a client.
+    /// Ends all subscriptions of a client, which no longer exists or was reset.
     pub fn forget(&mut self, client: SessionKey) {
         if self.known(client).is_none() {
             return;
@@ -271,14 +274,14 @@ impl PubSub {
         self.note_listeners(before);
     }
 
-    /// What a client has subscribed to, in no order that means anything.
+    /// The names of a client's topics of one kind, in arbitrary order.
     pub fn names_of(&self, kind: TopicKind, client: SessionKey) -> Vec<Arc<[u8]>> {
         let topics = &self.topics[kind as usize];
         let indexes = self.known(client).map(|own| &own.indexes[kind as usize]);
         indexes.into_iter().flatten().map(|(slot, _)| topics.slots[*slot as usize].name.clone()).collect()
     }
 
-    /// All that a client has subscribed to, and whether it is a pattern; in no order that means anything.
+    /// All topics of a client with whether each is a pattern, in arbitrary order.
     pub fn names(&self, client: SessionKey) -> impl Iterator<Item = (&[u8], bool)> {
         KINDS.into_iter().flat_map(move |kind| {
             let topics = &self.topics[kind as usize];
@@ -288,15 +291,15 @@ impl PubSub {
         })
     }
 
-    /// How much a client has subscribed to.
+    /// Numbers of a client's subscriptions.
     pub fn subscribed(&self, client: SessionKey) -> Subscribed {
         let Some(own) = self.known(client) else { return Subscribed::default() };
         let [channels, patterns, shards] = own.indexes.each_ref().map(|indexes| indexes.len() as u32);
         Subscribed { channels, patterns, shards, bytes: heap::short(own.bytes) }
     }
 
-    /// Has the running command send its message to the subscribers of a channel, or of a shard channel.
-    /// Returns how many there are; a client counts once for each of its subscriptions that match.
+    /// Adds the subscribers of a channel or shard channel as targets of the running command's message.
+    /// Returns the number of receivers; a client counts once for each matching subscription.
     pub fn publish(&mut self, kind: TopicKind, channel: &[u8]) -> usize {
         self.met.add(channel);
         let mut targets = std::mem::take(&mut self.outgoing.targets);
@@ -306,7 +309,7 @@ impl PubSub {
         receivers
     }
 
-    /// Adds the topics that a message in a channel concerns: the channel first, then patterns.
+    /// Appends the topics that receive a message in a channel: the channel first, then patterns.
     pub fn find_targets(&self, kind: TopicKind, channel: &[u8], targets: &mut Vec<TopicRef>) {
         if let Some(&slot) = self.topics[kind as usize].by_name.get(channel) {
             targets.push(TopicRef { kind, slot });
@@ -317,27 +320,27 @@ impl PubSub {
         }
     }
 
-    /// A topic's subscribers.
+    /// The subscribers of a topic, in arbitrary order.
     pub fn subscribers(&self, topic: TopicRef) -> &[SessionKey] {
         &self.topics[topic.kind as usize].slots[topic.slot as usize].subscribers
     }
 
-    /// A topic's name.
+    /// The channel or pattern of a topic.
     pub fn name(&self, topic: TopicRef) -> &[u8] {
         &self.topics[topic.kind as usize].slots[topic.slot as usize].name
     }
 
-    /// How many topics of a kind have subscribers.
+    /// Number of topics of a kind, all of which have subscribers.
     pub fn count(&self, kind: TopicKind) -> usize {
         self.topics[kind as usize].by_name.len()
     }
 
-    /// How many clients have subscribed to anything.
+    /// Number of clients with any subscription.
     pub fn clients(&self) -> usize {
         self.client_count
     }
 
-    /// The names of a kind's topics, in order: shard channels in that of their hash slots.
+    /// The names of the topics of a kind: shard channels sorted by hash slot, others by name.
     pub fn iter(&self, kind: TopicKind) -> impl Iterator<Item = &[u8]> {
         let topics = &self.topics[kind as usize];
         let by_name = (kind != TopicKind::Shard).then(|| topics.by_name.keys());
@@ -345,25 +348,25 @@ impl PubSub {
         by_name.into_iter().flatten().chain(by_slot).map(|name| &name[..])
     }
 
-    /// The shard channels of some hash slots, in the order of these. Cost: O(shard channels).
+    /// The shard channels in the wanted hash slots, sorted by slot. Cost: O(shard channels).
     pub fn shard_channels_of(&self, is_wanted: impl Fn(u16) -> bool) -> Vec<TopicRef> {
         let all = self.topics[TopicKind::Shard as usize].by_hash_slot.iter();
         let wanted = all.filter(|(hash_slot, _)| is_wanted(*hash_slot));
         wanted.map(|(_, slot)| TopicRef { kind: TopicKind::Shard, slot: *slot }).collect()
     }
 
-    /// How many subscribers a topic has.
+    /// Number of subscribers of a topic; 0 for an unknown name.
     pub fn subscriber_count(&self, kind: TopicKind, name: &[u8]) -> usize {
         let slot = self.topics[kind as usize].by_name.get(name);
         slot.map_or(0, |&slot| self.subscribers(TopicRef { kind, slot }).len())
     }
 
-    /// Whether a client may receive what the server itself publishes in a channel.
+    /// Whether any channel or pattern has a subscriber, who could receive keyspace notifications.
     pub fn has_listeners(&self) -> bool {
         self.count(TopicKind::Channel) + self.count(TopicKind::Pattern) > 0
     }
 
-    /// Takes a subscriber out of a topic's list; the last one gets its index.
+    /// Removes a subscriber from a topic's list; the last subscriber takes its index.
     fn leave(&mut self, topic: TopicRef, index: u32) {
         let topics = &mut self.topics[topic.kind as usize];
         let subscribers = &mut topics.slots[topic.slot as usize].subscribers;
@@ -389,7 +392,7 @@ impl PubSub {
         (own.generation == client.generation).then_some(own)
     }
 
-    /// A client's own list, made where there is none.
+    /// The entry of a client, made if missing.
     fn subscriber(&mut self, client: SessionKey) -> &mut Subscriber {
         let at = client.slot as usize;
         if self.clients.len() <= at {
@@ -407,13 +410,13 @@ impl PubSub {
     }
 }
 
-/// So many patterns are all looked at. Of more, those that begin with another byte than the channel are
-/// passed over: the look for those that may match takes as long as so many comparisons.
+/// Up to this many patterns are all compared. With more, patterns that begin with another literal byte
+/// than the channel are skipped: five searches in the map cost about as much as this many comparisons.
 const PATTERNS_LOOKED_AT: usize = 32;
 
 impl Topics {
-    /// Names the patterns that match a channel, in the order of their names. Cost: O(log patterns), and a
-    /// comparison for each pattern that begins with the channel's first byte, or that any channel may match.
+    /// Passes the patterns that match a channel to `each`. Cost: O(log patterns), and a comparison for
+    /// each pattern that begins with the channel's first byte or with a special character.
     fn for_matching(&self, channel: &[u8], mut each: impl FnMut(u32)) {
         let mut look_at = |name: &[u8], slot: u32| {
             let matched = match name.len() {
@@ -445,7 +448,7 @@ impl Topics {
         }
     }
 
-    /// The slot of a topic, made where there is none.
+    /// The slot of a topic, made if missing.
     fn slot_of(&mut self, kind: TopicKind, name: &[u8]) -> u32 {
         if let Some(slot) = self.by_name.get(name) {
             return *slot;
@@ -486,10 +489,10 @@ impl Topics {
     }
 }
 
-/// In the order of their numbers.
+/// All kinds, in the order of their discriminants.
 const KINDS: [TopicKind; 3] = [TopicKind::Channel, TopicKind::Pattern, TopicKind::Shard];
 
-/// What a subscription takes beside its name, about.
+/// Approximate bytes of a subscription in addition to the name.
 const SUBSCRIPTION_BYTES: usize = 48;
 
 #[cfg(test)]

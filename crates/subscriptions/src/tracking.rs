@@ -1,17 +1,17 @@
-//! Client-side caching: which keys clients have read, and which prefixes they have asked for, so that they
-//! are told what has changed.
+//! Client-side caching: the keys that clients have read and the prefixes that they have registered, so
+//! that changes can be reported to them.
 //!
 //! ```text
 //!  a reading command ends ──► rows of its keys (table.rs)        ──a key changes──► sent at once, the row goes
 //!  CLIENT TRACKING BCAST  ──► prefixes of the client (prefixes.rs) ──a key changes──► one array at the iteration's end
 //! ```
 //!
-//! Invariants: (1) a client that is not on tracks nothing, and its rows are dead: they name a number that no
-//! client has; (2) dead rows cost nobody a look at the whole table: a shard of them is swept every
-//! 100 ms, and all in slices once they are more than a quarter of the table; (3) nothing here knows a
-//! session: the steps send; (4) whoever tracks nothing is asked nothing here: a flag of the session says
-//! so; (5) the filter of the effects has all keys that have rows, so that a change of another key costs a
-//! look at the filter.
+//! Invariants: (1) a client that does not track has no entry, and its old rows are dead: their number
+//! belongs to no client; (2) removing dead rows never needs a scan of the whole table at once: one shard
+//! is swept every 100 ms, and all shards in slices once a quarter of the items is dead; (3) no session is
+//! known here: the engine sends; (4) a client that does not track costs no look-up here, because a flag
+//! of the session says so; (5) the filter of the effects contains all keys with rows, so a change of
+//! another key costs one look at the filter.
 
 pub mod broadcast;
 pub mod prefixes;
@@ -29,120 +29,120 @@ use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
 
-/// All that is tracked.
+/// The state of client-side caching for all clients.
 #[derive(Debug, Default)]
 pub struct Tracking {
-    /// Advanced where the first client begins to track, or the last one ends; and where there is the first
-    /// prefix, or none any more.
+    /// Advanced when the first client begins to track and when the last one ends, and when the first
+    /// prefix is registered and the last one is removed.
     epoch: Epoch,
     table: TrackingTable,
-    /// Prefixes of clients that are told of every key under them.
+    /// Prefixes of clients in BCAST mode.
     pub prefixes: Prefixes,
-    /// Changes that prefixes are being told of.
+    /// Changes below prefixes that are being sent to clients.
     pub broadcasts: BroadcastsUnderWay,
-    /// By the slot of the client's key.
+    /// Indexed by the slot of the client's key.
     pub clients: Vec<Option<Box<TrackingClient>>>,
     client_count: usize,
-    /// The number of the last client that has begun.
+    /// The tracking number of the client that began last.
     last_number: u32,
-    /// Items of clients that have ended.
+    /// Number of items in rows that belong to clients that no longer track.
     dead_items: usize,
-    /// The shard that is swept next.
+    /// The next shard to sweep.
     sweep_at: usize,
-    /// Shards that are swept in slices, one after the other, because much of the table is dead.
+    /// Shards still to be swept in slices, because many items are dead.
     sweep_left: usize,
-    /// When a shard is swept though little of the table is dead, ns of the monotonic clock.
+    /// Time of the next sweep of one shard when few items are dead, in ns of the monotonic clock.
     sweep_due_ns: u64,
-    /// Prefixes of clients that have ended, which are removed in slices.
+    /// Prefixes of clients that no longer track, to be removed in slices.
     dead_prefixes: Vec<(Tracker, BTreeSet<Arc<[u8]>>)>,
-    /// What tables held that were emptied, to be freed.
+    /// Shards of emptied tables, to be freed in slices.
     remains: Vec<Vec<Shard>>,
-    /// Clients for which something is held back that leaves at the end of an iteration, if no unit stands
-    /// open then.
+    /// Clients whose held-back invalidations are sent at the end of an iteration, unless an execution
+    /// unit is open.
     pub releasing: Vec<SessionKey>,
-    /// Clients that were told in place of clients that have ended since.
+    /// Redirection targets of clients that have since ended; they have to drop all copies.
     pub orphaned: Vec<SessionKey>,
-    /// Memory for the receivers of an invalidation.
+    /// Reused memory for the receivers of an invalidation.
     pub targets: Vec<SessionKey>,
-    /// Slots that have left this server, and whose rows are being taken.
+    /// Slots that this server no longer owns, and whose rows are being taken.
     lost: Option<LostRows>,
 }
 
-/// Slots whose rows are taken, a shard of the table after the other.
+/// Lost slots whose rows are taken, one shard of the table at a time.
 #[derive(Debug)]
 struct LostRows {
-    /// For each slot, whether it has left.
+    /// For each slot, whether it is lost.
     slots: Box<[bool]>,
-    /// The shard that comes next.
+    /// The next shard to search.
     shard: usize,
 }
 
-/// A client that tracks.
+/// A client with tracking turned on.
 #[derive(Debug)]
 pub struct TrackingClient {
-    /// Key of the client.
+    /// The session of the tracking client.
     pub key: SessionKey,
     number: u32,
-    /// What it has asked for.
+    /// The options of CLIENT TRACKING.
     pub options: TrackingOptions,
-    /// The client that its invalidations go to was not there when one was to be sent.
+    /// The redirection target no longer existed when an invalidation was due.
     pub is_broken: bool,
-    /// CLIENT CACHING: its next command is an exception to OPTIN or OPTOUT.
+    /// CLIENT CACHING was called: the next command is an exception to OPTIN or OPTOUT.
     pub caching: bool,
     prefixes: BTreeSet<Arc<[u8]>>,
-    /// What they count as its memory.
+    /// Bytes that the prefixes count as the client's memory.
     prefix_bytes: usize,
-    /// Rows that name it.
+    /// Number of rows that contain the client.
     items: usize,
-    /// What waits for the reply of the unit that runs, or for the end of a slow read: another client is told,
-    /// who could be told before the reply.
+    /// Invalidations for the redirection target, held back until the reply of the running unit or of a
+    /// slow read is sent. Otherwise the target could be notified before the reply to an older read.
     pub held: Option<HeldBack>,
 }
 
-/// What a client has asked for.
+/// The options of CLIENT TRACKING.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrackingOptions {
-    /// Which keys.
+    /// The keys whose changes are reported.
     pub mode: TrackingMode,
-    /// It is not told of what it writes itself.
+    /// NOLOOP: the client's own writes are not reported to it.
     pub no_loop: bool,
-    /// Another client is told.
+    /// The client that receives the invalidations; `None` for the client itself.
     pub redirect: Option<Redirect>,
 }
 
-/// Which keys a client wants to be told of.
+/// The keys whose changes are reported to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrackingMode {
-    /// What it reads.
+    /// Every key that the client reads.
     Reads,
-    /// What it reads with a command behind CLIENT CACHING YES.
+    /// Keys that the client reads in a command after CLIENT CACHING YES.
     OptIn,
-    /// What it reads, but for a command behind CLIENT CACHING NO.
+    /// Keys that the client reads, except in a command after CLIENT CACHING NO.
     OptOut,
-    /// All keys with its prefixes.
+    /// All keys below the client's prefixes, read or not.
     Broadcast,
 }
 
-/// The client that is told in place of another.
+/// The client that receives the invalidations of another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Redirect {
-    /// Its id, as it was given.
+    /// The client id given to REDIRECT.
     pub id: ClientId,
-    /// Its name in the table of sessions.
+    /// The session of that client, looked up when tracking was turned on.
     pub key: SessionKey,
 }
 
-/// Invalidations that wait.
+/// Invalidations that are sent later.
 #[derive(Debug)]
 pub enum HeldBack {
-    /// Of these keys.
+    /// These keys have changed.
     Keys(Vec<Box<[u8]>>),
-    /// Of all keys.
+    /// All copies have to be dropped.
     All,
 }
 
 impl Tracking {
-    /// No client that caches, under this epoch.
+    /// No tracking client; `epoch` is advanced by changes.
     pub fn new(epoch: Epoch) -> Tracking {
         Tracking { epoch, ..Tracking::default() }
     }
@@ -153,27 +153,27 @@ impl Tracking {
         self.client_count > 0
     }
 
-    /// Clients that track.
+    /// Number of clients that track.
     pub fn clients(&self) -> usize {
         self.client_count
     }
 
-    /// Keys that are remembered.
+    /// Number of keys with a row.
     pub fn keys(&self) -> usize {
         self.table.keys()
     }
 
-    /// Clients of all keys that are remembered, those that have ended since included.
+    /// Number of items, that is clients in all rows, including clients that no longer track.
     pub fn items(&self) -> usize {
         self.table.items()
     }
 
-    /// What is held against the bounds: keys and items grow it when they are added.
+    /// Keys and items together, the measure that grows when a row or an item is added.
     pub fn load(&self) -> usize {
         self.table.charged_keys() + self.table.items()
     }
 
-    /// Prefixes that clients have asked for, those of clients that have just ended included.
+    /// Number of registered prefixes, including those of ended clients that are not yet removed.
     pub fn prefixes(&self) -> usize {
         self.prefixes.len()
     }
@@ -206,31 +206,31 @@ impl Tracking {
             + heap::vec(&self.targets)
     }
 
-    /// A client that tracks.
+    /// The entry of a client; `None` if the client does not track.
     #[inline]
     pub fn client(&self, key: SessionKey) -> Option<&TrackingClient> {
         self.clients.get(key.slot as usize)?.as_deref().filter(|client| client.key == key)
     }
 
-    /// What is known of a client, to change.
+    /// The entry of a client, to be changed; `None` if the client does not track.
     #[inline]
     pub fn client_mut(&mut self, key: SessionKey) -> Option<&mut TrackingClient> {
         self.clients.get_mut(key.slot as usize)?.as_deref_mut().filter(|client| client.key == key)
     }
 
-    /// The id of the client that is told in place of this one; 0 for itself, -1 where it does not track.
+    /// The id of the client's redirection target; 0 for the client itself, -1 if the client does not track.
     pub fn redirection(&self, key: SessionKey) -> i64 {
         self.client(key)
             .map_or(-1, |client| client.options.redirect.map_or(0, |redirect| redirect.id.0 as i64))
     }
 
-    /// Bytes of a client's prefixes, as they count for it.
+    /// Bytes of prefixes that count as the client's memory.
     pub fn heap_bytes(&self, key: SessionKey) -> usize {
         self.client(key).map_or(0, |client| client.prefix_bytes)
     }
 
-    /// A client tracks from now on, or tracks in another way: the way was checked. Its prefixes stay, and
-    /// what CLIENT CACHING has said.
+    /// Turns tracking on, or changes its options, which the caller has checked. Prefixes and the state of
+    /// CLIENT CACHING are kept.
     pub fn turn_on(&mut self, key: SessionKey, options: TrackingOptions) {
         if let Some(client) = self.client_mut(key) {
             client.options = options;
@@ -259,8 +259,8 @@ impl Tracking {
         }
     }
 
-    /// The connection of a client has ended, or begins anew: what it has read is not told any more, so a
-    /// client that was told in its place is to drop all copies.
+    /// Ends tracking for a client whose connection has ended or was reset. Changes of keys that it has
+    /// read are no longer reported, so its redirection target has to drop all copies.
     pub fn leave(&mut self, key: SessionKey) {
         let Some(client) = self.client(key) else { return };
         let may_have_copies = client.items > 0 || client.held.is_some() || !client.prefixes.is_empty();
@@ -269,7 +269,7 @@ impl Tracking {
         self.orphaned.extend(redirect.map(|redirect| redirect.key));
     }
 
-    /// A client tracks nothing any more, if it did. What it leaves is freed in slices.
+    /// Turns tracking off; no effect if it is off. Rows and prefixes are freed in slices.
     pub fn turn_off(&mut self, key: SessionKey) {
         if self.client(key).is_none() {
             return;
@@ -293,7 +293,7 @@ impl Tracking {
         }
     }
 
-    /// A client asks for the keys with this prefix.
+    /// Registers a prefix for a client in BCAST mode.
     pub fn add_prefix(&mut self, key: SessionKey, prefix: &[u8]) {
         let Some(tracker) = self.client(key).map(TrackingClient::tracker) else { return };
         let name = self.prefixes.add(prefix, tracker);
@@ -307,8 +307,8 @@ impl Tracking {
         }
     }
 
-    /// Remembers that a client has read a key. `name` says what the key is called where it cannot be
-    /// found by its hash.
+    /// Records that a client has read a key. `name` returns the key's name if the key cannot be found
+    /// by its hash.
     #[inline]
     pub fn remember(
         &mut self,
@@ -324,7 +324,7 @@ impl Tracking {
         match self.table.add(hash, tracker, name) {
             Added::Nothing => {}
             Added::Item => client.items += 1,
-            // Where the client that had the slot before stood.
+            // The item replaced one of an ended client that had the same slot.
             Added::InPlace => {
                 client.items += 1;
                 self.dead_items -= 1;
@@ -335,7 +335,7 @@ impl Tracking {
         }
     }
 
-    /// Takes the row of a key, whose clients count it no more.
+    /// Removes and returns the row of a key, and reduces the item counts of its clients.
     #[inline]
     pub fn take_row(&mut self, hash: u64) -> Option<Row> {
         let row = self.table.take(hash)?;
@@ -343,16 +343,15 @@ impl Tracking {
         Some(row)
     }
 
-    /// Takes a row that has to make room, and the hash of its key.
+    /// Removes and returns any row, with the hash of its key, to make room.
     pub fn take_victim(&mut self) -> Option<(u64, Row)> {
         let (hash, row) = self.table.take_victim()?;
         self.forget_row(&row);
         Some((hash, row))
     }
 
-    /// Slots have left this server: changes of their keys are not told here any more, so that clients that
-    /// have read one are to drop the copy, of a key that was not there as well. O(slots) where anything is
-    /// remembered.
+    /// Notes slots that this server has lost. Changes of their keys are no longer reported, so clients that
+    /// have read such a key, present or missing, have to drop their copy. O(slots) if any row exists.
     pub fn note_lost(&mut self, slots: impl Iterator<Item = u16>) {
         if self.table.keys() == 0 {
             return;
@@ -367,14 +366,14 @@ impl Tracking {
         self.lost = Some(LostRows { slots: lost, shard: 0 });
     }
 
-    /// Whether rows of slots that have left are to be taken.
+    /// Whether rows of lost slots remain to be taken.
     #[inline]
     pub fn has_lost(&self) -> bool {
         self.lost.is_some()
     }
 
-    /// Takes rows of slots that have left: those of a shard, with the hashes of their keys. O(rows of the
-    /// shard).
+    /// Removes and returns the rows of lost slots in one shard, with the hashes of their keys. O(rows
+    /// of the shard).
     pub fn take_lost(&mut self) -> Vec<(u64, Row)> {
         let Some(lost) = &mut self.lost else { return Vec::new() };
         let hashes = self.table.hashes_of(lost.shard, |hash| lost.slots[slot_of(hash)]);
@@ -394,20 +393,20 @@ impl Tracking {
         }
     }
 
-    /// What is held back for a client, if anything is, leaves at the end of the iteration.
+    /// Sends the held-back invalidations of a client, if any, at the end of the iteration.
     pub fn release_held(&mut self, key: SessionKey) {
         if self.client(key).is_some_and(|client| client.held.is_some()) {
             self.releasing.push(key);
         }
     }
 
-    /// The client that a row names, as long as it tracks.
+    /// The client that a row names; `None` if it no longer tracks.
     #[inline]
     pub fn live(&self, tracker: Tracker) -> Option<&TrackingClient> {
         self.clients.get(tracker.slot as usize)?.as_deref().filter(|client| client.number == tracker.number)
     }
 
-    /// Forgets all rows. O(clients).
+    /// Removes all rows. O(clients).
     pub fn empty(&mut self) {
         (self.dead_items, self.sweep_left) = (0, 0);
         self.clients.iter_mut().flatten().for_each(|client| client.items = 0);
@@ -417,28 +416,26 @@ impl Tracking {
         }
     }
 
-    /// Whether there are more rows than these bounds allow; 0 keys: no bound.
+    /// Whether the table exceeds its bounds on keys and items; `keys_max` 0 means no bound.
     pub fn is_over(&self, keys_max: usize) -> bool {
         keys_max > 0
             && (self.table.charged_keys() > keys_max
                 || self.table.items() > keys_max.saturating_mul(ITEMS_PER_KEY))
     }
 
-    /// Whether prefixes of clients that have ended, emptied tables, or so many dead rows are left that slices
-    /// of work are due at once.
+    /// Whether slices of work are due at once: prefixes of ended clients, emptied tables, or many dead items.
     #[inline]
     pub fn has_remains(&self) -> bool {
         self.sweep_left > 0 || !self.remains.is_empty() || !self.dead_prefixes.is_empty()
     }
 
-    /// Whether clients are to drop all copies once no unit stands open: those have ended in whose place they
-    /// were told.
+    /// Whether redirection targets of ended clients have to drop all copies once no unit is open.
     #[inline]
     pub fn has_orphaned(&self) -> bool {
         !self.orphaned.is_empty()
     }
 
-    /// Whether a shard is to be swept now for the few dead rows that there are.
+    /// Whether one shard is to be swept now although few items are dead. Schedules the next such sweep.
     pub fn is_sweep_due(&mut self, now_ns: u64) -> bool {
         let is_due = self.dead_items > 0 && now_ns >= self.sweep_due_ns;
         if is_due {
@@ -447,7 +444,7 @@ impl Tracking {
         is_due
     }
 
-    /// Removes some prefixes of clients that have ended.
+    /// Removes up to `PREFIXES_AT_ONCE` prefixes of an ended client.
     fn free_prefixes(&mut self) {
         let Some((tracker, names)) = self.dead_prefixes.last_mut() else { return };
         for name in std::iter::from_fn(|| names.pop_first()).take(PREFIXES_AT_ONCE) {
@@ -462,7 +459,8 @@ impl Tracking {
         }
     }
 
-    /// Frees a part of what is left: some prefixes, a shard, or the rows of one whose clients have ended.
+    /// Does one slice of work: frees some prefixes or one shard of an emptied table, or else
+    /// sweeps one shard.
     pub fn free_some(&mut self, filter: &mut KeyFilter) {
         if !self.dead_prefixes.is_empty() {
             return self.free_prefixes();
@@ -478,7 +476,7 @@ impl Tracking {
         self.sweep(filter);
     }
 
-    /// Drops the dead rows of a shard.
+    /// Removes the dead items of the next shard, and rows that become empty.
     pub fn sweep(&mut self, filter: &mut KeyFilter) {
         let Tracking { table, clients, .. } = self;
         let is_live = |tracker: Tracker| {
@@ -496,19 +494,19 @@ impl Tracking {
 }
 
 impl TrackingClient {
-    /// How rows and prefixes name it.
+    /// The name of this client in rows and prefixes.
     fn tracker(&self) -> Tracker {
         Tracker { slot: self.key.slot, number: self.number }
     }
 
-    /// Its prefixes, in the order of their bytes.
+    /// The registered prefixes, in the order of their bytes.
     pub fn prefixes(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.prefixes.iter().map(|prefix| &**prefix)
     }
 
-    /// The first of its prefixes that begins with `prefix`, or that `prefix` begins with. O(log prefixes).
+    /// The first registered prefix that begins with `prefix` or is a beginning of it. O(log prefixes).
     pub fn overlapping(&self, prefix: &[u8]) -> Option<&[u8]> {
-        // Its prefixes do not begin with each other, but for the empty one, which every prefix begins with.
+        // Registered prefixes do not begin with each other, except that all begin with the empty one.
         let first = self.prefixes.first().filter(|first| first.is_empty());
         let before = self.prefixes.range::<[u8], _>((Unbounded, Excluded(prefix))).next_back();
         let before = before.filter(|before| prefix.starts_with(before));
@@ -517,7 +515,7 @@ impl TrackingClient {
         first.or(before).or(behind).map(|found| &**found)
     }
 
-    /// Whether what its next command reads is remembered.
+    /// Whether the keys read by the next command are recorded.
     pub fn remembers(&self) -> bool {
         match self.options.mode {
             TrackingMode::Reads => true,
@@ -527,7 +525,7 @@ impl TrackingClient {
         }
     }
 
-    /// Keeps an invalidation back: of a key, or of all.
+    /// Holds back an invalidation of one key, or of all keys for `None`.
     pub fn hold(&mut self, name: Option<&[u8]>) {
         match (&mut self.held, name) {
             (Some(HeldBack::All), _) => {}
@@ -544,24 +542,25 @@ impl TrackingClient {
     }
 }
 
-/// What a prefix counts as memory of its client, beside the name. The name counts in full for each client
-/// that asks for it.
+/// Bytes that a prefix counts as its client's memory, without the name. The name counts in full for each
+/// client that has registered it.
 const PREFIX_BYTES: usize = size_of::<Arc<[u8]>>() + size_of::<Tracker>();
 
-/// Prefixes of a client that has ended which are removed at once.
+/// Prefixes of an ended client removed in one slice.
 const PREFIXES_AT_ONCE: usize = 64;
 
-/// Items are bounded by so many for each key that `tracking-table-max-keys` allows.
+/// Number of items allowed for each key that `tracking-table-max-keys` allows.
 pub(crate) const ITEMS_PER_KEY: usize = 64;
 
-/// One of so many items may be dead before all shards are swept in slices.
+/// If more than one in this many items is dead, all shards are swept in slices.
 const DEAD_SHARE: usize = 4;
 
-/// How often a shard is swept where fewer are, ns: all of them in 102 seconds.
+/// Time between sweeps of one shard when fewer items are dead, in ns: a pass over all shards
+/// takes 102 seconds.
 const SWEEP_EVERY_NS: u64 = 100_000_000;
 
-/// Bytes of a key's name that is kept back: for a longer one the client is told to drop all it has.
+/// The longest key name that is held back, in bytes; for a longer one the client has to drop all copies.
 const HELD_NAME_BYTES_MAX: usize = 1024;
 
-/// Keys whose invalidations are kept back for one client; beyond these it is told to drop all it has.
+/// Keys held back for one client at most; beyond these the client has to drop all copies.
 const HELD_MAX: usize = 4096;

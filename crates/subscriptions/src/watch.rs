@@ -1,10 +1,10 @@
-//! WATCH: which keys clients watch, and whose transaction fails because one of them changed.
+//! WATCH: the keys that clients watch, and the clients whose transaction fails because one of them changed.
 //!
 //! Invariants: (1) a client is listed under a key exactly when the key is in the client's own list; (2) a
-//! client that is marked watches nothing: one change is enough, so later ones need not find it; (3) a key
-//! that had expired when it was watched counts as absent: its deletion changes nothing; (4) a change of one
-//! key costs O(log n) for each of the key's watchers, however many keys they watch. Whether a key had expired
-//! therefore stands with the key, not in a client's list.
+//! marked client watches nothing: one change is enough, so later changes need not find it; (3) a key that
+//! had expired when watched counts as absent: its deletion changes nothing; (4) a change of one key costs
+//! O(log n) for each of its watchers, however many keys they watch. Therefore the key's entry, not the
+//! client's list, stores whether the key had expired.
 
 use sluice_base::Epoch;
 use sluice_base::SessionKey;
@@ -13,15 +13,15 @@ use sluice_keyspace::KeyMap;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Watched keys and their clients.
+/// Watched keys and the clients that watch them.
 #[derive(Debug, Default)]
 pub struct Watching {
-    /// Advanced where the first key is watched, or the last one not any more.
+    /// Advanced when the first key becomes watched, and when the last one is no longer watched.
     epoch: Epoch,
     /// The watchers of each key, and whether the key had expired when the client began to watch it.
     keys: KeyMap<BTreeMap<SessionKey, bool>>,
     clients: BTreeMap<SessionKey, OwnKeys>,
-    /// Clients whose watched keys have changed.
+    /// Marked clients: a key that they watched has changed.
     changed: BTreeSet<SessionKey>,
 }
 
@@ -29,11 +29,12 @@ pub struct Watching {
 #[derive(Debug, Default)]
 struct OwnKeys {
     keys: Vec<(usize, Box<[u8]>)>,
-    /// What they count as memory of the client.
+    /// Bytes that the keys count as the client's memory.
     bytes: usize,
 }
 
-/// What a watched key of this length counts as memory of a client: the key is here and in the map.
+/// Bytes that a watched key of this length counts for a client: the key is in the client's list and
+/// in the map.
 fn bytes_of_key(len: usize) -> usize {
     2 * len + size_of::<(usize, Box<[u8]>)>() + size_of::<(SessionKey, bool)>()
 }
@@ -41,15 +42,15 @@ fn bytes_of_key(len: usize) -> usize {
 /// A key that a client watches.
 #[derive(Clone, Debug)]
 pub struct WatchedKey {
-    /// Database.
+    /// Number of the database.
     pub db: usize,
-    /// Key.
+    /// The key's name, as the client wrote it.
     pub key: Box<[u8]>,
-    /// It had expired already.
+    /// Whether the key had already expired, without being deleted yet.
     pub expired: bool,
 }
 
-/// A change that watchers may have to learn of.
+/// A kind of change to a watched key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchedChange {
     /// The key was modified or created.
@@ -58,24 +59,24 @@ pub enum WatchedChange {
     Expired,
 }
 
-/// What a database has under a key.
+/// The state of a key in a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyPresence {
-    /// Nothing.
+    /// No value under this key.
     Absent,
     /// A value that has expired and was not deleted yet.
     Expired,
-    /// A value.
+    /// A value that has not expired.
     Live,
 }
 
 impl Watching {
-    /// No watched key, under this epoch.
+    /// No watched key; `epoch` is advanced by changes.
     pub fn new(epoch: Epoch) -> Watching {
         Watching { epoch, ..Watching::default() }
     }
 
-    /// Bytes that the allocator has given. O(keys that are watched).
+    /// Bytes that the allocator has given. O(watched keys).
     pub fn footprint(&self) -> usize {
         let watchers = |of: &BTreeMap<SessionKey, bool>| heap::tree::<SessionKey, bool>(of.len());
         let own = |OwnKeys { keys, .. }: &OwnKeys| {
@@ -88,13 +89,13 @@ impl Watching {
             + heap::tree::<SessionKey, ()>(self.changed.len())
     }
 
-    /// Whether a key is watched by any client.
+    /// Whether no client watches a key.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// Number of keys that are watched.
+    /// Number of watched keys.
     pub fn keys(&self) -> usize {
         self.keys.len()
     }
@@ -104,28 +105,28 @@ impl Watching {
         self.clients.len()
     }
 
-    /// Number of keys that a client watches.
+    /// Number of keys that the client watches.
     pub fn count(&self, client: SessionKey) -> usize {
         self.clients.get(&client).map_or(0, |own| own.keys.len())
     }
 
-    /// Bytes that a client's watched keys take. O(log n), since `maxmemory-clients` asks for each client once
-    /// an iteration.
+    /// Bytes that count for a client's watched keys. O(log n), because `maxmemory-clients` queries every
+    /// client once an iteration.
     pub fn heap_bytes(&self, client: SessionKey) -> usize {
         self.clients.get(&client).map_or(0, |own| own.bytes)
     }
 
-    /// Whether a client watches keys, or watched keys that have changed.
+    /// Whether the client watches keys or is marked.
     pub fn concerns(&self, client: SessionKey) -> bool {
         self.clients.contains_key(&client) || self.changed.contains(&client)
     }
 
-    /// Whether a key that a client watched has changed.
+    /// Whether the client is marked: a key that it watched has changed.
     pub fn has_changed(&self, client: SessionKey) -> bool {
         self.changed.contains(&client)
     }
 
-    /// The keys that a client watches and that had not expired when it began to: databases and keys.
+    /// Database and name of the client's watched keys that had not expired when watched.
     pub fn live(&self, client: SessionKey) -> impl Iterator<Item = (usize, &[u8])> {
         let own = self.clients.get(&client).into_iter().flat_map(|own| &own.keys);
         let had_expired = move |db: usize, key: &[u8]| {
@@ -134,8 +135,7 @@ impl Watching {
         own.filter(move |(db, key)| !had_expired(*db, key)).map(|(db, key)| (*db, &**key))
     }
 
-    /// Watches a key for a client; nothing is done where the client watches the key already, or has been
-    /// marked.
+    /// Watches a key for a client; no effect if the client watches the key already or is marked.
     pub fn watch(&mut self, client: SessionKey, watched: WatchedKey) {
         let WatchedKey { db, key, expired } = watched;
         if self.changed.contains(&client) {
@@ -151,8 +151,7 @@ impl Watching {
         self.note_empty(before);
     }
 
-    /// Forgets what a client watches, and that something has changed. Cost: O(log n) for each key of the
-    /// client.
+    /// Removes a client's watched keys and its mark. Cost: O(log n) for each key of the client.
     pub fn forget(&mut self, client: SessionKey) {
         self.changed.remove(&client);
         self.unlist(client);
@@ -176,15 +175,15 @@ impl Watching {
         }
     }
 
-    /// A key has changed: its watchers are marked.
+    /// Marks the watchers of a changed key.
     pub fn changed(&mut self, db: usize, key: &[u8], change: WatchedChange) {
         self.mark_watchers(db, key, |had_expired| {
             change == WatchedChange::Modified || !std::mem::take(had_expired)
         });
     }
 
-    /// Marks the watchers of a key that `is_changed` says so of. It is given whether the key had expired when
-    /// the client began to watch it, to change.
+    /// Marks the watchers of a key for which `is_changed` returns true. Its argument, whether the key had
+    /// expired when watched, may be modified.
     fn mark_watchers(&mut self, db: usize, key: &[u8], mut is_changed: impl FnMut(&mut bool) -> bool) {
         let Some(watchers) = self.keys.get_mut(db, key) else { return };
         let mut marked = Vec::new();
@@ -196,16 +195,16 @@ impl Watching {
         marked.into_iter().for_each(|client| self.mark(client));
     }
 
-    /// A database was emptied: the watchers of the keys that it held are marked. A key that had expired when
-    /// it was watched was not there to be deleted.
+    /// Marks the watchers of the keys that an emptied database held, except of keys that had expired when
+    /// watched: for these watchers nothing was deleted.
     pub fn database_emptied(&mut self, db: usize, mut held: impl FnMut(&[u8]) -> bool) {
         let keys: Vec<Box<[u8]>> =
             self.keys.of_db(db).filter(|(key, _)| held(key)).map(|(key, _)| key.into()).collect();
         keys.iter().for_each(|key| self.changed(db, key, WatchedChange::Expired));
     }
 
-    /// A database was exchanged: `look` says of a key whether the old one held it, and what the new one has.
-    /// A key that has expired is as good as none, before and after.
+    /// Marks watchers after SWAPDB exchanged a database. `look` returns whether the old one held the key,
+    /// and the state of the key in the new one. An expired key counts as absent, before and after.
     pub fn database_exchanged(&mut self, db: usize, mut look: impl FnMut(&[u8]) -> (bool, KeyPresence)) {
         let keys: Vec<(Box<[u8]>, bool, KeyPresence)> = self
             .keys
@@ -275,7 +274,7 @@ mod tests {
         assert!(watching.has_changed(client(1)), "a life that began after WATCH");
     }
 
-    /// Watches so many keys that had expired.
+    /// Watches `count` keys that had expired.
     fn many_watched(count: u32) -> Watching {
         let mut watching = Watching::default();
         for i in 0..count {
@@ -286,7 +285,7 @@ mod tests {
 
     #[test]
     fn regress_a_change_costs_no_walk_over_the_clients_list() {
-        // With such a walk for each key this test would take minutes.
+        // If each change walked over the client's list, this test would take minutes.
         let mut watching = many_watched(200_000);
         for i in 0..200_000u32 {
             watching.changed(0, &i.to_be_bytes(), WatchedChange::Expired);
@@ -299,7 +298,7 @@ mod tests {
     fn regress_the_memory_of_watched_keys_is_a_sum_that_is_kept() {
         let mut watching = many_watched(200_000);
         let each = bytes_of_key(4);
-        // With a walk over the list for each call this test would take minutes.
+        // If each call summed up the list, this test would take minutes.
         assert!((0..100_000).all(|_| watching.heap_bytes(client(1)) == 200_000 * each));
         watching.watch(client(1), watched(&[0; 4], false));
         assert_eq!(watching.heap_bytes(client(1)), 200_000 * each, "a key counts once");
@@ -311,7 +310,7 @@ mod tests {
     fn an_exchange_marks_whoever_watches_a_key_that_is_not_as_good_as_the_same() {
         use KeyPresence::{Absent, Expired, Live};
         let cases = [
-            // Expired when it was watched; held by the old database; found in the new; marks.
+            // Expired when watched; held by the old database; state in the new one; client marked.
             (true, true, Absent, false),
             (true, true, Expired, false),
             (true, true, Live, true),

@@ -1,9 +1,9 @@
-//! How a client is told where a node is (S-50 to S-54): one rule for redirects, CLUSTER SLOTS and SHARDS.
-//! NODES, which operators and other nodes read, is the machine's.
+//! The address of a node as given to a client (S-50 to S-54): one rule for redirects, CLUSTER SLOTS and
+//! SHARDS. CLUSTER NODES, for operators and other nodes, is written by the machine.
 //!
-//! Beside what a node announces, `announce-endpoint-for` of the node that answers says what clients of a
-//! network are told. A node does not tell the others of endpoints for networks: the bus has no message for
-//! that, and nodes of Valkey write a warning for each extension that is unknown to them.
+//! In addition to a node's announcements, `announce-endpoint-for` of the answering node sets endpoints
+//! for clients of certain networks. These are not sent to other nodes: the bus has no message for them,
+//! and nodes of Valkey log a warning for each unknown extension.
 
 use sluice_cluster::{AskingClient, MapNode};
 use sluice_config::choice::EndpointType;
@@ -12,7 +12,7 @@ use sluice_session::{Caller, Medium};
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-/// The client of a session, as far as addresses depend on it (S-52, S-53).
+/// The properties of a session's client on which addresses depend (S-52, S-53).
 pub fn asking(caller: &Caller) -> AskingClient {
     AskingClient {
         is_tls: caller.flags.medium == Medium::Tls,
@@ -20,31 +20,31 @@ pub fn asking(caller: &Caller) -> AskingClient {
     }
 }
 
-/// What stands for a node in a reply.
+/// The endpoint of a node in a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeEndpoint<'a> {
-    /// An address, or a host name.
+    /// An IP address or a host name.
     At(Cow<'a, str>),
-    /// Host names are preferred, and the node announces none.
+    /// Host names are preferred, but the node does not announce one.
     Nameless,
-    /// The client is to ask where it asked before.
+    /// The client uses the endpoint of its present connection.
     WhereAsked,
 }
 
-/// A client that is told where nodes are.
+/// A client that receives addresses of nodes, with the rules that apply to it.
 #[derive(Clone, Debug)]
 pub struct ToldClient<'a> {
-    /// The client, as far as announcements of nodes tell clients apart.
+    /// The properties of the client on which nodes' announcements depend.
     pub client: AskingClient,
     /// The rules of `announce-endpoint-for`.
     rules: &'a [EndpointRule],
-    /// Positions of the rules for the client's network: clients with the same positions are told the same. No
-    /// memory where there are none.
+    /// Indexes of the rules for the client's network; clients with equal indexes get equal replies. Not
+    /// allocated when empty.
     pub matching: Vec<u16>,
 }
 
 impl<'a> ToldClient<'a> {
-    /// The client of a session. O(rules).
+    /// The client of a session, with its matching rules. O(rules).
     pub fn of(caller: &Caller, config: &'a Config) -> ToldClient<'a> {
         let rules = config.endpoint_rules();
         let (client, mut matching) = (asking(caller), Vec::new());
@@ -58,20 +58,20 @@ impl<'a> ToldClient<'a> {
         ToldClient { client, rules, matching }
     }
 
-    /// The first rule for the client's network and that node.
+    /// The first rule that matches both the client's network and the node.
     pub(crate) fn rule_for(&self, node: &MapNode) -> Option<&'a EndpointRule> {
         let mut rules = self.matching.iter().filter_map(|position| self.rules.get(usize::from(*position)));
         rules.find(|rule| is_about(rule, node))
     }
 
-    /// The port of a node.
+    /// The port of a node, from the rule or else as announced.
     pub fn port_of(&self, node: &MapNode) -> u16 {
         let own = self.client.port(&node.address, &node.labels);
         self.rule_for(node).map(|rule| rule.port).filter(|port| *port != 0).unwrap_or(own)
     }
 
-    /// The address of a node: the rule's where its endpoint is an address, as the reference shows
-    /// `cluster-announce-client-ipv4`, else that which the node announces.
+    /// The IP address of a node: that of the rule, if its endpoint is an address, as the reference does
+    /// for `cluster-announce-client-ipv4`; otherwise the announced one.
     pub fn ip_of<'b>(&self, node: &'b MapNode) -> Cow<'b, str>
     where
         'a: 'b,
@@ -84,8 +84,8 @@ impl<'a> ToldClient<'a> {
         self.client.ip(&node.address, &node.labels)
     }
 
-    /// What stands for a node: the rule's endpoint, else what `cluster-preferred-endpoint-type` of the node
-    /// that answers says (S-51).
+    /// The endpoint of a node: that of the rule, otherwise according to `cluster-preferred-endpoint-type`
+    /// of the answering node (S-51).
     pub fn endpoint_of<'b>(&self, node: &'b MapNode, kind: EndpointType) -> NodeEndpoint<'b>
     where
         'a: 'b,
@@ -101,8 +101,8 @@ impl<'a> ToldClient<'a> {
         }
     }
 
-    /// Host and port of a node, with a colon between, as clients put together what CLUSTER SLOTS tells; none
-    /// where the client is told no host, or one that has colons: clients take the text apart at the first.
+    /// Host and port of a node joined by a colon, as clients form it from CLUSTER SLOTS. `None` if the
+    /// client gets no host, or a host with colons: clients split the text at the first colon.
     pub fn host_and_port(&self, node: &MapNode, kind: EndpointType) -> Option<String> {
         match self.endpoint_of(node, kind) {
             NodeEndpoint::At(host) if !host.is_empty() && !host.contains(':') => {
@@ -117,7 +117,7 @@ fn is_about(rule: &EndpointRule, node: &MapNode) -> bool {
     match &rule.node {
         RuleNode::Id(id) => id.as_bytes() == node.id.as_bytes(),
         RuleNode::At(ip, port) => {
-            // A node alone does not know its own address.
+            // A node without peers does not know its own address.
             let is_there = *node.address.ip == **ip || node.is_myself && node.address.ip.is_empty();
             is_there && [node.address.tcp_port, node.address.tls_port].contains(port)
         }

@@ -1,20 +1,20 @@
-//! Exports of slots: for each job one stream of commands that gives another node the slots' keys, each key
-//! ahead of its changes (A-82, A-83). What drives them is `engine/cluster/exports.rs`; the link to the
-//! other node, and what is said on it, belongs to whoever begins an export.
+//! Exports of slots: for each job a stream of commands that transfers the slots' keys to another node,
+//! each key before its changes (A-82, A-83). `engine/cluster/exports.rs` drives them; the owner of an
+//! export handles the link to the other node and its messages.
 //!
 //! ```text
 //!  begin ──► slots are walked, one after the other ──► SNAPSHOT-EOF ──► changes ──request_pause──► PAUSED ──► end
 //!            a slot's changes are in the stream from its walk on        writers are held for moments: `Convergence`
 //! ```
 //!
-//! Of a slot that the walk has not come to nothing is in the stream: its keys are sent as they are then. So
-//! one rule suffices, *the walk of a slot begins between two units, and from then on each change of the slot
-//! is appended, after what the walk has captured*: the keyspace captures an entry ahead of its first change
-//! ([`begin_slot_walk`](sluice_keyspace::Keyspace::begin_slot_walk)).
+//! Nothing of a slot that the walk has not reached is in the stream: its keys are sent as they are when
+//! the walk arrives. So one rule suffices: *the walk of a slot begins between two units, and from then on
+//! each change of the slot is appended after the keys that the walk has captured*. The keyspace captures
+//! an entry before its first change ([`begin_slot_walk`](sluice_keyspace::Keyspace::begin_slot_walk)).
 //!
-//! Invariants: (1) a slot belongs to one job at most; (2) one slot of one job is walked at a time, of the
-//! oldest job whose link has not enough to take; (3) after PAUSED nothing but words of the nodes is
-//! appended; (4) `tapped` has the slots whose walk has begun, of all jobs.
+//! Invariants: (1) a slot belongs to at most one job; (2) only one slot of one job is walked at a time,
+//! that of the oldest job whose link lacks data; (3) after PAUSED only protocol messages of the nodes are
+//! appended; (4) `tapped` has the slots of all jobs whose walk has begun.
 
 mod stream;
 
@@ -24,7 +24,7 @@ use crate::persistence::saving::key_delay_us;
 use sluice_cluster::{Convergence, HashSlot, JobName, SlotSet};
 use std::collections::VecDeque;
 
-/// All exports.
+/// The exports in progress, oldest first, and the news for their owners.
 #[derive(Default)]
 pub struct SlotExports {
     jobs: Vec<SlotExport>,
@@ -32,98 +32,97 @@ pub struct SlotExports {
     news: VecDeque<(ExportId, ExportNews)>,
     last_id: u64,
     pace: WalkPace,
-    /// The time of the last look at the streams, ns.
+    /// Time of the last look at the streams, in ns of the monotonic clock.
     looked_ns: u64,
-    /// How writers have waited.
+    /// Durations for which writers were held.
     pub holds: HoldStatistics,
 }
 
-/// How `rdb-key-save-delay` slows the walks down, which stand for snapshots: for tests.
+/// The delay that `rdb-key-save-delay` adds to walks, which count as snapshots: for tests.
 #[derive(Default)]
 struct WalkPace {
-    /// Keys that were walked under a delay.
+    /// Number of keys walked while a delay was set.
     keys: u64,
-    /// Until when no key is walked, monotonic ns.
+    /// No key is walked before this time, in ns of the monotonic clock.
     until_ns: u64,
 }
 
-/// How writers of slots that leave have waited, since the start or CONFIG RESETSTAT.
+/// Durations for which writers of exported slots were held, since the start or CONFIG RESETSTAT.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HoldStatistics {
-    /// The length of the last hold, ns.
+    /// Duration of the last hold, in ns.
     pub last_ns: u64,
-    /// That of the longest, ns.
+    /// Duration of the longest hold, in ns.
     pub max_ns: u64,
-    /// Writes that had to wait.
+    /// Number of writes that were held.
     pub writes: u64,
 }
 
-/// Names an export, as long as the process lives.
+/// Identifies an export, uniquely until the process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ExportId(u64);
 
-/// What whoever has begun an export has to know.
+/// Events that the owner of an export needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExportNews {
     /// The walk over the slots has begun.
     SnapshotBegan,
-    /// All keys are in the stream, and SNAPSHOT-EOF after these.
+    /// The stream contains all keys, and SNAPSHOT-EOF after them.
     SnapshotWhole,
-    /// Writers of the slots are held until the export ends; PAUSED is in the stream, with so many bytes of
-    /// it not taken.
+    /// Writers of the slots are held until the export ends, and the stream contains PAUSED.
     Paused {
-        /// Bytes.
+        /// Bytes of the stream before PAUSED that have not left this node.
         unsent: u64,
     },
-    /// The export has ended without success: this is why.
+    /// The export has failed for this reason.
     Failed(String),
 }
 
-/// An export.
+/// The export of some slots to another node.
 pub struct SlotExport {
-    /// Its name.
+    /// Identifies the export in [`ExportNews`] and in look-ups.
     pub id: ExportId,
-    /// The move whose stream this is; none where a test drives it.
+    /// The migration job that owns the stream; `None` in tests.
     pub owner: Option<JobName>,
     slots: SlotSet,
     /// Slots whose walk has not begun.
     to_walk: SlotSet,
-    /// How far the walk is.
+    /// The state of the walk over the slots.
     pub walk: ExportWalk,
-    /// What is given to the other node.
+    /// The commands for the other node.
     pub stream: ExportStream,
-    /// Keys whose images were given to the stream.
+    /// Number of keys appended to the stream by the walk.
     pub keys: u64,
-    /// [`Keyspace::exchanges`](sluice_keyspace::Keyspace::exchanges) when it began.
+    /// [`Keyspace::exchanges`](sluice_keyspace::Keyspace::exchanges) at the start of the export.
     exchanges: u64,
-    /// When writers are held; none before the other node has asked for the pause.
+    /// Decides when writers are held; `None` until the other node has requested the pause.
     pub convergence: Option<Convergence>,
-    /// Bytes that the link has taken and not sent.
+    /// Bytes that the link has taken but not yet sent.
     pub in_link: u64,
-    /// PAUSED is in the stream.
+    /// The stream contains PAUSED.
     is_paused: bool,
-    /// The other node may own the slots: what becomes of the stream does not matter any more.
+    /// The other node may already own the slots, so a failure of the stream no longer matters.
     is_granted: bool,
 }
 
-/// How far the walk over the slots of an export is.
+/// The state of the walk over an export's slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExportWalk {
-    /// No slot is walked just now.
+    /// No slot of this export is being walked.
     Between,
-    /// This one is.
+    /// The walk of this slot is in progress.
     In(HashSlot),
-    /// All slots were walked.
+    /// The walk of all slots is complete.
     Done,
 }
 
-/// Why an export ends when a database was emptied or exchanged (A-60).
+/// The failure of exports when a database was emptied or exchanged (A-60).
 pub const FLUSHED: &str = "Data was flushed";
-/// A change of the slots came after PAUSED: the other node will not have the change.
+/// The failure of an export when its slots were changed after PAUSED: the other node lacks the change.
 pub const WRITTEN_TO: &str = "The slots were written to during the pause";
 
 impl SlotExports {
-    /// Begins an export; `None` where one of the slots belongs to another, or there is none.
+    /// Begins an export. `None` if `slots` is empty or one of them is in another export.
     pub fn begin(&mut self, slots: &SlotSet, exchanges: u64) -> Option<ExportId> {
         let is_taken = |job: &SlotExport| slots.iter().any(|slot| job.slots.contains(slot));
         if slots.is_empty() || self.jobs.iter().any(is_taken) {
@@ -148,29 +147,29 @@ impl SlotExports {
         Some(id)
     }
 
-    /// Slots whose changes go into a stream.
+    /// Slots whose changes are appended to a stream.
     #[inline]
     pub fn tapped(&self) -> &SlotSet {
         &self.tapped
     }
 
-    /// All exports, the oldest first.
+    /// All exports, oldest first.
     pub fn jobs(&mut self) -> impl Iterator<Item = &mut SlotExport> {
         self.jobs.iter_mut()
     }
 
-    /// An export that began when databases had been exchanged another number of times. One whose slots the
-    /// other node may own has nothing to lose by that.
+    /// An export that began with another number of exchanges, so a database was emptied or exchanged
+    /// since. Granted exports are skipped, because the other node may own the slots.
     pub fn begun_ahead_of(&self, exchanges: u64) -> Option<ExportId> {
         self.jobs.iter().find(|job| job.exchanges != exchanges && !job.is_granted).map(|job| job.id)
     }
 
-    /// The export of this name.
+    /// The export with this id, to be changed.
     pub fn job(&mut self, id: ExportId) -> Option<&mut SlotExport> {
         self.jobs.iter_mut().find(|job| job.id == id)
     }
 
-    /// The export of this name, to look at.
+    /// The export with this id.
     pub fn of(&self, id: ExportId) -> Option<&SlotExport> {
         self.jobs.iter().find(|job| job.id == id)
     }
@@ -180,24 +179,24 @@ impl SlotExports {
         self.of(id).map(SlotExport::unsent_bytes)
     }
 
-    /// The time, ns of the monotonic clock: for what is counted of holds.
+    /// Sets the present time, in ns of the monotonic clock, for the durations of holds.
     pub fn note_time(&mut self, now_ns: u64) {
         self.looked_ns = now_ns;
     }
 
-    /// Writers that were held since then go on.
+    /// Records the end of a hold that began at `since_ns`.
     pub fn note_hold(&mut self, since_ns: u64) {
         self.holds.last_ns = self.looked_ns.saturating_sub(since_ns);
         self.holds.max_ns = self.holds.max_ns.max(self.holds.last_ns);
     }
 
-    /// Slots whose writers are braked.
+    /// Number of slots with slowed-down writers.
     pub(crate) fn braked_slots(&self) -> u64 {
         let braked = self.jobs.iter().filter(|job| job.is_braked());
         braked.map(|job| u64::from(job.slots.len())).sum()
     }
 
-    /// The export whose stream is to have the changes of a slot.
+    /// The export whose stream gets the changes of a slot; `None` if the slot's walk has not begun.
     pub fn job_of(&mut self, slot: HashSlot) -> Option<&mut SlotExport> {
         if !self.tapped.contains(slot) {
             return None;
@@ -205,29 +204,29 @@ impl SlotExports {
         self.jobs.iter_mut().find(|job| job.slots.contains(slot))
     }
 
-    /// Whether writers of some slot may have to wait.
+    /// Whether some export has reached the stage in which writers may be held.
     #[inline]
     pub fn may_hold(&self) -> bool {
         self.jobs.iter().any(|job| job.convergence.is_some())
     }
 
-    /// Whether writers of some slot have to wait now.
+    /// Whether writers of any slot are held now.
     pub fn hold_any(&self) -> bool {
         self.jobs.iter().any(SlotExport::holds_writers)
     }
 
-    /// Whether writers of this slot have to wait now (A-84).
+    /// Whether writers of this slot are held now (A-84).
     pub fn hold(&self, slot: HashSlot) -> bool {
         self.jobs.iter().any(|job| job.holds_writers() && job.slots.contains(slot))
     }
 
-    /// Whether another node may own slots of an export.
+    /// Whether another node may own the slots of some export.
     pub fn have_granted(&self) -> bool {
         self.jobs.iter().any(|job| job.is_granted)
     }
 
-    /// The slot of the oldest job that is not through, whose walk is to begin; `None` while a walk is under
-    /// way, and when nothing is left. The slot is tapped from now on.
+    /// Begins the walk of the next slot, in the oldest export that can go on, and returns it; its changes
+    /// are appended from now on. `None` during a walk, and if nothing is left.
     pub fn next_walk(&mut self) -> Option<HashSlot> {
         if self.jobs.iter().any(|job| matches!(job.walk, ExportWalk::In(_))) {
             return None;
@@ -244,24 +243,24 @@ impl SlotExports {
         Some(slot)
     }
 
-    /// The oldest export that has a slot to begin with, and whose link has not enough to take.
+    /// The oldest export that has another slot to walk and whose link lacks data.
     fn next_to_begin(&self) -> Option<usize> {
         self.jobs.iter().position(|job| job.walk == ExportWalk::Between && !job.stream.is_behind())
     }
 
-    /// Whether the walk of a slot waits for its link. It goes on where another export waits for its end: what
-    /// the link cannot take of this slot is spooled.
+    /// Whether the current walk waits for its link. It does not wait while another export could begin a
+    /// slot: then the data that the link cannot take is spooled.
     pub fn walk_waits(&self) -> bool {
         let walked = self.jobs.iter().find(|job| matches!(job.walk, ExportWalk::In(_)));
         walked.is_some_and(|job| job.stream.is_behind()) && self.next_to_begin().is_none()
     }
 
-    /// The export whose slot is walked.
+    /// The export with a slot being walked.
     pub fn walking(&mut self) -> Option<&mut SlotExport> {
         self.jobs.iter_mut().find(|job| matches!(job.walk, ExportWalk::In(_)))
     }
 
-    /// Has the walk wait for the keys that it has just captured, where `rdb-key-save-delay` is set.
+    /// Delays the walk after it has captured `keys` keys, if `rdb-key-save-delay` is set.
     pub fn slow_down(&mut self, setting: i64, keys: usize, now_ns: u64) {
         if setting == 0 {
             return;
@@ -273,12 +272,12 @@ impl SlotExports {
         pace.until_ns = now_ns.saturating_add(waits_us.saturating_mul(1000));
     }
 
-    /// Whether a key may be walked at that time.
+    /// Whether the delay permits walking a key at `now_ns`.
     pub fn may_walk(&self, now_ns: u64) -> bool {
         now_ns >= self.pace.until_ns
     }
 
-    /// The walk of a slot is through; after the last one the stream says so.
+    /// Ends the walk of a slot; after the last slot the stream gets SNAPSHOT-EOF.
     pub fn end_walk(&mut self) {
         let Some(job) = self.walking() else { return };
         if !job.to_walk.is_empty() {
@@ -291,7 +290,7 @@ impl SlotExports {
         self.news.push_back((id, ExportNews::SnapshotWhole));
     }
 
-    /// Writers of the slots are held until the end: PAUSED is the last command.
+    /// Appends PAUSED, the last command: writers of the slots are held until the export ends.
     pub fn pause(&mut self, id: ExportId) {
         let Some(job) = self.job(id).filter(|job| !job.is_paused) else { return };
         job.is_paused = true;
@@ -300,7 +299,7 @@ impl SlotExports {
         self.news.push_back((id, ExportNews::Paused { unsent }));
     }
 
-    /// Forgets an export; the export, if there was one.
+    /// Removes an export and returns it.
     pub fn remove(&mut self, id: ExportId) -> Option<SlotExport> {
         let at = self.jobs.iter().position(|job| job.id == id)?;
         let job = self.jobs.remove(at);
@@ -314,17 +313,18 @@ impl SlotExports {
         Some(job)
     }
 
-    /// Tells that an export has failed, which is forgotten already.
+    /// Adds the news that an export, already removed, has failed.
     pub fn tell_failure(&mut self, id: ExportId, why: String) {
         self.news.push_back((id, ExportNews::Failed(why)));
     }
 
-    /// What has happened to an export, oldest first.
+    /// Removes and returns the oldest news.
     pub fn next_news(&mut self) -> Option<(ExportId, ExportNews)> {
         self.news.pop_front()
     }
 
-    /// When something is to be walked or formatted, monotonic ns; 0: at once; `None`: nothing is.
+    /// The time at which walking or formatting is due, in ns of the monotonic clock; 0: at
+    /// once; `None`: never.
     pub fn work_ns(&self) -> Option<u64> {
         if self.jobs.iter().any(|job| job.stream.has_waiting()) {
             return Some(0);
@@ -334,8 +334,8 @@ impl SlotExports {
         may_go_on.then_some(self.pace.until_ns)
     }
 
-    /// Whether an iteration has nothing to do for exports: all that is there is in streams, and no writer is
-    /// about to be held. `exchanges`: as of [`SlotExports::begun_ahead_of`].
+    /// Whether no export needs work in this iteration: all data is in streams, and no hold is
+    /// approaching. `exchanges` is that of [`SlotExports::begun_ahead_of`].
     pub fn are_idle(&self, exchanges: u64) -> bool {
         let is_idle = |job: &SlotExport| {
             let is_walked = job.walk == ExportWalk::Done && (job.exchanges == exchanges || job.is_granted);
@@ -344,30 +344,30 @@ impl SlotExports {
         self.jobs.iter().all(is_idle)
     }
 
-    /// Slots whose changes go nowhere: none, by (4).
+    /// Tapped slots without an export: none, by invariant (4).
     pub fn tapped_without_job(&self) -> impl Iterator<Item = HashSlot> + '_ {
         self.tapped.iter().filter(|slot| !self.jobs.iter().any(|job| job.slots.contains(*slot)))
     }
 
-    /// The exports that belong to a move, with its name.
+    /// The exports owned by a migration job, with the job.
     pub fn owners(&self) -> impl Iterator<Item = (ExportId, JobName)> + '_ {
         self.jobs.iter().filter_map(|job| Some((job.id, job.owner?)))
     }
 
-    /// Bytes of memory that the streams take.
+    /// Bytes of memory that all streams take.
     pub fn memory_bytes(&self) -> usize {
         self.jobs.iter().map(|job| job.stream.memory_bytes()).sum()
     }
 }
 
 impl SlotExport {
-    /// The slots.
+    /// The slots that the export transfers.
     pub fn slots(&self) -> &SlotSet {
         &self.slots
     }
 
-    /// The other node may own the slots from now on: writers are held until the export ends, whatever happens
-    /// to the stream.
+    /// Records that the other node may own the slots from now on: writers are held until the export ends,
+    /// whatever happens to the stream.
     pub fn grant(&mut self) {
         self.is_granted = true;
     }
@@ -377,39 +377,39 @@ impl SlotExport {
         self.is_granted
     }
 
-    /// Whether PAUSED is in the stream.
+    /// Whether the stream contains PAUSED.
     pub fn is_paused(&self) -> bool {
         self.is_paused
     }
 
-    /// Bytes that have not left this node.
+    /// Bytes of the stream that have not left this node.
     pub fn unsent_bytes(&self) -> u64 {
         self.stream.unsent_bytes() + self.in_link
     }
 
-    /// Slots that the walk has not come to.
+    /// Slots whose walk has not begun.
     pub(super) fn slots_left(&self) -> &SlotSet {
         &self.to_walk
     }
 
-    /// Bytes that have left this node.
+    /// Bytes of the stream that have left this node.
     pub(super) fn sent_bytes(&self) -> u64 {
         self.stream.taken_bytes().saturating_sub(self.in_link)
     }
 
-    /// Whether writers are let in more slowly than they come.
+    /// Whether writers are slowed down.
     pub(super) fn is_braked(&self) -> bool {
         self.convergence.as_ref().is_some_and(Convergence::is_braked)
     }
 
-    /// Bytes have come into the stream from writers.
+    /// Records bytes that writers have added to the stream.
     pub fn note_written(&mut self, now_ns: u64, bytes: usize) {
         if let Some(convergence) = &mut self.convergence {
             convergence.written(now_ns, bytes);
         }
     }
 
-    /// Whether writers wait.
+    /// Whether writers are held now.
     pub(super) fn holds_writers(&self) -> bool {
         self.convergence.as_ref().is_some_and(Convergence::holds)
     }

@@ -1,7 +1,7 @@
-//! What the engine knows as a node of a cluster.
+//! The engine's state as a node of a cluster.
 //!
-//! Invariants: (1) `map` is the machine's newest map, and `served` follows from it: both change together,
-//! between units; (2) each ticket belongs to one session that waits, or to none that is left.
+//! Invariants: (1) `map` is the machine's newest map, and `served` is computed from it: both change together,
+//! between units; (2) each ticket belongs to one waiting session, or to a session that no longer exists.
 
 use crate::cluster::exports::SlotExports;
 use crate::cluster::order::BusOrder;
@@ -19,93 +19,93 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
-/// Bytes of other nodes' messages that wait for the end of a unit, at most.
+/// Total bytes of other nodes' messages that wait for the end of a unit, at most.
 const WAITING_MESSAGES_MAX: usize = 64 << 20;
-/// Bytes that a message takes beside its own.
+/// Bytes counted for a waiting message in addition to its text.
 const MESSAGE_OVERHEAD: usize = 128;
 
 /// This server as a node of a cluster.
 pub struct ClusterMode {
-    /// The node.
+    /// The state machine of the node.
     pub machine: Cluster,
     /// The newest map of slots.
     pub map: Arc<SlotMap>,
-    /// What the gate reads.
+    /// The slots whose requests pass the gate without a look-up, computed from `map`.
     pub served: ServedSlots,
-    /// What the machine has decided and a unit that stands open keeps from being carried out, in order.
+    /// Decisions of the machine that wait for the end of an open unit, in order.
     decisions: VecDeque<ClusterOutput>,
-    /// Clients whose commands the machine has not answered.
+    /// Clients whose commands the machine has not yet answered, by ticket.
     pub waiting: BTreeMap<u64, SessionKey>,
-    /// The last ticket that was given out.
+    /// The ticket issued last.
     last_ticket: u64,
-    /// What the process is to do, in order.
+    /// Orders of the node to the process, to be carried out in order.
     pub orders: VecDeque<BusOrder>,
-    /// The files that were loaded at the start have a second name.
+    /// The files loaded at the start have been kept under a second name.
     pub has_kept_files: bool,
     /// Slots whose keys are being deleted.
     pub emptying: Emptying,
     /// Connections of atomic moves of slots.
     pub moves: SlotMoves,
-    /// Until when a failover by hand holds writes back, ms of the monotonic clock; none: it does not. The
-    /// machine ends it; CLIENT UNPAUSE does not.
+    /// End of the write pause for a manual failover, in ms of the monotonic clock; `None` without a
+    /// pause. The machine ends it; CLIENT UNPAUSE does not.
     pub paused_until_ms: Option<u64>,
-    /// All data are to go as soon as this node is a primary: that waits for the end of a load.
+    /// All data must be dropped once this node is a primary; waits for the end of a load.
     pub drops_data: bool,
-    /// Bytes of messages among the decisions that wait.
+    /// Bytes of the messages among `decisions`.
     waiting_message_bytes: usize,
-    /// The data of the start are there, or will be, and the machine has not been told which slots have keys.
+    /// The initial data is or will be loaded, and the machine does not yet know which slots have keys.
     pub keys_to_check: bool,
-    /// When the machine's cron is due, and whether this server goes on.
+    /// The time of the machine's next cron, and of this server's last progress.
     pub pulse: Pulse,
-    /// The open slots as a full synchronisation carries them; none where no slot is open.
+    /// The open slots in the form that a full synchronisation sends; `None` if no slot is open.
     pub open_slots: Option<String>,
-    /// Encoded replies of CLUSTER SLOTS, SHARDS and NODES, until the map changes; for NODES also the
-    /// machine's number of inputs at which the reply was made and is right.
+    /// Encoded replies of CLUSTER SLOTS, SHARDS and NODES, kept until the map changes. NODES has also the
+    /// number of machine inputs for which the reply is valid.
     pub replies: BTreeMap<KeptReply, (Option<u64>, Bytes)>,
-    /// What is counted for each slot.
+    /// Counters of each slot.
     pub slot_stats: SlotStats,
     /// Exports of slots to other nodes.
     exports: SlotExports,
-    /// Switches of DEBUG.
+    /// Behaviour switched by DEBUG, for tests.
     pub debug: BusDebug,
 }
 
-/// Times of the monotonic clock, ns.
+/// Times of the node's timers, in ns of the monotonic clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pulse {
-    /// When the machine's cron is due next.
+    /// The next time at which the machine's cron is due.
     pub next_tick_ns: u64,
-    /// When this server was last seen to go on: at a batch of a client, or the end of an iteration.
+    /// Last time at which this server made progress: a client's batch, or the end of an iteration.
     pub moved_ns: u64,
 }
 
-/// Slots of other nodes whose keys are being deleted.
+/// Slots that other nodes own and whose keys are being deleted here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Emptying {
-    /// None of them is a slot that this node owns or gets, and none is on a replica, whose keys are its
-    /// primary's affair.
+    /// The slots to empty. None is owned or being received by this node, and there are none on a replica,
+    /// whose keys its primary deletes.
     pub slots: SlotSet,
-    /// Slots among them that were open for a move by hand when another node claimed them, with the time until
-    /// which they stay, ns of the monotonic clock: keys that were not moved are nowhere else. IMPORTING has
-    /// them back within that time, as `valkey-cli --cluster fix` says it to move them on to the owner.
+    /// Slots of `slots` that were open for a manual move when another node claimed them, with the end of
+    /// their grace period in ns of the monotonic clock: keys not yet moved exist nowhere else. IMPORTING
+    /// restores them within that period, as `valkey-cli --cluster fix` does to move them on to the owner.
     pub kept: BTreeMap<HashSlot, u64>,
-    /// The slot among them of which some keys are gone; of no other one any key is.
+    /// The slot of `slots` in which deletion has begun; all other slots still have all of their keys.
     pub begun: Option<HashSlot>,
-    /// Where the walk over its keys in a database stands.
+    /// Position of the walk over that slot's keys in a database.
     pub cursor: u64,
-    /// Imports of slots that have failed here: their keys go first, then the mark of the import.
+    /// Failed imports of slots: first their keys are deleted, then the mark of the import.
     pub failed_imports: Vec<FailedImport>,
 }
 
 impl Emptying {
-    /// The slot whose keys are to be deleted next, among those of which they may be: the one that was begun
-    /// comes first.
+    /// The next slot to delete keys from: the one already begun, otherwise the first that is due and
+    /// that `may_delete` allows.
     pub fn next(&self, now_ns: u64, may_delete: impl Fn(HashSlot) -> bool) -> Option<HashSlot> {
         let is_due = |slot: &HashSlot| self.kept.get(slot).is_none_or(|until_ns| now_ns >= *until_ns);
         self.begun.or_else(|| self.slots.iter().find(|slot| is_due(slot) && may_delete(*slot)))
     }
 
-    /// When keys are to be deleted next, ns of the monotonic clock; 0: at once; `u64::MAX`: none are.
+    /// Time of the next deletion, in ns of the monotonic clock; 0: at once; `u64::MAX`: none.
     pub fn due_ns(&self, may_delete: impl Fn(HashSlot) -> bool) -> u64 {
         let mut due_ns = u64::MAX;
         for slot in self.slots.iter().filter(|slot| may_delete(*slot)) {
@@ -117,12 +117,12 @@ impl Emptying {
         due_ns
     }
 
-    /// Whether all keys of a slot are there, and stay for a while.
+    /// Whether a slot still has all of its keys and is in its grace period.
     pub fn keeps(&self, slot: HashSlot) -> bool {
         self.kept.contains_key(&slot) && self.begun != Some(slot)
     }
 
-    /// A slot is empty, or keeps its keys.
+    /// Removes a slot that is empty or whose keys are kept.
     pub fn remove(&mut self, slot: HashSlot) {
         self.slots.remove(slot);
         self.kept.remove(&slot);
@@ -130,60 +130,60 @@ impl Emptying {
     }
 }
 
-/// An import of slots that has failed and is not forgotten yet.
+/// A failed import of slots that is not yet cleaned up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedImport {
-    /// Its name.
+    /// The name of the import's job.
     pub name: [u8; IMPORT_NAME_LEN],
-    /// Why, as replicas are told.
+    /// The reason, as sent to replicas.
     pub why: &'static str,
 }
 
-/// A reply about all nodes.
+/// Replies about all nodes that are kept encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MapReply {
-    /// CLUSTER SLOTS.
+    /// The reply of CLUSTER SLOTS.
     Slots,
-    /// CLUSTER SHARDS.
+    /// The reply of CLUSTER SHARDS.
     Shards,
-    /// CLUSTER NODES.
+    /// The reply of CLUSTER NODES.
     Nodes,
 }
 
-/// The key of a kept reply: a command, and the clients that are told the same.
+/// The key of a kept reply: the command, and the properties of clients that get the same reply.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeptReply {
-    /// The command.
+    /// The command that the reply answers.
     pub what: MapReply,
-    /// The addresses that the client is told.
+    /// The properties of the client on which addresses depend.
     pub client: AskingClient,
-    /// The rules of `announce-endpoint-for` for the client's network, by their positions.
+    /// Indexes of the rules of `announce-endpoint-for` that match the client's network.
     pub rules: Vec<u16>,
-    /// Whether the client speaks RESP3.
+    /// Whether the client uses RESP3.
     pub is_resp3: bool,
-    /// `cluster-preferred-endpoint-type` as its number.
+    /// The numeric value of `cluster-preferred-endpoint-type`.
     pub endpoints: u8,
 }
 
-/// Slots that need no question at the gate.
+/// Slots whose requests pass the gate without a further look-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedSlots {
-    /// Slots that this node owns and serves, without those that are open or whose file is not durable yet;
-    /// empty on a replica, and while the cluster is down.
+    /// Slots that this node owns and serves, except open slots and slots whose file is not yet durable.
+    /// Empty on a replica and while the cluster is down.
     pub own: SlotSet,
-    /// Slots of this replica's primary that are not open; empty on a primary, on a replica that is about to
-    /// end, and while the cluster is down.
+    /// Slots of this replica's primary that are not open. Empty on a primary, on a replica that is about
+    /// to end, and while the cluster is down.
     pub of_primary: SlotSet,
 }
 
 impl ServedSlots {
-    /// Whether the slot of this number needs no question, since this node is its owner.
+    /// Whether this node owns and serves the slot of this number.
     #[inline]
     pub fn owns(&self, slot: usize) -> bool {
         u16::try_from(slot).ok().and_then(HashSlot::new).is_some_and(|slot| self.own.contains(slot))
     }
 
-    /// What follows from a map. Cost: O(slots).
+    /// The served slots of a map. Cost: O(slots).
     pub fn of(map: &SlotMap) -> ServedSlots {
         let mut served = ServedSlots { own: SlotSet::EMPTY, of_primary: SlotSet::EMPTY };
         if map.state != ClusterState::Ok || map.is_leaving {
@@ -211,26 +211,26 @@ impl ServedSlots {
 }
 
 impl ClusterMode {
-    /// The slot whose keys are to be deleted next; none where each of them is this node's by its file, or
-    /// stays for a while.
+    /// The next slot to delete keys from; `None` if, by the saved file, this node owns each of them, or
+    /// they are in their grace period.
     pub fn next_to_empty(&self, now_ns: u64) -> Option<HashSlot> {
         self.emptying.next(now_ns, |slot| self.machine.may_delete_keys_of(slot))
     }
 
-    /// When keys of lost slots are to be deleted next: see [`Emptying::due_ns`].
+    /// The time of the next deletion of keys in lost slots: see [`Emptying::due_ns`].
     pub fn emptying_due_ns(&self) -> u64 {
         self.emptying.due_ns(|slot| self.machine.may_delete_keys_of(slot))
     }
 
-    /// Has the machine know the directives in force.
+    /// Passes the directives in force to the machine.
     pub(crate) fn apply_settings(&mut self, config: &Config, now: Now) {
         let settings = Arc::new(settings::of(config, self.debug));
         self.machine.step(now, &ClusterInput::Settings(&settings));
-        // Which of a node's addresses are told is a directive, too.
+        // The choice among a node's addresses is a directive, too.
         self.replies.clear();
     }
 
-    /// The state around a machine that has just begun.
+    /// The state around a newly created machine.
     pub fn new(machine: Cluster) -> ClusterMode {
         let map = Arc::new(SlotMap {
             state: ClusterState::Fail,
@@ -267,7 +267,7 @@ impl ClusterMode {
         }
     }
 
-    /// Takes up a new map.
+    /// Installs a new map, and drops the kept replies.
     pub fn set_map(&mut self, map: Arc<SlotMap>) {
         self.served = ServedSlots::of(&map);
         self.open_slots = OpenSlotList::of(&map).to_text();
@@ -276,9 +276,9 @@ impl ClusterMode {
         self.replies.clear();
     }
 
-    /// Keeps a decision until no unit stands open. A unit may stand for long, and others decide the rate: of
-    /// two maps in a row the newer one is kept, and messages beyond a bound are lost, as those to a client
-    /// that does not read.
+    /// Stores a decision until no unit is open. A unit may stay open for long, and other nodes decide the
+    /// rate of decisions. So of two successive maps only the newer is kept, and messages above a bound
+    /// are dropped, like those to a client that does not read.
     pub fn decide(&mut self, decision: ClusterOutput) {
         match &decision {
             ClusterOutput::Slots(_) if matches!(self.decisions.back(), Some(ClusterOutput::Slots(_))) => {
@@ -301,14 +301,14 @@ impl ClusterMode {
         !self.decisions.is_empty()
     }
 
-    /// Whether this node is to follow another as soon as the unit ends.
+    /// Whether a waiting decision makes this node a replica of another one.
     pub fn is_to_follow(&self) -> bool {
         let is_to_follow =
             |decision: &ClusterOutput| matches!(decision, ClusterOutput::Role(RoleChange::ReplicaOf { .. }));
         self.decisions.iter().any(is_to_follow)
     }
 
-    /// The next decision. Messages are counted while any is left.
+    /// Removes and returns the next decision. The count of message bytes is reset only when none is left.
     pub fn next_decision(&mut self) -> Option<ClusterOutput> {
         let decision = self.decisions.pop_front();
         if self.decisions.is_empty() {
@@ -317,15 +317,15 @@ impl ClusterMode {
         decision
     }
 
-    /// The newest map, though what it changes waits for the end of a unit: CLUSTER SLOTS shows what CONFIG
-    /// SET has changed in the same transaction (K-34).
+    /// The newest map, even if its effects wait for the end of a unit: CLUSTER SLOTS shows the changes of
+    /// CONFIG SET in the same transaction (K-34).
     pub(crate) fn newest_map(&self) -> &Arc<SlotMap> {
         let decided = || sluice_cluster::newest_map(self.decisions.iter());
         self.machine.awaited_map().or_else(decided).unwrap_or(&self.map)
     }
 
-    /// Bytes that the allocator has given for what changes with the map and with what is asked; without the
-    /// machine's table of nodes, and without messages. O(kept replies).
+    /// Bytes that the allocator has given for data that changes with the map and with requests; without
+    /// the machine's table of nodes, and without messages. O(kept replies).
     pub fn footprint(&self) -> usize {
         let map = &self.map;
         let open = heap::vec(&map.migrating) + heap::vec(&map.importing);
@@ -339,12 +339,12 @@ impl ClusterMode {
         map + replies + queues + waiting + open_slots + self.slot_stats.footprint()
     }
 
-    /// Drops the replies that show offsets.
+    /// Drops the kept replies that contain offsets.
     pub fn forget_offsets(&mut self) {
         self.replies.retain(|key, _| key.what != MapReply::Shards);
     }
 
-    /// A ticket for a command of this client.
+    /// Issues a ticket for a command of this client.
     pub fn ticket(&mut self, client: SessionKey) -> Ticket {
         self.last_ticket += 1;
         self.waiting.insert(self.last_ticket, client);
@@ -357,12 +357,12 @@ impl ClusterMode {
         &self.exports
     }
 
-    /// Exports of slots, to go on with.
+    /// Exports of slots to other nodes, to be changed.
     pub fn exports_mut(&mut self) -> &mut SlotExports {
         &mut self.exports
     }
 
-    /// This node's id.
+    /// The id of this node.
     pub fn id(&self) -> NodeId {
         self.machine.id()
     }

@@ -1,5 +1,5 @@
-//! What ends atomic moves of slots from outside of the node's machine: a command that is refused, a flush, a
-//! load, the end of a connection.
+//! Events outside of the node's machine that end slot migrations: a refused command, a flush, a load,
+//! a closed connection.
 
 use crate::Control;
 use crate::cluster::mode::ClusterMode;
@@ -9,7 +9,7 @@ use sluice_cluster::{ClusterInput, HashSlot, ImportFault, MigrationInput, SyncWo
 use sluice_commands::CmdError;
 use sluice_session::Session;
 
-/// A command of the source of a move has failed here: the job does, too.
+/// Fails an import because a command from its source failed here.
 #[cold]
 pub fn fail_import_of(control: &mut Control, session: &Session, error: &CmdError, process: &mut dyn Process) {
     let Some(mode) = control.cluster.as_deref_mut() else { return };
@@ -28,7 +28,7 @@ pub fn fail_import_of(control: &mut Control, session: &Session, error: &CmdError
     control.clients.blocking.node_has_decided();
 }
 
-/// The target of a move from this node has said what does not belong there.
+/// Fails an export because its target sent something unexpected.
 #[cold]
 pub fn fail_export_of(control: &mut Control, session: SessionKey, process: &mut dyn Process) {
     let Some(mode) = control.cluster.as_deref_mut() else { return };
@@ -38,7 +38,7 @@ pub fn fail_export_of(control: &mut Control, session: SessionKey, process: &mut 
     control.clients.blocking.node_has_decided();
 }
 
-/// A database was emptied: keys of moves are gone.
+/// Fails all migrations because a database was emptied and their keys are gone.
 pub fn fail_flushed_moves(control: &mut Control, now: Now) {
     let is_moving = |mode: &&mut ClusterMode| !mode.moves.links.is_empty() || !mode.moves.exports.is_empty();
     let Some(mode) = control.cluster.as_deref_mut().filter(is_moving) else { return };
@@ -46,7 +46,7 @@ pub fn fail_flushed_moves(control: &mut Control, now: Now) {
     control.clients.blocking.node_has_decided();
 }
 
-/// A client has deleted the keys of the slot that this word names: those of a move are gone.
+/// Fails the imports of the slot named by this argument, because a client has deleted the slot's keys.
 pub fn fail_moves_of_flushed_slot(control: &mut Control, slot: &[u8], now: Now) {
     let has_imports = |mode: &&mut ClusterMode| !mode.moves.links.is_empty();
     let Some(mode) = control.cluster.as_deref_mut().filter(has_imports) else { return };
@@ -56,7 +56,7 @@ pub fn fail_moves_of_flushed_slot(control: &mut Control, slot: &[u8], now: Now) 
     control.clients.blocking.node_has_decided();
 }
 
-/// Other data take the place of these, and moves that were under way are over.
+/// Ends all migrations because other data replaces the present data.
 pub(crate) fn forget_slot_moves(control: &mut Control, now: Now) {
     let Some(mode) = control.cluster.as_deref_mut() else { return };
     mode.machine.step(now, &ClusterInput::Migration(MigrationInput::DataReplaced));
@@ -64,7 +64,7 @@ pub(crate) fn forget_slot_moves(control: &mut Control, now: Now) {
     control.clients.blocking.node_has_decided();
 }
 
-/// The connection of a move from this node has ended.
+/// Reports to the machine that the connection of an export has closed.
 pub fn lose_export_link(control: &mut Control, session: &Session, process: &mut dyn Process) {
     let Some(mode) = control.cluster.as_deref_mut() else { return };
     let lost = mode.moves.exports.iter().position(|link| link.session == Some(session.key));
@@ -77,7 +77,7 @@ pub fn lose_export_link(control: &mut Control, session: &Session, process: &mut 
     control.clients.blocking.node_has_decided();
 }
 
-/// The connection of a move to this node has ended.
+/// Reports to the machine that the connection of an import has closed.
 pub fn lose_import_link(control: &mut Control, session: &Session, process: &mut dyn Process) {
     let Some(mode) = control.cluster.as_deref_mut() else { return };
     let Some(at) = mode.moves.links.iter().position(|link| link.session == session.key) else { return };
@@ -89,5 +89,5 @@ pub fn lose_import_link(control: &mut Control, session: &Session, process: &mut 
     control.clients.blocking.node_has_decided();
 }
 
-/// Bytes of an error that the log shows.
+/// Bytes of an error's text that are logged, at most.
 const ERROR_SHOWN_BYTES: usize = 4096;

@@ -1,54 +1,54 @@
-//! What a node of a cluster asks of the process.
+//! Orders of the cluster node to the process.
 
 use sluice_cluster::{BusLane, Generation, IpText, LinkKey, NodeId};
 use std::sync::Arc;
 
-/// Something the process must do for the node, in the order of the orders.
+/// An order to the process; orders are carried out one after the other.
 #[derive(Clone, Debug)]
 pub enum BusOrder {
-    /// Connect to a node's bus port, without waiting. The end is told by
+    /// Connect to a node's bus port, without blocking. The result is reported as
     /// [`ClusterInput::Connected`](sluice_cluster::ClusterInput::Connected) or
     /// [`ClusterInput::DialFailed`](sluice_cluster::ClusterInput::DialFailed).
     Dial {
-        /// The link that the connection is to be.
+        /// The link for which the connection is made.
         link: LinkKey,
-        /// The address.
+        /// IP address of the node.
         ip: IpText,
         /// The port of the bus.
         port: u16,
     },
-    /// Close a link's connection, with what is queued on it. Nothing is owed for it.
+    /// Close a link's connection and drop its queue. No result is reported.
     Close {
-        /// The link.
+        /// The link whose connection is closed.
         link: LinkKey,
     },
-    /// Ask for the addresses of a host name, on a thread of its own. The end is told by
-    /// [`ClusterInput::Resolved`](sluice_cluster::ClusterInput::Resolved).
+    /// Look up the addresses of a host name, on a thread of its own. The result is
+    /// reported as [`ClusterInput::Resolved`](sluice_cluster::ClusterInput::Resolved).
     Resolve {
-        /// The node that has announced the name.
+        /// The node that announced the name.
         node: NodeId,
-        /// The name.
+        /// The host name to look up.
         host: Arc<str>,
     },
-    /// Queue a message on a link: those of [`BusLane::Control`] leave ahead of published ones. Bytes that
-    /// were written are told by [`ClusterInput::Sent`](sluice_cluster::ClusterInput::Sent).
+    /// Queue a message on a link. Messages of [`BusLane::Control`] are sent before published ones.
+    /// Written bytes are reported as [`ClusterInput::Sent`](sluice_cluster::ClusterInput::Sent).
     Send {
-        /// The link.
+        /// The link on which the message is sent.
         link: LinkKey,
-        /// The message.
+        /// The message in the bus's encoding.
         message: Arc<[u8]>,
-        /// What overtakes what.
+        /// The message's priority class.
         lane: BusLane,
     },
-    /// Write this text as `nodes.conf`, durably, on a thread of its own. The end is told by
+    /// Write this text durably as `nodes.conf`, on a thread of its own. The result is reported as
     /// [`ClusterInput::Saved`](sluice_cluster::ClusterInput::Saved) or
     /// [`ClusterInput::SaveFailed`](sluice_cluster::ClusterInput::SaveFailed).
     Persist {
-        /// What the file makes durable.
+        /// The version of the node's state in the file.
         generation: Generation,
         /// The text of the file.
         file: Arc<[u8]>,
     },
-    /// End the process with status 1: `nodes.conf` cannot be written.
+    /// End the process with status 1, because `nodes.conf` cannot be written.
     End,
 }

@@ -1,4 +1,4 @@
-//! The directives that the node's machine reads.
+//! The directives that the cluster node's machine uses.
 
 use sluice_base::LogLevel;
 use sluice_cluster::{
@@ -9,10 +9,10 @@ use sluice_config::choice::ClusterSaveBehavior;
 use sluice_config::{Config, param};
 use std::sync::Arc;
 
-/// The difference between the port of clients and that of the bus, where no directive says another.
+/// Default distance of the bus port from the client port.
 const BUS_PORT_OFFSET: i64 = 10_000;
 
-/// The settings of a configuration.
+/// The machine's settings from a configuration.
 pub fn of(config: &Config, debug: BusDebug) -> ClusterSettings {
     ClusterSettings {
         node_timeout_ms: config.uint(param::CLUSTER_NODE_TIMEOUT),
@@ -45,13 +45,13 @@ pub fn of(config: &Config, debug: BusDebug) -> ClusterSettings {
             false => BusTransport::Tcp,
         },
         announced: own_address(config),
-        // The process drops the lines that its own level does not want.
+        // The process filters lines by its own level.
         log_level: LogLevel::Debug,
         debug,
     }
 }
 
-/// The port on which the bus listens: `cluster-port`, else the port of clients plus 10000.
+/// The port of the cluster bus: `cluster-port`, or else the client port plus 10,000.
 pub fn bus_port(config: &Config) -> i64 {
     let base = match config.bool(param::TLS_CLUSTER) {
         true => config.int(param::TLS_PORT),
@@ -64,7 +64,7 @@ pub fn bus_port(config: &Config) -> i64 {
 }
 
 fn own_address(config: &Config) -> OwnAddress {
-    // The ranges of the directives are those of ports; a bus port above them is refused at the start.
+    // The directives' ranges are those of ports; a bus port above them is refused at the start.
     let port = |number: i64| u16::try_from(number).unwrap_or(0);
     let announced = |directive, own: i64| match config.int(directive) {
         0 => port(own),

@@ -1,39 +1,39 @@
-//! Atomic moves of slots as the metrics endpoint and its page show them: what the node's machine says of a
-//! job, and how far its keys and bytes are.
+//! Slot migrations for the metrics endpoint and its page: the machine's row of each job, and its progress
+//! in keys and bytes.
 
 use crate::cluster::mode::ClusterMode;
 use sluice_cluster::{JobName, MigrationRow, SlotSet};
 use sluice_keyspace::Keyspace;
 use sluice_session::Sessions;
 
-/// A move, the newest first where there are several.
+/// A slot migration; lists have the newest first.
 #[derive(Clone, Debug)]
 pub struct ShownMove<'a> {
-    /// As CLUSTER GETSLOTMIGRATIONS shows it.
+    /// The row of CLUSTER GETSLOTMIGRATIONS.
     pub row: MigrationRow<'a>,
-    /// How far it is; none where it has ended, or is not this node's to carry out.
+    /// Progress; `None` if the migration has ended or is carried out by other nodes.
     pub progress: Option<MoveProgress>,
 }
 
-/// How far a move is.
+/// The progress of a slot migration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MoveProgress {
-    /// Keys that were given to the stream, those that were written meanwhile apart; of a move to this node
-    /// the keys that are here.
+    /// For an export, keys appended to the stream by the walk, without those written meanwhile; for an
+    /// import, keys present here.
     pub keys: u64,
-    /// Keys of slots that a move from this node has not come to.
+    /// Keys in slots of an export whose walk has not begun.
     pub keys_left: u64,
-    /// Bytes that were sent, or have come.
+    /// Bytes sent or received so far.
     pub bytes: u64,
-    /// Bytes of a move from this node that have not left: `remaining_repl_size`.
+    /// Bytes of an export that have not left this node: `remaining_repl_size`.
     pub bytes_left: u64,
-    /// Writers of the slots wait.
+    /// Whether writers of the slots are held.
     pub holds_writers: bool,
-    /// Writers of the slots are let in more slowly than they come, because the other node takes less.
+    /// Whether writers of the slots are slowed down, because the other node takes less than they write.
     pub is_braked: bool,
 }
 
-/// All moves that the node remembers. Cost: O(slots of the moves under way · databases with keys).
+/// All migrations that the node remembers. Cost: O(slots of migrations in progress · databases with keys).
 pub fn shown_moves<'a>(
     mode: &'a ClusterMode,
     keyspace: &'a Keyspace,

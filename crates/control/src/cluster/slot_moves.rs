@@ -1,5 +1,5 @@
-//! Atomic moves of slots to and from this node, as far as connections have a part in them: which one belongs
-//! to which job, and which clients wait for a job to begin. The jobs themselves are in the node's machine.
+//! Connections of slot migrations to and from this node: the connection of each job, and the clients that
+//! wait for a job to begin. The jobs themselves are in the node's machine.
 //!
 //! Invariant: a job has at most one connection, and a session belongs to at most one job.
 
@@ -9,107 +9,106 @@ use sluice_cluster::{HashSlot, JobName, KeptWord, NodeId, SlotMove, SlotSet, Tic
 use sluice_keyspace::SlotImport;
 use sluice_session::Session;
 
-/// Connections of moves of slots.
+/// The connections of slot migrations.
 #[derive(Debug, Default)]
 pub struct SlotMoves {
-    /// Clients whose ESTABLISH is right, and waits until their slots have no keys of before (G-16).
+    /// Clients whose ESTABLISH was accepted and waits until old keys in the slots are deleted (G-16).
     pub establishing: Vec<Establishing>,
-    /// Connections of jobs that have begun.
+    /// Connections of imports that have begun.
     pub links: Vec<ImportLink>,
-    /// Moves from this node.
+    /// Exports with their connections.
     pub exports: Vec<ExportLink>,
-    /// Bytes that connections of moves have carried, for INFO: at most a cron old.
+    /// Bytes transferred by migrations, for INFO; updated at least every cron.
     pub carried: CarriedBytes,
 }
 
 impl SlotMoves {
-    /// Whether a move to or from this node has a connection.
+    /// Whether any migration to or from this node has a connection.
     pub fn are_under_way(&self) -> bool {
         !self.links.is_empty() || !self.exports.is_empty()
     }
 }
 
-/// Bytes that came by the connections of moves to this node, and left by those of moves from here.
+/// Bytes received by imports and sent by exports.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CarriedBytes {
-    /// Received.
+    /// Bytes received by imports.
     pub imported: u64,
-    /// Sent.
+    /// Bytes sent by exports.
     pub exported: u64,
 }
 
-/// A move from this node: its connection and its stream.
+/// An export: its connection and its stream.
 #[derive(Debug)]
 pub struct ExportLink {
-    /// The job.
+    /// The job in the node's machine.
     pub job: JobName,
-    /// The session of the target; none while the connection is made.
+    /// The session of the target; `None` while the connection is being made.
     pub session: Option<SessionKey>,
-    /// The stream; none before the target has agreed.
+    /// The stream; `None` until the target has agreed.
     pub stream: Option<ExportId>,
-    /// The target.
+    /// The node that receives the slots.
     pub target: NodeId,
-    /// The slots as clients are told them: `1,5-9`.
+    /// The slots in the text for clients: `1,5-9`.
     pub shown_slots: String,
-    /// The id under which clients were told that the slots are on their way; none before.
+    /// The id of the notification to clients that the slots are being moved; `None` before it.
     pub told_as: Option<i64>,
-    /// Bytes sent that are counted already.
+    /// Bytes sent that are already included in [`SlotMoves::carried`].
     pub sent_bytes: u64,
 }
 
 impl ExportLink {
-    /// A move whose connection is to be made.
+    /// An export whose connection is still to be made.
     pub fn new(job: JobName, target: NodeId, shown_slots: String) -> ExportLink {
         ExportLink { job, session: None, stream: None, target, shown_slots, told_as: None, sent_bytes: 0 }
     }
 }
 
-/// A connection that is to be made with the target of a move from this node.
+/// The data for connecting to the target of an export.
 #[derive(Clone, Debug)]
 pub struct ExportTarget {
-    /// The job.
+    /// The job that the connection is for.
     pub job: JobName,
-    /// The target's address.
+    /// IP address or host name of the target.
     pub host: String,
-    /// The port for clients there.
+    /// The target's port for clients.
     pub port: u16,
-    /// AUTH, as it is sent; none where no password is needed.
+    /// The encoded AUTH command; `None` if no password is needed.
     pub auth: Option<Vec<u8>>,
-    /// ESTABLISH, as it is sent.
+    /// The encoded ESTABLISH command.
     pub establish: Vec<u8>,
 }
 
 /// A client that waits for its job to begin.
 #[derive(Debug)]
 pub struct Establishing {
-    /// The command that is to be answered.
+    /// Identifies the command to answer.
     pub ticket: Ticket,
-    /// The client.
+    /// The session that sent ESTABLISH.
     pub client: SessionKey,
-    /// The job.
+    /// The job to begin.
     pub job: SlotMove,
 }
 
-/// The connection of a job.
+/// The connection of an import.
 #[derive(Debug)]
 pub struct ImportLink {
-    /// The session of the source.
+    /// The session of the source node.
     pub session: SessionKey,
-    /// The job.
+    /// The job in the node's machine.
     pub job: JobName,
     /// The slots of the job: the source writes to no others.
     pub slots: Box<SlotSet>,
-    /// Bytes that had come when the machine was told last that the source is heard; they are counted.
+    /// Received bytes when the machine was last informed of the source's activity; all are counted.
     pub heard_bytes: u64,
-    /// A word that waits for the replicas.
+    /// A protocol message that waits for the replicas.
     pub kept: Option<KeptWord>,
-    /// Replicas that had acknowledged what had come when the source was asked to hold writes back.
+    /// Replicas that had acknowledged all received data when the source was asked to hold writes.
     pub in_sync: Vec<NodeId>,
 }
 
 impl SlotMoves {
-    /// Counts what has come by the connection of this number among `links`, which is this session; whether
-    /// anything has.
+    /// Counts the bytes received by `links[at]`, whose session is `session`. Returns whether there are any.
     pub fn note_heard(&mut self, at: usize, session: &Session) -> bool {
         let Some(link) = self.links.get_mut(at) else { return false };
         let now = session.caller.traffic.net_in;
@@ -118,30 +117,30 @@ impl SlotMoves {
         now != before
     }
 
-    /// Counts what has left by the connection of this number among `exports`, which is this session.
+    /// Counts the bytes sent by `exports[at]`, whose session is `session`.
     pub fn note_sent(&mut self, at: usize, session: &Session) {
         let Some(link) = self.exports.get_mut(at) else { return };
         let now = session.caller.traffic.net_out;
         self.carried.exported += now.saturating_sub(std::mem::replace(&mut link.sent_bytes, now));
     }
 
-    /// The job of a session. Cost: a look at each connection, of which there are as many as sources.
+    /// The import of a session. Cost: O(imports), one for each source.
     pub fn link(&self, session: SessionKey) -> Option<&ImportLink> {
         self.links.iter().find(|link| link.session == session)
     }
 
-    /// The move from this node whose target has this session.
+    /// The export whose target has this session.
     pub(crate) fn export_of(&self, session: SessionKey) -> Option<&ExportLink> {
         self.exports.iter().find(|link| link.session == Some(session))
     }
 
-    /// The move from this node of this name.
+    /// The export of this job.
     pub fn export(&mut self, job: JobName) -> Option<&mut ExportLink> {
         self.exports.iter_mut().find(|link| link.job == job)
     }
 }
 
-/// A move as the keyspace knows it.
+/// The job of an import in the form that the keyspace stores.
 pub fn import_of(job: &SlotMove) -> SlotImport {
     let ranges = job.ranges.iter().map(|(first, last)| (first.number(), last.number()));
     SlotImport {
@@ -151,7 +150,7 @@ pub fn import_of(job: &SlotMove) -> SlotImport {
     }
 }
 
-/// A move that the keyspace knows of. Its source is not this node's affair.
+/// The job of an import that the keyspace stores.
 pub fn move_of(import: &SlotImport) -> SlotMove {
     let range = |(first, last): &(u16, u16)| HashSlot::new(*first).zip(HashSlot::new(*last));
     SlotMove {

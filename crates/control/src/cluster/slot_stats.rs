@@ -1,8 +1,8 @@
-//! What is counted for each slot of a cluster: the processor time of its commands, the bytes of their
-//! requests and of their replies (`cluster-slot-stats-enabled`).
+//! Counters for each slot of a cluster: processor time of commands, and bytes of requests
+//! and replies (`cluster-slot-stats-enabled`).
 //!
-//! Invariant: the memory for the counters is there from the first number that is counted on. A server that
-//! never counts has none.
+//! Invariant: the memory for the counters is allocated at the first count. A server that never
+//! counts allocates none.
 
 use sluice_base::heap;
 use sluice_cluster::{HashSlot, NodeId, SLOT_COUNT, SlotMap};
@@ -12,21 +12,21 @@ use sluice_cluster::{HashSlot, NodeId, SLOT_COUNT, SlotMap};
 pub struct SlotCounters {
     /// Processor time of commands, ns.
     pub cpu_ns: u64,
-    /// Bytes of requests.
+    /// Bytes of requests received.
     pub bytes_in: u64,
-    /// Bytes of replies, of messages of sharded channels, and of the commands that replicas were sent.
+    /// Bytes of replies, of messages in sharded channels, and of commands sent to replicas.
     pub bytes_out: u64,
 }
 
 /// The counters of all slots.
 #[derive(Debug, Default)]
 pub struct SlotStats {
-    /// By the number of the slot; empty until something is counted.
+    /// Indexed by slot; empty until the first count.
     slots: Box<[SlotCounters]>,
 }
 
 impl SlotStats {
-    /// The counters of a slot.
+    /// The counters of a slot; zero before the first count.
     pub fn of(&self, slot: HashSlot) -> SlotCounters {
         self.slots.get(usize::from(slot.number())).copied().unwrap_or_default()
     }
@@ -43,18 +43,18 @@ impl SlotStats {
         }
     }
 
-    /// Bytes that the allocator has given.
+    /// Bytes that the allocator has given for the counters.
     pub fn footprint(&self) -> usize {
         heap::block(size_of_val(&*self.slots))
     }
 
-    /// Sets all counters to zero: CONFIG RESETSTAT.
+    /// Resets all counters, for CONFIG RESETSTAT.
     pub(crate) fn reset(&mut self) {
         self.slots.fill(SlotCounters::default());
     }
 
-    /// Sets the counters of those slots to zero that have another owner in the second map, or one in only one
-    /// of the two (L-3). Cost: O(slots) once something was counted.
+    /// Resets the counters of slots whose owner differs between the two maps, or is missing in one of
+    /// them (L-3). Cost: O(slots) after the first count.
     pub(crate) fn forget_moved(&mut self, old: &SlotMap, new: &SlotMap) {
         for (slot, counters) in self.slots.iter_mut().enumerate() {
             if owner(old, slot) != owner(new, slot) {

@@ -1,4 +1,4 @@
-//! What the control plane knows of the files: whether one may be written, and which.
+//! State of the data files: whether one may be written, and which.
 
 use crate::Control;
 use crate::process::Process;
@@ -6,13 +6,13 @@ use sluice_base::LogLevel;
 use sluice_config::param;
 
 impl Control {
-    /// Since when an RDB file is written in the background, for the disk or for replicas, seconds since the
-    /// epoch.
+    /// Start of the RDB file being written for the disk or for replicas, in seconds since the epoch;
+    /// `None` if there is none.
     pub(crate) fn rdb_began_s(&self) -> Option<i64> {
         self.persistence.saving.under_way.map(|save| save.began_s).or(self.replication.full_syncs.began_s)
     }
 
-    /// Whether writes are refused because the data could not be saved.
+    /// Whether writes are refused because the last save failed.
     #[inline]
     pub fn refuses_writes(&self) -> bool {
         self.persistence.saving.failed
@@ -20,23 +20,23 @@ impl Control {
             && !self.config.save_points().is_empty()
     }
 
-    /// Whether the RDB file that a save would replace holds more than what was loaded from it.
+    /// Whether the RDB file that a save would replace was loaded only in part.
     pub fn snapshot_holds_more(&self) -> bool {
         self.persistence.partly_loaded.snapshot.as_ref().is_some_and(|file| *file == self.snapshot_file())
     }
 
-    /// Folder and name of the snapshot file.
+    /// Folder and name of the RDB file.
     pub fn snapshot_file(&self) -> (Vec<u8>, Vec<u8>) {
         (self.config.bytes(param::DIR).to_vec(), self.config.bytes(param::DBFILENAME).to_vec())
     }
 
-    /// Whether a snapshot of the primary is about to take the place of the RDB file, or has and is not loaded
-    /// yet: no save may.
+    /// Whether a snapshot of the primary is replacing the RDB file, or has replaced it and is not yet
+    /// loaded. No save may run meanwhile.
     pub fn awaits_sync_file(&self) -> bool {
         self.replication.replica.as_ref().is_some_and(|role| role.link.is_committed())
     }
 
-    /// Ends a rewrite that is scheduled, if there is one.
+    /// Cancels a scheduled rewrite, if there is one, and logs that.
     pub fn cancel_scheduled_rewrite(&mut self, process: &mut dyn Process) {
         if std::mem::take(&mut self.persistence.rewriting.scheduled) {
             let text = "AOF was disabled but there is a scheduled AOF background, cancel it.";
@@ -44,13 +44,13 @@ impl Control {
         }
     }
 
-    /// Why no rewrite may begin: what it writes would take the place of a file that holds more. A line for
-    /// the log.
+    /// The reason, as a line for the log, for which no rewrite may begin: the new file would replace one
+    /// that was loaded only in part.
     pub fn rewrite_refusal(&self) -> Option<&'static str> {
         if self.persistence.partly_loaded.aof {
             return Some(PARTLY_LOADED_AOF);
         }
-        // From the first base on the next start reads no RDB file, and knows no more that one holds more.
+        // Once there is a base, the next start ignores the RDB file, and its unloaded keys would be lost.
         (!self.persistence.aof.is_on() && self.snapshot_holds_more()).then_some(PARTLY_LOADED_RDB)
     }
 }

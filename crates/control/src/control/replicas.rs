@@ -1,4 +1,5 @@
-//! What the control plane knows of primary and replicas: whether there are enough, and who should be asked.
+//! The control plane's view of primary and replicas: whether there are enough, and where
+//! clients are redirected.
 
 use crate::Control;
 use crate::replication::failover::FailoverTarget;
@@ -10,7 +11,7 @@ use sluice_replication::Primary;
 use sluice_session::{Caller, ClientKind, ReplicaState, Sessions};
 
 impl Control {
-    /// Whether there are fewer good replicas than writes need.
+    /// Whether fewer good replicas are online than `min-replicas-to-write` requires.
     #[inline]
     pub fn lacks_replicas(&self) -> bool {
         let needed = self.config.int(param::MIN_REPLICAS_TO_WRITE);
@@ -20,7 +21,7 @@ impl Control {
             && *self.replication.good_replicas < needed
     }
 
-    /// All replicas, those that wait for a snapshot or read one included, in order of arrival.
+    /// All replicas, including those that wait for or receive a snapshot, in order of arrival.
     pub fn replicas(&self) -> Vec<SessionKey> {
         let mut keys = self.replication.stream.replicas.clone();
         let syncs = &self.replication.full_syncs;
@@ -32,29 +33,30 @@ impl Control {
         keys
     }
 
-    /// The answer to a client that goes to the primary itself when it is told where that is (CLIENT CAPA), if
-    /// its command belongs there. Reads do not where the client has said READONLY.
+    /// The redirect to the primary, for a client that understands it (CLIENT CAPA) and a command that
+    /// belongs there. Reads do not belong there after READONLY.
     pub fn redirection(&self, caller: &Caller, flags: Flags) -> Option<CmdError> {
         let role = self
             .replication
             .replica
             .as_ref()
             .filter(|_| caller.flags.capa_redirect && caller.kind == ClientKind::Normal)
-            // In a cluster slots decide.
+            // In a cluster, slots decide about redirects.
             .filter(|_| self.cluster.is_none())?;
         let belongs_there = flags.has(Flags::WRITE) || flags.has(Flags::READONLY) && !caller.flags.read_only;
         let Primary { host, port } = role.primary();
         belongs_there.then(|| CmdError::Redirect(format!("{host}:{port}").into()))
     }
 
-    /// Whether the data may be older than clients expect, and are not shown for that reason.
+    /// Whether the data may be outdated and `replica-serve-stale-data` forbids showing it.
     #[inline]
     pub fn is_stale(&self) -> bool {
         self.replication.replica.as_ref().is_some_and(|role| !role.is_up())
             && !self.config.bool(param::REPLICA_SERVE_STALE_DATA)
     }
 
-    /// The replica that is reached at `target`, if one is connected: the last that has come.
+    /// The replica connected from `target`, if any. Of several, one that no later connection has
+    /// superseded is preferred.
     pub fn replica_at(&self, target: &FailoverTarget, sessions: &Sessions) -> Option<ReplicaState> {
         let sessions = self.replicas().into_iter().filter_map(|key| sessions.get(key));
         let there = sessions.filter(|session| {

@@ -1,4 +1,4 @@
-//! The CLIENT container: connections looked at and steered.
+//! The CLIENT container: inspecting and controlling connections.
 
 mod common;
 mod filter;
@@ -78,7 +78,7 @@ fn setinfo(ctx: &mut SessionCtx<'_>, args: Args<'_>) -> Run {
 }
 
 fn capa(ctx: &mut SessionCtx<'_>, args: Args<'_>) -> Run {
-    // Capabilities that this server does not know are of no use to it and no error.
+    // Unknown capabilities are ignored without an error.
     if args.iter_from(2).any(|word| until_zero(word).eq_ignore_ascii_case(b"redirect")) {
         ctx.caller.flags.capa_redirect = true;
     }
@@ -143,8 +143,8 @@ fn unblock(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let named = others.find(|other| i64::try_from(other.caller.id.0) == Ok(id));
     let key = named.and_then(|other| {
         let waiting = other.waiting.as_mut()?;
-        // What a pause keeps back, a load or a slow read is not blocked, and one request to end a wait is
-        // enough.
+        // A client that a pause postpones, that a load holds, or that waits for a slow read does not
+        // count as blocked. One request to end a wait is enough.
         let is_blocked =
             matches!(waiting.on, WaitFor::Keys(_) | WaitFor::Replicas { .. } | WaitFor::ReplicasFirst { .. });
         let can_end = is_blocked && waiting.unblock.is_none();
@@ -185,7 +185,7 @@ fn unpause(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// The facts about the session that runs this command, for `line`.
+/// The caller with the data of its running command, for the caller's own line.
 fn running<'a>(
     ctx: &'a mut ReportCtx<'_>,
     args: Args<'_>,
@@ -230,7 +230,7 @@ fn list(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
     if filter.skip_me == SkipMe::No && filter.chooses(own, now_s, sources) {
         chosen.push(own);
     }
-    // Slots are reused: only the ids have the order in which clients connected.
+    // Slots are reused, so only ids have the order of connecting.
     chosen.sort_unstable_by_key(|session| session.caller.id);
     let mut text = String::with_capacity(LINE_BYTES * chosen.len());
     for session in chosen {
@@ -263,7 +263,7 @@ fn kill(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Marks the clients that `filter` chooses to end, the caller after its reply; returns how many. O(clients).
+/// Marks the chosen clients for closing, the caller after its reply. Returns their number. O(clients).
 fn kill_chosen(ctx: &mut ServerCtx<'_>, filter: &ClientFilter<'_>) -> i64 {
     let now_s = ctx.now.unix_s();
     let mut killed = 0;
@@ -273,7 +273,7 @@ fn kill_chosen(ctx: &mut ServerCtx<'_>, filter: &ClientFilter<'_>) -> i64 {
         {
             other.caller.closing = Closing::Now;
             ctx.control.clients.to_close.push(other.key);
-            // A message that is published next has one receiver less.
+            // The next published message already has one receiver less.
             if other.caller.subscribed.is_any() {
                 ctx.control.clients.pubsub.forget(other.key);
                 other.caller.subscribed = Subscribed::default();
@@ -289,5 +289,5 @@ fn kill_chosen(ctx: &mut ServerCtx<'_>, filter: &ClientFilter<'_>) -> i64 {
     killed
 }
 
-/// About as long as a line is.
+/// Approximate length of a client's line, in bytes.
 const LINE_BYTES: usize = 384;

@@ -1,6 +1,6 @@
-//! CLUSTER, and what steers what a connection may read from a node: ASKING, READONLY and READWRITE. Without a
-//! cluster these two change nothing, and the reference answers OK as well: tools send READONLY without asking
-//! what they talk to.
+//! CLUSTER, and the commands that control a connection's access to a node: ASKING, READONLY and
+//! READWRITE. Without a cluster the last two have no effect and answer OK as in the reference, because
+//! tools send READONLY without checking for a cluster.
 
 mod change;
 mod flush;
@@ -61,7 +61,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::READWRITE, Handler::Session(readwrite)),
 ];
 
-/// ASKING is about the next command, or about a whole transaction. In a transaction it is about the rest.
+/// ASKING applies to the next command, or to a whole transaction; within a transaction to the rest of it.
 fn asking(ctx: &mut SessionCtx<'_>, _: Args<'_>) -> Run {
     if !ctx.limits.is_cluster {
         return Err(CmdError::NO_CLUSTER);

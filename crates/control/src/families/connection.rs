@@ -1,4 +1,4 @@
-//! Commands about the caller's own connection, CLIENT apart.
+//! Commands about the caller's own connection, except CLIENT.
 
 use crate::ctx::{Handler, Route, ServerCtx, SessionCtx, route};
 use crate::families::users::{Attempt, authenticate};
@@ -25,7 +25,7 @@ pub(crate) const ROUTES: &[Route] = &[
 
 fn ping(ctx: &mut SessionCtx<'_>, args: Args<'_>) -> Run {
     match args.len() {
-        // Among messages of RESP2 an answer has to look like one. A script is sent none.
+        // Among RESP2 messages the reply must have the form of a message. A script receives no messages.
         1 | 2 if ctx.caller.only_listens() && !ctx.is_called => {
             ctx.reply.array(2);
             ctx.reply.bulk(b"pong");
@@ -61,7 +61,7 @@ fn quit(ctx: &mut SessionCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// What HELLO asks for.
+/// The parsed options of HELLO.
 struct HelloArgs<'a> {
     proto: Option<Protocol>,
     auth: Option<(&'a [u8], &'a [u8])>,
@@ -127,7 +127,7 @@ fn greeting(args: Args<'_>) -> Result<HelloArgs<'_>, CmdError> {
     Ok(greeting)
 }
 
-/// What the server says about itself, in the protocol that was just chosen.
+/// Writes the reply of HELLO, in the protocol that was just selected.
 fn introduce(ctx: &mut ServerCtx<'_>) {
     let caller = &ctx.session.caller;
     let config = &ctx.control.config;
@@ -179,7 +179,7 @@ fn reset(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     if caller.flags.monitor {
         ctx.control.clients.monitors.retain(|monitor| *monitor != key);
     }
-    // What the client said of itself as a program stays: its library, and what it is capable of.
+    // The library and the capabilities describe the client's program, so RESET keeps them.
     caller.flags = ClientFlags {
         medium: caller.flags.medium,
         capa_redirect: caller.flags.capa_redirect,
@@ -192,7 +192,7 @@ fn reset(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     caller.db = 0;
     caller.proto = Protocol::Resp2;
     caller.act_as(Identity::of_newcomer(ctx.control.clients.users.users()));
-    // CLIENT REPLY SKIP is for this very reply.
+    // CLIENT REPLY SKIP applies to this reply.
     if caller.reply != ReplyMode::Skipping {
         caller.reply = ReplyMode::On;
     }
@@ -200,8 +200,8 @@ fn reset(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Refuses a label of a client that would not fit a line of CLIENT LIST, where it is shown up to a zero byte.
-/// `what` begins the error's text.
+/// Refuses a client's label that does not fit a line of CLIENT LIST, which shows it up to a zero byte.
+/// `what` begins the text of the error.
 pub(crate) fn check_label(label: &[u8], what: &[u8]) -> Result<(), CmdError> {
     if until_zero(label).iter().all(u8::is_ascii_graphic) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! FAILOVER: what a client may ask; what follows is in `failover.rs` of the engine.
+//! FAILOVER: parsing and checks; the failover itself is in `failover.rs` of the engine.
 
 use crate::ctx::{Handler, Route, ServerCtx, route};
 use crate::replication::failover::{Failover, FailoverTarget};
@@ -8,7 +8,7 @@ use sluice_commands::{Args, CmdError, Outcome, Run, until_zero};
 
 pub(crate) const ROUTES: &[Route] = &[route(&specs::FAILOVER, Handler::Server(failover))];
 
-/// The arguments.
+/// The parsed options of FAILOVER.
 #[derive(Default)]
 struct FailoverArgs {
     timeout_ms: Option<u64>,
@@ -55,7 +55,7 @@ fn failover(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// An operator whose clients hang looks into the log.
+/// Logged for operators who look for the reason of waiting clients.
 const WRITES_WAIT: &str = "Commands that write wait until the failover has ended; FAILOVER ABORT ends it.";
 
 fn parse(args: Args<'_>) -> Result<FailoverArgs, CmdError> {

@@ -1,4 +1,4 @@
-//! FCALL, FCALL_RO, FUNCTION. `Engine::run_script` runs them.
+//! FCALL, FCALL_RO and FUNCTION, run by `Engine::run_script`.
 
 use crate::ctx::{Handler, Route, ScriptCommand, route};
 use sluice_command::specs::scripting as specs;

@@ -1,4 +1,4 @@
-//! MONITOR: the caller is shown every command from now on; `logging.rs` feeds it.
+//! MONITOR: shows every following command to the caller; `logging.rs` feeds it.
 
 use crate::ctx::{Handler, Route, ServerCtx, route};
 use sluice_command::specs::server as specs;
@@ -11,8 +11,7 @@ fn monitor(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
         return Err(CmdError::text("ERR MONITOR isn't allowed for DENY BLOCKING client"));
     }
     let flags = &mut ctx.session.caller.flags;
-    // A client that receives a stream already gets no second one, and no reply that would stand in the middle
-    // of the stream.
+    // A client that already receives a stream gets no second one, and no reply in the middle of the stream.
     if !flags.monitor && ctx.session.caller.replica.is_none() {
         ctx.session.caller.flags.monitor = true;
         ctx.control.clients.monitors.push(ctx.session.key);

@@ -1,5 +1,5 @@
-//! SUBSCRIBE and its relatives, PUBLISH, SPUBLISH, PUBSUB. Who subscribes is in `pubsub.rs`; `delivery.rs`
-//! sends.
+//! SUBSCRIBE and related commands, PUBLISH, SPUBLISH, PUBSUB. Subscriptions are stored in `pubsub.rs`;
+//! `delivery.rs` sends messages.
 
 use crate::ctx::{Handler, PubSubCtx, ReportCtx, Route, route};
 use sluice_base::glob;
@@ -72,11 +72,11 @@ fn unsubscribe(ctx: &mut PubSubCtx<'_>, args: Args<'_>, kind: TopicKind) -> Run 
     Ok(Outcome::Done)
 }
 
-/// Tells the client what it has subscribed to, or no longer, and to how much it subscribes: shard channels
-/// are counted by themselves. A confirmation is sent even where replies are turned off, as messages are.
+/// Sends a client the confirmation of a subscription or its end, with the number of its subscriptions; shard
+/// channels are counted separately. Confirmations are sent even while replies are off, like messages.
 ///
-/// The array of EXEC has one value of each command: the first confirmation, whose `index` is 0. The others
-/// come behind the array, as messages that the same transaction has published do.
+/// The array of EXEC has one value for each command: the first confirmation, whose `index` is 0. Further
+/// confirmations are sent after the array, like messages that the same transaction has published.
 fn confirm(ctx: &mut PubSubCtx<'_>, kind: TopicKind, word: &str, index: usize, name: Option<&[u8]>) {
     let subscribed = ctx.pubsub.subscribed(ctx.key);
     ctx.caller.subscribed = subscribed;

@@ -1,4 +1,4 @@
-//! Whom this server follows: REPLICAOF and its older name.
+//! REPLICAOF and SLAVEOF: changes the primary that this server follows.
 
 use crate::ctx::{Handler, Route, ServerCtx, route};
 use crate::replication::role::RoleWanted;
@@ -28,7 +28,7 @@ fn replicaof(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         ctx.reply.ok();
         return Ok(Outcome::Done);
     }
-    // A replica that asked would be given the data of its own replica.
+    // A replica that sends REPLICAOF would make this server follow its own replica.
     if ctx.session.caller.replica.is_some() {
         return Err(CmdError::text("ERR Command is not valid when client is a replica."));
     }
@@ -50,7 +50,7 @@ fn replicaof(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Who asks for another role, for the log: `user request from '...'`.
+/// A description of the caller for the log: `user request from '...'`.
 pub(crate) fn asked_by(ctx: &ServerCtx<'_>, what: &str) -> String {
     let hides = ctx.control.config.bool(sluice_config::param::HIDE_USER_DATA_FROM_LOG);
     format!("{what} request from '{}'", ctx.session.short_line(hides))

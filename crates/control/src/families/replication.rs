@@ -1,7 +1,8 @@
-//! What a replica says to its primary: SYNC, PSYNC, REPLCONF.
+//! Commands that a replica sends to its primary: SYNC, PSYNC, REPLCONF.
 //!
-//! A replica is a client that asked for the data. It is sent a snapshot, then the stream; what it says after
-//! that gets no reply. A replica that was away goes on where it was, as far as the backlog reaches.
+//! A replica is a client that has requested the data. It receives a snapshot, then the stream; its
+//! later commands get no reply. A replica that reconnects continues at its offset if the backlog
+//! reaches back to it.
 
 use crate::action::Action;
 use crate::cluster::mode::ClusterMode;
@@ -63,8 +64,8 @@ fn psync(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// The primary of this server hands its role over: this server is promoted, and PSYNC runs again behind that,
-/// for a replica.
+/// Handles PSYNC FAILOVER, with which this server's primary hands its role over. This server is promoted,
+/// and then PSYNC runs again to make the old primary a replica.
 fn take_over(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let replid = String::from_utf8_lossy(args.at(1)).into_owned();
     let shown = replid.escape_debug();
@@ -78,7 +79,8 @@ fn take_over(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let has_been_up = ctx.control.replication.replica.as_ref().is_some_and(|role| role.has_been_up());
     let next = args.int(2).ok().and_then(|next| u64::try_from(next).ok()).unwrap_or(0);
     if !has_been_up && next > ctx.control.replication.stream.offset.saturating_add(1) {
-        // What the primary has seen acknowledged went with a crash: to take over would lose it.
+        // A crash has lost data that the primary has seen acknowledged; taking over would lose the
+        // data for good.
         return Err(CmdError::text("ERR PSYNC FAILOVER asks for data that this replica does not have."));
     }
     let by = asked_by(ctx, "failover");
@@ -87,17 +89,17 @@ fn take_over(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::WaitSince(Box::new(WaitFor::Pause), vec![(HANDED_OVER, Vec::new())]))
 }
 
-/// Whether PSYNC of a primary that hands its role over runs again although the role still waits for the end
-/// of a load: whatever ends a pause releases who waits. To be answered as a replica of this server now, that
-/// primary would give the failover up, and both would be primaries.
+/// Whether PSYNC of a primary that hands its role over has to wait again, because the promotion still
+/// waits for the end of a load: the end of any pause releases the waiting client. An answer to it as a
+/// replica would make the primary give up the failover, and both would be primaries.
 fn is_handed_over_later(ctx: &ServerCtx<'_>, args: Args<'_>) -> bool {
     args.len() > HANDED_OVER && args.at(HANDED_OVER).is_empty() && ctx.control.replication.failover_asked
 }
 
-/// The argument of `PSYNC ... FAILOVER` that is empty when the command runs again.
+/// Index of the argument of `PSYNC ... FAILOVER` that is set empty for the second run.
 const HANDED_OVER: usize = 3;
 
-/// Whether a replica that is to be sent everything shall take the snapshot on another connection.
+/// Whether a replica in need of a full synchronisation should receive the snapshot on another connection.
 fn wants_dual_channel(ctx: &mut ServerCtx<'_>) -> bool {
     let announced = ctx.session.caller.origin.announced.as_deref();
     let is_able = announced.is_some_and(|announced| announced.dual_channel && !announced.rdb_channel);
@@ -124,8 +126,7 @@ fn sync(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
 }
 
 fn check_may_synchronise(ctx: &mut ServerCtx<'_>) -> Result<(), CmdError> {
-    // Until the target was asked to take over, a replica that was cut off may come back: it may be the one
-    // that is waited for.
+    // Until the target is asked to take over, a disconnected replica may reconnect: it may be the target.
     if ctx.control.replication.failover.as_ref().is_some_and(|failover| failover.is_in_progress) {
         return Err(CmdError::text("NOMASTERLINK Can't SYNC while failing over"));
     }
@@ -142,7 +143,7 @@ fn check_may_synchronise(ctx: &mut ServerCtx<'_>) -> Result<(), CmdError> {
     Ok(())
 }
 
-/// Makes the client a replica.
+/// Makes the client a replica in this stage.
 fn become_replica(ctx: &mut ServerCtx<'_>, stage: SyncStage, sends_acks: bool) {
     let acked_s = ctx.now.unix_s();
     let announced = ctx.session.caller.origin.announced.as_deref();
@@ -170,9 +171,9 @@ fn become_replica(ctx: &mut ServerCtx<'_>, stage: SyncStage, sends_acks: bool) {
     }));
 }
 
-/// A replica comes. Where it was connected before, and that connection is not known to have ended, what it
-/// has acknowledged there does not count any more: it would count twice. That is at most the present end of
-/// the stream, and may be more than it has now: a crash may have taken data from it.
+/// Marks earlier connections of a replica that has connected again. If they are not known to have ended,
+/// their acknowledgements up to the present end of the stream no longer count: the replica would count
+/// twice, and a crash may have lost data that it has acknowledged there.
 fn supersede(ctx: &mut ServerCtx<'_>) {
     let (end, now_s) = (ctx.control.replication.stream.offset, ctx.now.unix_s());
     let caller = &ctx.session.caller;
@@ -192,7 +193,7 @@ fn supersede(ctx: &mut ServerCtx<'_>) {
     }
 }
 
-/// A replica that was away goes on at this offset of the history.
+/// Continues a reconnected replica at this offset of the history.
 fn go_on(ctx: &mut ServerCtx<'_>, offset: u64) {
     supersede(ctx);
     become_replica(ctx, SyncStage::Online, true);
@@ -221,10 +222,10 @@ fn go_on(ctx: &mut ServerCtx<'_>, offset: u64) {
     ctx.process.log(LogLevel::Notice, &text);
 }
 
-/// A replica is to be sent everything.
+/// Begins a full synchronisation of a replica.
 fn synchronise(ctx: &mut ServerCtx<'_>, greeting: SyncGreeting) {
     let name = ctx.session.caller.replica_name();
-    // What was written while there was no backlog is in no history: a replica of before would lack it.
+    // Data written without a backlog is in no history: a former replica would lack it.
     if !ctx.control.replication.stream.has_begun() {
         let replid = hex(&ctx.process.entropy());
         ctx.control.replication.stream.begin(replid);
@@ -238,7 +239,7 @@ fn synchronise(ctx: &mut ServerCtx<'_>, greeting: SyncGreeting) {
     log_delay(ctx);
 }
 
-/// Says what the replica waits for, which else sees nothing for seconds.
+/// Logs the delay of a diskless full synchronisation, during which the replica receives nothing.
 fn log_delay(ctx: &mut ServerCtx<'_>) {
     let config = &ctx.control.config;
     let delay_s = config.int(param::REPL_DISKLESS_SYNC_DELAY);
@@ -265,7 +266,7 @@ fn replconf(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
             acknowledge(ctx, args.at(i + 1), aof);
             return Ok(Outcome::Done);
         }
-        // For a replica's own use: a primary that is asked by a client keeps silent.
+        // Only a replica obeys GETACK; a client gets no reply.
         if args.is(i, "GETACK") {
             if let Some(role) =
                 ctx.control.replication.replica.as_mut().filter(|_| ctx.session.caller.is_primary())
@@ -324,12 +325,12 @@ fn waitaof(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Wait(Box::new(WaitFor::Replicas { count, offset, local, deadline_ms })))
 }
 
-/// A timeout in milliseconds as the moment at which it is over, ms of the monotonic clock; 0: never.
+/// Converts a timeout in milliseconds to its end, in ms of the monotonic clock; 0 means never.
 fn timeout_ms(text: &[u8], now: Now) -> Result<u64, CmdError> {
     let timeout =
         parse_i64(text).ok_or(const { CmdError::text("ERR timeout is not an integer or out of range") })?;
     let timeout = u64::try_from(timeout).map_err(|_| CmdError::text("ERR timeout is negative"))?;
-    // As in the reference, whose clock is that of the day.
+    // The bound is that of the reference, which uses the wall clock.
     if timeout > i64::MAX.saturating_sub(now.unix_ms()).unsigned_abs() {
         return Err(CmdError::text("ERR timeout is out of range"));
     }
@@ -341,7 +342,7 @@ fn acknowledge(ctx: &mut ServerCtx<'_>, offset: &[u8], aof: Option<&[u8]>) {
     let Some(replica) = &mut ctx.session.caller.replica else { return };
     let Some(offset) = parse_i64(offset) else { return };
     let was_online = replica.is_online();
-    // What it says before its snapshot was queued whole says nothing about that.
+    // Acknowledgements sent before the whole snapshot was queued do not confirm the snapshot.
     replica.awaits_ack &= replica.stage != SyncStage::Online;
     replica.is_main_channel = false;
     replica.acked = replica.acked.max(offset);
@@ -357,7 +358,7 @@ fn acknowledge(ctx: &mut ServerCtx<'_>, offset: &[u8], aof: Option<&[u8]>) {
     ctx.control.clients.blocking.replica_acknowledged();
 }
 
-/// Takes the option at `i`.
+/// Stores the announcement of the option at index `i`.
 fn announce(
     announced: &mut Announced,
     stream: &ReplicationStream,
@@ -366,7 +367,7 @@ fn announce(
     i: usize,
 ) -> Result<(), CmdError> {
     let value = args.at(i + 1);
-    // Texts end at a zero byte in the reference's language.
+    // The reference ends texts at a zero byte.
     let text = until_zero(value);
     if args.is(i, "LISTENING-PORT") {
         announced.port = args.int(i + 1)? as i32;
@@ -377,13 +378,13 @@ fn announce(
                 format!("ERR REPLCONF ip-address provided by replica instance is too long: {len} bytes");
             return Err(CmdError::owned(text));
         }
-        // It is shown in INFO, between commas, and in the log.
+        // The address is shown between commas in INFO, and in the log.
         if !text.iter().all(|byte| byte.is_ascii_graphic() && *byte != b',') {
             return Err(CmdError::text("ERR REPLCONF ip-address provided by replica instance is no address"));
         }
         announced.ip = String::from_utf8_lossy(text).into();
     } else if args.is(i, "CAPA") {
-        // Capabilities that are not known here are those of replicas younger than this.
+        // Unknown capabilities are those of newer replicas.
         announced.eof |= args.is(i + 1, "EOF");
         announced.psync2 |= args.is(i + 1, "PSYNC2");
         announced.dual_channel |= args.is(i + 1, "DUAL-CHANNEL");
@@ -413,7 +414,7 @@ fn announce(
         let mode = cluster.ok_or(CmdError::NO_CLUSTER)?;
         let unknown = || CmdError::owned([b"ERR Unknown node ", text].concat());
         let id = NodeId::parse(text).ok_or_else(unknown)?;
-        // Gossip may tell of the node later: the replica says its id once (M12).
+        // The replica sends its id only once, and gossip may introduce the node later (M12).
         announced.node_id = Some(id.to_string().into());
         mode.machine.offset(&id).ok_or_else(unknown)?;
     } else {
@@ -432,7 +433,7 @@ fn switch(args: Args<'_>, index: usize) -> Result<bool, CmdError> {
     }
 }
 
-/// What of a snapshot is wanted: functions, of which there are none yet, or nothing. Keys never are.
+/// Checks the filter of a snapshot: only functions may be requested, never keys.
 fn check_filter(text: &[u8]) -> Result<(), CmdError> {
     let words = split_args(text, Dialect::Config)
         .map_err(|_| CmdError::text("ERR Missing rdb-filter-only values"))?;
@@ -442,7 +443,7 @@ fn check_filter(text: &[u8]) -> Result<(), CmdError> {
     }
 }
 
-/// Three numbers of a byte each, between dots.
+/// Parses three numbers below 256, separated by dots.
 fn parse_version(text: &[u8]) -> Option<u32> {
     let mut parts = text.split(|byte| *byte == b'.');
     let mut version = 0;
@@ -453,5 +454,5 @@ fn parse_version(text: &[u8]) -> Option<u32> {
     parts.next().is_none().then_some(version)
 }
 
-/// Longest address a replica may announce.
+/// Longest address that a replica may announce, in bytes.
 const ADDRESS_LEN_MAX: usize = 255;

@@ -1,4 +1,4 @@
-//! EVAL and its relatives, SCRIPT. `Engine::run_script` runs them.
+//! EVAL and related commands, and SCRIPT, run by `Engine::run_script`.
 
 use crate::ctx::{Handler, Route, ScriptCommand, route};
 use sluice_command::specs::scripting as specs;

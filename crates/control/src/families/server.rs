@@ -96,7 +96,7 @@ fn info(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Commands that have run, INFO left out.
+/// Number of commands executed, without INFO.
 fn commands_but_info(stats: &Stats) -> u64 {
     let asked = stats.commands.get(usize::from(specs::INFO.id.0)).map_or(0, |info| info.calls);
     stats.total_commands.wrapping_sub(asked)
@@ -107,7 +107,7 @@ fn lastsave(ctx: &mut ReportCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// The words of ROLE for a link.
+/// The word in ROLE for the state of a link.
 fn link_word(link: LinkState) -> &'static str {
     match link {
         LinkState::None => "none",

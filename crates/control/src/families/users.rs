@@ -1,4 +1,4 @@
-//! AUTH, and the ACL container: who is allowed what, by rules of its own and by roles.
+//! AUTH, and the ACL container: the rights of users by their own rules and by roles.
 
 use crate::action::Action;
 use crate::ctx::{Handler, Route, UsersCtx, route};
@@ -44,7 +44,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::ACL_WHOAMI, Handler::Users(whoami)),
 ];
 
-/// The user of AUTH with a password alone.
+/// The user for AUTH with only a password.
 const DEFAULT_USER: &[u8] = b"default";
 
 fn auth(ctx: &mut UsersCtx<'_>, args: Args<'_>) -> Run {
@@ -66,15 +66,15 @@ fn auth(ctx: &mut UsersCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// A name and a password.
+/// The credentials of AUTH or HELLO.
 pub(super) struct Attempt<'a> {
-    /// The command's name as the client has written it, for the log.
+    /// The command's name as the client wrote it, for the log.
     pub command: &'a [u8],
     pub user: &'a [u8],
     pub password: &'a [u8],
 }
 
-/// Makes the client the user that it claims to be, or leaves the client's user as it was and logs that.
+/// Authenticates the client as a user, or logs the refusal and leaves the client's user unchanged.
 pub(super) fn authenticate(
     session: &mut Session,
     attempt: &Attempt<'_>,
@@ -129,7 +129,7 @@ fn getuser(ctx: &mut UsersCtx<'_>, args: Args<'_>) -> Run {
         ctx.reply.null();
         return Ok(Outcome::Done);
     };
-    // Clients of 9.1 see what 9.1 shows until somebody makes a role.
+    // Roles are hidden until one is made, so clients of 9.1 see the reply of 9.1.
     let has_roles = users.roles().count() > 0;
     let reply = &mut ctx.reply;
     reply.map(7 + usize::from(has_roles));
@@ -187,7 +187,7 @@ fn delrole(ctx: &mut UsersCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Five names with their values: the rights outside of parentheses, and `selectors`.
+/// Writes five names with values: the rights of the root selector, and `selectors`.
 fn push_rights(reply: &mut sluice_resp::Reply<'_>, rights: &Rights) {
     push_selector(reply, rights.root());
     reply.bulk(b"selectors");
@@ -198,7 +198,7 @@ fn push_rights(reply: &mut sluice_resp::Reply<'_>, rights: &Rights) {
     }
 }
 
-/// Four names with their values.
+/// Writes the four names of a selector's rights with their values.
 fn push_selector(reply: &mut sluice_resp::Reply<'_>, selector: &Selector) {
     let view = selector.view();
     let parts = [
@@ -258,7 +258,7 @@ fn cat(ctx: &mut UsersCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Bytes of an unknown category that the error shows.
+/// Bytes of an unknown category's name that the error shows.
 const CATEGORY_SHOWN_BYTES: usize = 128;
 
 fn generate_password(ctx: &mut UsersCtx<'_>, args: Args<'_>) -> Run {
@@ -344,10 +344,10 @@ fn log(ctx: &mut UsersCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Entries shown when ACL LOG names no number.
+/// Number of entries that ACL LOG shows by default.
 const LOG_SHOWN_BY_DEFAULT: usize = 10;
 
-/// The file is read and judged by another thread, and clients are served meanwhile.
+/// ACL LOAD. Another thread reads and checks the file while clients are served.
 fn load(ctx: &mut UsersCtx<'_>, _: Args<'_>) -> Run {
     let path = file(ctx)?;
     let all_channels = ctx.users.users().all_channels();
@@ -366,7 +366,7 @@ fn load(ctx: &mut UsersCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Puts the users of a file in force, or says what is wrong with them and changes nothing.
+/// Installs the users of a file, or returns the file's faults and changes nothing.
 pub fn put_in_force(
     users: &mut UsersState,
     judged: JudgedUsers,
@@ -385,7 +385,7 @@ pub fn put_in_force(
 fn save(ctx: &mut UsersCtx<'_>, _: Args<'_>) -> Run {
     let path = file(ctx)?;
     let text = ctx.users.users().to_file();
-    // What a load reads at the moment is another text.
+    // A load in progress has read the previous text of the file.
     ctx.users.loading.note_change();
     if let Err(reason) = ctx.process.replace_user_file(&path, &text) {
         let path = String::from_utf8_lossy(&path).into_owned();
@@ -398,7 +398,7 @@ fn save(ctx: &mut UsersCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// The directive `aclfile`.
+/// The path in `aclfile`; an error if it is empty.
 fn file(ctx: &UsersCtx<'_>) -> Result<Vec<u8>, CmdError> {
     match ctx.config.bytes(param::ACLFILE) {
         [] => Err(CmdError::text(
@@ -417,7 +417,7 @@ fn acl_help(ctx: &mut UsersCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// More arguments than any form of the subcommand has.
+/// The error for more arguments than any form of the subcommand has.
 fn wrong_form(args: Args<'_>) -> CmdError {
     crate::unknown::wrong_form(&specs::ACL, args)
 }

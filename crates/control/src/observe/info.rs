@@ -1,9 +1,9 @@
-//! INFO and the metrics endpoint: two renderers of one list of fields, each of which has a row in
-//! `info/fields.rs`. INFO is sections of `name:value` lines, in the order of `SECTIONS` in `info/table.rs`; a
-//! sample has the numbers alone.
+//! INFO and the metrics endpoint: two renderers of one list of fields, each with a row in
+//! `info/fields.rs`. INFO consists of sections of `name:value` lines, in the order of `SECTIONS` in
+//! `info/table.rs`; a sample has only the numbers.
 //!
-//! Names and order are those of the reference, so that dashboards keep working. What belongs to a feature
-//! that does not exist here has the value that the reference shows while the feature is not used.
+//! Names and order are those of the reference, so existing dashboards keep working. A field of a feature
+//! that does not exist here has the value that the reference shows while the feature is unused.
 
 mod client_memory;
 pub(crate) mod cluster;

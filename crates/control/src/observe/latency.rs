@@ -1,9 +1,9 @@
-//! What the latency monitor is told.
+//! Input of the latency monitor.
 
 use crate::Control;
 
 impl Control {
-    /// Notes a spike for the latency monitor when it is long enough.
+    /// Records a spike in the latency monitor if it exceeds the threshold.
     pub fn note_latency(&mut self, event: &'static str, now: sluice_base::Now, duration_ns: u64) {
         let threshold = self.limits.latency_threshold_ms;
         let ms = duration_ns / 1_000_000;

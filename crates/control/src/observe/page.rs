@@ -1,5 +1,5 @@
-//! What the page of the metrics endpoint shows beside the numbers of a sample: clients, logged commands,
-//! large keys, the script that runs.
+//! The content of the metrics endpoint's page in addition to the numbers of a sample: clients, logged
+//! commands, large keys, the running script.
 //!
 //! ```text
 //!  thread of the endpoint                    main thread
@@ -8,9 +8,10 @@
 //!   json.rs, history.rs: bytes of both
 //! ```
 //!
-//! Invariants: (1) nothing is gathered while nobody looks: the cron gathers for `watch::WATCHED_NS` after an
-//! ask; (2) what the main thread does for one ask is bounded, however many clients and keys there are; (3)
-//! names of keys, and arguments of commands, are in no JSON but that for a request whose user may read them.
+//! Invariants: (1) nothing is gathered while the page is not displayed: the cron gathers for
+//! `watch::WATCHED_NS` after a request; (2) the main thread's work for a request is bounded, however many
+//! clients and keys there are; (3) names of keys and arguments of commands appear only in the JSON for a
+//! request whose user may read them.
 
 mod clients;
 mod watch;

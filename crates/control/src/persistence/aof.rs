@@ -1,5 +1,5 @@
-//! The append-only file (AOF) as the engine knows it: bytes to append, and how far they are durable. The
-//! process owns the file.
+//! The append-only file (AOF) as the engine sees it: bytes to append, and the position up to which they
+//! are durable. The process owns the file.
 //!
 //! ```text
 //!  command ──► unit (`UnitCommands`) ──close──► pending ──taken, once an iteration──► the process: write, fsync
@@ -7,17 +7,16 @@
 //!                                       └── position: its end          durable ◄── reported ┘
 //! ```
 //!
-//! Commands of a unit may be *promised*: their length counts where they run, their bytes are made in slices.
-//! The process is given nothing from the beginning of such a unit on before the unit is whole.
+//! Commands of a unit may be *promised*: their length counts at execution, and their bytes are made later
+//! in slices. The process receives no bytes from the start of such a unit on until the unit is complete.
 //!
-//! A *position* counts all bytes that were ever appended, from the start of the process on, whatever file
-//! they are in.
+//! A *position* counts all bytes appended since the start of the process, in whatever file they are.
 //!
-//! Invariants: (1) whole units are appended, in the order in which they closed; (2) a file begins with
-//! SELECT, because a file is loaded on its own; (3) the offset of the replication stream does not count these
-//! bytes; (4) under `appendfsync always` each reply has a position that must be durable before the reply is
-//! sent (`Engine::output_position`): the end of the last unit that wrote
-//! what the command has read, or of the command's own unit; (5) without `always` no command pays for (4): the
+//! Invariants: (1) whole units are appended, in the order in which they close; (2) each file begins with
+//! SELECT, because each is loaded on its own; (3) the offset of the replication stream does not count
+//! these bytes; (4) under `appendfsync always` each reply has a position that must be durable before the
+//! reply is sent (`Engine::output_position`): the end of the last unit that wrote data the command has
+//! read, or the end of the command's own unit; (5) without `always`, (4) costs a command nothing: the
 //! gate's check `durable` is not armed.
 
 use crate::process::AofBacklog;
@@ -38,47 +37,47 @@ use sluice_value::Value;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-/// See the module.
+/// The stream of bytes for the append-only file.
 #[derive(Debug, Default)]
 pub struct AofStream {
-    /// Advanced where the file begins or ends, and with what is reported of the disk.
+    /// Advanced when the file is turned on or off, and by reports of faults and of the backlog.
     epoch: Epoch,
     is_on: bool,
-    /// Database selected in the file.
+    /// Database selected at the end of the file; `None` at the start of a file.
     selected: Option<usize>,
-    /// Bytes of closed units that were not taken yet, up to the first one that is promised.
+    /// Bytes of closed units, not yet taken, up to the first promised unit.
     pending: Vec<u8>,
-    /// Promised units, each with the units that follow.
+    /// Promised units, each with the units that follow it.
     promised: VecDeque<PromisedUnit>,
-    /// End of the last unit.
+    /// Position of the end of the last unit.
     position: u64,
-    /// End of what was taken.
+    /// Position of the end of the taken bytes.
     taken: u64,
-    /// Time of the last annotation in the file, seconds since the epoch.
+    /// Time of the last timestamp in the file, in seconds since the epoch.
     stamped_s: Option<i64>,
-    /// Where in the history of replication the file stands, by its last annotation: id, offset.
+    /// Replication id and offset in the file's last history note.
     noted: Option<([u8; 40], u64)>,
-    /// The database that the primary's stream has selected, as the file says.
+    /// The database selected by the primary's stream, according to the file's last note.
     noted_db: Option<usize>,
-    /// Units were appended behind that annotation.
+    /// Whether units were appended after the last history note.
     has_unnoted: bool,
-    /// There was a history when the file was begun: it is gone on in from the file's first record on.
+    /// A replication history existed when the file was begun, so the file's first unit already belongs to it.
     has_begun_in_history: bool,
-    /// Which keys were written where; there under `appendfsync always` alone.
+    /// Position of each key's last write; present only under `appendfsync always`.
     written_at: Option<Box<WrittenAt>>,
-    /// What the process has reported.
+    /// The last reports of the process.
     report: AofReport,
-    /// Sessions whose output waits, by the position that must be durable first; some of them may be gone.
+    /// Sessions whose output waits, by the position that must become durable; some may no longer exist.
     awaited: BTreeMap<u64, Vec<SessionKey>>,
 }
 
 /// A unit with commands whose bytes are made later.
 #[derive(Debug)]
 struct PromisedUnit {
-    /// The unit's bytes as far as they are made, with room for all of them.
+    /// The bytes made so far, with capacity for all of them.
     made: Vec<u8>,
     commands: PromisedCommands,
-    /// What follows the commands in the unit.
+    /// The bytes after the promised commands in the unit.
     end: Vec<u8>,
     /// Bytes of the units that follow, up to the next promised one.
     following: Vec<u8>,
@@ -90,32 +89,32 @@ impl PromisedUnit {
     }
 }
 
-/// How far the append-only file is: reported by the process.
+/// The state of the append-only file, as reported by the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AofReport {
-    /// Position up to which it is durable.
+    /// Everything up to this position is durable.
     pub durable: u64,
-    /// Why nothing can be written just now: the system's reason.
+    /// The system's reason for which nothing can be written at present; `None` without a fault.
     pub fault: Option<String>,
-    /// Whether more may be appended.
+    /// Whether the process accepts more bytes.
     pub backlog: AofBacklog,
 }
 
-/// The position of the last write of each key, by the key's hash. Keys share slots of this table: a reply may
-/// wait for a write of another key, never too short.
+/// The position of the last write of each key, by hash. Keys share slots of the table, so a reply may
+/// wait for a write of another key, but never too briefly.
 #[derive(Debug)]
 struct WrittenAt {
     slots: Box<[u64]>,
-    /// Every slot counts as this position at least.
+    /// Least position for every slot.
     floor: u64,
-    /// Slots whose keys the unit under way has written.
+    /// Slots of keys that the open unit has written.
     touched: Vec<u16>,
-    /// The unit under way has written what no key names.
+    /// The open unit has made a write without a key.
     touched_all: bool,
 }
 
-/// Slots of the table: 512 KiB. A client that writes a million keys a second at 100 µs an fsync has about 100
-/// of them open.
+/// Slots of the table: 512 KiB. With a million written keys a second and 100 µs an fsync, about 100 slots
+/// await durability at a time.
 const SLOTS: usize = 1 << 16;
 
 impl WrittenAt {
@@ -125,8 +124,7 @@ impl WrittenAt {
     }
 
     fn slot_of(hash: u64) -> u16 {
-        // The index of a table takes the lower bits of a hash and its tags the upper ones: any 16 bits do
-        // here.
+        // Tables use the lower bits of a hash as index and the upper ones as tag; any 16 bits serve here.
         (hash >> 16) as u16
     }
 
@@ -149,7 +147,7 @@ impl AofStream {
         AofStream { epoch, ..AofStream::default() }
     }
 
-    /// Bytes that the allocator has given.
+    /// Bytes that the allocator has given for the stream.
     pub fn footprint(&self) -> usize {
         let written_at = self.written_at.as_deref().map_or(0, |written_at| {
             heap::boxed::<WrittenAt>()
@@ -160,8 +158,7 @@ impl AofStream {
         self.promised_bytes() + heap::vec(&self.pending) + written_at + self.awaited.len() * entry
     }
 
-    /// Bytes that the allocator has given for promised units and for the units that wait for these. Cost:
-    /// O(promises).
+    /// Bytes that the allocator has given for promised units and for the units after them. Cost: O(promises).
     pub fn promised_bytes(&self) -> usize {
         let unit = |unit: &PromisedUnit| {
             heap::vec(&unit.made)
@@ -172,26 +169,27 @@ impl AofStream {
         heap::deque(&self.promised) + self.promised.iter().map(unit).sum::<usize>()
     }
 
-    /// Whether units are appended.
+    /// Whether the append-only file is on, so that units are appended.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.is_on
     }
 
-    /// Units are appended from the next one on, into a file that is empty or ends with a whole unit.
+    /// Turns the file on: units are appended from the next one on. The file is empty or ends with
+    /// a whole unit.
     pub fn begin(&mut self) {
         self.is_on = true;
         self.epoch.advance();
     }
 
-    /// Nothing is appended from now on. What is pending can still be taken.
+    /// Turns the file off. Pending bytes can still be taken.
     pub fn end(&mut self) {
         self.is_on = false;
         self.epoch.advance();
     }
 
-    /// The next unit is the first of another file; the stream says whether there is a history by then. All
-    /// of the one before was taken.
+    /// Begins another file with the next unit; all bytes of the previous file were taken. `stream` tells
+    /// whether a replication history exists now.
     pub fn begin_file(&mut self, stream: &ReplicationStream) {
         debug_assert!(self.taken == self.position);
         self.has_begun_in_history = stream.point().is_some();
@@ -201,39 +199,39 @@ impl AofStream {
         self.noted_db = None;
     }
 
-    /// Whether replies wait until they are durable.
+    /// Whether replies wait until writes are durable (`appendfsync always`).
     #[inline]
     pub fn is_strict(&self) -> bool {
         self.written_at.is_some()
     }
 
-    /// Lets replies wait, or not.
+    /// Sets whether replies wait until writes are durable.
     pub fn set_strict(&mut self, strict: bool) {
         let strict = strict && self.is_on;
         if strict != self.is_strict() {
-            // What was written before may not be durable yet.
+            // Earlier writes may not be durable yet.
             self.written_at = strict.then(|| Box::new(WrittenAt::new(self.position)));
         }
     }
 
-    /// End of the last unit.
+    /// Position of the end of the last unit.
     #[inline]
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// Whether everything up to this position is on disk; no position is in a file that is off.
+    /// Whether everything up to this position is on disk; false while the file is off.
     #[inline]
     pub fn is_durable(&self, position: u64) -> bool {
         self.is_on && self.report.durable >= position
     }
 
-    /// Output of a session waits until this position is durable.
+    /// Makes the output of a session wait until this position is durable.
     pub fn await_durable(&mut self, position: u64, key: SessionKey) {
         self.awaited.entry(position).or_default().push(key);
     }
 
-    /// Takes a session whose output waited for a position up to this one.
+    /// Removes and returns a session whose output waited for a position up to `durable`.
     #[inline]
     pub fn take_durable(&mut self, durable: u64) -> Option<SessionKey> {
         loop {
@@ -245,13 +243,13 @@ impl AofStream {
         }
     }
 
-    /// What the process has reported.
+    /// The last reports of the process.
     #[inline]
     pub fn report(&self) -> &AofReport {
         &self.report
     }
 
-    /// The process says that everything up to this position is on disk: whether that is news.
+    /// Records that everything up to this position is on disk. Returns whether the position is new.
     #[inline]
     pub fn report_durable(&mut self, position: u64) -> bool {
         let is_news = position > self.report.durable;
@@ -261,20 +259,21 @@ impl AofStream {
         is_news
     }
 
-    /// The process says that nothing can be written, for this reason of the system, or that it can be again.
+    /// Records the system's reason for which nothing can be written, or `None` when writing
+    /// is possible again.
     pub fn report_fault(&mut self, fault: Option<String>) {
         self.report.fault = fault;
         self.epoch.advance();
     }
 
-    /// The process says whether the disk keeps up; the word that it has given before.
+    /// Records whether the disk keeps up. Returns the previous report.
     pub fn report_backlog(&mut self, backlog: AofBacklog) -> AofBacklog {
         self.epoch.advance();
         std::mem::replace(&mut self.report.backlog, backlog)
     }
 
-    /// Appends a unit that has ended; `stamp`: with the time before it, where that is another second than the
-    /// last.
+    /// Appends a closed unit. With `stamp`, a timestamp precedes it if its second differs from
+    /// the last timestamp's.
     pub fn add_unit(&mut self, unit: &UnitCommands, grouping: Grouping, stamp: Option<Now>) {
         if !self.is_on || !unit.changes_data() {
             return;
@@ -303,9 +302,9 @@ impl AofStream {
         }
     }
 
-    /// Notes where in the history of replication the data stand with all units so far, for a restart. A unit
-    /// that is not followed by such a note takes the data away from there, so the note belongs into the block
-    /// of its units.
+    /// Notes the position of the data in the replication history after all units so far, for a
+    /// restart. A unit without a following note leaves that position, so the note must be in the same
+    /// block as its units.
     pub fn note_history(&mut self, stream: &ReplicationStream) {
         let Some(point) = stream.point().filter(|_| self.is_on) else { return };
         let Ok(id) = point.replid.as_bytes().try_into() else { return };
@@ -315,14 +314,15 @@ impl AofStream {
         let out = self.promised.back_mut().map_or(&mut self.pending, |unit| &mut unit.following);
         let before = out.len();
         if self.noted.is_none() && !self.has_begun_in_history && self.report.fault.is_none() {
-            // The history begins here. Without this line the file would look as one that goes on in a history
-            // of which the files before it have lost all, as they may have behind a sync that has failed.
+            // The history begins here. Without this line the file would seem to continue a history of
+            // which the earlier files have lost everything, as they may after a failed sync.
             ReplicationNote::Id(NO_HISTORY).push(out);
         }
         if self.noted.is_none_or(|(known, _)| known != id) {
             ReplicationNote::Id(id).push(out);
         }
-        // A primary of today may be a replica when the file is loaded: what follows then is in this database.
+        // A primary may be a replica when it loads the file; then the commands that follow are
+        // in this database.
         let is_left_out = mistake::is_made(Mistake::DbNotNoted) && !stream.has_primary();
         if self.noted_db != Some(point.db) && !is_left_out {
             self.noted_db = Some(point.db);
@@ -334,20 +334,20 @@ impl AofStream {
         self.has_unnoted = false;
     }
 
-    /// Whether bytes are promised and not made.
+    /// Whether bytes are promised and not yet made.
     #[inline]
     pub fn has_promises(&self) -> bool {
-        // The units are made in order.
+        // Units are completed in order.
         self.promised.back().is_some_and(|unit| !unit.is_whole())
     }
 
-    /// Bytes that are promised and not made. Cost: O(promises).
+    /// Number of bytes promised and not yet made. Cost: O(promises).
     pub fn promised_left(&self) -> usize {
         self.promised.iter().map(|unit| unit.commands.left()).sum()
     }
 
-    /// Makes about so many of the first bytes that are promised. Values that are not needed any more go to
-    /// `garbage`.
+    /// Makes about `bytes` of the first promised bytes. Values that are no longer needed are
+    /// moved to `garbage`.
     pub fn keep_promises(&mut self, bytes: usize, garbage: &mut Vec<Value>) {
         let mut left = bytes;
         for unit in self.promised.iter_mut().filter(|unit| !unit.is_whole()) {
@@ -363,7 +363,7 @@ impl AofStream {
         }
     }
 
-    /// See `Engine::take_aof`.
+    /// Takes all bytes, after making the promised ones: see `Engine::take_aof`.
     pub fn take(&mut self, buffer: &mut Vec<u8>) -> Option<Range<u64>> {
         self.keep_promises(usize::MAX, &mut Vec::new());
         let start = self.taken;
@@ -376,7 +376,7 @@ impl AofStream {
         (self.taken > start).then_some(start..self.taken)
     }
 
-    /// See `Engine::take_made_aof`.
+    /// Takes bytes that are already made: see `Engine::take_made_aof`.
     pub fn take_made(&mut self, buffer: impl FnOnce() -> Vec<u8>) -> Option<(Vec<u8>, Range<u64>)> {
         let bytes = match self.promised.front() {
             _ if !self.pending.is_empty() => std::mem::replace(&mut self.pending, buffer()),
@@ -392,7 +392,7 @@ impl AofStream {
         Some((bytes, start..self.taken))
     }
 
-    /// Notes that the unit under way has written a key.
+    /// Records that the open unit has written a key.
     #[inline]
     pub fn note_key(&mut self, hash: u64) {
         if let Some(written_at) = &mut self.written_at {
@@ -400,26 +400,26 @@ impl AofStream {
         }
     }
 
-    /// Notes that the unit under way has run a command that writes.
+    /// Records that the open unit has run a writing command.
     pub fn note_command(&mut self, args: &Args<'_>) {
         let Some(written_at) = &mut self.written_at else { return };
         let touched = &mut written_at.touched;
         let found = args
             .spec()
             .map(|spec| for_each_key(spec, *args, |key| touched.push(WrittenAt::slot_of(key.hash))));
-        // A command that reads keys beyond its own changes its own alone.
+        // A command that reads keys beyond its arguments changes only those in its arguments.
         written_at.touched_all |= !matches!(found, Some(KeysFound::Some | KeysFound::ReadsBeyond));
     }
 
-    /// The position that must be durable before the reply of a command that is about to run, its own changes
-    /// left out: that of the last write of each of its keys, or of anything where the command looks at more
-    /// than its keys.
+    /// The position that must be durable before the reply of a command that is about to run, without its
+    /// own changes: that of the last write of any of its keys, or the end of the stream if the command
+    /// reads more than its keys.
     pub fn needed_by(&self, spec: &Spec, args: Args<'_>) -> u64 {
         let Some(written_at) = &self.written_at else { return 0 };
         if shows_libraries(spec) {
             return written_at.floor;
         }
-        // What a script has to wait for, the commands tell that it calls.
+        // The commands that a script calls determine how long it waits.
         if runs_script(spec) {
             return 0;
         }
@@ -434,8 +434,8 @@ impl AofStream {
     }
 }
 
-/// Whether the reply of a command depends on the libraries of functions. What changes those is a write that
-/// no key names.
+/// Whether a command's reply depends on the libraries of functions. Changes of libraries are writes
+/// without a key.
 pub fn shows_libraries(spec: &Spec) -> bool {
     let commands = [
         &scripting::FCALL,
@@ -447,20 +447,20 @@ pub fn shows_libraries(spec: &Spec) -> bool {
     commands.iter().any(|command| command.id == spec.id)
 }
 
-/// What is known of the keys of a call.
+/// The result of looking for the keys of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeysFound {
-    /// The keys that were visited are all.
+    /// All keys of the call were visited.
     Some,
-    /// The call may read others besides, which only the data name.
+    /// The call may also read keys that only the data names.
     ReadsBeyond,
-    /// The call names no keys.
+    /// The call has no keys.
     None,
-    /// The arguments do not say which of them are keys.
+    /// The arguments do not determine the keys.
     Invalid,
 }
 
-/// Whether a call may read keys whose names only the data tell: SORT with a pattern of BY or GET.
+/// Whether a call may read keys named only by the data: SORT with a pattern in BY or GET.
 pub fn reads_beyond(spec: &Spec, args: &[&[u8]]) -> bool {
     let is_sort = spec.id == generic::SORT.id || spec.id == generic::SORT_RO.id;
     let is_pattern =
@@ -468,9 +468,9 @@ pub fn reads_beyond(spec: &Spec, args: &[&[u8]]) -> bool {
     is_sort && args.windows(2).any(is_pattern)
 }
 
-/// Visits each key of a call that the call names.
+/// Visits each key among the arguments of a call.
 pub fn for_each_key<'a>(spec: &Spec, args: Args<'a>, mut visit: impl FnMut(Key<'a>)) -> KeysFound {
-    // One key and nothing else, which most reads are.
+    // The usual case of a read: one key and nothing else.
     if args.len() == 2 && key_row(spec).first(2) == Some(1) {
         visit(args.key(1));
         return KeysFound::Some;
@@ -488,7 +488,7 @@ pub fn for_each_key<'a>(spec: &Spec, args: Args<'a>, mut visit: impl FnMut(Key<'
     }
 }
 
-/// The hash of a key that no argument names.
+/// The hash of a key that is not an argument.
 pub fn hash_of(keyspace: &Keyspace, key: &[u8]) -> u64 {
     let hasher: KeyHasher = keyspace.hasher();
     hasher.hash(key)

@@ -1,54 +1,55 @@
-//! Writing in the background: a cut of the keyspace, handed piece by piece to threads that write it to a
-//! file, or make a snapshot of it that replicas take.
+//! Background jobs: a cut of the keyspace is passed piece by piece to threads, which write it to a file
+//! or make a snapshot for replicas.
 //!
 //! ```text
 //!  begin (between two units) ──► capturing, a slice each iteration ──all captured──► writing the rest ──► outcome
-//!                                      │ the thread is behind: no slice               (the thread: end of the file, sync, rename)
+//!                                      │ the thread lags: no slice      (then: end of file, sync, rename)
 //!                                      └──── FLUSHALL, BGSAVE CANCEL, end of the server, an error ──► broken off
 //! ```
 //!
-//! Invariants: (1) one job at a time; (2) what the file holds is what the keyspace held between two units;
-//! (3) no command waits for a job: a change copies the entry that it changes, once; (4) the job waits
-//! instead: while more than `AHEAD_WEIGHT` is on its way to the file, the cursor stands still. What changes
-//! capture meanwhile is given to the thread all the same, which then does the least that it can with it, and
-//! is shown in INFO; (5) a database that was emptied is captured first, and freed then.
+//! Invariants: (1) one job at a time; (2) the file has the data that the keyspace had between two units;
+//! (3) no command waits for a job: a change copies the changed entry, once; (4) the job waits instead:
+//! while more than `AHEAD_WEIGHT` is on its way to the file, the cursor does not advance. Captures by
+//! changes are given to the thread even then, are written with least effort, and are shown in INFO; (5)
+//! an emptied database is captured first, and then freed.
 
 use crate::process::{Background, Process};
 use sluice_base::Now;
 use sluice_keyspace::{Captured, CutState, Db, Keyspace};
 
-/// A job under way.
+/// A background job with its cut of the data.
 pub struct Job {
-    /// When the cut was made.
+    /// Time of the cut.
     pub began: Now,
     /// The thread that writes.
     pub writing: Box<dyn Background>,
-    /// How far the job is.
+    /// The stage of the job.
     pub stage: JobStage,
-    /// Databases that were emptied since the cut: it goes on in them.
+    /// Databases emptied since the cut, which still have entries to capture.
     pub detached: Vec<Db>,
-    /// Those of them that the cut does not need any more: to be freed.
+    /// Emptied databases that the cut no longer needs, to be freed.
     pub passed: Vec<Db>,
-    /// The database whose turn it is.
+    /// Number of the database that is being captured.
     at: usize,
-    /// Entries at the cut.
+    /// Number of entries at the cut.
     total: usize,
-    /// What the cuts said that are over: entries captured by changes, bytes copied for them.
+    /// For cuts that have ended: entries captured by changes, and bytes copied for them.
     changed: (u64, u64),
-    /// What had been left to others before the cut: see [`sluice_keyspace::Effects::left_to_others`].
+    /// Value of [`sluice_keyspace::Effects::left_to_others`] at the cut.
     left_before: u64,
-    /// What the thread had done when it was looked at, and when it had done something new.
+    /// The thread's progress number when last checked, and the time at which it last changed.
     pub progress: (u64, Now),
-    /// Since when it holds more than it may.
+    /// Time since which the job holds more memory than its budget, in ns of the monotonic clock;
+    /// `None` within it.
     pub over_budget_since_ns: Option<u64>,
 }
 
-/// How far a job is.
+/// The stage of a job.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum JobStage {
-    /// The cut is open.
+    /// Entries of the cut remain to be captured.
     Capturing,
-    /// Everything was captured and given to the thread, which writes what is left.
+    /// All entries were captured and given to the thread, which is still writing.
     WritingRest,
 }
 
@@ -58,44 +59,44 @@ impl std::fmt::Debug for Job {
     }
 }
 
-/// How far a job is, for INFO.
+/// The state of a job for INFO.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobNumbers {
-    /// When the cut was made, monotonic ns.
+    /// Time of the cut, in ns of the monotonic clock.
     pub began_ns: u64,
-    /// Entries at the cut.
+    /// Number of entries at the cut.
     pub total: usize,
-    /// Entries captured.
+    /// Number of entries captured so far.
     pub captured: usize,
-    /// Entries that were captured because they were about to change, and bytes copied for them.
+    /// Number of entries captured because they were about to change, and bytes copied for them.
     pub changed: (u64, u64),
-    /// Bytes of allocated memory that only the job holds; of large values about.
+    /// Bytes of memory that only the job holds; approximate for large values.
     pub held_bytes: usize,
-    /// Bytes of entries of databases that were emptied since the cut.
+    /// Bytes of entries in databases emptied since the cut.
     pub detached_bytes: usize,
-    /// Of these databases, what the allocator has given: the process counts no entry that has left the
-    /// keyspace.
+    /// Bytes that the allocator has given for these databases: the process does not count entries outside
+    /// of the keyspace.
     pub detached_allocated_bytes: usize,
 }
 
-/// What a slice has come to.
+/// The result of a slice of capturing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slice {
-    /// There is no job.
+    /// No job is running.
     None,
-    /// There is more to capture, and room for it.
+    /// Entries remain to be captured, and the thread has room.
     More,
-    /// The thread has to go on first, and will wake the event loop.
+    /// The thread has to catch up, and will wake the event loop.
     Waits,
 }
 
-/// Where the cursor stands still: so much is on its way to the file, each value as if it were copied.
+/// The cursor stops at this weight on its way to the file, counted as if each value were copied.
 const AHEAD_WEIGHT: usize = 4 << 20;
 /// Entries captured between two looks at the clock: about 10 µs.
 const ENTRIES_PER_LOOK: usize = 64;
 
 impl Job {
-    /// Makes the cut, which `writing` writes.
+    /// Cuts the keyspace; `writing` writes the cut.
     pub fn begin(
         keyspace: &mut Keyspace,
         writing: Box<dyn Background>,
@@ -119,13 +120,12 @@ impl Job {
         }
     }
 
-    /// Captures until the time is up, the thread is behind, or nothing is left.
+    /// Captures until the budget is spent, the thread needs to catch up, or nothing is left.
     pub fn slice(&mut self, keyspace: &mut Keyspace, budget_ns: u64, process: &mut dyn Process) -> Slice {
         if self.stage == JobStage::WritingRest {
             return Slice::Waits;
         }
-        // What changes have captured is given however much is on its way: the thread has to keep up with the
-        // writers.
+        // Captures by changes are given regardless of the weight: the thread has to keep up with the writers.
         while let Some(piece) = self.take_captured(keyspace) {
             self.writing.give(piece);
         }
@@ -139,7 +139,7 @@ impl Job {
                 None if self.detached.is_empty() && self.at == keyspace.databases() => {
                     self.stage = JobStage::WritingRest;
                     self.writing.all_given(self.total);
-                    // Everything was taken: nothing is left to be freed.
+                    // All captures were taken, so the cuts leave nothing to free.
                     self.end_cuts(keyspace);
                     return Slice::Waits;
                 }
@@ -155,8 +155,8 @@ impl Job {
         keyspace.take_captured().or_else(|| self.detached.iter_mut().find_map(Db::take_captured))
     }
 
-    /// Captures a little of the database whose turn it is, and passes to the next one when nothing is left.
-    /// One that was emptied comes first: its memory is there for the cut alone.
+    /// Captures a few entries of the current database, and goes to the next one when none are left.
+    /// Emptied databases come first, because only the cut still needs their memory.
     fn advance(&mut self, keyspace: &mut Keyspace) -> Option<Captured> {
         if let Some(db) = self.detached.last_mut() {
             let piece = db.advance_cut(ENTRIES_PER_LOOK);
@@ -170,7 +170,7 @@ impl Job {
         let piece = keyspace.advance_cut(number, ENTRIES_PER_LOOK);
         if piece.is_none() && !has_more(keyspace.db(number)) {
             self.at += 1;
-            // One that was exchanged with another is met at its new index.
+            // A database exchanged by SWAPDB may be at an index that was already passed.
             if self.at == keyspace.databases() {
                 let left = keyspace.iter().position(|(_, db)| has_more(db));
                 self.at = left.unwrap_or(self.at);
@@ -179,8 +179,8 @@ impl Job {
         piece
     }
 
-    /// Bytes of large values of which the cut is the last owner, about: `left_to_others` counts those that
-    /// lost their key. At most what is on its way to the file.
+    /// Approximate bytes of large values that only the cut still owns. `left_to_others` counts values
+    /// that have lost their key; the result is at most the weight on its way to the file.
     fn held_value_bytes(&self, keyspace: &Keyspace, left_to_others: u64) -> usize {
         let on_way =
             self.writing.weight() + self.states(keyspace).map(|state| state.waiting_weight).sum::<usize>();
@@ -188,7 +188,7 @@ impl Job {
         on_way.min(left.saturating_sub(self.writing.freed_value_bytes()) as usize)
     }
 
-    /// Takes over a database that was emptied, as long as the cut needs it.
+    /// Takes over an emptied database, which the cut may still need.
     pub fn keep(&mut self, db: Db) {
         match has_more(&db) {
             true => self.detached.push(db),
@@ -199,7 +199,7 @@ impl Job {
         }
     }
 
-    /// Ends all cuts; what was captured and not taken.
+    /// Ends all cuts. Returns captures that were not taken.
     pub fn end_cuts(&mut self, keyspace: &mut Keyspace) -> Vec<Captured> {
         self.changed = self.sum_changed(keyspace);
         let mut left = keyspace.end_cut();
@@ -215,7 +215,7 @@ impl Job {
         self.states(keyspace).fold(self.changed, |changed, state| add_changes(changed, Some(state)))
     }
 
-    /// The job as INFO shows it. `left_to_others`: bytes of values that others are to free.
+    /// The state of the job for INFO. `left_to_others`: bytes of values that others will free.
     pub fn state(&self, keyspace: &Keyspace, left_to_others: u64) -> JobNumbers {
         let left: usize = self.states(keyspace).map(|state| state.left).sum();
         let waiting: usize = self.states(keyspace).map(|state| state.waiting_bytes).sum();

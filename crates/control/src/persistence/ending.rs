@@ -1,6 +1,6 @@
-//! The end of the server that waits for something: writes are kept back, replicas are asked how far they are,
-//! and the server ends when all have everything, or after `shutdown-timeout`. A node of a cluster can have a
-//! replica take over first, and goes on for a moment then, so that clients learn where their slots are.
+//! A pending shutdown: writes are held, replicas are asked for their offsets, and the server ends when
+//! all replicas have everything, or after `shutdown-timeout`. A cluster node can first have a replica
+//! take over, and then runs for a moment longer, so that clients learn the new owner of its slots.
 
 pub mod begin;
 pub mod readiness;
@@ -11,35 +11,35 @@ use sluice_commands::CmdError;
 use sluice_config::choice::shutdown;
 use sluice_session::Session;
 
-/// How the server is to end.
+/// The options of a shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndOrder {
-    /// What is saved.
+    /// Whether the data is saved before the end.
     pub ending: Ending,
-    /// FORCE: the server ends whatever comes of the save.
+    /// FORCE: the server ends even if the save fails.
     pub force: bool,
-    /// NOW: nothing is waited for.
+    /// NOW: the shutdown waits for nothing.
     pub at_once: bool,
-    /// What the end owes the cluster.
+    /// Options that concern the cluster.
     pub in_cluster: ClusterEnd,
 }
 
-/// What the end of a node owes its cluster.
+/// Options of a shutdown that concern the cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClusterEnd {
-    /// SAFE: a primary with slots does not end.
+    /// SAFE: a primary with slots refuses to end.
     pub is_safe: bool,
     /// FAILOVER: a replica takes over first.
     pub hands_over: bool,
 }
 
 impl EndOrder {
-    /// An end that waits for replicas, and owes nothing to a cluster.
+    /// A shutdown that waits for replicas, without options for the cluster.
     pub fn new(ending: Ending, force: bool) -> EndOrder {
         EndOrder { ending, force, at_once: false, in_cluster: ClusterEnd::default() }
     }
 
-    /// What `shutdown-on-sigterm` or `shutdown-on-sigint` says, as its bits.
+    /// The options in `shutdown-on-sigterm` or `shutdown-on-sigint`, from their bits.
     pub fn of_flags(flags: u32) -> EndOrder {
         let has = |flag: u32| flags & flag != 0;
         let ending = match () {
@@ -52,61 +52,62 @@ impl EndOrder {
     }
 }
 
-/// What an end waits for.
+/// The condition that a pending shutdown waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndStage {
-    /// A unit stood open when the end was ordered: what it writes counts.
+    /// The end of the unit that was open when the shutdown was ordered: its writes count.
     OpenUnit,
-    /// Replicas shall have everything, or one of them if that one is to take over.
+    /// Replicas have received everything, or one of them if it is to take over.
     Replicas,
-    /// A replica was told to take over. No write may come until it has.
+    /// A replica that was ordered to take over has done so. No write may run meanwhile.
     TakingOver,
-    /// This node is a replica. Clients are sent away, and the server ends when the last one has gone.
+    /// This node has become a replica. Clients are disconnected, and the server ends after the last one.
     Leaving {
-        /// The end comes no earlier, ms of the monotonic clock: other nodes have to hear that this one
-        /// leaves.
+        /// The server ends no earlier than this, in ms of the monotonic clock, because other nodes
+        /// must be informed.
         earliest_ms: u64,
-        /// The end comes no later, ms of the monotonic clock.
+        /// The server ends no later than this, in ms of the monotonic clock.
         until_ms: u64,
     },
-    /// Nothing.
+    /// Nothing: the server ends at the next step.
     Ready,
 }
 
-/// An end that waits.
+/// A shutdown that waits for some condition.
 #[derive(Debug)]
 pub struct PendingEnd {
-    /// How the server is to end.
+    /// The options of the shutdown.
     pub order: EndOrder,
-    /// What is waited for.
+    /// The condition that is waited for.
     pub stage: EndStage,
-    /// Offset of the stream that replicas must have.
+    /// Offset of the stream that replicas must reach.
     pub offset: u64,
-    /// When the wait began, monotonic ns.
+    /// Start of the wait, in ns of the monotonic clock.
     pub began_ns: u64,
-    /// When it is not waited for any more, ms of the monotonic clock.
+    /// End of the wait for replicas, in ms of the monotonic clock.
     pub deadline_ms: u64,
-    /// Clients of SHUTDOWN.
+    /// Clients of SHUTDOWN, which are answered if the server does not end.
     pub clients: Vec<SessionKey>,
-    /// SHUTDOWN ABORT.
+    /// SHUTDOWN ABORT was called.
     pub is_aborted: bool,
-    /// The server has been told to end: nothing is left to do, and commands that write wait until it has.
+    /// The process was told to end: nothing is left to do, and writes are held until it does.
     pub is_over: bool,
 }
 
 impl PendingEnd {
-    /// Whether a replica lacks something that it shall have.
+    /// Whether a replica has not yet reached the required offset.
     pub(crate) fn is_awaited(&self, session: &Session) -> bool {
         let waits = matches!(self.stage, EndStage::OpenUnit | EndStage::Replicas);
         let state = session.caller.replica_state().filter(|_| waits);
         state.is_some_and(|replica| !u64::try_from(replica.acked).is_ok_and(|acked| acked >= self.offset))
     }
 
-    /// Whether commands that write wait. A node whose slots another one has by now sends them there.
+    /// Whether writes are held. In the last stage another node owns the slots, and writes are
+    /// redirected to it.
     pub(crate) fn holds_writes(&self) -> bool {
         self.is_over || !matches!(self.stage, EndStage::Leaving { .. })
     }
 }
 
-/// The answer of SHUTDOWN that did not end the server.
+/// The reply of a SHUTDOWN that did not end the server.
 pub const NOT_ENDED: CmdError = CmdError::text("ERR Errors trying to SHUTDOWN. Check logs.");

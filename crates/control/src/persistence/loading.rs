@@ -1,4 +1,4 @@
-//! Loading: a keyspace is filled on a thread of its own, where no client sees it, and handed over whole.
+//! Loading: a keyspace is filled on a thread of its own, invisible to clients, and installed when complete.
 //!
 //! ```text
 //!  main thread                                     the thread of the load
@@ -8,27 +8,25 @@
 //!  Engine::advance_load ◄───────────────────────── the keyspace, or why there is none: wake-up
 //! ```
 //!
-//! Invariants: (1) nobody but the load sees the keyspace that is filled, and the main thread waits for
-//! nothing; (2) keys that have expired are left out; (3) nothing of it is an effect: nothing is propagated,
-//! no change is counted; clients that watch keys learn that the old ones are gone and the new ones came; (4)
-//! memory beside the keyspace: one piece, and the value that is read; (5) the old data go when the load
-//! begins, before there is a second copy, except where the file is merged into them: then they are what the
-//! load fills; (6) while a load is under way the engine's keyspace is empty and stays empty, or is what an
-//! append-only file will replace: the gate lets no command pass that could change it, and nothing is saved or
-//! rewritten.
+//! Invariants: (1) only the load sees the keyspace being filled, and the main thread waits for nothing;
+//! (2) expired keys are left out; (3) loading has no effects: nothing is propagated, no change is
+//! counted; watched keys count as changed if they are removed or added; (4) memory besides the
+//! keyspace: one piece, and the value being read; (5) the old data is freed when the load begins, before
+//! there is a second copy, unless the file is merged into it: then the load fills the old data; (6)
+//! during a load the engine's keyspace is empty and stays empty, or has the data that an append-only file
+//! will replace: the gate refuses every command that could change it, and nothing is saved or rewritten.
 //!
 //! # Other sources and other loads
 //!
-//! *A replica's full sync* is a [`SnapshotSource`](sluice_snapshot::SnapshotSource) whose `read` waits for
-//! the bytes that the main thread receives and passes on by a channel, and fails when the channel's other end
-//! is gone. `open` answers 0 bytes where the primary does not say how many come. With `swapdb` the old data
-//! stay: `OldData::Kept`. Where they are those of the same history, the check `loading` of the gate lets
-//! commands pass that read them.
+//! *A replica's full sync* is a [`SnapshotSource`](sluice_snapshot::SnapshotSource) whose `read` waits
+//! for the bytes that the main thread receives and passes on by a channel, and fails when the other end
+//! of the channel is gone. `open` returns 0 bytes if the primary does not announce the size. With
+//! `swapdb` the old data stays: `OldData::Kept`. If it belongs to the same history, the gate's check
+//! `loading` permits commands that read it.
 //!
 //! *The append-only file* is replayed by a second engine without clients, which [`LoadJob::run`] makes on the
-//! load's thread: the engine is given the job's keyspace, runs the commands of the log by it, and gives the
-//! keyspace back (`loading/aof.rs`). The old data stay until then: no log that turns out to be damaged takes
-//! them.
+//! load's thread: that engine receives the job's keyspace, runs the commands of the log on it, and returns
+//! the keyspace (`loading/aof.rs`). The old data stays until then, so a damaged log does not destroy it.
 
 pub mod aof;
 mod job;

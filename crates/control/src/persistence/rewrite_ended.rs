@@ -1,4 +1,4 @@
-//! How a rewrite of the append-only file ends, well or not.
+//! The end of a rewrite of the append-only file, with or without success.
 
 use crate::Control;
 use crate::persistence::background::JobNumbers;
@@ -6,7 +6,7 @@ use crate::process::{Process, SaveError};
 use sluice_base::{LogLevel, Now};
 
 impl Control {
-    /// The base is written, or is not.
+    /// Handles the end of writing a base: has the process install the base, or handles the failure.
     pub fn rewrite_written(
         &mut self,
         state: JobNumbers,
@@ -28,9 +28,9 @@ impl Control {
         }
     }
 
-    /// A rewrite has failed: growth begins the next one after a pause.
+    /// Handles a failed rewrite: after several failures, growth begins the next one only after a pause.
     pub fn rewrite_failed(&mut self, now: Now, process: &mut dyn Process) {
-        // It may not even have begun: then nothing is appended yet.
+        // The rewrite may not even have begun; then nothing is appended yet.
         let waits_for_base = self.wants_aof() && !process.has_aof_base();
         let rewriting = &mut self.persistence.rewriting;
         if let Some(began_s) = rewriting.began_s.take() {
@@ -47,19 +47,19 @@ impl Control {
             );
             process.log(LogLevel::Warning, &text);
         }
-        // An append-only file that was turned on has to become one.
+        // A newly enabled append-only file still needs a base.
         rewriting.scheduled |= waits_for_base;
         self.leave_aof_if_off(process);
     }
 
-    /// A rewrite without an append-only file behind it leaves nothing open.
+    /// If the append-only file is off, closes the files that a rewrite has left open.
     pub fn leave_aof_if_off(&mut self, process: &mut dyn Process) {
         if !self.persistence.aof.is_on() {
             process.close_aof(&self.config, Vec::new(), self.persistence.aof.position());
         }
     }
 
-    /// Tells the operator, once an hour, that a rewrite has no room on the disk.
+    /// Logs, at most once an hour, that the disk has no room for a rewrite.
     pub fn log_disk_too_small(&mut self, free: u64, now: Now, process: &mut dyn Process) {
         let rewriting = &mut self.persistence.rewriting;
         if now.unix_s() >= rewriting.too_small_said_until_s {
@@ -72,11 +72,11 @@ impl Control {
     }
 }
 
-/// Time between two lines of the log about a disk that is too small, seconds.
+/// Time between two log lines about a full disk, in seconds.
 const TOO_SMALL_SAID_EVERY_S: i64 = 3600;
 
-/// So many failures in a row are tried again at once by growth, and with growing pauses from then on.
+/// From this number of consecutive failures on, growth begins the next rewrite only after a pause.
 const FAILURES_FREE: u32 = 3;
 
-/// The longest pause, minutes.
+/// Longest pause after failures, in minutes.
 const REST_MIN_MAX: i64 = 60;

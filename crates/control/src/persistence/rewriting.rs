@@ -1,5 +1,5 @@
-//! Rewriting the append-only file: a cut of the data becomes the new base, and what comes behind the cut
-//! another increment.
+//! Rewriting the append-only file: a cut of the data becomes the new base, and commands after the cut go
+//! into a new increment.
 //!
 //! ```text
 //!  BGREWRITEAOF, growth, CONFIG SET appendonly yes
@@ -9,55 +9,56 @@
 //!      └── fails, or is broken off: the file before goes on, with one more increment
 //! ```
 //!
-//! A file that has grown by `auto-aof-rewrite-percentage` is rewritten. Where the disk would not hold a
-//! rewrite any more by then, the rewrite begins earlier (`due` in the engine's `persistence/rewriting.rs`).
+//! A file that has grown by `auto-aof-rewrite-percentage` is rewritten. If the disk would not have room
+//! for a rewrite by then, the rewrite begins earlier (`due` in the engine's `persistence/rewriting.rs`).
 //!
 //! Invariants: (1) the cut of the data and that of the stream are between the same two units; (2) one rewrite
-//! at a time, and none beside a save; (3) an append-only file that was turned on is one when its first base
-//! is in force: until then what is appended lies beside the manifest.
+//! at a time, and none during a save; (3) a newly enabled append-only file is read by the next start only
+//! once its first base is installed: until then the appended bytes are outside of the manifest.
 
 use crate::process::Process;
 
-/// What rewriting remembers between two steps.
+/// The state of rewrites between two steps.
 #[derive(Clone, Debug, Default)]
 pub struct Rewriting {
-    /// A rewrite shall begin when nothing else is written in the background.
+    /// A rewrite begins as soon as no other background job runs.
     pub scheduled: bool,
-    /// When the one under way began, seconds since the epoch. It ends when the base is in force, and not when
-    /// it is written.
+    /// Start of the rewrite in progress, in seconds since the epoch. A rewrite ends when its base is
+    /// installed, which is later than the end of writing.
     pub began_s: Option<i64>,
-    /// The append-only file was turned on, and its first base is not in force: the next start would not read
-    /// it.
+    /// The append-only file was turned on, and its first base is not yet installed: the next start would
+    /// not read the file.
     pub is_first: bool,
-    /// The base of the one under way is the RDB file that the primary has sent.
+    /// The base of the rewrite in progress is the RDB file received from the primary.
     pub has_snapshot: bool,
-    /// The thread of the append-only file before had not ended when the RDB file of the primary was to become
-    /// a base: the file's name, and the offset of the stream at which the data are those of the file. The
-    /// rewrite that is scheduled tries it again.
+    /// Name of an RDB file received from the primary, and the stream's offset at which it has the data.
+    /// It could not become a base yet, because the thread of the previous append-only file had not ended;
+    /// the scheduled rewrite tries again.
     pub awaited_file: Option<(Vec<u8>, u64)>,
-    /// One with such a base was broken off: the thread of its append-only file may yet use the RDB file until
-    /// it has ended.
+    /// A rewrite with such a base was broken off: until the thread of its append-only file has ended,
+    /// that thread may use the RDB file.
     pub leaves_snapshot: bool,
-    /// The last one that ended failed.
+    /// Whether the last completed rewrite failed.
     pub failed: bool,
-    /// Failures since the last success.
+    /// Number of failures since the last success.
     pub failures: u32,
-    /// Rewrites that were begun.
+    /// Number of rewrites begun.
     pub count: u64,
-    /// How long the last one took, seconds.
+    /// Duration of the last rewrite, in seconds; `None` before the first.
     pub last_s: Option<i64>,
-    /// Bytes copied for commands that changed an entry while the last one was under way.
+    /// Bytes copied for changes of entries during the last rewrite.
     pub last_copied_bytes: u64,
-    /// No rewrite begins by itself before this, seconds since the epoch.
+    /// Growth begins no rewrite before this time, in seconds since the epoch.
     pub rests_until_s: i64,
-    /// The log says no more that the disk is too small before this, seconds since the epoch.
+    /// A full disk is not logged again before this time, in seconds since the epoch.
     pub too_small_said_until_s: i64,
-    /// The log has said why no rewrite begins: growth, and what is scheduled, have it said once.
+    /// The reason for which no rewrite begins has been logged; it is logged once.
     pub refusal_said: bool,
 }
 
 impl Rewriting {
-    /// As `Engine::is_snapshot_wanted`.
+    /// Whether an RDB file is needed for a base, so that no save may replace
+    /// it: see `Engine::is_snapshot_wanted`.
     pub fn is_snapshot_wanted(&mut self, process: &mut dyn Process) -> bool {
         self.leaves_snapshot = self.leaves_snapshot && process.is_aof_closing();
         self.has_snapshot || self.leaves_snapshot

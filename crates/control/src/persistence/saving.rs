@@ -1,27 +1,27 @@
-//! Saving: the data written to the snapshot file: at one moment for SAVE, DEBUG RELOAD, FLUSHALL and the end
-//! of the server; in the background for BGSAVE and at save points, by a job of `background.rs`.
+//! Saving the data to the RDB file: in place for SAVE, DEBUG RELOAD, FLUSHALL and shutdown; in the
+//! background for BGSAVE and at save points, by a job of `background.rs`.
 //!
-//! Invariants: (1) the file holds one moment: everybody waits, or a cut keeps it; (2) changes count as saved
-//! only when the file is durable; (3) a failure leaves the file before, or the new one, and never a part of
-//! one: see [`SnapshotSink`](crate::process::SnapshotSink).
+//! Invariants: (1) the file has the data of one moment: either all clients wait, or a cut preserves it;
+//! (2) changes count as saved only once the file is durable; (3) a failure leaves the old file or the new
+//! one, never a part of one: see [`SnapshotSink`](crate::process::SnapshotSink).
 
 pub mod in_place;
 
 use sluice_config::SavePoint;
 
-/// What becomes of the data when the server ends.
+/// Whether the data is saved when the server ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// Saved if there are save points.
     ByConfig,
-    /// Saved.
+    /// Saved even without save points.
     Save,
-    /// Not saved.
+    /// Not saved, whatever the save points.
     NoSave,
 }
 
-/// Microseconds to wait behind the key of that number, as the setting `rdb-key-save-delay` wants it: so many,
-/// or, where it is negative, one behind so many keys.
+/// Microseconds to wait after key `number`, for the setting `rdb-key-save-delay`: the setting itself, or,
+/// if it is negative, one after every so many keys.
 pub fn key_delay_us(setting: i64, number: u64) -> u64 {
     match u64::try_from(setting) {
         Ok(microseconds) => microseconds,
@@ -29,49 +29,49 @@ pub fn key_delay_us(setting: i64, number: u64) -> u64 {
     }
 }
 
-/// What commands ask of the jobs that write in the background. It is done, in order, after the command, or
-/// after the unit that stands open.
+/// A command's request to the background jobs, carried out in order after the command, or after
+/// the open unit.
 #[derive(Clone, Debug)]
 pub enum JobAsk {
-    /// A save begins.
+    /// Begin a save for this reason.
     Save(Why),
-    /// What is written as an RDB file, for the disk or for replicas, is broken off.
+    /// Break off the RDB file being written, for the disk or for replicas.
     BreakSavesOff,
-    /// A rewrite of the append-only file begins.
+    /// Begin a rewrite of the append-only file.
     Rewrite,
 }
 
-/// What saving in the background remembers between two steps.
+/// The state of background saves between two steps.
 #[derive(Clone, Debug, Default)]
 pub struct Saving {
-    /// A save shall begin when nothing else is written in the background.
+    /// A save begins as soon as no other background job runs.
     pub scheduled: bool,
-    /// The save that is under way.
+    /// The save in progress, if any.
     pub under_way: Option<UnderWay>,
-    /// The last one that ended failed.
+    /// Whether the last completed save failed.
     pub failed: bool,
-    /// When one was begun last, seconds since the epoch.
+    /// Start of the last save, in seconds since the epoch.
     pub tried_s: i64,
-    /// How long the last one took, seconds.
+    /// Duration of the last save, in seconds; `None` before the first.
     pub last_s: Option<i64>,
-    /// Bytes copied for commands that changed an entry while the last one was under way.
+    /// Bytes copied for changes of entries during the last save.
     pub last_copied_bytes: u64,
 }
 
-/// A save under way.
+/// A background save in progress.
 #[derive(Clone, Copy, Debug)]
 pub struct UnderWay {
-    /// Changes that it has, of those since the save before.
+    /// Number of changes since the previous save that the file contains.
     pub dirty: u64,
-    /// When it began, seconds since the epoch.
+    /// Start of the save, in seconds since the epoch.
     pub began_s: i64,
 }
 
-/// Why a save begins.
+/// The reason for a save.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// BGSAVE.
+    /// BGSAVE, with or without SCHEDULE.
     Command,
-    /// The changes and the seconds of a save point.
+    /// A save point was reached.
     SavePoint(SavePoint),
 }

@@ -1,4 +1,4 @@
-//! What follows of a command of the primary that this replica has executed, or could not.
+//! The consequences of a command from the primary that this replica has executed or failed to execute.
 
 use crate::cluster::move_ends::{fail_export_of, fail_import_of};
 use crate::process::Process;
@@ -15,7 +15,7 @@ use sluice_resp::command::push_command;
 use sluice_session::{Closing, Session};
 
 impl ReplicationState {
-    /// The session of the link has ended.
+    /// Clears the link's session, which has ended.
     pub fn forget_link_session(&mut self, key: SessionKey) {
         if let Some(role) = self.replica.quietly().as_mut()
             && role.session == Some(key)
@@ -26,7 +26,7 @@ impl ReplicationState {
         }
     }
 
-    /// A command of the primary is not known here: the operator is told, once for each name.
+    /// Logs a command of the primary that this version does not know, once for each name.
     #[cold]
     pub fn note_dropped(&mut self, args: Args<'_>, process: &mut dyn Process) {
         let Some(role) = self.replica.quietly().as_mut() else { return };
@@ -41,7 +41,7 @@ impl ReplicationState {
         }
     }
 
-    /// Where the data stand, if they can be brought up to date from there.
+    /// The position of the data in the history, if the data can be updated from there.
     pub fn resume_point(&self) -> Option<HistoryPoint> {
         let stream = &self.stream;
         self.replica
@@ -52,8 +52,8 @@ impl ReplicationState {
 }
 
 impl Control {
-    /// Logs for the operator that a command of the primary has failed: from now on the data may differ from
-    /// the primary's. Where what follows in the stream depends on the command, the link is cut.
+    /// Logs that a command of the primary has failed, so the data may differ from the primary's from now
+    /// on. If later commands in the stream depend on the command, the link is cut.
     #[cold]
     pub fn note_divergence(
         &mut self,
@@ -84,9 +84,9 @@ impl Control {
         }
     }
 
-    /// Ends the link behind a command of the primary that has failed here and that what follows depends on.
-    /// What was counted before stands: the next attempt asks for what follows that. Half of a transaction
-    /// stands nowhere in the history, and the next attempt asks for everything.
+    /// Closes the link after a failed command of the primary that later commands depend on. The counted
+    /// offset stays valid, and the next attempt asks to continue there. Half of a transaction has no
+    /// position in the history, so the next attempt then asks for a full synchronisation.
     #[cold]
     pub fn cut_link(&mut self, session: &mut Session, command: &str, process: &mut dyn Process) {
         let is_half_done = session.caller.flags.in_exec;
@@ -105,7 +105,8 @@ impl Control {
         process.log(LogLevel::Warning, &line);
     }
 
-    /// Counts a request of the primary that was executed, and relays it: a transaction when it has ended.
+    /// Counts an executed request of the primary and relays it to replicas; a transaction only when
+    /// it has ended.
     pub fn note_applied(&mut self, session: &mut Session, request: &Request<'_>) {
         let Some(role) = self.replication.replica.quietly().as_mut() else { return };
         if role.session != Some(session.key) || role.is_cut {
@@ -128,7 +129,7 @@ impl Control {
         }
     }
 
-    /// Writes REPLCONF ACK into the output of the link: how far the data are, and how far what is on disk.
+    /// Writes REPLCONF ACK to the link: the offset of the data, and the offset that is on disk.
     pub fn push_ack(&mut self, session: &mut Session) {
         let Some(role) = self.replication.replica.quietly().as_mut() else { return };
         let (aof, offset) = (&self.persistence.aof, self.replication.stream.offset);
@@ -136,7 +137,7 @@ impl Control {
         let mut bytes = Vec::new();
         if aof.is_on() {
             let durable = &mut role.durable;
-            // Without its base the first increment holds nothing that could be loaded.
+            // Without its base, the first increment cannot be loaded.
             let has_base = !self.persistence.rewriting.is_first || mistake::is_made(Mistake::AckWithoutBase);
             if has_base && durable.awaited.is_some_and(|(position, _)| aof.is_durable(position)) {
                 durable.offset = durable.awaited.take().map_or(0, |(_, offset)| offset);
@@ -156,19 +157,19 @@ impl Control {
     }
 }
 
-/// Whether what follows a command in a primary's stream means something else where the command has failed.
+/// Whether later commands in a primary's stream change their meaning if this command has failed.
 pub fn carries_others(spec: &Spec) -> bool {
     [connection::SELECT.id, transactions::MULTI.id, transactions::EXEC.id, transactions::DISCARD.id]
         .contains(&spec.id)
 }
 
-/// Bytes of an error that the log shows.
+/// Bytes of an error's text that are logged, at most.
 const ERROR_SHOWN_BYTES: usize = 4096;
 
-/// A buffer for a transaction of the primary is not kept beyond this size.
+/// A buffer for a primary's transaction that grows beyond this size is freed afterwards.
 const UNCOUNTED_KEPT_BYTES: usize = 1 << 20;
 
 const DROPPED_BYTES_MAX: usize = 64;
 
-/// Names of dropped commands that are remembered, and bytes of each.
+/// Number of dropped commands' names that are remembered.
 const DROPPED_NAMES_MAX: usize = 32;

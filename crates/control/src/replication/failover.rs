@@ -1,4 +1,4 @@
-//! FAILOVER: this server hands its role to a replica that has everything.
+//! FAILOVER: this server hands its role to a replica that has all data.
 //!
 //! ```text
 //!  none ──FAILOVER──► waiting-for-sync ──replica has all, or FORCE and timeout──► failover-in-progress ──accepted──► none, a replica
@@ -6,45 +6,45 @@
 //!    └──────────────────────┴────────────────────────────── primary again ◄─────────────┘
 //! ```
 //!
-//! Invariants: (1) writes wait from the command on until the failover has ended, so nothing is added to the
-//! stream but the question of a client's WAIT, and the target has acknowledged its end when it is asked; (2)
-//! clients that wait for keys or replicas wait on until the target has accepted: when the failover comes to
-//! nothing, they have noticed nothing; (3) `failover-in-progress` is the role of a replica that asks its
-//! primary, the target, to become one; the reply decides, and no time does.
+//! Invariants: (1) writes wait from the command until the end of the failover, so the stream gets only
+//! the GETACK of a client's WAIT, and the target has acknowledged the stream's end when it is asked to
+//! take over; (2) clients blocked on keys or replicas stay blocked until the target has accepted: a
+//! failed failover is invisible to them; (3) `failover-in-progress` is the role of a replica that asks
+//! its primary, the target, to become a primary; only the reply decides, no timeout does.
 
 use sluice_base::SessionKey;
 use sluice_session::Session;
 
-/// A failover under way.
+/// A failover in progress.
 #[derive(Debug)]
 pub struct Failover {
-    /// The replica that was named, or that was found.
+    /// The target: named by the client, or found since; `None` while not yet found.
     pub target: Option<FailoverTarget>,
-    /// A target that lacks something takes over when the time is up.
+    /// Whether a target that lacks data takes over when the time is up.
     pub force: bool,
-    /// When it is not waited for any more, ms of the monotonic clock.
+    /// End of the wait for the target, in ms of the monotonic clock; `None` without a timeout.
     pub deadline_ms: Option<u64>,
-    /// The client that has asked for it.
+    /// The client that ran FAILOVER.
     pub asked_by: SessionKey,
-    /// The id under which clients that want to know of failovers were told that it has begun.
+    /// The id of the notification that the failover has begun, sent to clients that asked for notifications.
     pub told_as: Option<i64>,
     /// The target was asked to take over.
     pub is_in_progress: bool,
-    /// FAILOVER ABORT.
+    /// FAILOVER ABORT was called.
     pub is_aborted: bool,
 }
 
-/// The replica that shall take over, as the client has named it.
+/// A replica that shall take over, by its address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailoverTarget {
-    /// The host, as the client wrote it.
+    /// The host as the client wrote it, or as the replica announces it.
     pub host: String,
-    /// The port.
+    /// The port for clients of the replica.
     pub port: i64,
 }
 
 impl Failover {
-    /// As INFO says it.
+    /// The name of the stage in INFO.
     pub(crate) fn stage_name(&self) -> &'static str {
         if self.is_in_progress { "failover-in-progress" } else { "waiting-for-sync" }
     }
@@ -57,7 +57,7 @@ impl Failover {
 }
 
 impl FailoverTarget {
-    /// Where a replica says that it can be reached.
+    /// The announced address of a replica.
     pub fn of(session: &Session) -> FailoverTarget {
         let (ip, port) = session.caller.replica_address();
         FailoverTarget { host: ip.to_owned(), port: i64::from(port) }

@@ -1,41 +1,41 @@
-//! Expiry of what clients have written on a writable replica.
+//! Expiry of keys that clients have written on a writable replica.
 //!
-//! A replica deletes no key that has expired: its primary's deletion comes. For keys that clients of the
-//! replica itself gave an expiry no deletion may ever come, so these are remembered and the cron deletes them
-//! when they have expired.
+//! A replica does not delete expired keys, because its primary sends the deletions. For keys to which the
+//! replica's own clients gave an expiry, no deletion may ever arrive. So these are remembered, and the
+//! cron deletes them once they have expired.
 //!
 //! Invariants: (1) a key is remembered when a client's command leaves it with an expiry on a server that has
-//! a primary; (2) a key that has no expiry any more, or is gone, is forgotten when the cron meets it; (3)
-//! nothing is remembered behind an emptied data set, a load, or the end of the role.
+//! a primary; (2) a key that no longer has an expiry, or no longer exists, is forgotten when the cron reaches
+//! it; (3) no key stays remembered after the data is emptied, after a load, or after the end of the role.
 
 use sluice_keyspace::KeyMap;
 
-/// The keys, and how far the cron is.
+/// The remembered keys, and the position of the cron.
 #[derive(Debug, Default)]
 pub struct LocalExpiries {
     keys: KeyMap<()>,
-    /// The last key that the cron has met; it goes on behind.
+    /// The last key that the cron has checked; the next check continues after it.
     met: Option<(usize, Box<[u8]>)>,
 }
 
 impl LocalExpiries {
-    /// Number of keys.
+    /// Number of remembered keys.
     #[inline]
     pub fn count(&self) -> usize {
         self.keys.len()
     }
 
-    /// Remembers a key.
+    /// Remembers a key that a client has given an expiry.
     pub fn add(&mut self, db: usize, name: &[u8]) {
         self.keys.entry(db, name);
     }
 
-    /// Forgets a key.
+    /// Forgets a key; no effect for an unknown one.
     pub fn remove(&mut self, db: usize, name: &[u8]) {
         self.keys.remove(db, name);
     }
 
-    /// Forgets all keys.
+    /// Forgets all keys, and the position of the cron.
     pub fn clear(&mut self) {
         *self = LocalExpiries::default();
     }
@@ -46,7 +46,7 @@ impl LocalExpiries {
         self.keys.footprint() + met
     }
 
-    /// The next key, from the first on behind the last. O(log n).
+    /// The key after the last one, or the first after the end. O(log n).
     pub fn next_key(&mut self) -> Option<(usize, Box<[u8]>)> {
         let behind = self.met.take();
         let next = behind.and_then(|(db, key)| self.keys.behind(db, &key)).or_else(|| self.keys.first());

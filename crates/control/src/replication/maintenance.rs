@@ -1,5 +1,5 @@
-//! Maintenance notifications: which are remembered, their frames, and the address that a client is named.
-//! `replication/maintenance.rs` of the engine sends the frames.
+//! Maintenance notifications: their ids, their encoding, and the address given to a client.
+//! `replication/maintenance.rs` of the engine sends them.
 
 use sluice_base::key_slot;
 use sluice_cluster::NodeId;
@@ -9,94 +9,94 @@ use sluice_resp::{Protocol, Reply};
 use sluice_session::{ClientKind, MaintenanceNotices, Medium, Session};
 use std::net::Ipv4Addr;
 
-/// What clients are told that want to know of failovers, and of slots that leave a node.
+/// The state of notifications about failovers and slot migrations.
 #[derive(Debug, Default)]
 pub struct Maintenance {
-    /// The id of the notification that was sent last; 0 before the first.
+    /// Id of the last notification; 0 before the first.
     pub last_id: i64,
-    /// Clients are to go to the primary that this server follows.
+    /// Set while clients should reconnect to the primary that this server follows.
     pub departure: Option<Departure>,
-    /// The client that runs a command has asked for notifications: the client is told what others were told.
+    /// The running command has requested notifications, so its client gets those that others have received.
     pub has_newcomer: bool,
 }
 
-/// Clients of a server that has become a replica are to go to its primary.
+/// A server that has become a replica: its clients should reconnect to the primary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departure {
-    /// The id under which clients were told.
+    /// Id of the notification that clients have received.
     pub id: i64,
-    /// Until when whoever comes is told, too, ms of the monotonic clock.
+    /// Clients that connect before this time, in ms of the monotonic clock, are notified too.
     pub until_ms: u64,
 }
 
 impl Maintenance {
-    /// The id of the next notification: the time in milliseconds, or one more than the last.
+    /// The id of the next notification: the time in milliseconds, or the last id plus one.
     pub fn next_id(&mut self, unix_ms: i64) -> i64 {
         self.last_id = unix_ms.max(self.last_id.saturating_add(1));
         self.last_id
     }
 
-    /// The id of the next notification of a node of a cluster: the time in milliseconds, or one more than the
-    /// last, with `NODE_BITS` of the node's id as its low bits. node-redis remembers ids of all nodes in
-    /// one list, and takes the second of two equal ones for a repetition.
+    /// The id of the next notification of a cluster node: the time in milliseconds, or that of the last
+    /// id plus one, with `NODE_BITS` of the node's id as low bits. node-redis keeps the ids of all nodes
+    /// in one list, and ignores a second notification with the same id.
     pub fn next_id_of_node(&mut self, unix_ms: i64, node: NodeId) -> i64 {
         let ms = unix_ms.max((self.last_id >> NODE_BITS).saturating_add(1));
         let of_node = i64::from(key_slot(node.as_bytes())) & ((1 << NODE_BITS) - 1);
-        // Within 2^53, which numbers of JavaScript hold, for 200 years.
+        // Below 2^53, which JavaScript numbers represent exactly, for 200 years.
         self.last_id = (ms << NODE_BITS) | of_node;
         self.last_id
     }
 }
 
-/// Bits of an id that tell nodes of a cluster apart.
+/// Number of bits of an id that distinguish the nodes of a cluster.
 const NODE_BITS: u32 = 10;
 
-/// Whether a client has asked for notifications and can be pushed some: in RESP2 a push would be a reply, and
-/// in the stream of a replica a command.
+/// Whether a client has requested notifications and can receive pushes: with RESP2 a push would look like
+/// a reply, in a replica's stream like a command.
 pub fn has_asked(session: &Session) -> bool {
     let caller = &session.caller;
     let is_plain = caller.kind == ClientKind::Normal && caller.replica.is_none();
     caller.flags.maintenance != MaintenanceNotices::Off && caller.proto == Protocol::Resp3 && is_plain
 }
 
-/// A notification.
+/// The notifications that clients can request.
 #[derive(Clone, Copy, Debug)]
 pub enum Notice<'a> {
     /// A failover has begun.
     FailingOver {
-        /// Seconds that are left of its time.
+        /// Seconds left until the failover times out.
         left_s: u64,
     },
-    /// The failover has ended, well or not.
+    /// The failover has ended, with or without success.
     FailedOver,
-    /// The client is to connect elsewhere.
+    /// The client should connect to another server.
     Moving {
-        /// Seconds for which the address counts.
+        /// Seconds for which the address is valid.
         left_s: u64,
-        /// The address; none for the one that the client is configured to.
+        /// Host and port; `None` for the address that the client is configured with.
         endpoint: Option<&'a str>,
     },
-    /// Slots of this node are on their way to another.
+    /// Slots of this node are being migrated to another node.
     SlotsMigrating {
-        /// Slots and ranges of these, with commas between.
+        /// Slots and ranges, separated by commas.
         slots: &'a str,
     },
-    /// The slots are another node's from now on.
+    /// Another node now owns the slots.
     SlotsMigrated {
-        /// Host and port of this node, as CLUSTER SLOTS has told the client.
+        /// Host and port of this node, as the client got them from CLUSTER SLOTS.
         source: &'a str,
-        /// Host and port of the node that owns the slots.
+        /// Host and port of the slots' new owner.
         target: &'a str,
-        /// As in [`Notice::SlotsMigrating`].
+        /// Slots and ranges, as in [`Notice::SlotsMigrating`].
         slots: &'a str,
     },
-    /// The move has ended, and there is nothing more to tell: the slots stay, or the client cannot be named
-    /// the node that has them.
+    /// The migration has ended without a new address: the slots stay, or their owner has no address
+    /// for this client.
     MoveEnded,
 }
 
 impl Notice<'_> {
-    /// Writes the push.
+    /// Writes the notification as a push with this id.
     pub fn write(self, id: i64, mut reply: Reply<'_>) {
         let mut head = |len: usize, name: &[u8]| {
             reply.push(len);
@@ -139,27 +139,27 @@ impl Notice<'_> {
     }
 }
 
-/// The address of the primary that a server follows, as clients may be named it.
+/// The address of the primary that a server follows, in the form for clients.
 #[derive(Debug)]
 pub struct NextPrimary {
-    /// Host and port, with a colon between.
+    /// Host and port, joined by a colon.
     pub endpoint: String,
-    /// A host name, or an IP address in dotted form: clients split other addresses at the wrong colon.
+    /// A host name or an IPv4 address: clients split other addresses at the wrong colon.
     is_usable: bool,
-    /// The host is a name.
+    /// Whether the host is a name, not an IP address.
     is_name: bool,
-    /// The port takes TLS.
+    /// Whether the port expects TLS.
     takes_tls: bool,
 }
 
-/// The address in a MOVING for one client.
+/// The form of the address in MOVING for one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressForm {
-    /// The next primary's.
+    /// The address of the next primary.
     Named,
-    /// None, as the client wants it.
+    /// No address, as the client has requested.
     Absent,
-    /// The client could not use the address: no MOVING is sent.
+    /// The client could not use the address, so no MOVING is sent.
     Useless,
 }
 
@@ -174,8 +174,8 @@ impl NextPrimary {
         }
     }
 
-    /// What a client is to be sent. Its connection must be of the kind that the address takes, and a TLS
-    /// client that wants a name compares the name with the certificate.
+    /// The form of the address for a client. The client's connection must be of the kind that the port
+    /// expects, and a TLS client that wants a name compares it with the certificate.
     pub fn form_for(&self, session: &Session) -> AddressForm {
         let flags = &session.caller.flags;
         let is_tls = flags.medium == Medium::Tls;
@@ -193,5 +193,5 @@ impl NextPrimary {
     }
 }
 
-/// The list of shards that a failover is of: a server alone has none. Clients show the text.
+/// The list of shards in a failover, as text: empty for a server outside of a cluster. Clients display it.
 const SHARDS: &[u8] = b"[]";

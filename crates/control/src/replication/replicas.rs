@@ -1,4 +1,4 @@
-//! Replicas and the history that they follow, as far as nothing but the control plane is needed.
+//! Replicas and their replication history: operations that need only the control plane.
 
 use crate::between_units::BetweenUnits;
 use crate::process::Process;
@@ -7,8 +7,8 @@ use sluice_base::{LogLevel, Now, hex};
 use sluice_config::param;
 
 impl Control {
-    /// Frees the backlog when there has been no replica for `repl-backlog-ttl`, and ends the history with it:
-    /// what is written from now on is in none, so that the next replica needs everything.
+    /// Frees the backlog after `repl-backlog-ttl` without replicas, and ends the history: later writes
+    /// are in no history, so the next replica needs a full synchronisation.
     pub fn end_idle_history(&mut self, now: Now, process: &mut dyn Process) {
         if !self.between_units(BetweenUnits::History) {
             return;
@@ -29,8 +29,8 @@ impl Control {
         }
     }
 
-    /// Keeps no position any longer for replicas whose snapshot's client has gone a while ago, or from which
-    /// more is kept than the output limit allows.
+    /// Drops reserved positions in the stream if the client of the replica's snapshot has been gone for a
+    /// while, or if more bytes are kept than the output limit allows.
     pub fn forget_reserved(&mut self, now: Now) {
         let Control { replication: ReplicationState { stream, .. }, limits, .. } = self;
         let (end, hard) = (stream.offset, limits.output[1].hard as u64);
@@ -41,7 +41,8 @@ impl Control {
         });
     }
 
-    /// Asks the replicas how far they are, for the clients of WAIT; once an iteration however many there are.
+    /// Asks the replicas for their offsets if a client of WAIT needs them; once an iteration however
+    /// many clients wait.
     pub fn ask_replicas(&mut self) {
         if self.is_handing_over() || !std::mem::take(&mut self.replication.ask_replicas) {
             return;
@@ -50,17 +51,16 @@ impl Control {
         if stream.has_begun() {
             stream.command_of_its_own([&b"REPLCONF"[..], b"GETACK", b"*"].into_iter());
         } else {
-            // The reference counts one byte for asking replicas when there is none: ROLE and INFO show the
-            // byte.
+            // Without replicas, the reference counts one byte for this request, which ROLE and INFO show.
             stream.offset += 1;
         }
     }
 
-    /// Whether a replica of this node of a cluster waits for the end of the stream, to take over.
+    /// Whether a replica of this cluster node waits for the end of the stream in order to take over.
     pub fn is_handing_over(&self) -> bool {
         self.cluster.as_ref().is_some_and(|mode| mode.machine.is_handing_over())
     }
 }
 
-/// Seconds for which a position is kept for a replica whose snapshot's client has gone.
+/// Time for which a position is reserved after the client of the replica's snapshot has gone, in seconds.
 const RESERVED_S: i64 = 60;

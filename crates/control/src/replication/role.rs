@@ -1,18 +1,18 @@
-//! What a server knows of itself as a replica, and how it becomes one, and a primary again.
+//! The state of a server as a replica, and changes of its role.
 //!
 //! ```text
-//!  REPLICAOF host port ──► role wanted ──behind the command──► role, with a link: the process makes connections for it
+//!  REPLICAOF host port ──► role wanted ──after the command───► role, with a link: the process connects
 //!                                                                   │
 //!              snapshot loaded, +CONTINUE ──► the link's session ──► commands ──► counted, relayed
 //! ```
 //!
-//! The role has the state machine of the link (`sluice_replication`), and the process its connections
-//! (`transport.rs`).
+//! The role owns the state machine of the link (`sluice_replication`); the process owns
+//! the connections (`transport.rs`).
 //!
-//! Invariants: (1) while there is a role, the stream consists of what the primary has sent: each byte once,
-//! behind the command that it is of, a transaction behind its EXEC; (2) the data stand at `stream.offset`
-//! whenever no unit runs, and `can_resume` says whether they can be brought up to date from there; (3) a role
-//! that is wanted while a file is put in force, or anything is loaded, waits for the end of the load (D-3).
+//! Invariants: (1) while there is a role, the stream consists of the primary's bytes: each once, counted
+//! after the execution of its command, and those of a transaction after its EXEC; (2) the data is at
+//! `stream.offset` whenever no unit runs, and `can_resume` tells whether it can be updated from there;
+//! (3) a requested change of the role waits while a file is installed or data is loaded (D-3).
 
 use sluice_base::SessionKey;
 use sluice_replication::{LinkState, Primary, ReplicaLink};
@@ -23,88 +23,90 @@ use std::collections::BTreeSet;
 /// This server as a replica.
 #[derive(Debug)]
 pub struct ReplicaRole {
-    /// The link: whom this server follows, and how far that is.
+    /// The link: the primary that this server follows, and the stage of the connection.
     pub link: ReplicaLink,
-    /// A file that was received whole waits to take the place of the RDB file.
+    /// A completely received file waits to replace the RDB file.
     pub commit_waits: bool,
-    /// When time is told to the link next, monotonic ns.
+    /// Time of the link's next tick, in ns of the monotonic clock.
     pub next_tick_ns: u64,
-    /// Since when a snapshot is awaited, received or loaded, while one is; monotonic ns.
+    /// Start of the current synchronisation, in ns of the monotonic clock; valid while a snapshot is
+    /// awaited, received or loaded.
     pub transfer_since_ns: u64,
-    /// The session of the link, while commands are received.
+    /// The session of the link; `None` while no commands are received.
     pub session: Option<SessionKey>,
-    /// Whether the data can be brought up to date from where they stand.
+    /// Whether the data can be updated from its present position in the history.
     pub can_resume: bool,
     /// The database that the primary's stream has selected.
     pub db: usize,
-    /// Since when the link is down, seconds since the epoch; 0: it has never been up.
+    /// Time at which the link was lost, in seconds since the epoch; 0 if it has never been up.
     pub down_since_s: i64,
-    /// When the primary was heard last while the link was up, seconds since the epoch, as a node of a cluster
-    /// notes it; 0: never.
+    /// Last time the primary was active while the link was up, in seconds since the epoch, as recorded by
+    /// a cluster node; 0: never.
     pub heard_s: i64,
-    /// When the link was seen up last, likewise.
+    /// Last time the link was checked and found up, in seconds since the epoch; 0: never.
     pub seen_up_s: i64,
-    /// When the data were last in contact with the primary before this one, whose data they are as long as
-    /// the link has not been up; seconds since the epoch. 0: never, or they are not this primary's.
+    /// Last contact of the data with the previous primary, in seconds since the epoch. Valid until this
+    /// link has been up; 0: never, or the data is not this primary's.
     pub earlier_contact_s: i64,
-    /// What the primary has sent of a transaction that has not ended.
+    /// Bytes received of a transaction that has not ended.
     pub uncounted: Vec<u8>,
-    /// The primary asks how far the data are.
+    /// The primary has asked for the offset of the data.
     pub asks_ack: bool,
-    /// The link was cut: what its session has executed last does not count.
+    /// The link was cut: the last command of its session does not count.
     pub is_cut: bool,
-    /// How far the data are that are on disk: a position of the append-only file, and the offset of the
-    /// stream there.
+    /// The offset of the stream that is on disk in this server's append-only file.
     pub durable: DurablePoint,
-    /// Names of the primary's commands that are not known here, as far as the log has told them.
+    /// Names of unknown commands of the primary that have been logged.
     pub dropped: BTreeSet<Vec<u8>>,
 }
 
-/// How far the replica's own append-only file is, in bytes of the stream.
+/// The durable part of the replica's append-only file, as an offset of the stream.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DurablePoint {
     /// The offset that is known to be on disk.
     pub offset: u64,
-    /// A position of the file that is waited for, and the offset there.
+    /// A position of the file that is not yet known to be durable, and the stream's offset there.
     pub awaited: Option<(u64, u64)>,
 }
 
-/// What has come of the links of this server to its primaries since the start.
+/// Results of this server's links to primaries since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounts {
-    /// Snapshots that were loaded.
+    /// Number of snapshots loaded.
     pub snapshots: u64,
-    /// Times that a primary went on where the data stood.
+    /// Number of partial synchronisations, which continued at the data's offset.
     pub continued: u64,
 }
 
-/// A change of roles that a client has asked for.
+/// A requested change of the role.
 #[derive(Clone, Debug)]
 pub struct RoleWanted {
-    /// The primary to follow; none: this server becomes a primary.
+    /// The primary to follow; `None` makes this server a primary.
     pub primary: Option<Primary>,
-    /// Who asks, for the log: `user request from '...'`, `failover request from '...'`; nobody: empty.
+    /// The origin for the log: `user request from '...'`, `failover request from '...'`; empty
+    /// without a client.
     pub by: String,
-    /// The data are to be brought up to date where that is possible, and not replaced.
+    /// Whether the present data should be updated if possible, instead of replaced.
     pub keeps_data: bool,
 }
 
-/// Where the snapshot of a primary is read from, and what becomes of the data that are there.
+/// The source of a primary's snapshot, with the treatment of the present data.
 pub enum SyncSource {
-    /// From the RDB file, which holds the snapshot.
+    /// The RDB file, into which the snapshot was received.
     File,
-    /// From the connection. The data are freed first.
+    /// The connection. The present data is freed first.
     Stream(Box<dyn SnapshotSource>),
-    /// From the connection, of a primary with this history. The data stay until the others are there, and are
-    /// served meanwhile where they belong to the same history.
+    /// The connection, from a primary with this history. The present data stays until the new data is
+    /// loaded, and is served meanwhile if it belongs to the same history.
     Exchanged(Box<dyn SnapshotSource>, String),
 }
 
-/// Seconds without a look at a link that was up until its end, from which on this server has stood still.
+/// Seconds between the last check of a link that was up and its loss, from which on this server counts as
+/// having been stopped.
 const STOOD_STILL_S: i64 = 2;
 
 impl ReplicaRole {
-    /// A role whose link has just begun: nothing is known of the data yet.
+    /// A role whose link has just begun; the position of the data is unknown.
     pub fn new(link: ReplicaLink) -> ReplicaRole {
         ReplicaRole {
             link,
@@ -126,26 +128,27 @@ impl ReplicaRole {
         }
     }
 
-    /// Whom this server follows.
+    /// The primary that this server follows.
     #[inline]
     pub fn primary(&self) -> &Primary {
         self.link.primary()
     }
 
-    /// Bytes that the primary has sent and that are not counted: of a transaction, of a command that waits,
-    /// and behind that.
+    /// Bytes received from the primary but not yet counted: those of an unfinished transaction, of a
+    /// waiting command, and of the input after it.
     pub(crate) fn unapplied_bytes(&self, session: &Session) -> u64 {
         let waiting = session.waiting.as_ref().map_or(0, |waiting| waiting.wire_bytes());
         (self.uncounted.len() + waiting + session.caller.traffic.input_bytes) as u64
     }
 
-    /// Whether commands of the primary are received.
+    /// Whether the link is up, so that commands of the primary are received.
     #[inline]
     pub fn is_up(&self) -> bool {
         self.link.state() == LinkState::Connected
     }
 
-    /// Whether the data are the primary's, up to the offset: no copy replaces them, or is needed.
+    /// Whether the data is the primary's up to the offset, so no full synchronisation is needed
+    /// or in progress.
     pub fn has_data_of_primary(&self) -> bool {
         match self.link.state() {
             LinkState::Connected => true,
@@ -156,9 +159,9 @@ impl ReplicaRole {
         }
     }
 
-    /// When the data were last in contact with a primary, seconds since the epoch; 0: never in this process.
-    /// A link that has ended counts from its end. A server that stood still learns of the end when it goes
-    /// on: its data are older, and the primary's last word counts.
+    /// Last contact of the data with a primary, in seconds since the epoch; 0: never in this process. A
+    /// lost link counts until its loss. A server that was stopped notices the loss only when it
+    /// continues: then the last activity of the primary counts.
     pub fn contact_s(&self) -> i64 {
         let stood_still = self.down_since_s - self.seen_up_s > STOOD_STILL_S;
         let of_this = match self.heard_s > 0 && (self.down_since_s == 0 || stood_still) {
@@ -168,14 +171,14 @@ impl ReplicaRole {
         if of_this == 0 { self.earlier_s() } else { of_this }
     }
 
-    /// When the data were last in contact with the primary before this one, as long as they are its data
-    /// still; 0: never, or a copy replaces them.
+    /// Last contact of the data with the previous primary, while the data is still that primary's; 0:
+    /// never, or the data is being replaced.
     pub(crate) fn earlier_s(&self) -> i64 {
         if self.has_data_of_primary() { self.earlier_contact_s } else { 0 }
     }
 
-    /// What [`ReplicaRole::contact_s`] is when this primary is followed no longer, and the data stay.
-    /// `was_up`: the link was up.
+    /// The value of [`ReplicaRole::contact_s`] when this server stops following the primary and keeps the
+    /// data. `was_up`: whether the link was up.
     pub fn contact_at_end_s(&self, was_up: bool, now_s: i64) -> i64 {
         let stood_still = self.seen_up_s > 0 && now_s - self.seen_up_s > STOOD_STILL_S;
         match was_up {
@@ -185,18 +188,18 @@ impl ReplicaRole {
         }
     }
 
-    /// Whether commands of the primary were received since it is followed.
+    /// Whether the link has been up since this primary is followed.
     pub(crate) fn has_been_up(&self) -> bool {
         self.is_up() || self.down_since_s > 0
     }
 
-    /// The primary asks how far the data are: it is answered behind the command.
+    /// Records that the primary asked for the offset; the answer is sent after the command.
     pub(crate) fn ask_ack(&mut self) {
         self.asks_ack = true;
     }
 
-    /// A rewrite of the append-only file has its cut at this position of the file and of the stream. When it
-    /// is in force, the data of the cut are durable, whatever is synced behind it.
+    /// Records the cut of a rewrite: this position of the file and of the stream. Once its base is
+    /// installed, the data at the cut is durable, whatever is synced later.
     pub fn await_rewrite(&mut self, position: u64, offset: u64) {
         self.durable.awaited = Some((position, offset));
     }

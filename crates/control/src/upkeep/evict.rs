@@ -1,54 +1,53 @@
-//! Memory limits: keys that make room above `maxmemory`, and clients that are closed above
-//! `maxmemory-clients`.
+//! Memory limits: keys are evicted above `maxmemory`, and clients closed above `maxmemory-clients`.
 //!
-//! Room is made ahead of a command that may need more, and by the clock. What counts is what the process has
-//! given out, less what a snapshot alone holds, what another thread is about to free, and what waits for
-//! replicas and for the append-only file: all of that goes by itself. The allocator is asked once a
-//! millisecond at most, and by the cron alone where a quarter of the limit is left; in between, the bytes of
-//! the data say how much more or less it is.
+//! Memory is freed before a command that may need more, and by the clock. The counted memory is that of
+//! the process, without memory that only a snapshot holds, that another thread is about to free, or that
+//! waits for replicas or the append-only file: all of that is freed without eviction. The allocator is
+//! queried at most once a millisecond, and only by the cron while a quarter of the limit is free; in
+//! between, the change of the data's bytes is added.
 //!
-//! Invariants: (1) eviction stands between two units, and each deletion propagates by itself; (2) one call
-//! takes no longer than `maxmemory-eviction-tenacity` lets it, about; (3) a pause, a load and a primary keep
-//! eviction back; in import mode writes are refused instead.
+//! Invariants: (1) eviction runs between two units, and each deletion is propagated separately; (2) one
+//! call takes about as long as `maxmemory-eviction-tenacity` allows; (3) a pause, a load and a primary
+//! hold eviction back; in import mode writes are refused instead.
 
 use sluice_keyspace::EvictionPool;
 
-/// What eviction remembers.
+/// The state of eviction between two calls.
 #[derive(Debug, Default)]
 pub struct Eviction {
-    /// Keys that were found to be the next to go.
+    /// Keys found to be the next to evict.
     pub pool: EvictionPool,
-    /// By what the pool was filled.
+    /// The order and the kind of keys with which the pool was filled; `None` before the first time.
     pub rule: Option<EvictionRuleOf>,
-    /// The memory that counts.
+    /// The counted memory at the last query.
     pub gauge: MemoryGauge,
-    /// There is more to evict than the last call had time for.
+    /// Whether the last call ran out of time with more to evict.
     pub is_running: bool,
-    /// When clients are looked at again where there are many, monotonic.
+    /// Next check of clients if there are many, in ns of the monotonic clock.
     pub next_clients_ns: u64,
 }
 
 type EvictionRuleOf = (sluice_keyspace::EvictionOrder, sluice_keyspace::EvictionKeys);
 
-/// The memory that counts, when it was read last.
+/// The counted memory at the last query of the allocator.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MemoryGauge {
-    /// When the allocator was asked, monotonic ns; none: never.
+    /// Time of the query, in ns of the monotonic clock; `None` before the first.
     pub read_at_ns: Option<u64>,
-    /// Bytes counted at that moment.
+    /// Counted bytes at that time.
     pub counted_bytes: usize,
-    /// Bytes of the data at that moment.
+    /// Bytes of the data at that time.
     pub data_bytes: usize,
 }
 
-/// Whether there is room for a command that needs more memory.
+/// Whether there is memory for a command that needs more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Headroom {
-    /// There is.
+    /// The counted memory is within the limit.
     Enough,
-    /// More has to be evicted, and will be: the command may run.
+    /// More keys must be evicted, and will be: the command may run.
     Later,
-    /// There is nothing that may be evicted.
+    /// No key may be evicted: commands that may need more memory are refused.
     None,
 }
 

@@ -1,36 +1,36 @@
-//! Active expiry: when the keyspace deletes what has expired, and for how long at a time.
+//! Active expiry: when expired keys are deleted, and for how long at a time.
 //!
 //! The cron begins a cycle in each of its periods. The cycle runs in slices at the end of event loop
-//! iterations, so that no client waits longer than a slice. While clients work, slices have a share of the
-//! time that `active-expire-effort` decides, and commands have the rest. Without clients a slice follows upon
-//! the one before, unless the deletions are propagated: replicas and the disk then take what the share gives
-//! them.
+//! iterations, so no client waits longer than a slice. While clients are active, slices get the share of
+//! time that `active-expire-effort` determines, and commands get the rest. Without clients the slices
+//! follow each other at once, unless deletions are propagated: then replicas and the disk get only as
+//! many deletions as the share allows.
 //!
-//! Invariants: (1) a slice takes 200 microseconds and one step of the keyspace at most, the commit of its
-//! deletions included; (2) expiry is a write: a pause, a failover, an end of the server, import mode and a
-//! primary keep expiry back; (3) each step of the keyspace is a unit, and each deletion propagates by itself.
+//! Invariants: (1) a slice takes at most 200 microseconds and one step of the keyspace, including the commit
+//! of its deletions; (2) expiry is a write: a pause, a failover, a shutdown, import mode and a primary hold
+//! it back; (3) each step of the keyspace is a unit, and each deletion is propagated separately.
 
 use sluice_keyspace::ExpireWalk;
 
-/// Where active expiry stands between slices. Times are monotonic nanoseconds.
+/// The state of active expiry between slices. Times are in ns of the monotonic clock.
 #[derive(Debug, Default)]
 pub struct ActiveExpiry {
-    /// Whether a cycle is under way.
+    /// Whether a cycle is in progress.
     pub is_running: bool,
-    /// Where in the data the cycle is.
+    /// The cycle's position in the data.
     pub walk: ExpireWalk,
-    /// When the next slice is due.
+    /// Time at which the next slice is due.
     pub next_ns: u64,
-    /// When the share of the time lets the next slice begin.
+    /// Earliest time of the next slice by the share.
     pub shared_ns: u64,
-    /// Commands executed at the last look.
+    /// Number of commands executed at the last check.
     pub commands: u64,
-    /// When a look last found new ones.
+    /// Time of the last check that found new commands.
     pub worked_ns: Option<u64>,
-    /// Keys that the cycle has looked at since [`Stats::expired_stale_percent`](sluice_numbers::stats::Stats)
-    /// learned of them.
+    /// Keys sampled since the last update of
+    /// [`ExpiryStats::stale_percent`](sluice_numbers::stats::ExpiryStats::stale_percent).
     pub sampled: u64,
-    /// Keys that it has deleted since then.
+    /// Keys deleted among the sampled ones.
     pub expired: u64,
 }
 

@@ -1,17 +1,17 @@
-//! What keeps expiry and eviction back.
+//! Conditions that hold expiry and eviction back.
 
 use crate::Control;
 use sluice_base::Now;
 
 impl Control {
-    /// Whether keys may be evicted (3).
+    /// Whether keys may be evicted: invariant (3) of `evict.rs`.
     pub fn may_evict(&self, now: Now) -> bool {
         let control = self;
         let is_primarys = control.replication.replica.is_some() && control.limits.eviction.is_left_to_primary;
         !control.is_write_paused(now) && control.persistence.load.is_none() && !is_primarys
     }
 
-    /// Whether expiry waits (2).
+    /// Whether expiry is held back: invariant (2) of `expire.rs`.
     pub fn is_expiry_held(&self, now: Now) -> bool {
         let control = self;
         !control.debug.active_expire

@@ -1,4 +1,4 @@
-//! What is counted and logged of refusals.
+//! Counting and logging of refusals.
 
 use crate::users::UsersState;
 use sluice_acl::{Refusal, RefusalContext};
@@ -8,17 +8,17 @@ use sluice_numbers::stats::RefusalCounts;
 use sluice_session::Session;
 use sluice_session::line::LineSources;
 
-/// What is refused, to be logged.
+/// A refusal to be logged.
 pub struct LoggedRefusal<'a> {
-    /// What about.
+    /// The kind of right that was missing, or failed authentication.
     pub refusal: Refusal,
-    /// Where the request has come from.
+    /// Where the request ran: directly, in a transaction or in a script.
     pub context: RefusalContext,
-    /// The command, key, channel or database.
+    /// The refused command, key, channel or database.
     pub object: &'a [u8],
 }
 
-/// The client in the log of refusals, as CLIENT LIST shows it.
+/// The client's line for the log of refusals, as in CLIENT LIST.
 pub fn line_of(session: &Session, sources: LineSources<'_>, now: Now) -> String {
     let mut line = String::new();
     session.push_line(now.unix_s(), sources, None, &mut line);
@@ -44,7 +44,7 @@ impl UsersState {
     }
 }
 
-/// The most entries of the log of refusals.
+/// Maximum number of entries in the log of refusals.
 fn entries_max(config: &Config) -> usize {
     usize::try_from(config.int(param::ACLLOG_MAX_LEN)).unwrap_or(usize::MAX)
 }

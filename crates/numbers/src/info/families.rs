@@ -1,41 +1,41 @@
 //! The families of metrics: one for each row of [`FIELDS`] that has a metric, and those below, which have
-//! labels, or stand in no field of INFO. Names and labels that begin with `redis_` are redis_exporter's.
+//! labels or no field in INFO. Names and labels that begin with `redis_` are redis_exporter's.
 
 use super::fields::FIELDS;
 use crate::info::fields::{FieldId, FieldKind, FieldUnit, InfoField};
 
-/// A family of metrics.
+/// A family of metrics: samples of one name that differ in labels.
 #[derive(Clone, Copy, Debug)]
 pub struct Family {
     /// The name of its samples.
     pub name: &'static str,
-    /// What its numbers do.
+    /// The behaviour of the numbers over time.
     pub kind: FamilyKind,
-    /// What it means, for `# HELP`.
+    /// The meaning of the numbers, for `# HELP`.
     pub help: &'static str,
-    /// What its numbers count.
+    /// The unit before division by `divisor`.
     pub unit: FieldUnit,
-    /// Its numbers are shown divided by this.
+    /// Numbers are divided by this before they are shown.
     pub divisor: u32,
 }
 
-/// What the numbers of a family do.
+/// The behaviour of a family's numbers over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FamilyKind {
-    /// They grow until the process ends or CONFIG RESETSTAT.
+    /// The numbers only grow, until the process ends or CONFIG RESETSTAT.
     Counter,
-    /// They go up and down.
+    /// The numbers go up and down.
     Gauge,
-    /// They are 1, and the labels are what is told.
+    /// The number is always 1, and the labels are the information.
     Info,
 }
 
-/// A position in [`FIELDS`], or behind them in [`FAMILIES`].
+/// Index in [`FIELDS`], or, from `FIELDS.len()` on, in [`FAMILIES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FamilyId(u16);
 
 impl FamilyId {
-    /// The family.
+    /// The family with this index.
     pub(crate) fn family(self) -> Family {
         let index = usize::from(self.0);
         match index.checked_sub(FIELDS.len()) {
@@ -46,7 +46,7 @@ impl FamilyId {
 }
 
 impl FamilyId {
-    /// The family of a field's numbers.
+    /// The family of a field's metric.
     pub(crate) const fn of(field: FieldId) -> FamilyId {
         FamilyId(field.0)
     }
@@ -65,7 +65,7 @@ impl Family {
             FieldKind::Gauge | FieldKind::Text | FieldKind::Record => FamilyKind::Gauge,
         };
         let InfoField { metric, help, divisor, .. } = *field;
-        // What is divided is in seconds.
+        // Every divided number is shown in seconds.
         let unit = if divisor == 1 { field.unit } else { FieldUnit::Seconds };
         Family { name: metric, kind, help, unit, divisor }
     }
@@ -106,10 +106,10 @@ macro_rules! families {
         #[repr(u16)]
         enum FamilyIndex { $( $id, )* COUNT }
 
-        /// The families that no row of [`FIELDS`] has.
+        /// The families that do not belong to a row of [`FIELDS`].
         pub static FAMILIES: [Family; FamilyIndex::COUNT as usize] = [ $( $row, )* ];
 
-        /// The families by name.
+        /// The ids of the families, by name.
         #[allow(missing_docs, reason = "a row says by itself what it is")]
         pub mod family {
             use super::{FIELDS, FamilyIndex};

@@ -1,74 +1,74 @@
-//! The fields of INFO: one row each, which INFO and the metrics endpoint are two renderers of.
+//! The fields of INFO, one row each; INFO and the metrics endpoint are two renderers of these rows.
 //!
-//! A row is `NAME: kind("name of the field", unit, "help")`, and `.metric("...")` where the endpoint has the
-//! number under that name. The names that begin with `redis_` are those of redis_exporter, with its types, so
-//! that its boards work; `sluice_` is ours. A section names a row by its constant: a field without a row does
-//! not compile. `*` in a name stands for a number, a database, a command or an error code, and what stands
-//! there is the label `.label("...")`.
+//! A row is `NAME: kind("name of the field", unit, "help")`, with `.metric("...")` if the endpoint shows
+//! the number under that name. Names that begin with `redis_` are redis_exporter's, with its types, so
+//! that its dashboards work; `sluice_` marks our own. A section names a row by its constant, so a field
+//! without a row does not compile. `*` in a name stands for a number, a database, a command or an error
+//! code; the endpoint shows that part as the label `.label("...")`.
 //!
-//! The table in `docs/fields.md` is made of these rows, which a test holds (`info/tests.rs`).
+//! The table in `docs/fields.md` is made from these rows; a test checks it (`info/tests.rs`).
 
-/// One row.
+/// The description of one field of INFO.
 #[derive(Clone, Copy, Debug)]
 pub struct InfoField {
-    /// As INFO writes it; `*` stands for what differs.
+    /// The name in INFO; `*` stands for the varying part.
     pub name: &'static str,
-    /// What its number does.
+    /// The behaviour of the number over time.
     pub kind: FieldKind,
-    /// What its number counts.
+    /// The unit of the number in INFO.
     pub unit: FieldUnit,
-    /// What it means, for operators and for `# HELP`.
+    /// The meaning of the field, for operators and for `# HELP`.
     pub help: &'static str,
-    /// The name at the metrics endpoint; empty where the endpoint does not have it.
+    /// The name at the metrics endpoint; empty if the endpoint does not show the field.
     pub metric: &'static str,
     /// The endpoint shows the number divided by this.
     pub divisor: u32,
-    /// A second line has the same for readers, under the name with `_human` behind it.
+    /// INFO also has a line with the suffix `_human`, in units such as `1.50K`.
     pub human: bool,
-    /// The label of what stands for `*`.
+    /// The endpoint's label for the part that `*` stands for.
     pub label: &'static str,
-    /// The heading under which the field stands.
+    /// The heading of the field's section in INFO.
     pub section: &'static str,
 }
 
-/// What a number does.
+/// The behaviour of a field's number over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldKind {
-    /// Grows until the process ends or CONFIG RESETSTAT.
+    /// The number only grows, until the process ends or CONFIG RESETSTAT.
     Counter,
-    /// Goes up and down.
+    /// The number goes up and down.
     Gauge,
-    /// It is no number.
+    /// The value is a text, not a number.
     Text,
-    /// Several numbers, each of a family of `info/families.rs`.
+    /// The value has several numbers, each with its own family in `info/families.rs`.
     Record,
 }
 
-/// What a number counts.
+/// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldUnit {
-    /// Things.
+    /// A number of things without a unit.
     Count,
-    /// Bytes.
+    /// Bytes of memory, files or traffic.
     Bytes,
-    /// Seconds.
+    /// A duration or a time in seconds.
     Seconds,
-    /// Milliseconds.
+    /// A duration or a time in milliseconds.
     Milliseconds,
-    /// Microseconds.
+    /// A duration or a time in microseconds.
     Microseconds,
-    /// Parts of a hundred.
+    /// A share in percent, 0 to 100.
     Percent,
-    /// A part of one, or a multiple.
+    /// A fraction or a multiple of one.
     Ratio,
 }
 
-/// The row of a field.
+/// Identifies a field: its index in [`FIELDS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldId(pub(super) u16);
 
 impl FieldId {
-    /// The row.
+    /// The description of this field.
     pub fn row(self) -> &'static InfoField {
         &FIELDS[usize::from(self.0)]
     }
@@ -96,12 +96,10 @@ const fn counter(name: &'static str, unit: FieldUnit, help: &'static str) -> Inf
 }
 
 impl InfoField {
-    /// The endpoint shows it under this name.
     const fn metric(self, metric: &'static str) -> InfoField {
         InfoField { metric, ..self }
     }
 
-    /// The endpoint shows the number divided by this.
     const fn over(self, divisor: u32) -> InfoField {
         InfoField { divisor, ..self }
     }
@@ -118,7 +116,7 @@ impl InfoField {
         InfoField { section, ..self }
     }
 
-    /// What stands before `*`, and what behind it.
+    /// The parts of the name before and after `*`.
     pub(super) fn around_star(&self) -> (&'static str, &'static str) {
         self.name.split_once('*').unwrap_or((self.name, ""))
     }
@@ -132,10 +130,10 @@ macro_rules! fields {
         #[repr(u16)]
         enum FieldIndex { $($( $id, )*)* COUNT }
 
-        /// Every field, section by section; [`FieldId`] is a position in it.
+        /// Every field, section by section; a [`FieldId`] is an index in it.
         pub static FIELDS: [InfoField; FieldIndex::COUNT as usize] = [ $($( $row.under($title), )*)* ];
 
-        /// The rows by name.
+        /// The ids of the fields, by name.
         #[allow(missing_docs, reason = "a row says by itself what it is")]
         pub mod field {
             use super::{FieldId, FieldIndex};

@@ -7,7 +7,7 @@ use crate::info::value::FieldValue;
 use std::fmt::Display;
 use std::io::Write;
 
-/// The text of a reply under construction.
+/// The text of a reply of INFO under construction.
 pub struct Lines {
     text: Vec<u8>,
 }
@@ -19,12 +19,12 @@ impl Default for Lines {
 }
 
 impl Lines {
-    /// No lines.
+    /// An empty text, with room for a whole reply.
     pub fn new() -> Lines {
         Lines { text: Vec::with_capacity(TEXT_BYTES) }
     }
 
-    /// Begins a section; an empty line stands between two.
+    /// Begins a section, after an empty line if another section precedes.
     pub fn heading(&mut self, title: &str) {
         if !self.text.is_empty() {
             self.push("\r\n");
@@ -34,7 +34,7 @@ impl Lines {
         self.push("\r\n");
     }
 
-    /// The finished text.
+    /// Returns the finished text.
     pub fn into_bytes(self) -> Vec<u8> {
         self.text
     }
@@ -69,10 +69,11 @@ impl Sink for Lines {
     }
 }
 
-/// Bytes of the text of all sections but those of commands, about: the text is not moved as it grows.
+/// Approximate bytes of all sections except those about commands, reserved so that the text is not moved
+/// as it grows.
 const TEXT_BYTES: usize = 8192;
 
-/// Bytes as people write them: `12B`, `1.50K`, `2.00G`.
+/// Bytes in a readable unit: `12B`, `1.50K`, `2.00G`.
 pub fn human(bytes: u64) -> String {
     if bytes < 1024 {
         return format!("{bytes}B");

@@ -1,5 +1,5 @@
-//! A sample: every number of the server at one moment, for the metrics endpoint. The main thread makes it,
-//! and another thread makes text of it.
+//! A sample: every number of the server at one moment, for the metrics endpoint. The main thread makes
+//! the sample, and another thread renders it.
 
 use super::fields::field;
 use crate::facts::ProcessNumbers;
@@ -10,62 +10,62 @@ use crate::info::value::{FieldValue, Number, difference, ratio};
 use sluice_base::Histogram;
 use std::fmt::Display;
 
-/// Commands whose durations are shown as histograms and percentiles: those with most calls. The others are
-/// counted and timed alone.
+/// Number of commands with histograms and percentiles of durations: those with most calls. For the others
+/// only calls and total time are shown.
 pub const LATENCIES_MAX: usize = 64;
 
-/// See the module.
+/// All numbers of the server at one moment.
 #[derive(Debug, Default)]
 pub struct MetricsSample {
     pub(super) numbers: Vec<SampleNumber>,
-    /// Each list of labels, of one number or several.
+    /// Lists of labels, each used by one number or several.
     pub(super) labels: Vec<Vec<(&'static str, Box<str>)>>,
-    /// Durations of the commands that ran.
+    /// Durations of the commands that have run.
     pub latencies: Vec<CommandLatencies>,
-    /// Whether the server should be sent clients.
+    /// Whether clients should be sent to this server.
     pub health: Health,
 }
 
-/// A number of a family.
+/// One number with its family and labels.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SampleNumber {
     pub family: FamilyId,
-    /// A position in the lists of labels, behind 0 for none.
+    /// Index in the lists of labels plus 1; 0 for no labels.
     pub labels: u32,
     pub number: Number,
 }
 
-/// Durations of a command.
+/// Durations of one command.
 #[derive(Debug)]
 pub struct CommandLatencies {
-    /// Name of the command.
+    /// Full name of the command.
     pub command: &'static str,
-    /// How many there were.
+    /// Number of the command's executions.
     pub count: u64,
     /// Sum of the durations, microseconds.
     pub sum_us: u64,
-    /// How many there were by power of two, as [`Histogram::by_power_of_two`] has them.
+    /// Number of durations for each power of two, as in [`Histogram::by_power_of_two`].
     pub by_power: [u64; Histogram::POWERS],
-    /// Percentiles and their microseconds.
+    /// Percentiles, in percent, with their durations in microseconds.
     pub percentiles: Vec<(f64, f64)>,
 }
 
-/// Whether the server should be sent clients.
+/// Whether clients should be sent to this server, and why not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Health {
-    /// It serves.
+    /// The server accepts all commands.
     #[default]
     Fine,
-    /// It loads its data.
+    /// The server is loading its data.
     Loading,
-    /// It is a replica without a link to its primary.
+    /// A replica without a link to its primary.
     LinkDown,
-    /// It refuses writes, because the append-only file cannot be written.
+    /// Writes are refused because the append-only file cannot be written.
     AofFailed,
 }
 
 impl Health {
-    /// The state in a word or some.
+    /// The state in one or more words.
     pub fn text(self) -> &'static str {
         match self {
             Health::Fine => "ok",
@@ -76,27 +76,27 @@ impl Health {
     }
 }
 
-/// A sample that is made: where the sections write their fields.
+/// A sample under construction, to which sections write their fields.
 #[derive(Default)]
 pub struct Sampler {
-    /// What has been written so far.
+    /// The numbers written so far.
     pub sample: MetricsSample,
-    /// The labels of [`Sink::set_labels`], as [`SampleNumber::labels`].
+    /// Labels for the numbers that follow, set by [`Sink::set_labels`]; an index as [`SampleNumber::labels`].
     current: u32,
 }
 
-/// What a sample of a server takes at the start, about.
+/// Approximate count of numbers of a newly started server.
 const NUMBERS: usize = 512;
 
 impl Sampler {
-    /// An empty sample, with room for the numbers of a server at its start.
+    /// An empty sample, with room for the numbers of a newly started server.
     pub fn new() -> Sampler {
         let mut sampler = Sampler::default();
         sampler.sample.numbers.reserve(NUMBERS);
         sampler
     }
 
-    /// Keeps labels, for [`Sampler::number`].
+    /// Stores labels and returns their index for [`Sampler::number`].
     pub fn keep_labels(&mut self, labels: Vec<(&'static str, Box<str>)>) -> u32 {
         if labels.is_empty() {
             return 0;
@@ -105,13 +105,13 @@ impl Sampler {
         self.sample.labels.len() as u32
     }
 
-    /// A number that no field of INFO has.
+    /// Adds a number that no field of INFO has.
     pub fn number(&mut self, family: FamilyId, labels: u32, number: Number) {
         let number = number.over(family.family().divisor);
         self.sample.numbers.push(SampleNumber { family, labels, number });
     }
 
-    /// A family whose labels are what is told.
+    /// Adds the number 1 with labels that are the information.
     pub fn info(&mut self, family: FamilyId, labels: &[(&'static str, &str)]) {
         let labels = self.keep_labels(labels.iter().map(|(name, value)| (*name, (*value).into())).collect());
         self.number(family, labels, Number::Uint(1));
@@ -156,7 +156,7 @@ impl Sink for Sampler {
 }
 
 impl MetricsSample {
-    /// Every number: its family, its labels, itself.
+    /// Every number with its family and labels.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = (FamilyId, &[(&'static str, Box<str>)], Number)> {
         self.numbers.iter().map(|number| {
             let labels = number.labels.checked_sub(1).map(|index| self.labels[index as usize].as_slice());
@@ -164,13 +164,14 @@ impl MetricsSample {
         })
     }
 
-    /// Durations, command by command.
+    /// Durations of commands, one element for each command.
     pub(crate) fn latencies(&self) -> &[CommandLatencies] {
         &self.latencies
     }
 
-    /// Puts in what the thread that has the sample has read of the process: the main thread need not read it
-    /// (`Process::sample_facts` of the engine). What follows from it follows anew.
+    /// Inserts numbers about the process, read by the thread that has the sample, so that the main thread
+    /// need not read them (`Process::sample_facts` of the engine). Ratios and differences of these
+    /// numbers are recomputed.
     pub fn set_process_numbers(&mut self, read: ProcessNumbers) {
         let ProcessNumbers { resident, sys, user, sys_children, user_children } = read;
         let bytes = |id: FieldId| match self.numbers.iter().find(|number| number.family == id.into()) {
@@ -196,7 +197,7 @@ impl MetricsSample {
         }
     }
 
-    /// Notes how long the main thread took for it, nanoseconds.
+    /// Adds the time that the main thread took to make the sample, in nanoseconds.
     pub fn took(&mut self, ns: u64) {
         let number = Number::Uint(ns).over(family::SAMPLE_DURATION.family().divisor);
         self.numbers.push(SampleNumber { family: family::SAMPLE_DURATION, labels: 0, number });

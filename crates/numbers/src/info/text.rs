@@ -1,10 +1,10 @@
 //! The text of a sample: OpenMetrics 1.0, and the format of Prometheus before it (0.0.4).
 //!
-//! Invariants: (1) a family's samples stand together, behind its `# TYPE`; (2) no two samples of a family
-//! have the same labels; (3) in OpenMetrics a counter ends in `_total`. Counters of redis_exporter that do
-//! not are of an unknown type there, because a board asks for their names; (4) the number of series is
-//! bounded, whatever clients do: by fields, databases, commands, error codes (`ERROR_CODES_MAX`, and those of
-//! the server itself), replicas, I/O threads and hash slots.
+//! Invariants: (1) the samples of a family are adjacent, after its `# TYPE`; (2) no two samples of a
+//! family have the same labels; (3) in OpenMetrics a counter ends in `_total`. Counters of redis_exporter
+//! without that suffix have an unknown type there, because dashboards use their names; (4) the number of
+//! series is bounded, whatever clients do: by fields, databases, commands, error codes
+//! (`ERROR_CODES_MAX`, and those of the server itself), replicas, I/O threads and hash slots.
 
 use crate::info::families::{Family, FamilyId, FamilyKind, family};
 use crate::info::fields::FieldUnit;
@@ -15,7 +15,7 @@ use sluice_base::Histogram;
 use std::collections::HashSet;
 use std::fmt::Write;
 
-/// A format of text.
+/// A text format of the endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricsFormat {
     /// `application/openmetrics-text; version=1.0.0`.
@@ -25,7 +25,7 @@ pub enum MetricsFormat {
 }
 
 impl MetricsFormat {
-    /// The type of the text, for HTTP.
+    /// The media type for the HTTP header.
     pub fn content_type(self) -> &'static str {
         match self {
             MetricsFormat::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -34,22 +34,22 @@ impl MetricsFormat {
     }
 }
 
-/// What the endpoint knows of itself.
+/// Numbers about the endpoint itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EndpointNumbers {
-    /// Bytes that the control groups of the process let it have; 0: as many as there are.
+    /// Memory limit of the process's control groups, in bytes; 0 means no limit.
     pub memory_limit: u64,
     /// Age of the sample, nanoseconds.
     pub age_ns: u64,
-    /// How long the request waited for the sample, nanoseconds.
+    /// Time that the request waited for the sample, in nanoseconds.
     pub waited_ns: u64,
-    /// Samples that the main thread has made.
+    /// Number of samples that the main thread has made.
     pub samples: u64,
-    /// Requests for metrics.
+    /// Number of requests for metrics.
     pub scrapes: u64,
-    /// Connections now.
+    /// Number of open connections.
     pub connections: u64,
-    /// Requests that were refused, and connections that were closed to make room.
+    /// Number of requests refused and connections closed to make room.
     pub refused: u64,
 }
 
@@ -104,8 +104,8 @@ const SLOT_LOOK_END: Family = Family {
     divisor: 1,
 };
 
-/// Keys and memory of hash slots, whole, and when they were last looked at. Cost: some hundred nanoseconds a
-/// slot.
+/// The complete text about keys and memory of hash slots, with the time of the scan. Cost: some hundred
+/// nanoseconds a slot.
 pub fn slot_sizes_text(look: &SlotLook, format: MetricsFormat) -> String {
     let slots = &look.slots;
     let mut out = MetricsText { out: String::with_capacity(1024 + 80 * slots.len()), format };
@@ -126,7 +126,7 @@ pub fn slot_sizes_text(look: &SlotLook, format: MetricsFormat) -> String {
 }
 
 impl MetricsSample {
-    /// The text, but for its end, which [`EndpointNumbers::text`] has. Cost: some hundred microseconds.
+    /// The text without its end, which [`EndpointNumbers::text`] makes. Cost: some hundred microseconds.
     pub fn text(&self, format: MetricsFormat) -> String {
         let mut out = MetricsText { out: String::with_capacity(64 * 1024), format };
         let labels: Vec<String> = self.labels.iter().map(|labels| shown(labels)).collect();
@@ -148,7 +148,7 @@ impl MetricsSample {
                 last = Some(number.family);
             }
             let labels = labels_of(number);
-            // Two replicas may have one address, and codes of errors may be shown alike.
+            // Two replicas may have the same address, and two error codes may be rendered alike.
             if seen.insert(labels) {
                 out.line(name, labels, number.number);
             }
@@ -167,7 +167,7 @@ struct MetricsText {
 }
 
 impl MetricsText {
-    /// The lines ahead of a family's samples.
+    /// The `# HELP`, `# TYPE` and `# UNIT` lines before a family's samples.
     fn head(&mut self, family: &Family) {
         let (name, kind) = self.declared(family);
         self.head_of(name, kind, family);
@@ -187,7 +187,7 @@ impl MetricsText {
         }
     }
 
-    /// The name and the type that are declared.
+    /// The name and the type in the `# TYPE` line.
     fn declared(&self, family: &Family) -> (&'static str, &'static str) {
         let name = family.name;
         match (self.format, family.kind) {
@@ -240,7 +240,7 @@ impl MetricsText {
         }
     }
 
-    /// Bounds are the last nanosecond below a power of two, from 1,024 ns on.
+    /// Bucket bounds are the last nanosecond below a power of two, from 1,024 ns on.
     fn histogram(&mut self, name: &str, one: &CommandLatencies) {
         let command = one.command;
         let mut below = 0;
@@ -261,7 +261,7 @@ impl MetricsText {
     }
 }
 
-/// Labels as they stand between braces.
+/// Labels in the form that appears between braces, with escapes.
 fn shown(labels: &[(&'static str, Box<str>)]) -> String {
     let mut out = String::new();
     for (at, (name, value)) in labels.iter().enumerate() {

@@ -1,45 +1,45 @@
-//! Values of fields: what INFO writes, and the number that the metrics endpoint shows.
+//! Values of fields: the text for INFO, and the number for the metrics endpoint.
 
 use crate::info::families::FamilyId;
 use sluice_base::num::{IntBuffer, push_u64};
 use std::fmt;
 use std::io::Write;
 
-/// A value.
+/// The value of a field of INFO.
 #[derive(Clone, Copy, Debug)]
 pub enum FieldValue<'a> {
-    /// A natural number.
+    /// A number that is never negative.
     Uint(u64),
-    /// An integer.
+    /// A number that may be negative.
     Int(i64),
-    /// A number that INFO writes with so many decimals.
+    /// A number, with the count of decimals that INFO writes.
     Decimal(f64, usize),
     /// A number that INFO writes with two decimals and a percent sign.
     Percent(f64),
-    /// Microseconds, which INFO writes as seconds with all decimals.
+    /// Microseconds, which INFO writes as seconds with six decimals.
     Micros(u64),
-    /// No number.
+    /// A text without a number; the endpoint has no metric for it.
     Text(&'a str),
-    /// A word of INFO's that is a number elsewhere.
+    /// A word in INFO, and the number that the endpoint shows for it.
     Word(&'static str, u8),
-    /// Several: `name=value,name=value`.
+    /// Several values: `name=value,name=value`.
     Parts(&'a [ValuePart<'a>]),
 }
 
 impl FieldValue<'_> {
-    /// Whether what was tried last went well.
+    /// `ok` or `err`, with 1 or 0 for the endpoint: the result of the last attempt.
     pub fn status(is_fine: bool) -> FieldValue<'static> {
         if is_fine { FieldValue::Word("ok", 1) } else { FieldValue::Word("err", 0) }
     }
 
-    /// As INFO writes it.
+    /// The text that INFO writes.
     pub(crate) fn text(&self) -> String {
         let mut out = Vec::new();
         push(&mut out, self);
         String::from_utf8_lossy(&out).into_owned()
     }
 
-    /// The number, if it is one.
+    /// The number for the endpoint, if the value has one.
     pub(crate) fn number(&self) -> Option<Number> {
         match *self {
             FieldValue::Uint(number) => Some(Number::Uint(number)),
@@ -52,8 +52,8 @@ impl FieldValue<'_> {
     }
 }
 
-/// Appends a value as INFO writes it. Whole numbers, which most fields are, and texts are copied without the
-/// formatting machinery: a reply has some two hundred fields, and that was a third of its time.
+/// Appends the text for INFO. Integers, which most fields are, and texts are copied without the formatting
+/// machinery: a reply has some two hundred fields, and formatting them took a third of its time.
 pub(super) fn push(out: &mut Vec<u8>, value: &FieldValue<'_>) {
     // Writing to a vector cannot fail.
     let _ = match *value {
@@ -78,54 +78,54 @@ fn push_parts(out: &mut Vec<u8>, parts: &[ValuePart<'_>]) {
     }
 }
 
-/// One of several values of a field.
+/// One of the values of a field.
 #[derive(Clone, Copy, Debug)]
 pub struct ValuePart<'a> {
-    /// As INFO writes it; empty where INFO does not.
+    /// The name in INFO; empty if INFO does not write the part.
     pub name: &'static str,
-    /// Its value.
+    /// The part's value, written by both renderers.
     pub value: FieldValue<'a>,
-    /// It is a label of the field's numbers, under this name.
+    /// Name of a label if the part is a label of the field's numbers; `None` otherwise.
     pub label: Option<&'static str>,
-    /// It is a number of this family.
+    /// Family of the number if the part is a number for the endpoint; `None` otherwise.
     pub family: Option<FamilyId>,
 }
 
 impl<'a> ValuePart<'a> {
-    /// INFO alone has it.
+    /// A part that only INFO shows.
     pub fn shown(name: &'static str, value: impl Into<FieldValue<'a>>) -> ValuePart<'a> {
         ValuePart { name, value: value.into(), label: None, family: None }
     }
 
-    /// A number of a family.
+    /// A part that is also a number of the family `family`.
     pub fn number(name: &'static str, family: FamilyId, value: impl Into<FieldValue<'a>>) -> ValuePart<'a> {
         ValuePart { family: Some(family), ..ValuePart::shown(name, value) }
     }
 
-    /// A label.
+    /// A part that is also a label of the field's numbers.
     pub fn label(name: &'static str, label: &'static str, value: impl Into<FieldValue<'a>>) -> ValuePart<'a> {
         ValuePart { label: Some(label), ..ValuePart::shown(name, value) }
     }
 
-    /// A label that INFO does not write.
+    /// A part that is a label of the field's numbers and missing in INFO.
     pub fn hidden_label(label: &'static str, value: impl Into<FieldValue<'a>>) -> ValuePart<'a> {
         ValuePart::label("", label, value)
     }
 }
 
-/// A number of the metrics endpoint.
+/// A number at the metrics endpoint.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
-    /// A natural number.
+    /// A number that is never negative.
     Uint(u64),
-    /// An integer.
+    /// A number that may be negative.
     Int(i64),
-    /// A fraction.
+    /// A number with a fraction.
     Float(f64),
 }
 
 impl Number {
-    /// The number in a larger unit.
+    /// The number divided by `divisor`; unchanged for 1.
     pub(crate) fn over(self, divisor: u32) -> Number {
         match (self, divisor) {
             (number, 1) => number,
@@ -136,7 +136,7 @@ impl Number {
     }
 }
 
-/// As both text formats of the endpoint write it.
+/// The text in both formats of the endpoint.
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
@@ -176,12 +176,12 @@ impl<'a> From<&'a String> for FieldValue<'a> {
     }
 }
 
-/// `a / b`, and 1 where there is nothing to compare.
+/// `a / b`; 1 if `b` is 0.
 pub fn ratio(a: u64, b: u64) -> f64 {
     if b == 0 { 1.0 } else { a as f64 / b as f64 }
 }
 
-/// `a - b` with its sign.
+/// `a - b`, which may be negative.
 pub fn difference(a: u64, b: u64) -> i64 {
     a.wrapping_sub(b) as i64
 }

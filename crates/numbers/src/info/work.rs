@@ -1,4 +1,4 @@
-//! How far long work is, as INFO and the metrics endpoint show it.
+//! The progress of long work in INFO and at the metrics endpoint.
 
 use crate::info::families::family;
 use crate::info::fields::field;
@@ -6,7 +6,7 @@ use crate::info::sink::Sink;
 use crate::info::value::{FieldValue, ValuePart};
 use crate::progress::{LongWork, WorkKind};
 
-/// The section `progress`: how many pieces of work are under way, and a line for each.
+/// Writes the section `progress`: the number of pieces of work in progress, and a line for each.
 pub fn section(works: &[LongWork], out: &mut dyn Sink) {
     out.add(field::WORK_UNDER_WAY, works.len());
     let [mut replicas, mut exports, mut imports] = [0; 3];
@@ -27,7 +27,7 @@ pub fn section(works: &[LongWork], out: &mut dyn Sink) {
 
 fn work_line(work: &LongWork, name: std::fmt::Arguments<'_>, out: &mut dyn Sink) {
     let progress = &work.progress;
-    // INFO's number where nothing is known; the endpoint has none then.
+    // An unknown value is -1 in INFO, and missing at the endpoint.
     let part = |name, family, value: Option<FieldValue<'static>>| ValuePart {
         family: value.map(|_| family),
         ..ValuePart::shown(name, value.unwrap_or(FieldValue::Int(-1)))

@@ -1,83 +1,83 @@
-//! What is asked for the page, and what the main thread answers.
+//! The page's requests to the main thread, and the main thread's answers.
 
 use crate::page::keys::{LargestKeys, SlotLook};
 
-/// Credentials that one [`PageAsk`] has judged, at most: each costs a hash of its password.
+/// Credentials checked for one [`PageAsk`], at most: each costs a hash of the password.
 pub const JUDGED_MAX: usize = 4;
 
-/// What requests for the page, or for the sizes of slots, want beside a sample.
+/// The data that requests for the page, or for the sizes of slots, need in addition to a sample.
 #[derive(Clone, Debug, Default)]
 pub struct PageAsk {
-    /// Somebody looks at the page.
+    /// A client displays the page.
     pub looks_at_page: bool,
-    /// A machine asks for the sizes of slots.
+    /// A client requests the sizes of slots.
     pub looks_at_slots: bool,
-    /// Somebody looks at the largest and the hottest keys.
+    /// A client displays the largest and the hottest keys.
     pub looks_at_keys: bool,
-    /// Users and passwords of requests for names of keys.
+    /// Users and passwords of requests for names of keys, at most [`JUDGED_MAX`].
     pub credentials: Vec<BasicCredentials>,
 }
 
-/// A user and a password, as a request shows them.
+/// A user and a password from a request's header.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BasicCredentials {
-    /// The user.
+    /// Name of the user, as sent.
     pub user: Box<[u8]>,
-    /// The password.
+    /// The password in plain text.
     pub password: Box<[u8]>,
-    /// Where the request has come from, for the log of refusals.
+    /// Address of the requester, for the log of refusals.
     pub peer: Box<str>,
 }
 
-/// Without what they are: nothing may write them to a log.
+/// Without the contents, so that no log can contain a password.
 impl std::fmt::Debug for BasicCredentials {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Credentials")
     }
 }
 
-/// What a request may see.
+/// The confidential data that a request may see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MayShow {
-    /// Names of keys: its user may read each key of each database that holds keys.
+    /// Names of keys: the user may read every key in every database that holds keys.
     pub key_names: bool,
-    /// Arguments of logged commands: its user may call COMMANDLOG GET, and sees names of keys.
+    /// Arguments of logged commands: the user may call COMMANDLOG GET and see names of keys.
     pub arguments: bool,
 }
 
-/// What became of credentials.
+/// The result of checking credentials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JudgedCredentials {
-    /// No such user, or another password.
+    /// The user is unknown, or the password wrong.
     Refused,
-    /// The user may see this.
+    /// The password is right; the field tells the user's rights.
     Accepted(MayShow),
 }
 
-/// What the main thread answers.
+/// The main thread's answer to a [`PageAsk`].
 #[derive(Clone, Debug, Default)]
 pub struct PageDetails {
-    /// Clients, most bytes first.
+    /// The clients that hold most memory, largest first.
     pub clients: Vec<ClientRow>,
-    /// Clients that are sent slow reads' replies.
+    /// Clients that currently receive the reply of a slow read.
     pub slow_reads: Vec<ClientRow>,
     /// The newest slow commands.
     pub slow_commands: Vec<SlowCommandRow>,
-    /// The script that runs.
+    /// The script that is running, if any.
     pub script: Option<ScriptRow>,
     /// Moves of slots, the newest first.
     pub moves: Vec<MoveRow>,
     /// Nodes of the cluster, those in trouble first; empty without a cluster.
     pub nodes: Vec<NodeRow>,
-    /// The largest keys, while somebody looks.
+    /// The largest keys, if [`PageAsk::looks_at_keys`].
     pub largest: Option<LargestKeys>,
-    /// The keys that clients access most, likewise.
+    /// The most accessed keys, if [`PageAsk::looks_at_keys`].
     pub hottest: Option<Vec<HotKeyRow>>,
-    /// The sizes of slots, where they are asked for.
+    /// The sizes of slots, if [`PageAsk::looks_at_slots`].
     pub slot_look: Option<SlotLook>,
-    /// Facts that are no numbers: a name, and the text.
+    /// Facts that are not numbers, as names and texts.
     pub texts: Vec<(&'static str, String)>,
-    /// What became of [`PageAsk::credentials`], in their order.
+    /// Results for [`PageAsk::credentials`], in the same order.
     pub judged: Vec<JudgedCredentials>,
 }
 
@@ -111,99 +111,99 @@ pub struct NodeRow {
 pub struct MoveRow {
     /// Whether the slots leave this node.
     pub leaves: bool,
-    /// The slots, `100-200 300-300`, cut where there are many ranges.
+    /// The slots, as `100-200 300-300`; cut if there are many ranges.
     pub slots: String,
-    /// The other node's id; empty where it is not known.
+    /// The other node's id; empty if unknown.
     pub node: String,
-    /// As CLUSTER GETSLOTMIGRATIONS has it.
+    /// State of the move, in the words of CLUSTER GETSLOTMIGRATIONS.
     pub state: &'static str,
-    /// The reason of a failure; empty otherwise.
+    /// The reason of a failure; empty without one.
     pub message: String,
-    /// When its state changed last, seconds since the epoch.
+    /// Time of the last change of state, in seconds since the epoch.
     pub updated_s: i64,
-    /// Keys and bytes so far; none of a move that has ended.
+    /// Keys and bytes so far; `None` for a move that has ended.
     pub progress: Option<MoveRowProgress>,
 }
 
-/// How far a move of slots is.
+/// The progress of a move of slots.
 #[derive(Clone, Copy, Debug)]
 pub struct MoveRowProgress {
-    /// Keys that were sent, or have come.
+    /// Keys sent or received so far.
     pub keys: u64,
-    /// Keys in slots that were not begun; none of a move to this node.
+    /// Keys in slots that are not yet begun; `None` for a move to this node.
     pub keys_left: Option<u64>,
-    /// Bytes that were sent, or have come.
+    /// Bytes sent or received so far.
     pub bytes: u64,
-    /// Bytes that wait to be sent; none of a move to this node.
+    /// Bytes waiting to be sent; `None` for a move to this node.
     pub bytes_left: Option<u64>,
-    /// Writers of the slots wait.
+    /// Whether clients that write to the slots wait.
     pub holds_writers: bool,
-    /// Writers of the slots are slowed down.
+    /// Whether clients that write to the slots are slowed down.
     pub is_braked: bool,
 }
 
-/// A logged command.
+/// An entry of the log of slow commands.
 #[derive(Clone, Debug)]
 pub struct SlowCommandRow {
-    /// Number of the entry.
+    /// Number of the entry in the log.
     pub id: u64,
-    /// When it ran, seconds since the epoch.
+    /// Time of the command, in seconds since the epoch.
     pub at_s: i64,
-    /// Duration, microseconds.
+    /// Duration of the command, in microseconds.
     pub us: i64,
-    /// Its words, shortened for the log.
+    /// Name and arguments, shortened as in the log.
     pub argv: Vec<Vec<u8>>,
-    /// Address of its client.
+    /// Address of the client.
     pub address: Box<str>,
-    /// Name of its client; empty for none.
+    /// Name of the client; empty if it has none.
     pub client_name: Box<[u8]>,
 }
 
-/// A client.
+/// A connected client with its buffers and counters.
 #[derive(Clone, Debug)]
 pub struct ClientRow {
-    /// What CLIENT ID answers.
+    /// Id of the client, as from CLIENT ID.
     pub id: u64,
     /// Address of the client.
     pub address: Box<str>,
-    /// Name of the client; empty for none.
+    /// Name of the client; empty if it has none.
     pub name: Box<[u8]>,
-    /// Library that the client has named; empty for none.
+    /// Library named by the client; empty if it has named none.
     pub library: Box<[u8]>,
-    /// Name of the client's user.
+    /// Name of the authenticated user.
     pub user: Box<[u8]>,
-    /// The command that ran last.
+    /// Full name of the last command.
     pub command: &'static str,
-    /// As CLIENT LIST's flags.
+    /// Flags of the client, as in CLIENT LIST.
     pub flags: String,
-    /// Time since it connected, seconds.
+    /// Time since the client connected, in seconds.
     pub age_s: i64,
-    /// Time since its last request, seconds.
+    /// Time since the client's last request, in seconds.
     pub idle_s: i64,
-    /// Output that it has not taken, bytes.
+    /// Output that is not yet sent to the client, in bytes.
     pub output_bytes: usize,
-    /// All that is held for it, bytes.
+    /// All memory held for the client, in bytes.
     pub held_bytes: usize,
-    /// Commands that it has run.
+    /// Number of commands that the client has run.
     pub commands: u64,
 }
 
-/// A key that clients access often.
+/// A frequently accessed key.
 #[derive(Clone, Debug)]
 pub struct HotKeyRow {
     /// Number of the database.
     pub db: usize,
     /// Name of the key.
     pub name: Box<[u8]>,
-    /// Accesses in a second, estimated.
+    /// Estimated accesses per second.
     pub per_second: u64,
 }
 
-/// A script.
+/// A running script or function.
 #[derive(Clone, Debug)]
 pub struct ScriptRow {
     /// The SHA-1 of a script, or the name of a function.
     pub name: Box<[u8]>,
-    /// Since when it runs, ms.
+    /// Time since the script began, in ms.
     pub running_ms: u64,
 }

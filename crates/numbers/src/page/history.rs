@@ -1,8 +1,8 @@
-//! What the page draws over time: rates between two samples, and numbers of one.
+//! The time series of the page: rates between two samples, and numbers of single samples.
 //!
-//! Percentiles of durations are those of the commands between two samples. They are found in counts by power
-//! of two and placed within a power as if durations were spread evenly there on a logarithmic scale: so a
-//! percentile is off by a factor of two at most, mostly by far less. Longer than a second counts as a second.
+//! Percentiles of durations cover the commands between two samples. They are computed from counts by power of
+//! two; within a power, durations are assumed to be spread evenly on a logarithmic scale. So a percentile is
+//! wrong by a factor of two at most, mostly by far less. Durations above a second count as a second.
 
 use crate::info::families::{FamilyId, family};
 use crate::info::fields::field;
@@ -11,18 +11,18 @@ use crate::info::value::Number;
 use serde_json::{Value, json};
 use sluice_base::Histogram;
 
-/// How numbers of a family become one.
+/// The way in which several numbers become one.
 #[derive(Clone, Copy)]
 enum SeriesKind {
     /// The sum over labels.
     Sum,
-    /// The largest of them.
+    /// The largest number over all labels.
     Max,
-    /// The sum, as its growth in a second.
+    /// The growth of the sum per second.
     Rate,
 }
 
-/// What is drawn: a name, and the families whose numbers it is made of.
+/// The drawn series: a name, the way to combine, and the families of the numbers.
 const SERIES: &[(&str, SeriesKind, &[FamilyId])] = &[
     ("commands", SeriesKind::Rate, &[FamilyId::of(field::TOTAL_COMMANDS_PROCESSED)]),
     ("errors", SeriesKind::Rate, &[FamilyId::of(field::TOTAL_ERROR_REPLIES)]),
@@ -42,21 +42,21 @@ const SERIES: &[(&str, SeriesKind, &[FamilyId])] = &[
     ("replica_lag", SeriesKind::Max, &[family::CONNECTED_SLAVE_LAG]),
 ];
 
-/// The percentiles that are drawn, with their names.
+/// The drawn percentiles, with their names.
 const PERCENTILES: [(&str, f64); 3] = [("p50", 50.0), ("p99", 99.0), ("p999", 99.9)];
 
-/// The numbers of one sample.
+/// The numbers of one sample that are drawn.
 #[derive(Clone, Debug)]
 pub struct HistoryTotals {
-    /// When, ns of the monotonic clock.
+    /// Time of the sample, in ns of the monotonic clock.
     at_ns: u64,
     numbers: [f64; SERIES.len()],
-    /// Durations of all commands together.
+    /// Number of durations of all commands by power of two.
     by_power: [u64; Histogram::POWERS],
 }
 
 impl HistoryTotals {
-    /// Takes the drawn numbers out of `sample`; `at_ns`: when the sample was made, monotonic.
+    /// Extracts the drawn numbers from `sample`, made at `at_ns` of the monotonic clock.
     pub fn new(sample: &MetricsSample, at_ns: u64) -> HistoryTotals {
         let mut numbers = [0.0; SERIES.len()];
         for (id, _, number) in sample.numbers() {
@@ -77,19 +77,19 @@ impl HistoryTotals {
     }
 }
 
-/// What is drawn of a moment.
+/// The values of all series at one moment.
 #[derive(Clone, Debug)]
 pub struct ChartPoint {
-    /// Its number; the next one's is greater.
+    /// Number of the point; later points have greater numbers.
     pub id: u64,
-    /// When, ms since the epoch.
+    /// Time of the point, in ms since the epoch.
     pub unix_ms: i64,
     numbers: [Option<f64>; SERIES.len()],
     percentiles_us: Option<[f64; PERCENTILES.len()]>,
 }
 
 impl ChartPoint {
-    /// The point of `totals`, whose rates are those since `before`: none without them.
+    /// The point for `totals`. Rates are those since `before`, or missing if that is `None`.
     pub fn new(id: u64, unix_ms: i64, totals: &HistoryTotals, before: Option<&HistoryTotals>) -> ChartPoint {
         let seconds = before.map(|before| totals.at_ns.saturating_sub(before.at_ns) as f64 / 1e9);
         let numbers = std::array::from_fn(|index| match SERIES[index].1 {
@@ -112,7 +112,7 @@ impl ChartPoint {
     }
 }
 
-/// Points as JSON: the history that they belong to, the names of the columns, and the rows.
+/// Points as JSON: the id of their history, the names of the columns, and the rows.
 pub fn history_json<'a>(of: i64, points: impl Iterator<Item = &'a ChartPoint>) -> String {
     let names = SERIES.iter().map(|(name, ..)| *name).chain(PERCENTILES.iter().map(|(name, _)| *name));
     let columns: Vec<&str> = ["id", "at"].into_iter().chain(names).collect();
@@ -120,7 +120,7 @@ pub fn history_json<'a>(of: i64, points: impl Iterator<Item = &'a ChartPoint>) -
     json!({ "of": of, "columns": columns, "points": points }).to_string()
 }
 
-/// By how much a counter has grown; one that CONFIG RESETSTAT has set back counts from zero.
+/// Growth of a counter. A smaller number than before means CONFIG RESETSTAT, and counting from zero.
 fn grown(now: f64, before: f64) -> f64 {
     if now >= before { now - before } else { now }
 }
@@ -134,7 +134,7 @@ fn percentiles(counts: &[u64; Histogram::POWERS]) -> Option<[f64; PERCENTILES.le
     (total > 0).then(|| PERCENTILES.map(|(_, percent)| percentile_us(counts, total, percent)))
 }
 
-/// See the module.
+/// The duration at a percentile, in microseconds, by the method described above; 0 for no counts.
 fn percentile_us(counts: &[u64; Histogram::POWERS], total: u64, percent: f64) -> f64 {
     let wanted = (percent / 100.0 * total as f64).ceil().max(1.0);
     let mut seen = 0.0;
@@ -143,7 +143,7 @@ fn percentile_us(counts: &[u64; Histogram::POWERS], total: u64, percent: f64) ->
         if seen + count >= wanted {
             let ends_at = (Histogram::power_ends_at(power) + 1) as f64;
             let share = (wanted - seen) / count;
-            // The first power is all durations below 64 ns.
+            // The first power covers all durations below 64 ns.
             let begins_at = if power == 0 { 1.0 } else { ends_at / 2.0 };
             return begins_at * (ends_at / begins_at).powf(share) / 1000.0;
         }
@@ -180,16 +180,16 @@ mod tests {
         let before = totals(10, 100.0, &[]);
         assert_eq!(ChartPoint::new(1, 0, &before, None).numbers[0], None);
         assert_eq!(ChartPoint::new(2, 0, &totals(15, 600.0, &[]), Some(&before)).numbers[0], Some(100.0));
-        // Two samples of one moment have no rate.
+        // Two samples of the same moment give no rate.
         assert_eq!(ChartPoint::new(2, 0, &totals(10, 600.0, &[]), Some(&before)).numbers[0], None);
-        // CONFIG RESETSTAT was between them.
+        // CONFIG RESETSTAT ran between the samples.
         assert_eq!(ChartPoint::new(2, 0, &totals(15, 50.0, &[]), Some(&before)).numbers[0], Some(10.0));
     }
 
     #[test]
     fn percentiles_are_those_of_the_commands_in_between() {
         let before = totals(10, 0.0, &[(3, 1_000_000)]);
-        // None in between: no percentile, rather than 0.
+        // Without commands in between there is no percentile, rather than 0.
         assert!(
             ChartPoint::new(1, 0, &totals(15, 0.0, &[(3, 1_000_000)]), Some(&before))
                 .percentiles_us

@@ -1,4 +1,4 @@
-//! A sample and the details beside it as JSON, for the page. Made on the endpoint's thread.
+//! A sample and the page's details as JSON. Made on the endpoint's thread.
 
 use crate::info::sample::MetricsSample;
 use crate::info::value::Number;
@@ -8,20 +8,20 @@ use crate::page::details::{
 use crate::page::keys::{LargeSlot, LargestKeys};
 use serde_json::{Map, Value, json};
 
-/// What is to be shown, and of what age it is.
+/// The data to show, and the time at which it was gathered.
 pub struct PageJson<'a> {
-    /// All numbers.
+    /// The numbers of the sample.
     pub sample: &'a MetricsSample,
-    /// The rest.
+    /// Clients, commands and keys, from the main thread.
     pub details: &'a PageDetails,
-    /// What became of the request's credentials; none: it showed none.
+    /// Result of checking the request's credentials; `None` if the request had none.
     pub judged: Option<JudgedCredentials>,
-    /// When the sample was made, ms since the epoch.
+    /// Time of the sample, in ms since the epoch.
     pub unix_ms: i64,
 }
 
 impl PageJson<'_> {
-    /// The JSON. Cost: some hundred microseconds.
+    /// The whole text. Cost: some hundred microseconds.
     pub fn text(&self) -> String {
         let (details, may) = (self.details, self.may_show());
         let names = match self.judged {
@@ -60,7 +60,7 @@ impl PageJson<'_> {
     }
 }
 
-/// By name: a number, or a list of labels and their number.
+/// By name of the metric: a number, or a list of labels and numbers.
 fn numbers(sample: &MetricsSample) -> Map<String, Value> {
     let mut out: Map<String, Value> = Map::new();
     for (id, labels, number) in sample.numbers() {
@@ -79,7 +79,7 @@ fn numbers(sample: &MetricsSample) -> Map<String, Value> {
     out
 }
 
-/// Durations of each command since the start.
+/// Durations of each command since the server started.
 fn commands(sample: &MetricsSample) -> Vec<Value> {
     let row = |one: &crate::info::sample::CommandLatencies| {
         let percentiles: Map<String, Value> =
@@ -89,7 +89,7 @@ fn commands(sample: &MetricsSample) -> Vec<Value> {
     sample.latencies().iter().map(row).collect()
 }
 
-/// A number that is none of JSON's is null.
+/// A float that JSON cannot represent becomes null.
 fn value(number: Number) -> Value {
     match number {
         Number::Uint(number) => json!(number),
@@ -152,7 +152,8 @@ fn node(row: &NodeRow) -> Value {
     })
 }
 
-/// The first word of a command is its name: the rest may name keys, and have what is in them.
+/// Without the right to arguments only the name of the command is shown: the arguments may contain key
+/// names and values.
 fn logged(entry: &SlowCommandRow, may: MayShow) -> Value {
     let shown = if may.arguments { entry.argv.len() } else { entry.argv.len().min(1) };
     json!({
@@ -191,14 +192,15 @@ fn hot_keys(rows: &[HotKeyRow], may: MayShow) -> Vec<Value> {
     rows.iter().map(|row| json!({ "db": row.db, "name": name(row), "per_second": row.per_second })).collect()
 }
 
-/// Bytes as text: what is no printable character of UTF-8 as `\x` and two digits.
+/// Bytes as text: everything except printable characters of UTF-8 becomes `\x` and two digits.
 pub(crate) fn printable(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         for letter in chunk.valid().chars() {
             match letter {
                 '\\' => out.push_str("\\\\"),
-                // Marks that are not seen, or change the direction of a text, make a name look like another.
+                // Invisible marks, or marks that change the direction of text, could make a name
+                // look like another.
                 letter if letter.is_control() || is_unseen(letter) => {
                     letter.to_string().bytes().for_each(|byte| push_byte(&mut out, byte));
                 }

@@ -6,86 +6,86 @@ use sluice_keyspace::{Entry, Keyspace, Layout, ValueRef};
 use sluice_value::Type;
 use std::sync::Arc;
 
-/// Keys that are shown.
+/// Number of keys shown.
 pub const KEYS_SHOWN: usize = 20;
-/// Slots that are shown.
+/// Number of slots shown.
 const SLOTS_SHOWN: usize = 20;
 /// Bytes kept of a key's name.
 const NAME_BYTES_MAX: usize = 256;
-/// Entries between two looks at the clock. A look at an entry is two or three misses of the cache.
+/// Entries between two looks at the clock. Each entry costs two or three cache misses.
 const ENTRIES_AT_ONCE: u64 = 64;
 
-/// A large key.
+/// One of the largest keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LargeKey {
-    /// Its database.
+    /// Number of the database.
     pub db: usize,
-    /// Its name, or how that begins.
+    /// The key's name, or its first 256 bytes.
     pub name: Box<[u8]>,
-    /// Whether the name goes on.
+    /// Whether the name is longer than `name`.
     pub is_cut: bool,
-    /// Bytes that it takes, as MEMORY USAGE answers them.
+    /// Bytes of key and value, as MEMORY USAGE answers.
     pub bytes: usize,
-    /// Its type.
+    /// Type of the value.
     pub kind: Type,
-    /// Elements of its collection; of a string its bytes.
+    /// Number of elements of a collection, or of bytes of a string.
     pub elements: u64,
 }
 
-/// What a hash slot holds, in all databases.
+/// The size of a hash slot, over all databases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LargeSlot {
-    /// Its number.
+    /// Number of the hash slot.
     pub slot: u16,
-    /// Its keys.
+    /// Number of keys in the slot.
     pub keys: u64,
-    /// Bytes that these take, as MEMORY USAGE answers them.
+    /// Bytes of these keys with their values, as MEMORY USAGE answers.
     pub bytes: u64,
 }
 
-/// What a whole scan has seen of all hash slots.
+/// The sizes of all hash slots, from a complete scan.
 #[derive(Clone, Debug, Default)]
 pub struct SlotLook {
-    /// Slots that have keys, in their order.
+    /// The slots that have keys, in ascending order.
     pub slots: Arc<[LargeSlot]>,
-    /// When the scan ended, seconds since the epoch; 0: none has.
+    /// End of the scan, in seconds since the epoch; 0 if no scan has been completed.
     pub ended_s: i64,
 }
 
-/// The scan of all entries, and what it has found.
+/// The scan of all entries, and the largest keys and slots found.
 #[derive(Debug, Default)]
 pub struct KeyScan {
     db: usize,
     cursor: u64,
-    /// Entries seen in this scan.
+    /// Number of entries seen in the current scan.
     seen: u64,
-    /// Scans that came to their end.
+    /// Number of completed scans.
     passes: u64,
-    /// Most bytes first: in this scan, and in the one before.
+    /// Largest keys first: of the current scan, and of the last complete one.
     so_far: Vec<LargeKey>,
     last: Vec<LargeKey>,
-    /// What this scan has seen of each slot; nothing where keys have no slots.
+    /// Sizes of all slots in the current scan; empty if keys have no slots.
     slots: Vec<LargeSlot>,
-    /// What the scan before has seen of all slots.
+    /// Result for all slots from the last complete scan.
     slot_look: SlotLook,
 }
 
-/// What is known of the largest keys.
+/// The largest keys and slots known at present.
 #[derive(Clone, Debug, Default)]
 pub struct LargestKeys {
-    /// Largest first.
+    /// The largest keys, largest first.
     pub keys: Vec<LargeKey>,
-    /// Slots, likewise.
+    /// The largest slots, largest first.
     pub slots: Vec<LargeSlot>,
-    /// Entries seen in the scan that is under way.
+    /// Number of entries seen in the current scan.
     pub seen: u64,
-    /// Whether all entries have been seen once.
+    /// Whether a scan has been completed, so that the result covers all entries.
     pub is_whole: bool,
 }
 
 impl KeyScan {
-    /// Looks at entries until `is_over`, which is asked every `ENTRIES_AT_ONCE` entries, says so, or the
-    /// scan is at its end. `now_s`: seconds since the epoch.
+    /// Scans entries until the end of the scan or until `is_over`, called every `ENTRIES_AT_ONCE`
+    /// entries, returns true. `now_s` is in seconds since the epoch.
     pub fn step(&mut self, keyspace: &Keyspace, now_s: i64, mut is_over: impl FnMut() -> bool) {
         loop {
             if self.db >= keyspace.databases() {
@@ -145,7 +145,7 @@ impl KeyScan {
         }
     }
 
-    /// The largest of these. O(slots).
+    /// The largest of these slots, largest first. O(slots).
     fn largest_slots(slots: &[LargeSlot]) -> Vec<LargeSlot> {
         let mut slots: Vec<LargeSlot> = slots.iter().filter(|slot| slot.keys > 0).copied().collect();
         slots.sort_unstable_by_key(|slot| (std::cmp::Reverse(slot.bytes), slot.slot));
@@ -160,7 +160,7 @@ impl KeyScan {
         }
         let (name, kind) = (entry.key(), entry.type_of());
         let kept = name.get(..NAME_BYTES_MAX).unwrap_or(name);
-        // A scan may meet an entry twice.
+        // A scan may return an entry twice.
         if self.so_far.iter().any(|key| key.db == db && *key.name == *kept) {
             return;
         }
@@ -171,19 +171,19 @@ impl KeyScan {
         self.so_far.truncate(KEYS_SHOWN);
     }
 
-    /// The slots, as the last whole scan has seen them.
+    /// The sizes of slots from the last complete scan.
     pub fn slot_look(&self) -> SlotLook {
         self.slot_look.clone()
     }
 
-    /// Forgets what was found.
+    /// Resets the scan and its results.
     pub fn clear(&mut self) {
         if self.seen > 0 || self.passes > 0 {
             *self = KeyScan::default();
         }
     }
 
-    /// What is known: of the last whole scan, or of this one while there was none.
+    /// The results of the last complete scan, or of the current one if there is none.
     pub fn found(&self) -> LargestKeys {
         let is_whole = self.passes > 0;
         let (keys, slots) = match is_whole {

@@ -1,4 +1,4 @@
-//! The registry against a naive one: random subscriptions, their ends, and clients that go.
+//! The registry compared with a naive set: random subscriptions, ends of subscriptions, and removed clients.
 
 use super::*;
 use sluice_base::Rng;
@@ -8,7 +8,7 @@ fn client(slot: u32, generation: u32) -> SessionKey {
     SessionKey { slot, generation }
 }
 
-/// Who receives a message, sorted; a client as often as it receives it.
+/// The receivers of a message, sorted; a client appears once for each copy that it receives.
 fn receivers(pubsub: &mut PubSub, kind: TopicKind, channel: &[u8]) -> Vec<SessionKey> {
     pubsub.outgoing.targets.clear();
     let count = pubsub.publish(kind, channel);

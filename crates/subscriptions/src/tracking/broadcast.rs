@@ -1,13 +1,14 @@
-//! Invalidations of prefixes (CLIENT TRACKING BCAST) that are under way: what has changed was taken, and is
-//! told in slices.
+//! Invalidations for prefixes (CLIENT TRACKING BCAST) in progress: changes were taken from the list and
+//! are sent in slices.
 //!
-//! The work is clients × names × patterns of their users: all three are numbers that others choose. So the
-//! names below a prefix are told in pieces. Of a piece each user's rights are asked once and not for each
-//! of its clients; nothing of a piece is told to a client before all of it is judged.
+//! The work is clients × names × patterns of their users, three numbers that clients and users control.
+//! So the names below a prefix are sent in pieces. For each piece the rights of a user are checked
+//! once, not once for each of its clients, and a client receives nothing of a piece before all of its
+//! names are checked.
 //!
-//! Invariants: (1) a client is told the pieces of a prefix one after the other, and what has changed later
-//! after all of them; (2) a view is of a user as it was defined when the view began: where a client's user is
-//! another since, the client has another view; (3) whatever is left is freed in slices.
+//! Invariants: (1) a client receives the pieces of a prefix one after the other, and later changes after
+//! all of them; (2) a view belongs to one version of a user: if a client's user has changed since, the
+//! client gets another view; (3) everything left over is freed in slices.
 
 use sluice_acl::User;
 use sluice_base::{SessionKey, heap};
@@ -17,63 +18,63 @@ use std::sync::Arc;
 use crate::tracking::prefixes::{Broadcast, ChangedKey, TakenChanges};
 use crate::tracking::table::Tracker;
 
-/// What is under way.
+/// The taken changes, the piece being sent, and changes waiting to be freed.
 #[derive(Debug, Default)]
 pub struct BroadcastsUnderWay {
     changed: Vec<ChangedKey>,
     waiting: VecDeque<Broadcast>,
-    /// Keys of the first of these that were told.
+    /// Number of keys of the first waiting broadcast that were sent.
     told_keys: usize,
-    /// Bytes of all of these, about.
+    /// Approximate bytes of `changed` and `waiting`.
     bytes: usize,
     piece: Option<Box<BroadcastPiece>>,
-    /// Changes that were told or given up, to be freed in slices.
+    /// Changes that were sent or given up, to be freed in slices.
     remains: Vec<TakenChanges>,
 }
 
-/// Some names below a prefix, told to one client after the other.
+/// Some names below a prefix, sent to one client after the other.
 #[derive(Debug)]
 pub struct BroadcastPiece {
-    /// Indexes of the keys, in the order of their names.
+    /// Indexes in the list of changed keys, sorted by name.
     keys: Vec<u32>,
-    /// Clients that have written one of them. Sorted.
+    /// Clients that are the only writer of some key. Sorted.
     writers: Vec<SessionKey>,
-    /// The last client that was told.
+    /// The last client that the piece was sent to.
     pub told: Option<Tracker>,
-    /// By the address of the user.
+    /// Views by the address of the user.
     views: BTreeMap<usize, NameView>,
-    /// The view that is being made.
+    /// The view that is not yet complete.
     unfinished: Option<ViewId>,
 }
 
-/// The names of a piece that a user may read.
+/// The names of a piece that one user may read.
 #[derive(Debug)]
 struct NameView {
-    /// Keeps the address from being another user's.
+    /// Held so that the address is not reused for another user.
     user: Arc<User>,
-    /// Names that were judged.
+    /// Number of names checked so far, from the first.
     judged: usize,
-    /// A bit for each name.
+    /// A bit for each name of the piece: the user may read it.
     visible: [u64; PIECE_KEYS_MAX / 64],
 }
 
-/// Which names of a piece a client sees: all, or those of a view.
+/// The names of a piece that a client receives: all, or those of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ViewId(Option<usize>);
 
 impl ViewId {
-    /// All names.
+    /// Every name of the piece, for users that may read every key.
     pub const WHOLE: ViewId = ViewId(None);
 }
 
 impl BroadcastsUnderWay {
-    /// Whether nothing is left to be told or freed.
+    /// Whether nothing is left to be sent or freed.
     #[inline]
     pub fn is_idle(&self) -> bool {
         self.changed.is_empty() && self.remains.is_empty()
     }
 
-    /// Bytes that the allocator has given, about. O(what remains and views).
+    /// Approximate bytes that the allocator has given. O(remains and views).
     pub fn footprint(&self) -> usize {
         let piece = self.piece.as_deref().map_or(0, |piece| {
             heap::boxed::<BroadcastPiece>()
@@ -84,25 +85,25 @@ impl BroadcastsUnderWay {
         self.bytes + self.remains.iter().map(|taken| taken.bytes).sum::<usize>() + piece
     }
 
-    /// Begins to tell what was taken; nothing else is under way.
+    /// Starts sending taken changes; must not be called while others are being sent.
     pub fn begin(&mut self, taken: TakenChanges) {
         debug_assert!(self.is_idle(), "what is under way is told first");
         (self.waiting, self.changed, self.bytes) = (taken.broadcasts, taken.changed, taken.bytes);
         self.next_piece();
     }
 
-    /// Gives up what is under way, and what was taken: clients drop all copies.
+    /// Drops the changes in progress and `taken`; clients have to drop all copies instead.
     pub fn give_up(&mut self, taken: TakenChanges) {
         self.end();
         self.remains.push(taken);
     }
 
-    /// What is told now: a prefix, a piece of its names, and all keys.
+    /// The prefix, the piece of its names that is being sent, and all changed keys.
     pub fn current(&mut self) -> Option<(&Broadcast, &mut BroadcastPiece, &[ChangedKey])> {
         Some((self.waiting.front()?, self.piece.as_deref_mut()?, &self.changed))
     }
 
-    /// All clients were told the piece.
+    /// Ends a piece that was sent to all clients, and begins the next one.
     pub fn end_piece(&mut self) {
         self.told_keys += self.piece.take().map_or(0, |piece| piece.keys.len());
         self.next_piece();
@@ -132,7 +133,7 @@ impl BroadcastsUnderWay {
         });
     }
 
-    /// Frees a part of what remains. False where nothing does.
+    /// Frees up to `FREED_AT_ONCE` keys and prefixes. False if nothing is left to free.
     pub fn free_some(&mut self) -> bool {
         let Some(taken) = self.remains.last_mut() else { return false };
         taken.changed.truncate(taken.changed.len().saturating_sub(FREED_AT_ONCE));
@@ -145,7 +146,7 @@ impl BroadcastsUnderWay {
 }
 
 impl BroadcastPiece {
-    /// The first of these keys, as many as are told at once.
+    /// A piece from the first of these keys, as many as fit.
     fn first_of(keys: &[u32], changed: &[ChangedKey]) -> BroadcastPiece {
         let mut bytes = 0;
         let fits = |at: &&u32| {
@@ -162,12 +163,12 @@ impl BroadcastPiece {
         BroadcastPiece { keys, writers, told: None, views: BTreeMap::new(), unfinished: None }
     }
 
-    /// Whether a client has written one of the keys, and nobody else that key.
+    /// Whether the client is the only writer of some key of the piece.
     pub fn has_written(&self, client: SessionKey) -> bool {
         self.writers.binary_search(&client).is_ok()
     }
 
-    /// The view of a user; `None` where it is not whole yet: [`BroadcastPiece::judge_some`] goes on with it.
+    /// The view of a user; `None` until [`BroadcastPiece::judge_some`] has completed it.
     pub fn view_of(&mut self, user: &Arc<User>) -> Option<ViewId> {
         if user.allows_all() {
             return Some(ViewId::WHOLE);
@@ -185,7 +186,7 @@ impl BroadcastPiece {
         None
     }
 
-    /// Asks the rights of a user for some more names of the view that is being made. False where none is.
+    /// Checks a user's rights to some more names of the incomplete view. False if no view is incomplete.
     pub fn judge_some(&mut self, changed: &[ChangedKey]) -> bool {
         let Some(ViewId(Some(id))) = self.unfinished else { return false };
         let Some(view) = self.views.get_mut(&id) else { return false };
@@ -202,7 +203,7 @@ impl BroadcastPiece {
         true
     }
 
-    /// The names of a view, without those that `but_of` has written alone.
+    /// The names of a view, without those whose only writer is `but_of`.
     pub fn names<'c>(
         &self,
         view: ViewId,
@@ -217,15 +218,15 @@ impl BroadcastPiece {
     }
 }
 
-/// Names of a piece: an array has no more.
+/// Names of a piece, and so of one invalidation array, at most.
 const PIECE_KEYS_MAX: usize = 1024;
 
-/// Bytes of the names of a piece, but for one name that is longer.
+/// Bytes of the names of a piece, unless its first name alone is longer.
 const PIECE_BYTES_MAX: usize = 256 << 10;
 
-/// Names that are judged for a user between two looks at the clock: a name may be long, and a user may have
-/// many patterns.
+/// Names checked for a user between two looks at the clock: a name may be long, and a user may
+/// have many patterns.
 const JUDGED_AT_ONCE: usize = 16;
 
-/// Names, and prefixes, that are freed between two looks at the clock.
+/// Keys and prefixes freed between two looks at the clock.
 const FREED_AT_ONCE: usize = 1024;

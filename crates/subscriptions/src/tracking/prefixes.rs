@@ -1,14 +1,13 @@
-//! Prefixes that clients in BCAST mode have asked for, and the keys below them that have changed and are not
-//! taken to be told yet.
+//! Prefixes of clients in BCAST mode, and the changed keys below them that are not yet taken to be sent.
 //!
-//! A tree by their bytes (`tree.rs`) finds all prefixes of a key: a change costs O(length of the key) and the
-//! prefixes that it is below, however many others there are.
+//! A tree of the prefixes (`tree.rs`) finds all prefixes of a key: a change costs O(length of the key)
+//! and the prefixes of the key, however many others exist.
 //!
-//! Invariants: (1) a prefix that nobody asks for does not exist; (2) a key that has changed stands once in
-//! the list of changes, and once in the list of each of its prefixes; (3) a client that has ended asks
-//! on until its prefixes are removed, which is done in slices: it is named by the number of its time of
-//! tracking, so that it is not taken for another; (4) beyond `CHANGED_BYTES_MAX` bytes no further change is
-//! listed: clients are told to drop all copies.
+//! Invariants: (1) a prefix without clients does not exist; (2) a changed key is once in the list of
+//! changes, and once in the list of each of its prefixes; (3) an ended client stays registered until its
+//! prefixes are removed, in slices: it is identified by its tracking number, so it is not confused with a
+//! new client of the same slot; (4) with more than `CHANGED_BYTES_MAX` bytes listed, further changes are
+//! not listed, and clients have to drop all copies.
 
 use sluice_base::HashItself;
 use sluice_base::SessionKey;
@@ -21,24 +20,24 @@ use std::sync::Arc;
 use crate::tracking::table::Tracker;
 use crate::tracking::tree::NameTree;
 
-/// All prefixes.
+/// The registered prefixes with their clients, and the changed keys below them.
 #[derive(Debug, Default)]
 pub struct Prefixes {
-    /// Indexes in `nodes`.
+    /// Finds the index of a prefix in `nodes`.
     tree: NameTree,
     nodes: Vec<Prefix>,
     free: Vec<u32>,
-    /// Keys that have changed since the last [`Prefixes::take_changed`].
+    /// Keys changed since the last [`Prefixes::take_changed`].
     changed: Vec<ChangedKey>,
-    /// Bytes of these and of the lists that name them, about.
+    /// Approximate bytes of `changed` and of the lists of indexes into it.
     changed_bytes: usize,
-    /// More has changed than is listed.
+    /// A change was not listed because of the bound on bytes.
     is_beyond: bool,
-    /// Where they stand in `changed`, by their hash.
+    /// Index in `changed` of each changed key, by the hash of the key.
     indexes: HashMap<u64, u32, BuildHasherDefault<HashItself>>,
-    /// Prefixes below which a key has changed.
+    /// Indexes in `nodes` of the prefixes with changed keys.
     pending: Vec<u32>,
-    /// Prefixes that have begun so far, with those that are gone.
+    /// Number of prefixes ever registered, including removed ones.
     begun: u64,
 }
 
@@ -46,57 +45,57 @@ pub struct Prefixes {
 struct Prefix {
     name: Arc<[u8]>,
     clients: BTreeSet<Tracker>,
-    /// Keys that have changed below it, as indexes in `changed`.
+    /// Changed keys below this prefix, as indexes in `changed`.
     keys: Vec<u32>,
-    /// Which of all prefixes that have begun.
+    /// Number of this prefix among all ever registered, from 1.
     number: u64,
 }
 
-/// A key that has changed.
+/// A changed key below some prefix.
 #[derive(Debug)]
 pub struct ChangedKey {
-    /// Its name.
+    /// The key, as clients know it.
     pub name: Box<[u8]>,
-    /// The client that has written it, where it was one alone.
+    /// The client that wrote the key; `None` if several did or none.
     pub writer: Option<SessionKey>,
-    /// The database in which it has changed first.
+    /// The database of the first change.
     db: usize,
-    /// Other databases in which a key of this name has changed.
+    /// Other databases with a changed key of this name.
     other_dbs: BTreeSet<usize>,
-    /// Prefixes that had begun when it was put into the lists of its prefixes: later ones lack it.
+    /// Value of `begun` when the key was put into the lists of its prefixes: later prefixes lack it.
     listed: u64,
 }
 
 impl ChangedKey {
-    /// The databases in which a key of this name has changed.
+    /// The databases with a changed key of this name.
     pub fn databases(&self) -> impl Iterator<Item = usize> + Clone {
         std::iter::once(self.db).chain(self.other_dbs.iter().copied())
     }
 }
 
-/// What has changed below one prefix.
+/// The changed keys below one prefix.
 #[derive(Debug)]
 pub struct Broadcast {
-    /// The prefix: its index in `nodes`, and which of all prefixes that have begun.
+    /// Index of the prefix in `nodes`; with `number` it detects that the index was reused.
     node: u32,
     number: u64,
-    /// Indexes of the keys, in the order of their first changes.
+    /// Indexes in the list of changed keys, in the order of their first changes.
     pub keys: Vec<u32>,
 }
 
-/// Changes that were taken to be told.
+/// Changes that were taken to be sent.
 #[derive(Debug)]
 pub struct TakenChanges {
-    /// By prefix.
+    /// The prefixes with changed keys, in the order of sending.
     pub broadcasts: VecDeque<Broadcast>,
-    /// The keys.
+    /// The changed keys, to which the broadcasts refer by index.
     pub changed: Vec<ChangedKey>,
-    /// Bytes of both, about.
+    /// Approximate bytes of `broadcasts` and `changed`.
     pub bytes: usize,
 }
 
 impl Prefixes {
-    /// How many.
+    /// Number of registered prefixes.
     pub(super) fn len(&self) -> usize {
         self.tree.len()
     }
@@ -123,7 +122,7 @@ impl Prefixes {
             + heap::vec(&self.pending)
     }
 
-    /// A client asks for a prefix; the name, to be shared. O(length of the name).
+    /// Registers a prefix for a client. Returns the shared copy of the name. O(length of the name).
     pub(super) fn add(&mut self, name: &[u8], client: Tracker) -> Arc<[u8]> {
         if let Some(at) = self.tree.get(name) {
             let node = &mut self.nodes[at as usize];
@@ -152,7 +151,7 @@ impl Prefixes {
         name
     }
 
-    /// A client does not ask for a prefix any more. As [`Prefixes::add`].
+    /// Unregisters a prefix for a client; a prefix without clients is removed. Cost: as [`Prefixes::add`].
     pub(super) fn remove(&mut self, name: &[u8], client: Tracker) {
         let Some(at) = self.tree.get(name) else { return };
         let node = &mut self.nodes[at as usize];
@@ -164,12 +163,12 @@ impl Prefixes {
         self.tree.remove(name);
         self.free.push(at);
         if self.tree.len() == 0 {
-            // Nobody is left to be told. What was allocated goes, too.
+            // No client is left, so the listed changes and all memory are dropped.
             *self = Prefixes { begun: self.begun, ..Prefixes::default() };
         }
     }
 
-    /// A key has changed in a database, by this client or by none.
+    /// Lists a changed key below its prefixes. `writer` is the client that changed it, if one did.
     pub fn note_changed(&mut self, hash: u64, db: usize, name: &[u8], writer: Option<SessionKey>) {
         if self.tree.len() == 0 {
             return;
@@ -193,7 +192,7 @@ impl Prefixes {
         let Prefixes { tree, nodes, changed, changed_bytes, indexes, pending, begun, .. } = self;
         let index = known.unwrap_or(changed.len() as u32);
         let listed = match known {
-            // Asked for meanwhile, or again: whoever did so may have read the key since.
+            // Prefixes registered after the key was listed need it too: their clients may have read it since.
             Some(known) => std::mem::replace(&mut changed[known as usize].listed, *begun),
             None => 0,
         };
@@ -223,14 +222,14 @@ impl Prefixes {
         !self.changed.is_empty()
     }
 
-    /// Whether more has changed than is listed, so that clients have to drop all copies.
+    /// Whether changes were left out of the list, so clients have to drop all copies.
     #[inline]
     pub fn is_beyond(&self) -> bool {
         self.is_beyond
     }
 
-    /// Changes since the last call. Some prefixes come in the order of their names, many in the order of
-    /// their first changes. O(prefixes below which a key has changed).
+    /// Removes and returns the changes since the last call. Up to `SORTED_MAX` prefixes are sorted by
+    /// name; more stay in the order of their first changes. O(prefixes with changed keys).
     pub fn take_changed(&mut self) -> TakenChanges {
         match self.indexes.capacity() > SLOTS_KEPT {
             true => self.indexes = HashMap::default(),
@@ -247,7 +246,7 @@ impl Prefixes {
         for at in pending {
             let node = &mut self.nodes[at as usize];
             let keys = std::mem::take(&mut node.keys);
-            // One that was removed meanwhile has none; its slot may be another's.
+            // A removed prefix has no keys; its slot may have been reused.
             if !keys.is_empty() {
                 broadcasts.push_back(Broadcast { node: at, number: node.number, keys });
             }
@@ -255,8 +254,8 @@ impl Prefixes {
         TakenChanges { broadcasts, changed, bytes }
     }
 
-    /// The clients that ask for the prefix of a broadcast, without those up to `last` in their order; none
-    /// where the prefix is gone.
+    /// The clients of a broadcast's prefix that come after `last` in their order; none if the
+    /// prefix was removed.
     pub fn clients_after(
         &self,
         broadcast: &Broadcast,
@@ -268,22 +267,22 @@ impl Prefixes {
     }
 }
 
-/// Bytes that the allocator has given for a name, with the counts of those who share it.
+/// Bytes that the allocator has given for a name, with the counts of its `Arc`.
 pub(super) fn name_bytes(name: &Arc<[u8]>) -> usize {
     heap::block(2 * size_of::<usize>() + name.len())
 }
 
-/// Memory for so many slots of the map is kept from iteration to iteration.
+/// A larger map is replaced by an empty one after an iteration; a smaller one keeps its memory.
 const SLOTS_KEPT: usize = 1024;
 
-/// So many prefixes are sorted by their names before they are told: more would be sorted in one go.
+/// Prefixes that are sorted by name before sending, at most: sorting more in one step would take too long.
 const SORTED_MAX: usize = 1024;
 
-/// Bytes of keys that have changed and of the lists of prefixes that name them, about: beyond these, clients
-/// are told to drop all copies.
+/// Approximate bytes of changed keys and of the lists that name them; beyond these, clients have to
+/// drop all copies.
 const CHANGED_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes of a key that has changed beside its name, about: in the list, and in the map of hashes.
+/// Approximate bytes of a changed key without its name: the list entry and the map entry.
 const KEY_BYTES: usize = size_of::<ChangedKey>() + 32;
 
 #[cfg(test)]
@@ -300,8 +299,8 @@ mod tests {
         (0..rng.below(5)).map(|_| b'a' + rng.below(letters) as u8).collect()
     }
 
-    /// Clients ask for prefixes and give them up between the changes of an iteration, too: a prefix is told
-    /// what has changed since somebody asked for it.
+    /// Clients also register and remove prefixes between the changes of an iteration: a prefix receives
+    /// the changes since its registration.
     #[test]
     fn broadcasts_are_what_comparing_every_prefix_finds() {
         type Keys = BTreeSet<Vec<u8>>;

@@ -1,12 +1,13 @@
-//! The table of tracked keys: for each key that somebody has read, who is to be told when the key changes.
+//! The table of tracked keys: for each key read by a tracking client, the clients to notify of a change.
 //!
-//! A row is found by the 64-bit hash of the key's name, over all databases: a change of `foo` in one database
-//! tells whoever has read `foo` in another. Names are not kept, but of keys that the reader's database did
-//! not hold: whoever evicts a row must name the key, and finds the name of a key that is there by its hash.
+//! A row is found by the 64-bit hash of the key's name, for all databases together: a change of `foo` in
+//! one database notifies clients that have read `foo` in another. A name is kept only for a key that was
+//! missing in the reader's database: whoever evicts a row must name the key, and an existing key is found
+//! by its hash.
 //!
-//! Invariants: (1) `keys` and `items` are the sums over all rows; (2) a row names at least one client, each
-//! once; (3) nothing here costs more than a shard does, a thousandth of the table: a shard grows by itself,
-//! is swept by itself and freed by itself.
+//! Invariants: (1) `keys` and `items` are the sums over all rows; (2) a row contains at least one client,
+//! each once; (3) no step costs more than one shard, a thousandth of the table: each shard grows, is
+//! swept and is freed by itself.
 
 use sluice_base::{HashItself, heap};
 use sluice_keyspace::KeyFilter;
@@ -14,61 +15,60 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::BuildHasherDefault;
 
-/// A client in rows: its slot, and the number of the time at which it began to track. A client that has
-/// ended, or has ended tracking, is not found by it any more.
+/// A client in rows: its slot, and the number it got when it began to track. The number no longer matches
+/// once the client has ended or turned tracking off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tracker {
-    /// Slot of the client's session.
+    /// Slot of the client's session key.
     pub slot: u32,
-    /// Which of its times of tracking, over all clients.
+    /// Tracking number, counted over all clients.
     pub number: u32,
 }
 
-/// Rows by the hash of their key.
+/// Rows by the hash of the key, in shards.
 #[derive(Debug, Default)]
 pub(super) struct TrackingTable {
-    /// As many as [`SHARDS`], or none before the first row.
+    /// [`SHARDS`] elements, or none before the first row.
     shards: Vec<Shard>,
     keys: usize,
     items: usize,
     /// Bytes that rows own outside of the shards.
     row_bytes: usize,
-    /// What names in rows count as further keys.
+    /// Number of additional keys that the names in rows count as.
     charged_names: usize,
-    /// The shard that gives the next victim.
+    /// The shard that gives the next row to evict.
     victims_at: usize,
 }
 
-/// A part of the rows.
+/// The rows of one part of the hashes.
 #[derive(Debug, Default)]
 pub(super) struct Shard {
     cells: HashMap<u64, RowCell, BuildHasherDefault<HashItself>>,
-    /// What does not fit a cell.
+    /// Rows that do not fit a cell.
     more: Vec<Trackers>,
 }
 
-/// What a row takes in its shard, in 8 bytes: one client that has read a key that was there, or the position
-/// of more in the shard's list.
+/// A row in 8 bytes: the only client, of a key that existed when read, or an index in the shard's `more`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct RowCell(u64);
 
-/// The clients that have read a key, out of the table.
+/// The clients that have read a key, removed from the table.
 #[derive(Debug)]
 pub enum Row {
-    /// One, and the key was there.
+    /// One client, and the key existed when read.
     One(Tracker),
-    /// More, or a key that was not there.
+    /// Several clients, or a key that did not exist when read.
     More(Trackers),
 }
 
-/// Clients that have read a key.
+/// A row that does not fit a cell.
 #[derive(Debug)]
 pub struct Trackers {
-    /// The hash by which the row is found.
+    /// The hash of the key, to find the cell.
     hash: u64,
-    /// Sorted.
+    /// The readers, sorted by slot, then by number.
     clients: Vec<Tracker>,
-    /// The key's name, where the key cannot be found by its hash.
+    /// The key's name, if the key cannot be found by its hash.
     name: Option<Box<[u8]>>,
 }
 
@@ -81,7 +81,7 @@ impl Row {
         }
     }
 
-    /// The key's name, where it is kept.
+    /// The key's name, if it is kept.
     pub fn name(&self) -> Option<&[u8]> {
         match self {
             Row::One(_) => None,
@@ -93,7 +93,7 @@ impl Row {
 impl RowCell {
     const MORE: u64 = 1 << 63;
 
-    /// One client; none for a slot that leaves no room for the mark.
+    /// A cell for one client; `None` if the slot needs the bit that marks an index.
     fn one(client: Tracker) -> Option<RowCell> {
         let bits = u64::from(client.slot) << 32 | u64::from(client.number);
         (bits & RowCell::MORE == 0).then_some(RowCell(bits))
@@ -112,59 +112,59 @@ impl RowCell {
 }
 
 impl Shard {
-    /// Removes what stands in the list, whose last element comes to stand there.
+    /// Removes an element of `more`; the last element takes its index.
     fn remove_more(&mut self, at: usize) -> Trackers {
         let removed = self.more.swap_remove(at);
         if let Some(cell) = self.more.get(at).and_then(|moved| self.cells.get_mut(&moved.hash)) {
             *cell = RowCell::more(at);
         }
-        // To twice what is left, so that the next rows cost no growth.
+        // Room for twice the remaining rows is kept, so that the next rows need no growth.
         if self.more.len() < self.more.capacity() / 4 {
             self.more.shrink_to(self.more.len() * 2);
         }
         removed
     }
 
-    /// Bytes that the allocator has given, without what rows own.
+    /// Bytes that the allocator has given, without memory owned by rows.
     pub(super) fn bytes(&self) -> usize {
         if self.cells.capacity() == 0 {
             return heap::vec(&self.more);
         }
-        // Seven of eight slots are used at most; small ones have 4 or 8 slots.
+        // At most seven of eight slots of the map are used; small maps have 4 or 8 slots.
         let slots = (self.cells.capacity() * 8 / 7).next_power_of_two();
         heap::block(slots * (size_of::<(u64, RowCell)>() + 1) + GROUP_BYTES) + heap::vec(&self.more)
     }
 }
 
-/// What came of adding a client to a row.
+/// The effect of adding a client to a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Added {
-    /// The row had it.
+    /// The row contained the client already.
     Nothing,
-    /// It stands where the same client stood with an earlier number.
+    /// The client replaced an entry of the same slot with an older number.
     InPlace,
-    /// The row has one item more.
+    /// The row has one more item.
     Item,
 }
 
 impl Trackers {
-    /// Bytes that it owns.
+    /// Bytes that the row owns.
     fn bytes(&self) -> usize {
         heap::vec(&self.clients) + self.name.as_deref().map_or(0, |name| heap::block(name.len()))
     }
 
-    /// What its name counts as further keys.
+    /// Number of additional keys that the name counts as.
     fn charged_name(&self) -> usize {
         self.name.as_deref().map_or(0, |name| name.len() / NAME_BYTES_PER_KEY)
     }
 
-    /// Adds a client; one that had an earlier number loses that.
+    /// Adds a client; an entry of the same slot with an older number is replaced.
     fn add(&mut self, client: Tracker) -> Added {
         let at = match self.clients.binary_search(&client) {
             Ok(_) => return Added::Nothing,
             Err(at) => at,
         };
-        // Numbers grow, so that an earlier one of the same slot stands just before.
+        // Numbers grow, so an older entry of the same slot is just before.
         if let Some(before) = at.checked_sub(1).map(|before| &mut self.clients[before])
             && before.slot == client.slot
         {
@@ -172,7 +172,8 @@ impl Trackers {
             return Added::InPlace;
         }
         if self.clients.len() == self.clients.capacity() {
-            // By a quarter, not by doubling: rows of many clients are what takes memory.
+            // The capacity grows by a quarter, not by doubling, because rows of many clients take most
+            // of the memory.
             self.clients.reserve_exact((self.clients.len() / 4).max(CLIENTS_MIN));
         }
         self.clients.insert(at, client);
@@ -181,17 +182,16 @@ impl Trackers {
 }
 
 impl TrackingTable {
-    /// Rows.
     pub(super) fn keys(&self) -> usize {
         self.keys
     }
 
-    /// Rows, and for each name in one as many more as [`NAME_BYTES_PER_KEY`] bytes of the name.
+    /// Number of rows, plus one for every [`NAME_BYTES_PER_KEY`] bytes of each name.
     pub(super) fn charged_keys(&self) -> usize {
         self.keys + self.charged_names
     }
 
-    /// Clients in all rows.
+    /// Number of clients in all rows.
     pub(super) fn items(&self) -> usize {
         self.items
     }
@@ -201,8 +201,8 @@ impl TrackingTable {
         heap::vec(&self.shards) + self.shards.iter().map(Shard::bytes).sum::<usize>() + self.row_bytes
     }
 
-    /// Remembers that a client has read a key. `name` says what the key is called where it cannot be found by
-    /// its hash; asked where the row is new.
+    /// Records that a client has read a key. `name` is called for a new row only, and returns the key's
+    /// name if the key cannot be found by its hash.
     pub(super) fn add(
         &mut self,
         hash: u64,
@@ -261,14 +261,14 @@ impl TrackingTable {
         }
     }
 
-    /// Has the filter find the keys of a shard, and of that shard no others. O(rows of the shard).
+    /// Rebuilds the filter's part for a shard from the shard's rows. O(rows of the shard).
     pub(super) fn refill(&self, shard: usize, filter: &mut KeyFilter) {
         if let Some(rows) = self.shards.get(shard) {
             filter.refill(shard, rows.cells.keys().copied());
         }
     }
 
-    /// Takes the row of a key.
+    /// Removes and returns the row of a key.
     #[inline]
     pub(super) fn take(&mut self, hash: u64) -> Option<Row> {
         if self.keys == 0 {
@@ -288,13 +288,14 @@ impl TrackingTable {
         Some(row)
     }
 
-    /// The keys of a shard whose hashes are such. O(rows of the shard).
+    /// The hashes in a shard for which `is_such` holds. O(rows of the shard).
     pub(super) fn hashes_of(&self, shard: usize, is_such: impl Fn(u64) -> bool) -> Vec<u64> {
         let rows = self.shards.get(shard).into_iter().flat_map(|shard| shard.cells.keys());
         rows.copied().filter(|hash| is_such(*hash)).collect()
     }
 
-    /// Takes any row. The shards take turns, so that the beginning of one is not looked through in vain.
+    /// Removes and returns any row. The shards take turns, because repeated removal from one would scan
+    /// ever more empty cells at its beginning.
     pub(super) fn take_victim(&mut self) -> Option<(u64, Row)> {
         for _ in 0..self.shards.len() {
             let at = self.victims_at;
@@ -306,15 +307,15 @@ impl TrackingTable {
         None
     }
 
-    /// Empties the table in O(1); what it held, to be freed in slices.
+    /// Empties the table in O(1). Returns the shards, to be freed in slices.
     pub(super) fn take_all(&mut self) -> Vec<Shard> {
         let shards = std::mem::take(&mut self.shards);
         *self = TrackingTable { victims_at: self.victims_at, ..TrackingTable::default() };
         shards
     }
 
-    /// Drops the clients of one shard that are not `alive` any more, rows without clients with them; how many
-    /// items were dropped, and how many rows were looked at. O(rows and items of the shard).
+    /// Removes the clients of one shard that are not `alive`, and rows that become empty. Returns the
+    /// numbers of removed items and inspected rows. O(rows and items of the shard).
     pub(super) fn sweep(&mut self, at: usize, alive: impl Fn(Tracker) -> bool) -> Swept {
         let Some(shard) = self.shards.get_mut(at) else { return Swept::default() };
         let mut swept = Swept { looked_at: shard.cells.len(), dropped: 0 };
@@ -342,7 +343,7 @@ impl TrackingTable {
                 stays
             }
         });
-        // From the end on, so that what comes to stand in an emptied slot is one that stays.
+        // From the end, so that the element moved into a freed index is one that stays.
         for at in (0..shard.more.len()).rev() {
             if shard.more[at].clients.is_empty() {
                 self.charged_names -= shard.remove_more(at).charged_name();
@@ -360,27 +361,27 @@ impl TrackingTable {
     }
 }
 
-/// What sweeping a shard has done.
+/// The result of sweeping a shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Swept {
-    /// Rows that it had.
+    /// Number of rows inspected.
     pub looked_at: usize,
-    /// Items of clients that are gone.
+    /// Number of items removed.
     pub dropped: usize,
 }
 
-/// The shard of a key: what one shard holds stands in one part of the filter.
+/// The shard of a key. Each shard corresponds to one part of the filter.
 fn shard_of(hash: u64) -> usize {
     KeyFilter::part_of(hash)
 }
 
-/// So many parts.
+/// Number of shards, equal to the number of parts of the filter.
 pub(super) const SHARDS: usize = KeyFilter::PARTS;
-/// Room for clients that a row begins with once it has more than one.
+/// Initial capacity of a row of several clients.
 const CLIENTS_MIN: usize = 2;
-/// So many bytes of a name that a row keeps count as a key, so that `tracking-table-max-keys` bounds bytes.
+/// This many bytes of a kept name count as one key, so that `tracking-table-max-keys` also bounds bytes.
 pub(super) const NAME_BYTES_PER_KEY: usize = 64;
-/// Control bytes that the standard library's maps repeat at their end.
+/// Control bytes that the standard library's maps repeat at the end of their table.
 const GROUP_BYTES: usize = 16;
 
 #[cfg(test)]
@@ -389,7 +390,7 @@ mod tests {
     use sluice_base::Rng;
     use std::collections::{BTreeMap, BTreeSet};
 
-    /// Rows as anybody would write them down.
+    /// The rows in a plain map.
     #[derive(Default)]
     struct Oracle(BTreeMap<u64, BTreeMap<u32, u32>>);
 
@@ -418,7 +419,7 @@ mod tests {
         let mut alive: BTreeSet<(u32, u32)> = (0..40).map(|slot| (slot, 1)).collect();
         let (mut dropped, mut in_place) = (0, 0);
         for step in 0..60_000 {
-            // Few hashes, in few shards, so that everything meets.
+            // Few hashes in few shards, so that all cases occur.
             let hash = rng.below(300) << 30 | rng.below(3);
             let slot = rng.below(40) as u32;
             let client = Tracker { slot, number: numbers[slot as usize] };

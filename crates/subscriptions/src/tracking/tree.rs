@@ -1,19 +1,19 @@
-//! A tree of names by their bytes, which finds all names that a key begins with.
+//! A radix tree of names, which finds all names that a key begins with.
 //!
-//! Each node stands for the bytes on the way from the root to it. Its label is the part behind its parent,
-//! as a part of a name that goes on below it, so that no bytes are copied. Nothing here depends on how many
-//! names there are: adding, removing and finding cost O(length of the name, or of the key), however many
-//! names begin alike.
+//! A node represents the bytes on the path from the root. Its label, the part after its parent's bytes,
+//! is a slice of some name that continues below it, so no bytes are copied. Adding, removing and finding
+//! cost O(length of the name or key), however many names there are or begin alike.
 //!
-//! Invariants: (1) the labels of two children of a node differ in their first byte, and none is empty; (2) a
-//! node other than the root is the end of a name, or has two children or more; (3) the root is node 0, and
-//! stands for the empty name; (4) a label is a part of a name that is there: no name outlives its removal.
+//! Invariants: (1) the labels of two children of a node differ in their first byte, and none is empty;
+//! (2) a node other than the root is the end of a name, or has at least two children; (3) the root is
+//! node 0 and represents the empty name; (4) a label is a slice of a present name: no name is kept in
+//! memory after its removal.
 
 use sluice_base::heap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// See the module.
+/// A radix tree that maps names to numbers.
 #[derive(Debug, Default)]
 pub(super) struct NameTree {
     nodes: Vec<NameNode>,
@@ -23,15 +23,15 @@ pub(super) struct NameTree {
 
 #[derive(Debug, Default)]
 struct NameNode {
-    /// A name that begins with what the node stands for.
+    /// A name that begins with the bytes that the node represents.
     name: Arc<[u8]>,
-    /// Where in the name the label begins.
+    /// Start of the label in `name`.
     start: usize,
-    /// Where it ends: how many bytes the node stands for.
+    /// End of the label in `name`: the number of bytes that the node represents.
     end: usize,
-    /// By the first byte of their labels.
+    /// Indexes of child nodes, by the first byte of their labels.
     children: BTreeMap<u8, u32>,
-    /// What belongs to the name that ends here.
+    /// The value of the name that ends at this node.
     value: Option<u32>,
 }
 
@@ -42,7 +42,6 @@ impl NameNode {
 }
 
 impl NameTree {
-    /// Names.
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -53,7 +52,7 @@ impl NameTree {
         heap::vec(&self.nodes) + heap::vec(&self.free) + self.nodes.iter().map(node).sum::<usize>()
     }
 
-    /// What belongs to a name.
+    /// The value of a name.
     pub(super) fn get(&self, name: &[u8]) -> Option<u32> {
         let mut node = self.nodes.first()?;
         let mut rest = name;
@@ -64,7 +63,8 @@ impl NameTree {
         node.value
     }
 
-    /// Gives each name that `key` begins with to `take`, itself included: the shortest first.
+    /// Passes the value of each name that `key` begins with to `take`, shortest name first;
+    /// `key` itself counts.
     pub(super) fn for_each_prefix(&self, key: &[u8], mut take: impl FnMut(u32)) {
         let Some(mut node) = self.nodes.first() else { return };
         let mut rest = key;
@@ -77,7 +77,7 @@ impl NameTree {
         }
     }
 
-    /// Adds a name that is not there.
+    /// Adds a name that is not in the tree.
     pub(super) fn insert(&mut self, name: &Arc<[u8]>, value: u32) {
         if self.nodes.is_empty() {
             self.nodes.push(NameNode::default());
@@ -85,7 +85,7 @@ impl NameTree {
         let (mut at, mut depth) = (0, 0);
         while let Some(&first) = name.get(depth) {
             let Some(&child) = self.nodes[at as usize].children.get(&first) else {
-                // Its name comes below.
+                // No child begins with this byte: the name becomes a new leaf.
                 let leaf = self.node(NameNode { start: depth, end: name.len(), ..NameNode::default() });
                 self.nodes[at as usize].children.insert(first, leaf);
                 at = leaf;
@@ -103,7 +103,7 @@ impl NameTree {
         self.len += 1;
     }
 
-    /// Removes a name; what belonged to it.
+    /// Removes a name and returns its value.
     pub(super) fn remove(&mut self, name: &[u8]) -> Option<u32> {
         let mut path = Vec::new();
         let (mut at, mut rest) = (0, name);
@@ -116,7 +116,7 @@ impl NameTree {
         let value = node.value.take()?;
         self.len -= 1;
         if self.len == 0 {
-            // The root alone is left.
+            // Only the root is left.
             *self = NameTree::default();
             return Some(value);
         }
@@ -134,7 +134,7 @@ impl NameTree {
         if let Some(last) = path.last() {
             self.join(*last);
         }
-        // From below, so that what a node takes from a child is right already.
+        // Bottom-up, so that a name taken from a child has already been replaced.
         for at in path.iter().rev() {
             let node = &self.nodes[*at as usize];
             if Arc::ptr_eq(&node.name, &removed)
@@ -160,7 +160,7 @@ impl NameTree {
         }
     }
 
-    /// Puts a node between a child and its parent, behind so many bytes of the child's longer label.
+    /// Inserts a node between a child and its parent, after the first `common` bytes of the child's label.
     fn split(&mut self, parent: u32, child: u32, common: usize) -> u32 {
         let below = &mut self.nodes[child as usize];
         let (start, end) = (below.start, below.start + common);
@@ -173,7 +173,7 @@ impl NameTree {
         middle
     }
 
-    /// Joins a node with its child, if it has one alone and no name ends at it.
+    /// Joins a node with its only child, if no name ends at the node.
     fn join(&mut self, at: u32) {
         let node = &self.nodes[at as usize];
         if at == 0 || node.value.is_some() || node.children.len() != 1 {

@@ -5,14 +5,13 @@
 //!                      (empty: straight to made)
 //! ```
 //!
-//! An image of entries is formatted late, in slices, and later appends wait for the image: so the
-//! order is that of the appends, and a large value stops nobody.
+//! An image of entries is formatted late, in slices, and later appends wait for it. So the order is that
+//! of the appends, and a large value does not stop the server.
 //!
-//! Invariants: (1) what was taken is at any moment the begin of a sequence of whole commands, each in the
-//! database that the SELECT ahead of it names; (2) the parts of `made` are in order: `memory` ahead of the
-//! spool, `late` after the spool; bytes are given to the spool by [`ExportStream::settle`] alone; (3) what
-//! is more than [`MEMORY_MAX`] bytes is in the spool, but for the bytes of the iteration under way and those
-//! that the disk has not taken.
+//! Invariants: (1) the bytes taken so far are always a prefix of a sequence of whole commands, each in
+//! the database of the SELECT before it; (2) the parts of `made` are in order: `memory`, spool, `late`;
+//! only [`ExportStream::settle`] gives bytes to the spool; (3) everything above `MEMORY_MAX` bytes is
+//! in the spool, except the bytes of the current iteration and those that the disk has not accepted.
 
 use crate::process::{Process, SaveError};
 use sluice_base::mistake::{Mistake, is_made};
@@ -23,60 +22,60 @@ use sluice_resp::command::push_command;
 use sluice_snapshot::{ValuePosition, write_commands};
 use std::collections::VecDeque;
 
-/// Bytes that are kept in memory, those of the iteration under way apart.
+/// Bytes kept in memory, without those of the current iteration.
 const MEMORY_MAX: usize = 4 << 20;
-/// A walk goes on while the link has less than this to take: with another piece of small values it is less
-/// than [`MEMORY_MAX`], so that changes and values of megabytes alone are spooled.
+/// A walk continues while the link has less than this to take. With one more piece of small values this
+/// is below `MEMORY_MAX`, so only changes and values of megabytes are spooled.
 const AHEAD_MAX: usize = 2 << 20;
-/// Bytes of a block, but for one command that is longer.
+/// Bytes at which a block is closed; a single longer command exceeds it.
 const BLOCK_BYTES: usize = 64 << 10;
-/// Entries that weigh less are formatted at once.
+/// Images of a lower weight are formatted at once.
 const SMALL_IMAGE: usize = 16 << 10;
 
-/// See the module.
+/// The commands of one export, formatted and spooled on demand.
 #[derive(Default)]
 pub struct ExportStream {
-    /// What is appended to last.
+    /// The block that is being appended to.
     open: Vec<u8>,
     waiting: VecDeque<WaitingPart>,
-    /// Bytes of `waiting`: those of images as if they were formatted.
+    /// Bytes of `waiting`, with the estimated bytes of unformatted images.
     waiting_bytes: usize,
     /// Bytes of `waiting` without images.
     changes_bytes: usize,
     memory: VecDeque<Bytes>,
     memory_bytes: usize,
     spool: Option<Box<dyn StreamSpool>>,
-    /// Bytes in the spool that were not taken.
+    /// Bytes in the spool that have not been taken.
     spooled_bytes: u64,
-    /// The spool was asked for its next bytes, and wakes the event loop when it has them.
+    /// The spool is reading its next bytes, and will wake the event loop.
     spool_is_asked: bool,
     late: VecDeque<Bytes>,
     late_bytes: usize,
-    /// The database of what is appended next.
+    /// The database selected at the end of the stream; `None` before the first SELECT.
     selected: Option<usize>,
-    /// Bytes that were taken so far.
+    /// Bytes taken so far.
     taken: u64,
-    /// Why the stream has ended early.
+    /// The reason for which the stream cannot continue.
     failure: Option<String>,
 }
 
-/// A part of the stream that is not formatted, or comes after such a part.
+/// An unformatted image, or a block that follows one.
 enum WaitingPart {
     Bytes(Vec<u8>),
     Image(EntryImages),
 }
 
-/// Captured entries on their way to be commands.
+/// Captured entries that are being formatted as commands.
 struct EntryImages {
     piece: Captured,
-    /// Entries that are whole.
+    /// Number of entries completely formatted.
     done: usize,
-    /// Where the next one stands.
+    /// Position in the next entry.
     at: ValuePosition,
 }
 
 impl ExportStream {
-    /// Appends a command of database `db`; how many bytes that were.
+    /// Appends a command for database `db`. Returns the appended bytes.
     pub fn append<'a>(&mut self, db: usize, argv: impl ExactSizeIterator<Item = &'a [u8]>) -> usize {
         let before = self.open.len();
         self.select(db);
@@ -86,7 +85,7 @@ impl ExportStream {
         bytes
     }
 
-    /// Appends commands of database `db` that are encoded.
+    /// Appends encoded commands for database `db`. Returns the appended bytes.
     pub fn append_encoded(&mut self, db: usize, commands: &[u8]) -> usize {
         let before = self.open.len();
         self.select(db);
@@ -96,26 +95,26 @@ impl ExportStream {
         bytes
     }
 
-    /// Appends a word of one node to the other, which is of no database.
+    /// Appends a protocol message to the other node, which is independent of the database.
     pub fn say(&mut self, word: &[u8]) {
         push_command(&mut self.open, [&b"CLUSTER"[..], b"SYNCSLOTS", word].into_iter());
     }
 
-    /// Says that all images are in the stream. What follows names its database anew: the other node goes on
-    /// in database 0 (ours, because a stock source begins its changes there), or in that of the last image
-    /// (stock).
+    /// Appends SNAPSHOT-EOF: all keys are in the stream. The next command selects its database again,
+    /// because the other node continues in database 0 (Sluice, since a stock source begins its changes
+    /// there) or in that of the last key (stock).
     pub(super) fn end_snapshot(&mut self) {
         self.say(b"SNAPSHOT-EOF");
         self.selected = None;
     }
 
-    /// Appends the commands that make these entries.
+    /// Appends the commands that create these entries.
     pub fn append_images(&mut self, piece: Captured) {
         self.select(piece.number());
         let is_small = piece.weight() <= SMALL_IMAGE && self.waiting.is_empty();
         let mut images = EntryImages { piece, done: 0, at: ValuePosition::START };
         if is_small {
-            // Whole, whatever the block has already.
+            // Formatted completely, even if the block becomes too long.
             images.format(&mut self.open, usize::MAX, &mut || false);
             return self.close_full_block();
         }
@@ -157,8 +156,8 @@ impl ExportStream {
         self.late.push_back(Bytes::from_vec(block));
     }
 
-    /// Formats what waits, until `is_over` says that the time is up, which is asked after each command; at
-    /// least one command. Whether more waits.
+    /// Formats waiting parts until `is_over`, called after each command, returns true; at least one
+    /// command. Returns whether parts are left.
     pub fn make(&mut self, is_over: &mut dyn FnMut() -> bool) -> bool {
         while let Some(part) = self.waiting.pop_front() {
             match part {
@@ -195,23 +194,23 @@ impl ExportStream {
         !self.waiting.is_empty()
     }
 
-    /// Whether nothing is to be formatted or spooled.
+    /// Whether nothing waits to be formatted or spooled.
     pub(super) fn is_settled(&self) -> bool {
         self.waiting.is_empty() && self.late.is_empty() && self.failure.is_none()
     }
 
-    /// Bytes of changes that wait in memory for an image in front of them: the spool takes them only once the
-    /// image is formatted.
+    /// Bytes of changes that wait in memory behind an unformatted image in the buffer; the spool takes
+    /// them only after the image.
     pub fn changes_that_wait(&self) -> usize {
         self.changes_bytes
     }
 
-    /// Whether something waits to be formatted.
+    /// Whether a part waits to be formatted.
     pub(super) fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Has the process keep what is more than memory is for. To be called once an iteration.
+    /// Gives the bytes above `MEMORY_MAX` to the process's spool. Must be called once an iteration.
     pub fn settle(&mut self, process: &mut dyn Process) {
         if self.waiting.is_empty() {
             self.close_full_block();
@@ -243,7 +242,7 @@ impl ExportStream {
         }
     }
 
-    /// The next bytes for the link; `None`: nothing now.
+    /// Removes and returns the next bytes for the link; `None` if there are none at present.
     pub fn take(&mut self) -> Option<Bytes> {
         let block = self.next_block()?;
         self.taken += block.len() as u64;
@@ -280,8 +279,8 @@ impl ExportStream {
         is_whole.then(|| Bytes::from_vec(std::mem::take(&mut self.open)))
     }
 
-    /// Whether [`ExportStream::take`] may have bytes now: those that the spool is about to read come with an
-    /// event of their own.
+    /// Whether [`ExportStream::take`] may return bytes now. Bytes that the spool is reading arrive with
+    /// an event of their own.
     pub fn may_be_taken(&self) -> bool {
         if !self.memory.is_empty() {
             return true;
@@ -292,37 +291,38 @@ impl ExportStream {
         }
     }
 
-    /// Bytes that were not taken: those of images as if they were formatted.
+    /// Bytes not yet taken, with the estimated bytes of unformatted images.
     pub fn unsent_bytes(&self) -> u64 {
         let here = self.memory_bytes + self.late_bytes + self.waiting_bytes + self.open.len();
         here as u64 + self.spooled_bytes
     }
 
-    /// Bytes that were taken so far.
+    /// Bytes taken so far.
     pub fn taken_bytes(&self) -> u64 {
         self.taken
     }
 
-    /// Bytes of the stream that take memory: of values that images share, what their formatting will take.
+    /// Bytes of memory of the stream, with the estimated formatted size of images.
     pub fn memory_bytes(&self) -> usize {
         let spool = self.spool.as_ref().map_or(0, |spool| spool.memory_bytes());
         self.memory_bytes + self.late_bytes + self.waiting_bytes + heap::vec(&self.open) + spool
     }
 
-    /// Whether the link has enough to take: a walk should wait. Keys that are not walked cost no memory and
-    /// no disk, and the changes of a slot that has not begun need not be told.
+    /// Whether the link has enough data, so a walk should wait. Keys not yet walked cost no memory and no
+    /// disk, and changes of a slot whose walk has not begun need not be sent.
     pub fn is_behind(&self) -> bool {
         self.spooled_bytes > 0 || self.memory_bytes + self.late_bytes + self.waiting_bytes >= AHEAD_MAX
     }
 
-    /// Why the stream cannot go on, once.
+    /// Removes and returns the reason for which the stream cannot continue.
     pub fn take_failure(&mut self) -> Option<String> {
         self.failure.take()
     }
 }
 
 impl EntryImages {
-    /// Formats entries until `out` has so many bytes or `is_over`; whether all are whole.
+    /// Formats entries until `out` has `bytes_max` bytes or `is_over` returns true. Returns whether
+    /// all are complete.
     fn format(&mut self, out: &mut Vec<u8>, bytes_max: usize, is_over: &mut dyn FnMut() -> bool) -> bool {
         let EntryImages { piece, done, at } = self;
         for entry in piece.iter().skip(*done) {
@@ -342,5 +342,5 @@ impl EntryImages {
     }
 }
 
-/// The scratch file of a stream gives nothing back.
+/// The failure of an export whose scratch file cannot be read.
 const UNREADABLE: &str = "The stream of a slot migration cannot be read back from its scratch file";

@@ -1,8 +1,8 @@
-//! The options by which CLIENT LIST and CLIENT KILL choose clients.
+//! The options of CLIENT LIST and CLIENT KILL that select clients.
 //!
-//! Every option but MAXAGE, IDLE and SKIPME has a twin with `NOT-` before its name. A client is chosen when
-//! all that was asked of it is true and nothing of what was excluded. Ids given again add to those before; of
-//! other options given again the last one counts.
+//! Every option except MAXAGE, IDLE and SKIPME has a negated form with `NOT-` before its name. A client
+//! is selected if all required traits hold and no excluded trait does. Repeated ids accumulate; of other
+//! repeated options the last one counts.
 
 use sluice_acl::Users;
 use sluice_base::num;
@@ -11,45 +11,44 @@ use sluice_commands::{Args, CmdError, until_zero};
 use sluice_session::line::LineSources;
 use sluice_session::{Session, ip_of};
 
-/// Which clients are chosen.
+/// The condition that selects clients.
 #[derive(Debug)]
 pub(super) struct ClientFilter<'a> {
     is: ClientTraits<'a>,
     is_not: ClientTraits<'a>,
-    /// Seconds since it connected, at least.
+    /// Minimum time since connecting, in seconds.
     age_s_min: Option<i64>,
-    /// Seconds since it last sent something, at least.
+    /// Minimum time since the last request, in seconds.
     idle_s_min: Option<i64>,
-    /// Whether the caller is left out; [`ClientFilter::chooses`] does not ask.
+    /// Whether the caller is excluded; the callers of [`ClientFilter::chooses`] apply it.
     pub(super) skip_me: SkipMe,
 }
 
-/// SKIPME.
+/// The values of SKIPME.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SkipMe {
-    /// The caller is left out.
+    /// The caller is never selected.
     Yes,
-    /// The caller is like any other.
+    /// The caller is treated like any other client.
     No,
 }
 
-/// TYPE.
+/// The values of TYPE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ClientType {
     Normal,
     Replica,
     Primary,
     Pubsub,
-    /// Nobody can ask for these.
+    /// No option can select these clients.
     SlotImport,
     SlotExport,
 }
 
-/// What a client may be asked to be.
+/// Traits that options may require or exclude.
 #[derive(Debug, Default)]
 struct ClientTraits<'a> {
-    /// None at all is not the same as an empty list, which no client is in.
-    /// Sorted once all are read.
+    /// Sorted once all are read. `None` means no condition, unlike an empty list, which contains no client.
     ids: Option<Vec<i64>>,
     addr: Option<&'a [u8]>,
     laddr: Option<&'a [u8]>,
@@ -64,7 +63,7 @@ struct ClientTraits<'a> {
     capa: Option<&'a [u8]>,
 }
 
-/// Which of the two sets an option belongs to.
+/// Whether an option requires or excludes a trait.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sense {
     Is,
@@ -83,7 +82,7 @@ impl<'a> ClientFilter<'a> {
         }
     }
 
-    /// From the options that begin at argument `first`.
+    /// Parses the options from argument `first` on.
     pub(super) fn parse(
         args: Args<'a>,
         first: usize,
@@ -123,7 +122,7 @@ impl<'a> ClientFilter<'a> {
         Ok(filter)
     }
 
-    /// Reads an option that has no negative twin.
+    /// Parses an option without a negated form.
     fn read_own(&mut self, option: &[u8], value: &[u8]) -> Result<(), CmdError> {
         if option.eq_ignore_ascii_case(b"MAXAGE") {
             self.age_s_min = Some(positive(value, "maxage")?);
@@ -139,7 +138,7 @@ impl<'a> ClientFilter<'a> {
         Ok(())
     }
 
-    /// Whether the client is chosen, SKIPME apart. O(log ids).
+    /// Whether the client is selected, apart from SKIPME. O(log ids).
     pub(super) fn chooses(&self, session: &Session, now_s: i64, sources: LineSources<'_>) -> bool {
         let caller = &session.caller;
         self.age_s_min.is_none_or(|min| now_s - i64::from(caller.origin.created_s) >= min)
@@ -150,7 +149,7 @@ impl<'a> ClientFilter<'a> {
 }
 
 impl<'a> ClientTraits<'a> {
-    /// Reads as many ids as there are from argument `first` on, perhaps none; returns how many.
+    /// Parses the ids from argument `first` on, possibly none. Returns their number.
     fn read_ids(&mut self, args: Args<'a>, first: usize) -> Result<usize, CmdError> {
         let ids = self.ids.get_or_insert_default();
         let mut count = 0;
@@ -164,7 +163,7 @@ impl<'a> ClientTraits<'a> {
         Ok(count)
     }
 
-    /// Reads one option; `false` when there is none of this name.
+    /// Parses one option; `false` if no option has this name.
     fn read(
         &mut self,
         name: &[u8],
@@ -210,10 +209,10 @@ impl<'a> ClientTraits<'a> {
         Ok(true)
     }
 
-    /// For each trait, whether the client has it; `None` for those that were not asked for.
+    /// For each trait, whether the client has it; `None` for traits without a condition.
     fn verdicts(&self, session: &Session, sources: LineSources<'_>) -> [Option<bool>; 12] {
         let caller = &session.caller;
-        // A label that was never set is not the same as an empty one.
+        // A name that was never set does not match an empty one.
         let label = |wanted: Option<&[u8]>, label: &[u8]| wanted.map(|w| !label.is_empty() && w == label);
         [
             self.ids.as_ref().map(|ids| ids.binary_search(&(caller.id.0 as i64)).is_ok()),
@@ -253,7 +252,7 @@ impl ClientType {
     }
 
     fn of(session: &Session) -> ClientType {
-        // A MONITOR is a normal client whose replies never end.
+        // A client in MONITOR mode counts as a normal one.
         match () {
             () if session.caller.is_primary() => ClientType::Primary,
             () if session.caller.is_import() => ClientType::SlotImport,
@@ -297,7 +296,7 @@ fn only_letters(value: &[u8], known: &[u8], what: &str, sense: Sense) -> Result<
     Err(CmdError::owned(text))
 }
 
-/// Every letter that the flags of CLIENT LIST can have, those of later features included.
+/// All letters of the flags of CLIENT LIST, including those of features that do not exist yet.
 const FLAGS: &[u8] = b"ABEHIMNOPRSTUbcdeirtux";
-/// Letters of the capabilities.
+/// All letters of capabilities.
 const CAPAS: &[u8] = b"r";

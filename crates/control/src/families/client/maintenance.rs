@@ -1,6 +1,6 @@
-//! CLIENT MAINT_NOTIFICATIONS: clients that want to be told of failovers and of slots that leave. What they
-//! are told, and when, is in `replication/maintenance.rs` of the engine, and docs/maint-notifications.md says
-//! what clients make of it.
+//! CLIENT MAINT_NOTIFICATIONS: clients that request notifications of failovers and slot migrations. The
+//! contents and the times of the notifications are in `replication/maintenance.rs` of the engine;
+//! docs/maint-notifications.md describes what clients do with them.
 
 use super::common::on_or_off;
 use crate::ctx::ServerCtx;

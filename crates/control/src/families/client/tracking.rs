@@ -1,11 +1,11 @@
-//! CLIENT TRACKING and its relatives.
+//! CLIENT TRACKING and related commands.
 
 use crate::ctx::{PubSubCtx, ReportCtx, ServerCtx};
 use sluice_base::ClientId;
 use sluice_commands::{Args, CmdError, Outcome, Run, until_zero};
 use sluice_subscriptions::tracking::{Redirect, TrackingClient, TrackingMode, TrackingOptions};
 
-/// CLIENT TRACKING's options.
+/// The parsed options of CLIENT TRACKING.
 #[derive(Default)]
 struct TrackingArguments<'a> {
     redirect: Option<Redirect>,
@@ -39,7 +39,7 @@ pub(super) fn tracking(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
 }
 
 impl TrackingArguments<'_> {
-    /// What a client may go over to that tracks as `current` says.
+    /// The requested mode; an error if a client that tracks as `current` cannot change to it.
     fn mode(&self, current: Option<&TrackingClient>) -> Result<TrackingMode, CmdError> {
         if !self.prefixes.is_empty() && !self.bcast {
             return Err(CmdError::text("ERR PREFIX option requires BCAST mode to be enabled"));
@@ -106,7 +106,7 @@ fn options<'a>(ctx: &ServerCtx<'_>, args: Args<'a>) -> Result<TrackingArguments<
     Ok(options)
 }
 
-/// The client of this id.
+/// The client with this id, as the target of redirection.
 fn redirect(ctx: &ServerCtx<'_>, id: i64) -> Result<Redirect, CmdError> {
     let is = |other: ClientId| i64::try_from(other.0) == Ok(id);
     let own = &ctx.session;
@@ -122,14 +122,14 @@ fn redirect(ctx: &ServerCtx<'_>, id: i64) -> Result<Redirect, CmdError> {
     Ok(Redirect { id, key })
 }
 
-/// Prefixes of one client must not hold each other: a key would be announced twice. O(n log n).
+/// Refuses prefixes of one client that begin with each other: a key would be reported twice. O(n log n).
 fn refuse_overlap(prefixes: &[&[u8]], current: Option<&TrackingClient>) -> Result<(), CmdError> {
     let known = current.and_then(|client| {
         let overlaps = |(i, prefix): (usize, &&[u8])| Some((i, client.overlapping(prefix)?));
         prefixes.iter().enumerate().find_map(overlaps)
     });
     let given = first_overlap(prefixes);
-    // Each prefix is compared with those of before first.
+    // Each prefix is compared with the existing ones first, then with the given ones.
     let (first, kind, second): (&[u8], &[u8], &[u8]) = match (known, given) {
         (Some((i, known)), given) if given.is_none_or(|(first, _)| i <= first) => {
             (prefixes[i], b"an existing", known)
@@ -149,12 +149,13 @@ fn refuse_overlap(prefixes: &[&[u8]], current: Option<&TrackingClient>) -> Resul
     Err(CmdError::owned(text.concat()))
 }
 
-/// The first prefix that holds a later one or is held by it, and the first such; their indexes.
+/// Indexes of the first prefix that overlaps another, and of the first such other; overlapping means that
+/// one begins with the other.
 fn first_overlap(prefixes: &[&[u8]]) -> Option<(usize, usize)> {
     let mut sorted: Vec<(&[u8], usize)> =
         prefixes.iter().enumerate().map(|(i, prefix)| (*prefix, i)).collect();
     sorted.sort_unstable();
-    // In this order all that a prefix holds follows it without a gap.
+    // In this order all prefixes that begin with a given one follow it directly.
     let mut first: Option<usize> = None;
     let mut root = *sorted.first()?;
     for &(prefix, i) in &sorted[1..] {
@@ -166,7 +167,7 @@ fn first_overlap(prefixes: &[&[u8]]) -> Option<(usize, usize)> {
     }
     let first = first?;
     let one = prefixes[first];
-    // Whatever overlaps with the first that overlaps with anything is behind it.
+    // Every prefix that overlaps `first` has a greater index, because `first` is the least.
     let other =
         prefixes[first + 1..].iter().position(|other| one.starts_with(other) || other.starts_with(one))?;
     Some((first, first + 1 + other))
@@ -221,7 +222,7 @@ pub(super) fn trackinginfo(ctx: &mut ReportCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// The words for how a client tracks.
+/// The words for a client's tracking mode.
 fn flags(client: &TrackingClient) -> Vec<&'static str> {
     let mut flags = vec!["on"];
     match client.options.mode {

@@ -1,7 +1,7 @@
-//! CLUSTER commands that change the node or what the node knows.
+//! CLUSTER commands that change the node or its knowledge.
 //!
-//! The machine answers them when what they have changed is durable: until then the client waits, and nobody
-//! else. In MULTI and in scripts nobody can wait: there the machine answers at once.
+//! The machine answers them once the change is durable; only the calling client waits. In MULTI and in
+//! scripts a client cannot wait, so there the machine answers at once.
 
 use super::forms::unknown_form;
 use crate::ctx::ClusterCtx;
@@ -10,10 +10,10 @@ use sluice_cluster::{
 };
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor};
 
-/// A slot's number out of range, or no number (K-3).
+/// The error for a slot that is out of range or no number (K-3).
 const NO_SLOT: CmdError = CmdError::text("ERR Invalid or out of range slot");
 
-/// Gives a command to the machine, and waits for the answer.
+/// Passes a command to the machine, and waits for the answer.
 pub(super) fn execute(ctx: &mut ClusterCtx<'_>, command: ClusterCommand<'_>) -> Run {
     let client = ctx.client_line();
     if !ctx.may_wait || ctx.session.caller.is_primary() {
@@ -40,20 +40,20 @@ pub(super) fn slot(args: Args<'_>, at: usize) -> Result<HashSlot, CmdError> {
     number.and_then(HashSlot::new).ok_or(NO_SLOT)
 }
 
-/// Slots of ranges, up to the first that is none.
+/// The slots of ranges, up to the first invalid range.
 struct RangedSlots {
     slots: Vec<HashSlot>,
-    /// The error of that range. An error of the slots before is told first.
+    /// The error of that range. An error about the slots before it takes precedence.
     refusal: Option<CmdError>,
 }
 
-/// The slots that a command names one by one.
+/// The slots that a command lists singly.
 fn slots(args: Args<'_>) -> Result<Vec<HashSlot>, CmdError> {
     (2..args.len()).map(|at| slot(args, at)).collect()
 }
 
-/// The slots of the ranges that a command names. More than all slots are not kept: the machine refuses the
-/// second naming of one, which is among the first 16385 then.
+/// The slots of the ranges that a command lists. Only one more than the number of all slots is kept: then
+/// one slot is listed twice among the first 16,385, and the machine refuses that.
 fn slots_of_ranges(args: Args<'_>, name: &'static str) -> Result<RangedSlots, CmdError> {
     if args.len() % 2 == 1 {
         return Err(CmdError::Arity(name));
@@ -81,8 +81,7 @@ fn range(args: Args<'_>, at: usize) -> Result<(HashSlot, HashSlot), CmdError> {
     Ok((first, last))
 }
 
-/// Gives slots of ranges to the machine, or tells what is wrong with the first range of which anything is
-/// (K-10).
+/// Passes slots of ranges to the machine, or returns the first error (K-10).
 fn execute_ranges(
     ctx: &mut ClusterCtx<'_>,
     RangedSlots { slots, refusal }: &RangedSlots,
@@ -139,7 +138,7 @@ pub(super) fn forget(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
     execute(ctx, ClusterCommand::Forget { node: args.at(2) })
 }
 
-/// CLUSTER MEET: the port of the bus is that of clients plus 10000 unless it is said (K-14).
+/// CLUSTER MEET: the default bus port is the client port plus 10,000 (K-14).
 pub(super) fn meet(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
     if args.len() > 5 {
         return Err(unknown_form(args));
@@ -162,7 +161,7 @@ pub(super) fn meet(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
     execute(ctx, ClusterCommand::Meet { ip: &ip, port, bus_port: Some(bus_port) })
 }
 
-/// CLUSTER FAILOVER: the answer says that the wish was taken; what comes of it the log tells.
+/// CLUSTER FAILOVER: the reply confirms the request; the log reports the result.
 pub(super) fn failover(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
     let mut kind = FailoverKind::Agreed;
     let mut words = 2..args.len();
@@ -170,7 +169,7 @@ pub(super) fn failover(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
         if args.is(at, "TAKEOVER") {
             kind = FailoverKind::Takeover;
         } else if ctx.session.caller.is_primary() && args.is(at, "REPLICAID") {
-            // A primary that ends says to all of its replicas which of them is meant (M11).
+            // A primary that ends names the chosen replica to all of its replicas (M11).
             let id = words.next().ok_or(CmdError::Syntax)?;
             if args.at(id) != ctx.mode.id().to_string().as_bytes() {
                 ctx.reply.ok();

@@ -1,8 +1,8 @@
-//! Answers to forms of CLUSTER that no handler takes.
+//! Errors for forms of CLUSTER that no handler accepts.
 
 use sluice_commands::{Args, CmdError};
 
-/// The error of a form that the command table lets pass and no subcommand has (K-2).
+/// The error for a form that the command table accepts but no subcommand has (K-2).
 pub(super) fn unknown_form(args: Args<'_>) -> CmdError {
     let word = args.at(1);
     CmdError::owned(

@@ -1,10 +1,10 @@
-//! CLUSTER commands about the keys of a slot, in the database of the client that asks (D-4).
+//! CLUSTER commands about the keys of a slot, in the caller's database (D-4).
 
 use crate::ctx::ClusterCtx;
 use sluice_cluster::SLOT_COUNT;
 use sluice_commands::{Args, CmdError, Outcome, Run};
 
-/// The slot's number; `None` where there is no such slot.
+/// The slot's number; `None` if it is out of range.
 fn number(number: i64) -> Option<u16> {
     u16::try_from(number).ok().filter(|slot| *slot < SLOT_COUNT)
 }
@@ -14,7 +14,7 @@ pub(super) fn key_slot(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Keys of a slot in the client's database: none where they are being deleted (G-22).
+/// Number of keys of a slot in the caller's database; 0 while they are being deleted (G-22).
 fn keys_in_slot(ctx: &ClusterCtx<'_>, slot: u16) -> usize {
     match ctx.keyspace.is_leaving(slot) {
         true => 0,

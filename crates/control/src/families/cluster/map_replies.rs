@@ -1,9 +1,9 @@
 //! CLUSTER SLOTS, CLUSTER SHARDS and CLUSTER NODES.
 //!
-//! The replies are kept encoded, one for each way in which a client can ask, and made anew once when the map
-//! has changed (K-34): thousands of clients that ask at once cost a copy each. SHARDS shows offsets, which
-//! change with every message of the bus: it is made anew after each tick of the machine, too. NODES shows
-//! times and links, and is made anew after each input of the machine.
+//! The replies are kept encoded, one for each kind of client, and encoded again once after a change of
+//! the map (K-34), so thousands of clients that ask at once cost one copy each. SHARDS contains offsets,
+//! which change with every bus message: it is also encoded again after each tick of the machine. NODES
+//! contains times and links, and is encoded again after each input of the machine.
 
 use crate::cluster::endpoint::{NodeEndpoint, ToldClient};
 use crate::cluster::mode::{ClusterMode, KeptReply, MapReply};
@@ -16,10 +16,10 @@ use sluice_config::param;
 use sluice_resp::{Outbox, Protocol, Reply};
 use std::collections::BTreeMap;
 
-/// Bytes from which on a kept reply is shared by all who wait for it; below that a copy costs less.
+/// A kept reply of at least this many bytes is shared by its receivers; below that a copy costs less.
 const SHARED_BYTES_MIN: usize = 4096;
 
-/// Clients that are told the same.
+/// The properties of clients that get the same reply.
 struct MapAudience<'a> {
     client: ToldClient<'a>,
     endpoints: EndpointType,
@@ -46,7 +46,7 @@ pub(super) fn nodes(ctx: &mut ClusterCtx<'_>, _: Args<'_>) -> Run {
     })
 }
 
-/// The offset of a node of the map.
+/// Returns the replication offset of a node of the map.
 type Offsets<'a> = &'a dyn Fn(&MapNode) -> u64;
 
 fn kept(
@@ -61,7 +61,7 @@ fn kept(
     let key = KeptReply {
         what,
         client: audience.client.client,
-        // NODES tells everybody the same.
+        // NODES is the same for all clients.
         rules: if what == MapReply::Nodes { Vec::new() } else { audience.client.matching.clone() },
         is_resp3: ctx.reply.protocol() == Protocol::Resp3,
         endpoints: audience.endpoints as u8,
@@ -81,7 +81,7 @@ fn kept(
     Ok(Outcome::Done)
 }
 
-/// A large reply is shared by all who wait for it, a small one is copied.
+/// Sends a reply: a large one is shared by its receivers, a small one is copied.
 fn send(bytes: &Bytes, reply: &mut Reply<'_>) {
     match bytes.len() < SHARED_BYTES_MIN {
         true => reply.raw(bytes),
@@ -89,7 +89,7 @@ fn send(bytes: &Bytes, reply: &mut Reply<'_>) {
     }
 }
 
-/// Runs of neighbouring slots of one owner: first, last, position of the owner.
+/// Runs of adjacent slots of one owner: first slot, last slot, index of the owner.
 fn runs(map: &SlotMap) -> Vec<(usize, usize, usize)> {
     let mut runs: Vec<(usize, usize, usize)> = Vec::new();
     for (slot, owner) in map.owners.iter().enumerate() {
@@ -102,12 +102,12 @@ fn runs(map: &SlotMap) -> Vec<(usize, usize, usize)> {
     runs
 }
 
-/// A replica that a client can read from (K-33).
+/// Whether clients can read from this replica (K-33).
 fn is_readable(node: &MapNode) -> bool {
     !matches!(node.health, NodeHealth::Fail { .. }) && !node.is_loading && !node.is_hidden
 }
 
-/// CLUSTER SLOTS (K-31).
+/// Writes the reply of CLUSTER SLOTS (K-31).
 fn write_slots(map: &SlotMap, audience: &MapAudience<'_>, reply: &mut Reply<'_>) {
     let mut replicas: BTreeMap<_, Vec<&MapNode>> = BTreeMap::new();
     for node in map.nodes.iter().filter(|node| is_readable(node)) {
@@ -153,7 +153,7 @@ fn write_node_of_slots(node: &MapNode, audience: &MapAudience<'_>, reply: &mut R
     }
 }
 
-/// CLUSTER SHARDS (K-35).
+/// Writes the reply of CLUSTER SHARDS (K-35).
 fn write_shards(map: &SlotMap, audience: &MapAudience<'_>, offset: Offsets<'_>, reply: &mut Reply<'_>) {
     let mut shards: BTreeMap<_, Vec<usize>> = BTreeMap::new();
     for (position, node) in map.nodes.iter().enumerate().filter(|(_, node)| !node.is_hidden) {
@@ -183,7 +183,7 @@ fn write_shards(map: &SlotMap, audience: &MapAudience<'_>, offset: Offsets<'_>, 
     }
 }
 
-/// A node of CLUSTER SHARDS (K-36).
+/// One node in CLUSTER SHARDS (K-36).
 fn write_node_of_shards(
     node: &MapNode,
     audience: &MapAudience<'_>,
@@ -192,7 +192,7 @@ fn write_node_of_shards(
 ) {
     let labels = &node.labels;
     let ruled = audience.client.rule_for(node).map_or(0, |rule| rule.port);
-    // A rule's port is that of the transport by which its clients come.
+    // A rule's port is for the transport of the client that asks.
     let first_of = |ports: [u16; 3]| ports.into_iter().find(|port| *port != 0).unwrap_or(0);
     let by_tls = audience.client.client.is_tls;
     let [ruled_tcp, ruled_tls] = if by_tls { [0, ruled] } else { [ruled, 0] };

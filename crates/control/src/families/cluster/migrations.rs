@@ -1,12 +1,12 @@
-//! CLUSTER commands about atomic moves of slots, for operators.
+//! CLUSTER commands about slot migrations, for operators.
 
 use super::ranges::{self, RangesJudge};
 use crate::ctx::ClusterCtx;
 use sluice_cluster::{ClusterInput, HashSlot, MigrationInput, SlotSet, SlotsToMove};
 use sluice_commands::{Args, CmdError, Outcome, Run};
 
-/// CLUSTER MIGRATESLOTS has slots leave, each group to a node. Nothing begins unless all groups
-/// are right; the moves go on after the answer.
+/// CLUSTER MIGRATESLOTS begins to move slots, each group to a node. Nothing begins unless
+/// all groups are valid; the migrations continue after the reply.
 pub(super) fn migrate(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
     let groups = parse_groups(ctx, args)?;
     let client = ctx.client_line();
@@ -39,7 +39,7 @@ fn parse_groups(ctx: &ClusterCtx<'_>, args: Args<'_>) -> Result<Vec<SlotsToMove>
     Ok(groups)
 }
 
-/// CLUSTER CANCELSLOTMIGRATIONS ends the moves that this node has begun.
+/// CLUSTER CANCELSLOTMIGRATIONS ends the migrations that this node has begun.
 pub(super) fn cancel(ctx: &mut ClusterCtx<'_>, _: Args<'_>) -> Run {
     if !ctx.mode.machine.has_exports() {
         return Err(CmdError::text("ERR No migrations ongoing"));

@@ -1,20 +1,20 @@
-//! Ranges of slots in the commands about atomic moves (A-10, rows 5 to 13; A-23).
+//! Ranges of slots in the commands about slot migrations (A-10, rows 5 to 13; A-23).
 
 use super::change::slot;
 use sluice_cluster::{Cluster, HashSlot, OwnersOfRanges, SlotSet};
 use sluice_commands::{Args, CmdError};
 
-/// The node that judges the slots of a command, and what for.
+/// The direction of the migration, and the node that checks the slots.
 #[derive(Clone, Copy)]
 pub(super) enum RangesJudge<'a> {
-    /// They are to come here.
+    /// The slots are to be received by this node.
     Import(&'a Cluster),
-    /// They are to leave.
+    /// The slots are to leave this node.
     Export(&'a Cluster),
 }
 
-/// First and last slots from `at` on, up to what is no number, and where that stands. At most as many ranges
-/// as there are slots: none meets another.
+/// Parses first and last slots from `at` on, up to the first argument that is no number, and returns its
+/// position too. There are at most as many ranges as slots, because ranges may not overlap.
 pub(super) fn parse(
     args: Args<'_>,
     mut at: usize,

@@ -1,4 +1,4 @@
-//! CLUSTER commands that show the node and its cluster.
+//! CLUSTER commands that show the node and the cluster.
 
 use crate::cluster::endpoint::asking;
 use crate::ctx::ClusterCtx;
@@ -31,7 +31,7 @@ pub(super) fn info(ctx: &mut ClusterCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// CLUSTER REPLICAS and its older name (K-20).
+/// CLUSTER REPLICAS, and SLAVES, its older name (K-20).
 pub(super) fn replicas(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
     let lines = ctx.mode.machine.replica_lines(args.at(2), ctx.asking()).map_err(CmdError::owned)?;
     ctx.reply.array(lines.len());
@@ -63,7 +63,7 @@ pub(super) fn links(ctx: &mut ClusterCtx<'_>, _: Args<'_>) -> Run {
 }
 
 impl ClusterCtx<'_> {
-    /// The client that asks, as far as addresses depend on it.
+    /// The properties of the caller on which addresses depend.
     pub(super) fn asking(&self) -> AskingClient {
         asking(&self.session.caller)
     }

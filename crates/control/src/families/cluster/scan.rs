@@ -1,8 +1,9 @@
 //! CLUSTERSCAN: a walk over the keys of all nodes (section 9 of the specification of the slots).
 //!
-//! A cursor is `<table>-{<tag>}-<number>`: the tag is a name in the slot where the walk stands, so that a
-//! client finds the node by the cursor as by a key; the number is where it stands in the tables of the node
-//! that gave the cursor, whose mark is the first part. To any other node it means the beginning of the slot.
+//! A cursor is `<table>-{<tag>}-<number>`. The tag hashes to the slot where the walk is, so a client
+//! finds the node of a cursor as that of a key. The number is the position in the tables of the node that
+//! issued the cursor; the first part is that node's mark. For any other node the cursor means the
+//! beginning of the slot.
 
 use super::change::slot;
 use sluice_base::{key_slot, slot_tag};
@@ -10,12 +11,12 @@ use sluice_cluster::{SLOT_COUNT, SlotMap};
 use sluice_commands::{Args, CmdError, KeyWalk, Outcome, ReadCtx, Run, slot_of_cursor};
 use sluice_keyspace::KeyHasher;
 
-/// A cursor that no node gives.
+/// The error for a cursor that no node issues.
 const NO_CURSOR: CmdError = CmdError::text("ERR Invalid cursor");
-/// The mark of a cursor that stands at the beginning of its slot.
+/// The mark of a cursor at the beginning of its slot.
 const NO_TABLE: &[u8] = b"0";
 
-/// What a cursor other than `0` says.
+/// The parts of a cursor other than `0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ScanCursor<'a> {
     table: &'a [u8],
@@ -29,7 +30,7 @@ impl<'a> ScanCursor<'a> {
         let (braced, number) = split(rest, b'-')?;
         let tag = braced.strip_prefix(b"{")?.strip_suffix(b"}")?;
         let is_tag = (1..=3).contains(&tag.len()) && tag.iter().all(u8::is_ascii_alphanumeric);
-        // Without a brace, or the cursor would be found by another tag than its own.
+        // A mark has no brace; otherwise another tag than the intended one would determine the slot.
         let is_mark = table.len() == MARK_BYTES && table.iter().all(|byte| MARK_FROM_TO.contains(byte));
         let is_table = table == NO_TABLE || is_mark;
         if !is_tag || !is_table || number.is_empty() || !number.iter().all(u8::is_ascii_digit) {
@@ -39,40 +40,40 @@ impl<'a> ScanCursor<'a> {
         Some(ScanCursor { table, slot: key_slot(tag), number })
     }
 
-    /// Where the walk goes on in the tables of this node, whose mark is `mine`. A number that names another
-    /// slot than the tag does came from nobody.
+    /// The position at which the walk continues in this node's tables; `mine` is this node's mark. A cursor
+    /// of another node, or a number of another slot than the tag's, means the beginning of the slot.
     fn number_here(&self, mine: &[u8]) -> u64 {
         let is_mine = self.table == mine && slot_of_cursor(self.number) == self.slot;
         if is_mine { self.number } else { u64::from(self.slot) }
     }
 }
 
-/// The parts of `text` on both sides of the first `at`.
+/// The parts of `text` before and after the first `at`.
 fn split(text: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
     let position = text.iter().position(|byte| *byte == at)?;
     Some((&text[..position], &text[position + 1..]))
 }
 
-/// Bytes of a node's mark.
+/// Length of a node's mark.
 const MARK_BYTES: usize = 6;
-/// The bytes of a mark.
+/// The range of bytes in a mark.
 const MARK_FROM_TO: std::ops::RangeInclusive<u8> = b'0'..=b'0' + 63;
 
-/// The mark of a node in its cursors: 32 bits of what its seed makes of a constant, six at a time. The
-/// reference makes its own of the seed alone, so that nodes of both kinds with the same `hash-seed` do not
-/// take each other's numbers for theirs (N-8).
+/// The mark of a node in its cursors: 32 bits of the keyed hash of a constant, six bits a character. The
+/// reference computes its own from the seed alone, so nodes of both kinds with the same `hash-seed` do
+/// not accept each other's numbers (N-8).
 fn mark(hasher: KeyHasher) -> [u8; MARK_BYTES] {
     let bits = (hasher.hash(b"CLUSTERSCAN") as u32).max(1);
     std::array::from_fn(|at| b'0' + (bits.unbounded_shr(6 * (MARK_BYTES - 1 - at) as u32) & 63) as u8)
 }
 
-/// The last slot of the run of slots from `slot` on that have one owner (N-7).
+/// The last slot of the run of slots from `slot` on with the same owner (N-7).
 fn end_of_run(map: &SlotMap, slot: u16) -> u16 {
     let owner = |slot: u16| map.owners.get(usize::from(slot));
     (slot..SLOT_COUNT).take_while(|other| owner(*other) == owner(slot)).last().unwrap_or(slot)
 }
 
-/// The cursor at the beginning of a slot; for the number past the last slot `0`, the end.
+/// The cursor at the beginning of a slot; `0`, the end, for the number after the last slot.
 fn beginning_of(slot: u16) -> Vec<u8> {
     match slot < SLOT_COUNT {
         true => [NO_TABLE, b"-{", &slot_tag(slot), b"}-0"].concat(),
@@ -111,7 +112,7 @@ pub(super) fn clusterscan(ctx: &mut ReadCtx<'_>, map: &SlotMap, args: Args<'_>) 
         return Err(CmdError::text("ERR Cursor slot mismatch with SLOT argument"));
     }
     match of_pattern {
-        // Of the one slot that is walked no name matches.
+        // The pattern's slot is not the one to scan, so no name can match.
         Some(other) if wanted.is_some() && other != cursor.slot => return reply_no_keys(ctx, b"0"),
         Some(other) if other > cursor.slot => return reply_no_keys(ctx, &beginning_of(other)),
         Some(other) if other < cursor.slot => return reply_no_keys(ctx, b"0"),

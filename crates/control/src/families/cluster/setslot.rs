@@ -1,4 +1,4 @@
-//! CLUSTER SETSLOT: a slot is opened for a move by hand, closed, or given an owner.
+//! CLUSTER SETSLOT: opens a slot for a manual move, closes it, or assigns an owner.
 
 use super::change::{execute, slot};
 use crate::ctx::ClusterCtx;
@@ -8,7 +8,7 @@ use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor};
 const NO_ACTION: CmdError =
     CmdError::text("ERR Invalid CLUSTER SETSLOT action or number of arguments. Try CLUSTER HELP");
 
-/// On replicas the command comes by the stream.
+/// CLUSTER SETSLOT. Replicas receive the command in the replication stream.
 pub(super) fn setslot(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
     if ctx.is_replica && !ctx.session.caller.is_primary() {
         return Err(CmdError::text("ERR Please use SETSLOT only with masters."));
@@ -48,8 +48,8 @@ pub(super) fn setslot(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
     execute(ctx, command)
 }
 
-/// The replicas have the command before this server executes it, so that none of them takes over without it
-/// (O-3).
+/// Sends the command to the replicas before this server executes it, so that no replica takes over
+/// without it (O-3).
 fn tell_replicas(ctx: &mut ClusterCtx<'_>, command: &ClusterCommand<'_>, timeout_ms: u64) -> Run {
     ctx.mode.machine.check(command).map_err(CmdError::owned)?;
     ctx.effects.force_to_replicas();
@@ -60,10 +60,10 @@ fn tell_replicas(ctx: &mut ClusterCtx<'_>, command: &ClusterCommand<'_>, timeout
     Ok(Outcome::Wait(Box::new(WaitFor::ReplicasFirst { count: ctx.replicas, offset: 0, deadline_ms })))
 }
 
-/// How long SETSLOT waits for the replicas unless the option TIMEOUT says so, ms.
+/// Time for which SETSLOT waits for the replicas without the option TIMEOUT, in ms.
 const WAIT_MS: u64 = 2_000;
 
-/// The option TIMEOUT (O-2). Unknown words after the action are passed over, as the reference does.
+/// The option TIMEOUT (O-2). Unknown words after the action are ignored, as in the reference.
 fn timeout_ms(args: Args<'_>, from: usize) -> Result<u64, CmdError> {
     let Some(at) = (from..args.len()).find(|at| args.is(*at, "TIMEOUT")) else { return Ok(WAIT_MS) };
     if at + 1 == args.len() {

@@ -1,4 +1,4 @@
-//! CLUSTER SLOT-STATS: what is counted for the slots of this node's shard.
+//! CLUSTER SLOT-STATS: counters of the slots of this node's shard.
 
 use super::change::slot;
 use super::forms::unknown_form;
@@ -9,7 +9,7 @@ use sluice_commands::{Args, CmdError, Outcome, Run};
 use sluice_config::param;
 use std::cmp::Reverse;
 
-/// What is shown of a slot, in the order of the reply.
+/// The metrics of a slot, in the order of the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Metric {
     KeyCount,
@@ -19,9 +19,9 @@ enum Metric {
 }
 
 impl Metric {
-    /// Metrics that are shown under any configuration.
+    /// Metrics that are always shown.
     const ALWAYS: &[Metric] = &[Metric::KeyCount];
-    /// Metrics that are shown while `cluster-slot-stats-enabled` is on.
+    /// Metrics shown while `cluster-slot-stats-enabled` is on.
     const ALL: &[Metric] = &[Metric::KeyCount, Metric::CpuUsec, Metric::BytesIn, Metric::BytesOut];
 
     fn name(self) -> &'static str {
@@ -34,7 +34,7 @@ impl Metric {
     }
 }
 
-/// A slot with its numbers.
+/// A slot with its key count and counters.
 #[derive(Clone, Copy)]
 struct SlotNumbers {
     slot: HashSlot,
@@ -53,7 +53,7 @@ impl SlotNumbers {
     }
 }
 
-/// In which order ORDERBY shows the slots.
+/// The order of slots with ORDERBY.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SlotOrder {
     Ascending,
@@ -85,7 +85,7 @@ pub(super) fn slot_stats(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
     };
     let (limit, direction) = order_of(args)?;
     let mut shown = numbers(ctx, 0, SLOT_COUNT - 1);
-    // Both keep slots of equal values in ascending order.
+    // Both sorts are stable: slots with equal values stay in ascending order.
     match direction {
         SlotOrder::Ascending => shown.sort_by_key(|one| one.value(*metric)),
         SlotOrder::Descending => shown.sort_by_key(|one| Reverse(one.value(*metric))),
@@ -95,7 +95,7 @@ pub(super) fn slot_stats(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// How many slots ORDERBY shows at most, and in which order (L-2).
+/// The maximum number of slots and the order for ORDERBY (L-2).
 fn order_of(args: Args<'_>) -> Result<(usize, SlotOrder), CmdError> {
     const TWICE: CmdError = CmdError::text("ERR Multiple filters of the same type are disallowed.");
     const LIMIT: CmdError =
@@ -125,8 +125,8 @@ fn order_of(args: Args<'_>) -> Result<(usize, SlotOrder), CmdError> {
     Ok((limit.unwrap_or(usize::from(SLOT_COUNT)), direction.unwrap_or(SlotOrder::Descending)))
 }
 
-/// The position of the owner of this shard's slots in the map, plus one, as `SlotMap::owners` has it; none
-/// where this node follows a primary that the map does not know.
+/// The index of this shard's owner in the map, plus one, as in `SlotMap::owners`. `None` if this node
+/// follows a primary that the map lacks.
 fn shard_owner(map: &SlotMap) -> Option<usize> {
     let position = match map.my_primary {
         None => map.nodes.iter().position(|node| node.is_myself),
@@ -135,7 +135,7 @@ fn shard_owner(map: &SlotMap) -> Option<usize> {
     position.map(|position| position + 1)
 }
 
-/// The slots of this shard from `first` to `last`, with their numbers.
+/// The slots from `first` to `last` that this shard owns, with their numbers.
 fn numbers(ctx: &ClusterCtx<'_>, first: u16, last: u16) -> Vec<SlotNumbers> {
     let map = &ctx.mode.map;
     let Some(owner) = shard_owner(map) else { return Vec::new() };

@@ -1,12 +1,12 @@
-//! CLUSTER SYNCSLOTS: what the two servers of an atomic move of slots say to each other, and what others are
-//! told of a move.
+//! CLUSTER SYNCSLOTS: messages between the two nodes of a slot migration, and reports of
+//! migrations to replicas.
 //!
-//! The meaning of a word depends on the sender. A client's ESTABLISH makes its connection that of a
-//! job, if the node's machine allows the job, and the client is the source from then on. The stream of a
-//! primary, and a log, have the two ends of a move: ESTABLISH hides the slots, FINISH shows them. The keys
-//! come by commands of their own between the two, and those of a move that has failed go by commands of their
-//! own, ahead of FINISH. The other words, which the stream of a stock primary has as well, say nothing
-//! there.
+//! The meaning of a message depends on the sender. A client's ESTABLISH makes its connection that
+//! of a job, if the node's machine permits the job, and the client is the source from then on. The stream
+//! of a primary, and a log, contain both ends of a migration: ESTABLISH hides the slots, FINISH shows
+//! them. Keys arrive by ordinary commands between the two, and keys of a failed migration are deleted by
+//! ordinary commands before FINISH. The other messages, which the stream of a stock primary also
+//! contains, have no effect there.
 
 use super::ranges::{self, RangesJudge};
 use crate::cluster::slot_moves::{Establishing, move_of};
@@ -16,9 +16,9 @@ use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor};
 use sluice_keyspace::{IMPORT_NAME_LEN, SlotImport};
 use sluice_session::ClientKind;
 
-/// What FINISH answers about a name that no import has.
+/// The error of FINISH for a name that no import has.
 const NO_IMPORT: CmdError = CmdError::text("ERR No such slot migration job");
-/// What the source of a move is refused, who is told by the end of its connection.
+/// The error for a misplaced message of the source, reported to it by closing the connection.
 const NOT_HERE: CmdError =
     CmdError::text("ERR This word does not belong on the connection of a move of slots");
 
@@ -34,7 +34,7 @@ pub(super) fn syncslots(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
     }
 }
 
-/// A primary, or a log, tells of a move.
+/// Handles a report of a migration in the stream of a primary or in a log.
 fn told(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
     if args.is(2, "ESTABLISH") {
         let import = parse_establish(args, None)?;
@@ -55,7 +55,7 @@ fn told(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// The source of a move says something.
+/// Handles a message from the source of an import.
 fn said(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
     if args.is(2, "CAPA") {
         return Ok(Outcome::Done);
@@ -67,15 +67,15 @@ fn said(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
     let Some(job) = link.map(|link| link.job) else { return Err(NOT_HERE) };
     let word = if args.len() == 3 { SyncWord::parse(args.at(2)) } else { SyncWord::Unknown };
     if word == SyncWord::SnapshotEof {
-        // The source's own commands begin in database 0 after the image, which another process has sent: a
-        // stock source sends no SELECT for that.
+        // The source's commands begin in database 0 after the snapshot, which another process has sent: a
+        // stock source sends no SELECT there.
         ctx.caller.db = 0;
     }
     step(ctx, MigrationInput::Said { job, word });
     Ok(Outcome::Done)
 }
 
-/// The target of a move says something.
+/// Handles a message from the target of an export.
 fn said_by_target(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
     if args.is(2, "CAPA") {
         return Ok(Outcome::Done);
@@ -87,10 +87,10 @@ fn said_by_target(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// A client asks.
+/// Handles a message from a client that belongs to no migration.
 fn asked(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
     if args.is(2, "CAPA") {
-        // The reference answers nothing.
+        // The reference sends no reply.
         return Ok(Outcome::Done);
     }
     let is_establish = args.is(2, "ESTABLISH") && ctx.caller.kind == ClientKind::Normal;
@@ -118,26 +118,27 @@ fn asked(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Wait(Box::new(WaitFor::Cluster(ticket.0))))
 }
 
-/// Has the node know, where there is one: a log is replayed without.
+/// Passes an input to the node's machine; a log is also replayed without a node.
 fn step(ctx: &mut ImportsCtx<'_>, input: MigrationInput<'_>) {
     if let Some(mode) = ctx.mode.as_deref_mut() {
         mode.machine.step(ctx.now, &ClusterInput::Migration(input));
     }
 }
 
-/// A name or an id, which stands behind the word at this position.
+/// The name or id after the word at this position.
 fn id(args: Args<'_>, at: usize) -> Result<[u8; IMPORT_NAME_LEN], CmdError> {
     let word = args.get(at + 1).ok_or(CmdError::Syntax)?;
     word.try_into().map_err(|_| CmdError::Syntax)
 }
 
-/// Puts what was read where nothing is yet: no word stands twice.
+/// Stores a parsed value; an error if the word occurs twice.
 fn put<T>(into: &mut Option<T>, value: T) -> Result<(), CmdError> {
     if into.replace(value).is_some() { Err(CmdError::Syntax) } else { Ok(()) }
 }
 
-/// `ESTABLISH SOURCE id NAME name SLOTSRANGE first last …`, in any order. `judge` is the node that a
-/// client asks. Of what a primary tells, the map is not asked: it may be older than the command.
+/// Parses `ESTABLISH SOURCE id NAME name SLOTSRANGE first last …`, in any order. `judge` is the
+/// node that checks a client's request. Reports of a primary are not checked against the map, which may
+/// be older than the command.
 fn parse_establish(args: Args<'_>, judge: Option<&Cluster>) -> Result<SlotImport, CmdError> {
     let (mut source, mut name, mut ranges) = (None, None, None);
     let mut at = 3;
@@ -165,14 +166,15 @@ fn parse_establish(args: Args<'_>, judge: Option<&Cluster>) -> Result<SlotImport
     Ok(SlotImport { name, source: Some(source), ranges: ranges.into() })
 }
 
-/// The words of FINISH.
+/// The parsed options of FINISH.
 struct FinishWords<'a> {
     name: &'a [u8],
     is_success: bool,
     message: &'a [u8],
 }
 
-/// `FINISH STATE success|failed NAME name [MESSAGE text]`. Both states end the hiding alike.
+/// Parses `FINISH STATE success|failed|cancelled NAME name [MESSAGE text]`. Every state ends the hiding
+/// of the slots.
 fn parse_finish(args: Args<'_>) -> Result<FinishWords<'_>, CmdError> {
     let (mut name, mut is_success, mut message, mut at) = (None, None, &b""[..], 3);
     while at + 1 < args.len() {

@@ -1,4 +1,4 @@
-//! What several files of this family use: arguments, look-ups, replies.
+//! Helpers shared by the files of this family: arguments, look-ups, replies.
 
 use crate::ctx::ReportCtx;
 use crate::observe::info::View;

@@ -22,7 +22,7 @@ pub(super) fn get(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// CONFIG INFO, as version 9.2 of the reference has it.
+/// CONFIG INFO, as in version 9.2 of the reference.
 pub(super) fn info(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
     let patterns: Vec<&[u8]> = args.iter_from(2).collect();
     let found = ParamFacts::found_by(&patterns);
@@ -52,7 +52,7 @@ pub(super) fn info(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// A field of a map that is an array of words.
+/// Writes a field of a map whose value is an array of words.
 fn reply_words(reply: &mut Reply<'_>, field: &str, words: &[&str]) {
     reply.bulk(field.as_bytes());
     reply.array(words.len());
@@ -71,7 +71,7 @@ pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let change = ctx.control.config.prepare(&pairs, origin, phase).map_err(wire)?;
     let undo = ctx.control.config.apply(change);
     let changed: Vec<ParamId> = undo.changed().collect();
-    // One by one, so that the error can name the parameter at fault.
+    // Applied one by one, so that the error can name the faulty parameter.
     for (done, id) in changed.iter().enumerate() {
         let applied =
             may_want_aof(ctx, *id).and_then(|()| ctx.process.apply_config(&ctx.control.config, *id));
@@ -79,7 +79,7 @@ pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         let error = undo.failed(*id, &reason);
         ctx.control.config.rollback(undo);
         for id in changed[..=done].iter().rev() {
-            // What was in force a moment ago can be again; if it cannot, the log says so.
+            // These values were in force a moment ago. If one cannot be applied again, the process logs that.
             let _ = ctx.process.apply_config(&ctx.control.config, *id);
         }
         return Err(wire(error));
@@ -95,7 +95,7 @@ pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let aof_changed = changed.contains(&param::APPENDONLY.any());
     for id in changed.iter().copied() {
         if let Some(value) = ctx.process.in_force(id) {
-            // It describes what has been applied, so it is in order.
+            // The value describes the applied setting, so it is valid.
             let _ = ctx.control.config.assign(id, &[&value]);
         }
     }
@@ -104,13 +104,14 @@ pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     if let Some(mode) = &mut ctx.control.cluster {
         mode.apply_settings(&ctx.control.config, ctx.now);
     }
-    // How late a replica may be is a directive.
+    // The allowed lag of replicas may have changed.
     ctx.control.replication.count_good_replicas = true;
     if is_maxmemory_changed {
         warn_of_maxmemory(ctx);
     }
     if aof_changed && !ctx.control.wants_aof() && !ctx.control.persistence.aof.is_on() {
-        // A first rewrite that has not begun; where it has, the file is turned off behind this command.
+        // Cancels a first rewrite that has not begun. If it has begun, the file is turned off
+        // after this command.
         ctx.control.cancel_scheduled_rewrite(ctx.process);
     }
     want_aof(ctx);
@@ -118,7 +119,7 @@ pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// A limit that is exceeded already has consequences at once.
+/// Warns if the limit is already exceeded, because that has effects at once.
 fn warn_of_maxmemory(ctx: &mut ServerCtx<'_>) {
     let limit = ctx.control.limits.maxmemory;
     let used = ctx.process.counted_memory(ctx.keyspace);
@@ -132,8 +133,8 @@ fn warn_of_maxmemory(ctx: &mut ServerCtx<'_>) {
     }
 }
 
-/// Whether an append-only file may be turned on, where one was. Errors: text for the client; the log says
-/// why.
+/// Refuses to turn the append-only file on if its rewrite would replace a partly loaded file. `Err` is
+/// the text for the client; the reason is logged.
 fn may_want_aof(ctx: &mut ServerCtx<'_>, changed: ParamId) -> Result<(), String> {
     let control = &*ctx.control;
     if changed != param::APPENDONLY.any() || !control.wants_aof() || control.persistence.aof.is_on() {
@@ -144,7 +145,7 @@ fn may_want_aof(ctx: &mut ServerCtx<'_>, changed: ParamId) -> Result<(), String>
     Err("Unable to turn on AOF. Check server logs.".to_owned())
 }
 
-/// What directives say about users holds from now on.
+/// Applies changed directives about users.
 fn take_up_users(control: &mut Control, changed: &[ParamId]) {
     let Control { config, clients, .. } = control;
     if changed.contains(&param::ACL_PUBSUB_DEFAULT.any()) {
@@ -157,14 +158,14 @@ fn take_up_users(control: &mut Control, changed: &[ParamId]) {
     }
 }
 
-/// An append-only file that was turned on begins with a rewrite: behind this command, or when it can.
+/// Requests the rewrite with which a newly enabled append-only file begins: after this command, or scheduled.
 fn want_aof(ctx: &mut ServerCtx<'_>) {
     let wants_aof = ctx.control.config.bool(param::APPENDONLY);
     if !wants_aof || ctx.control.persistence.aof.is_on() || ctx.control.persistence.rewriting.scheduled {
         return;
     }
     if ctx.control.persistence.load.is_some() {
-        // It is what is loaded: it cannot be turned on meanwhile.
+        // The append-only file itself is being loaded, so it cannot be turned on meanwhile.
         return;
     }
     if ctx.may_wait && !ctx.control.works_in_background() {
@@ -209,7 +210,7 @@ pub(super) fn rewrite(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Writes the configuration back to its file.
+/// Rewrites the configuration file with the present values.
 pub(super) fn rewrite_file(
     control: &Control,
     process: &mut dyn crate::process::Process,
@@ -223,7 +224,7 @@ pub(super) fn rewrite_file(
     process.rewrite_config(&mut make).map_err(failed)
 }
 
-/// The canonical line of each role and user.
+/// The canonical lines of all roles and users.
 fn lines_of_users(control: &Control) -> Vec<Vec<u8>> {
     control.clients.users.users().lines().collect()
 }

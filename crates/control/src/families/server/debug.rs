@@ -1,5 +1,5 @@
-//! DEBUG: tools for the server's developers, and for tests. What tests of other servers expect is here as far
-//! as it means something in this one.
+//! DEBUG: tools for the server's developers and for tests. Subcommands that tests of other servers use
+//! are provided if they are meaningful here.
 
 mod cluster;
 mod common;
@@ -20,23 +20,23 @@ use sluice_keyspace::NewValue;
 use std::fmt::Write;
 use std::ops::RangeInclusive;
 
-/// One subcommand.
+/// A subcommand of DEBUG with its text in HELP.
 struct Sub {
     name: &'static str,
-    /// Its arguments, as HELP shows them.
+    /// The arguments in the form that HELP shows.
     syntax: &'static str,
     help: &'static str,
-    /// How many arguments it takes, `DEBUG` and its own name not counted.
+    /// Allowed number of arguments, without `DEBUG` and the subcommand's name.
     args: RangeInclusive<usize>,
     run: fn(&mut DebugCtx<'_>, Args<'_>) -> Run,
 }
 
 const ANY: usize = usize::MAX;
 
-/// Those that change the data.
+/// Subcommands that change the data, refused during a load.
 const CHANGE_DATA: [&str; 3] = ["LOADAOF", "POPULATE", "RELOAD"];
 
-/// Every subcommand, in the order of HELP.
+/// All subcommands, in the order of HELP.
 const SUBS: &[Sub] = &[
     #[cfg(debug_assertions)]
     sub(
@@ -115,7 +115,7 @@ const SUBS: &[Sub] = &[
         cluster::drop_packets,
     ),
     sub("ERROR", "<text>", "Replies with that error.", 1..=1, |ctx, args| {
-        // Not an error of this command: nothing counts it.
+        // The error is the requested reply and no failure of this command, so it is not counted.
         ctx.reply.error(args.at(2));
         Ok(Outcome::Done)
     }),
@@ -219,7 +219,7 @@ const SUBS: &[Sub] = &[
     sub("HELP", "", "Prints this.", 0..=0, help),
 ];
 
-/// STAND-STILL: for tests, until there are scripts.
+/// DEBUG STAND-STILL, for tests: suspends the EXEC in progress after this command.
 #[cfg(debug_assertions)]
 fn stand_still(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     if !ctx.session.caller.flags.in_exec {
@@ -243,7 +243,7 @@ const fn sub(
 pub(super) fn debug(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     let found = SUBS.iter().find(|sub| args.is(1, sub.name) && sub.args.contains(&(args.len() - 2)));
     match found {
-        // What they did to the keyspace would be lost.
+        // The load would overwrite the changes made to the keyspace.
         Some(sub) if ctx.control.persistence.load.is_some() && CHANGE_DATA.contains(&sub.name) => {
             Err(CmdError::LOADING)
         }
@@ -267,7 +267,7 @@ fn crash(ctx: &mut DebugCtx<'_>, how: Crash) -> Run {
 }
 
 fn aof_flush_sleep(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
-    // Anything but a positive number is no time, as in the reference.
+    // Anything except a positive number means no delay, as in the reference.
     let microseconds = args.int(2).ok().and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
     ctx.actions.push(Action::DelayAof(microseconds));
     ok(ctx)
@@ -287,7 +287,7 @@ fn config_rewrite(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
 
 fn sleep(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     let seconds = sluice_base::num::parse_f64(args.at(2)).unwrap_or(0.0);
-    // A cast of a negative number or of one too large saturates.
+    // The cast of a negative or too large number saturates.
     ctx.process.sleep((seconds * 1e6) as u64);
     ok(ctx)
 }
@@ -307,7 +307,7 @@ fn packed_threshold(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     ok(ctx)
 }
 
-/// Bytes of the largest threshold that is taken: 4 GiB less 1 MiB.
+/// Largest accepted threshold, in bytes: 4 GiB minus 1 MiB.
 const PACKED_THRESHOLD_MAX: usize = (1 << 32) - (1 << 20);
 
 fn reply_buffer(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
@@ -346,8 +346,8 @@ enum Detail {
     Full,
 }
 
-/// The indexes of a kind in the reference's words, together. Each grows bucket by bucket, so that it is never
-/// between two tables: the rehashing index is always -1.
+/// Describes the combined indexes of one kind in the reference's words. The indexes grow bucket by bucket
+/// and never have two tables, so the rehashing index is always -1.
 fn describe(stats: &IndexStats, detail: Detail, text: &mut String) {
     if stats.used == 0 {
         return;
@@ -423,21 +423,21 @@ fn populate(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
         if let Some(size) = size.filter(|size| *size > 0) {
             value.resize(size, 0);
         }
-        // Replicas do not get the keys, and they count as no change: the keys are for tests of this server
-        // alone.
+        // The keys are for tests of this server only, so they are not sent to replicas and not
+        // counted as changes.
         db.populate(key, NewValue::Str(&value));
     }
     ok(ctx)
 }
 
-/// DEBUG DIGEST.
+/// DEBUG DIGEST: the digest of all data.
 fn digest_all(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
     let digest = sluice_commands::digest(ctx.data.keyspace(), ctx.now);
     ctx.reply.simple(sluice_base::hex(&digest).as_bytes());
     Ok(Outcome::Done)
 }
 
-/// DEBUG DIGEST-VALUE; all zero for a key that is absent.
+/// DEBUG DIGEST-VALUE: the digests of keys; zeros for a missing key.
 fn digest_values(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     ctx.reply.array(args.len() - 2);
     let keyspace = ctx.data.keyspace();

@@ -3,12 +3,12 @@
 use crate::ctx::DatasetCtx;
 use sluice_commands::{Args, CmdError, Outcome, Run};
 
-/// Where what was removed is freed.
+/// The thread that frees removed data.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Free {
-    /// Before the reply.
+    /// The main thread, before the reply.
     Here,
-    /// On another thread.
+    /// Another thread, after the reply.
     Elsewhere,
 }
 
@@ -26,7 +26,7 @@ fn finish(ctx: &mut DatasetCtx<'_>, free: Free) -> Run {
     if free == Free::Here {
         ctx.data.effects.free_databases_here();
     }
-    // Replicas get the command even when nothing was removed: they may hold keys that have expired here.
+    // Sent to replicas even if no key was removed: they may hold keys that have expired here.
     ctx.data.effects.force();
     ctx.reply.ok();
     Ok(Outcome::Done)

@@ -1,4 +1,4 @@
-//! HOTKEYS, as version 9.2 of the reference has it.
+//! HOTKEYS, as in version 9.2 of the reference.
 
 use crate::ctx::LogCtx;
 use sluice_commands::{Args, Outcome, Run};

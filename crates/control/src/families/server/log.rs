@@ -1,10 +1,10 @@
-//! COMMANDLOG, and SLOWLOG, which is COMMANDLOG for slow commands under an older name.
+//! COMMANDLOG, and SLOWLOG, the older name for its log of slow commands.
 
 use crate::ctx::{LogCtx, ReportCtx};
 use sluice_commands::{Args, CmdError, Outcome, Run};
 use sluice_numbers::commandlog::LogKind;
 
-/// Entries shown when SLOWLOG GET names no number.
+/// Number of entries that SLOWLOG GET shows by default.
 const SHOWN_BY_DEFAULT: usize = 10;
 
 fn kind(args: Args<'_>, index: usize) -> Result<LogKind, CmdError> {
@@ -15,7 +15,7 @@ fn kind(args: Args<'_>, index: usize) -> Result<LogKind, CmdError> {
         .ok_or(CmdError::text("ERR type should be one of the following: slow, large-request, large-reply"))
 }
 
-/// -1 is all.
+/// The number of entries to show; -1 means all.
 fn count(args: Args<'_>, index: usize) -> Result<usize, CmdError> {
     match args.int(index) {
         Ok(-1) => Ok(usize::MAX),

@@ -9,7 +9,7 @@ use sluice_numbers::info::value::{difference, ratio};
 use sluice_resp::Reply;
 use sluice_scripts::state::ScriptFacts;
 
-/// Bytes of a key with its value. Samples matter for nested values only, of which strings are none.
+/// MEMORY USAGE: bytes of a key with its value. SAMPLES is checked but has no effect.
 pub(super) fn usage(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let mut i = 3;
     while i < args.len() {
@@ -21,7 +21,7 @@ pub(super) fn usage(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
         }
         i += 2;
     }
-    // What expired takes memory until it is deleted, and to be asked for its size is no reason.
+    // An expired key takes memory until it is deleted, and this query is no reason to delete it.
     match ctx.db.stored(args.key(2)) {
         Some(entry) => ctx.reply.int(entry.size_bytes() as i64),
         None => ctx.reply.null(),
@@ -66,12 +66,12 @@ pub(super) fn stats(ctx: &mut ReportCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Pairs that [`totals`] writes.
+/// Number of pairs written by [`totals`].
 const TOTALS: usize = 13;
-/// Pairs that [`rest`] writes.
+/// Number of pairs written by [`rest`].
 const RATIOS: usize = 21;
 
-/// The parts of a map reply.
+/// Writes the pairs of a map reply.
 struct Pairs<'r, 'a>(&'r mut Reply<'a>);
 
 impl Pairs<'_, '_> {
@@ -129,7 +129,7 @@ fn rest(out: &mut Pairs<'_, '_>, report: &MemoryReport, facts: &Facts, tables: i
     out.ratio("fragmentation", "fragmentation.bytes", facts.resident, report.used as usize);
 }
 
-/// Below so many bytes ratios say nothing.
+/// Below this many bytes ratios are meaningless.
 const SMALL_BYTES: u64 = 5 << 20;
 
 pub(super) fn doctor(ctx: &mut ReportCtx<'_>, _: Args<'_>) -> Run {

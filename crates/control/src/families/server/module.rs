@@ -1,4 +1,4 @@
-//! MODULE: this server has no modules, and says so.
+//! MODULE: this server has no modules.
 
 use sluice_commands::{Args, CmdError, Outcome, Run, StaticCtx};
 
@@ -7,7 +7,7 @@ pub(crate) fn list(ctx: &mut StaticCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// LOAD and LOADEX.
+/// MODULE LOAD and LOADEX, which always fail.
 pub(crate) fn load(_: &mut StaticCtx<'_>, _: Args<'_>) -> Run {
     Err(CmdError::text("ERR Error loading the extension: this server has no modules in C"))
 }

@@ -16,8 +16,8 @@ pub(super) fn save(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Begins a save behind this command, or behind the transaction; what the cut then holds is what the command
-/// saw.
+/// BGSAVE: requests a save that begins after this command, with the data that the command has seen. In a
+/// transaction the save is scheduled for later.
 pub(super) fn bgsave(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let mut schedule = false;
     match args.len() {
@@ -66,7 +66,8 @@ fn cancel(ctx: &mut ServerCtx<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Begins a rewrite of the append-only file behind this command, or behind the transaction.
+/// BGREWRITEAOF: requests a rewrite that begins after this command, or later if a job runs or
+/// in a transaction.
 pub(super) fn bgrewriteaof(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     let is_busy = ctx.control.works_in_background();
     if ctx.control.persistence.rewriting.began_s.is_some() {

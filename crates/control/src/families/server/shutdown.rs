@@ -10,8 +10,8 @@ use crate::persistence::saving::Ending;
 use sluice_base::LogLevel;
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor};
 
-/// Ends the server once the replicas have everything, one of them has taken over, or `shutdown-timeout` is
-/// over. A server that goes sends no reply.
+/// SHUTDOWN: ends the server when the replicas have all data, when one of them has taken over, or after
+/// `shutdown-timeout`. A successful shutdown sends no reply.
 pub(super) fn shutdown(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let mut order = EndOrder::new(Ending::ByConfig, false);
     let mut abort = false;
@@ -37,7 +37,7 @@ pub(super) fn shutdown(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     if hands_over && ctx.control.cluster.is_none() {
         return Err(CmdError::text("ERR SHUTDOWN FAILOVER is only supported in cluster mode."));
     }
-    // A unit stands open that is a part of what it will be: it is not saved.
+    // A busy script's unit is open and has made only a part of its changes, which must not be saved.
     let busy = ctx.control.scripts.running.as_deref().filter(|_| *ctx.control.scripts.is_busy);
     if let Some(running) = busy.filter(|_| order.ending != Ending::NoSave) {
         return Err(running.busy_error());
@@ -66,7 +66,7 @@ pub(super) fn shutdown(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Writes would go on, and be lost when the replica takes over.
+/// An aborted shutdown would permit writes, which the replica's takeover would lose.
 const TOO_LATE: CmdError = CmdError::text("ERR The shutdown can't be aborted: a replica is taking over.");
 
 fn abort(ctx: &mut ServerCtx<'_>) -> Run {

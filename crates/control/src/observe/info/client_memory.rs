@@ -1,28 +1,28 @@
-//! What memory clients take, summed one after the other.
+//! The memory of clients, summed client by client.
 
 use sluice_session::Session;
 
-/// Up to so many clients, a sample looks at each of them; of more, the cron has looked within the last
-/// second. A look at a client is some misses of the cache: ten thousand would take a millisecond or two.
+/// Up to this many clients, a sample inspects each; for more it uses the cron's sums, at most a second
+/// old. Inspecting a client costs some cache misses: ten thousand would take a millisecond or two.
 pub const LOOKED_AT_MAX: usize = 256;
 
-/// Memory of clients, bytes.
+/// Memory of clients, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClientMemory {
-    /// Clients other than replicas and the connections of moves of slots.
+    /// Clients other than replicas and connections of slot migrations.
     pub clients: u64,
-    /// Connections of moves of slots to this node.
+    /// Connections of slot migrations to this node.
     pub slot_imports: u64,
-    /// Connections of moves of slots from this node.
+    /// Connections of slot migrations from this node.
     pub slot_exports: u64,
-    /// Replicas.
+    /// Replicas, with the output queued for them.
     pub replicas: u64,
-    /// What replicas were queued and have not received.
+    /// Output queued for replicas and not yet received by them; included in `replicas`.
     pub replica_queues: u64,
 }
 
 impl ClientMemory {
-    /// Adds a client.
+    /// Adds a client to the sum of its kind.
     pub fn add(&mut self, session: &Session) {
         let bytes = session_bytes(session);
         match session.caller.replica_state() {
@@ -37,17 +37,17 @@ impl ClientMemory {
     }
 }
 
-/// Memory of clients as the cron sums it on its way through all of them, which takes a second.
+/// The cron's sums of client memory; a pass over all clients takes a second.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClientMemoryPass {
-    /// Of the clients that this pass has seen.
+    /// Sums over the clients inspected in this pass.
     pub so_far: ClientMemory,
-    /// Of all clients, as the last pass has seen them.
+    /// Sums over all clients in the last complete pass; `None` before the first.
     pub last: Option<ClientMemory>,
 }
 
 impl ClientMemoryPass {
-    /// A pass has begun.
+    /// Begins a pass; the sums so far become those of the last pass.
     pub fn begin(&mut self) {
         self.last = Some(std::mem::take(&mut self.so_far));
     }

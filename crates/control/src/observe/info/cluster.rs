@@ -1,4 +1,5 @@
-//! The section `cluster_info` of INFO, which CLUSTER INFO shows alone, and that of moves of slots.
+//! The section `cluster_info` of INFO, which is also the reply of CLUSTER INFO, and the section
+//! about slot migrations.
 
 use super::view::View;
 use sluice_cluster::{ClusterInfo, ClusterState, HashSlot};
@@ -6,7 +7,7 @@ use sluice_numbers::info::fields::field;
 use sluice_numbers::info::sink::Sink;
 use sluice_numbers::info::value::FieldValue;
 
-/// Types of messages as CLUSTER INFO names them, by their number on the wire.
+/// Names of message types in CLUSTER INFO, by their number on the wire.
 const TYPES: [&str; 11] = [
     "ping",
     "pong",
@@ -21,14 +22,14 @@ const TYPES: [&str; 11] = [
     "publishshard",
 ];
 
-/// The section; nothing without cluster mode.
+/// Writes the section; nothing without cluster mode.
 pub(super) fn section(view: &View<'_>, out: &mut dyn Sink) {
     if let Some(mode) = &view.control.cluster {
         write(&mode.machine.info(), out);
     }
 }
 
-/// Atomic moves of slots (V-6); nothing without cluster mode.
+/// Writes the section about slot migrations (V-6); nothing without cluster mode.
 pub(super) fn slot_migration(view: &View<'_>, out: &mut dyn Sink) {
     if let Some(mode) = &view.control.cluster {
         out.add(field::SLOT_MIGRATIONS_ACTIVE, mode.machine.moves_under_way() as u64);
@@ -45,7 +46,7 @@ pub(super) fn slot_migration(view: &View<'_>, out: &mut dyn Sink) {
     }
 }
 
-/// The fields in the reference's order (V-2).
+/// Writes the fields in the reference's order (V-2).
 pub(crate) fn write(info: &ClusterInfo, out: &mut dyn Sink) {
     let slots = &info.slots;
     let state = match info.state {
@@ -78,7 +79,7 @@ pub(crate) fn write(info: &ClusterInfo, out: &mut dyn Sink) {
     out.add(field::CLUSTER_BYTES_RECEIVED, statistics.bytes_received);
     out.add(field::CLUSTER_PUBSUB_BYTES_SENT, statistics.pubsub_bytes_sent);
     out.add(field::CLUSTER_PUBSUB_BYTES_RECEIVED, statistics.pubsub_bytes_received);
-    // No server here sends a module's message.
+    // No server here sends messages of modules.
     out.add(field::CLUSTER_MODULE_BYTES_SENT, 0u64);
     out.add(field::CLUSTER_MODULE_BYTES_RECEIVED, statistics.module_bytes_received);
     out.add(field::CLUSTER_LINKS_BUFFER_LIMIT_EXCEEDED, statistics.buffer_limit_exceeded);

@@ -1,4 +1,4 @@
-//! What the metrics endpoint shows and no field of INFO has.
+//! Numbers of the metrics endpoint that have no field in INFO.
 
 use super::view::View;
 use crate::cluster::shown_moves::{ShownMove, shown_moves};
@@ -15,7 +15,7 @@ use sluice_numbers::info::value::Number;
 use sluice_numbers::stats::CommandStats;
 use std::collections::BTreeMap;
 
-/// All of it. Cost: a microsecond about for each command of [`LATENCIES_MAX`] that was called.
+/// Writes all of them. Cost: about a microsecond for each called command, at most [`LATENCIES_MAX`].
 pub(super) fn numbers(view: &View<'_>, out: &mut Sampler) {
     identity(view, out);
     out.number(family::LATEST_FORK, 0, Number::Uint(0));
@@ -72,8 +72,8 @@ fn identity(view: &View<'_>, out: &mut Sampler) {
     }
 }
 
-/// The exporter shows databases without keys too, so that a board's line goes down to 0. The section Keyspace
-/// has the others.
+/// redis_exporter also shows databases without keys, so that graphs go down to 0. The section Keyspace
+/// has the other databases.
 fn empty_databases(view: &View<'_>, out: &mut Sampler) {
     let is_empty = |db: &Db| db.shown().is_empty();
     for (number, _) in view.keyspace.iter().filter(|(_, db)| is_empty(db)) {
@@ -86,7 +86,7 @@ fn empty_databases(view: &View<'_>, out: &mut Sampler) {
     }
 }
 
-/// Databases without keys that are shown: a server may have any number of databases.
+/// Databases without keys that are shown, at most: a server may have any number of databases.
 pub(crate) const EMPTY_DATABASES_MAX: usize = 16;
 
 fn slow_commands(view: &View<'_>, out: &mut Sampler) {
@@ -128,7 +128,7 @@ fn latencies(view: &View<'_>, out: &mut Sampler) {
     }
 }
 
-/// Moves of slots: how many there are of each state, and how far those under way are (V-10).
+/// Slot migrations: the number in each state, and the progress of those running (V-10).
 fn moves(view: &View<'_>, out: &mut Sampler) {
     let Some(mode) = view.control.cluster.as_deref() else { return };
     let mut states: BTreeMap<(&'static str, &'static str), u64> = BTreeMap::new();

@@ -1,45 +1,45 @@
-//! What memory is used for: the numbers behind INFO memory and MEMORY STATS.
+//! The use of memory: the numbers of INFO memory and MEMORY STATS.
 
 use super::client_memory::ClientMemory;
 use super::view::View;
 use sluice_keyspace::Db;
 use sluice_replication::Backlog;
 
-/// Where the memory goes, bytes.
+/// The parts of used memory, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MemoryReport {
-    /// Given out by the allocator.
+    /// Bytes that the allocator has given.
     pub used: u64,
-    /// Most so far.
+    /// Greatest `used` so far.
     pub peak: u64,
-    /// Before there was data.
+    /// Bytes in use before data was loaded.
     pub startup: u64,
-    /// Clients other than replicas.
+    /// Clients other than replicas and connections of slot migrations.
     pub clients: u64,
-    /// Replicas.
+    /// Replicas, with the output queued for them.
     pub replicas: u64,
-    /// The backlog.
+    /// The backlog, up to its configured size if there are replicas.
     pub backlog: u64,
-    /// What it keeps beyond its size because replicas are behind.
+    /// The backlog above its size, kept for slow replicas, and other buffers of the replication stream.
     pub replica_buffers: u64,
-    /// What replicas were queued and have not received.
+    /// Output queued for replicas and not yet received by them.
     pub replica_queues: u64,
-    /// What the links of a cluster have queued, and keep of unfinished messages.
+    /// Queues and unfinished messages of cluster links.
     pub links: u64,
-    /// What the connections of moves of slots to this node take.
+    /// Connections of slot migrations to this node.
     pub slot_imports: u64,
-    /// What the streams of exports of slots have in memory, and their connections take.
+    /// Connections and streams of slot migrations from this node.
     pub slot_exports: u64,
-    /// Everything that is not data: startup, clients, links, indexes of the keyspace.
+    /// Everything except data: startup, clients, links, indexes of the keyspace.
     pub overhead: u64,
-    /// The rest.
+    /// `used` minus `overhead`: the keys and values.
     pub dataset: u64,
-    /// Keys.
+    /// Number of keys in all databases.
     pub keys: u64,
 }
 
 impl MemoryReport {
-    /// The numbers now. O(databases), and O(clients) where their memory is not known.
+    /// Computes the present numbers. O(databases), and O(clients) if the memory of clients is unknown.
     pub fn new(view: &View<'_>) -> MemoryReport {
         let facts = view.facts;
         let used = facts.used_memory as u64;
@@ -75,12 +75,12 @@ impl MemoryReport {
         report
     }
 
-    /// Share of the data in what was added since the start, percent.
+    /// Percentage of the data in the memory allocated since the start.
     pub(crate) fn dataset_percent(&self) -> f64 {
         percent(self.dataset, self.used.saturating_sub(self.startup))
     }
 
-    /// Share of the peak in use now, percent.
+    /// Percentage of the peak that is in use now.
     pub(crate) fn peak_percent(&self) -> f64 {
         percent(self.used, self.peak)
     }

@@ -1,4 +1,4 @@
-//! The sections' lines.
+//! The sections of INFO, each a function that writes its fields.
 
 use super::numbers::MemoryReport;
 use super::view::View;
@@ -69,7 +69,7 @@ pub(super) fn server(view: &View<'_>, out: &mut dyn Sink) {
     out.add(field::IO_THREADS_REASON, facts.io_threads.reason);
 }
 
-/// The port of clients: that of TLS where there is no other.
+/// The port for clients: the plain port, or the TLS port if there is no plain one.
 pub(super) fn served_port(control: &Control) -> i64 {
     match control.config.int(param::PORT) {
         0 => control.config.int(param::TLS_PORT),
@@ -121,7 +121,7 @@ pub(super) fn clients(view: &View<'_>, out: &mut dyn Sink) {
     let (reason, actions, left) = match (pause.active(view.now), pause.all) {
         _ if control.replication.failover.is_some() => ("failover_in_progress", "write", i64::MAX - now_ms),
         (is_clients, all) if cluster_left.is_some() => {
-            // What is kept back longest, and by most, is shown.
+            // Of two pauses the longer duration and the wider scope are shown.
             let left = if is_clients { pause.until_ms - now_ms } else { 0 };
             let actions = if is_clients && all { "all" } else { "write" };
             ("failover_in_progress", actions, left.max(cluster_left.unwrap_or(0)))
@@ -222,7 +222,7 @@ pub(super) fn persistence(view: &View<'_>, out: &mut dyn Sink) {
     out.add(field::CURRENT_FORK_PERC, FieldValue::Decimal(percent, 2));
     out.add(field::CURRENT_SAVE_KEYS_PROCESSED, job.captured);
     out.add(field::CURRENT_SAVE_KEYS_TOTAL, job.total);
-    // What the reference's fields have no room for.
+    // Fields without a counterpart in the reference.
     out.add(field::CURRENT_SAVE_KEYS_CHANGED, changed);
     out.add(
         field::CURRENT_SAVE_HELD_BYTES,
@@ -242,7 +242,7 @@ pub(super) fn persistence(view: &View<'_>, out: &mut dyn Sink) {
     out.add(field::RDB_LAST_LOAD_KEYS_EXPIRED, expired);
     out.add(field::RDB_LAST_LOAD_KEYS_LOADED, loaded);
     let (aof, rewriting) = (&view.control.persistence.aof, &view.control.persistence.rewriting);
-    // A file that is loaded is on; one that was turned on waits for a job to end.
+    // A file being loaded counts as enabled; a file just turned on waits for a job to end.
     let will_be_on = rewriting.scheduled || load.is_some();
     let is_enabled = aof.is_on() || will_be_on && view.control.config.bool(param::APPENDONLY);
     out.add(field::AOF_ENABLED, u8::from(is_enabled));
@@ -332,7 +332,7 @@ pub(super) fn stats(view: &View<'_>, out: &mut dyn Sink) {
     out.add(field::ACL_ACCESS_DENIED_DB, refused.database);
 }
 
-/// An entry is one block: a block moved is a key moved.
+/// An entry is one block, so each moved block is a moved key.
 fn compaction(view: &View<'_>, out: &mut dyn Sink) {
     let compaction = &view.stats.compaction;
     let current_ms = compaction.current_ms(view.now.unix_ms());
@@ -367,7 +367,7 @@ fn traffic(view: &View<'_>, out: &mut dyn Sink) {
     out.add(field::INSTANTANEOUS_OUTPUT_REPL_KBPS, "0.00");
 }
 
-/// What the event loop did.
+/// Counters of the event loop.
 fn events(view: &View<'_>, out: &mut dyn Sink) {
     let (stats, facts, base) = (view.stats, view.facts, &view.stats.base);
     out.add(field::TOTAL_READS_PROCESSED, facts.reads_processed.saturating_sub(base.reads_processed));
@@ -398,7 +398,7 @@ fn events(view: &View<'_>, out: &mut dyn Sink) {
     out.add(field::INSTANTANEOUS_EVENTLOOP_DURATION_USEC, stats.rates.cycle_us.mean());
 }
 
-/// Replies that threads of their own produce: the reference has none.
+/// Replies produced on threads of their own, which the reference does not have.
 fn slow_reads(view: &View<'_>, out: &mut dyn Sink) {
     let reads = &view.control.clients.slow_reads;
     out.add(field::SLOW_READS_RUNNING, reads.running);
@@ -426,12 +426,12 @@ pub(super) fn replication(view: &View<'_>, out: &mut dyn Sink) {
             session.caller.origin.announced.as_deref().is_some_and(|announced| announced.rdb_channel);
         let state = match replica.stage {
             SyncStage::Wanted => "wait_bgsave",
-            // One that ends with a mark is sent while it is made.
+            // A snapshot that ends with a mark is sent while it is being made.
             SyncStage::Sending if session.feed.as_ref().is_some_and(|feed| feed.trailer.is_some()) => {
                 "wait_bgsave"
             }
             SyncStage::Online if replica.is_main_channel => "bg_transfer",
-            // It ends when its snapshot is sent.
+            // An RDB channel ends once its snapshot is sent, so it is never `online`.
             SyncStage::Online if replica.is_online() && !is_rdb_channel => "online",
             SyncStage::Sending | SyncStage::Online => "send_bulk",
         };
@@ -475,7 +475,7 @@ pub(super) fn replication(view: &View<'_>, out: &mut dyn Sink) {
     out.add(field::REPL_BACKLOG_HISTLEN, backlog.map_or(0, Backlog::kept_bytes));
 }
 
-/// What a replica knows of its primary.
+/// The fields of a replica about its primary.
 fn replica(view: &View<'_>, role: &ReplicaRole, out: &mut dyn Sink) {
     let (control, now_s) = (view.control, view.now.unix_s());
     let is_transfer = role.link.state() == LinkState::Transfer;
@@ -491,8 +491,8 @@ fn replica(view: &View<'_>, role: &ReplicaRole, out: &mut dyn Sink) {
     let silent_s = session.map_or(-1, |session| (now_s - session.caller.traffic.last_s).max(0));
     out.add(field::MASTER_LAST_IO_SECONDS_AGO, silent_s);
     out.add(field::MASTER_SYNC_IN_PROGRESS, u8::from(is_transfer));
-    // The reference's number where nothing is known.
-    // Data that a snapshot is about to replace are no reason to promote this server.
+    // 1 is the reference's number for an unknown offset. Data that a snapshot is about to replace must
+    // not make this server look fit for promotion.
     let stays = !role.link.is_committed() && (role.is_up() || role.can_resume);
     let offset = if stays { control.replication.stream.offset } else { 1 };
     out.add(
@@ -509,7 +509,7 @@ fn replica(view: &View<'_>, role: &ReplicaRole, out: &mut dyn Sink) {
     if !role.is_up() {
         let since_s = match (role.down_since_s, role.earlier_s()) {
             (0, 0) => -1,
-            // The link to the primary before this one.
+            // The link to the primary before the present one.
             (0, earlier_s) => now_s - earlier_s,
             (down_s, _) => now_s - down_s,
         };
@@ -520,7 +520,7 @@ fn replica(view: &View<'_>, role: &ReplicaRole, out: &mut dyn Sink) {
     out.add(field::REPLICA_ANNOUNCED, u8::from(control.config.bool(param::REPLICA_ANNOUNCED)));
 }
 
-/// How far the snapshot of the primary is.
+/// The progress of receiving the primary's snapshot.
 fn sync(facts: Option<SyncFacts>, out: &mut dyn Sink) {
     let SyncFacts { total_bytes, read_bytes, last_io_s } =
         facts.unwrap_or(SyncFacts { total_bytes: -1, read_bytes: 0, last_io_s: 0 });
@@ -573,7 +573,7 @@ pub(super) fn commandstats(view: &View<'_>, out: &mut dyn Sink) {
 
 pub(super) fn errorstats(view: &View<'_>, out: &mut dyn Sink) {
     for (code, count) in &view.stats.failures.by_code {
-        // A script chooses its errors' codes: none may look like another field.
+        // Scripts choose the codes of their errors, and none may be mistaken for another field.
         let code = code.replace(['#', ':', '\n', '\r'], "_");
         out.add_at(
             field::ERRORSTAT,
@@ -616,7 +616,7 @@ pub(super) fn scripting_engines(view: &View<'_>, out: &mut dyn Sink) {
         ValuePart::shown("memory_overhead", 0u64),
     ];
     out.add_at(field::ENGINE, 0, FieldValue::Parts(&parts));
-    // What the reference does not tell.
+    // Fields that the reference does not have.
     out.add(field::SCRIPTS_SLICES, view.stats.iteration.script_slices);
     out.add(field::SCRIPTS_MAXMEMORY_OVERRUN_BYTES, view.stats.eviction.script_overrun_max);
 }
@@ -644,7 +644,7 @@ pub(super) fn keyspace(view: &View<'_>, out: &mut dyn Sink) {
     }
 }
 
-/// How far long work is.
+/// The progress of long work.
 pub(super) fn progress(view: &View<'_>, out: &mut dyn Sink) {
     let sources = WorkSources {
         now: view.now,

@@ -1,4 +1,4 @@
-//! The sections of INFO, in their order.
+//! The sections of INFO, in order.
 
 use super::cluster;
 use super::exporter;
@@ -8,11 +8,11 @@ use sluice_numbers::info::lines::Lines;
 use sluice_numbers::info::sample::{MetricsSample, Sampler};
 use sluice_numbers::info::sink::Sink;
 
-/// One section.
+/// A section of INFO.
 struct InfoSection {
-    /// What a client asks for, lower case.
+    /// The name with which clients request the section, in lower case.
     name: &'static str,
-    /// Its heading.
+    /// The heading line of the section.
     title: &'static str,
     shown: ShownBy,
     write: fn(&View<'_>, &mut dyn Sink),
@@ -27,7 +27,7 @@ const fn section(
     InfoSection { name, title, shown, write }
 }
 
-/// Every section, in the order of the reply.
+/// All sections, in the order of the reply.
 const SECTIONS: &[InfoSection] = &[
     section("server", "Server", ShownBy::ByDefault, sections::server),
     section("tls", "TLS", ShownBy::InAll, sections::tls),
@@ -52,7 +52,7 @@ const SECTIONS: &[InfoSection] = &[
 ];
 
 impl InfoSection {
-    /// Whether the words a client gave ask for the section.
+    /// Whether the client's arguments request the section.
     fn is_shown_for<'w>(&self, mut words: impl ExactSizeIterator<Item = &'w [u8]>) -> bool {
         let is_bare = words.len() == 0;
         is_bare && self.shown == ShownBy::ByDefault || words.any(|word| self.is_asked_for_by(word))
@@ -68,13 +68,13 @@ impl InfoSection {
     }
 }
 
-/// Whether the text for these words has the numbers of memory.
+/// Whether the text for these arguments contains numbers about memory.
 pub(crate) fn shows_memory<'w>(words: impl ExactSizeIterator<Item = &'w [u8]> + Clone) -> bool {
     let is_memory = |section: &&InfoSection| section.name == "memory";
     SECTIONS.iter().find(is_memory).is_some_and(|section| section.is_shown_for(words))
 }
 
-/// The text for the words a client gave; none at all means `default`. Unknown words show nothing.
+/// The text for a client's arguments; without any, that of `default`. Unknown arguments add nothing.
 pub fn text<'w>(view: &View<'_>, words: impl ExactSizeIterator<Item = &'w [u8]> + Clone) -> Vec<u8> {
     let mut lines = Lines::new();
     for section in SECTIONS {
@@ -89,7 +89,7 @@ pub fn text<'w>(view: &View<'_>, words: impl ExactSizeIterator<Item = &'w [u8]> 
 /// All numbers, for the metrics endpoint.
 pub fn sample(view: &View<'_>) -> MetricsSample {
     let mut sampler = Sampler::new();
-    // Percentiles are the dearest of all: the endpoint has those of some commands, in `exporter`.
+    // Percentiles are the most expensive; the endpoint has those of some commands, written by `exporter`.
     for section in SECTIONS.iter().filter(|section| section.name != "latencystats") {
         (section.write)(view, &mut sampler);
     }
@@ -97,14 +97,14 @@ pub fn sample(view: &View<'_>) -> MetricsSample {
     sampler.sample
 }
 
-/// Which requests show a section.
+/// The arguments that request a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ShownBy {
-    /// `default` and `all`, and its name.
+    /// `default`, `all`, and the section's name.
     ByDefault,
-    /// `all`, and its name.
+    /// `all` and the section's name.
     InAll,
-    /// Its name alone.
+    /// Only the section's name.
     ByName,
 }
 

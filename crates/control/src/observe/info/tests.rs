@@ -1,4 +1,4 @@
-//! The table of fields by itself, and in the documentation.
+//! The table of fields, checked by itself and against the documentation.
 
 use sluice_numbers::info::families::{FAMILIES, FamilyKind};
 use sluice_numbers::info::fields::{FIELDS, FieldKind, FieldUnit, InfoField};
@@ -17,7 +17,7 @@ fn unit_name(unit: FieldUnit) -> &'static str {
     }
 }
 
-/// The rows as a table of markdown.
+/// The rows as a Markdown table.
 fn markdown() -> String {
     let mut out = String::from(
         "| field of INFO | section | kind | unit | metric | meaning |\n|---|---|---|---|---|---|\n",
@@ -37,7 +37,7 @@ fn markdown() -> String {
     out
 }
 
-/// The families that no row has, likewise.
+/// The families without a row in the fields, as a Markdown table.
 fn markdown_of_families() -> String {
     let mut out = String::from("| metric | kind | meaning |\n|---|---|---|\n");
     for family in &FAMILIES {
@@ -54,7 +54,7 @@ fn markdown_of_families() -> String {
 
 const PAGE: &str = "docs/fields.md";
 
-/// The page with the tables between their marks.
+/// The page with both tables inserted between their marks.
 fn with_tables(page: &str) -> String {
     let mut page = page.to_owned();
     for (mark, table) in [("fields", markdown()), ("metrics", markdown_of_families())] {
@@ -66,7 +66,7 @@ fn with_tables(page: &str) -> String {
     page
 }
 
-/// With `SLUICE_WRITE_TABLES` in its environment, the test writes the tables.
+/// With `SLUICE_WRITE_TABLES` in the environment, the test writes the tables.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "a test reads the documentation")]
 fn the_documentation_has_every_row() {
@@ -88,13 +88,13 @@ fn no_two_rows_share_a_name_or_a_metric() {
     let mut metrics = HashSet::new();
     let of_fields = FIELDS.iter().map(|field| field.metric).filter(|metric| !metric.is_empty());
     for metric in of_fields.chain(FAMILIES.iter().map(|family| family.name)) {
-        // A family's name in OpenMetrics is that of its counter without the end.
+        // In OpenMetrics a counter's family has its name without the suffix.
         let family = metric.strip_suffix("_total").unwrap_or(metric);
         assert!(metrics.insert(family), "{metric}");
     }
 }
 
-/// A text of `# HELP` stands alone: there is no row before it.
+/// A text of `# HELP` is read without the row before it.
 #[test]
 fn no_text_leans_on_the_row_before() {
     let of_fields = FIELDS.iter().map(|field| (field.name, field.help));
@@ -125,7 +125,7 @@ fn names_say_whose_they_are_and_what_their_numbers_do() {
         let is_ours = name.starts_with("sluice_");
         assert!(is_ours || name.starts_with("redis_"), "{name}");
         assert!(name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'_')), "{name}");
-        // The exporter's types and names are what boards ask for, whatever the rules say.
+        // Types and names of redis_exporter are fixed by dashboards, whatever the rules.
         assert!(!is_ours || is_counter == name.ends_with("_total"), "{name}");
         assert!(!help.is_empty() && !help.contains(['\\', '"', '\n']), "{name}");
     }

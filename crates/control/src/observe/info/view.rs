@@ -1,4 +1,4 @@
-//! What INFO looks at.
+//! The data that the sections of INFO read.
 
 use super::client_memory::ClientMemory;
 use crate::Control;
@@ -10,27 +10,27 @@ use sluice_numbers::stats::Stats;
 use sluice_scripts::state::ScriptFacts;
 use sluice_session::{Session, Sessions};
 
-/// What a section may look at.
+/// Everything that a section may read.
 pub struct View<'a> {
-    /// The time.
+    /// Time of the request.
     pub now: Now,
-    /// The session that asks, if one does; missing in `sessions` for the time being.
+    /// The session that runs INFO, if any; temporarily missing in `sessions`.
     pub asker: Option<&'a Session>,
-    /// All other sessions.
+    /// All sessions except `asker`.
     pub sessions: &'a Sessions,
-    /// Configuration, logs, replicas.
+    /// Configuration, logs and replicas.
     pub control: &'a Control,
-    /// Counters.
+    /// The counters of the engine.
     pub stats: &'a Stats,
-    /// The data.
+    /// The databases with their keys.
     pub keyspace: &'a Keyspace,
-    /// What is written in the background.
+    /// Numbers of the background job, if one runs.
     pub job: Option<JobNumbers>,
-    /// What scripts take.
+    /// Memory and counts of scripts.
     pub scripts: ScriptFacts,
-    /// What the process knows.
+    /// Facts about the process.
     pub facts: &'a Facts,
-    /// Memory of clients, where it is known; otherwise each of them is looked at.
+    /// Memory of clients if known; otherwise each client is inspected.
     pub client_memory: Option<ClientMemory>,
 }
 

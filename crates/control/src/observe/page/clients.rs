@@ -1,12 +1,12 @@
-//! The clients that hold most of the server's memory, found by the cron's scan of all clients.
+//! The clients that use most memory, found by the cron's scan of all clients.
 
 use sluice_base::SessionKey;
 use sluice_session::Session;
 
-/// Clients that are shown.
+/// Number of clients shown.
 pub const CLIENTS_SHOWN: usize = 20;
 
-/// What the cron has found in the scan of all clients that is under way, and in the one before.
+/// Results of the cron's current scan of all clients, and of the one before.
 #[derive(Debug, Default)]
 pub struct ClientScan {
     so_far: LargestClients,
@@ -15,31 +15,32 @@ pub struct ClientScan {
 
 #[derive(Debug, Default)]
 struct LargestClients {
-    /// Most bytes first.
+    /// Bytes and client, largest first.
     by_bytes: Vec<(usize, SessionKey)>,
-    /// Clients that are sent a slow read's reply: as many as there are threads for that, at most.
+    /// Clients that receive the reply of a slow read: at most as many as there are threads for slow reads.
     reading: Vec<SessionKey>,
 }
 
 impl ClientScan {
-    /// Looks at a client. Cost: a comparison for nearly all of them.
+    /// Inspects a client. Cost: usually one comparison.
     pub fn add(&mut self, session: &Session) {
         self.so_far.add(session);
     }
 
-    /// The scan of all clients begins anew.
+    /// Begins a new scan; the results so far become those of the last scan.
     pub fn begin(&mut self) {
         self.last = std::mem::take(&mut self.so_far);
     }
 
-    /// Forgets them.
+    /// Removes the results of both scans.
     pub fn clear(&mut self) {
         if !self.so_far.by_bytes.is_empty() || !self.last.by_bytes.is_empty() {
             *self = ClientScan::default();
         }
     }
 
-    /// The clients to be shown, each once, and those that are sent slow reads' replies. Some may have gone.
+    /// The clients to show, each once, and those that receive replies of slow reads. Some may
+    /// no longer exist.
     pub fn found(&self) -> (Vec<SessionKey>, Vec<SessionKey>) {
         let (mut by_bytes, mut reading) = (self.last.by_bytes.clone(), self.last.reading.clone());
         by_bytes.extend_from_slice(&self.so_far.by_bytes);
@@ -64,7 +65,7 @@ impl LargestClients {
     }
 }
 
-/// What is held for a client, bytes: output that it has not taken, and input.
+/// Bytes held for a client: unsent output, and input.
 pub fn held_bytes(session: &Session) -> usize {
     let traffic = &session.caller.traffic;
     session.output_bytes() + session.outbox_capacity() + traffic.input_bytes + traffic.input_free as usize

@@ -1,47 +1,47 @@
-//! What is gathered for the page between two asks, and until when.
+//! Data gathered for the page between two requests, and the time until which it is gathered.
 
 use super::clients::ClientScan;
 use sluice_base::Now;
 use sluice_numbers::page::keys::KeyScan;
 
-/// How long the cron goes on to gather after an ask, nanoseconds.
+/// Time for which the cron continues to gather after a request, in ns.
 const WATCHED_NS: u64 = 10_000_000_000;
-/// How long it goes on for a machine that asks for the sizes of slots: longer than from one scrape to the
-/// next.
+/// Time for which key scans continue after a request for the sizes of slots, in ns: longer than the
+/// interval between two scrapes.
 const SLOTS_WATCHED_NS: u64 = 150_000_000_000;
 
-/// See the module.
+/// The state of gathering for the page.
 #[derive(Debug, Default)]
 pub struct PageWatch {
-    /// Somebody looks at the page until then, ns of the monotonic clock.
+    /// The page counts as displayed until this time, in ns of the monotonic clock.
     clients_until_ns: u64,
-    /// Somebody looks at large keys until then, likewise.
+    /// The view of large keys counts as displayed until this time, in ns of the monotonic clock.
     keys_until_ns: u64,
-    /// A machine asks for the sizes of slots until then, likewise.
+    /// The sizes of slots are wanted until this time, in ns of the monotonic clock.
     slots_until_ns: u64,
-    /// The clients that hold most.
+    /// The clients that use most memory.
     pub clients: ClientScan,
-    /// The largest keys.
+    /// The largest keys and slots.
     pub keys: KeyScan,
 }
 
 impl PageWatch {
-    /// Somebody looks at the page.
+    /// Records that the page is displayed.
     pub fn note_look(&mut self, now: Now) {
         self.clients_until_ns = now.mono_ns.saturating_add(WATCHED_NS);
     }
 
-    /// Somebody looks at large keys.
+    /// Records that the view of large keys is displayed.
     pub fn note_look_at_keys(&mut self, now: Now) {
         self.keys_until_ns = now.mono_ns.saturating_add(WATCHED_NS);
     }
 
-    /// A machine asks for the sizes of slots.
+    /// Records a request for the sizes of slots.
     pub fn note_look_at_slots(&mut self, now: Now) {
         self.slots_until_ns = now.mono_ns.saturating_add(SLOTS_WATCHED_NS);
     }
 
-    /// Whether clients are gathered; what was found goes when they no longer are.
+    /// Whether to gather clients; if not, the results are dropped.
     #[inline]
     pub fn gathers_clients(&mut self, now: Now) -> bool {
         let gathers = now.mono_ns < self.clients_until_ns;
@@ -51,13 +51,13 @@ impl PageWatch {
         gathers
     }
 
-    /// Whether somebody looks at the largest keys.
+    /// Whether the view of large keys is displayed.
     pub fn looks_at_keys(&self, now: Now) -> bool {
         now.mono_ns < self.keys_until_ns
     }
 
-    /// Whether keys are scanned, for somebody who looks at the largest or asks for the sizes of slots; what
-    /// was found goes when nobody does any more.
+    /// Whether to scan keys, for the view of large keys or for the sizes of slots; if not, the
+    /// results are dropped.
     pub fn scans_keys(&mut self, now: Now) -> bool {
         let scans = self.looks_at_keys(now) || now.mono_ns < self.slots_until_ns;
         if !scans {

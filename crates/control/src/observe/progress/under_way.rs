@@ -1,5 +1,5 @@
-//! Which long work is under way, and how far it is: read off what loads, saves, rewrites, replicas and the
-//! end of the server remember.
+//! The list of long work in progress, computed from the state of loads, saves, rewrites, replicas and
+//! a pending shutdown.
 
 use crate::Control;
 use crate::cluster::shown_moves::{ShownMove, shown_moves};
@@ -15,26 +15,26 @@ use sluice_numbers::progress::{AwaitedAtEnd, LongWork, SlotWork, WorkKind};
 use sluice_replication::{FeedSource, LinkState, SnapshotMade};
 use sluice_session::Sessions;
 
-/// Most bytes of the ranges of a move of slots that are shown.
+/// Length of the text of a migration's slot ranges, in bytes, at most.
 const SLOTS_BYTES_MAX: usize = 64;
 
-/// What the list is made of.
+/// The state from which the list is computed.
 pub struct WorkSources<'a> {
-    /// The time.
+    /// Time for which durations are computed.
     pub now: Now,
-    /// What knows of loads, rewrites and saves.
+    /// The state of loads, rewrites and saves.
     pub control: &'a Control,
-    /// The keys, of which some are in slots that move.
+    /// The keys, to count those of migrating slots.
     pub keyspace: &'a Keyspace,
-    /// The clients, of which some are replicas.
+    /// The sessions of replicas.
     pub sessions: &'a Sessions,
-    /// What is written in the background.
+    /// Numbers of the background job, if one runs.
     pub job: Option<JobNumbers>,
-    /// The snapshot that is received from the primary.
+    /// The snapshot being received from the primary, if any.
     pub sync: Option<SyncFacts>,
 }
 
-/// Whether anything may be under way. Cost: some comparisons.
+/// Whether there may be long work. Cost: some comparisons.
 #[inline]
 pub fn is_any(control: &Control) -> bool {
     let (persistence, replication) = (&control.persistence, &control.replication);
@@ -52,8 +52,8 @@ fn is_receiving(role: &ReplicaRole) -> bool {
 }
 
 impl WorkSources<'_> {
-    /// What is under way, whom it keeps waiting most first. Cost: O(replicas that take a snapshot + slots
-    /// that move).
+    /// All long work, the work that holds most clients up first. Cost: O(replicas that receive a snapshot
+    /// + migrating slots).
     pub fn list(&self) -> Vec<LongWork> {
         let mut works = Vec::new();
         if !is_any(self.control) {
@@ -79,7 +79,7 @@ impl WorkSources<'_> {
         LongWork { kind: WorkKind::Loading, progress }
     }
 
-    /// The end of the server waits, at most so long.
+    /// A pending shutdown; its size is the time until the deadline.
     fn ending(&self) -> Option<LongWork> {
         let pending = self.control.persistence.pending_end.as_deref()?;
         let lacks = |key| self.sessions.get(key).is_some_and(|session| pending.is_awaited(session));
@@ -105,7 +105,7 @@ impl WorkSources<'_> {
         Some(LongWork { kind: WorkKind::Ending(awaited), progress })
     }
 
-    /// A snapshot of the primary. One that is loaded already is a load.
+    /// The reception of a snapshot from the primary. Loading it is listed as a load.
     fn receiving(&self) -> Option<LongWork> {
         let role = self.control.replication.replica.as_deref().filter(|role| is_receiving(role))?;
         if self.control.persistence.load.is_some() {
@@ -122,7 +122,7 @@ impl WorkSources<'_> {
         Some(LongWork { kind: WorkKind::Receiving { primary }, progress })
     }
 
-    /// What is written of a cut: a file, a base of the append-only file, a snapshot for replicas.
+    /// The background job: a save, a rewrite, or a snapshot for replicas.
     fn writing(&self) -> Option<LongWork> {
         let syncs = &self.control.replication.full_syncs;
         let rewrite_began_s = self.control.persistence.rewriting.began_s;
@@ -139,7 +139,7 @@ impl WorkSources<'_> {
                 unit,
                 spent_ns: self.since(job.began_ns),
             },
-            // The base is written, and is not in force.
+            // The base is written, but not yet installed.
             (None, Some(began_s)) => {
                 let seconds = u64::try_from(self.now.unix_s().saturating_sub(began_s)).unwrap_or(0);
                 WorkProgress { done: 0, total: None, unit, spent_ns: seconds.saturating_mul(1_000_000_000) }
@@ -149,7 +149,7 @@ impl WorkSources<'_> {
         Some(LongWork { kind, progress })
     }
 
-    /// Snapshots on their way to replicas, until they are queued whole.
+    /// Snapshots being sent to replicas, until they are queued completely.
     fn sending(&self, works: &mut Vec<LongWork>) {
         let syncs = &self.control.replication.full_syncs;
         for session in syncs.readers.iter().filter_map(|key| self.sessions.get(*key)) {
@@ -170,7 +170,7 @@ impl WorkSources<'_> {
         }
     }
 
-    /// Atomic moves of slots. How many keys come in all is the other node's knowledge.
+    /// Slot migrations. The total of an import's keys is known only to the other node.
     fn moving(&self, works: &mut Vec<LongWork>) {
         let Some(mode) = self.control.cluster.as_deref() else { return };
         for ShownMove { row, progress } in shown_moves(mode, self.keyspace, self.sessions) {

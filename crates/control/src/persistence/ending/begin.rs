@@ -1,4 +1,4 @@
-//! What SHUTDOWN asks and begins.
+//! The start of a shutdown: whether it has to wait, and whether it is refused.
 
 use crate::Control;
 use crate::between_units::BetweenUnits;
@@ -10,13 +10,13 @@ use sluice_base::Now;
 use sluice_config::param;
 use sluice_session::Sessions;
 
-/// Whether all replicas have acknowledged an offset of the stream, those included that have no data yet.
+/// Whether all replicas have acknowledged an offset of the stream, including those without data.
 pub(crate) fn are_replicas_at(control: &Control, sessions: &Sessions, offset: u64) -> bool {
     let states = control.replicas().into_iter().filter_map(|key| sessions.get(key)?.caller.replica_state());
     states.into_iter().all(|replica| u64::try_from(replica.acked).is_ok_and(|acked| acked >= offset))
 }
 
-/// Whether the server ends at once, or something has to be done and waited for first.
+/// Whether the shutdown has to wait for a takeover or for replicas before the server ends.
 pub fn has_to_wait(order: &EndOrder, control: &Control, sessions: &Sessions) -> bool {
     if order.in_cluster.hands_over && control.cluster.is_some() {
         return true;
@@ -25,8 +25,8 @@ pub fn has_to_wait(order: &EndOrder, control: &Control, sessions: &Sessions) -> 
     !is_off && !are_replicas_at(control, sessions, control.replication.stream.offset)
 }
 
-/// Whether the end is refused now, since this node's vote counts (M13); the log says so. A node that hands
-/// over has no vote afterwards, so that this is asked first.
+/// Whether the shutdown is refused because this node's vote counts (M13); the refusal is logged. A node
+/// that hands its role over has no vote afterwards, so this is checked first.
 pub fn is_refused(order: &EndOrder, control: &Control, process: &mut dyn Process) -> bool {
     let is_refused = !order.force && in_place::is_kept_as_voter(order, control);
     if is_refused {
@@ -36,7 +36,7 @@ pub fn is_refused(order: &EndOrder, control: &Control, process: &mut dyn Process
     is_refused
 }
 
-/// Begins to wait.
+/// Makes the shutdown pending, and asks the replicas for their offsets.
 pub fn begin(pending: PendingEnd, control: &mut Control, sessions: &Sessions, process: &mut dyn Process) {
     let has_time = pending.deadline_ms > pending.began_ns / 1_000_000;
     if has_time && !are_replicas_at(control, sessions, pending.offset) {
@@ -47,8 +47,8 @@ pub fn begin(pending: PendingEnd, control: &mut Control, sessions: &Sessions, pr
 }
 
 impl PendingEnd {
-    /// SHUTDOWN NOSAVE has come while a script is busy: the end does not wait for that script any more.
-    /// `now`: nor for replicas.
+    /// Changes the shutdown for SHUTDOWN NOSAVE during a busy script: it no longer waits for the script.
+    /// With `now` it does not wait for replicas either.
     pub(crate) fn give_up_saving(&mut self, now: Option<Now>) {
         self.order.ending = Ending::NoSave;
         if let Some(now) = now {
@@ -56,7 +56,7 @@ impl PendingEnd {
         }
     }
 
-    /// An end that begins to wait now.
+    /// A shutdown that begins to wait at `now`.
     pub fn new(order: EndOrder, control: &Control, now: Now) -> PendingEnd {
         let timeout_s = u64::try_from(control.config.int(param::SHUTDOWN_TIMEOUT)).unwrap_or(0);
         let wait_ms = if order.at_once { 0 } else { timeout_s * 1000 };

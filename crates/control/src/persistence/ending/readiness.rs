@@ -1,4 +1,4 @@
-//! What an end that waits has come to, and whom it could hand over to.
+//! The next step of a pending shutdown, and the replicas that could take over.
 
 use crate::Control;
 use crate::persistence::ending::begin::are_replicas_at;
@@ -9,28 +9,28 @@ use sluice_base::LogLevel;
 use sluice_cluster::NodeId;
 use sluice_session::{ReplicaState, Session, Sessions};
 
-/// The first version whose replicas understand the order to take over (M10).
+/// First version of replicas that understand the order to take over (M10).
 const TAKES_ORDERS: u32 = 9 << 16;
 
-/// What is to be done for an end that waits.
+/// The next step of a pending shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndStep {
-    /// Nothing yet.
+    /// The condition does not hold yet.
     Wait,
-    /// The unit that stood open has ended, or this node was made a primary while it was leaving: the writes
-    /// up to here count.
+    /// The open unit has ended, or this node became a primary again in the last stage: the required
+    /// offset is set to the present end of the stream.
     CountWrites,
-    /// Replicas have what they have: one takes over, or the server ends.
+    /// The wait for replicas is over: one takes over, or the server ends.
     PastReplicas,
-    /// This node is a replica now, and its clients are to go.
+    /// This node is now a replica, and its clients are to be disconnected.
     Leave,
-    /// The server ends.
+    /// The server ends now.
     End,
-    /// The server goes on.
+    /// The shutdown was aborted.
     GiveUp,
 }
 
-/// The next step of the end that waits. `breaks_off`: a unit that stands open is not waited for.
+/// The next step of the pending shutdown. With `breaks_off` an open unit is not waited for.
 pub fn next_step(control: &Control, sessions: &Sessions, breaks_off: bool, now_ms: u64) -> EndStep {
     let Some(pending) = control.persistence.pending_end.as_deref().filter(|pending| !pending.is_over) else {
         return EndStep::Wait;
@@ -61,15 +61,15 @@ pub fn next_step(control: &Control, sessions: &Sessions, breaks_off: bool, now_m
     }
 }
 
-/// Whether replicas have what they shall have: all of them everything, or, where one is to take over, that
-/// one. The others go on with the new primary.
+/// Whether the replicas have reached the required offset: all of them, or one if it is to take over; the
+/// others continue with the new primary.
 fn have_replicas_enough(pending: &PendingEnd, control: &Control, sessions: &Sessions) -> bool {
     are_replicas_at(control, sessions, pending.offset)
         || pending.order.in_cluster.hands_over && !successors(control, sessions, pending.offset).is_empty()
 }
 
-/// Replicas that can take over (M10): each has the stream up to `offset`, and has said which node it is. None
-/// where one of the replicas would not understand the order, which goes to all.
+/// Replicas that can take over (M10): each has the stream up to `offset`, and has announced its node id.
+/// Empty if some replica would not understand the order, which is sent to all.
 pub fn successors(control: &Control, sessions: &Sessions, offset: u64) -> Vec<NodeId> {
     if has_legacy_replicas(control, sessions) {
         return Vec::new();
@@ -82,7 +82,7 @@ pub fn successors(control: &Control, sessions: &Sessions, offset: u64) -> Vec<No
     ids.collect()
 }
 
-/// Whether a replica is too old to be ordered to take over.
+/// Whether some replica is too old to understand the order to take over.
 pub fn has_legacy_replicas(control: &Control, sessions: &Sessions) -> bool {
     replicas(control, sessions).any(|session| {
         let announced = session.caller.origin.announced.as_deref();
@@ -98,7 +98,7 @@ fn has_acknowledged(replica: &ReplicaState, offset: u64) -> bool {
     u64::try_from(replica.acked).is_ok_and(|acked| acked >= offset)
 }
 
-/// Whether clients are connected, beside those of SHUTDOWN, replicas and the link to the primary.
+/// Whether clients are connected other than those of SHUTDOWN, replicas and the link to the primary.
 fn has_clients(pending: &PendingEnd, control: &Control, sessions: &Sessions) -> bool {
     let role = control.replication.replica.as_ref();
     let links = control.replicas().len() + usize::from(role.is_some_and(|role| role.session.is_some()));
@@ -106,7 +106,7 @@ fn has_clients(pending: &PendingEnd, control: &Control, sessions: &Sessions) -> 
     sessions.len() > links + waiting
 }
 
-/// Tells the log which replicas lack something.
+/// Logs the replicas that have not reached `offset`.
 pub fn log_replicas(control: &Control, sessions: &Sessions, offset: u64, process: &mut dyn Process) {
     let (mut count, mut lagging) = (0, 0);
     for session in replicas(control, sessions) {

@@ -1,4 +1,4 @@
-//! An append-only file that is to be loaded, as a value.
+//! An append-only file to be loaded, as a value.
 
 use crate::Control;
 use crate::process::AofFiles;
@@ -8,38 +8,38 @@ use sluice_keyspace::Keyspace;
 use sluice_snapshot::{LoadResult, NotLoaded, Reporter};
 use std::sync::Arc;
 
-/// An append-only file that is loaded.
+/// The input of a load of an append-only file.
 pub struct AofLoad {
-    /// The files, which the load opens.
+    /// The files, opened by the load.
     pub files: Box<dyn AofFiles>,
-    /// The configuration of the engine that replays them.
+    /// The configuration of the replaying engine.
     pub config: Config,
-    /// The numbers in force there.
+    /// The numbers derived from that configuration.
     pub limits: Arc<Limits>,
-    /// DEBUG SET-SKIP-CHECKSUM-VALIDATION.
+    /// DEBUG SET-SKIP-CHECKSUM-VALIDATION: checksums are ignored.
     pub skip_checksum: bool,
 }
 
-/// What loads an append-only file into a keyspace: a second engine, of which a load as a value knows no more.
+/// Loads an append-only file into a keyspace: a second engine, passed as a function.
 pub(crate) type LogReplay = fn(AofLoad, &mut Keyspace, &mut Reporter<'_>) -> Result<LoadResult, NotLoaded>;
 
 impl AofLoad {
     pub(super) fn new(control: &Control, files: Box<dyn AofFiles>) -> AofLoad {
         let mut config = control.config.clone();
-        // With save points, FLUSHALL would save.
+        // With save points, a replayed FLUSHALL would save.
         config.assign(param::SAVE, &[b""]).expect("no save points are as good as any");
         let mut limits = control.limits.clone();
-        // What has expired stays: the log has the deletions.
+        // Expired keys are kept, because the log contains their deletions.
         Arc::make_mut(&mut limits).import_mode = true;
         AofLoad { files, config, limits, skip_checksum: control.debug.skip_checksum }
     }
 }
 
-/// How a file ended.
+/// The state of the end of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AofEnd {
-    /// With a record.
+    /// The file ends with a complete record.
     Whole,
-    /// Within a record or a transaction; so many bytes are in order.
+    /// The file ends within a record or a transaction; this many bytes are valid.
     Truncated(u64),
 }

@@ -1,4 +1,4 @@
-//! A load as a value: made by the engine, run by a thread of the server.
+//! A load as a value: made by the engine, and run by a thread of the server.
 
 use super::aof::{AofLoad, LogReplay};
 use super::plan::{LoadPlan, LoadPurpose, OldData};
@@ -17,27 +17,27 @@ use sluice_snapshot::{FileLoad, LoadOutcome, LoadProgress, LoadThread, NotLoaded
 use sluice_snapshot::{LoadOptions, piece_bytes};
 use std::sync::{Arc, PoisonError};
 
-/// Where the data come from.
+/// The files that a load reads.
 pub enum LoadSource {
-    /// A snapshot file.
+    /// A snapshot in the RDB format, from a file or from the primary.
     Snapshot(Box<dyn SnapshotSource>),
-    /// The files of an append-only file.
+    /// An append-only file, with the function that replays it.
     Aof(Box<dyn AofFiles>, LogReplay),
 }
 
-/// What reads them.
+/// The files with the reader for them.
 enum LoadReader {
     Snapshot(Box<dyn SnapshotSource>, Box<FileLoad>),
     Aof(Box<AofLoad>, LogReplay),
 }
 
-/// A load that has to be run: by any thread, once.
+/// A load to be run once, by any thread.
 pub struct LoadJob {
     reader: LoadReader,
     keyspace: Keyspace,
     old: OldData,
     progress: Arc<LoadProgress>,
-    /// What machines of libraries may use and have.
+    /// Limits for the machines of libraries that the load makes.
     machines: MachineLimits,
     functions: LoadedFunctions,
 }
@@ -71,17 +71,17 @@ impl LoadJob {
         LoadJob { reader, keyspace, old: plan.old, progress, machines, functions }
     }
 
-    /// Where the libraries of functions will be that the load brings.
+    /// The place where the load will store the libraries of functions.
     pub(crate) fn functions(&self) -> LoadedFunctions {
         self.functions.clone()
     }
 
-    /// What the load shows to other threads.
+    /// The progress of the load, shared with other threads.
     pub fn progress(&self) -> Arc<LoadProgress> {
         self.progress.clone()
     }
 
-    /// Loads. What came of it is for `Engine::advance_load`. Cost: O(file).
+    /// Runs the load. The result is stored in the progress, for `Engine::advance_load`. Cost: O(file).
     pub fn run(self, thread: &mut dyn LoadThread) {
         let LoadJob { reader, mut keyspace, old, progress, machines, functions } = self;
         let out = &mut Reporter { progress: &progress, thread };
@@ -94,7 +94,7 @@ impl LoadJob {
             *functions.lock().unwrap_or_else(PoisonError::into_inner) = Some(loaded);
             Ok(brought)
         });
-        // A part of a keyspace is of no use to anybody, and is freed here rather than by the main thread.
+        // A partly filled keyspace is useless, and is freed here rather than on the main thread.
         let keyspace = match (&result, old) {
             (Err(_), OldData::Freed | OldData::Kept) => None,
             (Ok(_), _) | (Err(_), OldData::Filled) => Some(keyspace),
@@ -104,7 +104,7 @@ impl LoadJob {
     }
 }
 
-/// The load's thread, which waits for the libraries of a file.
+/// Lets the load's thread be stopped, and log, while libraries are made.
 struct FileWatch<'a, 'b>(&'a mut Reporter<'b>);
 
 impl LoadWatch for FileWatch<'_, '_> {
@@ -117,8 +117,8 @@ impl LoadWatch for FileWatch<'_, '_> {
     }
 }
 
-/// Makes libraries of the code in a file, here rather than on the main thread. Cost: what their programs do,
-/// without limit of time; memory as [`MachineLimits::of_file`] says.
+/// Makes the libraries of a file, on the load's thread rather than the main thread. Cost: that of their
+/// programs, without a limit on time; memory is limited by [`MachineLimits::of_file`].
 fn load_functions(
     libraries: &[Arc<[u8]>],
     machines: MachineLimits,
@@ -134,7 +134,7 @@ fn load_functions(
     })
 }
 
-/// How the configuration wants a snapshot read.
+/// The options for reading a snapshot, from the configuration and the plan.
 fn load_options(control: &Control, hasher: KeyHasher, plan: &LoadPlan, now: Now) -> LoadOptions {
     let (config, limits) = (&control.config, &control.limits);
     let is_relaxed = config.choice::<RdbVersionCheck>(param::RDB_VERSION_CHECK) == RdbVersionCheck::Relaxed;
@@ -157,10 +157,10 @@ fn load_options(control: &Control, hasher: KeyHasher, plan: &LoadPlan, now: Now)
         piece_bytes: piece_bytes(config),
         name: config.bytes(param::DBFILENAME).to_vec(),
         ends_process: plan.purpose == LoadPurpose::Start,
-        // The primary says when a key goes.
+        // On a replica, the primary decides when a key expires.
         keeps_expired: control.replication.replica.is_some(),
         is_checked_on_the_way: comes_by_tls,
-        // What a primary sends is a copy.
+        // A snapshot sent by the primary is a copy, which replaces no file of this server.
         replaces_file: plan.purpose != LoadPurpose::Sync,
     }
 }

@@ -1,49 +1,49 @@
-//! What a load is for, what becomes of the old data, and of keys that come twice.
+//! The purpose of a load, and its treatment of old data and of duplicate keys.
 
 use sluice_base::SessionKey;
 use sluice_snapshot::Duplicates;
 
-/// What a load is to do.
+/// The options of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadPlan {
     /// The reason for the load.
     pub purpose: LoadPurpose,
-    /// What becomes of the data that are there.
+    /// The treatment of the present data.
     pub old: OldData,
-    /// What a key that comes twice means.
+    /// The treatment of a key that is loaded twice, or that the present data has.
     pub duplicates: Duplicates,
-    /// The data that are there are served until the others are loaded.
+    /// Whether the present data is served until the new data is loaded.
     pub serves_old: bool,
-    /// The data are those of the RDB file, and of nothing else.
+    /// Whether the data is that of the RDB file and nothing else.
     pub is_of_file: bool,
 }
 
 impl LoadPlan {
-    /// A load during which nothing is served.
+    /// A load during which no data is served.
     pub fn new(purpose: LoadPurpose, old: OldData, duplicates: Duplicates) -> LoadPlan {
         LoadPlan { purpose, old, duplicates, serves_old: false, is_of_file: false }
     }
 }
 
-/// What a load is for.
+/// The purpose of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadPurpose {
     /// The start of the server.
     Start,
-    /// DEBUG RELOAD or DEBUG LOADAOF of this client, which waits for it.
+    /// DEBUG RELOAD or DEBUG LOADAOF by this client, which waits for the end.
     Debug(SessionKey),
-    /// A snapshot of the primary.
+    /// A snapshot received from the primary.
     Sync,
 }
 
-/// What becomes of the data that are there when a load begins.
+/// The treatment of the present data by a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OldData {
-    /// They are freed: as soon as the header of a snapshot was found good; when an append-only file was
-    /// loaded whole.
+    /// The data is freed: with a snapshot, once its header is known to be valid; with an append-only
+    /// file, once it is completely loaded.
     Freed,
-    /// The file is loaded into them.
+    /// The file is loaded into the present data.
     Filled,
-    /// They stay until the snapshot is loaded whole, and are freed then: a failure leaves them.
+    /// The data stays until the snapshot is completely loaded, and is then freed; a failure keeps it.
     Kept,
 }

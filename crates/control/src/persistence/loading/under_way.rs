@@ -1,4 +1,4 @@
-//! A load as the main thread sees it: begun, watched, and at its end.
+//! A load in progress, and its end, as seen by the main thread.
 
 mod installation;
 
@@ -10,17 +10,17 @@ use sluice_scripts::functions::LoadedFunctions;
 use sluice_snapshot::{LoadProgress, NotLoaded};
 use std::sync::Arc;
 
-/// Where the data of a load come from.
+/// The kind of file that a load reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadedFrom {
-    /// From a snapshot.
+    /// A snapshot in the RDB format.
     Snapshot,
-    /// From an append-only file.
+    /// The files of an append-only file.
     Aof,
 }
 
 impl LoadedFrom {
-    /// The line of the log behind a load that a client asked for.
+    /// The log line after a load that a client requested.
     pub fn done(self) -> &'static str {
         match self {
             LoadedFrom::Snapshot => RELOADED,
@@ -28,7 +28,7 @@ impl LoadedFrom {
         }
     }
 
-    /// The answer where nothing was loaded.
+    /// The error reply after a failed load.
     pub fn failed(self) -> CmdError {
         match self {
             LoadedFrom::Snapshot => NOT_RELOADED,
@@ -37,40 +37,40 @@ impl LoadedFrom {
     }
 }
 
-/// A load that has ended.
+/// The end of a load, by its purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadEnded {
-    /// That of the start. An error, and the server cannot serve; the log says why.
+    /// The load at the start. After an error the server cannot serve; the reason is logged.
     Start(Result<(), NotLoaded>),
-    /// That of DEBUG RELOAD or DEBUG LOADAOF, whose client has its answer.
+    /// DEBUG RELOAD or DEBUG LOADAOF; the client has been answered.
     Debug,
-    /// That of a snapshot of the primary.
+    /// A snapshot received from the primary.
     Sync(Result<(), NotLoaded>),
 }
 
-/// A load under way.
+/// A load in progress.
 #[derive(Debug)]
 pub struct LoadUnderWay {
-    /// What is to be done.
+    /// The options of the load.
     pub plan: LoadPlan,
-    /// Where the data come from.
+    /// The kind of file that is loaded.
     pub from: LoadedFrom,
-    /// What the thread tells of its work.
+    /// The progress of the load's thread.
     pub progress: Arc<LoadProgress>,
-    /// When it began.
+    /// Time at which the load began.
     pub began: Now,
-    /// Whether the data before have gone.
+    /// Whether the previous data has been freed.
     pub has_freed: bool,
-    /// The libraries of functions that the load has brought.
+    /// The libraries of functions, stored here by the load.
     functions: LoadedFunctions,
 }
 
-/// How far a load is, as INFO shows it.
+/// The progress of a load, for INFO.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct LoadFigures {
-    /// Seconds since the epoch.
+    /// Start of the load, in seconds since the epoch.
     pub start_s: i64,
-    /// Bytes of the file; 0 where that is not known.
+    /// Size of the file in bytes; 0 if unknown.
     pub total_bytes: u64,
     pub rdb_used_memory: u64,
     pub loaded_bytes: u64,
@@ -79,11 +79,11 @@ pub(crate) struct LoadFigures {
 }
 
 impl LoadUnderWay {
-    /// The figures at a moment.
+    /// The progress at `now`.
     pub(crate) fn figures(&self, now: Now) -> LoadFigures {
         let [total_bytes, loaded_bytes, rdb_used_memory] = self.progress.bytes();
         let spent_s = u64::try_from(now.unix_s() - self.began.unix_s()).unwrap_or(0);
-        // Where nobody has said how many bytes come, about as many as the writer had in use.
+        // Without a known size, the memory that the writer had in use is the estimate.
         let expected = if total_bytes > 0 { total_bytes } else { rdb_used_memory };
         let percent = if expected > 0 { loaded_bytes as f64 * 100.0 / expected as f64 } else { 0.0 };
         let left = if expected > 0 {
@@ -91,7 +91,7 @@ impl LoadUnderWay {
         } else {
             1
         };
-        // The reference's figure where there is nothing to reckon with yet.
+        // The reference's value before there is a rate.
         let eta_s = if spent_s == 0 { 1 } else { spent_s.saturating_mul(left) / (loaded_bytes + 1) };
         LoadFigures {
             start_s: self.began.unix_s(),
@@ -103,29 +103,29 @@ impl LoadUnderWay {
         }
     }
 
-    /// Bytes loaded so far, and all of them, where that is known.
+    /// Bytes loaded so far, and the total if known.
     pub(crate) fn bytes(&self) -> (u64, Option<u64>) {
         let [total, loaded, _] = self.progress.bytes();
         (loaded, Some(total).filter(|total| *total > 0))
     }
 
-    /// When it began, monotonic ns.
+    /// Start of the load, in ns of the monotonic clock.
     pub(crate) fn began_ns(&self) -> u64 {
         self.began.mono_ns
     }
 
-    /// Has another `key-load-delay` take effect.
+    /// Applies a changed `key-load-delay`.
     pub(crate) fn set_key_delay(&self, config: &Config) {
         self.progress.set_key_delay(config.int(param::KEY_LOAD_DELAY));
     }
 
-    /// Whether the data that are there are served meanwhile.
+    /// Whether the present data is served during the load.
     #[inline]
     pub fn is_async(&self) -> bool {
         self.plan.serves_old
     }
 
-    /// Keys loaded so far, and keys left out because they have expired.
+    /// Number of keys loaded so far, and of keys left out because they have expired.
     pub(crate) fn keys(&self) -> (u64, u64) {
         self.progress.keys()
     }
@@ -133,8 +133,8 @@ impl LoadUnderWay {
 
 const RELOADED: &str = "DB reloaded by DEBUG RELOAD";
 const AOF_LOADED: &str = "Append Only File loaded by DEBUG LOADAOF";
-/// The answer of DEBUG RELOAD when nothing was loaded.
+/// The error reply of DEBUG RELOAD if nothing was loaded.
 pub(crate) const NOT_RELOADED: CmdError =
     CmdError::text("ERR Error trying to load the RDB dump, check server logs.");
-/// The answer of DEBUG LOADAOF when nothing was loaded.
+/// The error reply of DEBUG LOADAOF if nothing was loaded.
 const AOF_NOT_LOADED: CmdError = CmdError::text("ERR Error trying to load the AOF files, check server logs.");

@@ -1,4 +1,4 @@
-//! Saving at one moment, while everybody waits: SAVE, DEBUG RELOAD, FLUSHALL, the end of the server.
+//! Saving in place, while all clients wait: SAVE, DEBUG RELOAD, FLUSHALL, and shutdown.
 
 use crate::Control;
 #[cfg(doc)]
@@ -17,16 +17,16 @@ use sluice_snapshot::RdbAux;
 use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
 
-/// The data were not saved; the log says why.
+/// The data could not be saved; the reason is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotSaved;
 
-/// Writes the snapshot file whole. Cost: O(data), in time and on disk.
+/// Writes the whole RDB file. Cost: O(data), in time and on disk.
 pub fn save(keyspace: &Keyspace, control: &mut Control, process: &mut dyn Process) -> Result<(), NotSaved> {
     save_as(WorkKind::Saving, keyspace, control, process)
 }
 
-/// As [`save`], at the end of the server.
+/// [`save`] for a shutdown.
 pub fn save_for_end(
     keyspace: &Keyspace,
     control: &mut Control,
@@ -85,11 +85,11 @@ fn save_as(
 pub(crate) const BEHIND_SYNC: &str =
     "Not saving: the snapshot of the primary is about to be loaded from the RDB file.";
 
-// A younger file would be linked as the base of commands that it has already.
+// A newer file would be linked as the base of an increment whose commands it already contains.
 pub(crate) const BEHIND_BASE: &str =
     "Not saving: the RDB file is about to become the base of the append-only file.";
 
-/// The line for the log where a save would overwrite what a load has passed over.
+/// Logged if a save would replace a file that was loaded only in part.
 pub const PARTLY_LOADED: &str = "Not saving: the RDB file of this name holds keys or records that were passed over when it was loaded, and \
                              they would be lost. Give another dbfilename, or move that file and load without it.";
 
@@ -122,7 +122,7 @@ fn write(
     result
 }
 
-/// Tells how far a save is for which everybody waits, the cron too.
+/// Logs and shows the progress of a save in place, during which not even the cron runs.
 struct SaveTeller {
     kind: WorkKind,
     keys: u64,
@@ -137,7 +137,7 @@ impl SaveTeller {
         SaveTeller { kind, keys, began_ns, clock: ProgressClock::new(began_ns), has_shown: false }
     }
 
-    /// So many keys are written.
+    /// Reports that `done` keys are written.
     fn tell(&mut self, done: u64, process: &mut dyn Process) {
         let now_ns = process.now().mono_ns;
         let telling = self.clock.tick(now_ns);
@@ -154,7 +154,8 @@ impl SaveTeller {
         process.show_progress(std::slice::from_ref(&work));
     }
 
-    /// The save has ended. Behind one for the end of the server nothing follows that clients could have.
+    /// Ends the display. After a successful save for a shutdown it stays, because no client is
+    /// served any more.
     fn end(self, result: &Result<(), SaveError>, process: &mut dyn Process) {
         let is_over = self.kind == WorkKind::FinalSave && result.is_ok();
         if self.has_shown && !is_over {
@@ -165,13 +166,13 @@ impl SaveTeller {
 
 pub(crate) const REQUESTED: &str = "User requested shutdown...";
 
-/// Whether SAFE has this node go on, since its vote counts (M13).
+/// Whether SAFE keeps this node running, because its vote counts (M13).
 pub(crate) fn is_kept_as_voter(order: &EndOrder, control: &Control) -> bool {
     let is_voter = || control.cluster.as_ref().is_some_and(|mode| mode.machine.is_voter());
     order.in_cluster.is_safe && is_voter()
 }
 
-/// Says that a node whose vote counts does not end.
+/// Logs that a node whose vote counts does not end.
 pub(crate) fn refuse_as_voter(process: &mut dyn Process) {
     process.log(LogLevel::Warning, &format!("{VOTER} Can't exit."));
     process.log(LogLevel::Warning, NOT_ENDED);
@@ -185,8 +186,7 @@ pub(crate) const NOT_ENDED: &str =
 pub(crate) const NO_FIRST_BASE: &str = "The first base of the AOF could not be written: the next start does not read what was appended. \
                              Exit anyway.";
 
-/// Saves the data where the end of the server wants that. `false`, where it could not be saved and the server
-/// shall not end.
+/// Saves the data if the shutdown requires it. Returns `false` if the server must not end.
 pub fn prepare_end(
     order: &EndOrder,
     keyspace: &Keyspace,
@@ -203,11 +203,12 @@ pub fn prepare_end(
         process.log(LogLevel::Warning, &format!("{VOTER} Exit anyway."));
     }
     if control.persistence.aof.is_on() && !process.has_aof_base() {
-        // What was appended so far is in a file that the next start does not read.
+        // The bytes appended so far are in a file that the next start does not read.
         let is_written = control.persistence.rewriting.began_s.is_some();
         match force || ending == Ending::NoSave {
             true => process.log(LogLevel::Warning, "Writing initial AOF. Exit anyway."),
-            // There is nothing to wait for: a server whose disk holds no base can be ended nevertheless.
+            // There is nothing to wait for: a server whose disk has no room for a base must still be
+            // able to end.
             false if !is_written => process.log(LogLevel::Warning, NO_FIRST_BASE),
             false => {
                 process.log(LogLevel::Warning, "Writing initial AOF, can't exit.");
@@ -217,7 +218,7 @@ pub fn prepare_end(
         }
     }
     let wanted = match ending {
-        // What is there is not the data.
+        // During a load the present data is not the data of the server.
         _ if control.persistence.load.is_some() => false,
         Ending::ByConfig => !control.config.save_points().is_empty(),
         Ending::Save => true,

@@ -1,4 +1,4 @@
-//! DEBUG's switches of the bus of a cluster, for tests.
+//! Subcommands of DEBUG that change the cluster bus, for tests.
 
 use super::common::{ok, switch, unknown};
 use crate::ctx::DebugCtx;
@@ -17,7 +17,7 @@ fn change(ctx: &mut DebugCtx<'_>, change: impl FnOnce(&mut BusDebug)) -> Run {
     ok(ctx)
 }
 
-/// DROP-CLUSTER-PACKET-FILTER: -1 drops nothing, -2 everything, any other number the messages of that type.
+/// DROP-CLUSTER-PACKET-FILTER: -1 drops no message, -2 every one, any other number those of that type.
 pub(super) fn drop_packets(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     let filter = match args.int(2)? {
         -2 => PacketFilter::All,
@@ -26,19 +26,19 @@ pub(super) fn drop_packets(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     change(ctx, |debug| debug.packet_filter = filter)
 }
 
-/// CLOSE-CLUSTER-LINK-ON-PACKET-DROP: whether a link ends whose message the filter drops.
+/// CLOSE-CLUSTER-LINK-ON-PACKET-DROP: whether a link is closed when the filter drops its message.
 pub(super) fn close_on_drop(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     let on_drop = if switch(args, 2) { OnPacketDrop::Close } else { OnPacketDrop::Keep };
     change(ctx, |debug| debug.on_packet_drop = on_drop)
 }
 
-/// DISABLE-CLUSTER-RANDOM-PING: whether nodes are pinged at random beside those that are due.
+/// DISABLE-CLUSTER-RANDOM-PING: whether random nodes are pinged in addition to those that are due.
 pub(super) fn disable_random_ping(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     let ping = disabled(args);
     change(ctx, |debug| debug.random_ping = ping)
 }
 
-/// DISABLE-CLUSTER-RECONNECTION: whether lost links are dialled again.
+/// DISABLE-CLUSTER-RECONNECTION: whether lost links are reconnected.
 pub(super) fn disable_reconnection(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     let reconnection = disabled(args);
     change(ctx, |debug| debug.reconnection = reconnection)
@@ -48,8 +48,8 @@ fn disabled(args: Args<'_>) -> Switch {
     if switch(args, 2) { Switch::Disabled } else { Switch::Runs }
 }
 
-/// SLOTMIGRATION PREVENT-FAILOVER: whether a move of slots to this node waits ahead of its takeover;
-/// PREVENT-PAUSE: whether one from this node waits before writers are held.
+/// SLOTMIGRATION PREVENT-FAILOVER: whether an import waits before its takeover; PREVENT-PAUSE: whether an
+/// export waits before it holds writers.
 pub(super) fn hold_moves(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     let held = if switch(args, 3) { Switch::Disabled } else { Switch::Runs };
     if args.is(2, "PREVENT-FAILOVER") {
@@ -61,7 +61,7 @@ pub(super) fn hold_moves(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     }
 }
 
-/// CLUSTERLINK KILL: ends the links with a node.
+/// CLUSTERLINK KILL: closes the links with a node.
 pub(super) fn kill_links(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     if !args.is(2, "KILL") {
         return Err(unknown(args));
@@ -69,7 +69,7 @@ pub(super) fn kill_links(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     let directions = [("TO", LinkDirection::To), ("FROM", LinkDirection::From), ("ALL", LinkDirection::All)];
     let named = directions.into_iter().find(|(word, _)| args.is(3, word));
     let mode = ctx.control.cluster.as_mut().ok_or(NO_CLUSTER)?;
-    // The reference looks for the node first.
+    // As in the reference, an unknown node is reported first.
     let id = NodeId::parse(args.at(4)).filter(|id| mode.machine.offset(id).is_some());
     let (Some(_), Some((_, direction))) = (id, named) else {
         let (text, word): (&[u8], _) = match id {

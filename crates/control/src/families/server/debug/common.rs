@@ -1,4 +1,4 @@
-//! What several files of this family use: arguments, look-ups, replies.
+//! Helpers shared by the files of this family: arguments, look-ups, replies.
 
 use crate::ctx::DebugCtx;
 use sluice_commands::{Args, CmdError, Outcome, Run};
@@ -15,7 +15,7 @@ pub(crate) fn unknown(args: Args<'_>) -> CmdError {
     CmdError::owned(text)
 }
 
-/// Anything but a number other than 0 is off, as in the reference.
+/// The argument as a switch: only a number other than 0 is on, as in the reference.
 pub(crate) fn switch(args: Args<'_>, index: usize) -> bool {
     args.int(index).is_ok_and(|n| n != 0)
 }

@@ -1,4 +1,4 @@
-//! DEBUG LOADAOF: the append-only file loaded again.
+//! DEBUG LOADAOF: loads the append-only file again.
 
 use crate::action::Action;
 use crate::ctx::DebugCtx;
@@ -7,8 +7,8 @@ use crate::persistence::saving::JobAsk;
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor};
 use sluice_snapshot::Duplicates;
 
-/// What was appended is written first. The files are loaded into databases of their own, which take the place
-/// of the old ones when all of them were loaded.
+/// Writes pending bytes first, then loads the files into new databases, which replace the old ones after
+/// all files were loaded.
 pub(super) fn load_aof(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
     if !ctx.may_wait {
         return Err(IN_TRANSACTION);
@@ -20,7 +20,7 @@ pub(super) fn load_aof(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
     ctx.control.persistence.aof.take(&mut pending);
     let position = ctx.control.persistence.aof.position();
     let files = ctx.process.aof_files(&ctx.control.config, pending, position);
-    // What a save captures from here on would be the old data.
+    // A running save would continue with the old data, so it is broken off.
     if ctx.control.persistence.saving.under_way.is_some() {
         ctx.control.persistence.asked.push(JobAsk::BreakSavesOff);
     }
@@ -32,7 +32,7 @@ pub(super) fn load_aof(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Wait(Box::new(WaitFor::Load)))
 }
 
-/// The transaction's own commands are appended behind it, and would be missing in the data.
+/// The commands of the transaction are appended after the loaded file ends, so the data would lack them.
 const IN_TRANSACTION: CmdError = CmdError::text("ERR DEBUG LOADAOF is not allowed in transactions");
 const NO_BASE: CmdError = CmdError::text(
     "ERR The append only file was turned on, and the rewrite that makes its first base has not ended yet",

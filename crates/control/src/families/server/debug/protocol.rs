@@ -35,14 +35,14 @@ pub(super) fn protocol(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
                 reply.bulk(b"key:123");
                 reply.int(90);
             }
-            // An attribute has a reply behind it.
+            // An attribute precedes a reply.
             reply.bulk(b"Some real reply following the attribute");
         }
         b"push" => {
             if reply.protocol() == Protocol::Resp2 {
                 return Err(CmdError::text("ERR RESP2 is not supported by this command"));
             }
-            // A push is no reply: a client that throws it away still gets one.
+            // A push is not a reply, so a reply must follow for clients that discard pushes.
             reply.bulk(b"Some real reply following the push reply");
             reply.push(2);
             reply.bulk(b"server-cpu-usage");
@@ -61,6 +61,6 @@ pub(super) fn protocol(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// What clients' tests expect, and no approximation of anything.
+/// The value that clients' tests expect; not an approximation of any constant.
 #[allow(clippy::approx_constant)]
 const SOME_DOUBLE: f64 = 3.141;

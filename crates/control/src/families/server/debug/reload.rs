@@ -1,4 +1,4 @@
-//! DEBUG RELOAD: the data saved and loaded again.
+//! DEBUG RELOAD: saves the data and loads it again.
 
 use crate::action::Action;
 use crate::ctx::DebugCtx;
@@ -11,8 +11,8 @@ use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor};
 use sluice_config::param;
 use sluice_snapshot::{Duplicates, LoadThread};
 
-/// The file is loaded into databases of its own, which take the place of the old ones; these go when the
-/// file's header was found good. NOFLUSH loads into the databases that are there.
+/// Loads the file into new databases. The old ones are freed once the file's header is known to be valid.
+/// NOFLUSH loads into the present databases.
 pub(super) fn reload(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     let (mut saves, mut old, mut duplicates) = (true, OldData::Freed, Duplicates::Refused);
     for i in 2..args.len() {
@@ -23,8 +23,8 @@ pub(super) fn reload(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
             () => return Err(UNKNOWN_OPTION),
         }
     }
-    // The data under way to a file cannot go to another thread. Those that are about to be freed need not be
-    // saved.
+    // With NOFLUSH the data goes to the load's thread, which is impossible while a job writes the data.
+    // Otherwise the data will be freed, so a save in progress may be broken off.
     if old == OldData::Filled && ctx.control.persistence.is_writing {
         return Err(CmdError::text("ERR Background save already in progress"));
     }
@@ -32,7 +32,7 @@ pub(super) fn reload(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
         saving::in_place::save(ctx.data.keyspace(), ctx.control, ctx.process)
             .map_err(|_| CmdError::text("ERR"))?;
     }
-    // Not before: where nothing was saved, nothing is loaded either.
+    // Only now: if the save fails, nothing is loaded, and a running save continues.
     if ctx.control.persistence.saving.under_way.is_some() {
         ctx.control.persistence.asked.push(JobAsk::BreakSavesOff);
     }
@@ -49,7 +49,8 @@ pub(super) fn reload(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
         ctx.actions.push(Action::Load(Box::new(job)));
         return Ok(Outcome::Wait(Box::new(WaitFor::Load)));
     }
-    // Inside a transaction everybody waits; the old data stay until the new ones are there.
+    // In a transaction the load runs here while all clients wait; the old data stays until the new
+    // data is loaded.
     job.run(&mut Here(ctx.process));
     let loaded = ctx.control.end_load_here(&mut ctx.data, ctx.process);
     ctx.data.effects.do_not_propagate();
@@ -57,7 +58,7 @@ pub(super) fn reload(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     super::ok(ctx)
 }
 
-/// The thread that executes commands, as that of a load.
+/// The main thread in the part of a load's thread.
 struct Here<'a>(&'a mut dyn Process);
 
 impl LoadThread for Here<'_> {

@@ -1,4 +1,4 @@
-//! DEBUG RESTART and CRASH-AND-RECOVER: the process takes its own place, with the arguments of its start.
+//! DEBUG RESTART and CRASH-AND-RECOVER: the process replaces itself, with its original arguments.
 
 use crate::action::{Action, Crash};
 use crate::ctx::DebugCtx;
@@ -9,10 +9,10 @@ use sluice_base::LogLevel;
 use sluice_commands::{Args, CmdError, Outcome, Run};
 use sluice_config::Force;
 
-/// Writes the configuration back to its file, saves as at any end, and ends: the client gets no reply.
+/// Rewrites the configuration file, saves as at every shutdown, and ends: the client gets no reply.
 pub(super) fn in_order(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     let delay_ms = delay_ms(args)?;
-    // A server that was started without a file has nothing to write.
+    // A server started without a configuration file has nothing to rewrite.
     let facts = ctx.process.facts(ctx.data.keyspace());
     if !facts.config_file.is_empty()
         && let Err(reason) = rewrite_file(ctx.control, ctx.process, Force::Changed)
@@ -29,8 +29,8 @@ pub(super) fn in_order(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Replaces the process as it is: nothing is saved. During the delay connections stay open, and threads that
-/// write files end what they have.
+/// Replaces the process without saving. During the delay connections stay open, and threads that
+/// write files finish.
 pub(super) fn at_once(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     ctx.actions.push(Action::Crash(Crash::Recover(delay_ms(args)?)));
     Ok(Outcome::Done)
@@ -38,7 +38,7 @@ pub(super) fn at_once(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
 
 fn delay_ms(args: Args<'_>) -> Result<u64, CmdError> {
     match args.len() {
-        // A negative delay is none.
+        // A negative delay counts as none.
         3 => Ok(u64::try_from(args.int(2)?).unwrap_or(0)),
         _ => Ok(0),
     }

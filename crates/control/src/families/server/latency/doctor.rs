@@ -1,10 +1,10 @@
-//! LATENCY DOCTOR: what the samples mean, in words.
+//! LATENCY DOCTOR: the samples explained in words.
 
 use crate::Control;
 use sluice_numbers::latency::Series;
 use std::fmt::Write;
 
-/// The report.
+/// The report, with advice for each event.
 pub(super) fn report(control: &Control) -> String {
     let threshold = control.limits.latency_threshold_ms;
     let events = control.latency.iter();
@@ -42,7 +42,7 @@ pub(super) fn report(control: &Control) -> String {
     text
 }
 
-/// Mean, mean deviation (both milliseconds) and seconds between samples.
+/// Mean and mean deviation in milliseconds, and the mean number of seconds between samples.
 fn spread(series: &Series) -> (u64, u64, f64) {
     let count = series.samples.len().max(1) as u64;
     let mean = series.samples.iter().map(|(_, ms)| ms).sum::<u64>() / count;

@@ -1,13 +1,13 @@
-//! A graph of samples in characters: four rows, three levels each, and below each column its age, read
-//! downwards.
+//! A character graph of samples: four rows of three levels, and under each column the sample's
+//! age, read downwards.
 
 use sluice_numbers::latency::Series;
 use std::fmt::Write;
 
 const ROWS: usize = 4;
-/// The levels within a row; a full row below the top is `|`.
+/// The levels within a row; in a row below the top of its column a full cell is `|`.
 const LEVELS: [char; 3] = ['_', 'o', '#'];
-/// Columns before the graph goes on below.
+/// Columns of a line, after which the graph continues below.
 const COLUMNS: usize = 80;
 
 /// The graph of an event's samples at `now_s`.
@@ -28,7 +28,7 @@ pub(super) fn draw(event: &str, series: &Series, now_s: i64) -> String {
     text
 }
 
-/// Steps from the bottom, of all rows together.
+/// The level of a value over all rows, from the bottom.
 fn level(ms: u64, low: u64, high: u64) -> usize {
     let steps = ROWS * LEVELS.len();
     if high == low {

@@ -1,4 +1,4 @@
-//! What a load has brought, put in the place of what is there: data, functions, the history of replication.
+//! Installing the result of a load: data, functions, and the position in the replication history.
 
 use crate::Control;
 use crate::cluster::move_ends::forget_slot_moves;
@@ -14,8 +14,8 @@ use sluice_snapshot::{Duplicates, LeftOut, LoadCounts, LoadOutcome, LoadedHistor
 use std::sync::PoisonError;
 
 impl Control {
-    /// Notes what a load brought, and whether the file holds more than that. What is known of the other file
-    /// stays.
+    /// Records the counts of a load, and whether the file contains more than was loaded. The record about
+    /// the other kind of file is kept.
     fn note_loaded(&mut self, from: LoadedFrom, counts: LoadCounts) {
         let is_partial = counts.skipped > 0 || counts.dropped > 0;
         match from {
@@ -25,13 +25,13 @@ impl Control {
             LoadedFrom::Aof => self.persistence.partly_loaded.aof = is_partial,
         }
         self.persistence.rewriting.refusal_said = false;
-        // An append-only file without a snapshot tells nothing about the load of one.
+        // An append-only file without an RDB base says nothing about loading an RDB file.
         if from == LoadedFrom::Snapshot || counts != LoadCounts::default() {
             self.persistence.last_load = counts;
         }
     }
 
-    /// Begins a load into `keyspace`: from now on the gate refuses what would see or change keys.
+    /// Begins a load into `keyspace`: from now on the gate refuses commands that would read or change keys.
     pub fn begin_load(
         &mut self,
         source: LoadSource,
@@ -53,7 +53,7 @@ impl Control {
         job
     }
 
-    /// Puts what a load has brought in the place of what is there. Leaves the effects of that in `data`.
+    /// Installs the result of a load in place of the present data. `data` collects the effects.
     pub fn install(
         &mut self,
         outcome: LoadOutcome,
@@ -71,7 +71,7 @@ impl Control {
                 self.note_loaded(load.from, brought.counts);
                 self.note_loaded_history(load.plan.purpose, brought.history, brought.counts);
                 if load.from == LoadedFrom::Aof {
-                    // The log has all of them.
+                    // The log contains all of these changes.
                     self.persistence.dirty = 0;
                 }
                 functions.map_err(|error| {
@@ -84,7 +84,7 @@ impl Control {
                 let (loaded, expired) = load.keys();
                 self.persistence.last_load = LoadCounts { loaded, expired, ..LoadCounts::default() };
                 if load.has_freed {
-                    // The file has what the data have lost.
+                    // The file has data that was freed here and not loaded.
                     self.persistence.partly_loaded.snapshot = Some(self.snapshot_file());
                 }
                 Err(why)
@@ -92,11 +92,10 @@ impl Control {
         }
     }
 
-    /// Puts the libraries of functions that a load has brought in the place of those that are there, or
-    /// beside them.
+    /// Installs the loaded libraries of functions, in place of the present ones or in addition to them.
     ///
     /// # Errors
-    /// A name is there already, and is not to be replaced: the libraries stay as they are.
+    /// A library of the same name exists and must not be replaced: the present libraries stay unchanged.
     fn install_functions(&mut self, load: &LoadUnderWay) -> Result<(), Vec<u8>> {
         let brought = load.functions.lock().unwrap_or_else(PoisonError::into_inner).take();
         let brought = brought.unwrap_or_default();
@@ -110,15 +109,15 @@ impl Control {
                 self.functions.join(brought, replaces).map(drop)
             }
         };
-        // While it was loaded, a library out of a file had a bound of its own.
+        // During the load, libraries of a file had a separate limit.
         self.functions.set_limit(sluice_scripts::state::memory_limit(&self.config));
         joined
     }
 
-    /// The data stand where the file says, in a history of replication: at the start that may be of use.
+    /// Records the position in a replication history that the file states. Of use only at the start.
     fn note_loaded_history(&mut self, purpose: LoadPurpose, mut history: LoadedHistory, counts: LoadCounts) {
-        // Data of which keys are missing stand nowhere in the history: a replica that went on would have
-        // more.
+        // With keys missing, the data is at no position of the history: a replica that continued would
+        // have more keys.
         if purpose == LoadPurpose::Start && counts.skipped > 0 {
             return;
         }
@@ -127,7 +126,7 @@ impl Control {
         let expired = history.take_expired();
         match (purpose, history.point(), self.replication.replica.as_mut()) {
             (LoadPurpose::Start, Some((replid, offset)), Some(role)) => {
-                // Without the database, what follows would go to another.
+                // Without the selected database, the following commands could be executed in a wrong one.
                 role.can_resume = db.is_some();
                 role.db = db.unwrap_or(0);
                 self.replication.stream.adopt_history(replid, offset);
@@ -138,10 +137,11 @@ impl Control {
                 self.propagate_expired(&expired);
             }
             (LoadPurpose::Sync, _, role) => {
-                // A database that is not here too: the link's session would execute in another.
+                // Recorded even if this server lacks that database: the link's session must not execute
+                // in another one.
                 self.replication.loaded_stream_db = selected;
-                // The link names their history, unless it has given the attempt up meanwhile: then nobody
-                // knows where they stand.
+                // The link names the history of the data. If the link gave the attempt up meanwhile, the
+                // position of the data is unknown.
                 if let Some(role) = role {
                     role.can_resume = false;
                 }
@@ -150,8 +150,8 @@ impl Control {
         }
     }
 
-    /// Deletes at replicas that go on where the file ends what had expired and was left out. What the backlog
-    /// does not hold, no replica has been sent yet.
+    /// Deletes expired keys that the load left out, at replicas that continue at the file's position. No
+    /// replica has received commands after that position, because the backlog does not contain any.
     fn propagate_expired(&mut self, expired: &[LeftOut]) {
         let name: &[u8] = if self.limits.lazy_expire { b"UNLINK" } else { b"DEL" };
         for LeftOut { db, key, fields } in expired {
@@ -172,7 +172,7 @@ impl Control {
         self.replication.stream.trim(self.limits.backlog_bytes);
     }
 
-    /// Ends a load that was run where it began: inside a transaction, whose commands do not wait.
+    /// Ends a load that was run on the main thread, inside a transaction.
     pub(crate) fn end_load_here(
         &mut self,
         data: &mut Dataset<'_>,
@@ -188,5 +188,5 @@ impl Control {
     }
 }
 
-/// Fields that one HDEL names.
+/// Fields in one HDEL, at most.
 const FIELDS_TOLD_MAX: usize = 1024;
