@@ -1,9 +1,9 @@
-//! The core: the data, the sessions and the control plane, and what follows from a change of these.
+//! The core: the data, the sessions and the control plane, and the consequences of their changes.
 //!
-//! Whoever holds a [`Core`] cannot have a command run: a core has neither what looks commands up nor the
-//! handlers, no scripts, and no unit that stands open. These are fields of
-//! [`Engine`](crate::engine::Engine). So what the rooms of the engine do on a core calls no command, and what
-//! has to follow there, such as the service of clients that waited, is left to the engine that called.
+//! A function that holds only a [`Core`] cannot run a command: a core has neither the specs and
+//! handlers, nor scripts, nor the open unit. These are fields of [`Engine`](crate::engine::Engine). So
+//! the steps that work on a core call no command. Follow-up work that runs commands, such as serving
+//! clients that waited, is left to the engine that called.
 
 use crate::exec::gate::Gate;
 use sluice_base::Rng;
@@ -22,7 +22,7 @@ use sluice_replication::UnitCommands;
 use sluice_resp::Outbox;
 use sluice_session::Sessions;
 
-/// What an engine has but for execution.
+/// The state of an engine without the execution of commands.
 pub(crate) struct Core {
     pub(crate) keyspace: Keyspace,
     pub(crate) sessions: Sessions,
@@ -33,91 +33,89 @@ pub(crate) struct Core {
     pub(crate) actions: Vec<Action>,
     pub(crate) rng: Rng,
     pub(crate) upkeep: Upkeep,
-    /// What is written in the background.
+    /// The snapshot or rewrite that is written in the background; `None` if none is.
     pub(crate) job: Option<Job>,
-    /// What one execution unit leaves for the next step, or the next unit.
+    /// State that one execution unit leaves for the next step, or the next unit.
     pub(crate) units: UnitState,
-    /// What was concluded from the control plane.
+    /// Flags derived from the control plane.
     pub(crate) conclusions: Conclusions,
-    /// What [`Engine::record_events`](crate::engine::Engine::record_events) asked for: `db:event key`.
+    /// Events of keys as `db:event key`, while
+    /// [`Engine::record_events`](crate::engine::Engine::record_events) asks for them.
     pub(crate) events: Option<Vec<String>>,
 }
 
-/// What one execution unit leaves for the next step, or the next unit.
+/// State that one execution unit leaves for the next step, or the next unit.
 #[derive(Debug, Default)]
 pub(crate) struct UnitState {
-    /// Changes of the command that is being committed.
+    /// Number of changes of the command that is being committed.
     pub changes: u64,
-    /// Empty outboxes with memory, the warmest last: idle sessions hold none.
+    /// Empty outboxes with memory, the last used one at the end: idle sessions hold none.
     pub spare_outboxes: Vec<Outbox>,
-    /// Memory for the commands of the next unit that has some.
+    /// Memory for the commands of the next unit with commands for the stream.
     pub spare_commands: Option<Box<UnitCommands>>,
 }
 
-/// Where the work stands that no command asks for.
+/// State of the work that no command asks for.
 #[derive(Debug, Default)]
 pub(crate) struct Upkeep {
-    /// The cron.
     pub cron: CronState,
-    /// The cycle of expiry.
+    /// State of the cycle of active expiry.
     pub expiry: ActiveExpiry,
-    /// Compaction.
     pub compaction: CompactionState,
-    /// What makes room above `maxmemory`.
+    /// State of eviction, which keeps memory below `maxmemory`.
     pub eviction: Eviction,
 }
 
-/// What was concluded from the control plane, beside the gate's and the effects' own conclusions.
+/// Flags derived from the control plane, beside those that the gate and the effects keep themselves.
 #[derive(Debug, Default)]
 pub(crate) struct Conclusions {
-    /// The epoch that all conclusions belong to.
+    /// The epoch for which all derived flags were computed.
     pub epoch: u32,
-    /// The configuration or a pause asks for more than the usual way to look at keys
-    /// ([`Core::refresh_access`]).
+    /// The configuration or a pause changes the way in which keys are looked up ([`Core::refresh_access`]).
     pub has_unusual_access: bool,
-    /// What commands cost is counted for the slot of their keys (`cluster-slot-stats-enabled`).
+    /// The cost of commands is counted for the slot of their keys (`cluster-slot-stats-enabled`).
     pub counts_slots: bool,
-    /// Replicas or the append-only file are told of changes.
+    /// Changes are recorded for replicas or the append-only file.
     pub has_stream: bool,
-    /// Exports of slots are told of changes.
+    /// Changes are recorded for exports of slots.
     pub taps_exports: bool,
-    /// The epoch in which the end of an iteration has nothing to do but for what passes; none while anything
-    /// stands that each end looks at (`iteration_end.rs`).
+    /// The epoch in which the end of an iteration needs only the steps that a flag asks for; `None`
+    /// while state exists that each end has to look at (`iteration_end.rs`).
     pub plain_end: Option<u32>,
 }
 
-/// Where the cron stands between calls.
+/// State of the cron between calls.
 #[derive(Debug, Default)]
 pub(crate) struct CronState {
     pub(crate) next_ms: i64,
     pub(crate) next_client_slot: usize,
-    /// Memory of clients, where metrics want it.
+    /// Pass over the memory of clients, for the metrics.
     pub(crate) client_memory: ClientMemoryPass,
-    /// What is gathered while somebody looks at the page of the metrics endpoint.
+    /// Numbers that are gathered while a browser shows the page of the metrics endpoint.
     pub(crate) page: PageWatch,
     pub(crate) last_second: i64,
-    /// When the log last spoke of a client that spoke HTTP, seconds since the epoch.
+    /// When a client that sent HTTP was last logged, seconds since the epoch.
     pub(crate) http_said_s: i64,
     pub(crate) rate_at_us: u64,
-    /// When the last replica ping went out, ns of the monotonic clock: the wall clock may be set back.
+    /// When the last PING was sent to replicas, ns of the monotonic clock: the wall clock may be set back.
     pub(crate) last_ping_ns: Option<u64>,
-    /// When long work was told of; none while none is under way.
+    /// When the progress of long work was last logged; `None` while there is no such work.
     pub(crate) progress: Option<ProgressClock>,
 }
 
-/// Where compaction stands between calls.
+/// State of compaction between calls.
 #[derive(Debug, Default)]
 pub(crate) struct CompactionState {
     /// Monotonic time of the next step, ns.
     pub(crate) next_ns: u64,
-    /// The database whose turn it is.
+    /// Number of the database to look at next.
     pub(crate) db: usize,
-    /// Databases in a row that had nothing to do.
+    /// Number of databases in a row that needed no compaction.
     pub(crate) idle: usize,
 }
 
 impl Core {
-    /// A core whose sessions are none. Conclusions are not drawn yet.
+    /// A core without sessions. The derived flags are not computed yet.
     pub(crate) fn new(keyspace: Keyspace, control: Control, rng: Rng) -> Core {
         Core {
             keyspace,
@@ -136,8 +134,8 @@ impl Core {
         }
     }
 
-    /// Draws the conclusions from what has changed, if anything has. To be called ahead of whatever asks the
-    /// gate or has changes recorded: each command, each step of expiry and eviction, the end of an iteration.
+    /// Recomputes the derived flags if the control plane has changed. To be called before anything that asks
+    /// the gate or records changes: each command, each step of expiry and eviction, the end of an iteration.
     #[inline(always)]
     pub(crate) fn notice(&mut self) {
         if self.control.epoch.now() != self.conclusions.epoch {
@@ -145,7 +143,7 @@ impl Core {
         }
     }
 
-    /// What the configuration and the control plane arm.
+    /// Recomputes everything that is derived from the configuration and the control plane.
     #[cold]
     pub(crate) fn draw_conclusions(&mut self) {
         self.conclusions.epoch = self.control.epoch.now();
@@ -169,8 +167,9 @@ impl Core {
         self.evict_soon();
     }
 
-    /// Has modified keys recorded while a client watches or tracks keys, waits for keys or subscribes to
-    /// their events. Where all who listen have named their keys, changes of other keys cost nothing.
+    /// Turns the recording of modified keys on while a client watches or tracks keys, waits for keys
+    /// or subscribes to their events. Where all these clients have named their keys, changes of other
+    /// keys cost nothing.
     #[inline]
     pub(crate) fn refresh_listening(&mut self) {
         let control = &self.control;
@@ -196,13 +195,13 @@ impl Core {
         self.effects.removal_listening = control.clients.blocking.wants_removals();
     }
 
-    /// Whether a unit stands open.
+    /// Whether a unit is open.
     #[inline]
     pub(crate) fn has_open_unit(&self) -> bool {
         *self.control.clients.unit_stands_open
     }
 
-    /// Looks again whether `HandlerContexts::access` has to ask the configuration and the pause.
+    /// Recomputes whether `HandlerContexts::access` has to look at the configuration and the pause.
     pub(crate) fn refresh_access(&mut self) {
         let Control {
             clients: ClientRelations { pause, hot_keys, .. },
@@ -221,12 +220,13 @@ impl Core {
             || self.control.cluster.as_ref().is_some_and(|mode| !mode.moves.links.is_empty());
     }
 
-    /// How far the job is.
+    /// Progress of the background job; `None` if there is no job.
     pub(crate) fn job_state(&self) -> Option<JobNumbers> {
         Some(self.job.as_ref()?.state(&self.keyspace, self.effects.left_to_others()))
     }
 
-    /// The limit, or what room is made by, may be another: looks at the end of this iteration.
+    /// Has memory checked at the end of this iteration, because `maxmemory` or the eviction policy
+    /// may have changed.
     pub(crate) fn evict_soon(&mut self) {
         self.upkeep.eviction.is_running |= self.control.limits.maxmemory > 0;
     }

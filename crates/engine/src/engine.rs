@@ -1,6 +1,6 @@
-//! The engine: a server without a process. Bytes parsed come in by [`Engine::submit`], time by
-//! [`Engine::cron`], connections by [`Engine::connect`]; replies go out by [`Engine::take_output`], actions
-//! by [`Engine::take_actions`].
+//! The engine: a server without a process. Parsed requests enter by [`Engine::submit`], time by
+//! [`Engine::cron`], connections by [`Engine::connect`]; replies leave by [`Engine::take_output`],
+//! requests to the process by [`Engine::take_actions`].
 
 mod cluster;
 pub mod exports;
@@ -36,46 +36,44 @@ use sluice_session::identity::Identity;
 use sluice_session::{ClientAddress, ClientKind, Closing, ReplicaState, Session, SessionCounts, SyncStage};
 use std::sync::Arc;
 
-/// A server without a process.
+/// A server without a process: data, sessions, control plane, and the execution of commands.
 pub struct Engine {
-    /// What there is without execution.
+    /// All state that the execution of commands is not part of.
     pub(crate) core: Core,
     pub(crate) preparing: Preparing,
-    /// The unit that stands open.
+    /// The open unit; `None` if there is none.
     pub(crate) open: Option<Box<OpenUnit>>,
-    /// The scripts that are known, and their machine.
+    /// The scripts known by their hashes, and the Lua machine.
     pub(crate) scripting: Scripting,
-    /// What tests look at.
+    /// Switches and state of checks that tests use.
     pub(crate) probes: Probes,
 }
 
-/// From requests to handlers: looking up the specs and keys of a batch ahead of its execution, and the
-/// handler of a spec.
+/// Prepares requests: looks up the specs and keys of a batch before its execution, and the handler of a spec.
 pub(crate) struct Preparing {
-    /// How.
     pub preparer: Preparer,
-    /// Memory for the next batch; none while one runs, and before the first.
+    /// Memory for the next batch; `None` while a batch runs, and before the first.
     pub batch: Option<Box<PreparedBatch>>,
     /// Handlers by the id of their spec.
     pub handlers: Box<[Handler]>,
 }
 
-/// What tests look at.
+/// Switches and state of checks that tests use.
 pub(crate) struct Probes {
-    /// Whether commands are held to the keys that they declare.
+    /// Whether commands are checked against the keys that they declare.
     pub declared_keys: DeclaredKeysCheck,
-    /// Users whom the check of rights asks about, made when it first does.
+    /// Users with which the check of rights tests commands; `None` before the first check.
     pub(crate) rights: Option<Box<RightsProbes>>,
 }
 
 impl Probes {
-    /// Bytes that the allocator has given, events apart.
+    /// Bytes that the allocator has given out, without those of recorded events.
     pub(crate) fn footprint(&self) -> usize {
         self.rights.as_deref().map_or(0, |rights| heap::boxed::<RightsProbes>() + rights.footprint())
     }
 }
 
-/// Where an engine's secrets and sequences start.
+/// Start values of an engine's secrets and random sequences.
 #[derive(Clone, Copy, Debug)]
 pub struct Seeds {
     /// Key of the hash of keys.
@@ -107,7 +105,7 @@ impl Engine {
         Engine::with(control, keyspace, Rng::new(seeds.rng))
     }
 
-    /// An engine that will have no clients, around this keyspace: for the commands of a log.
+    /// An engine without clients for this keyspace: it replays the commands of a log.
     pub(crate) fn for_replay(config: Config, limits: Arc<Limits>, keyspace: Keyspace, now: Now) -> Engine {
         let control = Control::new(config, limits, now, String::new(), String::new());
         Engine::with(control, keyspace, Rng::new(0))
@@ -133,8 +131,8 @@ impl Engine {
         engine
     }
 
-    /// Looks whether all databases have room, where one differs from what was known: the gate refuses what
-    /// needs more.
+    /// Checks whether each database has room for entries, and notes a change: the gate refuses commands
+    /// that need more memory while one is nearly full.
     #[cold]
     pub(crate) fn check_entry_space(&mut self, process: &mut dyn Process) {
         let nearly_full =
@@ -152,31 +150,31 @@ impl Engine {
         process.log(sluice_base::LogLevel::Warning, text);
     }
 
-    /// Begins to record what happens to keys: for tests.
+    /// Begins to record the events of keys: for tests.
     #[doc(hidden)]
     pub fn record_events(&mut self) {
         self.core.events = Some(Vec::new());
         self.core.control.epoch.advance();
     }
 
-    /// What happened to keys since the last call, as `db:event key`, in order.
+    /// Takes the recorded events of keys, as `db:event key`, in order: for tests.
     #[doc(hidden)]
     pub fn take_events(&mut self) -> Vec<String> {
         self.core.events.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Sets from how many bytes of entries on a database is nearly full: for tests.
+    /// Sets the size of the entries, in bytes, from which a database counts as nearly full: for tests.
     #[doc(hidden)]
     pub fn set_entry_space_max(&mut self, bytes: usize) {
         self.core.keyspace.set_entry_space_max(bytes);
     }
 
-    /// The numbers in force.
+    /// The limits in force: numbers derived from the configuration.
     pub fn limits(&self) -> &Arc<Limits> {
         &self.core.control.limits
     }
 
-    /// The configuration.
+    /// The configuration in force.
     pub fn config(&self) -> &Config {
         &self.core.control.config
     }
@@ -191,7 +189,7 @@ impl Engine {
         self.core.sessions.counts()
     }
 
-    /// Adds a client. The server has checked `maxclients`.
+    /// Adds a client and returns the key of its session. The server has checked `maxclients`.
     pub fn connect(&mut self, connection: ClientAddress, process: &mut dyn Process) -> SessionKey {
         let now_s = process.now().unix_s();
         self.core.stats.connections.accepted += 1;
@@ -205,8 +203,8 @@ impl Engine {
         self.core.stats.connections.count_rejected(rejected);
     }
 
-    /// Makes a client a replica that has the data already: from the next unit on it is sent the stream, its
-    /// database named first. To be called between units.
+    /// Makes a client a replica that has the data already: it is sent the stream from the next unit on,
+    /// beginning with SELECT. To be called between units.
     pub fn feed(&mut self, key: SessionKey) {
         let Some(session) = self.core.sessions.get_mut(key) else { return };
         session.caller.kind = ClientKind::Replica;
@@ -232,8 +230,9 @@ impl Engine {
         stream.attach(key);
     }
 
-    /// Learns that a client has gone, or is to be closed at the end of the iteration: from now on the client
-    /// gets nothing that another client could get. [`Engine::disconnect`] follows.
+    /// Notes that a client has gone, or is to be closed at the end of the iteration. From now
+    /// on the client takes nothing that another client could get, such as an element of a
+    /// list. [`Engine::disconnect`] follows.
     #[cold]
     pub fn client_lost(&mut self, key: SessionKey, process: &mut dyn Process) {
         let Some(mut session) = self.core.sessions.take(key) else { return };
@@ -242,8 +241,8 @@ impl Engine {
         self.core.sessions.put_back(session);
     }
 
-    /// Learns that a client has ended its side of the connection. Whether the client is owed replies that
-    /// were not taken yet, such as those that wait until they are durable: then it ends behind them, and
+    /// Notes that a client has closed its sending side. Returns whether replies that were not taken yet, such
+    /// as those that wait until they are durable, are still to be sent: the session then ends after them, and
     /// waits for nothing else. A replica, and a client whose reply a thread is producing, ends at once.
     #[cold]
     pub fn input_ended(&mut self, key: SessionKey, process: &mut dyn Process) -> bool {
@@ -266,23 +265,23 @@ impl Engine {
     /// Forgets a client whose socket is closed.
     pub fn disconnect(&mut self, key: SessionKey, process: &mut dyn Process) {
         let Some(session) = self.core.sessions.remove(key) else { return };
-        // By the slot, which another client may have at the end of a unit that stands open.
+        // The group is indexed by slot, which another client may have when an open unit ends.
         self.leave_group(key);
         self.forget_session(key, session, process);
     }
 
-    /// A session, to look at; `None` when it ended.
+    /// A session, to look at; `None` when it has ended.
     pub fn session(&self, key: SessionKey) -> Option<&Session> {
         self.core.sessions.get(key)
     }
 
-    /// Whether a client has authenticated itself: what it may send for itself, which [`Limits::admission`]
-    /// decides with the password. A client that is gone has not.
+    /// Whether a client has authenticated: [`Limits::admission`] decides with it and the password of the
+    /// default user what the client may send. A client that is gone has not.
     pub fn authentication(&self, key: SessionKey) -> AuthState {
         self.session(key).map_or(AuthState::Unauthenticated, |session| session.caller.admission())
     }
 
-    /// Publishes what the server knows of a client's unparsed input, bytes used and unused.
+    /// Publishes the size of a client's query buffer: unparsed bytes, and unused ones.
     pub fn publish_input(&mut self, key: SessionKey, used: usize, free: usize) {
         if let Some(session) = self.core.sessions.get_mut(key) {
             session.caller.traffic.input_bytes = used;
@@ -290,15 +289,15 @@ impl Engine {
         }
     }
 
-    /// Notes that bytes came from a client, though no whole request yet: it is not idle.
+    /// Notes that bytes arrived from a client, even if no whole request: the client is not idle.
     pub fn touch_last_interaction(&mut self, key: SessionKey, now: Now) {
         if let Some(session) = self.core.sessions.get_mut(key) {
             session.caller.traffic.last_s = now.unix_s();
         }
     }
 
-    /// Sends an error to a client whose bytes were no request, and ends it after that. `input` is what was
-    /// not executed of them, for the log.
+    /// Sends an error to a client whose bytes were no request, and marks it to end after that. `input`
+    /// is the part of the bytes that was not executed, for the log.
     pub fn protocol_error(
         &mut self,
         key: SessionKey,
@@ -324,7 +323,7 @@ impl Engine {
         if let Some(role) =
             self.core.control.replication.replica.as_mut().filter(|_| session.caller.is_primary())
         {
-            // The same bytes would come again.
+            // Another attempt to resume would get these bytes again.
             role.can_resume = false;
         }
         session.caller.closing = Closing::AfterReply;
@@ -340,8 +339,8 @@ impl Engine {
         note_query_buffer_disconnection(&mut self.core.stats, &addr, process);
     }
 
-    /// Whether [`Engine::take_ready`] has something: a replica that has taken what it was queued is queued
-    /// more while it is sent to.
+    /// Whether [`Engine::take_ready`] has a session. A replica is listed again each time that it has
+    /// taken what was queued and more of the stream or snapshot follows.
     #[inline]
     pub fn has_ready(&self) -> bool {
         !self.core.control.clients.ready.is_empty()
@@ -352,16 +351,16 @@ impl Engine {
         into.append(&mut self.core.control.clients.ready);
     }
 
-    /// Takes what a session's client may be sent. The bytes count against the output limits until
-    /// [`Engine::sent`]; the outbox itself should come back by [`Engine::recycle`]. `None` when the session
-    /// is gone or ends at once: it is sent nothing more. What is not durable stays, and the session is listed
-    /// as ready when it is.
+    /// Takes the output that may be sent to a session's client. The bytes count against the output
+    /// limits until [`Engine::sent`]; the outbox itself should be returned by [`Engine::recycle`].
+    /// `None` when the session is gone or ends at once: nothing more is sent. Output that is not durable
+    /// stays, and the session is listed as ready when it is durable.
     #[inline]
     pub fn take_output(&mut self, key: SessionKey) -> Option<(Outbox, Closing)> {
         self.take_output_up_to(key, self.output_bound())
     }
 
-    /// As [`Engine::take_output`], where everything up to this position of the append-only file is durable.
+    /// As [`Engine::take_output`], where the append-only file is durable up to the position `durable`.
     #[inline]
     pub fn take_output_up_to(&mut self, key: SessionKey, durable: u64) -> Option<(Outbox, Closing)> {
         let session = self.core.sessions.get_mut(key)?;
@@ -379,7 +378,7 @@ impl Engine {
         Some((outbox, session.caller.closing))
     }
 
-    /// Takes an outbox back whose bytes were sent.
+    /// Takes back an outbox whose bytes were sent.
     pub fn recycle(&mut self, mut outbox: Outbox) {
         if self.core.units.spare_outboxes.len() < SPARE_OUTBOXES
             && outbox.capacity_bytes() <= SPARE_OUTBOX_BYTES
@@ -389,7 +388,7 @@ impl Engine {
         }
     }
 
-    /// The server has sent so many bytes of a session's output.
+    /// Notes that the server has sent `bytes` of a session's output.
     pub fn sent(&mut self, key: SessionKey, bytes: usize, now: Now) {
         if let Some(session) = self.core.sessions.get_mut(key) {
             session.in_flight = session.in_flight.saturating_sub(bytes);
@@ -400,42 +399,43 @@ impl Engine {
         }
     }
 
-    /// Changes so far: a position in the history of the data, which a log on disk follows. Only grows.
+    /// Number of changes so far: a position in the history of the data, which a log on disk
+    /// follows. Never falls.
     pub fn written(&self) -> u64 {
         self.core.control.persistence.written
     }
 
-    /// Whether [`Engine::take_to_close`] would give any session.
+    /// Whether [`Engine::take_to_close`] would return a session.
     #[inline]
     pub fn has_to_close(&self) -> bool {
         !self.core.control.clients.to_close.is_empty()
     }
 
-    /// Sessions that were marked to end since the last call; the server closes them.
+    /// Sessions that were marked to end since the last call; the server closes their connections.
     pub fn take_to_close(&mut self, into: &mut Vec<SessionKey>) {
         into.append(&mut self.core.control.clients.to_close);
     }
 
-    /// Wishes to the process since the last call.
+    /// Requests to the process since the last call.
     pub fn take_actions(&mut self, into: &mut Vec<Action>) {
         into.append(&mut self.core.actions);
     }
 
-    /// Values that lose their key and are larger than this many bytes become [`Action::FreeValue`], the
-    /// others are freed at once; at first [`sluice_keyspace::LAZY_FREE_BYTES`].
+    /// Sets the size in bytes above which a value that loses its key becomes [`Action::FreeValue`];
+    /// smaller values are freed at once. At first [`sluice_keyspace::LAZY_FREE_BYTES`].
     pub fn set_lazyfree_threshold(&mut self, bytes: usize) {
         self.core.effects.lazyfree_threshold = sluice_keyspace::LazyFreeThreshold(bytes);
     }
 
-    /// Whether the next iteration has something to do though nothing happens: there are actions, or bytes for
-    /// replicas or the append-only file that were promised.
+    /// Whether the next iteration has work even without input: actions, or promised bytes of the stream
+    /// for replicas or the append-only file.
     #[inline]
     pub fn has_more_to_do(&self) -> bool {
         !self.core.actions.is_empty() || self.core.control.has_promises()
     }
 
-    /// Nanoseconds spent in commands since the last call: to be called once per iteration, for the loop's own
-    /// statistics.
+    /// Nanoseconds spent in commands since the last call: to be called once per iteration, for the
+    /// statistics of the event loop.
     pub fn take_command_ns(&mut self) -> u64 {
         let ran = self.core.stats.total_commands.saturating_sub(self.core.stats.iteration.began_at);
         self.core.stats.iteration.commands_max = self.core.stats.iteration.commands_max.max(ran);
@@ -450,23 +450,23 @@ impl Engine {
         self.core.control.functions.codes().map(|code| &**code)
     }
 
-    /// The keyspace, for tests and for saving.
+    /// The keyspace, for tests and for the process's saves.
     pub fn keyspace(&self) -> &Keyspace {
         &self.core.keyspace
     }
 }
 
-/// The beginning of what a client sent, for the log.
+/// The beginning of a client's input, escaped for the log.
 fn shown_input(input: &[u8]) -> String {
     let shown = &input[..input.len().min(SHOWN_INPUT_BYTES)];
     let more = if shown.len() < input.len() { " (...)" } else { "" };
     format!("'{}'{more}", shown.escape_ascii())
 }
 
-/// Bytes of a broken request that the log shows.
+/// Most bytes of a broken request that the log shows.
 pub const SHOWN_INPUT_BYTES: usize = 128;
 
-/// Empty outboxes kept for the next replies.
+/// Most empty outboxes kept for the next replies.
 const SPARE_OUTBOXES: usize = 64;
-/// An outbox is not kept beyond this size.
+/// Largest memory in bytes of an outbox that is kept.
 const SPARE_OUTBOX_BYTES: usize = 64 * 1024;

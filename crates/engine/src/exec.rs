@@ -1,12 +1,12 @@
 //! Execution: from a batch of parsed requests to replies.
 //!
-//! 1. `prepare`: every request's command and the hashes of its first 16 keys; buckets and entries are
-//!    prefetched.
-//! 2. For each request in order: existence and arity, gate, unit, context, handler, commit; then each client
-//!    is served that waited for a key which the unit has filled.
+//! 1. `prepare`: every request's command and the hashes of its first 16 keys; buckets and
+//!    entries are prefetched.
+//! 2. For each request in order: existence and arity, gate, unit, context, handler, commit; then the
+//!    clients that waited for a key which the unit has filled are served.
 //!
-//! Batches are in `exec/batch.rs`, one request's way in `exec/request.rs`, the contexts of handlers in the
-//! crate `control` (`ctx.rs`), and what joins the two in `exec/dispatch.rs`.
+//! Batches are in `exec/batch.rs`, the run of one request in `exec/request.rs`, the contexts of handlers
+//! in the crate `control` (`ctx.rs`), and the call of a handler with its context in `exec/dispatch.rs`.
 
 pub(crate) mod batch;
 pub(crate) mod commit;

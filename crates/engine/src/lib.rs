@@ -1,8 +1,9 @@
-//! The engine: the gate, execution, settling, and what goes on between two units. A server without a process.
+//! The engine: a server without a process. It has the gate, the execution and the commit of commands,
+//! and the work between two units.
 //!
-//! What the engine knows of the server is the crate `control`, with the handlers of commands about the
-//! server; those about data are the crate `commands`. A folder here that is named as a module of `control`
-//! has the steps that change what that module remembers.
+//! The state that the engine keeps about the server is in the crate `control`, with the handlers of
+//! commands about the server. The handlers of commands about data are in the crate `commands`. A folder
+//! here with the name of a module of `control` has the steps that change the state of that module.
 //!
 //! Invariants: (1) no socket, file, thread, clock or entropy: time and facts come in through
 //! [`Process`](sluice_control::process::Process), requests to the host go out as

@@ -1,4 +1,4 @@
-//! What operators see: INFO, counters, latencies, logs.
+//! Observation by operators: INFO, counters, latencies, logs.
 
 pub(crate) mod hot_keys;
 pub(crate) mod logging;

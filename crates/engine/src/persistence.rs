@@ -1,4 +1,4 @@
-//! Data in files: how saving and loading go on, the append-only file, and the end of the server.
+//! Data in files: saving and loading, the append-only file, and the end of the server.
 
 pub(crate) mod aof;
 pub(crate) mod background;

@@ -1,4 +1,4 @@
-//! What clients hear of: subscriptions, messages on their way, keys that are watched.
+//! Subscriptions, delivery of messages, and client-side caching.
 
 pub(crate) mod delivery;
 pub(crate) mod tracking;

@@ -1,5 +1,4 @@
-//! Replication both ways: this server's role and link to its primary, and its own replicas with the stream
-//! that they are sent.
+//! Replication both ways: this server's role and link to its primary, and its own replicas with their stream.
 
 pub(crate) mod failover;
 pub(crate) mod full_sync;

@@ -1,4 +1,4 @@
-//! Scripts: the machine as the server opens it, the scripts that are known, and their runs.
+//! Scripts: the Lua machine as the server sets it up, the known scripts, and their runs.
 
 pub(crate) mod debugger;
 mod function_commands;

@@ -1,4 +1,4 @@
-//! What follows for clients when users change, and for the log when something is refused.
+//! Consequences of changes of users for clients, and the log of refusals.
 
 use crate::core::Core;
 use crate::exec::gate;
@@ -20,13 +20,12 @@ use sluice_session::{Closing, Session};
 use sluice_subscriptions::registry::{PubSub, Subscribed};
 use std::sync::Arc;
 
-/// What follows for clients and for the log when users change or are refused something.
+/// Steps after a change of users, and the log of refusals.
 pub(crate) struct UserUpdates<'a> {
     core: &'a mut Core,
 }
 
 impl<'a> UserUpdates<'a> {
-    /// Works on this core.
     #[inline]
     pub(crate) fn of(core: &'a mut Core) -> UserUpdates<'a> {
         UserUpdates { core }
@@ -48,7 +47,7 @@ impl UserUpdates<'_> {
     ) {
         let result =
             put_in_force(&mut self.core.control.clients.users, judged, &mut self.core.actions, process);
-        // Where the client's own user is gone, the client ends behind its reply.
+        // If the client's own user is gone, the client is closed after its reply.
         let mut own = self.core.sessions.take(client);
         self.apply_users(own.as_deref_mut());
         own.into_iter().for_each(|own| self.core.sessions.put_back(own));
@@ -87,10 +86,10 @@ impl UserUpdates<'_> {
         }
     }
 
-    /// Has every session learn what has become of its user: new rights, or the end where the user is gone or
-    /// a subscription is not allowed any more. `own`: the session that executes, which ends behind its reply.
-    /// To be called behind whatever may have changed users, so that between two commands no session has a
-    /// stale user. Cost: a look at each session, where users have changed; else one branch.
+    /// Applies a change of users to every session: new rights, or the end of the session if the user is
+    /// gone or a subscription is no longer allowed. `own` is the session that executes; it ends after its
+    /// reply. To be called after every possible change of users, so that between two commands no session
+    /// has a stale user. Cost: a look at each session if users have changed, otherwise one branch.
     pub(crate) fn apply_users(&mut self, own: Option<&mut Session>) {
         if self.core.control.clients.users.has_changed() {
             self.notify_sessions(own);
@@ -124,7 +123,7 @@ impl UserUpdates<'_> {
         }
     }
 
-    /// Notes that a request was refused.
+    /// Counts and logs a refused request.
     #[cold]
     pub(crate) fn note_denial(
         &mut self,
@@ -136,7 +135,7 @@ impl UserUpdates<'_> {
         now: Now,
     ) {
         let slices: Vec<&[u8]> = args.iter_from(0).collect();
-        // The reference names a database that no argument names by the word that the script has used.
+        // The reference logs a refused database by the word that the script used, if no argument names it.
         let is_nested = matches!(context, RefusalContext::Lua | RefusalContext::Script);
         let object = match denial.reason {
             sluice_acl::Reason::Database if is_nested => args.at(denial.position),
@@ -150,8 +149,8 @@ impl UserUpdates<'_> {
     }
 }
 
-/// Why the session's user may not run the command in database `db`, if so. Cost: one AND where the user
-/// may run everything.
+/// Why the session's user may not run the command in database `db`; `None` if it may. Cost: one AND if
+/// the user may run everything.
 #[inline(always)]
 pub(crate) fn denied(
     control: &Control,
@@ -174,7 +173,7 @@ fn denied_by_rules(
     rights::check(&session.caller, spec, args, db, control.limits.databases).err()
 }
 
-/// What a session does that has learnt what has become of its user.
+/// Whether a session goes on after a change of its user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Stays,
@@ -204,7 +203,7 @@ fn tell(
     if is_lost { Told::Ends } else { Told::Stays }
 }
 
-/// A message that is published next has one receiver less.
+/// Ends the subscriptions, so that the next published message does not count this receiver.
 fn end_subscriptions(session: &mut Session, pubsub: &mut PubSub) {
     if session.caller.subscribed.is_any() {
         pubsub.forget(session.key);

@@ -1,4 +1,4 @@
-//! What the commonest commands allocate once they are warm: nothing.
+//! Tests that the most common commands allocate nothing once their buffers exist.
 #![allow(missing_docs)]
 
 use sluice_base::SessionKey;
@@ -11,16 +11,16 @@ use std::cell::Cell;
 struct Counting;
 
 thread_local! {
-    /// Allocations of this thread, so that tests may run side by side.
+    /// Allocations of this thread. Counted by thread, so that tests may run in parallel.
     static COUNT: Cell<usize> = const { Cell::new(0) };
-    /// Their bytes.
+    /// Bytes of the allocations that `COUNT` counts.
     static BYTES: Cell<usize> = const { Cell::new(0) };
-    /// Bytes that this thread has allocated and not given back.
+    /// Bytes that this thread has allocated and not freed.
     static LIVE: Cell<isize> = const { Cell::new(0) };
 }
 
 fn count_one(bytes: usize) {
-    // A thread that ends has no counter any more, and nobody asks.
+    // A thread that ends has no counters any more, and no test reads them.
     let _ = COUNT.try_with(|count| count.set(count.get() + 1));
     let _ = BYTES.try_with(|count| count.set(count.get() + bytes));
 }
@@ -58,7 +58,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// A client whose buffers go round as the server's do.
+/// A client whose outboxes are sent and recycled as the server does.
 struct Warm {
     rig: Rig,
     client: SessionKey,
@@ -70,7 +70,7 @@ struct Warm {
 impl Warm {
     fn new() -> Warm {
         let mut rig = Rig::new();
-        // The check of declared keys has a list, in builds with debug assertions alone.
+        // The check of declared keys allocates a list, in builds with debug assertions only.
         rig.engine.check_keys(DeclaredKeysCheck::Off);
         let client = rig.client;
         let (parser, requests) = (Parser::new(), Requests::new());
@@ -96,7 +96,7 @@ impl Warm {
         self.rig.engine.recycle(outbox);
     }
 
-    /// Allocations of so many more rounds, after some that may allocate.
+    /// Number of allocations in 200 rounds, after 50 rounds that may allocate.
     fn allocations(&mut self, input: &[u8]) -> usize {
         (0..50).for_each(|_| self.send(input));
         let before = COUNT.get();
@@ -150,7 +150,7 @@ fn set_of_an_existing_key_in_its_size_class_allocates_nothing() {
         "SET key value",
         &["SET key value1 PX 100000", "SET key value2 KEEPTTL", "SET key value3 XX EX 100"],
     );
-    // Between size classes entries move within the slab.
+    // Values between two size classes are moved within the slab.
     check("SET key value", &["SET key a-value-of-more-bytes-than-the-block-has", "SET key value"]);
 }
 
@@ -175,7 +175,7 @@ fn setrange_far_behind_the_end_allocates_no_zeros() {
         let before = BYTES.get();
         warm.send(&input);
         let bytes = BYTES.get() - before;
-        // Two pages at most, and the way to them.
+        // At most two pages, and the list of chunks that leads to them.
         assert!(bytes < (2 << 16) + (32 << 10), "after {setup}: {bytes} bytes allocated");
         assert_eq!(warm.rig.run("STRLEN key"), ":4194307");
     }
@@ -188,8 +188,8 @@ fn total_memory(rig: &mut Rig) -> isize {
     fields.map(|rest| rest.split(' ').next().and_then(|n| n.parse::<isize>().ok()).expect("a number")).sum()
 }
 
-/// An owned request is counted where an operator looks, and is given back when it has run or its client is
-/// gone.
+/// The memory of a postponed request is counted where an operator looks, and is freed when the request
+/// has run or its client is gone.
 #[test]
 fn ten_thousand_postponed_clients_are_counted_and_their_memory_comes_back() {
     const CLIENTS: usize = 10_000;
@@ -198,7 +198,7 @@ fn ten_thousand_postponed_clients_are_counted_and_their_memory_comes_back() {
     let value = vec![b'v'; VALUE];
     let clients: Vec<SessionKey> = (0..CLIENTS).map(|_| rig.connect()).collect();
     for &client in &clients {
-        // Everything that a client keeps for good is there before.
+        // Allocations that a client keeps for good are made before.
         assert_eq!(rig.argv(client, &[b"SET", b"key", &value]), b"+OK\r\n");
     }
     // Buffers that a listing needs are kept as well.

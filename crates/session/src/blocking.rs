@@ -1,13 +1,13 @@
-//! Clients that wait: for keys (BLPOP and its kin), for replicas (WAIT), for the end of a pause.
+//! Clients that wait: for keys (BLPOP and the like), for replicas (WAIT), for the end of a pause.
 //!
 //! ```text
 //!  running ──Wait──► park ──► waiting ──key ready, replica's word, end of the pause──► run again ──► resumed
 //!                                 └────deadline, CLIENT UNBLOCK──► reply ──────────────────────────► resumed
 //! ```
 //!
-//! Invariants: (1) a session's `waiting` says what it waits for, and the lists here name the session exactly
-//! then; (2) clients of one key are served in the order in which they began to wait; (3) a client is served
-//! between units, before any client's next command, by running its own command again.
+//! Invariants: (1) a session is on the lists here exactly while its `waiting` is set, which says what the
+//! session waits for; (2) clients of one key are served in the order in which they began to wait; (3) a
+//! client is served between units, before any client's next command, by running its own command again.
 
 use sluice_base::Epoch;
 use sluice_base::SessionKey;
@@ -20,108 +20,109 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// A command that waits, with its request.
 #[derive(Debug)]
 pub struct Waiting {
-    /// The request: one.
+    /// The one request that waits.
     pub request: OwnedRequests,
     /// Command, keys and hashes of the request.
     pub prepared: Prepared,
-    /// What it waits for.
+    /// What ends the wait.
     pub on: WaitFor,
-    /// Its position among the clients that wait.
+    /// Number of the wait: clients of a key are served by rising order.
     pub order: u64,
-    /// CLIENT UNBLOCK was asked for it.
+    /// How CLIENT UNBLOCK ends this wait; `None` if it was not asked to.
     pub unblock: Option<Unblock>,
 }
 
 /// How CLIENT UNBLOCK ends a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unblock {
-    /// As if its time were over.
+    /// The command replies as after its timeout.
     Timeout,
-    /// By an error.
+    /// The command replies with an error.
     Error,
 }
 
-/// All clients that wait.
+/// The lists of all clients that wait.
 #[derive(Debug, Default)]
 pub struct Blocking {
-    /// Advanced where it begins or ends to matter that keys change.
+    /// Advanced when changes of keys begin or cease to matter to a waiting client.
     epoch: Epoch,
     keys: KeyMap<Waiters>,
     deadlines: BTreeSet<(u64, SessionKey)>,
-    /// Clients of WAIT in the order of their coming.
+    /// Clients of WAIT, in the order in which they began to wait.
     replicas: BTreeMap<u64, SessionKey>,
-    /// Clients that a pause keeps back, in the order of their coming.
+    /// Clients whose requests are postponed by a pause or an open unit, in the order in which they
+    /// began to wait.
     paused: BTreeMap<u64, SessionKey>,
-    /// Clients whose scripts wait for their turn, in the order of their coming.
+    /// Clients whose scripts wait for their turn, in the order in which they began to wait.
     scripts: BTreeMap<u64, SessionKey>,
-    /// Clients whose slow reads wait for a thread, in the order of their coming.
+    /// Clients whose slow reads wait for a thread, in the order in which they began to wait.
     slow_reads: BTreeMap<u64, SessionKey>,
-    /// Clients whose loads of users wait for those of others, in the order of their coming.
+    /// Clients whose loads of users wait for earlier loads, in the order in which they began to wait.
     user_loads: BTreeMap<u64, SessionKey>,
-    /// No load of users is under way.
+    /// A load of users has ended, and clients wait to begin theirs.
     may_load_users: bool,
-    /// A thread is free for one of them.
+    /// A thread has become free, and slow reads wait for one.
     has_free_thread: bool,
-    /// Keys that may have what a client waits for.
+    /// Keys that may now have what a client waits for, with their databases.
     ready: VecDeque<(usize, Box<[u8]>)>,
-    /// Clients of [`Blocking::paused`] whose pause is over.
+    /// Clients that were on [`Blocking::paused`] and whose pause is over.
     resumed: BTreeMap<u64, SessionKey>,
-    /// Clients that CLIENT UNBLOCK named.
+    /// Clients whose waits CLIENT UNBLOCK ends.
     unblocked: VecDeque<SessionKey>,
-    /// A replica has acknowledged something since WAIT's clients were looked at.
+    /// A replica has acknowledged more since the clients of WAIT were last looked at.
     acknowledged: bool,
-    /// A command has had the node of a cluster decide something.
+    /// A command has made the cluster's node decide something.
     node_has_decided: bool,
-    /// One of the lists above has something to serve.
+    /// One of the lists above may have a client to serve.
     due: bool,
     next_order: u64,
     count: usize,
-    /// Clients that wait for a key until it is gone.
+    /// Clients whose wait for a key also ends when the key is deleted.
     until_gone: usize,
-    /// Keys that have such clients.
+    /// Keys with clients whose wait also ends when the key is deleted.
     keys_until_gone: usize,
-    /// Arguments of the command that begins to wait, to be replaced before it is run again: positions and
-    /// bytes. Empty otherwise.
+    /// Arguments of the command that begins to wait, to be replaced before it runs again: positions and
+    /// new bytes. Empty otherwise.
     pub replaced_args: Vec<(usize, Vec<u8>)>,
 }
 
 /// The clients that wait for one key.
 #[derive(Debug, Default)]
 struct Waiters {
-    /// In the order of their coming.
+    /// By the order in which they began to wait.
     clients: BTreeMap<u64, SessionKey>,
-    /// The key is on the list of ready ones.
+    /// The key is on [`Blocking::ready`].
     is_ready: bool,
-    /// Those of them that wait until the key is gone.
+    /// Clients whose wait also ends when the key is deleted.
     until_gone: usize,
 }
 
-/// What is to be done for the clients that wait.
+/// One piece of work for the clients that wait.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ReadyWork {
-    /// Carry out what the node of a cluster has decided.
+    /// Carry out what the cluster's node has decided.
     NodeDecisions,
-    /// Serve the clients of a key.
+    /// Serve the clients of a key, given by database and name.
     Key(usize, Box<[u8]>),
-    /// Run what a pause has kept back.
+    /// Run the request of a client that a pause kept back.
     Resumed(SessionKey),
-    /// End a wait.
+    /// End the wait of a client that CLIENT UNBLOCK named.
     Unblocked(SessionKey),
     /// Look at the clients of WAIT.
     Acknowledged,
-    /// Begin a load of users.
+    /// Begin the next load of users.
     UserLoads,
-    /// Begin slow reads.
+    /// Begin slow reads that waited for a thread.
     SlowReads,
 }
 
 impl Blocking {
-    /// No client that waits, under this epoch.
+    /// No waiting clients; `epoch` is advanced as waits for keys begin and end.
     pub fn new(epoch: Epoch) -> Blocking {
         Blocking { epoch, ..Blocking::default() }
     }
 
-    /// Bytes that the allocator has given for the lists. O(keys that clients wait for).
+    /// Bytes that the allocator has given out for the lists. O(keys that clients wait for).
     pub fn footprint(&self) -> usize {
         let waiters = |of: &Waiters| heap::tree::<u64, SessionKey>(of.clients.len());
         let keys = self.keys.footprint() + self.keys.values().map(waiters).sum::<usize>();
@@ -137,45 +138,45 @@ impl Blocking {
             + heap::deque(&self.unblocked)
     }
 
-    /// Clients that wait.
+    /// Number of clients that are blocked, as INFO counts them.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Clients that wait for a time at most.
+    /// Number of clients whose wait has a deadline.
     pub fn with_deadline(&self) -> usize {
         self.deadlines.len()
     }
 
-    /// Keys that clients wait for.
+    /// Number of keys that clients wait for.
     pub fn keys(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether a client waits for a key: then every change must be looked at.
+    /// Whether a client waits for a key: every change of a key must then be looked up here.
     #[inline]
     pub fn wants_keys(&self) -> bool {
         !self.keys.is_empty()
     }
 
-    /// Keys that clients wait for until they are gone.
+    /// Number of keys with clients whose wait also ends when the key is deleted.
     pub fn keys_until_gone(&self) -> usize {
         self.keys_until_gone
     }
 
-    /// Whether a client waits for a key until it is gone.
+    /// Whether deleting a key can end a client's wait.
     #[inline]
     pub fn wants_removals(&self) -> bool {
         self.until_gone > 0
     }
 
-    /// A position behind all clients that wait.
+    /// A new order, after those of all clients that wait.
     pub fn next_order(&mut self) -> u64 {
         self.next_order += 1;
         self.next_order
     }
 
-    /// Lists a client that begins to wait.
+    /// Lists a client that begins to wait. Cost: O(log n) for each key.
     pub fn add(&mut self, client: SessionKey, waiting: &Waiting) {
         let before = self.wants();
         self.list(client, waiting);
@@ -189,7 +190,7 @@ impl Blocking {
             WaitFor::Turn => drop(self.scripts.insert(waiting.order, client)),
             WaitFor::SlowRead { .. } => drop(self.slow_reads.insert(waiting.order, client)),
             WaitFor::UserLoads => drop(self.user_loads.insert(waiting.order, client)),
-            // The load, the end of the server, or what is produced, names its client.
+            // Each of these waits ends by a message that names the client.
             WaitFor::Load
             | WaitFor::Users
             | WaitFor::Shutdown
@@ -225,7 +226,7 @@ impl Blocking {
         self.note_wants(before);
     }
 
-    /// Which changes of keys matter.
+    /// Which changes of keys matter: any change, and deletions.
     fn wants(&self) -> (bool, bool) {
         (self.wants_keys(), self.wants_removals())
     }
@@ -274,7 +275,7 @@ impl Blocking {
         self.deadlines.remove(&(waiting.on.deadline_ms(), client));
     }
 
-    /// A key has changed: the clients that wait for it are served at the end of the unit.
+    /// Notes that a key has changed: the clients that wait for it are served at the end of the unit.
     #[inline]
     pub fn key_changed(&mut self, db: usize, key: &[u8]) {
         if let Some(waiters) = self.keys.get_mut(db, key)
@@ -285,42 +286,42 @@ impl Blocking {
         }
     }
 
-    /// A database was exchanged: every key of it that a client waits for may be there now.
+    /// Notes that a database was exchanged: each key of it that a client waits for may exist now.
     pub fn database_changed(&mut self, db: usize) {
         let keys: Vec<Box<[u8]>> = self.keys.of_db(db).map(|(key, _)| key.into()).collect();
         keys.iter().for_each(|key| self.key_changed(db, key));
     }
 
-    /// A replica has acknowledged more.
+    /// Notes that a replica has acknowledged more.
     pub fn replica_acknowledged(&mut self) {
         self.acknowledged = !self.replicas.is_empty();
         self.due |= self.acknowledged;
     }
 
-    /// A command was given to the node of a cluster: what the node has decided is in force ahead of the next
-    /// command of anybody.
+    /// Notes that a command was given to the cluster's node. The node's decisions take effect before the
+    /// next command of any client.
     pub fn node_has_decided(&mut self) {
         self.node_has_decided = true;
         self.due = true;
     }
 
-    /// The clients of WAIT.
+    /// The clients of WAIT, in the order in which they began to wait.
     pub fn waiting_for_replicas(&self) -> Vec<SessionKey> {
         self.replicas.values().copied().collect()
     }
 
-    /// What postponed requests is over, a pause or a unit that stood open: they go on in their order.
+    /// Ends what postponed requests, a pause or an open unit: the requests run again in their order.
     pub fn release_postponed(&mut self) {
         self.resumed.append(&mut self.paused);
         self.due |= !self.resumed.is_empty();
     }
 
-    /// The clients whose requests are postponed, and those whose scripts wait for their turn.
+    /// The clients whose requests are postponed, then those whose scripts wait for their turn.
     pub fn postponed(&self) -> Vec<SessionKey> {
         self.paused.values().chain(self.scripts.values()).copied().collect()
     }
 
-    /// Scripts that wait for their turn.
+    /// Number of scripts that wait for their turn.
     #[inline]
     pub fn scripts(&self) -> usize {
         self.scripts.len()
@@ -331,35 +332,35 @@ impl Blocking {
         self.scripts.first_key_value().map(|(_, client)| *client)
     }
 
-    /// A thread is free for slow reads.
+    /// Notes that a thread is free for slow reads.
     pub fn thread_is_free(&mut self) {
         self.has_free_thread = !self.slow_reads.is_empty();
         self.due |= self.has_free_thread;
     }
 
-    /// The client whose slow read waits longest for a thread.
+    /// The client whose slow read has waited longest for a thread.
     pub fn next_slow_read(&self) -> Option<SessionKey> {
         self.slow_reads.first_key_value().map(|(_, client)| *client)
     }
 
-    /// Slow reads that wait for a thread.
+    /// Number of slow reads that wait for a thread.
     #[inline]
     pub fn slow_reads(&self) -> usize {
         self.slow_reads.len()
     }
 
-    /// A load of users has ended: the next may begin.
+    /// Notes that a load of users has ended: the next may begin.
     pub fn user_load_ended(&mut self) {
         self.may_load_users = !self.user_loads.is_empty();
         self.due |= self.may_load_users;
     }
 
-    /// The client whose load of users waits longest for those of others.
+    /// The client whose load of users has waited longest for earlier loads.
     pub fn next_user_load(&self) -> Option<SessionKey> {
         self.user_loads.first_key_value().map(|(_, client)| *client)
     }
 
-    /// CLIENT UNBLOCK named a client.
+    /// Notes that CLIENT UNBLOCK named a client.
     pub fn unblock(&mut self, client: SessionKey) {
         self.unblocked.push_back(client);
         self.due = true;
@@ -371,7 +372,7 @@ impl Blocking {
         self.due
     }
 
-    /// What is to be done next.
+    /// Takes the next piece of work, by kind in a fixed order; `None` if nothing is due.
     pub fn next_due(&mut self) -> Option<ReadyWork> {
         if std::mem::take(&mut self.node_has_decided) {
             return Some(ReadyWork::NodeDecisions);
@@ -388,7 +389,7 @@ impl Blocking {
         if std::mem::take(&mut self.acknowledged) {
             return Some(ReadyWork::Acknowledged);
         }
-        // Ahead of what was held: a load that comes later has the last word.
+        // Before the requests that were held back: the last load to begin decides.
         if std::mem::take(&mut self.may_load_users) {
             return Some(ReadyWork::UserLoads);
         }
@@ -402,7 +403,7 @@ impl Blocking {
         None
     }
 
-    /// The first client of a key that came behind `after`, and not behind `last`.
+    /// The first client of a key whose order is above `after` and at most `last`.
     pub fn next_waiter(&self, db: usize, key: &[u8], after: u64, last: u64) -> Option<(u64, SessionKey)> {
         let waiters = self.keys.get(db, key)?;
         let range = (std::ops::Bound::Excluded(after), std::ops::Bound::Included(last));
@@ -415,7 +416,7 @@ impl Blocking {
         self.next_order
     }
 
-    /// A client whose deadline is over.
+    /// A client whose deadline has passed.
     #[inline]
     pub fn next_expired(&self, now_ms: u64) -> Option<SessionKey> {
         self.deadlines.first().filter(|(at, _)| *at <= now_ms).map(|(_, client)| *client)
@@ -429,7 +430,7 @@ impl Blocking {
 }
 
 impl Waiting {
-    /// The keys that it waits for.
+    /// The keys that the client waits for.
     pub fn keys(&self, on: BlockOn) -> impl Iterator<Item = &[u8]> {
         let request = self.request.at(0);
         (on.first..on.first + on.count).map(move |index| request.arg(index))
@@ -440,17 +441,16 @@ impl Waiting {
         self.request.args_bytes()
     }
 
-    /// Bytes that the request came in.
+    /// Bytes that the request had on the wire.
     pub fn wire_bytes(&self) -> usize {
         self.request.bytes()
     }
 
-    /// Bytes that the allocator has given.
+    /// Bytes that the allocator has given out.
     pub fn footprint(&self) -> usize {
         heap::boxed::<Waiting>() + self.request.footprint()
     }
 
-    /// Bytes allocated.
     pub(crate) fn heap_bytes(&self) -> usize {
         size_of::<Waiting>() + self.request.heap_bytes()
     }

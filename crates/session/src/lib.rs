@@ -1,10 +1,12 @@
-//! Clients, and what they wait for: a session with its identity, transaction and output, and lists of those
-//! that wait for keys, for the end of a pause, for a thread that produces a reply, for a migration.
+//! Clients, and what they wait for: a session with its identity, transaction and output, and lists
+//! of the sessions that wait for keys, for the end of a pause, for a thread that produces a reply,
+//! or for a migration.
 //!
-//! What executes a request, and what goes on when a wait is over, is the engine's: see `waiting/` there.
+//! The engine executes requests, and goes on with a request when its wait is over: see `waiting/` there.
 //!
-//! Invariants: (1) no socket: output waits in an outbox until the server takes it; (2) no control plane: a
-//! list says who may go on, and whoever asks runs it; (3) what a client holds is counted where it is held.
+//! Invariants: (1) no socket: output waits in an outbox until the server takes it; (2) no control plane:
+//! a list says which client may go on, and the engine runs it; (3) each type counts the memory that it
+//! holds for a client.
 #![forbid(unsafe_code)]
 
 pub mod blocking;

@@ -1,19 +1,19 @@
-//! MIGRATE: keys that another server is given, and that are deleted here when it has them.
+//! MIGRATE: keys that are copied to another server, and deleted here when that server has acknowledged them.
 //!
 //! ```text
 //!  handler: roots of the values ──Action::Migrate──► thread of the process: DUMP's bytes, RESTORE there ──outcome──► deleted, answered
 //!                    └── keys held: what would change them waits ──────────────────────────────────────────────────┘
 //! ```
 //!
-//! The *moment* of a migration is when its handler runs: the handler takes roots of the values, as a slow
-//! read does. Inside a transaction, where nobody can wait, the process does the same in place, and everybody
-//! waits.
+//! The *moment* of a migration is when its handler runs: the handler takes roots of the values, as a
+//! slow read does. Inside a transaction no client can be parked: the process copies the keys in place,
+//! and every client waits.
 //!
-//! Invariants: (1) between that moment and the end no client changes a key that is to be deleted, so what is
-//! deleted is what the other server has; expiry and eviction may take it earlier; (2) the keys that the other
-//! server has acknowledged are deleted, whatever became of the client meanwhile; (3) nothing is deleted when
-//! this server has become a replica meanwhile: the data are the primary's; (4) no more than `IN_FLIGHT_MAX`
-//! migrations have roots.
+//! Invariants: (1) from the moment to the end no client changes a key that is to be deleted, so the
+//! deleted value is the one that the other server has; expiry and eviction may delete it earlier; (2)
+//! the keys that the other server has acknowledged are deleted, even if the client is gone; (3) nothing
+//! is deleted when this server has become a replica meanwhile: the data are the primary's; (4) no more
+//! than `IN_FLIGHT_MAX` migrations have roots.
 
 use sluice_base::SessionKey;
 use sluice_commands::{Migration, MigrationOutcome};
@@ -23,10 +23,10 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default)]
 pub struct Migrations {
     in_flight: BTreeMap<u64, InFlight>,
-    /// Hashes of the keys that are to be deleted; one that others share holds these back too.
+    /// Hashes of the keys that are to be deleted. Another key with the same hash is held back, too.
     held: BTreeSet<u64>,
-    /// Migrations that have ended while CLIENT PAUSE, or a unit that stands open, kept them from deleting
-    /// their keys. They count as in flight until then.
+    /// Migrations that ended while CLIENT PAUSE or an open unit kept them from deleting their keys. They
+    /// count as in flight until the keys are deleted.
     pub paused: Vec<(u64, MigrationOutcome)>,
     last_id: u64,
 }
@@ -34,24 +34,24 @@ pub struct Migrations {
 /// A migration under way.
 #[derive(Debug)]
 pub struct InFlight {
-    /// Client of the command.
+    /// Client that sent MIGRATE.
     pub client: SessionKey,
     /// Database of the keys.
     pub db: usize,
-    /// Hashes and names.
+    /// Hash and name of each key.
     pub keys: Vec<(u64, Box<[u8]>)>,
-    /// The keys are deleted in the end.
+    /// The keys are deleted at the end: COPY was not given.
     pub deletes: bool,
 }
 
 impl Migrations {
-    /// Whether some command may have to wait.
+    /// Whether a command may have to wait for a migration.
     #[inline]
     pub fn are_under_way(&self) -> bool {
         !self.in_flight.is_empty()
     }
 
-    /// Whether no further one may begin.
+    /// Whether no further migration may begin.
     #[inline]
     pub fn are_many(&self) -> bool {
         self.in_flight.len() >= IN_FLIGHT_MAX
@@ -63,7 +63,7 @@ impl Migrations {
         self.held.contains(&hash)
     }
 
-    /// Whether any key is to be deleted.
+    /// Whether a migration is to delete keys.
     #[inline]
     pub fn hold_any(&self) -> bool {
         !self.held.is_empty()
@@ -74,13 +74,13 @@ impl Migrations {
         self.in_flight.get(&id).is_some_and(|migration| migration.deletes)
     }
 
-    /// The data will be others: nothing is deleted.
+    /// Makes every migration keep its keys, because the data set is about to be replaced.
     pub fn keep_all(&mut self) {
         self.in_flight.values_mut().for_each(|migration| migration.deletes = false);
         self.held.clear();
     }
 
-    /// Notes the begin of a migration, and gives the migration its id.
+    /// Notes that a migration begins, and gives it an id.
     pub fn begin(&mut self, client: SessionKey, db: usize, migration: &mut Migration) {
         self.last_id += 1;
         migration.id = self.last_id;
@@ -92,7 +92,7 @@ impl Migrations {
         self.in_flight.insert(migration.id, InFlight { client, db, keys, deletes });
     }
 
-    /// Forgets a migration at its end, and holds its keys no longer; `None` where no migration has the id.
+    /// Forgets a migration that has ended, and releases its keys; `None` if no migration has the id.
     pub fn end(&mut self, id: u64) -> Option<InFlight> {
         let ended = self.in_flight.remove(&id)?;
         self.held.clear();
@@ -103,5 +103,5 @@ impl Migrations {
     }
 }
 
-/// Migrations that have roots of values, and threads of the process, at a time: further ones wait.
+/// Most migrations at a time that have roots of values and threads of the process: further ones wait.
 const IN_FLIGHT_MAX: usize = 64;

@@ -1,8 +1,9 @@
 //! A client as the engine knows it: its identity, its output, its deferred commands. No socket is here.
 //!
-//! Invariants: (1) a [`SessionKey`] names a session by slot and generation, so a stale one finds nothing; (2)
-//! while a session executes it is taken out of the table, and commands reach it as `ctx.session`, the others
-//! as `ctx.sessions`; (3) only marks are set here when a client must go: the server closes its socket.
+//! Invariants: (1) a [`SessionKey`] names a session by slot and generation, so a stale one finds
+//! nothing; (2) while a session executes, it is taken out of the table: commands reach it as
+//! `ctx.session`, and the other sessions as `ctx.sessions`; (3) a client to close is only marked here:
+//! the server closes its socket.
 
 pub mod front;
 pub mod identity;
@@ -28,74 +29,74 @@ use sluice_resp::{AuthState, Outbox, Protocol, Reply};
 use sluice_subscriptions::registry::Subscribed;
 use std::sync::Arc;
 
-/// The client that runs a command: all that handlers may see of it.
+/// The client that runs a command: the part of its session that handlers may see.
 #[derive(Debug)]
 pub struct Caller {
     /// What CLIENT ID answers.
     pub id: ClientId,
-    /// Selected database.
+    /// Index of the database that SELECT chose, from 0.
     pub db: usize,
-    /// Protocol of replies.
+    /// RESP version of the client's replies, which HELLO sets.
     pub proto: Protocol,
-    /// In whose name the client acts.
+    /// User under whose rights the client's commands run.
     user: Arc<User>,
-    /// What it calls itself, if it does.
+    /// Names that the client has given itself; `None` while all of them are empty.
     pub labels: Option<Box<Labels>>,
-    /// Where it has come from.
+    /// Place and time of the connection.
     pub origin: ClientOrigin,
-    /// What it has sent and was sent.
+    /// Amounts of input and output, and the time of the last input.
     pub traffic: ClientTraffic,
-    /// Its transaction, for display.
+    /// Transaction of the client, for display.
     pub multi: MultiShown,
-    /// Its lasting properties.
+    /// Properties that outlast a command.
     pub flags: ClientFlags,
-    /// CLIENT REPLY.
+    /// Mode set by CLIENT REPLY: whether replies are sent.
     pub reply: ReplyMode,
-    /// The command it ran last (or runs).
+    /// Command that runs, or ran last; `None` before the first.
     pub last_command: Option<&'static Spec>,
-    /// Kind of connection.
+    /// Kind of connection, which decides limits and lists.
     pub kind: ClientKind,
-    /// Whether and how it ends.
+    /// Whether the connection is to be closed, and when.
     pub closing: Closing,
-    /// Replica state, when it is one.
+    /// State of the replication to this client; `None` if the client is no replica.
     pub replica: Option<Box<ReplicaState>>,
-    /// Offset of the replication stream behind its last command: what WAIT waits for.
+    /// Offset of the replication stream after the client's last command: WAIT waits for it.
     pub write_offset: u64,
-    /// How much it has subscribed to.
+    /// Numbers of channels and patterns that the client is subscribed to.
     pub subscribed: Subscribed,
 }
 
-/// Where a client has come from, and when.
+/// Place and time of a client's connection.
 #[derive(Clone, Debug)]
 pub struct ClientOrigin {
-    /// Its address, as CLIENT LIST shows it.
+    /// Address of the client, as CLIENT LIST shows it.
     pub addr: Box<str>,
-    /// Address of the server's end: one text for all clients of a listener.
+    /// Address of the server's end; all clients of a listener share the text.
     pub laddr: Arc<str>,
-    /// Number of its descriptor, for display.
+    /// File descriptor of the connection, for display.
     pub fd: i32,
-    /// When it connected, seconds since the epoch.
+    /// Time of the connection, seconds since the epoch.
     pub created_s: u32,
-    /// What a replica has said of itself by REPLCONF, where it can be reached among others; none before that.
+    /// What a replica has announced by REPLCONF, its address for one; `None` before the first announcement.
     pub announced: Option<Box<Announced>>,
 }
 
-/// What a client has sent and was sent.
+/// Amounts of a client's input and output.
 #[derive(Clone, Debug)]
 pub struct ClientTraffic {
-    /// When it last sent something, seconds since the epoch.
+    /// Time of the last input, seconds since the epoch.
     pub last_s: i64,
     /// Bytes of the requests executed or rejected.
     pub net_in: u64,
-    /// Bytes sent.
+    /// Bytes of output sent so far.
     pub net_out: u64,
-    /// Commands executed.
+    /// Commands executed so far.
     pub commands: u64,
-    /// Bytes of unparsed input it holds, as the server published it.
+    /// Bytes of unparsed input in the query buffer, as the server last published them.
     pub input_bytes: usize,
-    /// Unused bytes of that buffer, for display; [`u32::MAX`] for more.
+    /// Unused bytes of the query buffer, for display; [`u32::MAX`] for more.
     pub input_free: u32,
-    /// When its output first exceeded the soft limit, seconds of the monotonic clock; 0 for not.
+    /// When the output first exceeded the soft limit, seconds of the monotonic clock; 0 while it does not.
     pub soft_limit_since_s: u32,
 }
 
@@ -108,43 +109,44 @@ pub struct MultiShown {
     pub bytes: u32,
 }
 
-/// What a client calls itself. Few do all of it, and there are many clients.
+/// Names that a client has given itself. Boxed in [`Caller`], because few of many clients give any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels {
-    /// CLIENT SETNAME.
+    /// Name set by CLIENT SETNAME; empty if none.
     pub name: Box<[u8]>,
-    /// CLIENT SETINFO LIB-NAME.
+    /// Library name set by CLIENT SETINFO LIB-NAME; empty if none.
     pub lib_name: Box<[u8]>,
-    /// CLIENT SETINFO LIB-VER.
+    /// Library version set by CLIENT SETINFO LIB-VER; empty if none.
     pub lib_ver: Box<[u8]>,
 }
 
-/// What SCRIPT DEBUG has said about a client's next script.
+/// What SCRIPT DEBUG has set for a client's next script.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ScriptDebugging {
-    /// It runs.
+    /// NO: the script runs without a debugger.
     #[default]
     No,
-    /// SYNC: it is debugged.
+    /// SYNC: the script is debugged.
     Sync,
-    /// YES, which is not there: it is refused, since `valkey-cli --ldb` does not look at the first error.
+    /// YES, which is not supported: the next script is refused, because `valkey-cli --ldb` ignores the
+    /// error of SCRIPT DEBUG itself.
     Refused,
 }
 
-/// Which of a client's commands ASKING is about: the next one, or MULTI to EXEC.
+/// Which command of a client ASKING applies to: the next one, or everything from MULTI to EXEC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AskingState {
-    /// None.
+    /// ASKING applies to no command.
     #[default]
     No,
-    /// The command that comes next.
+    /// ASKING applies to the next command.
     Next,
-    /// The command that runs, or ran last.
+    /// ASKING applies to the command that runs, or ran last.
     Now,
 }
 
 impl AskingState {
-    /// What is so for a request that has come. A transaction is one request, from MULTI to EXEC.
+    /// State when a request begins. A transaction is one request, from MULTI to EXEC.
     #[must_use]
     pub fn at_request(self, is_in_multi: bool) -> AskingState {
         match self {
@@ -154,7 +156,7 @@ impl AskingState {
         }
     }
 
-    /// What is so ahead of a request that comes once more, because it has waited.
+    /// State before a request runs again because it has waited.
     #[must_use]
     pub fn before_again(self) -> AskingState {
         match self {
@@ -164,20 +166,21 @@ impl AskingState {
     }
 }
 
-/// Whether a client has proved who it is, or came when nobody had to: see [`Identity`].
+/// Whether a client has authenticated, or connected while no password was required: see [`Identity`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Authentication {
-    /// The client has not.
+    /// The client has never authenticated.
     #[default]
     Never,
-    /// The client had, and is nobody now. Whoever was authenticated once may have more unread output.
+    /// The client was authenticated once, and no longer has a user. A client that was authenticated once
+    /// may have more unread output than one that never was.
     Before,
-    /// The client has.
+    /// The client has authenticated, and acts as its user.
     Now,
 }
 
 impl Authentication {
-    /// What is so when the client is nobody any more.
+    /// State after the client has lost its user.
     #[must_use]
     pub fn ended(self) -> Authentication {
         match self {
@@ -187,7 +190,7 @@ impl Authentication {
     }
 }
 
-/// What a client has asked for by CLIENT MAINT_NOTIFICATIONS: the address that a MOVING names.
+/// Form of the address that MOVING notifications to a client name, as CLIENT MAINT_NOTIFICATIONS sets it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MaintenanceNotices {
     /// No notification is sent.
@@ -197,15 +200,15 @@ pub enum MaintenanceNotices {
     ToIp,
     /// A host name: `internal-fqdn` or `external-fqdn`.
     ToName,
-    /// None: the client connects to where it is configured to.
+    /// No address: the client reconnects to the address that it is configured with.
     ToSame,
 }
 
-/// What a client takes at most, beside its connection, whether it is idle or not: there are many.
+/// Bound on the memory of a client, idle or not, beside its connection: there can be many clients.
 const _: () = assert!(size_of::<Session>() <= 320);
 
 impl Caller {
-    /// The client acts in this name from now on.
+    /// Makes the client act as the user of `identity` from now on.
     pub fn act_as(&mut self, identity: Identity) {
         self.flags.authentication = match identity.is_authenticated {
             true => Authentication::Now,
@@ -214,30 +217,30 @@ impl Caller {
         self.user = identity.user;
     }
 
-    /// Its user, as defined now: `users.rs` renews it when users change.
+    /// User of the client, as defined now: `users.rs` renews it when users change.
     #[inline]
     pub fn user(&self) -> &Arc<User> {
         &self.user
     }
 
-    /// Its user has a new form.
+    /// Replaces the user by its new definition.
     pub fn renew_user(&mut self, user: &Arc<User>) {
         self.user = Arc::clone(user);
     }
 
-    /// Name of its user.
+    /// Name of the client's user.
     pub fn user_name(&self) -> &[u8] {
         self.user.name()
     }
 
-    /// Whether the client must give a name and a password before anything else.
+    /// Whether the client must authenticate before it may run other commands.
     #[inline]
     pub fn must_authenticate(&self, limits: &Limits) -> bool {
         limits.admission(self.admission()) == AuthState::Unauthenticated
     }
 
-    /// What the client may send, for itself. [`Limits::admission`] decides with what the default user asks
-    /// for.
+    /// What the client may send, as far as its own authentication decides. [`Limits::admission`] adds
+    /// whether the default user requires a password.
     #[inline]
     pub fn admission(&self) -> AuthState {
         match self.flags.authentication {
@@ -247,76 +250,77 @@ impl Caller {
         }
     }
 
-    /// CLIENT SETNAME; empty for none.
+    /// Name set by CLIENT SETNAME; empty if none.
     pub fn name(&self) -> &[u8] {
         self.labels.as_ref().map_or(b"", |labels| &labels.name)
     }
 
-    /// CLIENT SETINFO LIB-NAME; empty for none.
+    /// Library name set by CLIENT SETINFO LIB-NAME; empty if none.
     pub fn lib_name(&self) -> &[u8] {
         self.labels.as_ref().map_or(b"", |labels| &labels.lib_name)
     }
 
-    /// CLIENT SETINFO LIB-VER; empty for none.
+    /// Library version set by CLIENT SETINFO LIB-VER; empty if none.
     pub fn lib_ver(&self) -> &[u8] {
         self.labels.as_ref().map_or(b"", |labels| &labels.lib_ver)
     }
 
-    /// What it calls itself, to change.
+    /// The labels, to change; allocated if the client had none.
     pub fn labels_mut(&mut self) -> &mut Labels {
         self.labels.get_or_insert_default()
     }
 
-    /// Whether it is this server's primary: what it sends was decided there.
+    /// Whether the client is this server's primary, whose commands were checked by the primary itself.
     #[inline]
     pub fn is_primary(&self) -> bool {
         self.kind == ClientKind::Primary
     }
 
-    /// Whether it is the source of a move of slots to this server.
+    /// Whether the client is the source of a move of slots to this server.
     #[inline]
     pub fn is_import(&self) -> bool {
         self.kind == ClientKind::SlotImport
     }
 
-    /// Whether it is the target of a move of slots from this server.
+    /// Whether the client is the target of a move of slots from this server.
     #[inline]
     pub fn is_export(&self) -> bool {
         self.kind == ClientKind::SlotExport
     }
 
-    /// Whether its commands were decided elsewhere: see [`sluice_keyspace::Access::is_decided`].
+    /// Whether the client's commands were decided elsewhere: see [`sluice_keyspace::Access::is_decided`].
     #[inline]
     pub fn is_decided(&self) -> bool {
         matches!(self.kind, ClientKind::Primary | ClientKind::Log | ClientKind::SlotImport)
     }
 
-    /// Replica state, when it is one.
+    /// Copy of the replication state; `None` if the client is no replica.
     #[inline]
     pub fn replica_state(&self) -> Option<ReplicaState> {
         self.replica.as_deref().copied()
     }
 
-    /// Whether it may only subscribe, unsubscribe and little else: in RESP2 a message looks like a reply.
+    /// Whether the client may run little but SUBSCRIBE and UNSUBSCRIBE: in RESP2 a message looks
+    /// like a reply.
     #[inline]
     pub fn only_listens(&self) -> bool {
         self.proto == Protocol::Resp2 && self.subscribed.is_any()
     }
 
-    /// Its transaction is over.
+    /// Marks the transaction as over.
     #[inline]
     pub fn leave_multi(&mut self) {
         self.multi.queued = self.multi.queued.min(0);
         self.multi.bytes = 0;
     }
 
-    /// Whether the client is on this machine: a Unix socket, or the loopback address.
+    /// Whether the client is on this machine: a Unix socket, or a loopback address.
     pub fn is_local(&self) -> bool {
         let ip = ip_of(&self.origin.addr);
         self.flags.medium == Medium::Unix || ip.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
 
-    /// A replica's name in the log.
+    /// Name of a replica in log lines.
     pub fn replica_name(&self) -> String {
         match self.replica_address() {
             (ip, 0) => format!("{ip}:<unknown-replica-port>"),
@@ -324,8 +328,8 @@ impl Caller {
         }
     }
 
-    /// Where a replica can be reached, as INFO and ROLE show it: the address it announced or came from, and
-    /// the port it announced, or 0.
+    /// Address at which a replica can be reached, as INFO and ROLE show it: the IP address that it
+    /// announced or connected from, and the port that it announced, or 0.
     pub fn replica_address(&self) -> (&str, i32) {
         let came_from = ip_of(&self.origin.addr);
         match &self.origin.announced {
@@ -335,14 +339,14 @@ impl Caller {
         }
     }
 
-    /// Whether its replica says that it is reached there.
+    /// Whether this replica can be reached at the address `ip` and `port`.
     pub fn is_reached_at(&self, ip: &str, port: i32) -> bool {
         let (own_ip, own_port) = self.replica_address();
         own_port == port && own_ip.eq_ignore_ascii_case(ip)
     }
 
-    /// Whether, as a replica's connection, it takes the place of earlier ones at its address: it takes the
-    /// stream, and says where it is.
+    /// Whether this connection of a replica replaces earlier ones from its address: it takes the stream,
+    /// and has announced a port.
     pub fn supersedes(&self) -> bool {
         let takes_stream = self
             .origin
@@ -353,25 +357,25 @@ impl Caller {
     }
 }
 
-/// Which limits and lists a client belongs to.
+/// Kind of a connection: decides its output limits, and the lists that show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientKind {
-    /// A plain client; a MONITOR is one too.
+    /// Plain client, or one that runs MONITOR.
     Normal,
-    /// A replica, whose output is a stream.
+    /// Replica, whose output is the replication stream.
     Replica,
-    /// The primary of this server, whose input is a stream.
+    /// Primary of this server, whose input is the replication stream.
     Primary,
-    /// In whose name an append-only file is replayed.
+    /// Client that replays an append-only file.
     Log,
-    /// The source of an atomic move of slots to this server, whose input is a stream.
+    /// Source of an atomic move of slots to this server, whose input is a stream.
     SlotImport,
-    /// The target of an atomic move of slots from this server, whose output is a stream.
+    /// Target of an atomic move of slots from this server, whose output is a stream.
     SlotExport,
 }
 
 impl ClientKind {
-    /// All kinds, in their order.
+    /// All kinds, in the order of their declaration.
     pub const ALL: [ClientKind; 6] = [
         ClientKind::Normal,
         ClientKind::Replica,
@@ -382,60 +386,62 @@ impl ClientKind {
     ];
 }
 
-/// What a replica has acknowledged that has said nothing: not even offset 0, since it may be loading its
-/// snapshot, which has what was written before the history began.
+/// Value of [`ReplicaState::acked`] before a replica's first acknowledgement. It is below offset 0,
+/// because the replica may still be loading a snapshot of data written before the history began.
 pub const NOT_ACKED: i64 = -1;
 
-/// How far a replica's synchronisation is.
+/// State of the replication to one replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplicaState {
-    /// Bytes of its snapshot that are queued and not sent yet: they do not count against its output limit.
+    /// Bytes of its snapshot that are queued and not sent yet. They do not count against the output limit.
     pub snapshot_queued: usize,
-    /// Last offset it acknowledged; [`NOT_ACKED`] before the first.
+    /// Last offset that the replica acknowledged; [`NOT_ACKED`] before the first.
     pub acked: i64,
-    /// Time of that, seconds since the epoch.
+    /// Time of the last acknowledgement, seconds since the epoch.
     pub acked_s: i64,
-    /// How far it is.
+    /// Stage of the synchronisation.
     pub stage: SyncStage,
-    /// What comes after its snapshot waits until it says that it has that: it could not tell the end
-    /// otherwise.
+    /// The stream after the snapshot waits until the replica acknowledges the snapshot, because the
+    /// replica could not tell where the snapshot ends.
     pub awaits_ack: bool,
-    /// Offset of the first byte of the stream that it was not queued; [`u64::MAX`] while it is not sent the
-    /// stream.
+    /// Offset of the first byte of the stream that is not queued yet; [`u64::MAX`] while the replica is
+    /// not sent the stream.
     pub next: u64,
-    /// Where it takes what is behind its snapshot and was more than the backlog keeps.
+    /// Reader of the stream that was written after the snapshot and did not fit into the backlog.
     pub spool: Option<SpoolReceiver>,
-    /// Last position of its append-only file that it said is on its disk: an offset of the stream.
+    /// Offset up to which the replica's own append-only file is on its disk, as last acknowledged.
     pub acked_aof: i64,
-    /// It takes the stream while its other connection takes the snapshot, until it says that it has that.
+    /// The connection carries the stream while a second connection carries the snapshot. Cleared when
+    /// the replica reports that it has loaded the snapshot.
     pub is_main_channel: bool,
-    /// It tells how far it is (it came by PSYNC): one that is silent for `repl-timeout` is closed.
+    /// The replica acknowledges offsets (it came by PSYNC): one that is silent for
+    /// `repl-timeout` is closed.
     pub sends_acks: bool,
-    /// Where the stream ended when a later connection came whose replica says that it is reached at the same
-    /// address and port. `None` again when that one has gone.
+    /// End of the stream when a later connection announced the same address and port. `None` again when
+    /// that later connection has gone.
     pub superseded_at: Option<u64>,
-    /// When that connection came, s since the epoch.
+    /// Time at which the later connection was made, seconds since the epoch.
     pub superseded_s: i64,
 }
 
 impl ReplicaState {
-    /// Whether it has the data, and is sent what comes behind.
+    /// Whether the replica has the data, and is sent the stream.
     #[inline]
     pub fn is_online(&self) -> bool {
         self.stage == SyncStage::Online && !self.awaits_ack && !self.is_main_channel
     }
 
-    /// Whether writes can rely on it at this second, if it may be silent for `lag_s`. A connection that a
-    /// later one seems to have replaced has to have been heard of since.
+    /// Whether writes can rely on the replica at second `now_s`, if it may be silent for `lag_s`. A
+    /// connection that a later one seems to have replaced must have acknowledged something since.
     pub fn is_good(&self, now_s: i64, lag_s: i64) -> bool {
         let is_there = self.is_counted() || self.acked_s > self.superseded_s;
         is_there && now_s - self.acked_s <= lag_s
     }
 
-    /// Whether its acknowledgements count beside those of later connections from the same address: a replica
-    /// that has come back has acknowledged nothing on this connection behind the end that the stream had
-    /// then. Whoever has is another replica: addresses of several can be the same behind a translation of
-    /// addresses.
+    /// Whether the replica counts beside those of later connections from the same address. A replica
+    /// that has reconnected acknowledges on its old connection nothing past the end that the stream had
+    /// at that time. A connection that has acknowledged more belongs to another replica: several can
+    /// have the same address because of address translation.
     pub fn is_counted(&self) -> bool {
         let is_other = |position: u64| u64::try_from(self.acked).is_ok_and(|acked| acked > position);
         self.superseded_at.is_none_or(is_other) || mistake::is_made(Mistake::CountedTwice)
@@ -445,124 +451,124 @@ impl ReplicaState {
 /// The stages of a full synchronisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncStage {
-    /// It waits for a snapshot.
+    /// The replica waits for a snapshot.
     Wanted,
-    /// It is sent one.
+    /// The snapshot is being sent.
     Sending,
-    /// It receives the stream.
+    /// The snapshot is sent, and the stream follows.
     Online,
 }
 
-/// What a client says of itself by REPLCONF before it asks for the data.
+/// What a client announces by REPLCONF before it asks for the data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Announced {
-    /// Port on which it listens; not checked.
+    /// Port on which the replica listens; not checked.
     pub port: i32,
-    /// Address at which it can be reached; empty: the one it came from.
+    /// Address at which the replica can be reached; empty for the one that it connected from.
     pub ip: Box<str>,
-    /// Its version, a byte for each of three numbers; 0: unknown.
+    /// Version of the replica, a byte for each of three numbers; 0 if unknown.
     pub version: u32,
-    /// It can read a snapshot that ends with a mark.
+    /// The replica can read a snapshot that ends with a mark instead of announcing its length.
     pub eof: bool,
-    /// It understands that a history goes on under another id.
+    /// The replica understands that a history goes on under another replication id.
     pub psync2: bool,
-    /// It needs no checksum at the end of a snapshot that a connection with checks of its own brings.
+    /// The replica needs no checksum at the end of a snapshot if the connection has checks of its own.
     pub skips_checksum: bool,
-    /// It reads a snapshot that is compressed as a whole by LZ4.
+    /// The replica reads a snapshot that is compressed as a whole by LZ4.
     pub lz4: bool,
-    /// It reads a snapshot that is compressed as a whole by Zstd.
+    /// The replica reads a snapshot that is compressed as a whole by Zstd.
     pub zstd: bool,
-    /// It can take the snapshot on a connection beside that of the stream.
+    /// The replica can take the snapshot on a connection beside that of the stream.
     pub dual_channel: bool,
-    /// This is that connection.
+    /// This connection is the one for the snapshot.
     pub rdb_channel: bool,
-    /// Id of the client that takes the snapshot for it.
+    /// Id of the client that takes the snapshot for this replica; `None` if no second connection does.
     pub rdb_client: Option<u64>,
-    /// It wants the snapshot and no stream.
+    /// The client wants the snapshot and no stream.
     pub rdb_only: bool,
-    /// It wants no keys in it.
+    /// The client wants a snapshot without keys.
     pub without_keys: bool,
-    /// The id by which it is a node of this server's cluster.
+    /// Id of the node of this server's cluster that the replica is; `None` if it announced none.
     pub node_id: Option<Box<str>>,
 }
 
-/// When a session ends.
+/// Whether a session is to be closed, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closing {
-    /// It stays.
+    /// The session stays open.
     No,
-    /// Once its output has been sent.
+    /// The session is closed once its output has been sent.
     AfterReply,
-    /// At once.
+    /// The session is closed at once.
     Now,
 }
 
-/// Lasting properties of a client.
+/// Properties of a client that outlast a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientFlags {
-    /// What the connection is made of.
+    /// Medium of the connection.
     pub medium: Medium,
-    /// Capabilities it announced by CLIENT CAPA, as shown in CLIENT LIST.
+    /// CLIENT CAPA has announced `redirect`, as CLIENT LIST shows.
     pub capa_redirect: bool,
-    /// CLIENT NO-EVICT.
+    /// CLIENT NO-EVICT is on.
     pub no_evict: bool,
-    /// CLIENT NO-TOUCH.
+    /// CLIENT NO-TOUCH is on.
     pub no_touch: bool,
-    /// READONLY.
+    /// READONLY is on: a replica of a cluster may answer reads.
     pub read_only: bool,
-    /// ASKING.
+    /// Which command ASKING applies to.
     pub asking: AskingState,
-    /// CLIENT MAINT_NOTIFICATIONS.
+    /// Notifications that CLIENT MAINT_NOTIFICATIONS asked for.
     pub maintenance: MaintenanceNotices,
-    /// MONITOR.
+    /// MONITOR is on: executed commands are sent to the client.
     pub monitor: bool,
-    /// CLIENT IMPORT-SOURCE.
+    /// CLIENT IMPORT-SOURCE is on.
     pub import_source: bool,
-    /// Runs EXEC.
+    /// EXEC runs the client's transaction.
     pub in_exec: bool,
-    /// What becomes of its next script.
+    /// What SCRIPT DEBUG has set for the next script.
     pub script_debugging: ScriptDebugging,
-    /// Whether the client is authenticated.
+    /// Whether the client has authenticated.
     pub authentication: Authentication,
 }
 
-/// A client.
+/// A connected client: identity, output, and requests that wait.
 #[derive(Debug)]
 pub struct Session {
-    /// Its name in the table.
+    /// Key of the session in the table.
     pub key: SessionKey,
-    /// Its identity and state, as handlers see it.
+    /// Identity and state, as handlers see them.
     pub caller: Caller,
     /// Replies that the server has not taken yet.
     pub outbox: Outbox,
-    /// It is on the list of sessions with new output.
+    /// The session is on the list of sessions with new output.
     pub queued: bool,
     /// Whether the client came from one of `priority-subnets`.
     has_priority: bool,
-    /// Bits of the gate's checks that can reject this session something (`Gate::session_mask`).
+    /// Bits of the gate's checks that can reject a request of this session (`Gate::session_mask`).
     pub mask: u32,
-    /// What MULTI has queued, between MULTI and EXEC.
+    /// Commands that MULTI has queued; `None` outside of a transaction.
     pub transaction: Option<Box<Transaction>>,
-    /// What is left of the snapshot that it is sent.
+    /// Rest of the snapshot that is sent to this replica; `None` if none is.
     pub feed: Option<Box<Feed>>,
-    /// The command that it waits with, if it waits.
+    /// Command that waits; `None` if the client does not wait.
     pub waiting: Option<Box<Waiting>>,
-    /// Output in front of `outbox`: what waits until it is durable, which counts as taken, and a reply that a
-    /// thread produces.
+    /// Output before `outbox`: segments that wait until they are durable, which count as taken, and a
+    /// reply that a thread produces.
     pub front: Option<Box<FrontOutput>>,
-    /// Its waiting command is run again: MONITOR and its counts know it already.
+    /// A command that has waited runs again: MONITOR and the client's counters have recorded it already.
     pub is_rerun: bool,
-    /// CLIENT TRACKING: what it reads may have to be remembered.
+    /// CLIENT TRACKING is on: the keys that the client reads may have to be remembered.
     pub tracks_reads: bool,
-    /// Its request runs again that was postponed by a pause, a failover or the end of the server.
+    /// The request that runs again was postponed by a pause, a failover or a shutdown.
     pub was_postponed: bool,
-    /// Bytes the server has taken, or finds listed, or that wait until they are durable, and that are not
-    /// sent yet: counts against the output limits.
+    /// Bytes of output that the server has taken or finds listed, or that wait until they are durable,
+    /// and that are not sent yet. They count against the output limits.
     pub in_flight: usize,
     /// Position of the append-only file that must be durable before the session's output is sent.
     pub durable_at: u64,
-    /// Its output holds what it did not ask for, since [`Session::durable_at`] was last asked for: all that
-    /// is written by then must be durable first. Kept where replies wait for that.
+    /// The output has got pushed messages since [`Session::durable_at`] was last raised for them:
+    /// everything written by then must be durable first. Set only where replies wait for durability.
     pub was_pushed: bool,
     /// Most bytes of output that were handed over at once since the cron last looked, for display;
     /// [`u32::MAX`] for more.
@@ -570,8 +576,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// Has a command write its reply while it may look at the whole session. What others, or the command
-    /// itself, push to the session meanwhile comes after the reply.
+    /// Runs a command that writes a reply and needs the whole session. What is pushed to the session
+    /// meanwhile, by the command or by others, follows the reply.
     pub fn with_reply<R>(&mut self, run: impl FnOnce(&mut Session, Reply<'_>) -> R) -> R {
         let mut outbox = std::mem::take(&mut self.outbox);
         let reply = Reply::new(&mut outbox, self.caller.proto);
@@ -581,7 +587,7 @@ impl Session {
         result
     }
 
-    /// A client that has come just now.
+    /// The session of a client that has just connected.
     pub fn new(
         key: SessionKey,
         id: ClientId,
@@ -648,7 +654,8 @@ impl Session {
         }
     }
 
-    /// Bytes that the allocator has given. A text that several clients share is not counted.
+    /// Bytes that the allocator has given out for the session. A text that several clients share
+    /// is not counted.
     pub fn footprint(&self) -> usize {
         let caller = &self.caller;
         let labels = caller.labels.as_deref().map_or(0, |labels| {
@@ -676,13 +683,13 @@ impl Session {
         self.outbox.len() + self.in_flight + self.producing().map_or(0, |of| of.unsent.len())
     }
 
-    /// Memory of the output that the server has not taken.
+    /// Memory of the output that the server has not taken, bytes.
     #[inline]
     pub fn outbox_capacity(&self) -> usize {
         self.outbox.capacity_bytes() + self.front.as_ref().map_or(0, |front| front.capacity_bytes())
     }
 
-    /// What the server may take now: nothing of what comes behind a reply that a thread produces.
+    /// Output that the server may take now: nothing after a reply that a thread still produces.
     #[inline]
     pub fn unsent_mut(&mut self) -> &mut Outbox {
         match self.front.as_deref_mut() {
@@ -691,20 +698,20 @@ impl Session {
         }
     }
 
-    /// What a thread has produced of the reply that it waits for. Until the reply's end, `outbox` has what
-    /// comes behind that.
+    /// The reply that a thread produces for this client. Until the reply is whole, `outbox` has only
+    /// output that follows it.
     #[inline]
     pub fn producing(&self) -> Option<&Producing> {
         self.front.as_ref()?.producing.as_ref()
     }
 
-    /// As [`Session::producing`], to be changed.
+    /// As [`Session::producing`], to change.
     #[inline]
     pub fn producing_mut(&mut self) -> Option<&mut Producing> {
         self.front.as_mut()?.producing.as_mut()
     }
 
-    /// Ends what a thread produces.
+    /// Removes the reply that a thread produces, and returns it.
     pub fn take_producing(&mut self) -> Option<Producing> {
         let producing = self.front.as_mut()?.producing.take();
         self.front.take_if(|front| front.is_empty());
@@ -717,7 +724,7 @@ impl Session {
         self.front.as_ref().is_some_and(|front| front.has_deferred_output())
     }
 
-    /// Lists a session that has output, once.
+    /// Appends the session to `ready`, once, if its outbox has output.
     #[inline]
     pub fn note_output(&mut self, ready: &mut Vec<SessionKey>) {
         if !self.queued && !self.outbox.is_empty() {
@@ -726,25 +733,25 @@ impl Session {
         }
     }
 
-    /// Bytes of the transaction that it queues or runs.
+    /// Bytes of the transaction that the client queues or runs.
     pub(crate) fn multi_mem(&self) -> usize {
         self.transaction
             .as_ref()
             .map_or(self.caller.multi.bytes as usize, |transaction| transaction.heap_bytes())
     }
 
-    /// Bytes of the requests that it has deferred: what it waits with, and its transaction.
+    /// Bytes of the requests that are deferred: the one that waits, and the transaction.
     pub(crate) fn deferred_bytes(&self) -> usize {
         self.multi_mem() + self.waiting.as_ref().map_or(0, |waiting| waiting.heap_bytes())
     }
 
-    /// The session's next output must not be sent before this position is durable.
+    /// The session's next output must not be sent before `position` of the append-only file is durable.
     #[inline]
     pub fn wait_until_durable(&mut self, position: u64) {
         self.durable_at = self.durable_at.max(position);
     }
 
-    /// Lists a session for which a thread produces, if the server has something to take.
+    /// Appends the session of a slow read to `ready`, once, if the server has output to take.
     #[inline]
     pub fn note_unsent(&mut self, ready: &mut Vec<SessionKey>) {
         if !self.queued && !self.unsent_mut().is_empty() {
@@ -757,31 +764,31 @@ impl Session {
 /// What the server knows of a new connection.
 #[derive(Clone, Debug)]
 pub struct ClientAddress {
-    /// The client's address, as shown.
+    /// Address of the client, as CLIENT LIST shows it.
     pub addr: String,
-    /// The server's address, as shown.
+    /// Address of the server, as CLIENT LIST shows it.
     pub laddr: Arc<str>,
-    /// The descriptor, for display.
+    /// File descriptor of the connection, for display.
     pub fd: i32,
-    /// What the connection is made of.
+    /// Medium of the connection.
     pub medium: Medium,
     /// Whether the client comes from one of `priority-subnets`.
     pub has_priority: bool,
 }
 
-/// What a connection is made of.
+/// Medium of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Medium {
-    /// TCP.
+    /// TCP without encryption.
     #[default]
     Tcp,
-    /// A unix socket.
+    /// Unix socket.
     Unix,
-    /// TLS: the connection notices by itself when bytes are changed on the way.
+    /// TLS: the connection itself detects bytes that were changed on the way.
     Tls,
 }
 
-/// The address without its port, as `127.0.0.1:5000` or `[::1]:5000`.
+/// Address without its port: `127.0.0.1` of `127.0.0.1:5000`, `::1` of `[::1]:5000`.
 pub fn ip_of(addr: &str) -> &str {
     let ip = addr.rsplit_once(':').map_or(addr, |(ip, _)| ip);
     ip.strip_prefix('[').and_then(|ip| ip.strip_suffix(']')).unwrap_or(ip)

@@ -1,22 +1,24 @@
-//! Slow reads: replies that threads of their own produce from shared roots, so that nobody waits for them.
+//! Slow reads: replies that separate threads produce from shared roots, so that other clients
+//! need not wait.
 //!
 //! ```text
 //!  handler ──a thread is free──► Produce ──► pieces, ahead of the client by 512 KiB at most ──► end ──► resumed
 //!     └──────none is free──────► parked, first come first served ──a thread is free──► run again from the beginning
 //! ```
 //!
-//! The *moment* of a slow read is when its handler runs and a thread is free: the handler looks keys up and
-//! takes roots, as any read does, and what follows reads nothing but these roots.
+//! The *moment* of a slow read is when its handler runs and a thread is free: the handler looks keys up
+//! and takes roots, as any read does, and the thread then reads nothing but these roots.
 //!
-//! A thread is its read's until the reply is whole. So that slow readers do not stop the others: (a) whose
-//! thread has waited a second for its client, while others wait for a thread, gets the rest into its output,
-//! and so does every slow reader while one of the others has waited a second, so that the seconds do not add
-//! up; (b) while slow readers have all threads, reads of up to four times the bound run in place.
+//! A thread belongs to one read until the reply is whole. Two rules keep slow readers from stopping the
+//! others. (a) If a thread has waited a second for its client while other reads wait for a thread, the
+//! rest of the reply goes into the client's output; this holds for every slow reader while another read
+//! has waited a second, so that the seconds do not add up. (b) While slow readers have all threads,
+//! reads of up to four times the bound run in place.
 //!
 //! Invariants: (1) no more reads have roots than there are threads; (2) until the reply's last byte the
-//! server takes nothing else of the session: what comes behind the reply waits in its outbox
-//! (`session/front.rs`); (3) a session that waits for its reply is parked with its request, and nothing
-//! behind that is executed.
+//! server takes no other output of the session: output that follows the reply waits in the outbox
+//! (`session/front.rs`); (3) a session that waits for its reply is parked with its request, and no later
+//! request is executed.
 
 use sluice_base::Now;
 use sluice_resp::Outbox;
@@ -24,37 +26,40 @@ use sluice_resp::Outbox;
 /// A reply on its way from the thread that produces it to its client.
 #[derive(Debug)]
 pub struct Producing {
-    /// What the server may take: replies before this one, and pieces of this one.
+    /// Output that the server may take: replies before this one, and pieces of this one.
     pub unsent: Outbox,
-    /// Bytes of the pieces so far.
+    /// Bytes of the pieces produced so far.
     pub reply_bytes: usize,
-    /// Its moment, ns of the monotonic clock.
+    /// The read's moment (see the module), ns of the monotonic clock.
     pub moment_ns: u64,
-    /// How long the command took where it ran.
+    /// Time that the handler took on the main thread, ns.
     pub executing_ns: u64,
-    /// Since when the client has had no room for a piece, ns of the monotonic clock; `None`: it has.
+    /// Since when the client has had no room for a piece, ns of the monotonic clock; `None` while
+    /// it has room.
     pub full_since_ns: Option<u64>,
-    /// How long it had none before that, ns.
+    /// Time without room before `full_since_ns`, ns.
     pub full_ns: u64,
-    /// How long it had none in all, at the last look.
+    /// Whole time without room at the last look, ns.
     pub waited_ns: u64,
-    /// The client took nothing for too long: all of the rest goes into its output, so that the roots go.
+    /// The client took nothing for too long: the whole rest goes into its output, so that the roots
+    /// can be dropped.
     pub is_unbounded: bool,
-    /// Bytes of the roots at the moment; 0 of what was taken out of the data.
+    /// Bytes of the roots at the moment; 0 for values that were taken out of the data.
     pub root_bytes: usize,
-    /// See [`sluice_keyspace::Effects::left_to_others`], at the moment.
+    /// Value of [`sluice_keyspace::Effects::left_to_others`] at the moment.
     pub left_before: u64,
 }
 
 impl Producing {
-    /// The client has room for a piece.
+    /// Notes that the client has room for a piece.
     pub fn note_room(&mut self, now: Now) {
         if let Some(since_ns) = self.full_since_ns.take() {
             self.full_ns += now.mono_ns.saturating_sub(since_ns);
         }
     }
 
-    /// It has none: for how long now, and in all, ns.
+    /// Notes that the client has no room for a piece. Returns how long this has lasted now, and
+    /// in all, ns.
     pub fn note_full(&mut self, now: Now) -> (u64, u64) {
         let since_ns = *self.full_since_ns.get_or_insert(now.mono_ns);
         let full_ns = now.mono_ns.saturating_sub(since_ns);
@@ -62,21 +67,20 @@ impl Producing {
         (full_ns, self.waited_ns)
     }
 
-    /// How long the reply has taken from its moment until now, without the time in which the client had no
-    /// room for it, ns.
+    /// Time from the read's moment until now, without the time in which the client had no room, ns.
     pub fn produced_ns(&mut self, now: Now) -> u64 {
         self.note_room(now);
         now.mono_ns.saturating_sub(self.moment_ns).saturating_sub(self.full_ns)
     }
 }
 
-/// Whether a client is to be given the next piece of its reply.
+/// Whether a client can be given the next piece of its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PieceRoom {
-    /// There is room.
+    /// The client has room for a piece.
     Room,
-    /// Not before it has taken some of the others.
+    /// The client must take some of the earlier pieces first.
     Full,
-    /// Never: it is gone.
+    /// The client is gone.
     Gone,
 }

@@ -1,4 +1,4 @@
-//! How the machine is stepped, and its outputs are carried out.
+//! Steps of the node's machine, and carrying out its outputs.
 
 use crate::cluster::driver::ClusterDriver;
 use crate::cluster::export_links;
@@ -31,7 +31,7 @@ use sluice_session::Sessions;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The period of the machine's cron.
+/// Period of the machine's cron, ns.
 const TICK_NS: u64 = sluice_cluster::CRON_MS * 1_000_000;
 
 impl ClusterDriver<'_> {
@@ -77,7 +77,8 @@ impl ClusterDriver<'_> {
         let offset = self.offset_for_nodes();
         let Some(mode) = &mut self.core.control.cluster else { return };
         let now = process.recent();
-        // An answer to this input may tell it, and a replica that hears it waits for that very byte (M-4).
+        // The answer to this input may report the offset, and a replica that receives it waits for
+        // exactly that offset (M-4).
         if mode.machine.own_offset() != offset {
             mode.machine.step(now, &ClusterInput::Offset(offset));
         }
@@ -85,8 +86,9 @@ impl ClusterDriver<'_> {
         self.take_cluster_outputs(process);
     }
 
-    /// The offset that this node tells others (N-8): where its stream ends, or how far it has executed that
-    /// of its primary; 0 where a full copy replaces, or will replace, what it has.
+    /// The offset that this node reports to other nodes (N-8): the end of its stream, or the offset of
+    /// its primary's stream up to which it has executed; 0 while a full copy replaces, or is about to
+    /// replace, its data.
     pub(crate) fn offset_for_nodes(&self) -> u64 {
         let replication = &self.core.control.replication;
         let has_data = replication.replica.as_ref().is_none_or(|role| role.has_data_of_primary());
@@ -96,7 +98,7 @@ impl ClusterDriver<'_> {
     pub(crate) fn advance_node(&mut self, process: &mut dyn Process) {
         notice_standstill(self.core, process);
         let offset = self.offset_for_nodes();
-        // What has been loaded so far says nothing of what there will be.
+        // A load that is not finished does not show whether there will be keys.
         let is_whole = !self.core.is_loading();
         let now = process.recent();
         let next_tick_ns =
@@ -143,7 +145,7 @@ impl ClusterDriver<'_> {
         self.take_cluster_outputs(process);
     }
 
-    /// Goes on with what a node does to its data.
+    /// Goes on with the node's work on its data.
     pub(crate) fn advance_node_data(&mut self, process: &mut dyn Process) {
         if self.core.control.between_units(BetweenUnits::Cluster) {
             self.drop_unwanted_data(process);
@@ -157,7 +159,7 @@ impl ClusterDriver<'_> {
         end_failed_imports(self.core, process);
         slot_moves::begin_jobs(self.core, process);
         self.take_cluster_outputs(process);
-        // A hold may have kept them from deleting.
+        // Held writes may have kept the migrations from deleting keys.
         MigrationEnds::of(self.core).end_paused_migrations(process);
         if cfg!(debug_assertions)
             && !self.core.is_loading()
@@ -167,9 +169,9 @@ impl ClusterDriver<'_> {
         }
     }
 
-    /// Parts what the machine wants: the bus's orders go to the process, the rest is carried out here as soon
-    /// as no unit stands open. Clients whose wait ends with that are the caller's to serve: the caller may be
-    /// at that already.
+    /// Sorts the machine's outputs: orders about the bus go to the process, and decisions are carried
+    /// out here as soon as no unit is open. Serving the clients whose wait ends is left to the caller,
+    /// which may be serving already.
     pub(crate) fn take_cluster_outputs(&mut self, process: &mut dyn Process) {
         loop {
             let Some(mode) = &mut self.core.control.cluster else { return };
@@ -236,7 +238,7 @@ impl ClusterDriver<'_> {
             ClusterOutput::Deliver { channel, message, scope } => {
                 self.deliver_from_bus(&channel, &message, scope, process);
             }
-            // Orders for the process were parted from the decisions when they came.
+            // Orders for the process are never decisions.
             ClusterOutput::Dial { .. }
             | ClusterOutput::Close { .. }
             | ClusterOutput::Resolve { .. }
@@ -247,7 +249,7 @@ impl ClusterDriver<'_> {
         }
     }
 
-    /// Answers the client whose command has this ticket, if the client still waits.
+    /// Replies to the client whose command has this ticket, if the client still waits.
     pub(super) fn answer_ticket(
         &mut self,
         ticket: Ticket,
@@ -273,7 +275,7 @@ impl ClusterDriver<'_> {
         });
     }
 
-    /// Changes what replication does, as the cluster has decided.
+    /// Changes the role of this server as the cluster has decided.
     fn take_cluster_role(&mut self, change: RoleChange, process: &mut dyn Process) {
         match &change {
             RoleChange::Primary => {
@@ -286,7 +288,7 @@ impl ClusterDriver<'_> {
                     false => address.tcp_port,
                 };
                 let primary = Primary { host: address.ip.to_string(), port };
-                // Data that were to go when a load has ended are not the next primary's either.
+                // Data that were to be dropped at the end of a load are not those of the next primary either.
                 let wanted = self.core.control.replication.role_wanted.as_ref();
                 let is_to_drop = wanted.is_some_and(|wanted| wanted.primary.is_some() && !wanted.keeps_data);
                 let keeps_data = *synchronisation == Synchronisation::Partial && !is_to_drop;
@@ -302,8 +304,8 @@ impl ClusterDriver<'_> {
         self.drop_unwanted_data(process);
     }
 
-    /// Drops the data that a node which begins anew has from its old primary. What is still being loaded
-    /// comes into force first.
+    /// Drops the data that a node which starts anew has from its old primary. A load under way
+    /// is finished first.
     fn drop_unwanted_data(&mut self, process: &mut dyn Process) {
         let is_primary = self.core.control.replication.replica.is_none();
         if let Some(mode) = &mut self.core.control.cluster
@@ -316,8 +318,8 @@ impl ClusterDriver<'_> {
         }
     }
 
-    /// Tells the machine which slots have keys, those that are on their way here left out; the caller takes
-    /// its outputs. Cost: O(slots and databases).
+    /// Reports to the machine which slots have keys, except slots that are being moved to this node; the
+    /// caller takes its outputs. Cost: O(slots and databases).
     fn tell_slots_with_keys(&mut self, now: Now) {
         let mut slots = SlotSet::EMPTY;
         for number in 0..self.core.keyspace.databases() {
@@ -333,8 +335,8 @@ impl ClusterDriver<'_> {
         }
     }
 
-    /// Holds writes back for a manual failover (M-3), until `until_ms` of the monotonic clock, and says where
-    /// the stream ends.
+    /// Holds writes for a manual failover (M-3), until `until_ms` of the monotonic clock, and reports
+    /// the end of the stream to the machine.
     fn pause_for_failover(&mut self, until_ms: u64, process: &mut dyn Process) {
         self.set_cluster_pause(Some(until_ms));
         let offset = self.core.control.replication.stream.offset;
@@ -351,8 +353,8 @@ impl ClusterDriver<'_> {
     }
 }
 
-/// Says how many writes of a unit that ends are lost, because another node has taken this primary's slots
-/// over while the unit stood open (H-14).
+/// Logs how many writes of a unit that ends are lost, because another node has taken over this primary's
+/// slots while the unit was open (H-14).
 pub(crate) fn log_writes_too_late(control: &Control, unit: &Unit, process: &mut dyn Process) {
     let writes = unit.commands.as_ref().map_or(0, |commands| commands.count());
     let is_late = control.replication.replica.is_none()
@@ -366,9 +368,9 @@ pub(crate) fn log_writes_too_late(control: &Control, unit: &Unit, process: &mut 
     }
 }
 
-/// Has the node judge its own state where this server has stood still for longer than T since it was last
-/// seen to go on: another node may own its slots by now (S-24). Ahead of each batch of a client, since a
-/// process can be stopped anywhere in an iteration. Cost: a look at the clock.
+/// Makes the node check its own state if this server was stopped for longer than T: another node may own
+/// its slots by now (S-24). Called before each batch of a client, because a process can be stopped
+/// anywhere in an iteration. Cost: a reading of the clock.
 pub(crate) fn notice_standstill(core: &mut Core, process: &mut dyn Process) {
     let Some(mode) = &mut core.control.cluster else { return };
     let now = process.now();
@@ -379,8 +381,8 @@ pub(crate) fn notice_standstill(core: &mut Core, process: &mut dyn Process) {
     }
 }
 
-/// When the data were last in contact with a primary, ms of the monotonic clock; none: never in this process.
-/// Seconds are counted, as the reference counts them.
+/// When the data were last in contact with a primary, ms of the monotonic clock; `None` for never in
+/// this process. Counted in whole seconds, as in the reference.
 fn contact_ms(role: Option<&mut ReplicaRole>, sessions: &Sessions, now: Now) -> Option<u64> {
     let role = role?;
     if let Some(session) = role.session.filter(|_| role.is_up()) {
@@ -395,7 +397,7 @@ fn contact_ms(role: Option<&mut ReplicaRole>, sessions: &Sessions, now: Now) -> 
     Some((now.mono_ns / 1_000_000).saturating_sub(age_s.saturating_mul(1_000)))
 }
 
-/// A shorter pause is no standstill, however short T is: the event loop sleeps until the next cron.
+/// Least duration of a standstill, ms, even if T is shorter: the event loop may sleep until the next cron.
 const STANDSTILL_MIN_MS: u64 = 500;
 
 #[cfg(test)]
@@ -406,7 +408,7 @@ mod tests {
     use sluice_replication::{Primary, ReplicaLink};
     use sluice_session::Sessions;
 
-    /// E-41: a server that stood still notes the end of its link when it goes on.
+    /// E-41: a server that was stopped notes the end of its link when it goes on.
     #[test]
     fn cl_e41_the_age_of_data_counts_from_the_last_word_of_the_primary() {
         let primary = Primary { host: "127.0.0.1".to_owned(), port: 1 };
@@ -422,14 +424,14 @@ mod tests {
         role.seen_up_s = 9_972;
         role.heard_s = 9_970;
         assert_eq!(contact(&mut role), Some(470_000), "this server stood still for 18 s");
-        // Another primary is followed, whose data these are as well.
+        // The server follows another primary, with the same data.
         let primary = Primary { host: "127.0.0.1".to_owned(), port: 2 };
         let mut next = ReplicaRole::new(ReplicaLink::new(primary, 1, 0));
         next.earlier_contact_s = role.contact_at_end_s(false, now.unix_s());
         assert_eq!(contact(&mut next), None, "the data were given up for a copy");
         next.can_resume = true;
         assert_eq!(contact(&mut next), Some(470_000), "its link has not been up");
-        // A server that stood still has a link that is up, and hears of the other primary first.
+        // A server that was stopped has a link that is up, and learns of the other primary first.
         assert_eq!(role.contact_at_end_s(true, now.unix_s()), 9_970);
         role.seen_up_s = 9_999;
         assert_eq!(role.contact_at_end_s(true, now.unix_s()), 10_000);

@@ -1,13 +1,13 @@
-//! Keys that this node loses: those of slots that another node owns now, and all of them where the node
-//! begins anew.
+//! Keys that this node loses: those of slots that another node owns now, and all keys if the
+//! node starts anew.
 //!
-//! The keys of a slot are hidden at once, and deleted in slices between units, each key by a unit of its own
-//! (G-21): replicas and the append-only file are told, as are clients that watch or cache the key; no
-//! notification is published. No key goes before `nodes.conf` is without the slot (E-53): a server that ended
-//! then would come back as the slot's owner without keys. Snapshots have the keys that are left: the stream
-//! deletes them. Where the slot must be empty sooner, all that is left goes as a whole (G-22). Keys of a slot
-//! that was open for a move by hand are kept for a while: the claim may be that of a node that has a part of
-//! them.
+//! The keys of a slot are hidden at once, and deleted in slices between units, each key by a unit of its
+//! own (G-21). Replicas and the append-only file get the deletions, and clients that watch or cache the
+//! key are notified; no keyspace notification is published. No key is deleted before `nodes.conf` is
+//! without the slot (E-53): a server that ended then would restart as the slot's owner without keys.
+//! Snapshots have the remaining keys: the stream deletes them. If the slot must be empty sooner, all
+//! remaining keys are removed at once (G-22). Keys of a slot that was open for a manual move are kept
+//! for a while, because the claim may be that of a node that has only a part of them.
 //!
 //! Invariant: the keyspace hides the slots that are being emptied, as leaving, and no others.
 
@@ -21,15 +21,15 @@ use sluice_control::between_units::BetweenUnits;
 use sluice_control::cluster::mode::Emptying;
 use sluice_control::process::Process;
 
-/// How long one slice of deletions may take, ns.
+/// Nanoseconds that one slice of deletions may take.
 const SLICE_NS: u64 = 500_000;
-/// How long keys of an open slot are kept that another node has claimed, ns.
+/// Nanoseconds for which keys of an open slot are kept after another node has claimed it.
 const KEPT_NS: u64 = 30_000_000_000;
 
 impl ClusterDriver<'_> {
-    /// Has the keys of these slots deleted from now on. Ahead of the first deletion of keys that were loaded
-    /// at the start, the files that were loaded get a second name; where they do not, the keys stay, and
-    /// nobody is served them. Whether they go.
+    /// Begins to delete the keys of these slots. Before the first deletion of keys that were loaded at
+    /// the start, the loaded files get a second name. If that fails, the keys stay, and no client is
+    /// served them. Returns whether the keys are deleted.
     pub(super) fn empty_slots(&mut self, slots: &SlotSet, why: LostSlots, process: &mut dyn Process) -> bool {
         if why == LostSlots::FoundAtStart && !self.keep_loaded_files(slots, process) {
             return false;
@@ -66,10 +66,10 @@ impl ClusterDriver<'_> {
         true
     }
 
-    /// A map is about to be put in force. Slots that are this node's again keep their keys, and a replica
-    /// deletes nothing. Where some of a slot's keys are gone already, or a slot is about to come here
-    /// key by key, what is left of the old keys goes at once: later they could not be told from new ones
-    /// (G-22).
+    /// Before a map is put in force: slots that this node owns again keep their keys, and a replica
+    /// deletes nothing. If some of a slot's keys are gone already, or a slot is about to be
+    /// imported key by key, the rest of the old keys is removed at once, because later they could not be
+    /// told from new ones (G-22).
     pub(super) fn keep_returning_slots(&mut self, map: &SlotMap, process: &mut dyn Process) {
         let Some(mode) = &mut self.core.control.cluster else { return };
         if mode.emptying.slots.is_empty() {
@@ -81,11 +81,12 @@ impl ClusterDriver<'_> {
             return;
         }
         let Emptying { slots, begun, .. } = mode.emptying.clone();
-        // Requests to a slot that comes key by key wait until the file is without it, and a map follows that.
+        // Requests to a slot that is imported key by key wait until the file is without the slot, and a
+        // map follows that.
         let importing = map.importing.iter().map(|(slot, _)| *slot);
         let comes: Vec<HashSlot> = importing.filter(|slot| mode.machine.may_delete_keys_of(*slot)).collect();
         for slot in slots.iter() {
-            // Keys that an import has brought are nobody's, whoever the slot belongs to.
+            // Keys of an import under way belong to no owner, whoever owns the slot.
             let mut imports = self.core.keyspace.imports().iter();
             let stays_without_owner = !imports.any(|import| import.has(slot.number()));
             let is_back = map.owner(slot).map_or(stays_without_owner, |owner| owner.is_myself);
@@ -100,7 +101,7 @@ impl ClusterDriver<'_> {
         }
     }
 
-    /// Keeps the files that were loaded at the start, once; whether they are kept.
+    /// Keeps the files that were loaded at the start, once. Returns whether they are kept.
     fn keep_loaded_files(&mut self, slots: &SlotSet, process: &mut dyn Process) -> bool {
         let Some(mode) = &mut self.core.control.cluster else { return false };
         if mode.has_kept_files {
@@ -134,7 +135,7 @@ impl ClusterDriver<'_> {
         kept.is_ok()
     }
 
-    /// Deletes keys of foreign slots for about half a millisecond, if there are any.
+    /// Deletes keys of slots that other nodes own for about half a millisecond, if there are any.
     pub(super) fn advance_emptying(&mut self, process: &mut dyn Process) {
         let began_ns = process.recent().mono_ns;
         if !LostKeySteps::of(self.core).are_due(process)

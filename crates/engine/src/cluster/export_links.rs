@@ -1,5 +1,5 @@
-//! Connections of the moves of slots from this node: what the node's machine orders for them is done by the
-//! exports (`exports.rs`), by the process, which connects, and by the session of the target.
+//! Connections of the moves of slots from this node. Orders of the node's machine about them are carried
+//! out by the exports (`exports.rs`), by the process, which connects, and by the session of the target.
 
 use super::exports;
 use crate::core::Core;
@@ -19,11 +19,10 @@ use sluice_resp::command::push_command;
 use sluice_session::identity::Identity;
 use sluice_session::{ClientAddress, ClientKind, Closing, Session, Sessions};
 
-/// Bytes that the output of a target's session holds at most: the rest stays in the stream, where it can go
-/// to disk.
+/// Most bytes of output of a target's session: the rest stays in the stream, which can be spooled to disk.
 const WINDOW_BYTES: usize = 1 << 20;
 
-/// Does what the machine wants for a move from this node.
+/// Carries out an order of the machine about a move from this node.
 pub(super) fn carry_out(core: &mut Core, order: &MigrationOrder, process: &mut dyn Process) {
     match order {
         MigrationOrder::Connect { job, ip, port } => connect(core, *job, ip, *port),
@@ -47,14 +46,14 @@ fn link_of(core: &mut Core, job: JobName) -> Option<&mut ExportLink> {
     core.control.cluster.as_deref_mut()?.moves.export(job)
 }
 
-/// Has the process connect with the target.
+/// Requests a connection with the target from the process.
 fn connect(core: &mut Core, job: JobName, ip: &str, port: u16) {
     let Control { cluster, config, .. } = &mut core.control;
     let Some(mode) = cluster.as_deref_mut() else { return };
     let me = mode.id();
     let Some(row) = mode.machine.migrations().find(|row| row.name == job) else { return };
     let Some((target, _)) = row.nodes else { return };
-    // Each range as two numbers.
+    // CLUSTER SYNCSLOTS takes each range as two numbers.
     let ranges = row.slot_ranges.replace('-', " ");
     let shown_slots = shown(&row.slot_ranges);
     let mut words: Vec<&[u8]> =
@@ -83,7 +82,7 @@ fn connect(core: &mut Core, job: JobName, ip: &str, port: u16) {
     })));
 }
 
-/// Ranges of slots as clients are told them: a range of one slot as its number, commas between.
+/// Ranges of slots as clients are sent them: separated by commas, a range of one slot as its number.
 fn shown(ranges: &str) -> String {
     let shown = ranges.split(' ').map(|range| match range.split_once('-') {
         Some((first, last)) if first == last => first,
@@ -92,14 +91,14 @@ fn shown(ranges: &str) -> String {
     shown.collect::<Vec<_>>().join(",")
 }
 
-/// Tells the machine what the connection or the stream of a move has come to. What the machine wants then is
-/// the caller's to carry out.
+/// Reports an event of a move's connection or stream to the machine. The caller carries out
+/// the machine's outputs.
 pub(crate) fn tell(core: &mut Core, job: JobName, input: ExportInput<'_>, process: &mut dyn Process) {
     let Some(mode) = core.control.cluster.as_deref_mut() else { return };
     mode.machine.step(process.recent(), &ClusterInput::Migration(MigrationInput::Export { job, input }));
 }
 
-/// A session for the connection with a target.
+/// Adds a session for the connection with a target.
 pub(crate) fn connect_target(
     core: &mut Core,
     connection: ClientAddress,
@@ -110,7 +109,7 @@ pub(crate) fn connect_target(
     let identity = Identity::authenticated(control.clients.users.users().default_user().clone());
     sessions.add(|key, id| {
         let mut session = Session::new(key, id, connection, now_s, identity);
-        // From the first byte on it says words about moves and nothing else.
+        // From the first byte on, the connection carries messages about moves and nothing else.
         session.caller.kind = ClientKind::SlotExport;
         session.caller.reply = ReplyMode::Off;
         gate.masked(session)
@@ -122,7 +121,7 @@ pub(crate) fn is_wanted(core: &mut Core, job: JobName) -> bool {
     link_of(core, job).is_some_and(|link| link.session.is_none())
 }
 
-/// The target has agreed, and this session is its connection from now on.
+/// Notes that the target has agreed: this session is the move's connection from now on.
 pub(crate) fn begin(core: &mut Core, job: JobName, session: SessionKey, process: &mut dyn Process) {
     if let Some(link) = link_of(core, job) {
         link.session = Some(session);
@@ -150,14 +149,15 @@ fn begin_stream(core: &mut Core, job: JobName, process: &mut dyn Process) {
     }
 }
 
-/// Says a word to the target of a move, if the job is such a move: in its stream, after whole commands.
+/// Sends a message to the target of a move, in its stream after whole commands. `false` if the job is no
+/// move from this node.
 pub(super) fn say(core: &mut Core, job: JobName, word: SyncWord) -> bool {
     let Some(link) = link_of(core, job) else { return false };
     let (session, stream) = (link.session, link.stream);
     if let Some(id) = stream {
         exports::say(core, id, word.text().as_bytes());
         if word == SyncWord::FailoverGranted && is_made(Mistake::HoldEndsAtGrant) {
-            // Bytes of the export would be dropped.
+            // The bytes of the export that are not sent yet would be dropped with it.
             feed(core);
             exports::end_export(core, id);
         } else if word == SyncWord::FailoverGranted {
@@ -172,8 +172,8 @@ pub(super) fn say(core: &mut Core, job: JobName, word: SyncWord) -> bool {
     true
 }
 
-/// A move has ended: nothing of it is streamed or held any more, and its connection closes. Keys of slots
-/// that another node owns now go by the map's own order, as after any claim.
+/// Ends a move: its stream and its holds end, and its connection closes. Keys of slots that another node
+/// owns now are deleted because of the map, as after any claim.
 fn end(core: &mut Core, job: JobName, process: &mut dyn Process) {
     let Some(mode) = core.control.cluster.as_deref_mut() else { return };
     let Some(at) = mode.moves.exports.iter().position(|link| link.job == job) else { return };
@@ -192,16 +192,16 @@ fn end(core: &mut Core, job: JobName, process: &mut dyn Process) {
     core.control.epoch.advance();
 }
 
-/// Bytes of memory that streams to targets of moves take: they do not count for `maxmemory`, or a target that
-/// takes nothing would have keys evicted.
+/// Bytes of memory of streams to targets of moves. They do not count for `maxmemory`, because a target
+/// that reads nothing would cause evictions.
 pub(crate) fn held_for_targets(core: &Core) -> usize {
     let Some(mode) = core.control.cluster.as_deref() else { return 0 };
     let sessions = mode.moves.exports.iter().filter_map(|link| core.sessions.get(link.session?));
     mode.exports().memory_bytes() + sessions.map(Session::output_bytes).sum::<usize>()
 }
 
-/// Goes on with the connections, once an iteration, after the exports: what has happened to streams, and what
-/// sockets take of them.
+/// Goes on with the connections, once an iteration, after the exports: handles events of streams, and
+/// queues bytes for the targets.
 pub(super) fn advance(core: &mut Core, process: &mut dyn Process) {
     if core.control.cluster.as_ref().is_none_or(|mode| mode.moves.exports.is_empty()) {
         return;
@@ -222,7 +222,7 @@ pub(super) fn advance(core: &mut Core, process: &mut dyn Process) {
     feed(core);
 }
 
-/// Whether some target's session has room for what its stream has.
+/// Whether a target's session has room for bytes of its stream.
 pub(crate) fn have_room(mode: &ClusterMode, sessions: &Sessions) -> bool {
     mode.moves.exports.iter().any(|link| {
         let session = link.session.and_then(|key| sessions.get(key));
@@ -232,7 +232,7 @@ pub(crate) fn have_room(mode: &ClusterMode, sessions: &Sessions) -> bool {
     })
 }
 
-/// Gives the targets' sessions what they have room for.
+/// Queues bytes for the targets' sessions as far as they have room.
 fn feed(core: &mut Core) {
     let Core { sessions, control, .. } = core;
     let Some(mode) = control.cluster.as_deref_mut() else { return };

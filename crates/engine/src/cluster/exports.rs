@@ -1,10 +1,12 @@
-//! What drives the exports of slots (`control/cluster/exports.rs`): the walk in slices of a quarter of a
-//! millisecond an iteration, the holds of writers, and what whoever has the link to the other node asks for.
+//! Driver of the exports of slots (`control/cluster/exports.rs`): the walk in slices of a quarter of
+//! a millisecond an iteration, the holds of writers, and the calls of the code that has the link to
+//! the other node.
 //!
-//! For that caller: [`begin_export`] once ACK was said; [`take_export_output`] as the socket takes bytes, and
-//! [`note_link_backlog`] how many of them it has not taken; [`request_pause`] at REQUEST-PAUSE; [`say`] for
-//! ACK and FAILOVER-GRANTED; [`next_export_news`] once an iteration; [`end_export`] when the slots' owner is
-//! the other node, after the new map, or for whatever reason the job has failed.
+//! That code calls [`begin_export`] once it has sent ACK; [`take_export_output`] as the socket takes
+//! bytes, and [`note_link_backlog`] with the number of bytes that the socket has not taken;
+//! [`request_pause`] at REQUEST-PAUSE; [`say`] for ACK and FAILOVER-GRANTED; [`next_export_news`] once
+//! an iteration; [`end_export`] when the other node owns the slots, after the new map, or when
+//! the job has failed.
 
 mod ending;
 pub(crate) mod held;
@@ -21,46 +23,46 @@ use sluice_control::cluster::exports::{ExportId, ExportNews, ExportWalk, SlotExp
 use sluice_control::process::Process;
 use sluice_keyspace::Keyspace;
 
-/// How long the work for exports may take in one iteration, ns: what everybody waits for it.
+/// Nanoseconds that work for exports may take in one iteration, during which every client waits.
 const SLICE_NS: u64 = 250_000;
-/// Bytes of changes that wait for the image of a large value for which a slice is as long again: they are in
-/// memory, and writers are not to be faster than the image is formatted.
+/// Bytes of changes waiting for the image of a large value for which a slice is lengthened by [`SLICE_NS`].
+/// They are in memory, and writers must not be faster than the formatting of the image.
 const CHANGES_A_SLICE: usize = 4 << 20;
-/// A slice is so many times as long at most.
+/// Most times [`SLICE_NS`] that a slice may take.
 const SLICES_MAX: u64 = 8;
-/// While writers may be held, streams are looked at so often, ns.
+/// Nanoseconds between two looks at the streams while writers may be held.
 const LOOK_NS: u64 = 1_000_000;
-/// Buckets that are walked between two looks at the clock.
+/// Buckets that are walked between two readings of the clock.
 const BUCKETS_PER_LOOK: usize = 4;
 
-/// Begins to export slots, which this node owns. `None`: one of them is in an export already, or there is
-/// none.
+/// Begins to export slots that this node owns. `None` if one of them is in an export already, or
+/// `slots` is empty.
 pub(crate) fn begin_export(core: &mut Core, slots: &SlotSet) -> Option<ExportId> {
     let exchanges = core.keyspace.exchanges();
     core.control.cluster.as_mut()?.exports_mut().begin(slots, exchanges)
 }
 
-/// The next bytes of an export's stream; `None`: nothing now.
+/// The next bytes of an export's stream; `None` if there are none now.
 pub(crate) fn take_export_output(core: &mut Core, id: ExportId) -> Option<Bytes> {
     exports_of(&mut core.control)?.job(id)?.stream.take()
 }
 
-/// Notes how many of the bytes that were taken the link has not sent.
+/// Notes how many of the taken bytes the link has not sent yet.
 pub(crate) fn note_link_backlog(core: &mut Core, id: ExportId, bytes: u64) {
     if let Some(job) = exports_of(&mut core.control).and_then(|exports| exports.job(id)) {
         job.in_link = bytes;
     }
 }
 
-/// Appends a word for the other node to the stream.
+/// Appends a message for the other node to the stream.
 pub(crate) fn say(core: &mut Core, id: ExportId, word: &[u8]) {
     if let Some(job) = exports_of(&mut core.control).and_then(|exports| exports.job(id)) {
         job.stream.say(word);
     }
 }
 
-/// The other node has everything that was sent and asks for the pause: from now on writers of the slots are
-/// held as soon as little is left. `limit`: bytes that may be left; none: any number.
+/// Notes that the other node has all sent bytes and asks for the pause: from now on writers of the slots
+/// are held as soon as at most `limit` bytes are left to send; `None` for any number.
 pub(crate) fn request_pause(core: &mut Core, id: ExportId, limit: Option<u64>) {
     if let Some(job) = exports_of(&mut core.control).and_then(|exports| exports.job(id)) {
         job.convergence.get_or_insert_with(|| Convergence::new(limit));
@@ -68,37 +70,38 @@ pub(crate) fn request_pause(core: &mut Core, id: ExportId, limit: Option<u64>) {
     }
 }
 
-/// What has happened to an export, oldest first.
+/// The next event of an export, oldest first.
 pub(crate) fn next_export_news(core: &mut Core) -> Option<(ExportId, ExportNews)> {
     exports_of(&mut core.control)?.next_news()
 }
 
-/// The exports, for what is shown of them.
+/// The exports, to be shown; `None` without cluster mode.
 pub(crate) fn slot_exports(core: &mut Core) -> Option<&mut SlotExports> {
     exports_of(&mut core.control)
 }
 
-/// The other node may own the slots of an export from now on: writers are held until [`end_export`], whatever
-/// happens to the stream.
+/// Notes that the other node may own the slots of an export from now on: writers are held until
+/// [`end_export`], even if the stream fails.
 pub(crate) fn grant(core: &mut Core, id: ExportId) {
     if let Some(job) = exports_of(&mut core.control).and_then(|exports| exports.job(id)) {
         job.grant();
     }
 }
 
-/// Ends an export; its slots, none where it has ended before. Writers that were held are asked anew.
+/// Ends an export and returns its slots, which are none if it has ended before. Writers that were held
+/// ask the gate again.
 pub(crate) fn end_export(core: &mut Core, id: ExportId) -> SlotSet {
     let Core { keyspace, control, .. } = core;
     drop_export(keyspace, control, id).map_or(SlotSet::EMPTY, |job| job.slots().clone())
 }
 
-/// When an iteration is wanted for exports though nothing happens, monotonic ns.
+/// When exports need an iteration even without an event, monotonic ns.
 pub(crate) fn deadline_ns(exports: &SlotExports, looked_ns: u64) -> u64 {
     let look_ns = if exports.may_hold() { looked_ns + LOOK_NS } else { u64::MAX };
     exports.work_ns().unwrap_or(u64::MAX).min(look_ns)
 }
 
-/// Goes on with all exports but for the walk, once an iteration.
+/// Goes on with all exports except for the walk, once an iteration.
 pub(super) fn advance_exports(core: &mut Core, process: &mut dyn Process) {
     if !may_advance(core) {
         return;
@@ -109,8 +112,8 @@ pub(super) fn advance_exports(core: &mut Core, process: &mut dyn Process) {
     converge(control, process);
 }
 
-/// Goes on with the walk of all exports, once an iteration, when the iteration's replies have gone. Whether
-/// there was something to do.
+/// Goes on with the walk of all exports, once an iteration, after the iteration's replies were sent.
+/// Returns whether a walk was due.
 pub(crate) fn walk_exports(core: &mut Core, process: &mut dyn Process) -> bool {
     if !may_advance(core) {
         return false;
@@ -118,7 +121,7 @@ pub(crate) fn walk_exports(core: &mut Core, process: &mut dyn Process) -> bool {
     let Core { keyspace, control, .. } = core;
     let (now_ns, exchanges) = (process.now().mono_ns, keyspace.exchanges());
     let Some(exports) = exports_of(control) else { return false };
-    // An export of exchanged databases fails in the next iteration's end.
+    // An export of exchanged databases fails at the end of the next iteration.
     let is_due = exports.work_ns().is_some_and(|due_ns| due_ns <= now_ns);
     if is_due && exports.begun_ahead_of(exchanges).is_none() {
         walk_slice(keyspace, control, now_ns, process);
@@ -132,7 +135,7 @@ fn may_advance(core: &mut Core) -> bool {
         && core.control.between_units(BetweenUnits::Cluster)
 }
 
-/// Formats and walks for about a quarter of a millisecond, for longer while many changes wait for an image.
+/// Formats and walks for about a quarter of a millisecond, or longer while many changes wait for an image.
 fn walk_slice(keyspace: &mut Keyspace, control: &mut Control, began_ns: u64, process: &mut dyn Process) {
     let delay = control.config.int(param::RDB_KEY_SAVE_DELAY);
     let waiting = exports_of(control)
@@ -171,7 +174,7 @@ fn walk_slice(keyspace: &mut Keyspace, control: &mut Control, began_ns: u64, pro
             let Some(slot) = exports.next_walk() else { return };
             keyspace.begin_slot_walk(slot.number());
             if is_first {
-                // Changes are to be told from now on.
+                // Changes must be recorded for exports from now on.
                 control.epoch.advance();
             }
         }
@@ -181,7 +184,7 @@ fn walk_slice(keyspace: &mut Keyspace, control: &mut Control, began_ns: u64, pro
     }
 }
 
-/// Has the process keep what is too much for memory; exports whose stream cannot go on fail.
+/// Spools streams that are too large for memory; exports whose stream cannot go on fail.
 fn settle_streams(keyspace: &mut Keyspace, control: &mut Control, process: &mut dyn Process) {
     let Some(exports) = exports_of(control) else { return };
     let mut failed = Vec::new();
@@ -194,8 +197,8 @@ fn settle_streams(keyspace: &mut Keyspace, control: &mut Control, process: &mut 
     }
 }
 
-/// Holds writers, lets them go, or begins the pause of an export. To be called when clients that wait have
-/// been served: what they do is ahead of PAUSED.
+/// Holds writers, releases them, or begins the pause of an export. To be called after clients that wait
+/// were served, because their commands precede PAUSED.
 fn converge(control: &mut Control, process: &mut dyn Process) {
     let now_ns = process.recent().mono_ns;
     let Some(exports) = exports_of(control) else { return };
@@ -203,7 +206,7 @@ fn converge(control: &mut Control, process: &mut dyn Process) {
     let (mut paused, mut ended, mut lets_go) = (Vec::new(), Vec::new(), false);
     for job in exports.jobs() {
         let (unsent, left) = (job.unsent_bytes(), job.stream.taken_bytes().saturating_sub(job.in_link));
-        // Images have to stand ahead of PAUSED, whenever the other node asks.
+        // All images must be in the stream before PAUSED, no matter when the other node asks.
         if job.walk != ExportWalk::Done {
             continue;
         }

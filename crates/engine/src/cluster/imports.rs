@@ -1,10 +1,10 @@
-//! The end of imports of slots that fail, and of those that this server was told of as a replica, or has
-//! loaded, and that it cannot go on with as a primary. Of their keys those go whose slots are
-//! not this node's by then; then replicas and the append-only file are told the end, and the slots are
-//! shown.
+//! The end of imports of slots that fail. Among them are imports that this server has learned of as a
+//! replica, or has loaded, and that it cannot continue as a primary. Keys of their slots
+//! that are not this node's by then are deleted; then replicas and the append-only file get the
+//! end, and the slots are shown again.
 //!
-//! On a replica nothing is done here: the primary's deletions and its FINISH tell the end. A full
-//! copy replaces the imports with those of its primary, and so does any load.
+//! A replica does nothing here: its primary's deletions and FINISH end the import. A full copy
+//! replaces the imports by those of its primary, and so does any load.
 
 use crate::cluster::driver::ClusterDriver;
 use crate::core::Core;
@@ -16,14 +16,14 @@ use sluice_control::cluster::mode::FailedImport;
 use sluice_control::cluster::slot_moves::move_of;
 use sluice_control::process::Process;
 
-/// A replica that was told of the import is the primary now.
+/// Reason of a failed import: a replica that knew of it has become the primary.
 pub(crate) const FAILED_OVER: &str = "A failover occurred during slot import";
-/// A primary has loaded an import whose end is not in the file.
+/// Reason of a failed import: a primary has loaded an import whose end is not in the file.
 pub(crate) const RESTARTED: &str = "Process restarted";
-/// DEBUG has loaded one.
+/// Reason of a failed import: DEBUG has loaded a file.
 pub(crate) const LOADED: &str = "A new RDB is being loaded";
 
-/// Fails the imports that this server still knows of and that it does not carry out, where it is a primary.
+/// Fails the imports that this server still knows of and does not carry out, if it is a primary.
 pub(crate) fn fail_imports(core: &mut Core, why: &'static str, process: &mut dyn Process) {
     if core.keyspace.imports().is_empty()
         || core.is_loading()
@@ -35,7 +35,7 @@ pub(crate) fn fail_imports(core: &mut Core, why: &'static str, process: &mut dyn
     let is_primary = replication.replica.is_none() && replication.role_wanted.is_none();
     let Some(mode) = &mut core.control.cluster else { return };
     if !is_primary || mode.map.my_primary.is_some() {
-        // What has failed here is this node's affair no more.
+        // Imports that have failed here are not this replica's to end any more.
         mode.emptying.failed_imports.clear();
         return;
     }
@@ -51,12 +51,12 @@ pub(crate) fn fail_imports(core: &mut Core, why: &'static str, process: &mut dyn
     }
 }
 
-/// Has the keys of a failed import go.
+/// Begins to delete the keys of a failed import.
 pub(super) fn clean_up(core: &mut Core, job: JobName, why: &'static str, process: &mut dyn Process) {
     let Some(mode) = &mut core.control.cluster else { return };
     let imports = core.keyspace.imports();
     let Some(import) = imports.iter().find(|import| import.name == job.0) else {
-        // A load has brought other data.
+        // A load has replaced the data, and the import is not among them.
         mode.machine.step(process.recent(), &ClusterInput::Migration(MigrationInput::CleanedUp { job }));
         return;
     };
@@ -70,7 +70,7 @@ pub(super) fn clean_up(core: &mut Core, job: JobName, why: &'static str, process
     core.keyspace.hide_slots(slots.iter().map(|slot| slot.number()));
 }
 
-/// Forgets the failed imports whose keys are gone, and tells so.
+/// Forgets the failed imports whose keys are deleted, and reports their end.
 pub(super) fn end_failed_imports(core: &mut Core, process: &mut dyn Process) {
     while let Some(mode) = &mut core.control.cluster
         && !mode.emptying.failed_imports.is_empty()
@@ -89,7 +89,7 @@ pub(super) fn end_failed_imports(core: &mut Core, process: &mut dyn Process) {
         let Some(mode) = &mut core.control.cluster else { return };
         let FailedImport { name, why } = mode.emptying.failed_imports.remove(at);
         let job = JobName(name);
-        // A load may have brought other data meanwhile.
+        // A load may have replaced the data meanwhile.
         if core.keyspace.import_marks().end(&name).is_some() {
             tell(core, finish("failed", job, why), process.recent());
         }
@@ -100,15 +100,15 @@ pub(super) fn end_failed_imports(core: &mut Core, process: &mut dyn Process) {
     }
 }
 
-/// Tells replicas and the append-only file of an end of a move, which changes no key.
+/// Sends replicas and the append-only file a command about a move that changes no key.
 pub(super) fn tell(core: &mut Core, words: Vec<Vec<u8>>, now: Now) {
     core.effects.rewrite_as(|| vec![words]);
-    // What changes nothing is not propagated.
+    // A command without changes would not be propagated.
     core.effects.count_more_changes(1);
     core.commit_unasked_in(0, now);
 }
 
-/// FINISH.
+/// Words of a FINISH that ends an import in this state, for replicas and the append-only file.
 pub(super) fn finish(state: &str, job: JobName, message: &str) -> Vec<Vec<u8>> {
     let words = ["CLUSTER", "SYNCSLOTS", "FINISH", "STATE", state, "NAME"];
     let mut words: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();

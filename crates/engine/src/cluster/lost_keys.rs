@@ -1,4 +1,4 @@
-//! The steps by which keys of lost slots are deleted; `emptying.rs` says which slots those are.
+//! Deletion of keys of lost slots; `emptying.rs` decides which slots are lost.
 
 use crate::core::Core;
 use sluice_cluster::HashSlot;
@@ -7,24 +7,23 @@ use sluice_keyspace::{Access, AccessUpdate, EncodedCommands, Event, ExpiryMode, 
 use sluice_resp::command::{push_argument, push_command_head};
 use std::iter::once;
 
-/// Buckets whose keys are deleted between two looks at the clock.
+/// Buckets whose keys are deleted between two readings of the clock.
 const BUCKETS_AT_ONCE: usize = 4;
-/// Keys that one command deletes where a slot is taken out.
+/// Keys that one command deletes when a slot is taken out at once.
 const KEYS_PER_COMMAND: usize = 64;
 
-/// The access by which the cluster deletes keys, whatever their expiry.
+/// Access with which the cluster deletes keys, expired or not.
 pub(super) fn access(process: &mut dyn Process) -> Access {
     let now = process.recent();
     Access { now, touch: AccessUpdate::No { fresh: 0 }, expiry: ExpiryMode::Ignore, is_decided: false }
 }
 
-/// The steps of deleting.
+/// Steps that delete keys of lost slots.
 pub(crate) struct LostKeySteps<'a> {
     core: &'a mut Core,
 }
 
 impl<'a> LostKeySteps<'a> {
-    /// Works on this core.
     #[inline]
     pub(crate) fn of(core: &'a mut Core) -> LostKeySteps<'a> {
         LostKeySteps { core }
@@ -42,8 +41,8 @@ impl LostKeySteps<'_> {
         self.core.control.cluster.as_ref().and_then(|mode| mode.next_to_empty(now_ns))
     }
 
-    /// Deletes the keys of a few buckets of the slot whose turn it is, each key by a unit of its own; whether
-    /// there was such a slot. To be called between units.
+    /// Deletes the keys of a few buckets of the next lost slot, each key by a unit of its own. Returns
+    /// whether there was such a slot. To be called between units.
     pub(crate) fn delete_some(&mut self, process: &mut dyn Process) -> bool {
         let next = self.next(process);
         let Some(slot) = next else { return false };
@@ -57,7 +56,7 @@ impl LostKeySteps<'_> {
         true
     }
 
-    /// A slot is empty, or keeps its keys.
+    /// Ends the deletion in a slot, which is empty or keeps its keys.
     pub(super) fn end(&mut self, slot: HashSlot) {
         if let Some(mode) = &mut self.core.control.cluster {
             mode.emptying.remove(slot);
@@ -65,9 +64,9 @@ impl LostKeySteps<'_> {
         }
     }
 
-    /// Has what is left of a slot go at once, and be freed later. Replicas and the append-only file are told
-    /// the keys: replicas of versions before 9 know no FLUSHSLOT. Cost: O(1), and with replicas or a log one
-    /// step for each key.
+    /// Removes the remaining keys of a slot at once, to be freed later. Replicas and the append-only
+    /// file get deletions of the single keys, because replicas of versions before 9 do not know
+    /// FLUSHSLOT. Cost: O(1), and with replicas or a log one step for each key.
     pub(super) fn take_out(&mut self, slot: HashSlot, process: &mut dyn Process) {
         let (access, slot) = (access(process), slot.number());
         self.core.notice();
@@ -82,12 +81,12 @@ impl LostKeySteps<'_> {
         }
     }
 
-    /// The command by which the node's own deletions are told.
+    /// Name of the command by which the node's own deletions are propagated.
     fn verb(&self) -> &'static [u8] {
         if self.core.control.limits.lazy_server_del { b"UNLINK" } else { b"DEL" }
     }
 
-    /// Deletes the keys of a few buckets of a slot's table; whether there were any keys.
+    /// Deletes the keys of a few buckets of a slot's table. Returns whether there were any keys.
     fn delete_some_of(&mut self, slot: HashSlot, process: &mut dyn Process) -> bool {
         let (access, verb) = (access(process), self.verb());
         for number in 0..self.core.keyspace.databases() {

@@ -13,8 +13,8 @@ use sluice_session::Session;
 use sluice_subscriptions::tracking::TrackingMode;
 
 impl ClusterDriver<'_> {
-    /// Answers the clients that wait for keys of slots which this node does not serve any more, or that the
-    /// cluster does not (S-70, S-73). Cost: O(sessions) while one waits for a key.
+    /// Replies to the clients that wait for keys of slots which this node, or the cluster, does not
+    /// serve any more (S-70, S-73). Cost: O(sessions) while a client waits for a key.
     pub(super) fn answer_lost_waits(&mut self, process: &mut dyn Process) {
         let Some(mode) = &self.core.control.cluster else { return };
         if !self.core.control.clients.blocking.wants_keys() {
@@ -33,9 +33,9 @@ impl ClusterDriver<'_> {
         }
     }
 
-    /// A map is about to be put in force by which slots leave this node's shard: clients that have copies of
-    /// their keys drop them, of keys that were not there, too. Changes of these keys are told by another node
-    /// from now on.
+    /// Before a map is put in force that takes slots from this node's shard: clients drop their copies
+    /// of these slots' keys, including copies of absent keys, because another node will report changes
+    /// of these keys.
     pub(super) fn tell_caches_of_lost(&mut self, next: &SlotMap, now: Now) {
         let Core { control, sessions, units, .. } = &mut *self.core;
         if !control.clients.tracking.is_active() {
@@ -53,7 +53,7 @@ impl ClusterDriver<'_> {
         }
         control.clients.tracking.note_lost(lost.into_iter());
         let spare = &mut units.spare_outboxes;
-        // Prefixes have no rows: which keys below them were looked for nobody knows.
+        // Clients that track prefixes have no rows: the keys that they have read are not known.
         Delivery { sessions, control, spare, now, own: Protocol::Resp2 }
             .drop_copies(|mode| mode == TrackingMode::Broadcast);
     }

@@ -10,7 +10,7 @@ use sluice_resp::{Outbox, Protocol, Reply};
 use sluice_subscriptions::registry::TopicKind;
 
 impl ClusterDriver<'_> {
-    /// Sends a message that another node has published to those who have subscribed here.
+    /// Sends a message that another node has published to the subscribers on this node.
     pub(super) fn deliver_from_bus(
         &mut self,
         channel: &Bytes,
@@ -31,7 +31,7 @@ impl ClusterDriver<'_> {
         self.core.log_disconnected(process);
     }
 
-    /// Ends the subscriptions to sharded channels of these slots, and tells their subscribers (T32).
+    /// Ends the subscriptions to sharded channels of these slots, and notifies their subscribers (T32).
     pub(super) fn end_shard_channels(&mut self, slots: &SlotSet, process: &mut dyn Process) {
         let pubsub = &self.core.control.clients.pubsub;
         let is_wanted = |slot| HashSlot::new(slot).is_some_and(|slot| slots.contains(slot));

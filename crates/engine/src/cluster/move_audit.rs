@@ -1,13 +1,13 @@
-//! What of moves of slots is left without a job (H-29): in builds with assertions, looked for at the end of
-//! each iteration between two units. A bit that is left hides keys, holds writers or feeds a stream for ever.
+//! A check for state of moves of slots that is left without a job (H-29): in builds with assertions, at
+//! the end of each iteration between two units. A flag that is left over would hide keys, hold writers
+//! or fill a stream for ever.
 
 use sluice_cluster::JobName;
 use sluice_control::Control;
 use sluice_control::cluster::mode::ClusterMode;
 use sluice_keyspace::Keyspace;
 
-/// Asserts that there is nothing of the kind. A job that a load or a change of the role is about to end is
-/// left out.
+/// Asserts that no such state exists. A job that a load or a change of the role is about to end is ignored.
 pub(super) fn assert_whole(control: &Control, keyspace: &Keyspace) {
     let Some(mode) = control.cluster.as_deref() else { return };
     if mode.has_decisions() {
@@ -18,11 +18,11 @@ pub(super) fn assert_whole(control: &Control, keyspace: &Keyspace) {
     assert!(faults.is_empty(), "of moves of slots is left: {}", faults.join(", "));
 }
 
-/// What is left, in words. `is_primary`: an import that nobody carries out is given up at once.
+/// The leftover state, as text. `is_primary`: an import that is not carried out is given up at once.
 fn faults(mode: &ClusterMode, keyspace: &Keyspace, is_primary: bool) -> Vec<String> {
     let mut faults = Vec::new();
     let text = |job: JobName| String::from_utf8_lossy(&job.0).into_owned();
-    // Importing.
+    // State of imports.
     let links = mode.moves.links.iter().filter(|link| !mode.machine.carries_out(link.job));
     faults.extend(links.map(|link| format!("the connection of the import {}", text(link.job))));
     let has_failed = |name: &[u8; 40]| mode.emptying.failed_imports.iter().any(|failed| failed.name == *name);
@@ -30,7 +30,7 @@ fn faults(mode: &ClusterMode, keyspace: &Keyspace, is_primary: bool) -> Vec<Stri
         is_primary && !has_failed(&import.name) && !mode.machine.has_import(JobName(import.name))
     });
     faults.extend(marks.map(|import| format!("the mark of the import {}", text(JobName(import.name)))));
-    // Exporting, and held: who is held is asked of the exports.
+    // State of exports; the exports are asked whose writers are held.
     let ended =
         mode.moves.exports.iter().filter(|link| mode.machine.slots_of_export(link.job).next().is_none());
     faults.extend(ended.map(|link| format!("the connection of the export {}", text(link.job))));
@@ -41,7 +41,7 @@ fn faults(mode: &ClusterMode, keyspace: &Keyspace, is_primary: bool) -> Vec<Stri
             faults.push(format!("the stream of the export {}", text(job)));
         }
     }
-    // Being emptied.
+    // Slots that are being emptied.
     let emptied = || mode.emptying.slots.iter().map(|slot| slot.number());
     if !keyspace.leaving().eq(emptied()) {
         let (hidden, emptied): (Vec<u16>, Vec<u16>) = (keyspace.leaving().collect(), emptied().collect());
@@ -62,7 +62,7 @@ mod tests {
 
     const JOB: JobName = JobName([b'j'; 40]);
 
-    /// The words for one thing that is left without its job.
+    /// The faults that the check finds after `leave` has left something without its job.
     fn left(leave: impl FnOnce(&mut ClusterMode, &mut Keyspace)) -> Vec<String> {
         let now = Now { mono_ns: 1, unix_us: 1 };
         let mut mode = ClusterMode::new(Cluster::new(now, ClusterSettings::default().into(), 1));

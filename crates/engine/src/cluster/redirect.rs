@@ -1,7 +1,8 @@
-//! The check `slots` of the gate: a request for keys of a slot that this node does not serve is told where to
-//! go (section 1 of the specification of the slots).
+//! The check `slots` of the gate: a request for keys of a slot that this node does not serve is
+//! redirected (section 1 of the specification of the slots).
 //!
-//! The decision is `SlotMap::answer`; here are the slot of a request, the look for its keys, and the texts.
+//! `SlotMap::answer` decides; this module finds the slot of a request, looks up its keys, and
+//! writes the errors.
 
 use crate::exec::gate::{Asked, Rejection, Verdict};
 use crate::exec::standing::Standing;
@@ -20,14 +21,14 @@ use sluice_session::transaction::{QueueRoute, Transaction};
 use sluice_session::{AskingState, Caller, Session};
 use std::borrow::Cow;
 
-/// Where the keys of a call lie.
+/// Slots of the keys of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotRoute {
-    /// Nowhere: any node answers.
+    /// The call has no keys: any node may answer.
     Keyless,
-    /// In one slot.
+    /// All keys are in this slot.
     Slot(HashSlot),
-    /// In several.
+    /// The keys are in several slots.
     Crosses,
 }
 
@@ -41,10 +42,10 @@ impl SlotRoute {
     }
 }
 
-/// Arguments that are listed without an allocation.
+/// Number of arguments that are listed without an allocation.
 const ARGS_INLINE: usize = 16;
 
-/// Visits the routing keys of a call, and whether each is a key of the data.
+/// Visits the routing keys of a call, each with whether it is a key of the data.
 fn for_each_name<'a>(spec: &Spec, args: Args<'a>, mut visit: impl FnMut(&'a [u8], bool)) {
     let mut inline: [&[u8]; ARGS_INLINE] = [&[]; ARGS_INLINE];
     let listed: Vec<&[u8]>;
@@ -63,7 +64,8 @@ fn for_each_name<'a>(spec: &Spec, args: Args<'a>, mut visit: impl FnMut(&'a [u8]
     found.iter().for_each(|(at, flags)| visit(args.at(*at), !flags.has(KeyFlags::NOT_KEY)));
 }
 
-/// The slot of a call's routing keys (S-3, S-4, S-10). Its hashes must be those of a keyspace with slots.
+/// The slot of a call's routing keys (S-3, S-4, S-10). The hashes of `args` must be those of a
+/// keyspace with slots.
 pub(crate) fn route_of(spec: &Spec, args: Args<'_>) -> SlotRoute {
     let mut route = SlotRoute::Keyless;
     let row = key_row(spec);
@@ -84,7 +86,7 @@ fn slot_of_hash(hash: u64) -> HashSlot {
     slot_numbered(slot_of(hash))
 }
 
-/// The slot of a name.
+/// The slot of a key or channel name.
 pub(crate) fn slot_of_name(name: &[u8]) -> HashSlot {
     slot_numbered(usize::from(key_slot(name)))
 }
@@ -98,7 +100,7 @@ fn is_shard_pubsub(spec: &Spec) -> bool {
     [pubsub::SSUBSCRIBE.id, pubsub::SUNSUBSCRIBE.id, pubsub::SPUBLISH.id].contains(&spec.id)
 }
 
-/// Whether a call takes a key to another database than `db`, as far as its words say (S-13).
+/// Whether a call takes a key to another database than `db`, as far as its arguments say (S-13).
 fn leaves_db(spec: &Spec, args: Args<'_>, db: usize) -> bool {
     if spec.id == generic::MOVE.id {
         return true;
@@ -110,8 +112,8 @@ fn leaves_db(spec: &Spec, args: Args<'_>, db: usize) -> bool {
     spec.id == generic::COPY.id && (3..args.len()).any(is_other)
 }
 
-/// Adds a command that is queued to what EXEC is routed by (H-5). `db`: the one in which the command will
-/// run.
+/// Adds a queued command to the facts by which EXEC is routed (H-5). `db` is the database in which the
+/// command will run.
 pub(crate) fn note_route(of: &mut QueueRoute, route: SlotRoute, spec: &Spec, args: Args<'_>, db: usize) {
     of.commands += 1;
     match route {
@@ -123,7 +125,7 @@ pub(crate) fn note_route(of: &mut QueueRoute, route: SlotRoute, spec: &Spec, arg
     of.leaves_db |= leaves_db(spec, args, db);
 }
 
-/// What EXEC is routed by: its queue, and the keys of its conditions (S-6).
+/// The route of EXEC: its queue, and the keys of its conditions (S-6).
 pub(crate) fn route_of_exec(spec: &Spec, args: Args<'_>, queue: &QueueRoute) -> SlotRoute {
     let own = route_of(spec, args);
     if queue.crosses {
@@ -132,13 +134,13 @@ pub(crate) fn route_of_exec(spec: &Spec, args: Args<'_>, queue: &QueueRoute) -> 
     queue.slot.and_then(HashSlot::new).map_or(own, |slot| own.with(slot))
 }
 
-/// Asks where a request is to be answered, or what a script calls.
+/// Decides which node must answer a request, or a call of a script.
 pub(crate) fn ask(asked: &Asked<'_>) -> Option<Verdict> {
     let mode = asked.control.cluster.as_deref()?;
     let is_exec = asked.spec.id == transactions::EXEC.id;
     let queue = match (is_exec, &asked.session.transaction) {
         (true, None) => return None,
-        // Nothing of it will run.
+        // EXEC of an aborted transaction runs nothing.
         (true, Some(transaction)) if transaction.aborted => return None,
         (true, Some(transaction)) => Some(transaction.as_ref()),
         (false, _) => None,
@@ -177,7 +179,7 @@ pub(crate) fn ask(asked: &Asked<'_>) -> Option<Verdict> {
     answer(asked, slot, verdict)
 }
 
-/// Whether all keys of a write are of the slots that the asking connection moves here, and there are keys.
+/// Whether a write has keys, all of them in the slots that the asking connection moves to this node.
 pub(crate) fn is_of_import(asked: &Asked<'_>) -> bool {
     let mode = asked.control.cluster.as_deref();
     let link = mode.and_then(|mode| mode.moves.link(asked.session.key));
@@ -193,7 +195,7 @@ fn database_of(session: &Session) -> usize {
     selected.unwrap_or(session.caller.db)
 }
 
-/// What of the configuration decides while the cluster is down.
+/// The settings that decide while the cluster is down.
 fn down_rules(config: &Config) -> DownRules {
     DownRules {
         allows_reads: config.bool(param::CLUSTER_ALLOW_READS_WHEN_DOWN),
@@ -201,7 +203,7 @@ fn down_rules(config: &Config) -> DownRules {
     }
 }
 
-/// Counts the keys of a request that are here. Leaves no trace.
+/// Counts the keys of a request that exist here, without changing their access times.
 struct KeyCount<'a> {
     keyspace: &'a Keyspace,
     now: Now,
@@ -236,7 +238,8 @@ fn look_for(asked: &Asked<'_>, db: usize) -> KeyCounts {
     count.found
 }
 
-/// The keys of all that is queued, each in the database that the queue will have selected (S-41, S-42).
+/// Looks up the keys of all queued commands, each in the database that the queue will have
+/// selected (S-41, S-42).
 fn look_for_queue(asked: &Asked<'_>, transaction: &Transaction) -> KeyCounts {
     let keyspace = asked.keyspace;
     let mut count = KeyCount { keyspace, now: asked.now, first: None, found: KeyCounts::default() };
@@ -257,7 +260,7 @@ fn look_for_queue(asked: &Asked<'_>, transaction: &Transaction) -> KeyCounts {
     count.found
 }
 
-/// What the client, or the script, is told.
+/// The verdict for the client, or the script.
 fn answer(asked: &Asked<'_>, slot: HashSlot, verdict: SlotVerdict<'_>) -> Option<Verdict> {
     let name = asked.spec.full_name;
     let in_script: Cow<'static, str> = match verdict {
@@ -285,7 +288,7 @@ fn reject(asked: &Asked<'_>, error: CmdError, in_script: Cow<'static, str>) -> V
     Verdict::Reject(Rejection { error, in_script: asked.call.map(|_| in_script) })
 }
 
-/// The error that a client is told; none where the request is answered here.
+/// The error for a client; `None` if the request is answered here.
 fn text_of(
     verdict: SlotVerdict<'_>,
     slot: HashSlot,
@@ -304,15 +307,15 @@ fn text_of(
     Some(Cow::Borrowed(text))
 }
 
-/// The first word of a redirect.
+/// First word of a redirect.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RedirectWord {
     Ask,
     Moved,
 }
 
-/// A redirect (S-50 to S-53). After ASK with no host many clients fail, or ask the node that sent them away
-/// (U31): ASK always names an address.
+/// A redirect (S-50 to S-53). After an ASK without a host, many clients fail, or ask the redirecting
+/// node again (U31), so ASK always names an address.
 fn redirect(
     word: RedirectWord,
     slot: HashSlot,
@@ -332,8 +335,8 @@ fn redirect(
     format!("{word} {} {host}:{}", slot.number(), client.port_of(node)).into()
 }
 
-/// What a client that waits for keys is told when their slot, or the cluster, is not served here any more,
-/// and the command; none where the client goes on to wait.
+/// The error for a client that waits for keys when their slot, or the cluster, is no longer served here,
+/// with its command; `None` if the client continues to wait.
 pub(super) fn end_of_wait(
     mode: &ClusterMode,
     config: &Config,
@@ -351,7 +354,7 @@ pub(super) fn end_of_wait(
         writes: spec.flags.has(Flags::WRITE),
         is_migrate: false,
         leaves_db: false,
-        // A client that waits in a slot that comes here was let in by ASKING.
+        // A client that waits in a slot that is being imported was admitted by ASKING.
         is_asking: true,
         is_readonly: session.caller.flags.read_only,
     };
@@ -362,11 +365,11 @@ pub(super) fn end_of_wait(
     Some((spec, CmdError::Slot(text_of(verdict, slot, &session.caller, config)?)))
 }
 
-/// Keys of several slots.
+/// Error for keys of several slots.
 const CROSSES: &str = "CROSSSLOT Keys in request don't hash to the same slot";
-/// A slot without an owner.
+/// Error for a slot without an owner.
 const UNBOUND: &str = "CLUSTERDOWN Hash slot not served";
-/// The cluster serves nothing.
+/// Error while the cluster serves no requests.
 const DOWN: &str = "CLUSTERDOWN The cluster is down";
-/// A script's call for keys of another node.
+/// Error for a script's call for keys of another node.
 const NOT_LOCAL: &str = "Attempted to access a non local key in a cluster node";

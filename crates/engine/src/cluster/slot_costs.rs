@@ -1,7 +1,7 @@
-//! What commands cost, counted for the slot of their keys (section 8 of the specification of the slots).
+//! Costs of commands, counted for the slot of their keys (section 8 of the specification of the slots).
 //!
-//! A client's command counts once, when it ends: an EXEC and a script for all that ran inside them. Nothing
-//! here is called while `cluster-slot-stats-enabled` is off, but for what messages of sharded channels ask.
+//! A client's command counts once, when it ends: an EXEC and a script count for all commands inside
+//! them. While `cluster-slot-stats-enabled` is off, only [`count_message`] is called here.
 
 use crate::cluster::redirect::{SlotRoute, route_of, route_of_exec, slot_of_name};
 use crate::core::Core;
@@ -17,7 +17,7 @@ use sluice_control::cluster::slot_stats::SlotCounters;
 use sluice_scripts::run::RunSlot;
 use sluice_session::Session;
 
-/// Bytes of MULTI, which counts with its EXEC: only then its slot is known.
+/// Bytes of MULTI, which counts with its EXEC, because its slot is known only then.
 const MULTI_BYTES: usize = b"*1\r\n$5\r\nMULTI\r\n".len();
 
 impl Core {
@@ -31,7 +31,7 @@ impl Core {
         args: Args<'_>,
         cost: CommandCost,
     ) {
-        // The reference counts nothing of a wait for keys that did not come.
+        // The reference counts nothing for a wait for keys that ended without them.
         if ending == CommandEnding::Answered && spec.flags.has(Flags::BLOCKING) {
             return;
         }
@@ -45,7 +45,7 @@ impl Core {
             _ => unit.commands.as_ref().map_or(0, |commands| commands.bytes_for_replicas() * replicas),
         };
         let more = match ending {
-            // The command ends again when its reply is there.
+            // The command ends once more when its reply is complete.
             CommandEnding::Producing => {
                 SlotCounters { bytes_out: fed_bytes as u64, ..SlotCounters::default() }
             }
@@ -59,7 +59,7 @@ impl Core {
     }
 }
 
-/// Counts the request of a command that is refused, for the slot of the keys that it named (L-8).
+/// Counts the request of a refused command for the slot of the keys that it named (L-8).
 #[cold]
 pub(crate) fn count_refused(
     control: &mut Control,
@@ -77,7 +77,7 @@ pub(crate) fn count_refused(
         count_request(control, slot, request_bytes(spec, request_len));
     }
 }
-/// Bytes that count for a request.
+/// Bytes of a request that count for its slot.
 fn request_bytes(spec: &Spec, len: usize) -> usize {
     if spec.id == transactions::EXEC.id { len + MULTI_BYTES } else { len }
 }
@@ -87,7 +87,7 @@ pub(crate) fn count_request(control: &mut Control, slot: HashSlot, bytes: usize)
     add(control, slot, SlotCounters { bytes_in: bytes as u64, ..SlotCounters::default() });
 }
 
-/// Counts what the receivers of a message of a sharded channel are sent, all together.
+/// Counts the bytes of a sharded channel's message, summed over all receivers.
 pub(crate) fn count_message(control: &mut Control, channel: &[u8], bytes: usize) {
     if control.config.bool(param::CLUSTER_SLOT_STATS_ENABLED) {
         let more = SlotCounters { bytes_out: bytes as u64, ..SlotCounters::default() };
@@ -101,8 +101,8 @@ fn add(control: &mut Control, slot: HashSlot, more: SlotCounters) {
     }
 }
 
-/// A script calls a command: the keys of the call may say for which slot the script counts, and the EXEC
-/// around it.
+/// Notes that a script calls a command: the keys of the call may decide for which slot the script, and
+/// an EXEC around it, counts.
 pub(crate) fn note_call(unit: &mut Unit, held_to: RunSlot, spec: &'static Spec, args: Args<'_>) {
     let slot = match route_of(spec, args) {
         SlotRoute::Slot(slot) => Some(slot),

@@ -1,8 +1,9 @@
-//! Atomic moves of slots to this node: how a job begins, and what the node's machine has done for one.
+//! Atomic moves of slots to this node: how a job begins, and how the orders of the node's machine
+//! are carried out.
 //!
-//! A job begins between two units, when none of its slots has a key of before. From then on its connection
-//! executes what the source sends, as this server's own writes: replicas and the append-only file get them
-//! with the two ends of the move around them.
+//! A job begins between two units, when its slots have no old keys. From then on, this server executes
+//! the commands of the source as its own writes: replicas and the append-only file get them between the
+//! two ends of the move.
 
 use crate::cluster::driver::ClusterDriver;
 use crate::cluster::export_links;
@@ -23,8 +24,8 @@ use sluice_control::replication::acks::has_reached;
 use sluice_resp::command::push_command;
 use sluice_session::{ClientKind, Closing};
 
-/// Begins the jobs whose slots are empty, has the others' keys deleted, and answers clients whose job cannot
-/// begin any more. Once an iteration.
+/// Begins the jobs whose slots are empty, deletes old keys of other jobs' slots, and replies to clients
+/// whose job cannot begin any more. Once an iteration.
 pub(super) fn begin_jobs(core: &mut Core, process: &mut dyn Process) {
     if !core.control.between_units(BetweenUnits::Cluster) {
         return;
@@ -59,7 +60,7 @@ fn begin_or_wait(core: &mut Core, waiting: Establishing, process: &mut dyn Proce
     if old.is_empty() {
         return begin(core, waiting, process);
     }
-    // The keys of before would be taken for the source's (G-16).
+    // Old keys would be taken for keys of the source (G-16).
     let mut gone = SlotSet::EMPTY;
     for slot in old.iter() {
         mode.emptying.kept.remove(&slot);
@@ -69,7 +70,7 @@ fn begin_or_wait(core: &mut Core, waiting: Establishing, process: &mut dyn Proce
     }
     mode.moves.establishing.push(waiting);
     if !gone.is_empty() && !ClusterDriver::of(core).empty_slots(&gone, LostSlots::FoundAtStart, process) {
-        // The log has said why they stay.
+        // The log has said why the keys stay.
         let error = ClusterAnswer::Error(OLD_KEYS_STAY.to_owned());
         let mode = core.control.cluster.as_deref_mut();
         if let Some(waiting) = mode.and_then(|mode| mode.moves.establishing.pop()) {
@@ -78,10 +79,10 @@ fn begin_or_wait(core: &mut Core, waiting: Establishing, process: &mut dyn Proce
     }
 }
 
-/// Answers ESTABLISH where keys of an earlier owner cannot be deleted.
+/// Error of ESTABLISH if keys of an earlier owner cannot be deleted.
 const OLD_KEYS_STAY: &str = "ERR Keys of an earlier owner of the slots cannot be deleted here";
 
-/// A job begins, and the client that has asked for it is its source from now on.
+/// Begins a job. The client that has asked for it is its source from now on.
 fn begin(core: &mut Core, waiting: Establishing, process: &mut dyn Process) {
     let Establishing { ticket, client, job } = waiting;
     let now = process.recent();
@@ -120,7 +121,7 @@ fn begin(core: &mut Core, waiting: Establishing, process: &mut dyn Process) {
     }
 }
 
-/// Does what the machine wants for a job.
+/// Carries out an order of the machine about a move.
 pub(super) fn carry_out(core: &mut Core, order: MigrationOrder, process: &mut dyn Process) {
     export_links::carry_out(core, &order, process);
     match order {
@@ -152,8 +153,8 @@ fn session_of(core: &Core, job: JobName) -> Option<SessionKey> {
     mode.moves.links.iter().find(|link| link.job == job).map(|link| link.session)
 }
 
-/// Sends a word to the source of a job, at once or, where it asks the source to go on, when the replicas have
-/// what has come: one of them may be elected as soon as the slots are this node's.
+/// Sends a message to the source of a job. A message that asks the source to go on is sent when the replicas
+/// have the received data, because one of them may be elected as soon as the slots are this node's.
 fn say_or_keep(core: &mut Core, job: JobName, word: SyncWord, process: &mut dyn Process) {
     if word != SyncWord::Ack
         && core.control.cluster.as_deref().is_some_and(|mode| awaited(mode, job, word).next().is_some())
@@ -172,7 +173,7 @@ fn say_or_keep(core: &mut Core, job: JobName, word: SyncWord, process: &mut dyn 
     say(core, job, word);
 }
 
-/// Tells the log of replicas that are not among those that have what has come.
+/// Logs how many replicas do not have the received data and are not waited for.
 fn warn_of_replicas(core: &Core, in_sync: &[NodeId], process: &mut dyn Process) {
     let left_out = core.control.cluster.as_deref().map_or(0, |mode| mode.machine.other_replicas(in_sync));
     if left_out > 0 {
@@ -185,7 +186,7 @@ fn warn_of_replicas(core: &Core, in_sync: &[NodeId], process: &mut dyn Process) 
     }
 }
 
-/// Replicas that a word waits for: of those that may be elected in this node's place.
+/// The replicas that a message waits for: those that may be elected in this node's place.
 fn awaited(mode: &ClusterMode, job: JobName, word: SyncWord) -> impl Iterator<Item = NodeId> + '_ {
     let link = mode.moves.links.iter().find(|link| link.job == job);
     let in_sync = link.map_or(&[][..], |link| &link.in_sync);
@@ -203,7 +204,7 @@ fn has_acknowledged(core: &Core, replica: NodeId, offset: u64) -> bool {
     })
 }
 
-/// Goes on with the words that wait for replicas.
+/// Goes on with the messages that wait for replicas.
 fn go_on_with_kept(core: &mut Core, process: &mut dyn Process) {
     let Some(mode) = core.control.cluster.as_deref() else { return };
     let waiting = mode.moves.links.iter().filter_map(|link| Some((link.job, link.kept?)));
@@ -241,8 +242,8 @@ fn go_on_with_kept(core: &mut Core, process: &mut dyn Process) {
     }
 }
 
-/// Sends a word to the source of a job. What asks the source to go on waits until everything that it has sent
-/// is as durable as the answers of clients are (H-27).
+/// Sends a message to the source of a job. A message that asks the source to go on waits until all
+/// received data are as durable as replies to clients are (H-27).
 fn say(core: &mut Core, job: JobName, word: SyncWord) {
     let Some(session) = session_of(core, job).and_then(|key| core.sessions.get_mut(key)) else { return };
     if session.caller.closing != Closing::No {
@@ -257,7 +258,7 @@ fn say(core: &mut Core, job: JobName, word: SyncWord) {
     session.note_output(&mut core.control.clients.ready);
 }
 
-/// Closes the connection of a job: at once, or when what it was told is sent.
+/// Closes the connection of a job: at once, or after the queued output is sent.
 fn close(core: &mut Core, job: JobName, how: Closing) {
     let Some(mode) = core.control.cluster.as_deref_mut() else { return };
     let Some(at) = mode.moves.links.iter().position(|link| link.job == job) else { return };
@@ -272,14 +273,14 @@ fn close(core: &mut Core, job: JobName, how: Closing) {
     core.control.epoch.advance();
 }
 
-/// Tells the machine when each source sent something last, ahead of its cron, and counts the bytes that
-/// connections have carried.
+/// Reports to the machine when each source last sent something, before its cron, and counts the bytes
+/// that connections have carried.
 pub(super) fn tell_heard(core: &mut Core, now: Now) {
     let Some(mode) = core.control.cluster.as_deref_mut() else { return };
     for at in 0..mode.moves.links.len() {
         let ImportLink { session, job, .. } = mode.moves.links[at];
         let Some(session) = core.sessions.get(session) else { continue };
-        // By what was counted since the last time: the wall clock may be set.
+        // Measured by the bytes counted since the last time, because the wall clock may be set.
         if mode.moves.note_heard(at, session) {
             let input = MigrationInput::Heard { job, at: now.mono_ns / 1_000_000 };
             mode.machine.step(now, &ClusterInput::Migration(input));
@@ -293,7 +294,7 @@ pub(super) fn tell_heard(core: &mut Core, now: Now) {
     }
 }
 
-/// A replica's machine learns of the moves that a snapshot has brought. One of a primary's gives them up.
+/// Reports to a replica's machine the moves that a snapshot contains. A primary gives such moves up.
 fn tell_of_snapshots(core: &mut Core, now: Now) {
     let imports = core.keyspace.imports();
     if imports.is_empty() || core.is_loading() {

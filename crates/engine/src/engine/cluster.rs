@@ -1,4 +1,4 @@
-//! What the process tells the engine of the cluster's bus, and asks about the node.
+//! Calls of the process about the cluster: events of the bus, and questions about the node.
 
 use crate::cluster::driver::ClusterDriver;
 use crate::cluster::{export_links, exports};
@@ -9,11 +9,12 @@ use sluice_control::process::Process;
 use std::net::IpAddr;
 
 impl Engine {
-    /// Begins to be a node: as `nodes.conf` says, or as a new node where there is none. `local` are the
-    /// machine's addresses. To be called before the first request, and before the data are loaded.
+    /// Starts the node of the cluster: as `nodes.conf` says, or as a new node if there is no file.
+    /// `local` are the machine's addresses. To be called before the first request, and before the data
+    /// set is loaded.
     ///
     /// # Errors
-    /// The line of the file that cannot be read, and why.
+    /// The line of the file that cannot be read, with the reason.
     pub fn start_cluster(
         &mut self,
         file: Option<&[u8]>,
@@ -23,12 +24,12 @@ impl Engine {
         ClusterDriver::of(&mut self.core).start_cluster(file, local, process)
     }
 
-    /// The node of a cluster that this server is, to look at.
+    /// The cluster node that this server is; `None` without cluster mode.
     pub fn node(&self) -> Option<&Cluster> {
         self.core.control.cluster.as_ref().map(|mode| &mode.machine)
     }
 
-    /// As [`Engine::start_cluster`], from what a file would say: for tests.
+    /// As [`Engine::start_cluster`], from the parsed contents of a file: for tests.
     #[doc(hidden)]
     pub fn begin_cluster(
         &mut self,
@@ -39,7 +40,7 @@ impl Engine {
         ClusterDriver::of(&mut self.core).begin_cluster(saved, local, process)
     }
 
-    /// Has the machine know of a connection to the bus port. `None`: it is to be closed.
+    /// Reports a new connection to the bus port. `None`: it is to be closed.
     pub fn accept_bus_link(
         &mut self,
         peer: IpAddr,
@@ -49,23 +50,23 @@ impl Engine {
         self.core.control.cluster.as_mut()?.machine.accept(process.recent(), peer, local)
     }
 
-    /// Has the machine know of an event of the bus, or of its file.
+    /// Reports an event of the bus, or of the node's file.
     pub fn step_cluster(&mut self, input: &ClusterInput<'_>, process: &mut dyn Process) {
         ClusterDriver::of(&mut self.core).take_cluster_step(input, process);
         self.serve_waiting(process);
     }
 
-    /// The next order for the process. Commands, [`Engine::step_cluster`] and [`Engine::end_iteration`] add
-    /// orders; the process takes all of them once an iteration, after these.
+    /// The next order for the process. Commands, [`Engine::step_cluster`] and [`Engine::end_iteration`]
+    /// add orders; the process takes all of them once an iteration, after these.
     pub fn next_bus_order(&mut self) -> Option<BusOrder> {
         self.core.control.cluster.as_mut()?.orders.pop_front()
     }
 
-    /// When [`Engine::end_iteration`] is wanted for the cluster though nothing happens, monotonic ns;
-    /// `u64::MAX` without cluster mode.
+    /// When the cluster needs [`Engine::end_iteration`] even without an event, monotonic ns; `u64::MAX`
+    /// without cluster mode.
     pub fn cluster_deadline_ns(&self) -> u64 {
         let Some(mode) = &self.core.control.cluster else { return u64::MAX };
-        // What was stepped behind the end of an iteration does not wait for the next event.
+        // Input that was stepped after the end of an iteration must not wait for the next event.
         let is_unit_over = mode.machine.awaits_unit_end() && !self.core.has_open_unit();
         if mode.machine.awaits_iteration_end() || is_unit_over {
             return 0;
@@ -74,7 +75,7 @@ impl Engine {
         if self.core.keyspace.has_detached() {
             return 0;
         }
-        // A link that the kernel has relieved of everything at once tells nobody.
+        // When the kernel has taken all bytes of a link at once, no event reports it.
         if export_links::have_room(mode, &self.core.sessions) {
             return 0;
         }
@@ -84,15 +85,15 @@ impl Engine {
         mode.pulse.next_tick_ns.min(own).min(exports).min(emptying_ns)
     }
 
-    /// Goes on with the walk of slots that leave: once an iteration, when replies have gone. Cost: a quarter
-    /// of a millisecond at most, about. Whether there was something to do.
+    /// Goes on with the walk of slots that leave: once an iteration, after replies were sent. Cost:
+    /// about a quarter of a millisecond at most. Returns whether there was something to do.
     #[inline]
     pub fn walk_exports(&mut self, process: &mut dyn Process) -> bool {
         self.core.control.cluster.is_some() && exports::walk_exports(&mut self.core, process)
     }
 
-    /// Lets the machine know the time and this server's offset, and carries out what a unit that stood open
-    /// has kept back: once an iteration.
+    /// Reports the time and this server's offset to the node, and carries out what an open unit has held
+    /// back: once an iteration.
     pub(crate) fn advance_cluster(&mut self, process: &mut dyn Process) {
         if self.core.control.cluster.is_some() {
             ClusterDriver::of(&mut self.core).advance_node(process);

@@ -1,14 +1,14 @@
-//! The end of an iteration of the event loop: what is done once an iteration, after its commands.
+//! The end of an iteration of the event loop: the work that is done once an iteration, after the commands.
 //!
-//! Most servers have nothing to do there most of the time, and asking each step costs as much as a tenth of a
-//! GET that comes alone. So each step has its place in one of two lists. What *stands* (a stream, a limit, a
-//! cluster, clients that track) is looked at when the epoch has moved, and at each end while there is any of
-//! it. What *passes* (a replica that is to be asked, a full copy that is wanted) is a flag that each end
-//! reads.
+//! Most servers have nothing to do here most of the time, and checking each step costs up to a tenth of
+//! a GET that arrives alone. So each step is on one of two lists. *Standing* reasons (a stream, a limit,
+//! a cluster, clients that track) are looked up when the epoch has moved, and at each end while one of
+//! them holds. *Passing* reasons (a replica that is to be asked, a full copy that is wanted) are flags
+//! that each end reads.
 //!
-//! Invariants: (1) whoever gives a step something to do advances the epoch, or sets a flag of what passes;
-//! (2) after an epoch that has moved comes one whole end at least; (3) builds with debug assertions hold
-//! each step that was left out to having nothing to do.
+//! Invariants: (1) code that gives a step something to do advances the epoch, or sets a flag of the
+//! passing reasons; (2) at least one whole end follows each move of the epoch; (3) builds with debug
+//! assertions check that each step that was left out had nothing to do.
 
 use crate::core::Core;
 use crate::engine::Engine;
@@ -21,8 +21,8 @@ use crate::upkeep::promised::PromisedSteps;
 use sluice_control::process::Process;
 
 impl Engine {
-    /// Does what is done once an iteration of the event loop, after its commands: replicas get the snapshot
-    /// that they ask for, and what the units have added to the replication stream. Cost: some reads where
+    /// Does the work of the end of an iteration, after its commands: replicas get the snapshot that they
+    /// ask for, and the bytes that units have added to the replication stream. Cost: some reads where
     /// there is nothing to do.
     #[inline]
     pub fn end_iteration(&mut self, process: &mut dyn Process) {
@@ -56,14 +56,14 @@ fn take_steps(engine: &mut Engine, process: &mut dyn Process) {
     engine.advance_failover(process);
     Appending::of(&mut engine.core).note_history();
     Evictions::of(&mut engine.core).evict_by_clock(false, process);
-    // Who waits for a group of a stream is told that the stream is gone.
+    // Clients that wait in a group of a stream are served when the stream is deleted.
     engine.serve_waiting(process);
     if engine.core.control.limits.maxmemory_clients > 0 {
         Evictions::of(&mut engine.core).evict_clients(process);
     }
 }
 
-/// Whether a step of the end of an iteration has something to do that passes with it.
+/// Whether a step of the end of an iteration has something to do for a passing reason.
 #[inline]
 fn has_passing_ends(core: &Core) -> bool {
     let replication = &core.control.replication;
@@ -75,7 +75,7 @@ fn has_passing_ends(core: &Core) -> bool {
         || core.control.clients.blocking.is_due()
 }
 
-/// Whether there is anything that steps of the end of an iteration look at each time.
+/// Whether a standing reason holds, for which each end of an iteration takes its steps.
 fn has_standing_ends(core: &Core) -> bool {
     let control = &core.control;
     let tracking = &control.clients.tracking;
@@ -95,18 +95,18 @@ fn has_standing_ends(core: &Core) -> bool {
         || core.has_open_unit()
 }
 
-/// What of the engine makes an iteration of the event loop more than clients' plain commands.
+/// State of the engine that makes an iteration of the event loop do more than run clients' plain commands.
 pub mod beside_commands {
     use crate::engine::Engine;
 
-    /// A number that changes whenever the control plane changes in a way that others draw conclusions from.
+    /// A number that changes whenever the control plane changes in a way that derived flags depend on.
     #[inline]
     pub fn epoch(engine: &Engine) -> u32 {
         engine.core.control.epoch.now()
     }
 
-    /// Whether the engine asks something of the process, a job is under way, scripts wait for their turn, or
-    /// another role is wanted.
+    /// Whether the engine has actions for the process, a job is under way, scripts wait for their turn,
+    /// or a change of role is pending.
     #[inline]
     pub fn has_news(engine: &Engine) -> bool {
         !engine.core.actions.is_empty()
@@ -116,7 +116,7 @@ pub mod beside_commands {
             || !engine.core.control.replication.link_outputs.is_empty()
     }
 
-    /// Whether this server has a primary, or what a link to one has decided is not carried out.
+    /// Whether this server has a primary, or a decision of a link to one is not carried out yet.
     pub fn has_link(engine: &Engine) -> bool {
         let replication = &engine.core.control.replication;
         replication.replica.is_some()
@@ -124,7 +124,7 @@ pub mod beside_commands {
             || !replication.link_outputs.is_empty()
     }
 
-    /// Whether a unit stands open, scripts wait for their turn, or a cycle of expiry is under way.
+    /// Whether a unit is open, scripts wait for their turn, or a cycle of expiry is under way.
     pub fn has_more_slices(engine: &Engine) -> bool {
         engine.next_unit_ns() != u64::MAX || engine.core.upkeep.expiry.is_running
     }

@@ -1,8 +1,8 @@
-//! The parts of memory that the engine knows of: what they add up to must be what the allocator says.
+//! The parts of memory that the engine knows of: their sum must be what the allocator reports.
 //!
 //! Sizes are what the allocator gives, rounded up (`sluice_base::heap`). Not counted: texts of the
-//! configuration, which CONFIG SET replaces by others of much the same length, and the pieces of a snapshot
-//! that is under way.
+//! configuration, which CONFIG SET replaces by texts of much the same length, and the pieces of a
+//! snapshot that is under way.
 
 use crate::engine::Engine;
 use crate::exec::open_unit::OpenUnit;
@@ -19,8 +19,8 @@ use sluice_scripts::state::RunBuffers;
 pub type MemoryPart = (&'static str, usize);
 
 impl Engine {
-    /// The parts. To be called between commands. O(sessions, databases, keys and values outside of the
-    /// entries, topics, keys that are watched or waited for, entries of the logs).
+    /// The parts, each with its bytes. To be called between commands. O(sessions, databases, keys and
+    /// values outside of the entries, topics, keys that are watched or waited for, entries of the logs).
     pub fn memory_parts(&self) -> Vec<MemoryPart> {
         let (entries, keyspace) = self.core.keyspace.footprint();
         let control = &self.core.control;

@@ -1,4 +1,4 @@
-//! The engine's part of messages to groups of connections.
+//! Messages to groups of connections: which clients can be listed, and taking what is listed.
 
 use crate::engine::Engine;
 use sluice_base::SessionKey;
@@ -6,8 +6,8 @@ use sluice_control::process::Process;
 use sluice_subscriptions::multicast::{GroupLists, GroupOutput, Listing, Multicasts, OutputGroup};
 
 impl Engine {
-    /// From now on a client can be listed with others of its group. Its outbox is to go the same way as the
-    /// lists, behind them.
+    /// Lets a client be listed with others of its group from now on. Its outbox must be sent the same
+    /// way as the lists, after them.
     pub fn join_group(&mut self, key: SessionKey, group: OutputGroup) {
         let Multicasts { groups, clients, .. } = &mut self.core.control.clients.multicasts;
         if groups.len() <= usize::from(group.0) {
@@ -19,17 +19,17 @@ impl Engine {
         clients[key.slot as usize] = Listing { group: Some(group), ..Listing::default() };
     }
 
-    /// From now on a client is not listed. What is listed is to be taken before the client's connection goes
-    /// elsewhere.
+    /// Ends the listing of a client. The lists must be taken before the client's connection moves
+    /// to another group.
     pub fn leave_group(&mut self, key: SessionKey) {
         if let Some(listing) = self.core.control.clients.multicasts.clients.get_mut(key.slot as usize) {
             *listing = Listing::default();
         }
     }
 
-    /// Takes what is listed for the clients of a group, to be sent before any outbox of theirs that is taken
-    /// later. `None` when nothing is listed any more. The bytes count against the output limits until
-    /// [`Engine::sent`].
+    /// Takes the messages listed for clients of a group, to be sent before any outbox of these clients
+    /// that is taken later. `None` when nothing is listed any more. The bytes count against the output
+    /// limits until [`Engine::sent`].
     #[inline]
     pub fn take_multicast(&mut self, process: &mut dyn Process) -> Option<GroupOutput> {
         if self.core.control.clients.multicasts.are_pending { take_listed(self, process) } else { None }

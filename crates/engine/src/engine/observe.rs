@@ -1,4 +1,4 @@
-//! What the process shows of the engine: the page and the samples of the metrics endpoint.
+//! Calls of the process for what it shows of the engine: the page and the samples of the metrics endpoint.
 
 use crate::engine::Engine;
 use crate::observe::page::PageRows;
@@ -8,15 +8,15 @@ use sluice_numbers::info::sample::MetricsSample;
 use sluice_numbers::page::details::{PageAsk, PageDetails};
 
 impl Engine {
-    /// What the page shows beside a sample. To be called where a sample may be made. Cost: tens of rows; a
-    /// hash of each password, of [`JUDGED_MAX`](sluice_numbers::page::details::JUDGED_MAX) at most.
+    /// The rows of the page beside a sample. To be called where a sample may be made. Cost: tens of rows,
+    /// and a hash of each password, of at most [`JUDGED_MAX`](sluice_numbers::page::details::JUDGED_MAX).
     pub fn page_details(&mut self, ask: &PageAsk, process: &mut dyn Process) -> PageDetails {
         PageRows::of(&mut self.core).page_details(ask, process)
     }
 
-    /// All numbers at this moment. To be called between two phases of an iteration, whatever stands open
-    /// meanwhile: a load, a script, a save. Cost: some system calls, and what fields, databases and commands
-    /// there are; of clients only `LOOKED_AT_MAX`.
+    /// All numbers at this moment. To be called between two phases of an iteration, even during a load,
+    /// a script or a save. Cost: some system calls, and a step for each field, database and command; of
+    /// clients at most `LOOKED_AT_MAX` are read.
     pub fn metrics_sample(&mut self, process: &mut dyn Process) -> MetricsSample {
         let facts = process.sample_facts(&self.core.keyspace);
         let is_crowd = self.core.sessions.len() > LOOKED_AT_MAX;

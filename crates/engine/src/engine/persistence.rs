@@ -1,4 +1,4 @@
-//! What the process tells the engine of the files, and asks about them.
+//! Calls of the process about the files: the append-only file, snapshots, loads, and the end of the server.
 
 use crate::engine::Engine;
 use crate::persistence::aof::{Appending, bound_of, receives_pushes};
@@ -24,18 +24,18 @@ use sluice_snapshot::{NotLoaded, RdbAux};
 use std::ops::{ControlFlow, Range};
 
 impl Engine {
-    /// Begins to append: from the next unit on, into a file that is empty or ends with a whole unit. To be
+    /// Begins to append, from the next unit on, to a file that is empty or ends with a whole unit. To be
     /// called between units.
     pub fn begin_aof(&mut self) {
         Appending::of(&mut self.core).begin_aof()
     }
 
-    /// Appends nothing from now on. What is pending can still be taken.
+    /// Ends the appending of units. Bytes that are pending can still be taken.
     pub fn end_aof(&mut self) {
         Appending::of(&mut self.core).end_aof()
     }
 
-    /// The next unit is the first of another file. To be called between units, after [`Engine::take_aof`].
+    /// Makes the next unit the first of another file. To be called between units, after [`Engine::take_aof`].
     pub fn begin_aof_file(&mut self) {
         Appending::of(&mut self.core).begin_aof_file()
     }
@@ -45,25 +45,25 @@ impl Engine {
         self.core.control.persistence.aof.is_strict()
     }
 
-    /// End of the last unit that was appended: a position.
+    /// Position of the end of the last unit that was appended.
     pub fn aof_position(&self) -> u64 {
         self.core.control.persistence.aof.position()
     }
 
-    /// Takes the bytes of the units that have closed since the last call, and the positions where they begin
-    /// and end. The caller gives an empty buffer in exchange. `None` where there are none.
+    /// Takes the bytes of the units that have closed since the last call, with the range of their
+    /// positions. `buffer` is exchanged for them and must be empty. `None` if there are none.
     pub fn take_aof(&mut self, buffer: &mut Vec<u8>) -> Option<Range<u64>> {
         Appending::of(&mut self.core).take_aof(buffer)
     }
 
-    /// As [`Engine::take_aof`], once an iteration, but for promised bytes that are not made yet and all that
-    /// follows them. `buffer` is asked for where there is something to take.
+    /// As [`Engine::take_aof`], once an iteration, but only up to the first promised bytes that are not
+    /// made yet. `buffer` is called where there is something to take.
     #[inline]
     pub fn take_made_aof(&mut self, buffer: impl FnOnce() -> Vec<u8>) -> Option<(Vec<u8>, Range<u64>)> {
         Appending::of(&mut self.core).take_made_aof(buffer)
     }
 
-    /// Learns that everything up to this position is on disk.
+    /// Notes that the file is on disk up to this position.
     #[inline]
     pub fn report_aof_durable(&mut self, position: u64, process: &mut dyn Process) {
         if Appending::of(&mut self.core).note_durable(position) {
@@ -71,18 +71,19 @@ impl Engine {
         }
     }
 
-    /// Learns that nothing can be written just now, for this reason of the system, or that it can be again.
+    /// Notes that nothing can be written now, with the reason that the system gave, or with `None` that
+    /// writing works again.
     pub fn report_aof_fault(&mut self, fault: Option<String>) {
         Appending::of(&mut self.core).report_aof_fault(fault)
     }
 
-    /// What [`Engine::report_aof_backlog`] was told last.
+    /// The backlog that [`Engine::report_aof_backlog`] reported last.
     pub fn aof_backlog(&self) -> AofBacklog {
         self.core.control.persistence.aof.report().backlog
     }
 
-    /// Learns how far the disk is behind: commands that write wait while the backlog is full, and go on when
-    /// it is not.
+    /// Notes how much is not on disk yet: commands that write wait while the backlog is full, and go on
+    /// when it is not.
     #[inline]
     pub fn report_aof_backlog(&mut self, backlog: AofBacklog, process: &mut dyn Process) {
         if backlog != self.core.control.persistence.aof.report().backlog {
@@ -91,13 +92,13 @@ impl Engine {
         }
     }
 
-    /// Notes for the latency monitor how long something took that the process did.
+    /// Records for the latency monitor how long an event of the process took.
     pub fn report_latency(&mut self, event: &'static str, nanos: u64, process: &mut dyn Process) {
         let now = process.recent();
         self.core.control.note_latency(event, now, nanos);
     }
 
-    /// Gives the data away as the base of an append-only file, piece by piece. Errors: those of `give`.
+    /// Writes the data as the base of an append-only file, piece by piece. Errors: those of `give`.
     pub fn write_aof_base(
         &mut self,
         give: &mut dyn FnMut(&[u8]) -> Result<(), String>,
@@ -129,14 +130,14 @@ impl Engine {
         result
     }
 
-    /// Up to which position of the append-only file output may tell of: what is on disk, where replies wait
-    /// for that.
+    /// Position of the append-only file up to which output may be sent: the durable position where
+    /// replies wait for the disk.
     #[inline]
     pub fn output_bound(&self) -> u64 {
         bound_of(&self.core.control)
     }
 
-    /// Defers output that is not durable; what may be sent of the session's output.
+    /// Defers output that is not durable, and returns the output of the session that may be sent.
     #[cold]
     #[inline(never)]
     pub(crate) fn defer_output(
@@ -155,13 +156,13 @@ impl Engine {
             self.core.control.persistence.aof.await_durable(needs, key);
         }
         let output = front.take(durable);
-        // It ends behind what waits.
+        // The connection ends after the output that waits.
         let closing = if front.has_deferred_output() { Closing::No } else { session.caller.closing };
         session.front.take_if(|front| front.is_empty());
         Some((output, closing))
     }
 
-    /// The position that must be durable before a session's output, as it is now, is sent. It never falls.
+    /// Position that must be durable before a session's output, as it is now, is sent. Never falls.
     pub fn output_position(&mut self, key: SessionKey) -> u64 {
         let newest = self.core.control.persistence.aof.position();
         if mistake::is_made(Mistake::AnsweredEarly) {
@@ -174,7 +175,7 @@ impl Engine {
         session.durable_at
     }
 
-    /// Goes on with the job for so long at most, about. To be called between units, once an iteration.
+    /// Goes on with the background job for about `budget_ns`. To be called between units, once an iteration.
     pub fn save_slice(&mut self, budget_ns: u64, process: &mut dyn Process) -> Slice {
         Jobs::of(&mut self.core).save_slice(budget_ns, process)
     }
@@ -185,51 +186,52 @@ impl Engine {
         self.core.has_job()
     }
 
-    /// Whether the job's threads have written everything that was captured.
+    /// Whether the job's threads have written everything that was captured so far.
     #[inline]
     pub fn job_is_starved(&self) -> bool {
         self.core.job.as_ref().is_some_and(|job| job.writing.weight() == 0)
     }
 
-    /// Whether the end that a signal asks for waits until DEBUG PAUSE-CRON lets the cron go on: until then
-    /// SHUTDOWN ABORT can prevent it, by
-    /// [`Action::KeepRunning`](sluice_control::action::Action::KeepRunning). It waits for a unit that stands
-    /// open, too; a script that has written nothing is ended for it.
+    /// Whether the end that a signal asks for waits until DEBUG PAUSE-CRON lets the cron go on. Until
+    /// then SHUTDOWN ABORT can prevent it, by
+    /// [`Action::KeepRunning`](sluice_control::action::Action::KeepRunning). The end also waits for an
+    /// open unit; a script that has written nothing is ended for it.
     pub fn end_waits_for_cron(&mut self, process: &mut dyn Process) -> bool {
         Saves::of(&mut self.core).end_waits_for_cron(process)
     }
 
-    /// Prepares the end of the server: saves the data where that is wanted. `false`, where the server shall
-    /// not end, as it would lose data; the log says why.
+    /// Prepares the end of the server: saves the data where that is wanted. `false` if the server must
+    /// not end, because it would lose data; the log says why.
     pub fn prepare_end(&mut self, order: &EndOrder, process: &mut dyn Process) -> bool {
         Saves::of(&mut self.core).prepare_end(order, process)
     }
 
-    /// Saves what commands have changed since the data were saved for the end of the server: others of the
-    /// same iteration were executed behind SHUTDOWN. Nothing may be executed after this.
+    /// Saves the changes made since the data were saved for the end of the server: the iteration
+    /// executed other commands after SHUTDOWN. Nothing may be executed after this.
     pub fn save_rest(&mut self, process: &mut dyn Process) {
         Saves::of(&mut self.core).save_rest(process)
     }
 
-    /// Whether the RDB file is about to become the base of the append-only file: no other file may take its
-    /// name, because that one would become the base of commands that its data have already.
+    /// Whether the RDB file is about to become the base of the append-only file. No other file may be
+    /// renamed to its name meanwhile, because the log after the base would repeat commands whose effects
+    /// that file has already.
     pub fn is_snapshot_wanted(&mut self, process: &mut dyn Process) -> bool {
         Rewrites::of(&mut self.core).is_snapshot_wanted(process)
     }
 
-    /// The process has put the new base in force, or could not.
+    /// Notes that the process has put the new base in force, or could not.
     pub fn report_aof_rewrite(&mut self, is_in_force: bool, process: &mut dyn Process) {
         Rewrites::of(&mut self.core).note_rewrite(is_in_force, process);
         self.serve_waiting(process);
     }
 
-    /// The file behind the cut could not be made: the rewrite is of no use. Where the base is written
-    /// already, the process refuses it, and [`Engine::report_aof_rewrite`] tells so.
+    /// Notes that the file after the cut could not be made: the rewrite is of no use. Where the base is
+    /// written already, the process refuses it, and [`Engine::report_aof_rewrite`] reports so.
     pub fn report_aof_cut_failed(&mut self, process: &mut dyn Process) {
         Rewrites::of(&mut self.core).report_aof_cut_failed(process)
     }
 
-    /// Begins to load the snapshot file before the first client is served: `Action::Load`. `false`, where
+    /// Begins to load the snapshot file before the first client is served: `Action::Load`. `false` if
     /// there is no file. Errors: the log has said why.
     pub fn begin_load_at_start(&mut self, process: &mut dyn Process) -> Result<bool, NotLoaded> {
         Loads::of(&mut self.core).begin_load_at_start(process)
@@ -240,7 +242,7 @@ impl Engine {
         Loads::of(&mut self.core).begin_aof_load_at_start(files, process)
     }
 
-    /// The snapshot file was not loaded and holds data: nothing is saved in its place.
+    /// Notes that the snapshot file was not loaded and holds data: nothing is saved in its place.
     pub fn keep_unloaded_snapshot(&mut self) {
         self.core.control.persistence.partly_loaded.snapshot = Some(self.core.control.snapshot_file());
     }
@@ -250,7 +252,8 @@ impl Engine {
         self.core.is_loading()
     }
 
-    /// Takes up what a load has for the main thread: to be called when it has woken it, between units.
+    /// Takes up the results of a load on the main thread, between units: to be called when the load has
+    /// woken the thread.
     pub fn advance_load(&mut self, process: &mut dyn Process) -> Option<LoadEnded> {
         let (ended, open_slots) = Loads::of(&mut self.core).advance_load_under_way(process)?;
         if let Some(open_slots) = open_slots {
@@ -263,23 +266,23 @@ impl Engine {
         Some(ended)
     }
 
-    /// Ends the server for a signal, or begins to.
+    /// Begins the end of the server that a signal asks for.
     pub fn begin_end(&mut self, order: &EndOrder, process: &mut dyn Process) -> EndBegun {
         ServerEnd::of(&mut self.core).begin_end(order, process)
     }
 
-    /// From now on nothing is executed and no wait ends: the files are about to be closed, and what was done
-    /// behind that would be lost. Replicas still get what the stream has.
+    /// Stops execution: from now on no command runs and no wait ends, because the files are about to be
+    /// closed and later changes would be lost. Replicas still get the rest of the stream.
     pub fn stop(&mut self) {
         self.core.control.persistence.has_stopped = true;
         self.core.conclusions.plain_end = None;
     }
 
-    /// Ends the server when what it waits for has come about, or has had the time for it.
+    /// Ends the server when the condition that it waits for holds, or its time is over.
     #[inline]
     pub(crate) fn advance_end(&mut self, process: &mut dyn Process) {
         let Some(pending) = self.core.control.persistence.pending_end.as_deref() else { return };
-        // SHUTDOWN NOSAVE ends a server whose script has no end, and saves nothing of it.
+        // SHUTDOWN NOSAVE ends a server whose script never ends, and saves nothing of that script.
         let breaks_off = pending.order.ending == Ending::NoSave && *self.core.control.scripts.is_busy;
         if breaks_off || self.core.control.between_units(BetweenUnits::End) {
             ServerEnd::of(&mut self.core).advance_pending_end(breaks_off, process);
@@ -287,7 +290,7 @@ impl Engine {
         } else if process.recent().mono_ns / 1_000_000 >= pending.deadline_ms
             && let Some(line) = self.core.control.scripts.end_for_server()
         {
-            // A script that reads alone may have begun while clients were being sent away.
+            // A read-only script may have begun while clients were being disconnected.
             process.log(LogLevel::Warning, &line);
         }
     }

@@ -1,4 +1,4 @@
-//! What the process tells the engine of its primary and its replicas, and asks about them.
+//! Calls of the process about replication: the primary, the replicas, and failovers.
 
 use crate::engine::Engine;
 use crate::replication::failover::FailoverSteps;
@@ -13,7 +13,7 @@ use sluice_replication::{HistoryPoint, Input, LinkState, Primary, ReplicaLink, T
 use sluice_session::ClientAddress;
 
 impl Engine {
-    /// Whom this server follows.
+    /// The primary that this server follows; `None` if it is a primary itself.
     pub fn primary(&self) -> Option<&Primary> {
         self.core.control.replication.replica.as_deref().map(ReplicaRole::primary)
     }
@@ -23,75 +23,77 @@ impl Engine {
         self.core.control.replication.resume_point()
     }
 
-    /// Bytes at which the output of a replica is too much, if there is a limit.
+    /// Hard limit on the output of a replica, bytes; `None` if there is none.
     pub fn replica_output_limit(&self) -> Option<usize> {
         Some(self.core.control.limits.output[1].hard).filter(|hard| *hard > 0)
     }
 
     /// Begins to load the snapshot of the primary:
     /// [`Action::Load`](sluice_control::action::Action::Load). Replicas of this server are closed,
-    /// because their data are others; the append-only file ends, because what follows belongs behind other
-    /// data. Data are freed when the snapshot's header was found good, or kept until it is loaded.
+    /// because their data are not those of the snapshot. The append-only file ends, because later units
+    /// belong to other data. The old data are freed when the snapshot's header was found good, or kept
+    /// until it is loaded.
     pub fn begin_sync_load(&mut self, from: SyncSource, process: &mut dyn Process) {
         RoleChanges::of(&mut self.core).replace_data(from, process);
         self.serve_waiting(process);
     }
 
-    /// The data are those of the primary at this point of its history.
+    /// Notes that the data are those of the primary at this point of its history.
     pub fn adopt_history(&mut self, point: HistoryPoint, process: &mut dyn Process) {
         RoleChanges::of(&mut self.core).adopt_history(point, process);
         self.serve_waiting(process);
     }
 
-    /// Adds the session of the link to the primary: what comes on this connection is executed as the
-    /// primary's.
+    /// Adds the session of the link to the primary: requests on this connection are executed
+    /// as the primary's.
     pub fn connect_primary(&mut self, connection: ClientAddress, process: &mut dyn Process) -> SessionKey {
         RoleChanges::of(&mut self.core).connect_primary(connection, process)
     }
 
-    /// Tells the primary how far the data are.
+    /// Acknowledges to the primary the offset that the data have reached.
     pub fn acknowledge(&mut self) {
         RoleChanges::of(&mut self.core).acknowledge()
     }
 
-    /// How far the link to the primary is.
+    /// State of the link to the primary.
     pub fn link_state(&self) -> LinkState {
         self.core.control.replication.link().map_or(LinkState::None, ReplicaLink::state)
     }
 
-    /// The number of the link's attempt under way; 0 without a primary.
+    /// Number of the link's current attempt; 0 without a primary.
     pub fn link_attempt(&self) -> u64 {
         attempt_of(&self.core.control)
     }
 
-    /// What has come of the links so far.
+    /// Counters of the links so far.
     pub fn link_counts(&self) -> LinkCounts {
         self.core.control.replication.link_counts
     }
 
-    /// When time is told to the link next, monotonic ns; `u64::MAX` without a primary.
+    /// When the link next needs the time, monotonic ns; `u64::MAX` without a primary.
     pub fn link_tick_ns(&self) -> u64 {
         self.core.control.replication.replica.as_ref().map_or(u64::MAX, |role| role.next_tick_ns)
     }
 
-    /// Takes a step of the machine of the link. Orders about
-    /// connections come from [`Engine::next_transport_order`].
-    /// `heard_ns`: when something was heard last on a connection that others read.
+    /// Takes a step of the link's state machine. Orders about connections come from
+    /// [`Engine::next_transport_order`]. `heard_ns`: when bytes last arrived on a connection that
+    /// other threads read.
     pub fn step_link(&mut self, input: Input<'_>, heard_ns: u64, process: &mut dyn Process) {
         LinkSteps::of(&mut self.core).step_link(input, heard_ns, process)
     }
 
-    /// What is to be done next about the link's connections, in order. What the link has decided about the
-    /// data, their history and the clients of this server is done on the way. After the last order a role is
-    /// taken up that has waited for the end of a load: the outputs name the history of the data that were
-    /// loaded, and begin their stream.
+    /// The next order about the link's connections. The link's decisions about the data, their history
+    /// and the clients of this server are carried out on the way. After the last order, a role that has
+    /// waited for the end of a load is taken up: the streams name the history of the loaded data, and
+    /// begin with it.
     pub fn next_transport_order(&mut self, process: &mut dyn Process) -> Option<TransportOrder> {
         let order = LinkSteps::of(&mut self.core).take_transport_order(process);
         self.serve_waiting(process);
         order
     }
 
-    /// Where the data stand in a history, if they belong to one and no snapshot is about to replace them.
+    /// The point of a history that the data have reached; `None` if they belong to none, or a snapshot
+    /// is about to replace them.
     pub fn history_point(&self) -> Option<HistoryPoint> {
         match self.core.control.replication.link() {
             Some(_) if self.core.control.replication.is_file_committed() => None,
@@ -111,12 +113,12 @@ impl Engine {
         self.core.control.replication.failover.as_ref().is_some_and(|failover| failover.is_in_progress)
     }
 
-    /// Whether a failover is under way, which a client of this server has asked for.
+    /// Whether a failover is under way that a client of this server has asked for.
     pub fn has_failover(&self) -> bool {
         self.core.control.replication.failover.is_some()
     }
 
-    /// Goes on with what waits for a change of roles: once an iteration.
+    /// Goes on with work that waits for a change of roles: once an iteration.
     #[inline]
     pub(crate) fn advance_failover(&mut self, process: &mut dyn Process) {
         let is_asked =
@@ -135,14 +137,13 @@ impl Engine {
         self.serve_waiting(process);
     }
 
-    /// The target has taken over.
+    /// Notes that the target of the failover has taken over.
     pub fn end_failover(&mut self, process: &mut dyn Process) {
         FailoverSteps::of(&mut self.core).note_handed_over(process);
         self.serve_waiting(process);
     }
 
-    /// Ends a failover that comes to nothing: this server is, or becomes again, a primary. To be called
-    /// between units.
+    /// Aborts a failover: this server is, or becomes again, a primary. To be called between units.
     pub fn abort_failover(&mut self, reason: &str, process: &mut dyn Process) {
         FailoverSteps::of(&mut self.core).give_failover_up(reason, None, process);
         self.serve_waiting(process);

@@ -1,4 +1,4 @@
-//! What the engine does by the clock.
+//! The work that the engine does by the clock.
 
 use crate::cluster::driving::notice_standstill;
 use crate::engine::Engine;
@@ -18,10 +18,10 @@ use sluice_control::between_units::BetweenUnits;
 use sluice_control::process::Process;
 
 impl Engine {
-    /// Does what is due; returns the milliseconds until it wants to be called again.
+    /// Does the work that is due. Returns the milliseconds until the next call.
     pub fn cron(&mut self, process: &mut dyn Process) -> u64 {
         self.core.notice();
-        // Ahead of requests that were held and go on here.
+        // Before requests that were held and go on here.
         notice_standstill(&mut self.core, process);
         let now = process.now();
         let hz = self.core.control.config.int(param::HZ).clamp(1, 500);
@@ -30,7 +30,7 @@ impl Engine {
         let is_early = now.unix_ms() < self.core.upkeep.cron.next_ms
             && self.core.upkeep.cron.next_ms - now.unix_ms() <= period;
         let eviction_ms = Evictions::of(&mut self.core).evict_by_clock(!is_early, process);
-        // Who waits for a group of a stream is told that the stream is gone.
+        // Clients that wait in a group of a stream are served when the stream is deleted.
         self.serve_waiting(process);
         let compaction_ms = CompactionSteps::of(&mut self.core)
             .compact(!is_early, process)
@@ -75,8 +75,8 @@ impl Engine {
         }
     }
 
-    /// When expiry wants its next slice ([`Engine::expire_slice`]): monotonic nanoseconds, `u64::MAX` where
-    /// nothing is to do.
+    /// When expiry needs its next slice ([`Engine::expire_slice`]): monotonic nanoseconds, `u64::MAX`
+    /// while there is nothing to do.
     #[inline]
     pub fn next_expiry_ns(&self) -> u64 {
         match self.core.upkeep.expiry.is_running && self.core.control.between_units(BetweenUnits::Expiry) {
@@ -85,8 +85,9 @@ impl Engine {
         }
     }
 
-    /// Goes on with the cycle that is under way, if a slice is due; whether it was. To be called between
-    /// units, once an iteration: the more often iterations execute commands, the more seldom a slice is due.
+    /// Goes on with the cycle of expiry under way if a slice is due, and returns whether it was. To be called
+    /// between units, once an iteration. The more often iterations execute commands, the more seldom a slice
+    /// is due.
     pub fn expire_slice(&mut self, process: &mut dyn Process) -> bool {
         let was_due = ExpirySlices::of(&mut self.core).take_expiry_slice(process);
         self.serve_waiting(process);

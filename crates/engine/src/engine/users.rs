@@ -1,4 +1,4 @@
-//! What the process tells the engine of users.
+//! Calls of the process about users.
 
 use crate::engine::Engine;
 use crate::users::UserUpdates;
@@ -8,13 +8,13 @@ use sluice_control::process::Process;
 use sluice_control::users::load::JudgedUsers;
 
 impl Engine {
-    /// Takes over the users of the configuration: at the start, ahead of the first client.
+    /// Takes over the users of the configuration: at the start, before the first client.
     pub fn install_users(&mut self, users: Users) {
         UserUpdates::of(&mut self.core).install_users(users)
     }
 
-    /// Puts the users of a file in force that another thread has judged, or tells the client what is wrong
-    /// with them; behind the unit that stands open, if one does. Where users were changed meanwhile, or the
+    /// Puts the users of a file in force that another thread has checked, or replies to the client with
+    /// the errors found; after the open unit, if there is one. Where users were changed meanwhile, or the
     /// file was written, the client's request is run again. Cost: the users, and a look at each session.
     pub fn end_user_load(&mut self, judged: JudgedUsers, process: &mut dyn Process) {
         self.core.control.clients.users.loading.note_judged(judged);
@@ -22,14 +22,14 @@ impl Engine {
         self.serve_waiting(process);
     }
 
-    /// Whether the default user asks for no password, enabled or not: what `protected-mode` looks at.
+    /// Whether the default user requires no password, enabled or not: `protected-mode` depends on it.
     pub fn default_user_has_no_password(&self) -> bool {
         self.core.control.clients.users.users().default_user().is_nopass()
     }
 
     /// Makes a client the user that its certificate names: the first of the names that an enabled user has.
-    /// Where no user has one, the client stays who it was, and the refusal of the first name is counted and
-    /// logged, or that there is none. To be called ahead of the client's first request. Cost: the names.
+    /// If no user has one, the client keeps its user, and the refusal of the first name, or that there is no
+    /// name, is counted and logged. To be called before the client's first request. Cost: the names.
     pub fn log_in_by_certificate(&mut self, key: SessionKey, names: &[Vec<u8>], process: &mut dyn Process) {
         UserUpdates::of(&mut self.core).log_in_by_certificate(key, names, process)
     }

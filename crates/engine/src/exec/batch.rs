@@ -1,7 +1,7 @@
 //! Batches: parsed requests of one session, prepared together and executed in order.
 //!
 //! Times: the clock is read when the batch begins and after each command; a command starts when its
-//! predecessor ended.
+//! predecessor has ended.
 
 use crate::cluster::driving::notice_standstill;
 use crate::engine::Engine;
@@ -14,26 +14,27 @@ use sluice_control::process::Process;
 use sluice_resp::{AuthState, OwnedRequests, Request, Requests};
 use sluice_session::{Authentication, Closing, Session};
 
-/// What became of a batch.
+/// The result of submitting a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Submitted {
-    /// Requests executed (or rejected); the input up to the end of the last one is used up.
+    /// Number of requests executed or rejected; the input up to the end of the last of them is used up.
     pub executed: usize,
-    /// What follows.
+    /// Whether the session goes on with its next request.
     pub flow: Flow,
-    /// What the client may send from now on, for itself: see [`sluice_commands::Limits::admission`].
+    /// What the client may send from now on, as far as its own authentication
+    /// decides: see [`sluice_commands::Limits::admission`].
     pub admission: AuthState,
 }
 
-/// Whether a session goes on.
+/// Whether a session goes on with its next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
     /// The session goes on with its next request.
     Continue,
-    /// Its last request waits, kept in the session: the engine will ask for
-    /// [`Action::Resume`](sluice_control::action::Action::Resume).
+    /// The last request waits and is kept in the session.
+    /// [`Action::Resume`](sluice_control::action::Action::Resume) will report the end of the wait.
     Waiting,
-    /// It ends: read nothing more.
+    /// The session ends: no more input is to be read.
     Closing,
 }
 
@@ -48,7 +49,8 @@ struct BatchRun<'a> {
 }
 
 impl Engine {
-    /// Executes requests of a session in order, as far as it goes. `requests` are ranges of `input`.
+    /// Executes requests of a session in order, up to the first that waits or ends the session.
+    /// `requests` are ranges of `input`.
     pub fn submit(
         &mut self,
         key: SessionKey,
@@ -75,8 +77,8 @@ impl Engine {
         self.finish(session, batch, process)
     }
 
-    /// Submits requests that an I/O thread has prepared, all of them, and whose keys were prefetched
-    /// ([`Engine::prefetch_buckets`], [`Engine::prefetch_entries`]).
+    /// Submits requests that were all prepared by an I/O thread, and whose keys were
+    /// prefetched ([`Engine::prefetch_buckets`], [`Engine::prefetch_entries`]).
     pub fn submit_prepared(
         &mut self,
         key: SessionKey,
@@ -101,19 +103,20 @@ impl Engine {
         self.finish(session, batch, process)
     }
 
-    /// What I/O threads prepare requests with; to be renewed when [`Engine::limits`] gives another snapshot.
+    /// The preparer that I/O threads use for requests; to be renewed when [`Engine::limits`]
+    /// returns another snapshot.
     pub fn preparer(&self) -> Preparer {
         self.preparing.preparer.clone()
     }
 
-    /// Asks the processor for the buckets of prepared requests, ahead of [`Engine::prefetch_entries`].
+    /// Prefetches the hash table buckets of prepared requests, before [`Engine::prefetch_entries`].
     pub fn prefetch_buckets(&self, key: SessionKey, prepared: &PreparedBatch) {
         let Some(session) = self.core.sessions.get(key) else { return };
         let db = self.core.keyspace.db(session.caller.db);
         prepared.prefetch_buckets(db);
     }
 
-    /// Asks the processor for the entries of prepared requests, ahead of [`Engine::submit_prepared`].
+    /// Prefetches the entries of prepared requests, before [`Engine::submit_prepared`].
     pub fn prefetch_entries(&mut self, key: SessionKey, prepared: &PreparedBatch) {
         let Some(session) = self.core.sessions.get(key) else { return };
         let db = self.core.keyspace.db(session.caller.db);
@@ -142,7 +145,7 @@ impl Engine {
         Some(session)
     }
 
-    /// Executes prepared requests as far as it goes; gives the session back.
+    /// Executes prepared requests, up to the first that waits or ends the session. Returns the session.
     #[inline]
     fn execute(
         &mut self,
@@ -182,7 +185,7 @@ impl Engine {
         session
     }
 
-    /// A batch of a client whose script is debugged.
+    /// Submits a batch of a client whose script is debugged: the requests are the debugger's commands.
     #[cold]
     fn submit_debugged(
         &mut self,
@@ -196,14 +199,14 @@ impl Engine {
         self.finish(session, batch, process)
     }
 
-    /// Keeps a request that must wait.
+    /// Keeps a request that must wait in its session.
     #[cold]
     fn park_request(&mut self, session: &mut Session, request: Request<'_>, item: Prepared, on: WaitFor) {
         self.core.control.park(session, OwnedRequests::of(&request), item, on);
     }
 
-    /// Serves the clients that wait, between two requests of a session. The session is put back into its slot
-    /// of the table meanwhile, so that the effects of other sessions reach it.
+    /// Serves the clients that wait, between two requests of a session. The session is put back into the
+    /// table meanwhile, so that commands of other sessions can reach it.
     #[cold]
     fn serve_between(&mut self, session: Box<Session>, process: &mut dyn Process) -> Box<Session> {
         let key = session.key;
@@ -252,7 +255,7 @@ impl Engine {
     }
 }
 
-/// What follows for a session behind a request.
+/// How a session goes on after a request.
 pub(crate) fn flow_of(session: &Session) -> Flow {
     match session.caller.closing {
         Closing::No if session.waiting.is_some() => Flow::Waiting,

@@ -1,9 +1,10 @@
-//! Commit: what commands have done takes effect.
+//! Commit: the effects of commands are reported to watchers, waiting clients, subscribers, replicas
+//! and the log.
 //!
-//! At two levels, each in a fixed order that a test prints: [`COMMAND_STEPS`] after each command, so that the
-//! next command of the same unit sees the consequences; [`UNIT_STEPS`] after the unit, when everybody else
-//! may see them. A macro makes the list of names and the calls out of the same words, so the order is data
-//! and costs no indirect call.
+//! Steps are at two levels, each in a fixed order that a test prints: [`COMMAND_STEPS`] after each
+//! command, so that the next command of the same unit sees the consequences; [`UNIT_STEPS`] after the
+//! unit, when the other clients may see them. A macro makes the list of names and the calls out of the
+//! same words, so the order is data and costs no indirect call.
 
 use crate::cluster::exports::tap::{TappedCommand, tap, tells};
 use crate::cluster::publishing::tell_other_nodes;
@@ -28,35 +29,35 @@ use sluice_subscriptions::watch::{KeyPresence, WatchedChange};
 /// The command whose effects are committed.
 #[derive(Clone, Copy)]
 pub(crate) struct CommitCommand<'a> {
-    /// Database in which it ran.
+    /// Database in which the command ran.
     pub db: usize,
-    /// Its arguments; none for what the cron does.
+    /// Arguments of the command; `None` for work of the cron.
     pub args: Option<&'a Args<'a>>,
-    /// The unit's time.
+    /// Time at which the unit happens.
     pub now: Now,
-    /// The protocol of the client that runs it.
+    /// Protocol of the client that runs the command.
     pub proto: Protocol,
-    /// That client; none for what the cron does.
+    /// The client that runs the command; `None` for work of the cron.
     pub client: Option<SessionKey>,
 }
 
 /// The client whose command is committed.
 #[derive(Clone, Copy)]
 pub(crate) struct Committer {
-    /// The protocol that it speaks.
+    /// Protocol of the client's replies.
     pub proto: Protocol,
-    /// Its session.
+    /// Key of the client's session.
     pub client: SessionKey,
 }
 
 /// The unit whose commands are committed.
 #[derive(Clone, Copy)]
 pub(crate) struct CommitUnit<'a> {
-    /// Its commands.
+    /// Commands for the replication stream and the append-only file.
     pub commands: &'a UnitCommands,
-    /// How its commands stand in the stream.
+    /// How the commands are framed in the stream.
     pub grouping: Grouping,
-    /// When it happened.
+    /// Time at which the unit happens.
     pub now: Now,
 }
 
@@ -89,8 +90,8 @@ steps! {
 }
 
 steps! {
-    /// The steps after each unit that has commands for the replication stream. Clients that wait are served
-    /// behind these, each in a unit of its own (`Engine::serve_waiting`).
+    /// The steps after each unit that has commands for the replication stream. Clients that wait are
+    /// served after these steps, each in a unit of its own (`Engine::serve_waiting`).
     UNIT_STEPS, commit_unit(unit: CommitUnit<'_>):
     close_stream_unit,
 }
@@ -109,24 +110,24 @@ impl Core {
         if self.effects.take_recorded() || is_told {
             self.commit_effects(unit, db, args, session);
         } else if changes > 0 {
-            // No client watches, waits or subscribes: so it is with most changes.
+            // No client watches, waits or subscribes: the case of most changes.
             self.effects.take_changes();
             self.control.count_changes(changes);
         }
     }
 
-    // A function of its own, so that the arguments of most commands stay where they are, and what few need of
-    // the session is not read for all.
+    // A separate function, so that the arguments of most commands stay where they are, and session
+    // fields that few commands need are not read for all.
     #[inline(never)]
     fn commit_effects(&mut self, unit: &mut Unit, db: usize, args: Args<'_>, session: &Session) {
         let (now, proto, client) = (unit.now, session.caller.proto, session.key);
-        // Messages to the client itself are not for its script.
+        // Messages to the client itself have the client's protocol, even if a script runs the command.
         let proto = unit.client_proto.unwrap_or(proto);
         self.commit_changes(unit, CommitCommand { db, args: Some(&args), now, proto, client: Some(client) });
     }
 
-    /// Deletes the keys that a read met. One met twice by a command is deleted once, and one that has another
-    /// value or life by now stays.
+    /// Deletes expired keys that a read has found. A key found twice by a command is deleted once, and a
+    /// key that has another value or expiry time by now stays.
     #[inline]
     fn delete_expired_keys(&mut self, _: &mut Unit, command: CommitCommand<'_>) {
         let Core { keyspace, effects, .. } = self;
@@ -147,7 +148,7 @@ impl Core {
         if effects.records_misses() {
             effects.record_expiry_before_miss(before, |key| bytes_of(key, command).into());
         }
-        // The steps that follow see to these.
+        // The remaining steps handle these deletions.
         effects.take_recorded();
     }
 
@@ -160,7 +161,8 @@ impl Core {
         self.control.count_changes(self.units.changes);
     }
 
-    /// Reports modified keys to the transactions that watch them and to the clients that wait for them.
+    /// Reports modified keys to the transactions that watch them, to tracking clients and subscribers,
+    /// and to the clients that wait for them.
     #[inline]
     fn announce_modified_keys(&mut self, _: &mut Unit, command: CommitCommand<'_>) {
         if self.effects.is_listening() || self.effects.blocked_listening {
@@ -176,7 +178,7 @@ impl Core {
         if control.clients.tracking.is_active() && databases.iter().any(|change| change.changes_keys()) {
             let (now, own) = (command.now, command.proto);
             Delivery { sessions, control, spare, now, own }.invalidate_all();
-            // No key has a row any more.
+            // All recorded keys were handled.
             effects.listened_keys().clear();
         }
         for change in databases {
@@ -189,7 +191,8 @@ impl Core {
             let key = bytes_of(&key, command);
             if is_change && control.clients.tracking.is_active() {
                 let (now, own) = (command.now, command.proto);
-                // Nobody has written what has expired or had to make room: whoever meets it may hold a copy.
+                // An expiry or eviction has no writer: every client may hold a copy, the one that
+                // caused it included.
                 let is_written = !matches!(event, Event::Expired | Event::Evicted);
                 let writer = command.client.filter(|_| is_written);
                 Delivery { sessions, control, spare, now, own }.invalidate(hash, db, key, writer);
@@ -199,14 +202,15 @@ impl Core {
                 let (now, own) = (command.now, command.proto);
                 Delivery { sessions, control, spare, now, own }.notify(notify, db, key, event);
             }
-            // One that had expired when it was watched was not there, whoever deletes it.
+            // A key that had expired when it was watched did not exist for the watcher, even if a
+            // DEL deletes it.
             let is_gone = || keyspace.db(db).find(keyspace.key(key)).is_none();
             let is_deleted = event == Event::Del && !control.clients.watching.is_empty() && is_gone();
             let change = match event == Event::Expired || is_deleted {
                 true => WatchedChange::Expired,
                 false => WatchedChange::Modified,
             };
-            // The watchers of one that went with its slot learned of it then, and it may be there again.
+            // A key freed with its slot was reported to its watchers then, and may exist again.
             if is_change && event != Event::Freed {
                 control.clients.watching.changed(db, key, change);
             }
@@ -220,7 +224,7 @@ impl Core {
         }
     }
 
-    /// Adds to the stream's unit: keys that had expired first, then the command.
+    /// Adds to the unit's commands for the stream: deletions of expired keys first, then the command.
     #[inline]
     fn propagate(&mut self, unit: &mut Unit, command: CommitCommand<'_>) {
         let Core { keyspace, effects, control, units, conclusions, .. } = self;
@@ -278,7 +282,8 @@ impl Core {
                     (Propagation::Promised(commands), _) => {
                         unit.encoded(command.db, audience, &commands.encoded());
                     }
-                    // A script has said so; or what no command asked for has said what it deleted.
+                    // The script has set this propagation, or work without a command has recorded
+                    // its own deletions.
                     (Propagation::ToReplicas, Some(_))
                     | (Propagation::Verbatim | Propagation::Forced | Propagation::ToReplicas, None) => {}
                 }
@@ -308,7 +313,7 @@ impl Core {
         }
     }
 
-    /// Has what is large freed on other threads.
+    /// Passes large values to be freed to other threads.
     #[inline]
     fn hand_over_garbage(&mut self, _: &mut Unit, _: CommitCommand<'_>) {
         if self.effects.has_garbage() {
@@ -332,14 +337,14 @@ impl Core {
         aof.add_unit(unit.commands, unit.grouping, limits.aof_timestamps.then_some(unit.now));
     }
 
-    /// Commits what no command asked for: what the expiry cycle deleted, each key by itself, in no
-    /// transaction; databases that a load has exchanged.
+    /// Commits changes that no command asked for: the deletions of the expiry cycle, each on its own and
+    /// in no transaction, and databases that a load has exchanged.
     pub(crate) fn commit_unasked(&mut self, now: Now) {
         self.commit_unasked_before(now, Protocol::Resp2);
     }
 
-    /// Commits in one database what a migration deletes, which tells replicas in its effects: the doing of a
-    /// client whose command has run before.
+    /// Commits the deletions of a migration in one database. Their effects name the commands for
+    /// replicas. They count as the work of the client whose MIGRATE ran before.
     pub(crate) fn commit_migrated(&mut self, db: usize, now: Now, caller: Committer) {
         self.notice();
         let mut unit = self.begin_unit(now);
@@ -349,7 +354,8 @@ impl Core {
         self.close_own_unit(unit);
     }
 
-    /// Commits in one database what no client asked for and what tells replicas in its effects.
+    /// Commits changes in one database that no client asked for, and whose effects name the
+    /// commands for replicas.
     pub(crate) fn commit_unasked_in(&mut self, db: usize, now: Now) {
         self.notice();
         let mut unit = self.begin_unit(now);
@@ -359,8 +365,8 @@ impl Core {
         self.close_own_unit(unit);
     }
 
-    /// Commits what no client asked for, ahead of a command of a client whose session is not among the
-    /// others.
+    /// Commits changes that no client asked for, before a command of a client whose session is taken out
+    /// of the table.
     pub(crate) fn commit_unasked_before(&mut self, now: Now, proto: Protocol) {
         self.notice();
         let mut unit = self.begin_unit(now);
@@ -369,7 +375,7 @@ impl Core {
         self.close_own_unit(unit);
     }
 
-    /// Marks the watchers of all keys that are there: a load has brought them.
+    /// Reports all existing keys to their watchers, because a load has brought them.
     pub(crate) fn announce_loaded(&mut self, now: Now) {
         let Core { keyspace, control, .. } = self;
         control.replication.local_expiries.clear();
@@ -383,7 +389,7 @@ impl Core {
     }
 }
 
-/// A key that a command has modified: one of its arguments, or a copy.
+/// Name of a modified key: one of the command's arguments, or a copy.
 fn bytes_of<'a>(key: &'a KeyRef, command: CommitCommand<'a>) -> &'a [u8] {
     match key {
         KeyRef::Arg(index) => command.args.map_or(&b""[..], |args| args.at(usize::from(*index))),
@@ -391,7 +397,7 @@ fn bytes_of<'a>(key: &'a KeyRef, command: CommitCommand<'a>) -> &'a [u8] {
     }
 }
 
-/// The hash of such a key.
+/// Hash of a modified key.
 fn hash_of_key(keyspace: &Keyspace, key: &KeyRef, command: CommitCommand<'_>) -> u64 {
     match (key, command.args) {
         (KeyRef::Arg(index), Some(args)) => args.key(usize::from(*index)).hash,
@@ -415,13 +421,14 @@ fn announce_database(
             if let Some(removed) = effects.removed_from(number) {
                 control.clients.watching.database_emptied(number, |key| holds(removed, key));
             }
-            // Who waits for a key until it is gone is answered.
+            // Clients whose wait ends when a key is deleted are served.
             if control.clients.blocking.wants_removals() {
                 control.clients.blocking.database_changed(number);
             }
         }
         DbChange::SlotFlushed(number, slot) => {
-            // Keys of another slot that was flushed earlier may be left to free: who watches one saw it gone.
+            // Keys of another slot that was flushed earlier may not be freed yet: the watchers of these were
+            // told of that flush.
             let held = |key: &[u8]| key_slot(key) == slot && keyspace.was_detached(number, keyspace.key(key));
             control.clients.watching.database_emptied(number, held);
             if control.clients.blocking.wants_removals() {
@@ -431,7 +438,7 @@ fn announce_database(
         DbChange::Swapped(a, b) if a == b => {}
         DbChange::Swapped(a, b) => {
             for (number, other) in [(a, b), (b, a)] {
-                // What the one held is in the other now.
+                // The two databases have exchanged their contents.
                 control.clients.watching.database_exchanged(number, |key| {
                     (holds(keyspace.db(other), key), found(keyspace, number, key, now))
                 });
@@ -441,7 +448,7 @@ fn announce_database(
     }
 }
 
-/// What a database has under a key.
+/// Whether a key exists in a database, and has not expired.
 fn found(keyspace: &Keyspace, db: usize, key: &[u8], now: Now) -> KeyPresence {
     let db = keyspace.db(db);
     match db.find(keyspace.key(key)) {

@@ -1,10 +1,10 @@
-//! Whether a command meets the keys, databases and channels that it declares, and no others, and whether a
-//! user without a right to any of these is refused: ACL, a cluster and the prefetch know them from the
-//! declaration alone.
+//! Checks in debug builds that a command accesses only the keys, databases and channels that it
+//! declares, and that a user without a right to one of these is refused. ACL, the cluster and the
+//! prefetch know them from the declaration alone.
 //!
-//! Invariants: (1) a build with debug assertions checks each command that runs, and no other build does; (2)
-//! a key that is met and not declared ends the process, so that every test, the differential test and the
-//! upstream suite look for one; (3) what is exempt is data, with a reason.
+//! Invariants: (1) a build with debug assertions checks each command that runs, and no other build does;
+//! (2) an access to a key that is not declared ends the process, so that every test, the differential
+//! test and the upstream suite find it; (3) exemptions are data, each with a reason.
 
 mod check;
 
@@ -14,16 +14,17 @@ use sluice_command::Spec;
 /// Whether the keys of commands are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeclaredKeysCheck {
-    /// They are not: for tests that count allocations. A build without debug assertions never checks.
+    /// Commands are not checked: for tests that count allocations. A build without debug
+    /// assertions never checks.
     Off,
-    /// They are.
+    /// Commands are checked, except for those that are exempt.
     On,
-    /// They are, and nothing is exempt: for the test that the check can fail.
+    /// Commands are checked, and none is exempt: for the test that the check can fail.
     WithoutExemptions,
 }
 
 impl DeclaredKeysCheck {
-    /// What an engine begins with.
+    /// The check with which an engine begins.
     pub(crate) const DEFAULT: DeclaredKeysCheck =
         if cfg!(debug_assertions) { DeclaredKeysCheck::On } else { DeclaredKeysCheck::Off };
 
@@ -34,13 +35,14 @@ impl DeclaredKeysCheck {
     }
 }
 
-/// Users who may do everything but one thing: whatever a command meets, the one without that must be refused.
+/// Users with all rights except those of one kind. A command that accesses a key, a database or a
+/// channel must be refused to the user without rights of that kind.
 #[derive(Debug)]
 pub(crate) struct RightsProbes {
     users: Users,
 }
 
-/// The rule that takes one thing away, and its name in a finding.
+/// The rule that removes the rights of one kind, and the name of the kind in a finding.
 const PROBES: [(&str, &str); 3] =
     [("resetkeys", "keys"), ("resetdbs", "databases"), ("resetchannels", "channels")];
 
@@ -55,12 +57,13 @@ impl RightsProbes {
         RightsProbes { users }
     }
 
-    /// Bytes that the allocator has given.
+    /// Bytes that the allocator has given out.
     pub(crate) fn footprint(&self) -> usize {
         self.users.footprint()
     }
 
-    /// What of `met` a user could meet without a right to anything of the kind.
+    /// A kind of `met` that a user without any right of the kind could access, as text; `None` if there
+    /// is no such kind.
     fn unasked(
         &self,
         spec: &'static Spec,

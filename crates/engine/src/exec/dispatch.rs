@@ -1,4 +1,4 @@
-//! Dispatch: the engine taken apart into the context of a handler's kind.
+//! Dispatch: calls a handler with the context of its kind, which borrows parts of the engine.
 
 use crate::cluster::driver::ClusterDriver;
 use crate::core::Core;
@@ -34,7 +34,7 @@ use sluice_scripts::state::ScriptFacts;
 use sluice_session::Session;
 use sluice_session::line::LineSources;
 
-/// The contexts of handlers, each made of what the handler's kind may touch. Only dispatch makes one.
+/// Makes the contexts of handlers, each from the parts of the engine that handlers of its kind may use.
 struct HandlerContexts<'a> {
     core: &'a mut Core,
 }
@@ -53,7 +53,7 @@ impl Engine {
         clock: &mut Now,
         process: &mut dyn Process,
     ) -> Run {
-        // Consumed: a permit is good for one run.
+        // The permit is consumed: it is good for one run.
         let Permit { .. } = permit;
         let handler = self.preparing.handlers[spec.id.0 as usize];
         let access = self.contexts().access(session, spec, unit.now);
@@ -110,7 +110,7 @@ impl Engine {
 }
 
 impl HandlerContexts<'_> {
-    /// A command about data. Inlined into its only caller.
+    /// Runs a command about data. Inlined into its only caller.
     #[inline(always)]
     fn run_data(
         &mut self,
@@ -149,8 +149,8 @@ impl HandlerContexts<'_> {
         }
     }
 
-    /// Whether the session's user may read keys that only the data name: what SORT asks. Of a user with rules
-    /// nobody else asks, so for other commands the answer is no.
+    /// Whether the session's user may read keys that only the data name, as SORT does. If the user has
+    /// rules, only SORT needs the answer, so it is `false` for other commands.
     #[inline(always)]
     fn reads_any_key(&self, session: &Session, spec: &'static Spec, args: Args<'_>) -> bool {
         session.mask & gate::RIGHTS == 0 || self.sorts_by_any_key(session, spec, args)
@@ -175,7 +175,7 @@ impl HandlerContexts<'_> {
         let is_called = standing == Standing::Script;
         let mut ctx = SessionCtx { caller, is_called, limits, reply };
         let result = run(&mut ctx, args);
-        // PING changes nothing, and asking all checks about the session costs as much as the rest of a PING.
+        // PING changes nothing, and computing the session's mask costs as much as the rest of a PING.
         if ctx.caller.can_have_changed() {
             session.mask = gate.session_mask(session);
         }
@@ -370,8 +370,8 @@ impl HandlerContexts<'_> {
         self.after_server(session);
         Rewrites::of(self.core).follow_appendonly(process);
         Saves::of(self.core).carry_out_asks(process);
-        // A role that waited for a load is taken up behind the link's step: the link's session, which ends
-        // with its role, executes here.
+        // A role that waited for a load is taken up after the link's step. If it were taken up here, the
+        // link's session, which ends with its role, would be executing.
         if !session.caller.is_primary() {
             RoleChanges::of(self.core).apply_role(process);
         }
@@ -379,7 +379,7 @@ impl HandlerContexts<'_> {
         if std::mem::take(&mut self.core.control.replication.maintenance.has_newcomer) {
             Notices::of(self.core, Some(session), process).tell_newcomer();
         }
-        // The caller is not among the sessions while it runs.
+        // The caller's session is not in the table while it runs.
         if self.core.control.replication.count_good_replicas && session.caller.replica.is_none() {
             ReplicaFeeds::of(self.core).count_good_replicas(unit.now);
         }
@@ -404,12 +404,12 @@ impl HandlerContexts<'_> {
             run(&mut ctx, args)
         });
         self.after_server(session);
-        // A load breaks a save off.
+        // A load ends a save.
         Saves::of(self.core).carry_out_asks(process);
         result
     }
 
-    /// A server command may have changed what its session may do.
+    /// Updates a session whose rights a server command may have changed.
     #[cold]
     fn after_server(&mut self, session: &mut Session) {
         UserUpdates::of(self.core).apply_users(Some(session));
@@ -433,22 +433,22 @@ impl HandlerContexts<'_> {
     fn unusual_access(&self, session: &Session, spec: &Spec, now: Now) -> Access {
         let limits: &Limits = &self.core.control.limits;
         let mut touch = if limits.lfu { self.lfu_touch(now) } else { AccessUpdate::Lru(lru_clock(now)) };
-        // TOUCH is asked for by name, so it touches all the same.
+        // TOUCH sets the access time even for a client with CLIENT NO-TOUCH.
         if session.caller.flags.no_touch && spec.id != generic::TOUCH.id {
             touch = AccessUpdate::No { fresh: touch.fresh() };
         }
         let is_decided = session.caller.is_decided();
         let expiry = if self.core.control.replication.replica.is_some() {
-            // The primary decides when a key goes, and meets it alive until then; everybody else is told the
-            // truth.
+            // The primary decides when a key is deleted, and accesses it as alive until then; for other
+            // clients an expired key is hidden.
             if is_decided { ExpiryMode::Ignore } else { ExpiryMode::Hide }
         } else if is_decided {
-            // The log has the deletions.
+            // The log has the deletions as commands.
             ExpiryMode::Ignore
         } else if limits.import_mode {
             if session.caller.flags.import_source { ExpiryMode::Ignore } else { ExpiryMode::Hide }
         } else if self.core.control.is_write_paused(now) {
-            // A deletion is a write, which the pause keeps back.
+            // A deletion is a write, which the pause holds back.
             ExpiryMode::Hide
         } else {
             ExpiryMode::Delete
@@ -458,8 +458,8 @@ impl HandlerContexts<'_> {
 
     fn lfu_touch(&self, now: Now) -> AccessUpdate {
         let limits = &self.core.control.limits;
-        // The dice need not be secret, only uncorrelated with the key: the clock's low bits, mixed, are
-        // enough.
+        // The random bits need not be secret, only independent of the key: the low bits of the
+        // clock, mixed, suffice.
         let dice = (now.mono_ns.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
         AccessUpdate::Lfu {
             minutes: (now.unix_s() / 60) as u16,
@@ -474,8 +474,8 @@ fn lru_clock(now: Now) -> u32 {
     now.unix_s() as u32 & sluice_keyspace::CLOCK_MASK
 }
 
-/// Runs a command that reads data by the map of slots. Apart: what it needs would stand in the frame of every
-/// command.
+/// Runs a command that reads data by the map of slots. A separate function, so that its variables are
+/// not in the stack frame of every command.
 #[cold]
 #[inline(never)]
 fn read_by_map(

@@ -1,11 +1,11 @@
-//! The one ending of a command.
+//! The end of a command, for all kinds of ends.
 //!
-//! A command's run ends in one of the ways of [`CommandEnding`], and each way takes some of the steps of
-//! [`ENDING_STEPS`], in the order of that table. A test prints the table. Whoever adds a way to end adds a
-//! column; whoever has something to do when a command ends adds a row.
+//! A command's run ends in one of the ways of [`CommandEnding`], and each ending takes some of the steps
+//! of [`ENDING_STEPS`], in the order of that table. A test prints the table. A new way to end is a new
+//! column; new work at the end of a command is a new row.
 //!
-//! Invariants: (1) nothing else commits a command, counts it, logs it or shows it to MONITOR; (2) the steps
-//! of a way that is known when the program is compiled cost what they do, and no question about the others.
+//! Invariants: (1) no other code commits a command, counts it, logs it or shows it to MONITOR; (2) an
+//! ending that is a constant at compile time costs its own steps, and no test for the other endings.
 
 use crate::core::Core;
 use crate::exec::unit::Unit;
@@ -23,64 +23,64 @@ use sluice_session::Session;
 pub(crate) enum CommandEnding {
     /// The reply is written.
     Done,
-    /// The reply is an error, and what the handler had written of another one is gone.
+    /// The reply is an error; output that the handler had written before is discarded.
     Failed,
-    /// The session waits with the command, which MONITOR shows now and not when it is run again.
+    /// The session waits with the command. MONITOR shows the command now, and not when it runs again.
     Parked,
-    /// The session waits for a thread: the command has not happened, and is run again from the beginning.
+    /// The session waits for a thread: the command has no effect yet, and runs again from the beginning.
     PutOff,
-    /// The command has happened, and another thread produces its reply.
+    /// The command has taken effect, and another thread produces its reply.
     Producing,
-    /// The last piece of the reply that another thread has produced is there.
+    /// The last piece of the reply that another thread has produced has arrived.
     Produced,
     /// The client whose reply was being produced is gone.
     Lost,
-    /// What the command has waited for was answered in its place: a timeout, acknowledgements, CLIENT
-    /// UNBLOCK.
+    /// The command's wait was ended with a reply, without running the command again: by a timeout,
+    /// acknowledgements, or CLIENT UNBLOCK.
     Answered,
-    /// The command came out of an append-only file.
+    /// The command was read from an append-only file.
     Replayed,
-    /// The run stands still between two of its commands and goes on in a later iteration.
+    /// The run is suspended between two of its commands and goes on in a later iteration.
     Yields,
 }
 
-/// What the steps see of a command that has ended.
+/// A command that has ended, as the steps see it.
 pub(crate) struct Ended<'a> {
     /// The unit of the command.
     pub unit: &'a mut Unit,
-    /// The command.
+    /// Specification of the command.
     pub spec: &'static Spec,
-    /// Its arguments.
+    /// Arguments of the command, its name first.
     pub args: Args<'a>,
     /// The database of the command.
     pub db: usize,
-    /// Bytes of its request.
+    /// Bytes of the command's request.
     pub request_bytes: usize,
-    /// Where its reply begins in the session's outbox.
+    /// Where the reply begins in the session's outbox.
     pub mark: Mark,
-    /// Bytes of a reply that did not go through the outbox.
+    /// Bytes of the reply that did not pass through the outbox.
     pub produced_bytes: usize,
-    /// Processor time of earlier slices of a run that stood still, ns.
+    /// Processor time of earlier slices of a suspended run, ns.
     pub earlier_ns: u64,
-    /// Processor time, ns: of a run that ends now, filled in by the step `take_time`.
+    /// Processor time, ns. For a run that ends now the step `take_time` sets it.
     pub duration_ns: u64,
-    /// The part of `duration_ns` that everybody waited for.
+    /// The part of `duration_ns` on the main thread, for which all clients waited.
     pub executing_ns: u64,
 }
 
 /// The cost of a command, as it is counted for a slot of a cluster.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CommandCost {
-    /// Bytes of its request.
+    /// Bytes of the command's request.
     pub request_bytes: usize,
-    /// Bytes of the reply that go to the client.
+    /// Bytes of the reply that are sent to the client.
     pub reply_bytes: usize,
-    /// Processor time, ns.
+    /// Processor time of the command, ns.
     pub duration_ns: u64,
 }
 
 impl<'a> Ended<'a> {
-    /// A command whose time is not taken yet and whose reply stands in the outbox.
+    /// A command whose time is not taken yet and whose reply is in the outbox.
     #[inline(always)]
     pub(crate) fn new(
         unit: &'a mut Unit,
@@ -114,8 +114,8 @@ macro_rules! endings {
             &[$((stringify!($step), &[$(CommandEnding::$ending),+])),+];
 
         impl Core {
-            /// Takes the steps of an ending. Inlined: where the ending is a constant, nothing is left of the
-            /// others.
+            /// Takes the steps of an ending. Inlined: if the ending is a constant, no code of the
+            /// other endings remains.
             #[inline(always)]
             pub(crate) fn take_ending_steps(
                 &mut self,
@@ -148,7 +148,7 @@ endings! {
 }
 
 impl Core {
-    /// Ends a command in any way but the usual one. Returns the ns of `take_time`.
+    /// Ends a command in any way but the usual one. Returns `executing_ns` in ns, which `take_time` has set.
     #[cold]
     #[inline(never)]
     pub(crate) fn end_command(
@@ -162,7 +162,7 @@ impl Core {
         self.take_ending_steps(ending, ended, session, now, process)
     }
 
-    /// What the command changed takes effect.
+    /// Commits the effects of the command.
     #[inline(always)]
     fn commit(
         &mut self,
@@ -175,8 +175,8 @@ impl Core {
         self.commit_command(ended.unit, ended.db, ended.args, session);
     }
 
-    /// What few servers have: a writable replica remembers the expiries that its own clients give, and
-    /// HOTKEYS counts.
+    /// Records keys for features that few servers use: a writable replica remembers keys to which its
+    /// own clients give an expiry time, and HOTKEYS counts.
     #[inline(always)]
     fn note_keys(
         &mut self,
@@ -195,8 +195,8 @@ impl Core {
         }
     }
 
-    /// What a client that tracks has read is remembered. Behind the commit, which forgets the keys that the
-    /// command itself has found expired.
+    /// Remembers the keys that a tracking client has read. After the commit, which forgets the keys that
+    /// the command itself has found expired.
     #[inline(always)]
     fn track_reads(
         &mut self,
@@ -211,7 +211,7 @@ impl Core {
         }
     }
 
-    /// The command has taken the time since `now`, which the next one begins with.
+    /// Takes the time that the command has used since `now`, and sets `now` to the start of the next command.
     #[inline(always)]
     fn take_time(
         &mut self,
@@ -229,7 +229,7 @@ impl Core {
         ended.executing_ns = ended.duration_ns;
     }
 
-    /// INFO's counters.
+    /// Counts the command for INFO.
     #[inline(always)]
     fn count(
         &mut self,
@@ -251,7 +251,7 @@ impl Core {
         }
     }
 
-    /// The command log, and the monitor of latencies.
+    /// Records the command in the command log and the latency monitor.
     #[inline(always)]
     fn log(
         &mut self,
@@ -274,7 +274,7 @@ impl Core {
         }
     }
 
-    /// MONITOR. A command that is run again was shown when it came.
+    /// Shows the command to clients of MONITOR. A command that runs again was shown the first time.
     #[inline(always)]
     fn show_monitors(
         &mut self,
@@ -292,7 +292,7 @@ impl Core {
         }
     }
 
-    /// CLIENT REPLY.
+    /// Applies the mode of CLIENT REPLY, which may discard the reply.
     #[inline(always)]
     fn apply_client_reply(
         &mut self,
@@ -307,7 +307,7 @@ impl Core {
         }
     }
 
-    /// The counters of the slot of a cluster. After CLIENT REPLY, which may take the reply back.
+    /// Counts the command for its slot of a cluster. After CLIENT REPLY, which may discard the reply.
     #[inline(always)]
     fn count_slot(
         &mut self,
@@ -326,7 +326,7 @@ impl Core {
         }
     }
 
-    /// Limits of a client's output.
+    /// Enforces the limits on a client's output.
     #[inline(always)]
     fn bound_output(
         &mut self,

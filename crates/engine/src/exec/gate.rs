@@ -1,12 +1,12 @@
-//! The gate: admission checks, asked of a client's request, of a queued command at EXEC and of a script's
-//! call. Only the gate makes a [`Permit`].
+//! The gate: checks before a command runs. It is asked for a client's request, for a queued command at
+//! EXEC, and for a script's call. Only the gate makes a [`Permit`].
 //!
-//! Invariants: (1) every reason is one row of one list, `checks::CHECKS`, whose order is that of a client's
-//! request; the order of a script's call is in the rows too, and a test prints both; (2) each row owns a
-//! bit. The engine keeps one word of the checks that can reject anything just now (`Gate::armed`), each
-//! session one of those that can reject the session anything, each spec one of those that concern the
-//! command: a plain command costs one AND; (3) a queued command or a script's call never waits: a check
-//! that would have one wait rejects it.
+//! Invariants: (1) every reason is one row of one list, `checks::CHECKS`, whose order is that of a
+//! client's request; the order of a script's call is in the rows too, and a test prints both; (2) each
+//! row owns a bit. The engine keeps a word of the checks that can reject a command in the current state
+//! (`Gate::armed`), each session a word of those that can reject its requests, each spec a word of those
+//! that concern the command: a plain command costs one AND; (3) a queued command or a script's call
+//! never waits: a check that would postpone it rejects it instead.
 
 mod check;
 mod checks;
@@ -23,50 +23,50 @@ use sluice_control::cluster::mode::ServedSlots;
 use sluice_keyspace::slot_of;
 use sluice_session::{AskingState, ClientKind, Session};
 
-/// The bit of the check `rights` in a session's mask: the session's user may not run everything.
+/// Bit of the check `rights` in a session's mask: the session's user may not run everything.
 pub(crate) const RIGHTS: u32 = 1 << 4;
 
-/// The bit of the check `slots`.
+/// Bit of the check `slots`.
 const SLOTS: u32 = 1 << 5;
 
-/// The bit of the check `read-only-script`, which is armed for the calls of one script.
+/// Bit of the check `read-only-script`, which is armed for the calls of one script.
 const READ_ONLY_SCRIPT: u32 = 1 << 6;
 
-/// A bit that no check owns, armed in a cluster: the slots of the command's keys are known from the hashes
-/// that were made ahead.
+/// Bit without a check, armed in a cluster: the slots of the command's keys are known from the hashes
+/// that were computed when the request was prepared.
 const SLOTS_AHEAD: u32 = 1 << 30;
 
-/// A bit that no check owns, in the mask of a session that has sent ASKING: `Engine::ask_gate` notes for
-/// which requests that holds.
+/// Bit without a check, in the mask of a session that has sent ASKING: `Engine::ask_gate` notes to which
+/// requests that applies.
 const NOTES_ASKING: u32 = 1 << 29;
 
-/// A bit that no check owns. A strict append-only file holds replies back until the data that they show are
-/// durable: `Engine::ask_gate` notes up to which position the reply of a command waits.
+/// Bit without a check. `appendfsync always` holds replies until the data that they show are durable:
+/// `Engine::ask_gate` notes up to which position the reply of a command waits.
 const NOTES_DURABILITY: u32 = 1 << 31;
 
-/// The gate's state.
+/// The checks, and the bits that decide which of them are asked.
 #[derive(Debug)]
 pub struct Gate {
     checks: &'static [Check],
-    /// Bits of the checks that can reject something now.
+    /// Bits of the checks that can reject something in the current state.
     armed: u32,
-    /// By `ClientKind`: the bits of `armed` that concern the requests of such a client.
+    /// By `ClientKind`: the bits of `armed` that concern the requests of a client of that kind.
     armed_for: [u32; ClientKind::ALL.len()],
     /// By `Spec::id`: bits of the checks that concern the command.
     concerns: Vec<u32>,
-    /// By `Asker`: bits of the checks that concern whoever asks.
+    /// By `Asker`: bits of the checks that concern this asker.
     asked: [u32; Asker::ALL.len()],
     /// Indices of the checks of a script's call, in the order in which they are asked.
     call_order: Vec<usize>,
 }
 
-/// Bits of the checks for which something holds.
+/// Bits of the checks for which `holds` is true.
 fn bits_of(checks: &[Check], holds: impl Fn(&Check) -> bool) -> u32 {
     checks.iter().enumerate().filter(|(_, check)| holds(check)).fold(0, |bits, (i, _)| bits | 1 << i)
 }
 
 impl Gate {
-    /// For these specs, in the order of their ids.
+    /// A gate for these specs, which are in the order of their ids.
     pub fn new(specs: &[&'static Spec]) -> Gate {
         Gate::with_checks(CHECKS, specs)
     }
@@ -90,8 +90,8 @@ impl Gate {
         }
     }
 
-    /// Looks again at which checks are armed; to be called when the control plane has changed: by
-    /// [`Core::notice`](crate::Engine).
+    /// Recomputes which checks are armed; to be called when the control plane has
+    /// changed: by [`Core::notice`](crate::Engine).
     pub(crate) fn rearm(&mut self, control: &Control) {
         let durability = if control.persistence.aof.is_strict() { NOTES_DURABILITY } else { 0 };
         self.armed = bits_of(self.checks, |check| (check.armed)(control));
@@ -103,8 +103,8 @@ impl Gate {
         });
     }
 
-    /// Bits of the checks that can reject this session something: to be asked for again when the session has
-    /// changed.
+    /// Bits of the checks that can reject this session's requests: to be recomputed when the
+    /// session has changed.
     #[inline(never)]
     pub(crate) fn session_mask(&self, session: &Session) -> u32 {
         let askers = [Asker::of(session.caller.kind), Asker::Queued, Asker::Call, Asker::ObeyedCall];
@@ -119,22 +119,22 @@ impl Gate {
         session
     }
 
-    /// The permit of a command of this standing, unless a check has to be asked first. A script's call
-    /// passes by `pass_called`.
+    /// The permit of a command of this standing, or `None` if a check has to be asked first. A script's
+    /// call uses `pass_called`.
     #[inline]
     pub(crate) fn pass(&self, spec: &Spec, session: &Session, standing: Standing) -> Option<Permit> {
         let pending = match standing {
             Standing::Client => self.pending(spec, session),
             Standing::Queued => self.pending_inside(spec, session, Asker::Queued),
-            // A log was decided on before it was written.
+            // Commands of a log were checked before they were appended.
             Standing::Replay => 0,
             Standing::Script => u32::MAX,
         };
         (pending == 0).then_some(Permit(()))
     }
 
-    /// The permit of a client's request in a cluster where nothing but the check `slots` has to be asked, and
-    /// the hashes of its keys answer that: all are of one slot that this node owns.
+    /// The permit of a client's request in a cluster, if only the check `slots` has to be asked, and the
+    /// prepared hashes show that all keys are in one slot that this node owns.
     #[inline]
     pub(crate) fn pass_own_slot(
         &self,
@@ -152,13 +152,13 @@ impl Gate {
         (is_the_question && first.has_key() && are_known && is_own).then_some(Permit(()))
     }
 
-    /// The permit of a command that a script calls, unless a check has to be asked first.
+    /// The permit of a command that a script calls, or `None` if a check has to be asked first.
     #[inline]
     pub(crate) fn pass_called(&self, spec: &Spec, session: &Session, call: CallRights) -> Option<Permit> {
         (call.is_replayed || self.pending_in_call(spec, session, call) == 0).then_some(Permit(()))
     }
 
-    /// Bits of the checks that are armed and concern a client's request, or what another server sends.
+    /// Bits of the checks that are armed and concern the request of a client or of another server.
     #[inline]
     fn pending(&self, spec: &Spec, session: &Session) -> u32 {
         (self.armed_for[session.caller.kind as usize] | session.mask) & self.concerns_of(spec)
@@ -182,7 +182,7 @@ impl Gate {
         self.concerns.get(spec.id.0 as usize).copied().unwrap_or(u32::MAX)
     }
 
-    /// Asks a client's request, in the order of the list.
+    /// Asks the checks about a client's request, in the order of the list.
     #[cold]
     pub(crate) fn ask(&self, asked: &Asked<'_>) -> Verdict {
         let asker = Asker::of(asked.caller.kind);
@@ -196,11 +196,11 @@ impl Gate {
         Verdict::Run(Permit(()))
     }
 
-    /// Asks a command that EXEC is about to run, in the order of the list, or that a script calls, in the
-    /// order of calls.
+    /// Asks the checks about a command that EXEC is about to run, in the order of the list, or that a
+    /// script calls, in the order of calls.
     ///
     /// # Errors
-    /// Why the command may not run: neither may wait.
+    /// The reason why the command may not run. Such a command is never postponed.
     #[cold]
     pub(crate) fn ask_inside(&self, asked: &Asked<'_>) -> Result<Permit, NotPermitted> {
         let (bits, order) = match asked.call {
@@ -215,7 +215,7 @@ impl Gate {
             match (self.checks[index].ask)(asked) {
                 Some(Verdict::Reject(rejection)) => return Err(NotPermitted::Rejected(rejection)),
                 Some(Verdict::Deny(denial)) => return Err(NotPermitted::Denied(denial)),
-                // No check of these askers answers so; one that did must not let the command run.
+                // No check of these askers returns these verdicts; if one did, the command must not run.
                 Some(Verdict::Queue | Verdict::Postpone) => {
                     return Err(NotPermitted::Rejected(Rejection::CANNOT_WAIT));
                 }

@@ -1,10 +1,10 @@
-//! A unit that stands open: an EXEC that stands still between two of its commands, or a script that has used
-//! up its slice, and goes on in a later iteration.
+//! The open unit: an EXEC that is suspended between two of its commands, or a script that has used up
+//! its slice, and goes on in a later iteration.
 //!
-//! Invariants: (1) while a unit stands open, the gate postpones the commands of everybody else, and nothing
-//! of [`BetweenUnits`](sluice_control::between_units::BetweenUnits) happens; (2) the unit owns what it has
-//! done, and commits that as one at its end; (3) a unit that has begun is finished whatever becomes of its
-//! client: only the reply is lost.
+//! Invariants: (1) while a unit is open, the gate postpones the commands of all other clients, and no
+//! work of [`BetweenUnits`](sluice_control::between_units::BetweenUnits) is done; (2) the unit owns the
+//! commands that it has recorded, and commits them as one at its end; (3) a unit that has begun is
+//! finished even if its client is gone: only the reply is lost.
 
 mod lifecycle;
 
@@ -16,34 +16,34 @@ use sluice_scripts::run::ScriptRun;
 use sluice_session::Session;
 use sluice_session::blocking::Waiting;
 
-/// See the module.
+/// A suspended EXEC or script, with its unit: see the module.
 #[derive(Debug)]
 pub(crate) struct OpenUnit {
     /// The unit, with what it has done.
     pub unit: Unit,
-    /// Whose it is.
+    /// Key of the client that sent the command.
     pub client: SessionKey,
-    /// Where it stands still.
+    /// Where the run is suspended.
     pub at: StoodStill,
-    /// What is written of its reply: the client is sent the whole at the end.
+    /// The part of the reply written so far: the client is sent the whole reply at the end.
     pub reply: Outbox,
-    /// Messages of its commands to its own client: they come behind the whole reply.
+    /// Messages that the unit's commands sent to its own client: they follow the whole reply.
     pub own_messages: Outbox,
-    /// Time that EXEC itself has taken so far, ns; its commands have theirs.
+    /// Time of EXEC itself so far, ns, without the time of its commands.
     pub spent_ns: u64,
-    /// The request, of a client that has gone.
+    /// The request, if the client has gone.
     pub request: Option<Box<Waiting>>,
-    /// The session, of a client that has gone.
+    /// The session, if the client has gone.
     pub orphan: Option<Box<Session>>,
 }
 
 impl OpenUnit {
-    /// A debugger has stopped its script.
+    /// Whether a debugger has stopped the script.
     pub(crate) fn is_stopped(&self) -> bool {
         self.at.script.as_ref().is_some_and(|run| run.is_stopped())
     }
 
-    /// Bytes that the allocator has given.
+    /// Bytes that the allocator has given out.
     pub(crate) fn footprint(&self) -> usize {
         let commands = self.unit.commands.as_deref().map_or(0, |commands| commands.footprint_boxed());
         let request = self.request.as_deref().map_or(0, Waiting::footprint);
@@ -55,7 +55,7 @@ impl OpenUnit {
     }
 }
 
-/// Bytes of a run beside its machine.
+/// Bytes of a script's run without the Lua machine.
 fn script_bytes(run: &ScriptRun) -> usize {
     let debugger = run.debugger.as_ref().map_or(0, |debugger| debugger.footprint());
     let library = run.library.as_ref().map_or(0, |load| load.footprint());

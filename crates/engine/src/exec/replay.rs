@@ -1,10 +1,11 @@
-//! Replaying an append-only file: its commands run as they ran when they were appended. The engine is one of
-//! its own, on the thread of a load (`loading/aof.rs`).
+//! Replaying an append-only file: its commands run again as when they were appended. The engine is a
+//! separate one, on the thread of a load (`loading/aof.rs`).
 //!
-//! Invariants: (1) no command is refused, deferred, counted or propagated: that was decided when it was
-//! appended; (2) a key past its expiry is there until the log deletes it: what came behind may have met it
-//! alive; (3) a transaction runs when its EXEC is there, and not at all without: the file ends within it, or
-//! DISCARD has ended it; (4) memory beside the keyspace: one piece of the file, one record, one transaction.
+//! Invariants: (1) no command is refused, deferred, counted or propagated, because that was decided when
+//! it was appended; (2) a key past its expiry time exists until the log deletes it, because later
+//! commands may have used it alive; (3) a transaction runs when its EXEC is read, and does not run if
+//! the file ends before that, or DISCARD has ended it; (4) memory beside the keyspace: one piece of the
+//! file, one record, one transaction.
 
 use crate::engine::Engine;
 use crate::exec::finish::{CommandEnding, Ended};
@@ -38,36 +39,36 @@ use std::sync::Arc;
 struct Replay {
     session: Session,
     transaction: Option<Transaction>,
-    /// Prepares requests by their names of old, where a name was given another meaning since.
+    /// Prepares requests by the original names of commands, for commands that `rename-command` has renamed.
     original: Preparer,
     batch: PreparedBatch,
     preamble: PreambleLoad,
-    /// Commands that were run.
+    /// Number of commands read so far.
     commands: u64,
-    /// Those of them that answered an error.
+    /// Number of commands that replied with an error.
     failed: u64,
 }
 
-/// A file that is replayed.
+/// A file that is being replayed.
 struct ReplayedFile<'a> {
     name: &'a str,
     is_old_style: bool,
-    /// Whether the log has said that there is a snapshot at its beginning.
+    /// Whether the log has named the snapshot at the file's beginning.
     has_named_preamble: bool,
 }
 
-/// Why a request cannot be replayed: a line for the log.
+/// Why a request cannot be replayed: a log line.
 struct CannotReplay(String);
 
-/// Whether a command loads libraries of functions.
+/// Whether a command loads function libraries.
 fn loads_libraries(spec: &Spec) -> bool {
     spec.id == scripting::FUNCTION_LOAD.id || spec.id == scripting::FUNCTION_RESTORE.id
 }
 
 impl Engine {
-    /// Replays a file of an append-only file, which was opened, into the keyspace; `before`: bytes of the
-    /// files before it. How the file ended. Errors: the log has said why, and the data are a part of what was
-    /// there. Cost: O(file).
+    /// Replays an opened file of an append-only file into the keyspace; `before` is the size in bytes of
+    /// the files before it. Returns how the file ended. Errors: the log has said why, and a part of the
+    /// data is loaded. Cost: O(file).
     pub(crate) fn replay_aof(
         &mut self,
         part: &mut AofPart,
@@ -120,7 +121,7 @@ impl Engine {
             read += len as u64;
             reader.feed(&piece[..len]);
             self.replay_fed(replay, &mut reader, &mut file, process)?;
-            // What a command left to be freed later, or elsewhere, is freed here.
+            // Values left to be freed later, or by another thread, are freed here.
             let now = process.now();
             DetachedSteps::of(&mut self.core).free_all(now);
             self.core.actions.clear();
@@ -129,7 +130,7 @@ impl Engine {
         }
     }
 
-    /// Replays what was fed.
+    /// Replays the records in the bytes that the reader was given.
     fn replay_fed(
         &mut self,
         replay: &mut Replay,
@@ -157,7 +158,7 @@ impl Engine {
                         process.log(LogLevel::Warning, &line);
                         return Err(file.preamble_failed(process));
                     }
-                    // Commands that follow may replace them.
+                    // Later commands may replace these libraries.
                     let libraries = std::mem::take(&mut replay.preamble.brought().libraries);
                     if let Err(line) = self.load_libraries(libraries, process) {
                         process.log(LogLevel::Warning, &line);
@@ -187,7 +188,7 @@ impl Engine {
         }
     }
 
-    /// Makes libraries of functions of the code in a base.
+    /// Loads the function libraries of a base.
     fn load_libraries(
         &mut self,
         codes: Vec<Arc<[u8]>>,
@@ -213,8 +214,8 @@ impl Engine {
             member_seed: self.core.keyspace.hasher().seed(),
             set: self.core.control.limits.set,
         };
-        // A log may be older than a limit on what clients send: what it holds was acknowledged. The file
-        // bounds it.
+        // A log may be older than a limit on the sizes of arguments, and its commands were acknowledged.
+        // The size of the file bounds them.
         LogOptions { preamble, arg_bytes_max: ARG_BYTES_MAX }
     }
 
@@ -242,14 +243,14 @@ impl Engine {
                 replay.transaction = Some(Transaction::default());
                 Ok(())
             }
-            // No server writes one with conditions.
+            // No server writes an EXEC with conditions to a log.
             Named::Command(spec) if spec.id == transactions::EXEC.id && request.spans().len() > 1 => {
                 Err(refused(name, &CmdError::Arity(spec.full_name)))
             }
             Named::Command(spec) if spec.id == transactions::EXEC.id => {
                 self.replay_transaction(replay, process)
             }
-            // No server writes one. Its transaction ends there, and what comes behind is run.
+            // No server writes a DISCARD. The transaction ends there, and the commands after it are run.
             Named::Command(spec) if spec.id == transactions::DISCARD.id => {
                 replay.transaction = None;
                 Ok(())
@@ -289,8 +290,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Runs a command that changes data, hides some, or selects a database. Others are in no log that a
-    /// server wrote, and are passed over.
+    /// Runs a command that changes data, hides keys, or selects a database. Other commands are in no log
+    /// that a server wrote, and are skipped.
     fn replay_command(
         &mut self,
         replay: &mut Replay,
@@ -299,8 +300,8 @@ impl Engine {
         process: &mut dyn Process,
     ) -> Result<(), CannotReplay> {
         let is_select = spec.id == connection::SELECT.id;
-        // What scripts do their flags do not tell: files of earlier versions have EVAL where today's have
-        // what it did. Imports of slots hide keys and change none.
+        // The flags of a script command do not show whether it writes: files of earlier versions have
+        // EVAL, where today's have the commands of the script. Imports of slots hide keys and change none.
         let may_change = matches!(
             self.preparing.handlers[spec.id.0 as usize],
             Handler::Data(DataHandler::Keeping(_)) | Handler::Script(_) | Handler::Imports(_)
@@ -330,7 +331,7 @@ impl Engine {
                     "The append only file selects database {number}: {reason}. {remedy}"
                 )));
             }
-            // MOVE, COPY and SWAPDB: what they moved would be lost, or in another database.
+            // MOVE, COPY and SWAPDB: the keys would be lost, or in the wrong database.
             Err(CmdError::DbIndex) => {
                 let (command, remedy) = (spec.full_name, remedy(self.core.control.limits.databases));
                 return Err(CannotReplay(format!(
@@ -382,7 +383,7 @@ impl Replay {
 }
 
 impl ReplayedFile<'_> {
-    /// An item of the snapshot at the beginning has come.
+    /// Logs the beginning of the snapshot at the file's beginning, once.
     fn enter_preamble(&mut self, process: &mut ReplayProcess<'_, '_>) {
         if !std::mem::replace(&mut self.has_named_preamble, true) {
             let text = match self.is_old_style {
@@ -414,7 +415,8 @@ impl ReplayedFile<'_> {
         NotLoaded::Failed
     }
 
-    /// What stands there is nothing that a log has. The file stays as it is: nobody knows what it was to be.
+    /// Logs that the bytes at this place are no record of a log. The file is left as it is, because what
+    /// it should have held is unknown.
     fn is_wrong(
         &self,
         error: &LogError,
@@ -432,7 +434,7 @@ impl ReplayedFile<'_> {
         NotLoaded::Failed
     }
 
-    /// Nothing more comes.
+    /// Ends the replay at the end of the file: whole, or cut within a record or a transaction.
     fn end(
         &self,
         read: u64,
@@ -463,14 +465,14 @@ impl ReplayedFile<'_> {
     }
 }
 
-/// No server would have appended such a command.
+/// The error of a command that no server would have appended.
 fn refused(name: &str, error: &CmdError) -> CannotReplay {
     let wire = error.wire();
     let text = String::from_utf8_lossy(wire.strip_prefix(b"ERR ").unwrap_or(&wire)).into_owned();
     CannotReplay(format!("Error reading the append only file {name}, error: {text}"))
 }
 
-/// What to do where a file has more databases.
+/// Advice for a file that uses more databases than are configured.
 fn remedy(databases: usize) -> String {
     format!(
         "This server has {databases} databases: set the directive databases, cluster-databases for a node of a \
@@ -485,5 +487,5 @@ fn bad_format(name: &str) -> String {
     )
 }
 
-/// Bytes of the longest argument of a command in a log.
+/// Most bytes of an argument of a command in a log.
 const ARG_BYTES_MAX: u64 = 1 << 40;

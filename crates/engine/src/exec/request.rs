@@ -1,4 +1,4 @@
-//! The way of one request: existence and arity, gate, unit, context, handler, commit.
+//! The run of one request: existence and arity, gate, unit, context, handler, commit.
 
 use crate::cluster::exports::held;
 use crate::cluster::slot_costs::count_refused;
@@ -27,17 +27,17 @@ use sluice_control::users::rights;
 use sluice_resp::{Reply, Request};
 use sluice_session::{AskingState, Session};
 
-/// What became of a request.
+/// The result of processing a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// It was executed, queued or rejected.
+    /// The request was executed, queued or rejected.
     Done,
-    /// It must wait.
+    /// The request must wait for this.
     Wait(Box<WaitFor>),
 }
 
 impl Engine {
-    /// Runs one request of a client that waited, again.
+    /// Runs the request of a client that waited again.
     #[cold]
     pub(crate) fn process_again(
         &mut self,
@@ -65,7 +65,7 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Next {
-        // What the command before has changed holds for this one.
+        // The command before may have changed the state that this one is checked against.
         self.core.notice();
         let permit = match self.core.gate.pass(spec, session, Standing::Queued) {
             Some(permit) => permit,
@@ -104,8 +104,8 @@ impl Engine {
     }
 
     /// Runs one request, unless it must wait. Inlined into the loop over a batch: a call would cost 80
-    /// instructions a request. Request and arguments go by value here, because one reference to them, even on
-    /// a path that is never taken, has both written to memory for every command.
+    /// instructions a request. Request and arguments are passed by value: a single reference to them, even
+    /// on a path that is never taken, would make the compiler write both to memory for every command.
     #[inline(always)]
     pub(super) fn process_request(
         &mut self,
@@ -161,7 +161,7 @@ impl Engine {
         next
     }
 
-    /// Executes a command that may run, as part of a unit, and commits it.
+    /// Executes a command that has its permit, as part of a unit, and commits it.
     #[allow(clippy::too_many_arguments)]
     #[inline(always)]
     pub(super) fn run_command(
@@ -189,11 +189,11 @@ impl Engine {
         if is_checked {
             self.check_declared_keys(spec, args, db);
         }
-        // Made anew on each path: a value that a cold path takes as well would be written to memory for every
-        // command.
+        // Computed anew on each path: a value that a cold path uses too would be written to memory
+        // for every command.
         let request_bytes = request.wire_len();
         if let Ok(Outcome::Done) = &result {
-            // Nothing to drop, which the compiler does not see: it would call a function to find out.
+            // There is nothing to drop, but the compiler would call a function to find that out.
             std::mem::forget(result);
             let ended = Ended::new(unit, spec, args, db, request_bytes, mark);
             self.core.take_ending_steps(CommandEnding::Done, ended, session, now, process);
@@ -206,7 +206,7 @@ impl Engine {
         }
     }
 
-    /// Ends a command that failed: its reply is the error alone.
+    /// Ends a command that failed: its reply is the error only.
     #[cold]
     fn fail_command(
         &mut self,
@@ -226,7 +226,8 @@ impl Engine {
         Next::Done
     }
 
-    /// Begins what a command waits for, or does in place what nobody can wait for inside a transaction.
+    /// Handles an outcome other than the usual one: begins a wait, suspends the run, or does the work in
+    /// place inside a transaction, where no command can wait.
     #[cold]
     fn put_off(
         &mut self,
@@ -278,7 +279,7 @@ impl Engine {
         }
     }
 
-    /// A command has found that it must wait.
+    /// Parks a command that cannot go on before an event.
     #[cold]
     fn begin_wait(
         &mut self,
@@ -314,8 +315,8 @@ impl Engine {
         Next::Wait(on)
     }
 
-    /// What the gate says to a request that a check may have to be asked about: in a cluster, the hashes of
-    /// its keys mostly answer.
+    /// The gate's answer to a request for which a check may have to be asked: in a cluster, the hashes
+    /// of its keys mostly decide.
     #[inline]
     fn pass_or_ask(
         &mut self,
@@ -334,7 +335,7 @@ impl Engine {
         self.ask_gate(session, spec, args, now, process)
     }
 
-    /// A request has come: ASKING is about this one, or about none any more.
+    /// Notes at the beginning of a request whether ASKING applies to it.
     #[cold]
     fn note_asking(&mut self, session: &mut Session) {
         let is_in_multi = session.transaction.is_some();
@@ -356,7 +357,7 @@ impl Engine {
         }
         let room = match self.core.control.limits.maxmemory {
             0 => Headroom::Enough,
-            // The request is held: room is made ahead of the command when it goes on.
+            // The request is postponed: memory is freed before the command when it runs again.
             _ if self.core.has_open_unit() => Headroom::Enough,
             _ => self.make_room_for(session, now, process),
         };
@@ -377,13 +378,13 @@ impl Engine {
         verdict
     }
 
-    /// What a request waits for that the gate has postponed.
+    /// The reason for which the gate has postponed a request.
     #[cold]
     fn postponed_for(&self) -> WaitFor {
         if *self.core.control.clients.unit_stands_open { WaitFor::Held } else { WaitFor::Pause }
     }
 
-    /// Makes room ahead of a session's command, whose own time begins behind that.
+    /// Frees memory before a session's command. The command's own time begins after that.
     fn make_room_for(&mut self, session: &mut Session, now: &mut Now, process: &mut dyn Process) -> Headroom {
         let room = Evictions::of(&mut self.core).make_room(session.caller.proto, process);
         *now = process.recent();
@@ -394,8 +395,8 @@ impl Engine {
         room
     }
 
-    /// Rejects a request that names no command, or has a wrong number of arguments. Unauthenticated clients
-    /// get the same answer for all of these, so they do not learn which commands exist.
+    /// Rejects a request that names no command, or has a wrong number of arguments. Unauthenticated
+    /// clients get NOAUTH for all of these, so they do not learn which commands exist.
     #[cold]
     fn reject_unknown(
         &mut self,
@@ -488,14 +489,14 @@ impl Engine {
     ) {
         let context =
             if session.transaction.is_some() { RefusalContext::Multi } else { RefusalContext::Toplevel };
-        // The log shows what the client has asked for, not what it ran before.
+        // The log shows the command that the client asked for, not the one that it ran before.
         session.caller.last_command = Some(spec);
         UserUpdates::of(&mut self.core).note_denial(session, denial, context, spec, args, now);
         let error = rights::error(denial, &session.caller, spec);
         self.reject(session, spec, &error, args, request, process);
     }
 
-    /// Answers a request that does not run.
+    /// Replies with an error to a request that does not run.
     #[cold]
     fn answer_error(
         &mut self,
@@ -505,7 +506,7 @@ impl Engine {
         process: &mut dyn Process,
     ) {
         session.caller.traffic.net_in += request.wire_len() as u64;
-        // The primary has run the others.
+        // The primary has run the other commands of its transaction.
         if let Some(transaction) = session.transaction.as_mut().filter(|_| !session.caller.is_primary()) {
             transaction.abort();
         }
@@ -515,7 +516,7 @@ impl Engine {
         self.core.control.apply_reply_mode(session, mark, process);
     }
 
-    /// Begins a migration: the client waits for its end.
+    /// Begins a migration, for whose end the client waits.
     #[cold]
     pub(crate) fn begin_migration(
         &mut self,
@@ -539,7 +540,7 @@ impl Core {
     pub(crate) fn reply_error(&mut self, session: &mut Session, error: &CmdError) {
         let text = error.wire();
         self.stats.count_error(&text);
-        // An error sent to a replica, or to the primary, means that one of the two is wrong.
+        // An error reply to a replica, or to the primary, means that one of the two servers is wrong.
         let is_unexpected = session.caller.replica.is_some() || session.caller.is_primary();
         self.stats.failures.unexpected += u64::from(is_unexpected);
         if matches!(session.caller.reply, ReplyMode::On | ReplyMode::Forbidden) {

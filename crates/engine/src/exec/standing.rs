@@ -1,10 +1,10 @@
-//! Whose command runs, and what follows from that: a row of properties for each standing, in place of
-//! questions in each file.
+//! The standing of a command, and what follows from it: one row of properties for each standing, in
+//! place of conditions in each file.
 
-/// In whose name a command runs.
+/// On whose behalf a command runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// A client's request, executed for itself.
+    /// A client's request.
     Client,
     /// A command that MULTI has queued, executed by EXEC.
     Queued,
@@ -14,7 +14,7 @@ pub(crate) enum Standing {
     Replay,
 }
 
-/// What holds for commands of a standing.
+/// Properties of the commands of a standing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StandingRow {
     /// The command may wait: for a key, for replicas, for the end of a save, for a thread that produces its
@@ -22,22 +22,22 @@ pub(crate) struct StandingRow {
     pub may_wait: bool,
     /// The gate may postpone or queue the command.
     pub may_be_postponed: bool,
-    /// The bytes of the request count for the client, and the command is what CLIENT LIST shows as the last
-    /// one. Otherwise the request around it, or the queueing, has counted.
+    /// The bytes of the request count for the client, and CLIENT LIST shows the command as the last one.
+    /// Otherwise the enclosing request, or the queueing, has counted.
     pub counts_request: bool,
-    /// CLIENT REPLY applies to this reply. Otherwise it applies to the reply of the request around it.
+    /// CLIENT REPLY applies to this reply. Otherwise it applies to the reply of the enclosing request.
     pub ends_reply: bool,
     /// MONITOR shows the command.
     pub is_monitored: bool,
 }
 
 impl Standing {
-    /// All of them, in the order of the table that a test prints.
+    /// All standings, in the order of the table that a test prints.
     #[cfg(test)]
     pub(crate) const ALL: [Standing; 4] =
         [Standing::Client, Standing::Queued, Standing::Script, Standing::Replay];
 
-    /// What holds for commands of this standing.
+    /// The properties of this standing.
     #[inline(always)]
     pub(crate) const fn row(self) -> StandingRow {
         match self {

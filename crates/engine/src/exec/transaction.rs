@@ -1,8 +1,8 @@
-//! Transactions: commands are queued, and EXEC runs them as one execution unit.
+//! Transactions: MULTI queues commands, and EXEC runs them as one execution unit.
 //!
-//! EXEC is no handler: the queued commands may be of any kind, so they run with the whole engine, each in its
-//! own context. A command was admitted when it was queued. What depends on the state of the server at EXEC
-//! (memory, a pause) is asked for EXEC itself, with the flags of everything queued.
+//! EXEC has no handler: the queued commands may be of any kind, so they run with the whole engine, each
+//! in its own context. A command was checked when it was queued. Checks of the state of the server
+//! (memory, a pause) are made for EXEC itself, with the flags of all queued commands.
 
 use crate::cluster::redirect::{SlotRoute, note_route, route_of};
 use crate::cluster::slot_costs::count_request;
@@ -40,7 +40,7 @@ impl Engine {
         request: Request<'_>,
         process: &mut dyn Process,
     ) {
-        // The hashes that were made ahead belong to the batch.
+        // The prepared hashes belong to the batch, which does not outlive this call.
         let prepared = prepared.alone();
         let hashing = Hashing { hasher: self.core.keyspace.hasher(), hashes: Vec::new() };
         let args = Args::new(&request, &prepared, &hashing);
@@ -64,7 +64,7 @@ impl Engine {
         if spec.id == connection::SELECT.id {
             match selected_by(args, self.core.control.limits.databases) {
                 Some(db) => transaction.select(db),
-                // Nothing of the transaction has been executed, and nothing is.
+                // None of the primary's transaction has been executed, and none will be.
                 None if session.caller.is_primary() => {
                     return self.core.control.cut_link(session, spec.full_name, process);
                 }
@@ -84,7 +84,8 @@ impl Engine {
         self.core.control.apply_reply_mode(session, mark, process);
     }
 
-    /// Ends a client whose queue is larger than `client-query-buffer-limit`, as one with so large a request.
+    /// Closes a client whose queue is larger than `client-query-buffer-limit`, as if one request
+    /// were so large.
     #[cold]
     fn end_overlong(&mut self, session: &mut Session, process: &mut dyn Process) {
         session.caller.closing = Closing::Now;
@@ -92,7 +93,7 @@ impl Engine {
         note_query_buffer_disconnection(&mut self.core.stats, &session.caller.origin.addr, process);
     }
 
-    /// EXEC: runs what is queued, as commands of `unit`, where the conditions among the arguments hold.
+    /// EXEC: runs the queued commands, as commands of `unit`, if the conditions among the arguments hold.
     pub(crate) fn run_transaction(
         &mut self,
         unit: &mut Unit,
@@ -131,8 +132,8 @@ impl Engine {
         self.run_queued_commands(unit, session, position, None, now, process)
     }
 
-    /// Whether what EXEC asks of keys is so, in the order of the arguments up to the first that is not. A key
-    /// that has expired is absent, and is deleted as one that a read meets.
+    /// Whether the conditions of EXEC hold, checked in the order of the arguments up to the first that
+    /// does not. A key that has expired is absent, and is deleted as after a read.
     #[cold]
     fn conditions_hold(
         &mut self,
@@ -167,8 +168,8 @@ impl Engine {
         Ok(true)
     }
 
-    /// Runs what is queued from the command `next` on, which goes on with `script` where that one stood
-    /// still. It may stand still behind each command, and in each script.
+    /// Runs the queued commands from the command `next` on. `script` is the suspended script of that
+    /// command. The run may be suspended again after each command, and inside each script.
     pub(crate) fn run_queued_commands(
         &mut self,
         unit: &mut Unit,
@@ -192,7 +193,7 @@ impl Engine {
                 None => drop(self.run_queued(unit, session, spec, args, request, now, process)),
             }
             if session.caller.is_primary() && session.caller.closing == Closing::Now {
-                // The link was cut: what follows is not executed on these data.
+                // The link was cut: the remaining commands are not executed on these data.
                 break;
             }
             if let Some(mut at) = unit.stood_still.take() {
@@ -201,8 +202,8 @@ impl Engine {
                 unit.stood_still = Some(at);
                 return Ok(Outcome::StandStill);
             }
-            // What was saved for the end of the server is saved once more behind the last command, and shows
-            // whole units.
+            // A save for the end of the server is repeated after the last command, and must
+            // contain whole units.
             let may_stand_still = !self.core.control.persistence.saved_for_end;
             if let Some(pause_ns) = self.core.control.debug.stand_still_ns.take().filter(|_| may_stand_still)
             {
@@ -219,7 +220,7 @@ impl Engine {
         Ok(Outcome::Done)
     }
 
-    /// A queued command's script stands still: EXEC does too, behind this.
+    /// Suspends EXEC because the script of a queued command is suspended.
     #[cold]
     pub(crate) fn yield_queued(
         &mut self,
@@ -237,7 +238,7 @@ impl Engine {
         Next::Done
     }
 
-    /// Goes on with the script of a queued command, and ends the command with it.
+    /// Goes on with the suspended script of a queued command, and ends the command if the script ends.
     #[allow(clippy::too_many_arguments)]
     fn resume_queued_script(
         &mut self,
@@ -293,7 +294,7 @@ impl Engine {
         }
     }
 
-    /// Answers a queued command that may not run any more.
+    /// Replies with an error to a queued command that may not run any more.
     #[cold]
     pub(super) fn refuse_queued(
         &mut self,
@@ -330,14 +331,14 @@ impl Engine {
             })
     }
 
-    /// Leaves MULTI. The caller forgets what is watched.
+    /// Ends MULTI. The caller forgets the watched keys.
     pub(crate) fn end_transaction(&mut self, session: &mut Session) {
         session.transaction = None;
         session.caller.leave_multi();
         session.mask = self.core.gate.session_mask(session);
     }
 
-    /// EXEC itself was rejected: the transaction is over.
+    /// Ends the transaction because EXEC itself was rejected. Returns the error to reply with.
     #[cold]
     pub(crate) fn reject_exec(&mut self, session: &mut Session, error: &CmdError) -> CmdError {
         self.core.control.clients.watching.forget(session.key);
@@ -346,8 +347,8 @@ impl Engine {
             return error.clone();
         }
         let wire = error.wire();
-        // The reference tells two errors without their code, a wrong number of arguments and the one of RESP2
-        // subscribers, and the others with it.
+        // The reference strips the code of two errors, a wrong number of arguments and that of RESP2
+        // subscribers, and keeps it for all others.
         let is_made = matches!(error, CmdError::Arity(_)) || wire.starts_with(b"ERR Can't execute ");
         let told = if is_made { wire.strip_prefix(b"ERR ") } else { None };
         let told = told.unwrap_or(&wire);

@@ -1,5 +1,6 @@
-//! The execution unit: what happens at one moment for everybody else. A command, an EXEC, the service of a
-//! client that waited, a deletion by the cron. `exec/unit/lifecycle.rs` opens and closes units.
+//! The execution unit: commands that take effect at one moment for all other clients. A unit is a
+//! command, an EXEC, the service of a client that waited, or a deletion by the cron.
+//! `exec/unit/lifecycle.rs` opens and closes units.
 
 mod lifecycle;
 
@@ -11,57 +12,57 @@ use sluice_resp::Protocol;
 use sluice_scripts::run::ScriptRun;
 use sluice_session::transaction::Transaction;
 
-/// An execution unit under way, and what its commands have done so far: a unit that stands still takes that
-/// along.
+/// An execution unit under way, with the commands that it has recorded so far. A suspended run
+/// keeps its unit.
 #[derive(Debug)]
 #[must_use = "a unit that is not closed loses what its commands have done"]
 pub(crate) struct Unit {
     /// The time at which the unit happens: keys expire by it.
     pub now: Now,
-    /// In whose name its commands run just now.
+    /// The standing of the command that runs now.
     pub standing: Standing,
-    /// Its commands for the replication stream and the append-only file; nothing before the first one.
+    /// Recorded commands for the replication stream and the append-only file; `None` before the first.
     pub commands: Option<Box<UnitCommands>>,
-    /// Who is told of its commands' changes; nobody where a script has said so.
+    /// Receivers of the recorded commands; `None` if a script has turned propagation off.
     pub audience: Option<Audience>,
-    /// What its client speaks, while a command runs whose reply is a script's.
+    /// Protocol of the client, while a script's call runs, whose reply is for the script.
     pub client_proto: Option<Protocol>,
-    /// What TIME tells, where that is another time.
+    /// Time that TIME replies with, if it differs from `now`.
     pub told_now: Option<Now>,
-    /// The slot of a cluster for which its client's command counts.
+    /// Slot of a cluster for which the client's command counts.
     pub counts_for: CountedSlot,
-    /// Where its run has just come to stand still, for whoever leaves the unit open.
+    /// Where the run was just suspended: taken by the code that leaves the unit open.
     pub stood_still: Option<Box<StoodStill>>,
 }
 
-/// The slot of a cluster for which a client's command counts.
+/// Slot of a cluster for which a client's command counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CountedSlot {
-    /// The slot of the keys that the command names, if they are of one.
+    /// The slot of the keys that the command names, if all are in one slot.
     OfKeys,
-    /// The slot that its queued commands, or the calls of its script, have named.
+    /// The slot of its queued commands' keys, or of the keys of its script's calls.
     Of(HashSlot),
-    /// None: a script that may cross slots has called a command with keys.
+    /// No slot: a script that may cross slots has called a command with keys.
     None,
 }
 
-/// Where a run stands still.
+/// Where a run is suspended.
 #[derive(Debug)]
 pub(crate) struct StoodStill {
-    /// The transaction in whose middle it stands still.
+    /// The transaction that is suspended; `None` if the script is no part of one.
     pub transaction: Option<TransactionPosition>,
-    /// The script that stands still.
+    /// The script that is suspended; `None` between two commands of a transaction.
     pub script: Option<Box<ScriptRun>>,
-    /// When it is to go on, ns of the monotonic clock.
+    /// When the run goes on, ns of the monotonic clock.
     pub until_ns: u64,
 }
 
-/// Where an EXEC stands still.
+/// Position in an EXEC that is suspended.
 #[derive(Debug)]
 pub(crate) struct TransactionPosition {
     /// The commands of the transaction.
     pub transaction: Box<Transaction>,
-    /// The command that is next, or whose script stands still.
+    /// Index of the command that is next, or whose script is suspended.
     pub next: usize,
 }
 

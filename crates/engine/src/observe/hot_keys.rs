@@ -1,4 +1,4 @@
-//! What counts as an access for HOTKEYS.
+//! Accesses that HOTKEYS counts.
 
 use crate::core::Core;
 use sluice_command::derive::keys::key_row;
@@ -12,8 +12,9 @@ use sluice_scripts::shebang::runs_script;
 use sluice_session::Session;
 
 impl Core {
-    /// Counts the keys that a command names, each by lot, once the command has run. Each command of a
-    /// transaction or a script comes by itself. What the primary sends is the load of the primary.
+    /// Counts the keys that a command names, a random sample of them, after the command has run. Each
+    /// command of a transaction or a script is counted by itself. Commands of the primary count as the
+    /// primary's load, not this server's.
     #[cold]
     pub(crate) fn count_hot_keys(
         &mut self,
@@ -38,7 +39,7 @@ impl Core {
     }
 }
 
-/// Forgets the keys of the databases that a command has emptied, whoever sent the command.
+/// Forgets the keys of the databases that a command has emptied, from any client.
 #[cold]
 pub(crate) fn forget_flushed_hot_keys(control: &mut Control, spec: &'static Spec, db: usize, now_ns: u64) {
     let hot_keys = &mut control.clients.hot_keys;
@@ -51,7 +52,7 @@ pub(crate) fn forget_flushed_hot_keys(control: &mut Control, spec: &'static Spec
 
 fn for_each_name<'a>(spec: &'static Spec, args: Args<'a>, mut count: impl FnMut(Key<'a>)) {
     let row = key_row(spec);
-    // Most commands have one spec, whose row is all of their keys: no list of them is made.
+    // Most commands have one key spec, whose row is all of their keys, so no list of keys is made.
     let is_whole = matches!(spec.keys, Keys::Specs([_]) | Keys::Fn([_], _));
     match row.first(args.len()).filter(|_| is_whole) {
         Some(first) => {
@@ -65,8 +66,8 @@ fn for_each_name<'a>(spec: &'static Spec, args: Args<'a>, mut count: impl FnMut(
     }
 }
 
-/// Whether clients access the keys that a command names. Others name keys to look at how these are kept, to
-/// watch them, or for the commands of a script.
+/// Whether clients access the keys that a command names. Other commands name keys to inspect how they
+/// are stored, to watch them, or for the commands of a script.
 fn is_access(spec: &Spec) -> bool {
     let looks_on = ["object", "debug", "memory"].contains(&spec.container().unwrap_or(spec.full_name));
     !looks_on && spec.id != transactions::WATCH.id && !runs_script(spec)

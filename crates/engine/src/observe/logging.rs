@@ -1,4 +1,4 @@
-//! What is recorded of commands: the command log and the feed of MONITOR.
+//! The command log, and the feed of MONITOR.
 
 use crate::core::Core;
 use crate::exec::standing::Standing;
@@ -11,25 +11,26 @@ use sluice_numbers::redact;
 use sluice_resp::Reply;
 use sluice_session::{Medium, Session};
 
-/// A command that may belong into a log.
+/// A command that may be recorded in a log.
 #[derive(Clone, Copy)]
 pub(crate) struct Loggable<'a> {
-    /// The command.
+    /// Specification of the command.
     pub spec: &'static Spec,
-    /// Its arguments.
+    /// Arguments of the command, its name first.
     pub args: Args<'a>,
-    /// Bytes of its request.
+    /// Bytes of the command's request.
     pub request_bytes: usize,
-    /// Bytes of its reply.
+    /// Bytes of the command's reply.
     pub reply_bytes: usize,
-    /// Processor time, ns.
+    /// Processor time of the command, ns.
     pub duration_ns: u64,
-    /// The part of it that everybody waited for, ns.
+    /// The part of `duration_ns` on the main thread, for which all clients waited.
     pub executing_ns: u64,
 }
 
 impl Core {
-    /// Adds a command to the logs whose thresholds it reached. Latency is what everybody waited for.
+    /// Adds a command to the logs whose thresholds it has reached. Its latency is the time on
+    /// the main thread.
     #[cold]
     pub(crate) fn log_command(&mut self, session: &Session, command: Loggable<'_>, now: Now) {
         let Loggable { spec, args, request_bytes, reply_bytes, duration_ns, executing_ns } = command;
@@ -61,7 +62,7 @@ impl Core {
         }
     }
 
-    /// Shows a command that ran to the sessions that asked for MONITOR. Its own reply stands before the line.
+    /// Shows a command that has run to the sessions of MONITOR. The line follows the command's own reply.
     #[cold]
     pub(crate) fn feed_monitors(
         &mut self,
@@ -76,7 +77,7 @@ impl Core {
         }
     }
 
-    /// Shows a command to the sessions that asked for MONITOR, whatever its flags.
+    /// Shows a command to the sessions of MONITOR, whatever the command's flags.
     #[cold]
     pub(crate) fn show_to_monitors(
         &mut self,
@@ -92,7 +93,7 @@ impl Core {
             let own = *key == session.key;
             let target = if own { Some(&mut *session) } else { self.sessions.get_mut(*key) };
             let Some(target) = target else { continue };
-            // What the caller is shown of its own command is dropped with the command's reply.
+            // The line for the caller's own command is dropped with the command's reply.
             if !own && matches!(target.caller.reply, ReplyMode::Off | ReplyMode::Skipping) {
                 continue;
             }
@@ -113,7 +114,7 @@ fn monitor_line(
 ) -> Vec<u8> {
     let caller = &session.caller;
     let mut line = Vec::with_capacity(64 + args.bytes());
-    // The path alone: what is behind it in `laddr` stands for a port.
+    // Only the path: `laddr` has a constant in place of a port after it.
     let path = caller.origin.laddr.rsplit_once(':').map_or(&*caller.origin.laddr, |(path, _)| path);
     let (kind, address) = match (standing, caller.flags.medium == Medium::Unix) {
         (Standing::Script, _) => ("", "lua"),

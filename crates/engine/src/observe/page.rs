@@ -1,4 +1,4 @@
-//! The engine's part of the page.
+//! The engine's part of the page of the metrics endpoint.
 
 use crate::core::Core;
 use sluice_acl::{Refusal, RefusalContext, User};
@@ -21,22 +21,22 @@ use sluice_numbers::page::keys::KEYS_SHOWN;
 use sluice_session::Session;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Logged commands that are shown.
+/// Most logged commands that the page shows.
 const COMMANDS_SHOWN: usize = 20;
-/// Moves of slots that are shown.
+/// Most moves of slots that the page shows.
 const MOVES_SHOWN: usize = 20;
 /// Nodes of a cluster that are shown.
 const NODES_SHOWN: usize = 100;
-/// How long looks at keys take of a second at most, nanoseconds: shared by the runs of the cron.
+/// Nanoseconds of each second that sampling of keys may take, shared by the runs of the cron.
 const LOOK_NS_MAX: u64 = 2_500_000;
-/// What is counted for the hottest keys: one access in twenty, two seconds together.
+/// Counting of the hottest keys: one access in twenty, in windows of two seconds.
 const HOT_KEY_LIMITS: HotKeyLimits = HotKeyLimits { keys: 100, percent: 5, window_s: 2 };
-/// Accesses in a second of a key that is shown: with less than three that were drawn it may be chance.
+/// Least accesses a second of a key that is shown: with fewer than three sampled accesses it may be chance.
 const HOT_LEAST: u64 = 30;
-/// Bytes kept of a name that a client has chosen.
+/// Most bytes kept of a name that a client has chosen.
 const LABEL_BYTES_MAX: usize = 256;
 
-/// Ranges of slots, as many as stand within [`LABEL_BYTES_MAX`].
+/// Bytes of a name that the page keeps, at most [`LABEL_BYTES_MAX`].
 fn cut(label: &[u8]) -> Box<[u8]> {
     label.get(..LABEL_BYTES_MAX).unwrap_or(label).into()
 }
@@ -72,13 +72,12 @@ fn slow_command(entry: &LogEntry) -> SlowCommandRow {
     }
 }
 
-/// What the page is shown, gathered from the core.
+/// Gathers the rows of the page from the core.
 pub(crate) struct PageRows<'a> {
     core: &'a mut Core,
 }
 
 impl<'a> PageRows<'a> {
-    /// Works on this core.
     #[inline]
     pub(crate) fn of(core: &'a mut Core) -> PageRows<'a> {
         PageRows { core }
@@ -177,8 +176,8 @@ impl PageRows<'_> {
         fault.map(|fault| ("aof_fault", fault.clone())).into_iter().collect()
     }
 
-    /// Looks at some keys, while somebody wants to see the largest; ends the count of accesses when nobody
-    /// does.
+    /// Samples some keys while a viewer asks for the largest; ends the counting of accesses when
+    /// no viewer does.
     pub(crate) fn look_at_keys(&mut self, now: Now, hz: u64, process: &mut dyn Process) {
         let (watch, hot_keys) =
             (&mut self.core.upkeep.cron.page, &mut self.core.control.clients.hot_keys.page);
@@ -193,7 +192,7 @@ impl PageRows<'_> {
         }
     }
 
-    /// The keys that clients access most, which are counted from the first look on.
+    /// The keys that clients access most, which are counted from the first call on.
     fn hottest_keys(&mut self, now: Now) -> Vec<HotKeyRow> {
         let hot_keys = &mut self.core.control.clients.hot_keys.page;
         if !hot_keys.is_on() {
@@ -204,8 +203,8 @@ impl PageRows<'_> {
         rows.map(|key| HotKeyRow { db: key.db, name: key.name.into(), per_second: key.per_second }).collect()
     }
 
-    /// The rows of clients, and of those that are sent slow reads' replies. Of few clients each is looked at
-    /// now; of more, the cron has looked within the last second.
+    /// The rows of clients, and of clients that are sent replies of slow reads. If there are few
+    /// clients, each is read now; otherwise the cron has read them within the last second.
     fn shown_clients(&self, now: Now) -> (Vec<ClientRow>, Vec<ClientRow>) {
         let (mut keys, mut reading) = self.core.upkeep.cron.page.clients.found();
         if self.core.sessions.len() <= LOOKED_AT_MAX {
@@ -240,8 +239,8 @@ impl PageRows<'_> {
         }
     }
 
-    /// What these credentials may see where keys of the databases `names_in` are named. A refusal is counted
-    /// and logged as one of AUTH is.
+    /// What these credentials may see, given that keys of the databases `names_in` are shown. A refusal
+    /// is counted and logged as one of AUTH is.
     fn judge(&mut self, shown: &BasicCredentials, names_in: &BTreeSet<usize>, now: Now) -> JudgedCredentials {
         let users = &mut self.core.control.clients.users;
         match users.users().authenticate(&shown.user, &shown.password) {
@@ -260,8 +259,8 @@ impl PageRows<'_> {
         }
     }
 
-    /// Names are for a user who may read every key of each database that holds keys, and of each one in
-    /// `names_in`: a database whose key was hot may be empty by now.
+    /// Names of keys are shown to a user who may read every key of each database that holds keys, and of
+    /// each one in `names_in`: a database whose key was hot may be empty by now.
     fn may_show(&self, user: &User, names_in: &BTreeSet<usize>) -> MayShow {
         let count = self.core.keyspace.databases();
         let reads_all = |spec: &'static Spec, args: &[&[u8]]| {

@@ -1,4 +1,4 @@
-//! When the log and the process are told of long work.
+//! Reports of the progress of long work.
 
 use crate::core::Core;
 use sluice_base::LogLevel;
@@ -7,7 +7,7 @@ use sluice_control::observe::progress::under_way::{WorkSources, is_any};
 use sluice_control::process::Process;
 use sluice_numbers::progress::{ProgressClock, Telling};
 
-/// Tells the log and the process how far long work is, now and then; to be called by the cron.
+/// Reports the progress of long work to the log and the process from time to time; to be called by the cron.
 pub(crate) fn tell_progress(core: &mut Core, now: Now, process: &mut dyn Process) {
     if !is_any(&core.control) {
         if core.upkeep.cron.progress.take().is_some() {

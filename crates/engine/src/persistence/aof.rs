@@ -1,4 +1,4 @@
-//! What the engine does with the append-only file's stream.
+//! Work of the engine on the stream of the append-only file.
 
 use crate::core::Core;
 use sluice_base::LogLevel;
@@ -7,20 +7,19 @@ use sluice_control::{Control, PersistenceState, ReplicationState};
 use sluice_session::Caller;
 use std::ops::Range;
 
-/// Whether a client is sent what it did not ask for: commands of others, the stream. Messages and
-/// invalidations are marked as they are sent (`Session::was_pushed`), but for those to the client that runs
-/// a command.
+/// Whether a client gets output that it did not request, such as commands of other clients or the
+/// stream. Messages and invalidations are marked when they are sent (`Session::was_pushed`), except
+/// those to the client that runs a command.
 pub(crate) fn receives_pushes(caller: &Caller) -> bool {
     caller.subscribed.is_any() || caller.flags.monitor || caller.replica.is_some()
 }
 
-/// What is appended to the append-only file, and what waits until that is durable.
+/// Steps of appending to the file, and of waiting until units are durable.
 pub(crate) struct Appending<'a> {
     core: &'a mut Core,
 }
 
 impl<'a> Appending<'a> {
-    /// Works on this core.
     #[inline]
     pub(crate) fn of(core: &'a mut Core) -> Appending<'a> {
         Appending { core }
@@ -65,7 +64,7 @@ impl Appending<'_> {
         self.core.control.persistence.aof.take_made(buffer)
     }
 
-    /// Has the file say where in the history of replication the data stand: behind the units of an iteration.
+    /// Appends a note of the offset in the replication history, after the units of an iteration.
     pub(crate) fn note_history(&mut self) {
         let Control {
             persistence: PersistenceState { aof, .. },
@@ -75,8 +74,8 @@ impl Appending<'_> {
         aof.note_history(stream);
     }
 
-    /// Notes that everything up to this position is on disk. True where the position has grown: clients that
-    /// have waited are to be served.
+    /// Notes that everything up to this position is on disk. `true` if the position has grown: clients
+    /// that wait for it are to be served.
     #[inline]
     pub(crate) fn note_durable(&mut self, position: u64) -> bool {
         let is_news = self.core.control.persistence.aof.report_durable(position);
@@ -92,7 +91,7 @@ impl Appending<'_> {
         self.core.control.persistence.aof.report_fault(fault);
     }
 
-    /// Notes whether the disk keeps up. The clients that have waited are to be served.
+    /// Notes how far the disk lags. When it has caught up, clients that have waited are to be served.
     #[cold]
     pub(crate) fn note_backlog(&mut self, backlog: AofBacklog, process: &mut dyn Process) {
         if backlog == self.core.control.persistence.aof.report().backlog {
@@ -100,7 +99,7 @@ impl Appending<'_> {
         }
         let before = self.core.control.persistence.aof.report_backlog(backlog);
         match backlog {
-            // It begins every rewrite, and is over when the disk has synced: no event for the log.
+            // Every rewrite begins with this state, and it ends when the disk has synced: it is not logged.
             AofBacklog::Changing => {}
             AofBacklog::Full => {
                 let text =
@@ -117,7 +116,7 @@ impl Appending<'_> {
         }
     }
 
-    /// Lists the sessions as ready whose output has become durable, or does not have to be any more.
+    /// Lists the sessions as ready whose output has become durable, or need not be durable any more.
     #[inline]
     pub(crate) fn list_durable_output(&mut self) {
         let bound = bound_of(&self.core.control);
@@ -132,7 +131,7 @@ impl Appending<'_> {
     }
 }
 
-/// Up to which position of the append-only file output may tell of.
+/// Position of the append-only file up to which output may be sent.
 #[inline]
 pub(crate) fn bound_of(control: &Control) -> u64 {
     let aof = &control.persistence.aof;

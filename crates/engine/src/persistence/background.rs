@@ -1,4 +1,4 @@
-//! The cursor of a job in the background, driven by iterations.
+//! A background job, advanced a slice at a time between iterations.
 
 use crate::core::Core;
 use sluice_base::LogLevel;
@@ -12,29 +12,29 @@ use sluice_keyspace::Db;
 use sluice_persist::rdb::Version;
 use sluice_snapshot::{RdbAux, SnapshotFile};
 
-/// A thread that has written nothing for so many seconds is given up; one that forces the file to disk, which
-/// may be much at once, later.
+/// Seconds after which a thread that has written nothing is given up. A thread that forces the file to
+/// disk, which may be much at once, has longer.
 const STALLED_S: i64 = 60;
 
 const STALLED_AT_END_S: i64 = 600;
 
-/// What a job may hold beyond the data: so many bytes, or a tenth of used memory where that is more. A job
-/// that holds more for longer than [`OVER_BUDGET_NS_MAX`] is given up: its thread is not given a processor,
-/// and the copies for changes would grow to the size of the data.
+/// Bytes that a job may hold beyond the data, or a tenth of used memory where that is more. A job that
+/// holds more for longer than [`OVER_BUDGET_NS_MAX`] is given up: its thread gets too little processor
+/// time, and the copies for changes would grow to the size of the data.
 const HELD_BYTES_MAX: usize = 64 << 20;
 
 const HELD_SHARE: usize = 10;
 
-/// One unit may capture any amount; the thread has to be through with it in this time.
+/// Time in which the thread must have written what exceeds the budget, ns: a single unit may
+/// capture any amount.
 const OVER_BUDGET_NS_MAX: u64 = 2_000_000_000;
 
-/// The job that writes in the background, and what its end means.
+/// Steps of the job that writes in the background.
 pub(crate) struct Jobs<'a> {
     core: &'a mut Core,
 }
 
 impl<'a> Jobs<'a> {
-    /// Works on this core.
     #[inline]
     pub(crate) fn of(core: &'a mut Core) -> Jobs<'a> {
         Jobs { core }
@@ -42,8 +42,7 @@ impl<'a> Jobs<'a> {
 }
 
 impl Jobs<'_> {
-    /// Makes a cut of everything, which is written to the file `target` from now on. To be called as
-    /// [`Jobs::begin_job`].
+    /// Captures everything, to be written to the file `target`. To be called as [`Jobs::begin_job`].
     pub(crate) fn begin_file_job(
         &mut self,
         target: BackgroundFile,
@@ -70,7 +69,7 @@ impl Jobs<'_> {
         Ok(())
     }
 
-    /// Makes a cut of everything, which `writing` writes from now on. To be called between units, while no
+    /// Captures everything, to be written by `writing` from now on. To be called between units, while no
     /// job is under way. Cost: one step for each chunk of entries.
     pub(crate) fn begin_job(&mut self, writing: Box<dyn Background>, process: &mut dyn Process) {
         debug_assert!(self.core.job.is_none(), "one job at a time (1)");
@@ -84,7 +83,7 @@ impl Jobs<'_> {
         self.core.control.persistence.is_writing = true;
     }
 
-    /// The databases that are not empty: number, keys, keys with an expiry.
+    /// The databases that are not empty: number, keys, keys with an expiry time.
     pub(crate) fn database_sizes(&self) -> Vec<(usize, usize, usize)> {
         let filled = self.core.keyspace.iter().filter(|(_, db)| !db.is_empty());
         filled.map(|(number, db)| (number, db.len(), db.expires_len())).collect()
@@ -113,7 +112,7 @@ impl Jobs<'_> {
         slice
     }
 
-    /// Gives up a job that has held more than it may for too long. Whether it was.
+    /// Gives up a job that has held too much memory for too long, and returns whether it did.
     fn is_over_budget(&mut self, process: &mut dyn Process) -> bool {
         let Some(state) = self.core.job_state() else { return false };
         let used = process.used_memory(&self.core.keyspace).saturating_sub(state.held_bytes);
@@ -138,7 +137,7 @@ impl Jobs<'_> {
         true
     }
 
-    /// Ends the job whatever its state; when it began. A file that is not finished leaves nothing behind.
+    /// Ends the job in any state, and returns when it began. An unfinished file is removed.
     pub(crate) fn drop_job(&mut self) -> Option<Now> {
         let mut job = self.core.job.take()?;
         self.core.control.persistence.is_writing = false;
@@ -172,8 +171,8 @@ impl Jobs<'_> {
         self.job_ended(began, state, Err(SaveError(text)), process);
     }
 
-    /// Bytes of used memory that only the job holds, databases that were emptied included, and a snapshot
-    /// that replicas have not taken.
+    /// Bytes of used memory that only the job holds. They include databases that were emptied, and a
+    /// snapshot that replicas have not taken.
     pub(crate) fn held_by_job(&self) -> usize {
         let state = self.core.job_state().unwrap_or_default();
         state.held_bytes
@@ -181,7 +180,7 @@ impl Jobs<'_> {
             + self.core.control.replication.full_syncs.held_bytes()
     }
 
-    /// Ends a save that is under way, if there is one; the file before stays.
+    /// Ends a save that is under way; the file of the save before stays.
     pub(crate) fn break_off_save(&mut self, process: &mut dyn Process) {
         if let Some(UnderWay { began_s, .. }) = self.core.control.persistence.saving.under_way.take() {
             self.note_save_end(began_s, process.recent().unix_s());
@@ -197,7 +196,7 @@ impl Jobs<'_> {
         saving.last_copied_bytes = copied.unwrap_or(saving.last_copied_bytes);
     }
 
-    /// A job has ended, well or not.
+    /// Handles the end of a job, successful or not.
     #[cold]
     pub(crate) fn job_ended(
         &mut self,
@@ -247,7 +246,7 @@ impl Core {
         self.job.is_some()
     }
 
-    /// Takes over a database that was emptied while the cut is open; gives back one that no job needs.
+    /// Takes over a database that was emptied while the capture is under way; returns one that no job needs.
     pub(crate) fn keep_emptied_db_for_cut(&mut self, db: Db) -> Option<Db> {
         match &mut self.job {
             Some(job) if db.cut_state().is_some() => {
@@ -259,7 +258,7 @@ impl Core {
     }
 }
 
-/// The job of a snapshot for replicas has ended; they may still have to take some of it.
+/// Logs that the job of a snapshot for replicas has ended; replicas may still have to take some of it.
 fn full_sync_written(state: JobNumbers, outcome: Result<(), SaveError>, process: &mut dyn Process) {
     match outcome {
         Ok(()) => {
@@ -278,7 +277,7 @@ fn full_sync_written(state: JobNumbers, outcome: Result<(), SaveError>, process:
     }
 }
 
-/// The name of the snapshot file, as the configuration has it.
+/// Name of the snapshot file, as configured.
 pub(crate) fn snapshot_target(config: &Config) -> BackgroundFile {
     BackgroundFile {
         name: config.bytes(param::DBFILENAME).to_vec(),

@@ -1,4 +1,4 @@
-//! How the end of the server is waited for.
+//! How the server waits for the conditions of its end.
 //!
 //! ```text
 //!  OpenUnit ─its end─► Replicas ─they have all─► saves, ends
@@ -7,8 +7,8 @@
 //!                         └ FAILOVER, on a replica ────────────^
 //! ```
 //!
-//! A step that takes too long is skipped: the server ends as if the order had been a plain one. So it does
-//! where SHUTDOWN NOSAVE breaks a unit off that stands open.
+//! A step that takes too long is skipped: the server ends as after a plain order. The same happens if
+//! SHUTDOWN NOSAVE breaks off an open unit.
 
 use crate::cluster::driver::ClusterDriver;
 use crate::core::Core;
@@ -26,29 +26,29 @@ use sluice_control::persistence::ending::readiness::{
 use sluice_control::persistence::ending::{EndOrder, EndStage, NOT_ENDED, PendingEnd};
 use sluice_control::process::Process;
 
-/// Milliseconds for which a node that has handed over sends its clients away, at most.
+/// Most milliseconds for which a node that has handed over redirects its clients before it ends.
 const LEAVING_MS_MAX: u64 = 3_000;
-/// Milliseconds for which a node without clients stays all the same: other nodes have to hear that it leaves.
+/// Least milliseconds for which such a node stays, even without clients: other nodes must learn
+/// that it leaves.
 const LEAVING_MS_MIN: u64 = 200;
 
-/// What becomes of an order to end.
+/// Result of an order to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndBegun {
-    /// Something is waited for. The end comes as [`Action::Shutdown`].
+    /// The server waits for a condition. The end is reported as [`Action::Shutdown`].
     Waits,
-    /// Nothing is left to do: the process may end.
+    /// There is nothing left to wait for: the process may end.
     Ends,
     /// The server does not end; the log says why.
     Refused,
 }
 
-/// The end of the server, while it is waited for.
+/// Steps of the end of the server.
 pub(crate) struct ServerEnd<'a> {
     core: &'a mut Core,
 }
 
 impl<'a> ServerEnd<'a> {
-    /// Works on this core.
     #[inline]
     pub(crate) fn of(core: &'a mut Core) -> ServerEnd<'a> {
         ServerEnd { core }
@@ -118,7 +118,8 @@ impl ServerEnd<'_> {
                     }
                     let order = pending.order;
                     let ends = Saves::of(self.core).prepare_end(&order, process);
-                    // Nothing is executed any more: who waits gets no answer. Or the end is given up.
+                    // If the server ends, nothing is executed any more, and clients that wait get no
+                    // reply. Otherwise the end is given up.
                     change(&mut self.core.control, |pending| {
                         (pending.is_over, pending.is_aborted) = (ends, !ends)
                     });
@@ -130,7 +131,7 @@ impl ServerEnd<'_> {
                         mode.machine.stay(process.recent());
                     }
                     ClusterDriver::of(self.core).take_cluster_outputs(process);
-                    // The next signal is the first one again.
+                    // The next signal counts as the first.
                     self.core.actions.push(Action::KeepRunning);
                     self.core.control.clients.blocking.release_postponed();
                     for client in pending.clients {
@@ -143,15 +144,15 @@ impl ServerEnd<'_> {
         }
     }
 
-    /// Replicas have what they have: orders one of them to take over, if the end is to be handed over. A
-    /// replica has nothing to hand over but its readers. Whether that is waited for.
+    /// Orders a replica with all data to take over, if the end is to be handed over. A node that is a
+    /// replica itself has only its readers to redirect. Returns whether to wait for the handover.
     fn hand_over_for_end(&mut self, process: &mut dyn Process) -> bool {
         let Some(pending) = self.core.control.persistence.pending_end.as_deref() else { return false };
         let (offset, hands_over) = (pending.offset, pending.order.in_cluster.hands_over);
         log_replicas(&self.core.control, &self.core.sessions, offset, process);
         let successors = successors(&self.core.control, &self.core.sessions, offset);
         let has_legacy = has_legacy_replicas(&self.core.control, &self.core.sessions);
-        // The writes of a unit that stands open would follow the order, and be lost.
+        // The writes of an open unit would follow the order in the stream, and be lost.
         let hands_over = hands_over && self.core.control.between_units(BetweenUnits::End);
         let Some(mode) = self.core.control.cluster.as_mut().filter(|_| hands_over) else { return false };
         if !mode.machine.is_primary() {
@@ -161,7 +162,7 @@ impl ServerEnd<'_> {
             process.log(LogLevel::Notice, if has_legacy { LEGACY_REPLICAS } else { NO_REPLICA });
             return false;
         };
-        // Writes are held back from here on, whatever becomes of this end.
+        // Writes are held from here on, even if this end is given up later.
         ClusterDriver::of(self.core).take_cluster_outputs(process);
         let id = id.to_string();
         let order = [&b"CLUSTER"[..], b"FAILOVER", b"FORCE", b"REPLICAID", id.as_bytes()];
@@ -178,9 +179,9 @@ fn change(control: &mut Control, change: impl FnOnce(&mut PendingEnd)) {
     }
 }
 
-/// No replica has all data, and is known and reached as a node.
+/// No replica has all data and is a connected node of the cluster.
 const NO_REPLICA: &str = "Unable to find a replica to perform the auto failover on shutdown.";
-/// The election of the replica takes too long, or has come to nothing.
+/// The election of the replica takes too long, or has failed.
 const NOT_TAKEN_OVER: &str = "The replica has not taken over in time. Exit anyway.";
-/// A replica is older than the order.
+/// A replica's version is too old for the order.
 const LEGACY_REPLICAS: &str = "Unable to perform auto failover on shutdown since there are legacy replicas.";

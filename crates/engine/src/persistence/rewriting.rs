@@ -11,23 +11,24 @@ use sluice_control::between_units::BetweenUnits;
 use sluice_control::process::{AofBacklog, AofIncrement, BackgroundFile, Process, SaveError};
 use sluice_numbers::facts::AofFacts;
 
-/// What growth and the disk ask for.
+/// Why a rewrite is needed, as the growth of the file and the free disk space say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RewriteReason {
     Nothing,
     /// The file has grown by this many percent.
     Growth(u64),
-    /// So many bytes are free: too few for a rewrite by the time that growth asks for one.
+    /// Free bytes, too few for a rewrite at the size at which growth would ask for one.
     Space(u64),
-    /// So many bytes are free, too few for a rewrite now.
+    /// Free bytes, too few for a rewrite now.
     TooSmall(u64),
 }
 
-/// A file that has grown by less is not rewritten for want of space: the next rewrite would follow at once.
+/// A file that has grown by less is not rewritten for want of space, because the next rewrite would
+/// follow at once.
 const SPACE_GROWTH_PERCENT: u64 = 10;
 
-/// What a file of this size asks for. A rewrite is expected to need what the last one left. `percent`, `min`:
-/// `auto-aof-rewrite-percentage`, which is not 0, and `auto-aof-rewrite-min-size`.
+/// Whether a file of this size needs a rewrite. The new base is expected to be as large as the last one.
+/// `percent` and `min` are `auto-aof-rewrite-percentage`, which is not 0, and `auto-aof-rewrite-min-size`.
 fn due(facts: &AofFacts, percent: u64, min: u64) -> RewriteReason {
     let AofFacts { current_bytes, base_bytes, free_bytes, .. } = *facts;
     let base = base_bytes.max(1);
@@ -40,7 +41,7 @@ fn due(facts: &AofFacts, percent: u64, min: u64) -> RewriteReason {
     let Some(free) = free_bytes.filter(|_| is_large && growth >= SPACE_GROWTH_PERCENT) else {
         return RewriteReason::Nothing;
     };
-    // Where growth asks for one: what has to be written until then takes space, too.
+    // The size at which growth asks for a rewrite: the bytes appended until then take space, too.
     let asked_at = u128::from(base) * u128::from(percent.saturating_add(100)) / 100;
     let until_then = asked_at.saturating_sub(u128::from(current_bytes));
     match u128::from(free) {
@@ -50,13 +51,12 @@ fn due(facts: &AofFacts, percent: u64, min: u64) -> RewriteReason {
     }
 }
 
-/// The rewrites of the append-only file.
+/// Steps of the rewrites of the append-only file.
 pub(crate) struct Rewrites<'a> {
     core: &'a mut Core,
 }
 
 impl<'a> Rewrites<'a> {
-    /// Works on this core.
     #[inline]
     pub(crate) fn of(core: &'a mut Core) -> Rewrites<'a> {
         Rewrites { core }
@@ -64,7 +64,7 @@ impl<'a> Rewrites<'a> {
 }
 
 impl Rewrites<'_> {
-    /// Turns the append-only file off where the configuration wants none any more: between two units.
+    /// Turns the append-only file off if the configuration has turned it off: between two units.
     pub(crate) fn follow_appendonly(&mut self, process: &mut dyn Process) {
         if !self.core.control.between_units(BetweenUnits::Rewrite) {
             return;
@@ -75,7 +75,7 @@ impl Rewrites<'_> {
         }
     }
 
-    /// Begins a rewrite, or schedules one while something else is written in the background.
+    /// Begins a rewrite, or schedules one while another job writes in the background.
     pub(crate) fn rewrite_when_free(&mut self, process: &mut dyn Process) {
         match self.core.control.works_in_background() {
             true => self.core.control.persistence.rewriting.scheduled = true,
@@ -85,15 +85,16 @@ impl Rewrites<'_> {
         }
     }
 
-    /// Begins a rewrite. To be called between units, while no job is under way. Whether it has begun; the log
-    /// says why not.
+    /// Begins a rewrite. To be called between units, while no job is under way. Returns whether it has
+    /// begun; the log says why not.
     pub(crate) fn begin_rewrite(&mut self, process: &mut dyn Process) -> bool {
         assert!(
             !self.core.is_loading(),
             "a base of data that are not there yet would take the place of the files"
         );
         if let Some(line) = self.core.control.rewrite_refusal() {
-            // An append-only file that was turned on has to become one as soon as it may.
+            // An append-only file that was turned on begins with its first rewrite, which must not
+            // be put off.
             let waits_for_base = self.core.control.wants_aof() && !self.core.control.persistence.aof.is_on();
             let rewriting = &mut self.core.control.persistence.rewriting;
             rewriting.scheduled = waits_for_base;
@@ -130,8 +131,8 @@ impl Rewrites<'_> {
         true
     }
 
-    /// Begins an append-only file whose base is the RDB file: the data are those that were just loaded from
-    /// it. Whether it has begun; otherwise a rewrite is needed.
+    /// Begins an append-only file whose base is the RDB file from which the data were just loaded.
+    /// Returns whether it has begun; otherwise a rewrite is needed.
     pub(crate) fn begin_aof_with_snapshot(&mut self, process: &mut dyn Process) -> bool {
         let control = &mut self.core.control;
         let is_unchanged = control.persistence.loaded_file_at.take() == Some(control.persistence.dirty);
@@ -163,13 +164,14 @@ impl Rewrites<'_> {
         true
     }
 
-    /// Begins the log with the file that had to wait, if it still is what the data are.
+    /// Begins the append-only file with the RDB file that had to wait as its base, if the data are still
+    /// those of that file.
     fn begin_aof_with_awaited(&mut self, process: &mut dyn Process) -> bool {
         let control = &mut self.core.control;
         let Some((name, offset)) = control.persistence.rewriting.awaited_file.take() else { return false };
         let is_same =
             control.config.bytes(param::DBFILENAME) == name && control.replication.stream.offset == offset;
-        // Behind a synchronisation changes are counted from 0 on.
+        // After a synchronisation, changes are counted from 0.
         control.persistence.loaded_file_at = is_same.then_some(0);
         self.begin_aof_with_snapshot(process)
     }
@@ -179,7 +181,7 @@ impl Rewrites<'_> {
         self.core.control.persistence.rewriting.is_snapshot_wanted(process)
     }
 
-    /// Ends the file before, and begins what is behind the cut.
+    /// Ends the current file, and begins the file for the units after the cut.
     fn switch_for_rewrite(&mut self, process: &mut dyn Process) -> Result<(), SaveError> {
         let wants_aof = self.core.control.config.bool(param::APPENDONLY);
         let increment = match (wants_aof, self.core.control.persistence.aof.is_on()) {
@@ -200,7 +202,8 @@ impl Rewrites<'_> {
             }
             AofIncrement::None => {}
         }
-        // The file says first where it begins: a crash may take the end of the one before.
+        // The new file begins with the offset in the history, because a crash may lose the end of
+        // the file before.
         Appending::of(self.core).note_history();
         let offset = self.core.control.replication.stream.offset;
         if let Some(role) = self.core.control.replication.replica.as_mut() {
@@ -243,14 +246,15 @@ impl Rewrites<'_> {
         }
     }
 
-    /// Appends nothing any more, and ends a rewrite. Waits until what was appended is on disk.
+    /// Ends a rewrite and the appending of units. Waits until the appended units are on disk.
     pub(crate) fn turn_aof_off(&mut self, process: &mut dyn Process) {
         let (pending, position) = self.end_appending(process);
         process.close_aof(&self.core.control.config, pending, position);
         self.note_aof_off(position, process);
     }
 
-    /// Ends the log before other data are loaded. Waits only where replies are promised to be on disk.
+    /// Ends the append-only file before other data are loaded. Waits for the disk only if replies
+    /// depend on it.
     pub(crate) fn leave_aof(&mut self, process: &mut dyn Process) {
         if self.core.control.persistence.aof.is_strict() {
             return self.turn_aof_off(process);
@@ -260,7 +264,7 @@ impl Rewrites<'_> {
         self.note_aof_off(position, process);
     }
 
-    /// Ends a rewrite, and takes what is pending: bytes, and the position behind them.
+    /// Ends a rewrite and the appending. Returns the pending bytes, and the position after them.
     fn end_appending(&mut self, process: &mut dyn Process) -> (Vec<u8>, u64) {
         self.break_off_rewrite(process);
         let mut pending = Vec::new();
@@ -272,14 +276,14 @@ impl Rewrites<'_> {
 
     fn note_aof_off(&mut self, position: u64, process: &mut dyn Process) {
         self.core.control.persistence.rewriting.is_first = false;
-        // Nothing that was appended has to be waited for any more.
+        // Clients need not wait any more for units that were appended.
         Appending::of(self.core).note_durable(position);
         self.core.control.clients.blocking.replica_acknowledged();
         Appending::of(self.core).report_aof_fault(None);
         Appending::of(self.core).note_backlog(AofBacklog::Fine, process);
     }
 
-    /// Ends a rewrite that is under way or scheduled, if there is one; the file before goes on.
+    /// Ends a rewrite that is under way or scheduled; the current files stay in use.
     pub(crate) fn break_off_rewrite(&mut self, process: &mut dyn Process) {
         self.core.control.cancel_scheduled_rewrite(process);
         let rewriting = &mut self.core.control.persistence.rewriting;
@@ -292,12 +296,12 @@ impl Rewrites<'_> {
         }
     }
 
-    /// Begins the rewrite that is scheduled, or due because the file has grown.
+    /// Begins a rewrite that is scheduled, or due because the file has grown.
     pub(crate) fn rewrite_if_due(&mut self, now: Now, process: &mut dyn Process) {
         if !self.core.control.between_units(BetweenUnits::Rewrite) {
             return;
         }
-        // While data are loaded there are none to write.
+        // While data are loaded, there is nothing to write.
         if self.core.has_job()
             || self.core.control.persistence.rewriting.began_s.is_some()
             || self.core.is_loading()
@@ -351,7 +355,7 @@ impl Rewrites<'_> {
         }
     }
 
-    /// The data are what they are now: an append-only file that ended with those of before begins again.
+    /// Schedules the beginning of an append-only file that had ended with the former data.
     pub(crate) fn begin_aof_again(&mut self) {
         self.core.control.persistence.rewriting.scheduled |=
             self.core.control.wants_aof() && !self.core.control.persistence.aof.is_on();
@@ -376,7 +380,7 @@ mod tests {
             (200, 100, None, RewriteReason::Growth(100)),
             (199, 100, None, RewriteReason::Nothing),
             (63, 1, None, RewriteReason::Nothing),
-            // 80 MiB are still to come, and 100 for the rewrite.
+            // 80 MiB will still be appended, and the rewrite takes 100 MiB.
             (120, 100, Some(180), RewriteReason::Nothing),
             (120, 100, Some(179), RewriteReason::Space(179 * MIB)),
             (120, 100, Some(100), RewriteReason::Space(100 * MIB)),

@@ -1,4 +1,4 @@
-//! Saving: SAVE, BGSAVE, save points, the save at the end.
+//! Saving: SAVE, BGSAVE, save points, and the save at the end of the server.
 
 use crate::core::Core;
 use crate::persistence::background::{Jobs, snapshot_target};
@@ -11,16 +11,15 @@ use sluice_control::persistence::saving::in_place::{PARTLY_LOADED, prepare_end, 
 use sluice_control::persistence::saving::{JobAsk, UnderWay, Why};
 use sluice_control::process::{Process, SaveError};
 
-/// After a failure the next save is tried so many seconds later.
+/// Seconds between a failed save and the next attempt.
 const RETRY_S: i64 = 5;
 
-/// The saves of the data: how they begin, and at the end of the server.
+/// Steps of the saves of the data: their begin, and the save at the end of the server.
 pub(crate) struct Saves<'a> {
     core: &'a mut Core,
 }
 
 impl<'a> Saves<'a> {
-    /// Works on this core.
     #[inline]
     pub(crate) fn of(core: &'a mut Core) -> Saves<'a> {
         Saves { core }
@@ -28,8 +27,7 @@ impl<'a> Saves<'a> {
 }
 
 impl Saves<'_> {
-    /// Does what commands have asked of the jobs that write in the background. While a unit stands open the
-    /// asks stay.
+    /// Carries out what commands have asked of background jobs. While a unit is open, the requests are kept.
     pub(crate) fn carry_out_asks(&mut self, process: &mut dyn Process) {
         if self.core.control.persistence.asked.is_empty()
             || !self.core.control.between_units(BetweenUnits::Save)
@@ -50,7 +48,7 @@ impl Saves<'_> {
 
     #[cold]
     fn begin_save(&mut self, why: Why, process: &mut dyn Process) {
-        // What is being loaded is in no snapshot.
+        // Data that are being loaded are not saved.
         if self.core.is_loading()
             || self.core.control.awaits_sync_file()
             || Rewrites::of(self.core).is_snapshot_wanted(process)
@@ -84,7 +82,7 @@ impl Saves<'_> {
         process.log(LogLevel::Notice, &text);
     }
 
-    /// Begins the save that is scheduled, or due at a save point.
+    /// Begins a save that is scheduled, or due at a save point.
     pub(crate) fn save_if_due(&mut self, now: Now, process: &mut dyn Process) {
         if !self.core.control.between_units(BetweenUnits::Save) {
             return;
@@ -92,7 +90,7 @@ impl Saves<'_> {
         let control = &self.core.control;
         let rests =
             control.persistence.saving.failed && now.unix_s() - control.persistence.saving.tried_s <= RETRY_S;
-        // While data are loaded there are none to save.
+        // While data are loaded, there is nothing to save.
         if control.works_in_background() || rests || self.core.is_loading() || control.awaits_sync_file() {
             return;
         }
@@ -136,16 +134,18 @@ impl Saves<'_> {
 
     /// As [`Engine::save_rest`](crate::engine::Engine::save_rest).
     pub(crate) fn save_rest(&mut self, process: &mut dyn Process) {
-        // A save shows no part of a unit: one that stands open here is a script that SHUTDOWN NOSAVE has cut
-        // short.
+        // A save must not contain a part of a unit. A unit that is open here is a script that SHUTDOWN
+        // NOSAVE has broken off.
         let saves = self.core.control.persistence.saved_for_end && !self.core.has_open_unit();
         if saves && self.core.control.persistence.dirty > 0 {
-            // It worked a moment ago. If it does not now, the log says so, and those changes are lost.
+            // The save before has just worked. If this one fails, the log says so, and the latest
+            // changes are lost.
             let _ = save_for_end(&self.core.keyspace, &mut self.core.control, process);
         }
     }
 
-    /// Where there are save points, FLUSHALL saves the empty databases, and nothing counts as changed since.
+    /// Saves the empty databases after FLUSHALL if save points are configured. No change is
+    /// counted since then.
     #[cold]
     pub(crate) fn save_emptiness(&mut self, process: &mut dyn Process) {
         self.core.control.replication.local_expiries.clear();
@@ -153,7 +153,7 @@ impl Saves<'_> {
         self.core.control.count_changes(changes);
         Jobs::of(self.core).break_off_save(process);
         if !self.core.control.config.save_points().is_empty() {
-            // That it failed is in the log; the changes are counted on.
+            // A failure is in the log, and the changes stay counted.
             let _ = sluice_control::persistence::saving::in_place::save(
                 &self.core.keyspace,
                 &mut self.core.control,

@@ -1,10 +1,8 @@
-//! Delivery: messages on their way from a command to the clients that have subscribed, and keyspace
-//! notifications.
+//! Delivery of messages from a command to the clients that have subscribed, and keyspace notifications.
 //!
-//! A message is written once for each protocol version that a receiver speaks. Small ones are copied into
-//! every outbox, large ones are shared by all. What the client that runs a command receives itself waits
-//! until the reply stands before it. A receiver whose unread output reaches its limit receives nothing more
-//! and is closed.
+//! A message is written once for each protocol version among its receivers. Small messages are copied into
+//! every outbox, large ones are shared. Messages to the client that runs a command wait until its reply is
+//! written. A receiver whose unread output reaches its limit receives nothing more and is closed.
 
 use crate::cluster::slot_costs::count_message;
 use crate::core::Core;
@@ -20,19 +18,19 @@ use sluice_session::{Closing, Session, Sessions};
 use sluice_subscriptions::multicast::Multicasts;
 use sluice_subscriptions::registry::{Outgoing, PubSub, TopicKind, TopicRef};
 
-/// What sending needs of the engine.
+/// Parts of the engine that sending needs.
 pub(crate) struct Delivery<'a> {
     pub sessions: &'a mut Sessions,
     pub control: &'a mut Control,
     pub spare: &'a mut Vec<Outbox>,
-    /// The time, for soft limits.
+    /// Current time, for soft limits.
     pub now: Now,
-    /// The protocol of the client that runs a command: its session is not among the others.
+    /// Protocol of the client that runs a command: its session is not in the table.
     pub own: Protocol,
 }
 
 impl Core {
-    /// Sends the message of a PUBLISH or SPUBLISH, whose targets are in `Outgoing`.
+    /// Sends the message of a PUBLISH or SPUBLISH to the targets in `Outgoing`.
     pub(crate) fn send_published(&mut self, args: &Args<'_>, now: Now, own: Protocol) {
         let Core { sessions, control, units, .. } = self;
         let spare = &mut units.spare_outboxes;
@@ -43,8 +41,8 @@ impl Core {
         self.control.clients.pubsub.outgoing.targets = targets;
     }
 
-    /// Lets a client have what it has published to itself, and the log know whom a message has ended: to be
-    /// called behind a command's reply where `Outgoing::is_unfinished` says so.
+    /// Appends the messages that a client has published to itself, and logs the clients that a message
+    /// has closed: to be called after a command's reply if `Outgoing::is_unfinished` says so.
     #[cold]
     pub(crate) fn finish_delivery(&mut self, session: &mut Session, process: &mut dyn Process) {
         session.outbox.append(&mut self.control.clients.pubsub.outgoing.own);
@@ -54,7 +52,7 @@ impl Core {
         self.log_disconnected(process);
     }
 
-    /// Tells the log of clients that a message has brought over their limit.
+    /// Logs the clients that a message has brought over their output limit.
     pub(crate) fn log_disconnected(&mut self, process: &mut dyn Process) {
         for key in std::mem::take(&mut self.control.clients.pubsub.outgoing.cut) {
             if let Some(session) = self.sessions.take(key) {
@@ -66,8 +64,8 @@ impl Core {
 }
 
 impl Delivery<'_> {
-    /// Tells those who listen of what happened to a key. The channel of the key comes before that of the
-    /// event.
+    /// Sends the keyspace notifications of an event of a key. The channel of the key comes before that
+    /// of the event.
     pub fn notify(&mut self, notify: Notify, db: usize, key: &[u8], event: Event) {
         if !notify.classes.has(event.class()) {
             return;
@@ -81,7 +79,7 @@ impl Delivery<'_> {
         }
     }
 
-    /// Publishes `message` in the channel `__kind@db__:of`.
+    /// Publishes `message` on the channel `__kind@db__:of`.
     fn send_own(&mut self, kind: &str, db: usize, of: &[u8], message: &[u8]) {
         let outgoing = &mut self.control.clients.pubsub.outgoing;
         let (mut name, mut targets) =
@@ -127,8 +125,8 @@ impl Delivery<'_> {
         buffers
     }
 
-    /// Sends the same to several clients, each there or the one that runs a command. `write` writes it in a
-    /// version of the protocol.
+    /// Sends a message to several clients, any of which may be the one that runs a command. `write`
+    /// writes it in a version of the protocol.
     pub(crate) fn send_all(&mut self, keys: &[SessionKey], write: impl Fn(Protocol, Vec<u8>) -> Vec<u8>) {
         let (pubsub, mut receivers) = self.parts();
         let buffers = std::mem::take(&mut pubsub.outgoing.buffers);
@@ -136,7 +134,7 @@ impl Delivery<'_> {
         pubsub.outgoing.buffers = sent.finish(&mut pubsub.outgoing);
     }
 
-    /// The subscriptions, and what sending changes beside them.
+    /// The subscriptions, and the state that sending changes beside them.
     fn parts(&mut self) -> (&mut PubSub, MessageReceivers<'_>) {
         let Control {
             clients: ClientRelations { pubsub, ready, to_close, multicasts, .. },
@@ -159,7 +157,7 @@ impl Delivery<'_> {
     }
 }
 
-/// What sending to clients changes.
+/// State that sending to clients changes.
 struct MessageReceivers<'a> {
     sessions: &'a mut Sessions,
     ready: &'a mut Vec<SessionKey>,
@@ -167,27 +165,27 @@ struct MessageReceivers<'a> {
     multicasts: &'a mut Multicasts,
     spare: &'a mut Vec<Outbox>,
     limits: &'a Limits,
-    /// What is sent waits until it is durable: in an outbox.
+    /// The output must wait until it is durable, so messages go into outboxes and are not listed for groups.
     waits_until_durable: bool,
     now: Now,
     own: Protocol,
 }
 
-/// What was sent, and what is left to do.
+/// The result of sending a message, and the work that is left.
 struct DeliveryState {
     forms: [MessageForm; 2],
-    /// Bytes to all receivers together.
+    /// Bytes of the message, summed over all receivers.
     bytes: usize,
-    /// So often to the client that runs a command.
+    /// Number of times that the client running the command receives it.
     to_self: usize,
     own: Protocol,
-    /// Clients over their limits.
+    /// Clients that the message has brought over their limits.
     cut: Vec<SessionKey>,
 }
 
 impl DeliveryState {
-    /// Leaves what the client that runs a command receives, and who is over the limit; memory for the next
-    /// message.
+    /// Leaves the messages to the client that runs a command, and the clients over their limits, in
+    /// `outgoing`. Returns the buffers for the next message.
     fn finish(&mut self, outgoing: &mut Outgoing) -> [Vec<u8>; 2] {
         for _ in 0..self.to_self {
             self.forms[self.own as usize].append_to(&mut outgoing.own);
@@ -211,14 +209,14 @@ impl MessageReceivers<'_> {
         self.multicasts.begin();
         for key in keys {
             let Some(session) = self.sessions.get_mut(*key) else {
-                // Only the client that runs a command is not there.
+                // Only the session of the client that runs a command is not in the table.
                 to_self += 1;
                 continue;
             };
             if session.caller.closing != Closing::No {
                 continue;
             }
-            // In the stream of a replica a message would be read as a command.
+            // In the stream of a replica, a message would be read as a command.
             if session.caller.replica.is_some() {
                 session.caller.closing = Closing::Now;
                 self.to_close.push(*key);
@@ -228,7 +226,7 @@ impl MessageReceivers<'_> {
             let form = &mut forms[proto as usize];
             let bytes = form.write(|buffer| write(proto, buffer));
             sent_bytes += bytes;
-            // What its outbox holds came before.
+            // Output in its `front` must be sent before the message.
             let is_behind = session.front.is_some();
             session.was_pushed |= self.waits_until_durable;
             let may_list = !self.waits_until_durable && session.outbox.is_empty() && !is_behind;
@@ -270,7 +268,7 @@ fn put(form: &MessageForm, session: &mut Session, spare: &mut Vec<Outbox>, ready
 
 /// A message in one version of the protocol.
 enum MessageForm {
-    /// Nobody has needed it; memory for it.
+    /// Not written, because no receiver needed it; a buffer to write it to.
     NotYet(Vec<u8>),
     /// Small enough to be copied.
     Copied(Vec<u8>),
@@ -279,7 +277,7 @@ enum MessageForm {
 }
 
 impl MessageForm {
-    /// Writes the message at the first call; its length.
+    /// Writes the message at the first call. Returns its length.
     #[inline]
     fn write(&mut self, write: impl FnOnce(Vec<u8>) -> Vec<u8>) -> usize {
         if let MessageForm::NotYet(buffer) = self {
@@ -306,7 +304,7 @@ impl MessageForm {
         }
     }
 
-    /// The memory, for the next message.
+    /// The buffer, for the next message.
     fn into_buffer(self) -> Vec<u8> {
         match self {
             MessageForm::NotYet(buffer) | MessageForm::Copied(buffer) => buffer,
@@ -315,7 +313,7 @@ impl MessageForm {
     }
 }
 
-/// A message as its receivers are sent it.
+/// A message as it is sent to its receivers.
 fn encode(
     topic: TopicRef,
     name: &[u8],
@@ -346,6 +344,6 @@ fn encode(
     outbox.into_parts().0
 }
 
-/// From this size on a message is shared by its receivers. Measured with a hundred of them, kernel included:
-/// a copy for each costs less up to 2 KiB, as much at 4 KiB, and half as much again at 16 KiB.
+/// Size in bytes from which a message is shared by its receivers. Measured with a hundred receivers, kernel
+/// included: a copy for each costs less up to 2 KiB, as much at 4 KiB, and half as much again at 16 KiB.
 pub const SHARED_BYTES_MIN: usize = 4096;

@@ -1,9 +1,10 @@
-//! What drives tracking: reads are remembered as their command ends, changes are told as they are committed
-//! or at the end of the iteration, and what is left of clients that have ended is freed in slices.
+//! Client-side caching (CLIENT TRACKING): reads are remembered when their command ends, and changes are
+//! reported at their commit or at the end of the iteration. The memory of clients that have ended is
+//! freed in slices.
 //!
-//! Whom a change is told: the client itself, if it speaks RESP3; or the client that it redirects to, which
-//! is sent a push in RESP3, and in RESP2 a message if it has subscribed to anything. Messages go the way of
-//! those of channels (`delivery.rs`), so that they keep their position among replies.
+//! A change is reported to the client itself, if it uses RESP3; or to the client that it redirects to, by
+//! a push in RESP3, and in RESP2 by a message if that client has subscribed to anything. These messages
+//! are sent like those of channels (`delivery.rs`), so that they keep their position among replies.
 
 mod broadcasts;
 
@@ -25,13 +26,12 @@ use sluice_session::{Closing, Session, Sessions};
 use sluice_subscriptions::tracking::table::Row;
 use sluice_subscriptions::tracking::{HeldBack, Redirect, TrackingMode};
 
-/// What is done for clients that track, once an iteration.
+/// Work for clients that track, once an iteration.
 pub(crate) struct TrackingSteps<'a> {
     core: &'a mut Core,
 }
 
 impl<'a> TrackingSteps<'a> {
-    /// Works on this core.
     #[inline]
     pub(crate) fn of(core: &'a mut Core) -> TrackingSteps<'a> {
         TrackingSteps { core }
@@ -39,7 +39,8 @@ impl<'a> TrackingSteps<'a> {
 }
 
 impl Core {
-    /// Remembers what a command of a client that tracks has read. Out of line: few clients track.
+    /// Remembers the keys that a command of a tracking client has read. A separate function, because
+    /// few clients track.
     #[cold]
     #[inline(never)]
     pub(crate) fn remember_reads(
@@ -53,7 +54,7 @@ impl Core {
         let Core { keyspace, control, effects, .. } = self;
         let tracking = &mut control.clients.tracking;
         let Some(client) = tracking.client(session.key) else { return };
-        // Channels are no keys, and a script reads by the commands that it calls.
+        // Channels are not keys, and a script's reads are those of the commands that it calls.
         let reads = spec.flags.has(Flags::READONLY) && !spec.flags.has(Flags::PUBSUB) && !runs_script(spec);
         if reads && ending != CommandEnding::Answered && client.remembers() {
             let (keyspace, filter) = (&*keyspace, effects.listened_keys());
@@ -74,9 +75,9 @@ impl Core {
         }
     }
 
-    /// Makes room in the table, for so many rows at most: those who lose a row drop their copies. A command
-    /// may evict twice what it has added, so that the table stands above its bound only where CONFIG SET has
-    /// lowered that.
+    /// Evicts rows of the table while it is over its bound, at most `victims_max`: the clients of an
+    /// evicted row drop their copies. A command may evict twice the number of rows that it has added, so
+    /// the table stays over its bound only after CONFIG SET has lowered the bound.
     fn evict_tracked(&mut self, now: Now, own: Protocol, victims_max: usize) {
         for _ in 0..victims_max {
             let control = &mut self.control;
@@ -89,8 +90,8 @@ impl Core {
         }
     }
 
-    /// Tells the clients of a row that was taken to drop their copies, by the key's name where it is kept or
-    /// found.
+    /// Asks the clients of an evicted row to drop their copies of the key. The key's name is that kept
+    /// in the row, or the one found by its hash; without either they drop all copies.
     fn send_row_of_hash(&mut self, hash: u64, row: &Row, now: Now, own: Protocol) {
         let Core { keyspace, control, sessions, units, .. } = self;
         let searched = keyspace.databases().min(SEARCHED_DATABASES);
@@ -102,8 +103,8 @@ impl Core {
 }
 
 impl TrackingSteps<'_> {
-    /// Does what is done once an iteration: prefixes are told what has changed below them, and slices of work
-    /// that is left.
+    /// Does the work of each iteration: reports changes to clients that track prefixes, and takes slices
+    /// of other work.
     #[inline]
     pub(crate) fn advance_tracking(&mut self, process: &mut dyn Process) {
         let tracking = &self.core.control.clients.tracking;
@@ -147,7 +148,7 @@ impl TrackingSteps<'_> {
         }
     }
 
-    /// Whether invalidations have gathered that leave at the end of the iteration.
+    /// Whether invalidations wait to be sent at the end of the iteration.
     fn has_gathered(&self) -> bool {
         let tracking = &self.core.control.clients.tracking;
         tracking.prefixes.has_changed()
@@ -158,7 +159,8 @@ impl TrackingSteps<'_> {
             || tracking.has_lost()
     }
 
-    /// Tells whoever has read keys of slots that have left this server, for a slice of time.
+    /// Sends invalidations to clients that have read keys of slots that have left this server, for a
+    /// slice of time.
     fn tell_of_lost_slots(&mut self, process: &mut dyn Process) {
         let now = process.recent();
         while self.core.control.clients.tracking.has_lost() {
@@ -171,8 +173,8 @@ impl TrackingSteps<'_> {
         }
     }
 
-    /// Milliseconds until [`TrackingSteps::advance_tracking`] wants to go on. The end of a unit wakes by
-    /// itself.
+    /// Milliseconds until [`TrackingSteps::advance_tracking`] must run again. While a unit is open,
+    /// invalidations wait for its end, which needs no timer.
     pub(crate) fn tracking_wait_ms(&self) -> u64 {
         let tracking = &self.core.control.clients.tracking;
         let is_over = tracking.is_over(self.core.control.limits.tracked_keys_max);
@@ -182,8 +184,8 @@ impl TrackingSteps<'_> {
         if is_behind { 1 } else { u64::MAX }
     }
 
-    /// Has the clients drop all copies that were told in place of clients that have ended: nobody is told any
-    /// more of what those have read.
+    /// Makes clients drop all copies if they got invalidations for clients that have ended: the keys
+    /// that those have read are not tracked any more.
     fn tell_orphaned_targets(&mut self, now: Now) {
         let Core { control, sessions, units, .. } = self.core;
         let mut targets = std::mem::take(&mut control.clients.tracking.orphaned);
@@ -195,8 +197,8 @@ impl TrackingSteps<'_> {
         delivery.send_names(&targets, &[], true);
     }
 
-    /// Tells what was held back for clients that redirect. What waits for the end of a slow read goes on
-    /// waiting.
+    /// Sends the invalidations that were held back for clients that redirect. Those that wait for the
+    /// end of a slow read stay held.
     fn send_held(&mut self, now: Now) {
         let Core { control, sessions, units, .. } = self.core;
         for client in std::mem::take(&mut control.clients.tracking.releasing) {
@@ -218,9 +220,8 @@ impl TrackingSteps<'_> {
 }
 
 impl Delivery<'_> {
-    /// Tells whoever may have a copy of a key that the key has changed: at once those who have read it, at
-    /// the end of the iteration those who have asked for a prefix. `writer` is the client that has written
-    /// the key.
+    /// Reports a change of a key: at once to the clients that have read the key, and at the end of the
+    /// iteration to those that track its prefix. `writer` is the client that has written the key.
     pub(crate) fn invalidate(&mut self, hash: u64, db: usize, name: &[u8], writer: Option<SessionKey>) {
         let tracking = &mut self.control.clients.tracking;
         tracking.prefixes.note_changed(hash, db, name, writer);
@@ -229,7 +230,7 @@ impl Delivery<'_> {
         }
     }
 
-    /// Tells the clients of a row. Without a name they drop all copies.
+    /// Sends an invalidation to the clients of a row. Without a name they drop all copies.
     pub(super) fn send_row(&mut self, row: &Row, name: Option<&[u8]>, writer: Option<SessionKey>) {
         let mut targets = std::mem::take(&mut self.control.clients.tracking.targets);
         for tracker in row.clients() {
@@ -245,13 +246,13 @@ impl Delivery<'_> {
         self.control.clients.tracking.targets = targets;
     }
 
-    /// Has every client that tracks drop all copies, and forgets what was tracked. O(clients).
+    /// Makes every tracking client drop all copies, and forgets what was tracked. O(clients).
     pub(crate) fn invalidate_all(&mut self) {
         self.control.clients.tracking.empty();
         self.drop_copies(|_| true);
     }
 
-    /// Has the clients that track in such a mode drop all copies. O(clients).
+    /// Makes the clients that track in a mode for which `concerns` is true drop all copies. O(clients).
     pub(crate) fn drop_copies(&mut self, concerns: impl Fn(TrackingMode) -> bool) {
         let clients = self.control.clients.tracking.clients.iter().flatten();
         let clients = clients.filter(|client| concerns(client.options.mode)).map(|client| client.key);
@@ -263,16 +264,17 @@ impl Delivery<'_> {
         self.send_names(&targets, &[], true);
     }
 
-    /// Tells one client of a key, or of all.
+    /// Sends a client the invalidation of one key, or of all.
     fn send_to_client(&mut self, client: SessionKey, name: Option<&[u8]>) {
         if let Some(target) = self.target_of(client, &[name]) {
             self.send_names(&[target], name.as_slice(), name.is_none());
         }
     }
 
-    /// Who is told in place of a client that tracks: itself, the client that it redirects to, or nobody. What
-    /// is told to another client waits until the reply to an older read must have gone ahead: while a thread
-    /// produces a reply, and for the client that runs a command, whose unit may come to stand still.
+    /// The receiver of invalidations for a tracking client: the client itself, the client that it
+    /// redirects to, or `None`. An invalidation for another client is held until the reply to an older
+    /// read has been sent: while a thread produces a reply, and while the client runs a command, whose
+    /// unit may be suspended.
     pub(super) fn target_of(&mut self, client: SessionKey, told: &[Option<&[u8]>]) -> Option<SessionKey> {
         let tracking = &mut self.control.clients.tracking;
         let redirect = tracking.client(client)?.options.redirect;
@@ -284,7 +286,7 @@ impl Delivery<'_> {
             let own = tracking.client_mut(client)?;
             let is_first = own.held.is_none();
             told.iter().for_each(|name| own.hold(*name));
-            // A slow read lists it at its end.
+            // A slow read releases the held invalidations at its end.
             if runs && is_first {
                 tracking.release_held(client);
             }
@@ -297,13 +299,13 @@ impl Delivery<'_> {
         self.hears(redirect.key, true).then_some(redirect.key)
     }
 
-    /// Whether a client is there and stays.
+    /// Whether a client exists and is not to be closed.
     fn is_there(&self, key: SessionKey) -> bool {
         let closing = self.sessions.get(key).map_or(Closing::No, |session| session.caller.closing);
         self.sessions.is_live(key) && closing == Closing::No
     }
 
-    /// Whether a client can be told: in RESP2 by a message, where it is told in place of another.
+    /// Whether a client can receive invalidations: in RESP2 only as messages, redirected from another client.
     fn hears(&self, key: SessionKey, in_place_of_another: bool) -> bool {
         match self.proto_of(key) {
             Protocol::Resp3 => true,
@@ -311,12 +313,12 @@ impl Delivery<'_> {
         }
     }
 
-    /// The protocol of a client; one that is not among the others runs a command.
+    /// Protocol of a client. A client that is not in the table runs a command.
     fn proto_of(&self, key: SessionKey) -> Protocol {
         self.sessions.get(key).map_or(self.own, |session| session.caller.proto)
     }
 
-    /// Tells a client that the one is gone that should be told in place of it.
+    /// Reports to a client that the client it redirects to is gone.
     #[cold]
     fn send_redirect_broken(&mut self, client: SessionKey, redirect: Redirect) {
         if let Some(client) = self.control.clients.tracking.client_mut(client) {
@@ -346,7 +348,7 @@ fn is_producing(sessions: &Sessions, client: SessionKey) -> bool {
     sessions.get(client).is_some_and(|session| session.producing().is_some())
 }
 
-/// An invalidation as its receivers are sent it: of these keys, or of all.
+/// An invalidation as it is sent to its receivers: of these keys, or of all.
 fn encode(names: &[&[u8]], are_all: bool, proto: Protocol, buffer: Vec<u8>) -> Vec<u8> {
     let mut outbox = Outbox::from_buffer(buffer);
     let mut reply = Reply::new(&mut outbox, proto);
@@ -370,27 +372,27 @@ fn encode(names: &[&[u8]], are_all: bool, proto: Protocol, buffer: Vec<u8>) -> V
     outbox.into_parts().0
 }
 
-/// The name of a key that nobody would find by its hash: one that the reader's database does not hold, or
-/// that stands in a database that is not searched. A key that is there stays findable: whatever takes the key
-/// away, or moves it to another database, takes its row, and SWAPDB, FLUSHDB and loads, which do so to many
-/// keys, take all rows. A long name is not kept: where such a row makes room, its clients drop all copies.
+/// The name of a key that could not be found by its hash later: the reader's database does not hold it, or
+/// is not searched. An existing key can be found as long as it has a row: a command that deletes the key,
+/// or moves it to another database, takes its row, and SWAPDB, FLUSHDB and loads, which do so to many
+/// keys, take all rows. A long name is not kept: when such a row is evicted, its clients drop all copies.
 fn name_to_keep(keyspace: &Keyspace, db: usize, key: Key<'_>) -> Option<Box<[u8]>> {
     let is_found = || db < SEARCHED_DATABASES && keyspace.db(db).find(key).is_some();
     (key.bytes.len() <= KEPT_NAME_BYTES_MAX && !is_found()).then(|| key.bytes.into())
 }
 
-/// Bytes of a name that a row keeps. Names are charged, so that a longer one would make room for itself at
-/// the cost of the rows of others.
+/// Most bytes of a name that a row keeps. The bytes of names count, and a longer name would evict rows
+/// of other clients.
 const KEPT_NAME_BYTES_MAX: usize = 1024;
 
-/// Databases in which the name of a row that makes room is looked for.
+/// Number of databases in which the name of an evicted row is searched.
 const SEARCHED_DATABASES: usize = 16;
 
-/// Rows that make room between two looks at the clock where the bound was lowered.
+/// Rows evicted between two readings of the clock after the bound was lowered.
 const VICTIMS_AT_ONCE: usize = 64;
 
-/// How long rows make room in an iteration where the bound was lowered, ns.
+/// Nanoseconds of eviction in an iteration after the bound was lowered.
 const EVICTION_SLICE_NS: u64 = 500_000;
 
-/// How long a slice of freeing takes, ns.
+/// Nanoseconds of a slice of freeing.
 const SLICE_NS: u64 = 50_000;

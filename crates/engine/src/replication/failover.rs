@@ -1,4 +1,4 @@
-//! How a FAILOVER goes on.
+//! The steps of FAILOVER on the server that hands over.
 
 use crate::core::Core;
 use crate::replication::maintenance::Notices;
@@ -12,7 +12,7 @@ use sluice_control::replication::role::RoleWanted;
 use sluice_replication::Primary;
 use sluice_session::{ReplicaState, Session};
 
-/// What a step of a failover that waits comes to.
+/// Result of looking at a failover that waits.
 enum FailoverStep {
     Wait,
     GiveUp,
@@ -25,7 +25,6 @@ pub(crate) struct FailoverSteps<'a> {
 }
 
 impl<'a> FailoverSteps<'a> {
-    /// Works on this core.
     #[inline]
     pub(crate) fn of(core: &'a mut Core) -> FailoverSteps<'a> {
         FailoverSteps { core }
@@ -33,8 +32,8 @@ impl<'a> FailoverSteps<'a> {
 }
 
 impl FailoverSteps<'_> {
-    /// Lets writes go on where the role that was asked for is taken up. The clients that have waited are to
-    /// be served.
+    /// Ends the holding of writes if the role that was asked for is taken up. Clients that have waited
+    /// are to be served.
     pub(crate) fn takes_up_asked_role(&mut self) -> bool {
         let replication = &mut self.core.control.replication;
         let is_taken_up = replication.failover_asked && replication.role_wanted.is_none();
@@ -69,13 +68,13 @@ impl FailoverSteps<'_> {
                 Some(_) | None => FailoverStep::GiveUp,
             };
         }
-        // What they delete is a part of the stream.
+        // Migrations delete keys, and the deletions are part of the stream.
         if control.clients.migrations.are_under_way() {
             return FailoverStep::Wait;
         }
-        // The end of the stream, and not where it ended when the command came: a question to the replicas,
-        // which somebody who waits has asked meanwhile, is a part of it, and the target would know no
-        // position behind it. Replicas say how far they are once a second.
+        // The current end of the stream, and not the end when FAILOVER came: a REPLCONF GETACK sent
+        // meanwhile is part of the stream, and the target would not know an offset after it. Replicas
+        // acknowledge once a second.
         let has_all = |replica: ReplicaState| {
             let is_there = replica.is_online() && replica.is_counted();
             let has_end = has_reached(replica.acked, control.replication.stream.offset);
@@ -88,7 +87,7 @@ impl FailoverSteps<'_> {
             None => {
                 let mut sessions =
                     control.replication.stream.replicas.iter().filter_map(|key| self.core.sessions.get(*key));
-                // One that has not said where it can be reached cannot be followed.
+                // A replica that has announced no port cannot be followed.
                 let can_lead = |session: &&Session| {
                     session.caller.replica_address().1 > 0
                         && session.caller.replica_state().is_some_and(has_all)
@@ -99,7 +98,7 @@ impl FailoverSteps<'_> {
         found.map_or(FailoverStep::Wait, |target| FailoverStep::HandOver(target, IS_SYNCED))
     }
 
-    /// Asks the target to take over: this server follows it from now on.
+    /// Asks the target to take over, and makes this server follow it from now on.
     fn hand_over(&mut self, target: FailoverTarget, why: &str, process: &mut dyn Process) {
         let FailoverTarget { host, port } = target.clone();
         let Ok(port) = u16::try_from(port) else {
@@ -115,10 +114,11 @@ impl FailoverSteps<'_> {
         RoleChanges::of(self.core).apply_role(process);
     }
 
-    /// The target has taken over. The clients that have waited are to be served.
+    /// Ends the failover, whose target has taken over. Clients that have waited are to be served.
     pub(crate) fn note_handed_over(&mut self, process: &mut dyn Process) {
         if let Some(failover) = self.core.control.replication.failover.take() {
-            // Ahead of the answers to commands that wait: a client that is told READONLY knows where to go.
+            // Before the replies to commands that wait, so that a client that gets READONLY knows
+            // the new address.
             let mut notices = Notices::of(self.core, None, process);
             notices.tell_failed_over(&failover);
             notices.tell_moving(Some(failover.asked_by));
@@ -127,8 +127,8 @@ impl FailoverSteps<'_> {
         }
     }
 
-    /// After a command, and after a unit that has stood open: ends a failover that a client does not want any
-    /// more, and tells clients of one that has begun. `caller` is the session that runs the command.
+    /// After a command, and after an open unit: ends a failover that a client has aborted, and notifies
+    /// clients of one that has begun. `caller` is the session that runs the command.
     #[inline]
     pub(crate) fn apply_failover(&mut self, caller: Option<&Session>, process: &mut dyn Process) {
         let failover = self.core.control.replication.failover.as_deref();

@@ -5,17 +5,17 @@
 //!                     └── a newline each second, so that the replica does not give up
 //! ```
 //!
-//! The snapshot is made from a cut by a job of `background.rs`, on a thread of the server, and taken piece by
-//! piece while it is made ([`SnapshotPieces`]).
+//! A job of `background.rs` makes the snapshot from a cut, on a thread of the server. Pieces are taken
+//! while it is made ([`SnapshotPieces`]).
 //!
-//! Invariants: (1) one snapshot at a time: it is begun when nobody reads another any more and nothing else is
-//! written in the background, and everybody who asked until then shares it, so that clients that ask and do
-//! not read cost one snapshot however many they are; (2) a snapshot is queued by the piece, a few ahead of
-//! what the replica has taken, so that progress shows, and the job does not wait for replicas; (3) a replica
-//! that makes no progress for `repl-timeout` is closed; (4) the stream from the cut on waits in the backlog
-//! meanwhile; (5) a replica that reads up to a mark is sent the snapshot as it comes, and one that wants to
-//! know the length when the snapshot is whole; where whoever makes it waits for all replicas, the latter is
-//! closed at once, as neither would ever go on.
+//! Invariants: (1) one snapshot at a time: it begins when no replica reads another and no other job
+//! writes in the background, and all replicas that have asked until then share it, so that any number of
+//! clients that ask and do not read cost one snapshot; (2) a snapshot is queued piece by piece, a few
+//! pieces ahead of the replica, so that progress shows, and the job does not wait for replicas; (3) a
+//! replica that makes no progress for `repl-timeout` is closed; (4) the stream from the cut on waits in
+//! the backlog meanwhile; (5) a replica that reads up to a mark is sent the snapshot while it is made,
+//! and a replica that needs the length is sent it when it is whole; if the producer waits for all
+//! replicas, a replica that needs the length is closed at once, because neither would ever go on.
 
 use crate::core::Core;
 use crate::persistence::background::Jobs;
@@ -37,16 +37,16 @@ use sluice_session::replica_feed::{FeedResult, StreamTaken};
 use sluice_session::{Announced, Closing, Medium, Session, SyncStage};
 use sluice_snapshot::{RdbAux, SnapshotFile};
 
-/// What a replica can read.
+/// Version of the snapshot format that a replica can read.
 fn version_for(announced: &Announced) -> Version {
-    // A replica that reads up to a mark is recent, but only from 9.0 on does one know our version, and says
-    // its own.
+    // A replica that reads up to a mark is recent, but only versions from 9.0 on know our version of the
+    // format, and announce their own.
     let is_older = announced.eof && announced.version < VERSION_9;
     if is_older { Version::Common } else { Version::Valkey }
 }
 
-/// The best method that `repl-compression` allows and all these replicas read. A replica that wants to know
-/// the length is sent what any server reads.
+/// The best compression that `repl-compression` allows and all these replicas read. A replica that needs
+/// the length gets a snapshot that any server can read.
 fn codec_for(allowed: ReplCompression, all: &[Announced]) -> Option<CompressionMethod> {
     let reads = |announced: &Announced, codec| match codec {
         CompressionMethod::Lz4 => announced.eof && announced.lz4,
@@ -60,9 +60,9 @@ fn codec_for(allowed: ReplCompression, all: &[Announced]) -> Option<CompressionM
     codecs.iter().copied().find(|codec| all.iter().all(|announced| reads(announced, *codec)))
 }
 
-/// What the log says when a replica was queued its snapshot whole. "Synchronization … succeeded" is said
-/// once: where the replica ends its snapshot by a mark, and where the stream has a connection of its own, the
-/// acknowledgement says it.
+/// Log line for a replica to which the whole snapshot was queued. "Synchronization … succeeded" is
+/// logged once: for a replica that reads up to a mark, and for one with a separate connection for the
+/// stream, the acknowledgement logs it.
 fn line_at_the_end(session: &Session) -> Option<String> {
     let (replica, name) = (session.caller.replica_state()?, session.caller.replica_name());
     match session.caller.origin.announced.as_deref() {
@@ -79,13 +79,12 @@ fn line_at_the_end(session: &Session) -> Option<String> {
     }
 }
 
-/// The snapshots that replicas are sent.
+/// Steps of the snapshots that replicas are sent.
 pub(crate) struct FullCopies<'a> {
     core: &'a mut Core,
 }
 
 impl<'a> FullCopies<'a> {
-    /// Works on this core.
     #[inline]
     pub(crate) fn of(core: &'a mut Core) -> FullCopies<'a> {
         FullCopies { core }
@@ -93,7 +92,7 @@ impl<'a> FullCopies<'a> {
 }
 
 impl FullCopies<'_> {
-    /// A replica has taken so many bytes of its output: it is queued more.
+    /// Notes that a replica has taken bytes of its output, and queues more of its snapshot.
     pub(crate) fn note_taken_by_replica(&mut self, client: SessionKey, bytes: usize, now: Now) {
         let Core { sessions, control, stats, .. } = self.core;
         let Some(session) = sessions.get_mut(client) else { return };
@@ -112,8 +111,8 @@ impl FullCopies<'_> {
         session.note_output(&mut control.clients.ready);
     }
 
-    /// Begins a snapshot for the replicas that have asked for one, unless another one is unread, and queues
-    /// what there is of the one under way. Cost: as that of a cut.
+    /// Begins a snapshot for the replicas that have asked for one, unless another is still being read,
+    /// and queues the new pieces of the current one. Cost: as that of a cut.
     #[inline]
     pub(crate) fn serve_full_syncs(&mut self, process: &mut dyn Process) {
         if self.core.control.replication.full_syncs.are_under_way() {
@@ -135,7 +134,7 @@ impl FullCopies<'_> {
                 process.log(LogLevel::Notice, &line);
             }
         }
-        // What is being loaded is in no snapshot.
+        // Data that are being loaded are not sent.
         if self.core.control.replication.full_syncs.wanted.is_empty()
             || self.core.is_loading()
             || !self.core.control.between_units(BetweenUnits::FullSync)
@@ -167,7 +166,7 @@ impl FullCopies<'_> {
             }
         }
         if is_busy {
-            // They wait until that is written.
+            // These replicas wait until the job has ended.
             syncs.wanted = with_keys;
         } else if !with_keys.is_empty() {
             self.begin_full_sync(with_keys, process);
@@ -177,8 +176,9 @@ impl FullCopies<'_> {
         }
     }
 
-    /// Whether those that have asked for a snapshot have waited long enough for others to share it:
-    /// `repl-diskless-sync-delay`. As in the reference this concerns replicas that read up to a mark.
+    /// Whether the replicas that have asked for a snapshot have waited long enough for others to share
+    /// it: `repl-diskless-sync-delay`. As in the reference, the delay applies to replicas that read up
+    /// to a mark.
     fn is_sync_due(&self, now: Now) -> bool {
         let Control { replication: ReplicationState { full_syncs, .. }, config, .. } = &self.core.control;
         let delay_s = u64::try_from(config.int(param::REPL_DISKLESS_SYNC_DELAY)).unwrap_or(0);
@@ -194,14 +194,14 @@ impl FullCopies<'_> {
             || !full_syncs.wanted.iter().all(is_delayed)
     }
 
-    /// Makes the cut, and attaches the replicas to the stream behind it.
+    /// Makes the cut, and attaches the replicas to the stream from there on.
     fn begin_full_sync(&mut self, wanted: Vec<SyncRequest>, process: &mut dyn Process) {
         let announced = |wanted: &SyncRequest| {
             let session = self.core.sessions.get(wanted.client);
             session.and_then(|session| session.caller.origin.announced.as_deref().cloned())
         };
         let all: Vec<Announced> = wanted.iter().map(|one| announced(one).unwrap_or_default()).collect();
-        // What the oldest can read, all can.
+        // The format version of the oldest replica is read by all.
         let is_old = all.iter().any(|announced| version_for(announced) == Version::Common);
         let version = if is_old { Version::Common } else { Version::Valkey };
         let config = &self.core.control.config;
@@ -263,7 +263,7 @@ impl FullCopies<'_> {
         Ok(pieces)
     }
 
-    /// What a snapshot for replicas says about itself: the position of the stream at its cut.
+    /// Auxiliary fields of a snapshot for replicas: the offset of the stream at its cut.
     fn about_stream(&self, process: &mut dyn Process) -> RdbAux<'_> {
         let stream = &self.core.control.replication.stream;
         let db = stream.selected().filter(|_| !mistake::is_made(Mistake::SnapshotOfDbZero));
@@ -280,7 +280,7 @@ impl FullCopies<'_> {
         }
     }
 
-    /// A snapshot cannot be begun: replicas that asked for it are told so, and closed.
+    /// Logs why a snapshot cannot be begun, and closes the replicas that asked for it.
     fn refuse_replicas(&mut self, wanted: Vec<SyncRequest>, line: &str, process: &mut dyn Process) {
         process.log(LogLevel::Warning, line);
         process.log(LogLevel::Warning, "BGSAVE for replication failed");
@@ -293,14 +293,14 @@ impl FullCopies<'_> {
         }
     }
 
-    /// Sends replicas that want no keys the rest: small, and made at once.
+    /// Sends a snapshot without keys to replicas that want none: it is small, and made at once.
     fn send_without_keys(&mut self, wanted: Vec<SyncRequest>, process: &mut dyn Process) {
         for one in wanted {
             let Some(session) = self.core.sessions.get(one.client) else { continue };
             let announced = session.caller.origin.announced.as_deref().cloned().unwrap_or_default();
             let version = version_for(&announced);
             let options = sluice_snapshot::options_for_replicas(&self.core.control.config, version, None);
-            // Imports are about keys.
+            // Imports concern keys.
             let about = RdbAux { imports: &[], ..self.about_stream(process) };
             let pieces = sluice_snapshot::pieces_without_keys(
                 &self.core.control.config,
@@ -312,8 +312,8 @@ impl FullCopies<'_> {
         }
     }
 
-    /// Begins to send a replica its snapshot, and attaches it to the stream. One that reads up to a mark
-    /// finds the mark only when nothing follows: the stream waits for its word.
+    /// Begins to send a replica its snapshot, and attaches it to the stream. A replica that reads up to
+    /// a mark finds the mark only if no bytes follow it, so the stream waits for its acknowledgement.
     fn begin_sending(
         &mut self,
         wanted: SyncRequest,
@@ -322,7 +322,7 @@ impl FullCopies<'_> {
         process: &mut dyn Process,
     ) {
         let SyncRequest { client, greeting, .. } = wanted;
-        // Without `repl-diskless-sync` the snapshot is sent when it lies on disk whole.
+        // Without `repl-diskless-sync` the snapshot is sent when all of it is on disk.
         let is_diskless = self.core.control.config.bool(param::REPL_DISKLESS_SYNC) || announced.without_keys;
         let mark = (announced.eof && is_diskless || greeting == SyncGreeting::EndOffset)
             .then(|| hex(&process.entropy()));
@@ -369,7 +369,7 @@ impl FullCopies<'_> {
         process.log(LogLevel::Notice, &format!("Synchronization with replica {name} begins"));
     }
 
-    /// Queues what there is for each replica that has taken what it was queued.
+    /// Queues new pieces for each replica that has taken the pieces queued before.
     fn feed_readers(&mut self, process: &mut dyn Process) {
         let now = process.recent();
         let Core { sessions, control, .. } = self.core;
@@ -404,8 +404,7 @@ impl FullCopies<'_> {
         full_syncs.readers = readers;
     }
 
-    /// A session ends: it takes nothing more of its snapshot. One that nobody takes any more is not made
-    /// either.
+    /// Ends the snapshot of a session that ends. A snapshot without readers is given up.
     pub(crate) fn leave_full_sync(&mut self, session: &Session) {
         let Some(feed) = &session.feed else { return };
         self.core.control.replication.full_syncs.readers.retain(|reader| *reader != session.key);
@@ -417,7 +416,7 @@ impl FullCopies<'_> {
         }
     }
 
-    /// Ends the snapshot for replicas that is under way, if there is one: they have to ask again.
+    /// Ends the snapshot for replicas that is under way: the replicas have to ask again.
     pub(crate) fn break_off_full_sync(&mut self, process: &mut dyn Process) {
         if self.core.control.replication.full_syncs.began_s.take().is_some() {
             Jobs::of(self.core).drop_job();
@@ -425,8 +424,8 @@ impl FullCopies<'_> {
         }
     }
 
-    /// Keeps replicas that wait for a snapshot from giving up, and closes those that take nothing; once a
-    /// second.
+    /// Keeps replicas that wait for a snapshot from timing out, and closes those that take nothing;
+    /// once a second.
     pub(crate) fn watch_full_syncs(&mut self, now: Now, process: &mut dyn Process) {
         let timeout_s = u64::try_from(self.core.control.config.int(param::REPL_TIMEOUT)).unwrap_or(0);
         let Core { sessions, control, .. } = self.core;
@@ -441,7 +440,7 @@ impl FullCopies<'_> {
                 session.note_output(&mut control.clients.ready);
             }
         }
-        // One that has nothing to take is not late.
+        // A replica with nothing to take is not late.
         let late = |session: &Session| match (&session.feed, session.caller.replica_state()) {
             (Some(feed), Some(replica)) if replica.snapshot_queued > 0 => {
                 now.mono_ns.saturating_sub(feed.progress_ns) > timeout_s * 1_000_000_000
@@ -479,7 +478,7 @@ impl FullCopies<'_> {
     }
 }
 
-/// The line in front of a snapshot.
+/// The line before a snapshot.
 fn greet(greeting: SyncGreeting, stream: &mut ReplicationStream, client: ClientId) -> String {
     match greeting {
         SyncGreeting::None => String::new(),
@@ -492,7 +491,7 @@ fn greet(greeting: SyncGreeting, stream: &mut ReplicationStream, client: ClientI
     }
 }
 
-/// Ends a session at once, unless it ends already.
+/// Closes a session at once, unless it is already marked.
 fn close(session: &mut Session, to_close: &mut Vec<SessionKey>) {
     if session.caller.closing != Closing::Now {
         session.caller.closing = Closing::Now;
@@ -500,5 +499,5 @@ fn close(session: &mut Session, to_close: &mut Vec<SessionKey>) {
     }
 }
 
-/// Version 9.0.0.
+/// Version 9.0.0 as [`Announced`] encodes it.
 const VERSION_9: u32 = 9 << 16;

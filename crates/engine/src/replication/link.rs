@@ -1,11 +1,10 @@
-//! The link to the primary in the engine: what a step of its machine can see, and what of its wishes the
-//! engine does itself.
+//! The link to the primary in the engine: the inputs of its state machine, and the decisions that the
+//! engine carries out.
 //!
-//! The machine belongs to the role
-//! ([`ReplicaRole`](sluice_control::replication::role::ReplicaRole)): who is followed, how far the link is
-//! and whether a file is committed is asked of the machine, and noted nowhere else. What it wants done
-//! waits in order in `ReplicationState::link_outputs`. The engine does what concerns data, history and
-//! clients; what concerns connections is for the process, which
+//! The machine belongs to the role ([`ReplicaRole`](sluice_control::replication::role::ReplicaRole)). It
+//! alone keeps the primary, the state of the link and whether a file is committed. Its outputs wait in
+//! order in `ReplicationState::link_outputs`. The engine carries out decisions about data, history and
+//! clients. Orders about connections are for the process, which
 //! [`LinkDriver`](crate::replication::transport::LinkDriver) drives.
 
 use crate::core::Core;
@@ -32,7 +31,6 @@ pub(crate) struct LinkSteps<'a> {
 }
 
 impl<'a> LinkSteps<'a> {
-    /// Works on this core.
     #[inline]
     pub(crate) fn of(core: &'a mut Core) -> LinkSteps<'a> {
         LinkSteps { core }
@@ -80,7 +78,7 @@ impl LinkSteps<'_> {
             role.transfer_since_ns = around.now_ns;
         }
         if before != after {
-            // Others draw conclusions from how far the link is.
+            // Marks the state as changed, because derived flags depend on the state of the link.
             let _ = replication.replica.as_mut();
         }
     }
@@ -141,14 +139,14 @@ impl LinkSteps<'_> {
         }
     }
 
-    /// Tells the link how the load of its snapshot has ended (D-9). What it wants of its connections is done
-    /// with the next order: the history of the data is the link's ahead of a role that has waited for the end
-    /// of the load.
+    /// Reports to the link how the load of its snapshot has ended (D-9). Its outputs are carried out
+    /// with the next order: the link adopts the history of the data before a role that has waited for
+    /// the load is taken up.
     pub(crate) fn tell_link_of_load(&mut self, result: Result<(), NotLoaded>, process: &mut dyn Process) {
         let attempt = attempt_of(&self.core.control);
         match result {
             Ok(()) => {
-                // This says nothing new where the snapshot was loaded from its file.
+                // This input changes nothing if the snapshot was loaded from its file.
                 self.step_link(Input::Accepted(attempt), 0, process);
                 self.step_link(Input::Loaded(attempt), 0, process);
             }
@@ -160,8 +158,8 @@ impl LinkSteps<'_> {
         }
     }
 
-    /// Whether the snapshot that was received is to take the place of the RDB file now: it waits while that
-    /// file is about to become the base of the append-only file. `true` is said once.
+    /// Whether the received snapshot is to replace the RDB file now. It waits while that file is about
+    /// to become the base of the append-only file. Returns `true` once.
     pub(crate) fn takes_commit(&mut self, process: &mut dyn Process) -> bool {
         if !self.core.control.replication.replica.as_ref().is_some_and(|role| role.commit_waits)
             || Rewrites::of(self.core).is_snapshot_wanted(process)
@@ -174,7 +172,7 @@ impl LinkSteps<'_> {
         true
     }
 
-    /// How a snapshot is loaded from the connection, where it is.
+    /// How a snapshot is loaded from the connection; `None` if it is received into a file.
     pub(crate) fn memory_load(&self) -> Option<DisklessLoad> {
         let wanted = self.core.control.config.choice::<DisklessLoad>(param::REPL_DISKLESS_LOAD);
         match wanted {
@@ -186,14 +184,13 @@ impl LinkSteps<'_> {
         }
     }
 
-    /// Whether a snapshot from the primary needs no checksum: TLS checks what it carries, and no file is
-    /// kept.
+    /// Whether a snapshot from the primary needs no checksum: TLS checks the bytes, and no file is kept.
     pub(crate) fn skips_checksum(&self) -> bool {
         self.core.control.config.bool(param::TLS_REPLICATION) && self.memory_load().is_some()
     }
 }
 
-/// Methods by which a primary may compress, as capabilities.
+/// Compression methods offered to the primary, as capabilities.
 fn codecs_of(config: &Config) -> &'static [&'static [u8]] {
     match config.choice(param::REPL_COMPRESSION) {
         ReplCompression::No => &[],
@@ -202,7 +199,7 @@ fn codecs_of(config: &Config) -> &'static [&'static [u8]] {
     }
 }
 
-/// The number of the link's attempt under way; 0 without a primary.
+/// Number of the link's current attempt; 0 without a primary.
 pub(crate) fn attempt_of(control: &Control) -> u64 {
     control.replication.link().map_or(0, ReplicaLink::attempt)
 }

@@ -1,4 +1,4 @@
-//! Expiry of keys that clients of a replica gave an expiry.
+//! Expiry of keys whose expiry time was set by clients of a replica.
 
 use crate::core::Core;
 use crate::upkeep::expire::ExpirySlices;
@@ -10,14 +10,14 @@ use sluice_control::process::Process;
 use sluice_keyspace::{Access, AccessUpdate, ExpiryMode, Keyspace};
 use sluice_session::Session;
 
-/// Keys between two looks at the clock.
+/// Keys checked between two readings of the clock.
 const KEYS_PER_LOOK: usize = 64;
 
-/// Processor time of one call of the cron, nanoseconds.
+/// Nanoseconds of processor time for one call of the cron.
 const BUDGET_NS: u64 = 1_000_000;
 
 impl Core {
-    /// Remembers the keys of a command that a client has run on a replica, where they have an expiry now.
+    /// Remembers the keys that a client's command has written on a replica, if they have an expiry time now.
     #[cold]
     pub(crate) fn note_local_expiries(&mut self, session: &Session, spec: &Spec, args: Args<'_>, db: usize) {
         if self.control.replication.replica.is_none()
@@ -31,7 +31,7 @@ impl Core {
         if keys(spec, &all, &mut found).is_err() {
             return;
         }
-        // These two may write into a database that is not the client's.
+        // MOVE and COPY may write into a database that is not the client's.
         let leaves_db = [generic::MOVE.id, generic::COPY.id].contains(&spec.id);
         let dbs = if leaves_db { 0..self.keyspace.databases() } else { db..db + 1 };
         for (index, _) in found.into_iter().filter(|(_, flags)| !flags.has(KeyFlags::RO)) {
@@ -45,7 +45,8 @@ impl Core {
 }
 
 impl ExpirySlices<'_> {
-    /// Deletes what has expired of the keys that clients of this replica have written; whether any.
+    /// Deletes the expired ones of the keys that clients of this replica have written. Returns whether
+    /// there were any.
     pub(crate) fn expire_local(&mut self, process: &mut dyn Process) -> bool {
         let start = process.now();
         let access = Access {
@@ -76,8 +77,7 @@ impl ExpirySlices<'_> {
     }
 }
 
-/// When a key expires: milliseconds since the epoch; none for a key without expiry, and where there is no
-/// key.
+/// Expiry time of a key, milliseconds since the epoch; `None` for a key without one, and if there is no key.
 fn expiry_of(keyspace: &Keyspace, db: usize, name: &[u8]) -> Option<i64> {
     let db = keyspace.db(db);
     let entry = db.find(keyspace.key(name))?;

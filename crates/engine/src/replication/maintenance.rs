@@ -1,14 +1,15 @@
-//! Maintenance notifications: clients that have asked by CLIENT MAINT_NOTIFICATIONS are pushed that a
-//! FAILOVER has begun (FAILING_OVER) and ended (FAILED_OVER), and to which server clients are to go when this
-//! one has become a replica (MOVING). Whoever asks meanwhile is told the same, with the time left.
-//! A node of a cluster pushes that slots leave it (SMIGRATING) and have left (SMIGRATED, or MIGRATED where
-//! they stay), and nothing else: clients of a cluster find primaries by MOVED.
-//! docs/maint-notifications.md says which client acts on what, and the forms.
+//! Maintenance notifications for clients that have asked by CLIENT MAINT_NOTIFICATIONS: a FAILOVER has
+//! begun (FAILING_OVER) or ended (FAILED_OVER), or this server has become a replica and clients are to
+//! go to another server (MOVING). A client that asks meanwhile gets the same, with the time left. A node
+//! of a cluster sends that slots leave it (SMIGRATING) and have left (SMIGRATED, or MIGRATED if they
+//! stay), and no other notification: clients of a cluster find primaries by MOVED.
+//! docs/maint-notifications.md says which client acts on which notification, and the forms.
 //!
-//! Invariants: (1) the client that has asked for the failover or for the role is told nothing: a program that
-//! steers a server looks at that server on the same connection; (2) no client is named an address that it
-//! cannot use: clients end or lose their connection over such an address; (3) ids grow, on another server and
-//! after a restart too as far as clocks agree: clients drop a notification whose id they know.
+//! Invariants: (1) the client that has asked for the failover or for the role gets no notification,
+//! because a program that controls a server watches that server on the same connection; (2) no
+//! notification names an address that its client cannot use, because clients end or lose their
+//! connection over such an address; (3) ids grow, also on another server and after a restart as far as
+//! clocks agree, because clients drop a notification whose id they know.
 
 use crate::core::Core;
 use crate::pubsub::delivery::Delivery;
@@ -25,17 +26,17 @@ use sluice_resp::{Outbox, Protocol, Reply};
 use sluice_session::{Caller, Session};
 use std::collections::BTreeMap;
 
-/// What sends notifications. A client that has not read what was pushed before and is over its limit is
-/// closed; the log is told after the next command.
+/// Sends notifications. A client that has not read earlier pushes and is over its output limit is
+/// closed; this is logged after the next command.
 pub(crate) struct Notices<'a> {
     delivery: Delivery<'a>,
     now: Now,
-    /// The session that runs a command, which is not among the others.
+    /// The session that runs a command, which is not in the table.
     caller: Option<&'a Session>,
 }
 
 impl<'a> Notices<'a> {
-    /// What sends notifications, while `caller` runs a command.
+    /// The sender of notifications, while `caller` runs a command.
     pub(crate) fn of(
         core: &'a mut Core,
         caller: Option<&'a Session>,
@@ -49,7 +50,7 @@ impl<'a> Notices<'a> {
 }
 
 impl Notices<'_> {
-    /// Tells clients that writes wait from now on.
+    /// Notifies clients that writes wait from now on.
     #[cold]
     pub(crate) fn tell_failing_over(&mut self) {
         let id = self.next_id();
@@ -60,7 +61,7 @@ impl Notices<'_> {
         }
     }
 
-    /// Tells clients that the failover has ended, well or not.
+    /// Notifies clients that the failover has ended, successfully or not.
     pub(crate) fn tell_failed_over(&mut self, failover: &Failover) {
         if failover.told_as.is_some() {
             let id = self.next_id();
@@ -69,8 +70,8 @@ impl Notices<'_> {
         }
     }
 
-    /// Tells clients of this server, which has become a replica, to go to its primary: all that run no
-    /// command but `except`, and for a while whoever comes.
+    /// Asks clients of this server, which has become a replica, to go to its primary: all clients except
+    /// the one that runs a command and `except`, and for a while also new ones.
     #[cold]
     pub(crate) fn tell_moving(&mut self, except: Option<SessionKey>) {
         let control = &*self.delivery.control;
@@ -82,8 +83,8 @@ impl Notices<'_> {
         }
     }
 
-    /// Tells the client that runs a command, and has asked for notifications by that, what others were told
-    /// and what still holds. A client whose connection was closed by its library comes back here.
+    /// Sends the client that runs a command, and has asked for notifications by it, the notifications
+    /// that still hold. A client whose library has closed the connection returns by this way.
     #[cold]
     pub(crate) fn tell_newcomer(&mut self) {
         let newcomer: Vec<SessionKey> = self.caller.iter().map(|session| session.key).collect();
@@ -98,7 +99,7 @@ impl Notices<'_> {
         }
     }
 
-    /// Tells clients that the slots of a move are on their way to another node.
+    /// Notifies clients that the slots of a move are leaving to another node.
     #[cold]
     pub(crate) fn tell_slots_leave(&mut self, job: JobName) {
         let Some(id) = self.next_id_of_node() else { return };
@@ -110,12 +111,12 @@ impl Notices<'_> {
         self.send(&all, id, Notice::SlotsMigrating { slots: &slots });
     }
 
-    /// Tells clients that a move is over: where `slots` are its target's by the map, that they are there.
+    /// Notifies clients that a move is over, and that `slots` are at its target if the map says so.
     #[cold]
     pub(crate) fn tell_move_over(&mut self, link: &ExportLink, slots: &SlotSet) {
         let Some(id) = link.told_as.and_then(|_| self.next_id_of_node()) else { return };
         let is_there = self.is_there(link, slots);
-        // Clients that are told the same two addresses get one frame.
+        // Clients that get the same two addresses share a frame.
         let mut told: BTreeMap<Option<(String, String)>, Vec<SessionKey>> = BTreeMap::new();
         for session in self.delivery.sessions.iter().filter(|session| has_asked(session)) {
             let ends = if is_there { self.ends_of_move(link, &session.caller) } else { None };
@@ -139,8 +140,8 @@ impl Notices<'_> {
         !slots.is_empty() && slots.iter().all(is_target)
     }
 
-    /// This node and the target of a move as a client is told them; none where one has no address for the
-    /// client.
+    /// Addresses of this node and of the target of a move, as a client is sent them; `None` if one of
+    /// the nodes has no address for the client.
     fn ends_of_move(&self, link: &ExportLink, caller: &Caller) -> Option<(String, String)> {
         let control = &*self.delivery.control;
         let map = &control.cluster.as_deref()?.map;
@@ -158,7 +159,7 @@ impl Notices<'_> {
         Some(maintenance.next_id_of_node(self.now.unix_ms(), node))
     }
 
-    /// Sends that a failover is under way, if one is and clients were told.
+    /// Sends that a failover is under way, if one is and clients were notified.
     fn send_failing_over(&mut self, to: &[SessionKey]) {
         let Some(failover) = self.delivery.control.replication.failover.as_deref() else { return };
         let Some(id) = failover.told_as else { return };
@@ -168,7 +169,7 @@ impl Notices<'_> {
         self.send(&to, id, Notice::FailingOver { left_s });
     }
 
-    /// Sends where clients are to go, while that is to be told.
+    /// Sends the address to which clients are to go, while [`MOVING_MS`] have not passed.
     fn send_moving(&mut self, to: &[SessionKey]) {
         let control = &*self.delivery.control;
         let Some(Departure { id, until_ms }) = control.replication.maintenance.departure else { return };
@@ -186,7 +187,7 @@ impl Notices<'_> {
         }
     }
 
-    /// The clients that have asked and are chosen. O(clients).
+    /// The clients that have asked for notifications and that `chooses` accepts. O(clients).
     fn those_who_asked(&self, chooses: impl Fn(&Session) -> bool) -> Vec<SessionKey> {
         let all = self.delivery.sessions.iter().chain(self.caller);
         all.filter(|session| has_asked(session) && chooses(session)).map(|session| session.key).collect()
@@ -209,11 +210,11 @@ impl Notices<'_> {
     }
 }
 
-/// How long a failover is said to take that has no TIMEOUT, seconds: as long as StackExchange.Redis goes on
+/// Seconds that a failover without TIMEOUT is announced to take: as long as StackExchange.Redis goes on
 /// with longer timeouts.
 const FAILOVER_SECONDS: u64 = 30;
 
-/// How long clients prefer the address that a MOVING names to the one that they are configured to, and how
-/// long whoever comes is told; a client that is named none connects again after half of that. Clients were
-/// tested with such a time, and a Python program does not end before the time is over.
+/// Milliseconds for which clients prefer the address in a MOVING to the one that they are configured
+/// with, and for which new clients are sent it. A client that is sent no address reconnects after half
+/// of it. Clients were tested with such a time, and a Python program does not end before it is over.
 const MOVING_MS: u64 = 15_000;

@@ -1,10 +1,11 @@
-//! Feeding the replicas: what each is queued of the stream, and when one is cut because it is too slow.
+//! Feeding the replicas: the part of the stream that is queued for each, and closing replicas that
+//! are too slow.
 //!
-//! A replica is queued the stream from the backlog, up to a window ahead of what it has received. So a slow
-//! one costs nothing but the bytes that the backlog has to keep for it beyond its size: these the output
-//! limit is about. Writers never wait for a replica: it is closed when it passes the limit, and comes back
-//! with PSYNC. What waits behind a snapshot does not count: beyond the backlog it goes to disk
-//! (`repl_stream/spooled.rs`).
+//! Each replica is queued the stream from the backlog, up to a window ahead of the bytes that it has
+//! received. So a slow replica costs only the bytes that the backlog has to keep for it beyond its size:
+//! the output limit applies to these. Writers never wait for a replica: it is closed when it passes the
+//! limit, and returns with PSYNC. The stream after a snapshot that a replica still takes does not count:
+//! beyond the backlog's size it is written to disk (`repl_stream/spooled.rs`).
 
 use crate::core::Core;
 use crate::replication::full_sync::FullCopies;
@@ -21,13 +22,12 @@ use sluice_replication::Backlog;
 use sluice_session::replica_feed::StreamTaken;
 use sluice_session::{Closing, NOT_ACKED, ReplicaState, Session};
 
-/// What replicas are fed, and what becomes of replicas that are too slow.
+/// Steps that feed the replicas and close those that are too slow.
 pub(crate) struct ReplicaFeeds<'a> {
     core: &'a mut Core,
 }
 
 impl<'a> ReplicaFeeds<'a> {
-    /// Works on this core.
     #[inline]
     pub(crate) fn of(core: &'a mut Core) -> ReplicaFeeds<'a> {
         ReplicaFeeds { core }
@@ -35,7 +35,7 @@ impl<'a> ReplicaFeeds<'a> {
 }
 
 impl ReplicaFeeds<'_> {
-    /// Offers the replicas what was added to the stream: once an iteration of the event loop.
+    /// Queues new bytes of the stream for the replicas: once an iteration of the event loop.
     pub(crate) fn deliver_stream(&mut self, process: &mut dyn Process) {
         if self.core.control.replication.stream.has_news() {
             self.offer_stream(process);
@@ -86,7 +86,7 @@ impl ReplicaFeeds<'_> {
         }
     }
 
-    /// Has the process keep what is more than the backlog does for replicas that take a snapshot.
+    /// Makes the process spool the stream that exceeds the backlog, for replicas that take a snapshot.
     fn spool_stream(&mut self, process: &mut dyn Process) {
         let Core { control, sessions, .. } = self.core;
         let kept = control.limits.backlog_bytes + SPOOLED_FROM_BYTES;
@@ -103,7 +103,7 @@ impl ReplicaFeeds<'_> {
             })
             .collect();
         let Some((_, start)) = waiting.first().copied() else { return };
-        // Others have another snapshot: they have their turn in the next iteration.
+        // Replicas of another snapshot are handled in the next iteration.
         let group: Vec<SessionKey> =
             waiting.iter().filter(|(_, next)| *next == start).map(|(key, _)| *key).collect();
         if control.replication.stream.spooled.cannot {
@@ -126,8 +126,8 @@ impl ReplicaFeeds<'_> {
         }
     }
 
-    /// Memory of what the backlog keeps beyond its size, and of what replicas were queued and have not
-    /// received. O(replicas).
+    /// Memory that the backlog takes beyond its size, and of bytes that were queued for replicas and
+    /// not received. O(replicas).
     pub(crate) fn held_for_replicas(&self) -> usize {
         let stream = &self.core.control.replication.stream;
         let kept = stream.backlog().map_or(0, Backlog::footprint);
@@ -138,7 +138,7 @@ impl ReplicaFeeds<'_> {
             + sessions.map(|session| session.outbox_capacity() + session.in_flight).sum::<usize>()
     }
 
-    /// Closes the replicas for which alone the backlog keeps more than their limit.
+    /// Closes each replica for which alone the backlog keeps more than the output limit of replicas.
     pub(crate) fn limit_replicas(&mut self, process: &mut dyn Process) {
         let now = process.recent();
         let Some(backlog) = self.core.control.replication.stream.backlog() else { return };
@@ -155,7 +155,7 @@ impl ReplicaFeeds<'_> {
             };
             let alone = match replica.spool {
                 Some(receiver) => stream.spooled.unwritten_bytes(receiver),
-                // What waits behind a snapshot goes to disk instead.
+                // The stream that waits for the end of a snapshot is written to disk instead.
                 None if session.waits_for_snapshot() && !stream.spooled.cannot => 0,
                 None => {
                     let behind = end.saturating_sub(replica.next).saturating_sub(limits.backlog_bytes);
@@ -188,7 +188,7 @@ impl ReplicaFeeds<'_> {
         }
     }
 
-    /// A replica has gone.
+    /// Forgets a replica that has gone.
     pub(crate) fn detach_replica(&mut self, key: SessionKey, session: &Session) {
         self.core.control.replication.stream.detach(key);
         if let Some(receiver) = session.caller.replica_state().and_then(|replica| replica.spool) {
@@ -205,9 +205,9 @@ impl ReplicaFeeds<'_> {
         self.restore_superseded(session);
     }
 
-    /// Where the last connection of a replica has gone, those before it at the same address count again: by
-    /// what they acknowledge from now on, because what the replica acknowledged before it came back may be
-    /// more than it has now.
+    /// When the last connection of a replica has gone, earlier connections from the same address count
+    /// again. Their acknowledgements start anew, because the replica may have acknowledged more before
+    /// it reconnected than it has now.
     fn restore_superseded(&mut self, gone: &Session) {
         let (ip, port) = gone.caller.replica_address();
         if !gone.caller.supersedes()
@@ -236,7 +236,7 @@ impl ReplicaFeeds<'_> {
         }
     }
 
-    /// Closes the replicas of this server: they have to ask where they stand.
+    /// Closes the connections of all replicas: they must ask for the history again.
     pub(crate) fn close_replicas(&mut self) {
         let waiting: Vec<SessionKey> = self.core.control.replication.full_syncs.waiting().collect();
         for key in self.core.control.replication.stream.replicas.iter().copied().chain(waiting) {
@@ -249,9 +249,9 @@ impl ReplicaFeeds<'_> {
         }
     }
 
-    /// The data are others than those of the history so far: those of a snapshot, or none. Which history they
-    /// belong to `Engine::adopt_history` says next, unless the link has ended meanwhile; then nobody can
-    /// go on from here.
+    /// Leaves the history of the former data: the data are those of a snapshot, or empty.
+    /// `Engine::adopt_history` names the new history next; if the link has ended meanwhile, no replica
+    /// can resume from here.
     pub(crate) fn leave_history(&mut self, process: &mut dyn Process) {
         if let Some(role) = self.core.control.replication.replica.as_mut() {
             role.can_resume = false;
@@ -262,8 +262,8 @@ impl ReplicaFeeds<'_> {
         }
     }
 
-    /// The primary goes on where the data stand, under another id if one is given. What replicas of this
-    /// server know of ids is past then: they ask anew.
+    /// Notes that the primary continues the history of the data, under another id if one is given.
+    /// Replicas of this server know the old id only, and must ask again.
     pub(crate) fn continue_history(&mut self, replid: Option<String>) {
         if let Some(replid) = replid {
             self.core.control.replication.stream.continue_history(replid);
@@ -283,5 +283,6 @@ impl ReplicaFeeds<'_> {
     }
 }
 
-/// Bytes beyond the backlog's size from which on what waits behind a snapshot goes to disk.
+/// Bytes beyond the backlog's size from which the stream that waits for the end of a snapshot is
+/// written to disk.
 const SPOOLED_FROM_BYTES: u64 = 1 << 20;

@@ -1,4 +1,4 @@
-//! How this server changes its role and follows a primary.
+//! Changes of this server's role, and the session of the link to a primary.
 
 use crate::core::Core;
 use crate::persistence::background::Jobs;
@@ -24,13 +24,12 @@ use sluice_session::identity::Identity;
 use sluice_session::{ClientAddress, ClientKind, Closing, Session};
 use sluice_snapshot::Duplicates;
 
-/// The changes of this server's role.
+/// Steps of changes of this server's role.
 pub(crate) struct RoleChanges<'a> {
     core: &'a mut Core,
 }
 
 impl<'a> RoleChanges<'a> {
-    /// Works on this core.
     #[inline]
     pub(crate) fn of(core: &'a mut Core) -> RoleChanges<'a> {
         RoleChanges { core }
@@ -62,7 +61,8 @@ impl RoleChanges<'_> {
             Some(primary) => self.follow(primary, &by, keeps_data, process),
             None => self.promote(&by, process),
         }
-        // Who waits waits on until the new primary has taken over: the failover may come to nothing.
+        // During a failover, clients wait on until the new primary has taken over, because the
+        // failover may fail.
         if was_primary && self.core.control.replication.failover.is_none() {
             Notices::of(self.core, None, process).tell_moving(None);
             self.unblock_for_role(process);
@@ -72,8 +72,8 @@ impl RoleChanges<'_> {
     fn follow(&mut self, primary: Primary, by: &str, keeps_data: bool, process: &mut dyn Process) {
         let port = primary.port.to_string();
         let words = [primary.host.as_bytes(), port.as_bytes()];
-        // A node's primary stands in `nodes.conf`. The handler has checked what a line of the configuration
-        // may hold.
+        // A node's primary is in `nodes.conf`. The handler has checked that the words are valid in
+        // the configuration file.
         if self.core.control.cluster.is_none() {
             let _ = self.core.control.config.assign(param::REPLICAOF, &words);
         }
@@ -90,7 +90,8 @@ impl RoleChanges<'_> {
                 self.end_link_session(old.session);
             }
             None => {
-                // What nobody was fed is not counted: then the offset does not say where the data stand.
+                // Without replicas or a backlog the stream was not counted, and the offset does not
+                // describe the data.
                 role.can_resume = self.core.control.replication.stream.point().is_some();
                 if role.can_resume {
                     process.log(LogLevel::Notice, SELF_CACHED);
@@ -115,7 +116,7 @@ impl RoleChanges<'_> {
         let Some(role) = self.core.control.replication.replica.take() else { return };
         process.set_log_role(false);
         self.core.control.replication.give_link_up(&role.link);
-        // Never an error: the words are those of the directive.
+        // This cannot fail: the words are those of the directive.
         let _ = self.core.control.config.assign(param::REPLICAOF, &[b"no", b"one"]);
         self.end_link_session(role.session);
         process.log(LogLevel::Notice, "Discarding previously cached primary state.");
@@ -139,9 +140,9 @@ impl RoleChanges<'_> {
         }
     }
 
-    /// Ends what clients wait for: on a replica nothing comes of it.
+    /// Ends waits that cannot end on a replica.
     pub(crate) fn unblock_for_role(&mut self, process: &mut dyn Process) {
-        // In a cluster the map of slots says which clients may go on to wait for keys.
+        // In a cluster the map of slots decides which clients may continue to wait for keys.
         let is_cluster = self.core.control.cluster.is_some();
         let is_blocked = |session: &Session| match session.waiting.as_ref().map(|waiting| waiting.on) {
             Some(WaitFor::Keys(_)) => !is_cluster,
@@ -165,7 +166,7 @@ impl RoleChanges<'_> {
             }) else {
                 continue;
             };
-            // What a replica may answer goes on to wait.
+            // Clients whose command a replica may answer continue to wait.
             if caller.flags.read_only && spec.flags.has(Flags::READONLY) {
                 continue;
             }
@@ -189,8 +190,8 @@ impl RoleChanges<'_> {
         }
     }
 
-    /// As [`Engine::begin_sync_load`](crate::engine::Engine::begin_sync_load), but for the service of clients
-    /// whose wait ends.
+    /// As [`Engine::begin_sync_load`](crate::engine::Engine::begin_sync_load), without serving the
+    /// clients whose wait ends.
     pub(crate) fn replace_data(&mut self, from: SyncSource, process: &mut dyn Process) {
         Jobs::of(self.core).break_off_save(process);
         FullCopies::of(self.core).break_off_full_sync(process);
@@ -207,7 +208,7 @@ impl RoleChanges<'_> {
             }
             SyncSource::Stream(source) => (source, OldData::Freed, false),
             SyncSource::Exchanged(source, replid) => {
-                // Data of another history are no answer to anybody.
+                // Data of another history are not served during the load.
                 let is_same =
                     self.core.control.replication.resume_point().is_some_and(|point| point.replid == replid);
                 (source, OldData::Kept, is_same)
@@ -268,7 +269,7 @@ impl RoleChanges<'_> {
             role.is_cut = false;
         }
         self.core.control.replication.stream.relay_selects(db);
-        // The stream has selected the database behind the point at which it goes on.
+        // The database that the stream had selected at the resume point does not exist here.
         if db >= databases
             && let Some(mut session) = self.core.sessions.take(key)
         {
@@ -291,7 +292,7 @@ impl RoleChanges<'_> {
         self.core.sessions.put_back(session);
     }
 
-    /// A link to this primary, which the next tick makes.
+    /// A new link to this primary; the next tick connects it.
     fn new_link(&mut self, primary: Primary) -> ReplicaLink {
         let link =
             ReplicaLink::new(primary, self.core.rng.next_u64(), self.core.control.replication.link_attempts);
@@ -306,7 +307,7 @@ impl RoleChanges<'_> {
 const SELF_CACHED: &str = "Before turning into a replica, using my own primary parameters to synthesize a cached primary: I \
                            may be able to synchronize with the new primary with just a partial transfer.";
 
-/// What a client is told that waited when this server became a replica.
+/// Error for a client that waited when this server became a replica.
 const ROLE_CHANGED: CmdError = CmdError::text(
     "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
 );

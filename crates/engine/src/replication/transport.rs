@@ -1,10 +1,10 @@
-//! What the link to the primary needs of the process, and the one driver that uses it: the server and the
-//! simulation give it connections and threads, or what stands for them, and cannot differ in what is done
-//! when.
+//! The interface between the link to the primary and its process, and the one driver of the link. The server
+//! and the simulation implement connections and threads; both use this driver, so they cannot differ in the
+//! order of the steps.
 //!
-//! Invariants: (1) wishes of the link are carried out in the order in which it had them, before anything else
-//! is told to it; (2) a process names the attempt that a connection was made for: what comes of an attempt
-//! that was given up is ignored (D-1).
+//! Invariants: (1) outputs of the link are carried out in their order, before the link gets another
+//! input; (2) a process names the attempt for which a connection was made: events of an attempt that was
+//! given up are ignored (D-1).
 
 use crate::engine::Engine;
 use crate::replication::link::LinkSteps;
@@ -15,69 +15,67 @@ use sluice_control::replication::role::SyncSource;
 use sluice_replication::{HistoryPoint, Input, Primary, SyncFailure, TransportOrder};
 use sluice_snapshot::SnapshotSource;
 
-/// Connections to a primary, and what receives a snapshot from one. One holder has a connection at a time.
+/// Connections to a primary, and the receiver of a snapshot. At any time, a connection is used by one
+/// part of the process.
 pub trait LinkTransport {
-    /// The engine that the link belongs to, and its process.
+    /// The engine of the link, and its process.
     fn engine_and_process(&mut self) -> (&mut Engine, &mut dyn Process);
 
-    /// When something was heard last on a connection that others read, monotonic ns.
+    /// When bytes last arrived on a connection that other threads read, monotonic ns.
     fn heard_ns(&mut self) -> u64;
 
-    /// Begins to make a connection for this attempt. Its end is told by [`Input::Opened`] or
-    /// [`Input::Refused`].
+    /// Begins to connect for this attempt. The result is reported by [`Input::Opened`] or [`Input::Refused`].
     ///
-    /// # Errors
-    /// Why none is made, in the system's words.
+    /// The system's reason why no connection can be begun.
     fn connect_link(&mut self, attempt: u64, primary: Primary) -> Result<(), String>;
 
-    /// The connection that there is becomes the main channel; the next one is the snapshot's.
+    /// Makes the present connection the main channel; the next connection will be that of the snapshot.
     fn keep_as_main_channel(&mut self);
 
-    /// Sends this, which is shorter than what a socket takes at once.
+    /// Sends bytes on the link. They are fewer than a socket takes at once.
     fn send_on_link(&mut self, bytes: Vec<u8>);
 
-    /// Sends this on the main channel.
+    /// Sends bytes on the main channel.
     fn send_on_main_channel(&mut self, bytes: Vec<u8>);
 
-    /// What comes on the main channel from now on is kept, behind these bytes.
+    /// Buffers the bytes that arrive on the main channel from now on, after `first`.
     fn buffer_stream(&mut self, first: Vec<u8>);
 
-    /// A snapshot begins with these bytes: the event loop is to let go of the connection.
-    /// [`LinkDriver::link_left`] is to be called when it has.
+    /// Makes the event loop release the connection, because a snapshot begins with the bytes `first`.
+    /// [`LinkDriver::link_left`] is to be called when the connection is released.
     fn leave_link(&mut self, first: Vec<u8>);
 
-    /// The connection that was left is received into a file. Its end is told by [`Input::Saved`] or
-    /// [`Input::Failed`].
+    /// Receives the snapshot from the released connection into a file. The end is reported by
+    /// [`Input::Saved`] or [`Input::Failed`].
     ///
     /// # Errors
-    /// Why nothing receives it.
+    /// The reason why receiving cannot begin.
     fn receive_to_disk(&mut self) -> Result<(), String>;
 
-    /// The connection that was left is the source of a load.
+    /// Makes the released connection the source of a load.
     ///
     /// # Errors
-    /// Why nothing receives it.
+    /// The reason why receiving cannot begin.
     fn receive_to_memory(&mut self) -> Result<Box<dyn SnapshotSource>, String>;
 
-    /// The file that was saved takes the place of the RDB file. Told by [`Input::InForce`] or
-    /// [`Input::Failed`].
+    /// Renames the received file to the RDB file. Reported by [`Input::InForce`] or [`Input::Failed`].
     fn commit_download(&mut self);
 
-    /// Says to the primary that this server lives.
+    /// Sends the primary a newline, so that it does not time out.
     fn keep_link_alive(&mut self);
 
-    /// Executes what comes on the connection as the primary's: these bytes first, or what was received behind
-    /// a snapshot. Whether there is a connection.
+    /// Executes input of the connection as the primary's: the bytes `rest` first, or those received
+    /// after a snapshot. Returns whether there is a connection.
     fn stream_from_link(&mut self, rest: Vec<u8>) -> bool;
 
-    /// Gives up the connections, and whatever works for them, without waiting.
+    /// Gives up the connections, and the threads that work for them, without waiting.
     fn close_link(&mut self);
 }
 
-/// The driver of the link.
+/// Driver of the link to the primary.
 pub trait LinkDriver: LinkTransport {
-    /// Goes on with the link: what the engine wants done, a file that can be committed, time. To be called
-    /// once an iteration, behind whatever threads have reported.
+    /// Goes on with the link: its outputs, a file that can be committed, its timers. To be called once
+    /// an iteration, after the reports of other threads were handled.
     fn advance_link(&mut self) {
         self.carry_out();
         let (engine, process) = self.engine_and_process();
@@ -90,21 +88,21 @@ pub trait LinkDriver: LinkTransport {
         }
     }
 
-    /// Tells the link something, and does what it wants.
+    /// Gives the link an input, and carries out its outputs.
     fn link_input(&mut self, input: Input<'_>) {
         self.carry_out();
         self.send_to_link(input);
         self.carry_out();
     }
 
-    /// Tells the link something; what it wants is done later.
+    /// Gives the link an input. Its outputs are carried out later.
     fn send_to_link(&mut self, input: Input<'_>) {
         let heard_ns = self.heard_ns();
         let (engine, process) = self.engine_and_process();
         engine.step_link(input, heard_ns, process);
     }
 
-    /// Does what the link wants done.
+    /// Carries out the outputs of the link.
     fn carry_out(&mut self) {
         loop {
             let (engine, process) = self.engine_and_process();
@@ -131,15 +129,15 @@ pub trait LinkDriver: LinkTransport {
         }
     }
 
-    /// Begins a connection, or tells why there is none.
+    /// Begins a connection, or reports to the link why it cannot.
     fn begin_connection(&mut self, attempt: u64, primary: Primary) {
         if let Err(reason) = self.connect_link(attempt, primary) {
             self.send_to_link(Input::Refused(attempt, &reason));
         }
     }
 
-    /// The event loop has let go of the connection of this attempt: the snapshot is received. Where a client
-    /// has changed the role meanwhile, the connection is closed.
+    /// Begins to receive the snapshot: the event loop has released the connection of this attempt. If a
+    /// client has changed the role meanwhile, the connection is closed.
     fn link_left(&mut self, attempt: u64) {
         self.carry_out();
         let (engine, _) = self.engine_and_process();
@@ -164,10 +162,10 @@ pub trait LinkDriver: LinkTransport {
     /// Begins to load from the connection.
     ///
     /// # Errors
-    /// Why nothing is loaded.
+    /// The reason why the load cannot begin.
     fn begin_memory_load(&mut self, how: DisklessLoad) -> Result<(), String> {
         let (engine, _) = self.engine_and_process();
-        // One load at a time: one of DEBUG, or of an attempt that was given up, may not have ended.
+        // One load at a time: a load of DEBUG, or of an attempt that was given up, may not have ended.
         if engine.is_loading() {
             return Err("another load is under way".to_owned());
         }

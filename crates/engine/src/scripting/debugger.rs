@@ -1,5 +1,5 @@
-//! What the engine does with a debugger: stops its run, hands it its client's requests, evaluates and calls
-//! for it.
+//! The engine's side of the script debugger: it stops a run, passes the client's requests to the
+//! debugger, and evaluates and calls for it.
 
 use crate::engine::Engine;
 use crate::exec::batch::{Flow, flow_of};
@@ -16,7 +16,7 @@ use sluice_scripts::run::ScriptRun;
 use sluice_scripts::state::machine_limits;
 use sluice_session::{Closing, ScriptDebugging, Session};
 
-/// Nanoseconds that a program may take which is evaluated aside: everybody waits for it.
+/// Most nanoseconds that a program evaluated for the debugger may take: no other client is served meanwhile.
 const ASIDE_NS: u64 = 100_000_000;
 
 impl Engine {
@@ -25,7 +25,8 @@ impl Engine {
         self.open.as_ref().is_some_and(|open| open.client == client && open.is_stopped())
     }
 
-    /// Executes requests for the debugger, as far as the run is stopped. How many were, and what follows.
+    /// Executes requests for the debugger while the run is stopped. Returns their number, and whether
+    /// the session goes on.
     #[cold]
     pub(crate) fn submit_to_debugger(
         &mut self,
@@ -48,14 +49,14 @@ impl Engine {
             self.go_on(process);
             session =
                 self.core.sessions.take(client).expect("only the server ends sessions, between batches");
-            // Where the run stops again, the engine asks for the next request.
+            // If the run stops again, the engine asks for the next request.
             let flow = flow_of(&session);
             return (session, executed, flow);
         }
         (session, executed, Flow::Continue)
     }
 
-    /// Answers a request to the debugger. True: the run is to go on.
+    /// Executes one request to the debugger. Returns `true` if the run is to go on.
     fn ask_debugger(&mut self, words: &[&[u8]], session: &mut Session, process: &mut dyn Process) -> bool {
         let Some(mut open) = self.open.take() else { return false };
         let mut goes_on = false;
@@ -102,12 +103,12 @@ impl Engine {
             }
         };
         mark_calling(run, true);
-        // The value is shown; the script gets none.
+        // The debugger shows the value; the script does not get it.
         drop(self.call_command(run, &arguments, unit, session, &mut now, process));
         mark_calling(run, false);
     }
 
-    /// Evaluates a program in a machine beside the script's, with the same `KEYS` and `ARGV`.
+    /// Evaluates a program in a machine separate from the script's, with the same `KEYS` and `ARGV`.
     fn evaluate_for_debugger(
         &mut self,
         program: &[u8],
@@ -123,7 +124,7 @@ impl Engine {
         };
         match start_aside(&mut aside, program, &debugger.keys, &debugger.argv) {
             Ok(chunk) => {
-                // The requests of what is evaluated are served as the script's.
+                // Calls of the evaluated program are served as the script's.
                 std::mem::swap(&mut run.machine, &mut aside);
                 let line = self.run_aside(run, unit, session, process);
                 std::mem::swap(&mut run.machine, &mut aside);
@@ -142,7 +143,7 @@ impl Engine {
         }
     }
 
-    /// Runs what is evaluated to its end. The line to be told.
+    /// Runs the evaluated program to its end. Returns the line to show.
     fn run_aside(
         &mut self,
         run: &mut ScriptRun,
@@ -184,7 +185,7 @@ impl Engine {
 }
 
 impl Scripts<'_> {
-    /// A script of a client that debugs does not begin: the session ends with the error.
+    /// Ends a debugging session whose script did not begin.
     pub(crate) fn end_debugging(&mut self, session: &mut Session) {
         session.outbox.push(b"*1\r\n+<endsession>\r\n");
         session.caller.flags.script_debugging = ScriptDebugging::No;
@@ -196,7 +197,7 @@ impl Scripts<'_> {
         ScriptMachine::open(MachineKind::Eval, limits.bytes, limits.is_insecure).map(Box::new)
     }
 
-    /// A unit is left open whose run is stopped: its client is told why, and asked for what to do.
+    /// Reports to the client why its run has stopped, and asks for its next request.
     #[cold]
     pub(crate) fn await_debugger(&mut self, open: &mut OpenUnit, session: &mut Session) {
         let run = open.at.script.as_deref_mut();
@@ -208,7 +209,7 @@ impl Scripts<'_> {
         }
     }
 
-    /// The run of a debugger has ended.
+    /// Ends the debugging session of a run that has ended.
     #[cold]
     pub(crate) fn end_debugger(&mut self, mut debugger: Box<Debugger>, session: &mut Session) {
         debugger.say("<endsession>");
@@ -218,10 +219,10 @@ impl Scripts<'_> {
     }
 }
 
-/// Starts what is to be evaluated: as an expression, or as statements where it is none.
+/// Starts a program in the separate machine: as an expression, or as statements if it is no expression.
 ///
 /// # Errors
-/// The line to be told.
+/// The line to show.
 fn start_aside(
     machine: &mut ScriptMachine,
     program: &[u8],

@@ -1,4 +1,4 @@
-//! FCALL, FCALL_RO, FUNCTION: what runs them. Their routes are `control/families/functions.rs`.
+//! Execution of FCALL, FCALL_RO and FUNCTION. Their routes are in `control/families/functions.rs`.
 
 use crate::engine::Engine;
 use crate::exec::standing::Standing;
@@ -22,11 +22,10 @@ use sluice_scripts::state::machine_limits;
 use sluice_session::{Caller, ClientKind, Session};
 use std::sync::Arc;
 
-/// Milliseconds that the program of a library may run which a client loads.
+/// Most milliseconds that a library's program may run when a client loads it.
 const LOAD_MS_MAX: u64 = 500;
 
 impl Engine {
-    /// FCALL and FCALL_RO.
     pub(crate) fn fcall(
         &mut self,
         is_read_only: bool,
@@ -68,7 +67,8 @@ impl Engine {
         ended
     }
 
-    /// FUNCTION LOAD: begins to run the library's program. [`Scripts::finish_function_load`] has the rest.
+    /// FUNCTION LOAD: begins to run the library's program. [`Scripts::finish_function_load`]
+    /// completes the command.
     pub(crate) fn function_load(
         &mut self,
         unit: &mut Unit,
@@ -81,7 +81,7 @@ impl Engine {
             true => (true, 3),
             false => (false, 2),
         };
-        // The word may be repeated.
+        // REPLACE may be given more than once.
         let options = (at..args.len() - 1).find(|index| !args.is(*index, "REPLACE"));
         if let Some(index) = options {
             let option = until_zero(args.at(index));
@@ -99,8 +99,8 @@ impl Engine {
         self.begin_load_run((load, machine), None, is_obeyed, unit, session, args, now, process)
     }
 
-    /// FUNCTION RESTORE: the program of one library runs after the other, in slices as that of FUNCTION
-    /// LOAD. All together have the time of one, if a client sends them.
+    /// FUNCTION RESTORE: the programs of the libraries run one after another, in slices as that of
+    /// FUNCTION LOAD. If a client sends the command, all together have the time of one.
     fn function_restore(
         &mut self,
         unit: &mut Unit,
@@ -136,7 +136,7 @@ impl Engine {
         self.begin_load_run((load, machine), Some(restore), is_obeyed, unit, session, args, now, process)
     }
 
-    /// Runs the first slice of the program of a library.
+    /// Runs the first slice of a library's program.
     #[allow(clippy::too_many_arguments)]
     fn begin_load_run(
         &mut self,
@@ -168,7 +168,7 @@ impl Engine {
         ended
     }
 
-    /// A command about functions.
+    /// Runs a command about functions.
     pub(crate) fn run_function_command(
         &mut self,
         command: ScriptCommand,
@@ -204,19 +204,19 @@ impl Engine {
 }
 
 impl Scripts<'_> {
-    /// The program of a library has ended: the library's functions can be called.
+    /// Adds a library whose program has ended: its functions can be called now.
     ///
     /// # Errors
-    /// The library is no good.
+    /// The library has no functions, or conflicts with another library.
     pub(crate) fn finish_function_load(&mut self, run: &mut ScriptRun, session: &mut Session) -> Run {
         let Some(load) = run.library.take() else { return Ok(Outcome::Done) };
         let replaces = load.replaces;
         let library = load.finish(&mut run.machine).map_err(without_code)?;
-        // What was accepted before had no bound while it was loaded.
+        // An accepted library had no memory limit while it was loaded.
         run.machine.set_limit(machine_limits(&self.core.control.config).bytes);
         let name = library.name.clone();
         let old = self.core.control.functions.add(library, replaces).map_err(without_code)?;
-        // The end of the run gives the library its machine, as it does behind each call of a function.
+        // The end of the run gives the library its machine, as after each call of a function.
         if let Some(slot) = self.core.control.functions.slot(&name) {
             run.what = ScriptKind::Function(slot);
         }
@@ -253,8 +253,8 @@ impl Scripts<'_> {
         Ok(Outcome::Done)
     }
 
-    /// The program of one of the libraries of FUNCTION RESTORE has ended: the next begins. What the command
-    /// has come to, behind the last.
+    /// Takes up a library of FUNCTION RESTORE whose program has ended, and begins the next. Returns the
+    /// result of the command after the last one.
     pub(crate) fn go_on_restoring(&mut self, run: &mut ScriptRun, session: &mut Session) -> Option<Run> {
         let (Some(load), Some(mut restore)) = (run.library.take(), run.restore.take()) else {
             return Some(Ok(Outcome::Done));
@@ -293,8 +293,8 @@ impl Scripts<'_> {
         }
     }
 
-    /// Puts the libraries of a payload beside or in the place of those that are there. The slot of the
-    /// library of this name, if there is one.
+    /// Adds the restored libraries to the existing ones, or replaces these, as the policy says. Returns
+    /// the slot of the library `name`, if it exists.
     fn end_restore(
         &mut self,
         restore: RestoreRun,
@@ -302,7 +302,7 @@ impl Scripts<'_> {
         session: &mut Session,
     ) -> Result<Option<u32>, CmdError> {
         let RestoreRun { restored, policy, .. } = restore;
-        // The payload may be of a version that other servers refuse.
+        // The client's payload may be of a version that other servers refuse, so replicas get a new one.
         let told = self.core.effects.propagating.then(|| {
             let codes = restored.codes().map(|code| &**code);
             dump_functions(codes, self.core.control.config.choice(param::RDBCOMPRESSION).is_of_strings())
@@ -316,7 +316,7 @@ impl Scripts<'_> {
                 self.core.control.functions.join(restored, true).map_err(without_code)?
             }
         };
-        // What was accepted before had no bound while it was loaded.
+        // Accepted libraries had no memory limit while they were loaded.
         self.core.control.functions.set_limit(machine_limits(&self.core.control.config).bytes);
         let is_async = self.core.control.config.bool(param::LAZYFREE_LAZY_USER_FLUSH);
         free_functions(&mut self.core.actions, old, is_async);
@@ -329,15 +329,15 @@ impl Scripts<'_> {
         Ok(self.core.control.functions.slot(name))
     }
 
-    /// The command has changed the libraries: it counts as a change, and replicas and the append-only file
-    /// get it.
+    /// Counts a change of the libraries as a change of the data, so that replicas and the append-only
+    /// file get the command.
     fn note_functions_changed(&mut self) {
         self.core.effects.force();
         self.core.effects.count_more_changes(1);
     }
 }
 
-/// What a subcommand answers to arguments that it does not know.
+/// Error for an unknown subcommand or a wrong number of arguments.
 fn wrong_subcommand(args: Args<'_>) -> CmdError {
     let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
     text.extend_from_slice(until_zero(args.at(1)));
@@ -345,8 +345,8 @@ fn wrong_subcommand(args: Args<'_>) -> CmdError {
     CmdError::owned(text)
 }
 
-/// Limits of a library's machine while the library is loaded, by who has accepted the library. A log is a
-/// file, as a snapshot is.
+/// Memory limits of a library's machine while the library is loaded. They depend on who has accepted the
+/// library: a client, this server's primary, or a file.
 fn limits_of_library(config: &Config, caller: &Caller) -> MachineLimits {
     let limits = machine_limits(config);
     match caller.kind {

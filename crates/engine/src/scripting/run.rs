@@ -1,6 +1,6 @@
-//! How a run begins, goes on in slices, and ends.
+//! How a script's run begins, goes on in slices, and ends.
 //!
-//! A slice takes [`SLICE_NS`]. Behind it the run stands still with its unit, and the server does what it does
+//! A slice takes [`SLICE_NS`]. After it the run is suspended with its unit, and the server does the work
 //! between two iterations: see `exec/open_unit.rs`.
 
 mod call;
@@ -39,28 +39,28 @@ use sluice_scripts::to_reply::{ReplyConversion, ReplyProgress, is_counted, write
 use sluice_session::{ScriptDebugging, Session};
 use std::sync::Arc;
 
-/// Nanoseconds that commands take before scripts wait until everybody else has been served: the longest wait
-/// that many short scripts cause.
+/// Nanoseconds that commands may take before scripts wait until all other clients have been served: the
+/// longest wait that many short scripts cause.
 pub(crate) const SHARE_NS: u64 = 20_000_000;
 
-/// Nanoseconds of a slice.
+/// Nanoseconds of a slice of a run.
 pub(crate) const SLICE_NS: u64 = 2_000_000;
 
-/// Digits of a script's name.
+/// Hexadecimal digits of a script's SHA-1 name.
 const SHA_LEN: usize = 40;
 
-/// Bytes of large arguments that are copied for a unit of the machine's budget.
+/// Bytes of large arguments that cost one unit of the machine's budget to copy.
 const COPIED_PER_UNIT: usize = 128;
 
-/// A script that cannot stand still, and has changed nothing, has had its slice.
+/// Error of a script that may not be suspended, has changed nothing, and has used up its slice.
 const ENDS_WITH_SERVER: &str =
     "ERR The script was ended: the server is about to end, or its load was stopped";
 
-/// Elements of a result between two looks at the clock.
+/// Elements of a result that are converted between two readings of the clock.
 const ELEMENTS: i64 = 10_000;
 
-/// Runs the first slice of a run and then ends or leaves the run. No function: a run is large, and would be
-/// copied to be handed over.
+/// Runs the first slice of a run, and then ends or suspends the run. A macro, because a run is large and
+/// a function would copy it.
 macro_rules! begin {
     ($engine:expr, $run:ident, $unit:expr, $session:expr, $now:expr, $process:expr) => {
         match $engine.first_slice(&mut $run, $unit, $session, $now, $process) {
@@ -102,7 +102,7 @@ impl Engine {
         }
         let result = self.eval_script(kind, is_read_only, unit, session, args, now, process);
         if let (Err(error), Standing::Client) = (&result, unit.standing) {
-            // The session ends, and says so ahead of the error.
+            // The end of the debugging session is reported before the error.
             self.scripts().end_debugging(session);
             self.core.reply_error(session, error);
             return Ok(Outcome::DoneWithError);
@@ -140,7 +140,7 @@ impl Engine {
         let (flags, chunk, name) = (script.flags, script.chunk, script.sha);
         let globals = match session.caller.flags.script_debugging {
             ScriptDebugging::No | ScriptDebugging::Refused => script.globals,
-            // A debugger looks at any.
+            // A debugger may read any global.
             ScriptDebugging::Sync => GlobalsRead::ALL,
         };
         let rights = self.scripts().rights_of_script(flags, is_read_only, unit, session)?;
@@ -168,8 +168,8 @@ impl Engine {
         begin!(self, run, unit, session, now, process)
     }
 
-    /// Runs the first slice: the result of the run, or nothing where the run stands still. `begin!` does the
-    /// rest.
+    /// Runs the first slice. Returns the result of the run, or `None` if the run is suspended. `begin!`
+    /// does the rest.
     pub(crate) fn first_slice(
         &mut self,
         run: &mut ScriptRun,
@@ -189,7 +189,7 @@ impl Engine {
         }
     }
 
-    /// Goes on with a run that stood still: a slice, or the end where somebody has killed it.
+    /// Goes on with a suspended run: a slice, or its end if the script was killed.
     pub(crate) fn resume_run(
         &mut self,
         run: &mut ScriptRun,
@@ -229,7 +229,7 @@ impl Engine {
         progress
     }
 
-    /// What scripts take.
+    /// Memory and numbers of scripts and libraries, for INFO.
     pub(crate) fn script_facts(&self) -> ScriptFacts {
         let functions = &self.core.control.functions;
         ScriptFacts {
@@ -243,12 +243,13 @@ impl Engine {
         }
     }
 
-    /// Whether scripts wait for their turn that will have it: behind the end of the server nothing runs.
+    /// Whether scripts that wait for their turn can still run: after the end of the server nothing runs.
     pub(crate) fn has_turns(&self) -> bool {
         self.core.control.clients.blocking.scripts() > 0 && !self.core.control.persistence.has_stopped
     }
 
-    /// Runs the scripts that wait for their turn, in the order of their coming, as far as the share goes.
+    /// Runs the scripts that wait for their turn, in the order in which they began to wait, as far as
+    /// the share of scripts allows.
     #[cold]
     pub(crate) fn serve_turns(&mut self, process: &mut dyn Process) {
         self.scripting.serves_turns = true;
@@ -258,7 +259,7 @@ impl Engine {
             && let Some(client) = self.core.control.clients.blocking.next_script()
         {
             self.run_waiting(client, process);
-            // It waits again.
+            // The client's script waits again.
             if self.core.control.clients.blocking.next_script() == Some(client) {
                 break;
             }
@@ -266,8 +267,8 @@ impl Engine {
         self.scripting.serves_turns = false;
     }
 
-    /// What the script says of itself that a command runs, as far as that is known before the command runs.
-    /// `None`: the command runs no script.
+    /// Flags of the script that a command runs, as far as they are known before the command runs. `None`
+    /// if the command runs no script.
     pub(crate) fn flags_of_called_script(&self, spec: &'static Spec, args: Args<'_>) -> Option<ScriptFlags> {
         let cache = &self.scripting.cache;
         let of = |slot: Option<u32>| slot.and_then(|slot| cache.get(slot)).map(|script| script.flags);
@@ -290,7 +291,8 @@ impl Engine {
         }
     }
 
-    /// Says to everybody that a script is busy, once it has run for `busy-reply-threshold`.
+    /// Marks a script as busy, and logs it, once the script has run for `busy-reply-threshold`: other
+    /// clients get BUSY from then on.
     pub(crate) fn look_at_busy_script(&mut self, process: &mut dyn Process) {
         let threshold_ms = self.core.control.config.int(param::BUSY_REPLY_THRESHOLD);
         let Some(running) = self.core.control.scripts.running.as_deref() else { return };
@@ -307,7 +309,7 @@ impl Engine {
         );
         process.log(sluice_base::LogLevel::Warning, &text);
         *self.core.control.scripts.is_busy = true;
-        // A client whose request waits for the end of the script gets -BUSY now.
+        // A client whose request waits for the end of the script gets BUSY now.
         for client in self.core.control.clients.blocking.postponed() {
             let is_held = self
                 .core
@@ -321,7 +323,7 @@ impl Engine {
         }
     }
 
-    /// Runs until the run has ended or its slice is over. Its reply is written from `mark` on.
+    /// Runs until the run has ended or its slice is over. The reply is written from `mark` on.
     fn run_slice_from(
         &mut self,
         run: &mut ScriptRun,
@@ -354,7 +356,7 @@ impl Engine {
                     }
                     RunOutcome::Call(code) => {
                         self.serve_script(run, code, unit, session, now, process);
-                        // The end of the command that was called, if one was.
+                        // The time at which a called command ended, if the request was a call.
                         limit.note_time(now.mono_ns);
                         let copied = std::mem::take(&mut run.buffers.copied_bytes);
                         limit.charge((copied / COPIED_PER_UNIT) as u64);
@@ -394,7 +396,7 @@ impl Engine {
 }
 
 impl Scripts<'_> {
-    /// A run of what the machine has just started.
+    /// The run of a program that the machine has just started.
     pub(crate) fn new_run(
         &mut self,
         mut machine: Box<ScriptMachine>,
@@ -425,7 +427,7 @@ impl Scripts<'_> {
         }
     }
 
-    /// Leaves a run with its unit, for a later slice.
+    /// Suspends a run with its unit, for a later slice.
     pub(crate) fn leave_run(&mut self, mut run: Box<ScriptRun>, unit: &mut Unit, at_ns: u64) {
         self.core.stats.iteration.script_slices += 1;
         self.note_running_bytes(&run);
@@ -447,8 +449,8 @@ impl Scripts<'_> {
         unit.stood_still = Some(Box::new(StoodStill { transaction: None, script: Some(run), until_ns }));
     }
 
-    /// A script has ended that wrote: INFO shows how far beyond `maxmemory` scripts have come, which look at
-    /// it when they begin.
+    /// Notes for INFO how far beyond `maxmemory` a writing script has come: scripts are checked against
+    /// it only when they begin.
     fn note_overrun(&mut self, run: &ScriptRun, process: &mut dyn Process) {
         let limit = self.core.control.limits.maxmemory;
         if limit > 0 && run.has_written && !run.rights.is_obeyed {
@@ -458,7 +460,7 @@ impl Scripts<'_> {
         }
     }
 
-    /// INFO shows what the run takes that stands still.
+    /// Notes for INFO how much memory a suspended run takes.
     fn note_running_bytes(&mut self, run: &ScriptRun) {
         let bytes = run.machine.bytes() + run.restore.as_ref().map_or(0, |restore| restore.footprint());
         match run.what {
@@ -467,8 +469,9 @@ impl Scripts<'_> {
         }
     }
 
-    /// Whether a script has to wait for its turn: [`SHARE_NS`] have gone since everybody else was served, or
-    /// others wait for theirs. What has begun, and what others have decided on, goes on.
+    /// Whether a script has to wait for its turn: commands have taken [`SHARE_NS`] since all other
+    /// clients were served, or other scripts wait. Scripts inside EXEC, and those of the primary or a
+    /// log, do not wait.
     pub(crate) fn script_waits_for_turn(&self, unit: &Unit, session: &Session) -> bool {
         let others_wait = self.core.control.clients.blocking.scripts() > 0 && !self.scripting.serves_turns;
         let waits = others_wait || self.script_share_is_used();
@@ -480,8 +483,8 @@ impl Scripts<'_> {
         share.carried_ns + self.core.stats.iteration.command_ns.saturating_sub(share.base_ns) >= SHARE_NS
     }
 
-    /// An iteration ends, and with it what scripts may take. Where one stands open, others have not been
-    /// served, and the share goes on.
+    /// Renews the share of scripts at the end of an iteration. While a unit is open, other clients have
+    /// not been served, and the share is not renewed.
     #[inline]
     pub(crate) fn renew_script_share(&mut self) {
         let command_ns = self.core.stats.iteration.command_ns;
@@ -493,13 +496,13 @@ impl Scripts<'_> {
         share.base_ns = command_ns;
     }
 
-    /// The run has ended: everything goes back to where the next finds it.
+    /// Ends a run: returns its machine and memory to where the next run finds them.
     pub(crate) fn end_run(&mut self, mut run: ScriptRun, session: &mut Session) {
         self.settle_run(&mut run, session);
         self.give_back(run.what, run.machine, run.buffers);
     }
 
-    /// What of the end of a run is not the end of its machine.
+    /// Ends a run, except for its machine.
     fn settle_run(&mut self, run: &mut ScriptRun, session: &mut Session) {
         session.caller.db = run.db;
         if let Some(debugger) = run.debugger.take() {
@@ -516,7 +519,7 @@ impl Scripts<'_> {
         }
     }
 
-    /// Gives the machine of a run that is settled to whom it belongs, and the memory of the run to the next.
+    /// Returns the machine of a settled run to its owner, and the buffers of the run to the next run.
     pub(crate) fn give_back(
         &mut self,
         what: ScriptKind,
@@ -527,7 +530,7 @@ impl Scripts<'_> {
         match what {
             ScriptKind::Eval(slot) => {
                 self.scripting.cache.touch(slot);
-                // SCRIPT FLUSH cannot have come in between: nobody's commands run while a script does.
+                // The cache still has this machine, because SCRIPT FLUSH cannot run while a script does.
                 self.scripting.machine = Some(machine);
             }
             ScriptKind::Function(slot) => {
@@ -535,7 +538,7 @@ impl Scripts<'_> {
                     library.machine = Some(machine);
                 }
             }
-            // The library was no good.
+            // The library was not accepted.
             ScriptKind::Library => {}
         }
         self.scripting.running_bytes = 0;
@@ -545,17 +548,18 @@ impl Scripts<'_> {
         }
     }
 
-    /// Gives a machine the limit of clients' scripts again.
+    /// Sets a machine's memory limit back to that for clients' scripts.
     fn end_lift(&self, machine: &mut ScriptMachine, rights: ScriptRights) {
         if rights.is_obeyed {
             machine.set_limit(machine_limits(&self.core.control.config).bytes);
         }
     }
 
-    /// The script of a text, compiled if it is not known. `is_kept`: SCRIPT LOAD asks.
+    /// Slot of the script with this text, which is compiled if it is unknown. `is_kept`: SCRIPT
+    /// LOAD keeps it.
     ///
     /// # Errors
-    /// Its first line or its program is wrong.
+    /// The first line or the program of the script is wrong.
     pub(crate) fn script_of_text(
         &mut self,
         text: &[u8],
@@ -576,7 +580,7 @@ impl Scripts<'_> {
         added
     }
 
-    /// Compiles a script that is not known yet; its slot.
+    /// Compiles a script that is not known yet. Returns its slot.
     fn add_script(
         &mut self,
         text: &[u8],
@@ -611,8 +615,8 @@ impl Scripts<'_> {
         Ok(slot)
     }
 
-    /// The slot that the calls of a script are held to (T13): that of the keys that it declares. A script
-    /// that has said nothing of slots, since it has no first line, or that crosses them, is held to none.
+    /// The slot to which the calls of a script are restricted (T13): that of the keys that it declares.
+    /// A script is not restricted if it has no first line with flags, or declares that it crosses slots.
     pub(crate) fn slot_of_run(&self, flags: ScriptFlags, rights: ScriptRights, args: Args<'_>) -> RunSlot {
         let is_free = flags.has(ScriptFlags::COMPATIBLE) || flags.has(ScriptFlags::ALLOW_CROSS_SLOT_KEYS);
         match args.spec() {
@@ -626,10 +630,10 @@ impl Scripts<'_> {
         }
     }
 
-    /// What a script with these flags may do now.
+    /// Rights of a script with these flags in the current state.
     ///
     /// # Errors
-    /// It may not run now.
+    /// The script may not run in the current state.
     pub(crate) fn rights_of_script(
         &self,
         flags: ScriptFlags,
@@ -683,7 +687,7 @@ impl Scripts<'_> {
         })
     }
 
-    /// MONITOR shows a script's command ahead of the commands that the script calls.
+    /// Shows a script's command to MONITOR, before the commands that the script calls.
     pub(crate) fn show_script_to_monitors(
         &mut self,
         unit: &Unit,
@@ -697,8 +701,8 @@ impl Scripts<'_> {
         }
     }
 
-    /// The program has run to its end. `None`: the run goes on with the next library of FUNCTION RESTORE, or
-    /// with its result on the way to the client.
+    /// Handles the end of the program. `None` if the run goes on: with the next library of FUNCTION
+    /// RESTORE, or with writing its result to the client.
     fn finish_program(&mut self, run: &mut ScriptRun, session: &mut Session) -> Option<Run> {
         if run.restore.is_some() {
             return self.go_on_restoring(run, session);
@@ -716,7 +720,7 @@ impl Scripts<'_> {
         None
     }
 
-    /// A debugger says where its run has gone on for long.
+    /// Reports to a debugger where its run is, if the run has gone on for long.
     fn show_time_to_debugger(&mut self, run: &mut ScriptRun, mono_ns: u64) {
         if let Some(debugger) = run.debugger.as_deref_mut() {
             let threshold_ms = self.core.control.config.int(param::BUSY_REPLY_THRESHOLD);
@@ -724,7 +728,7 @@ impl Scripts<'_> {
         }
     }
 
-    /// Writes the next part of a run's result. What the run has come to, when all of it is written.
+    /// Writes the next part of a run's result. Returns the outcome of the run when all of it is written.
     fn write_result(
         &mut self,
         result: &mut ReplyConversion,
@@ -750,8 +754,8 @@ impl Scripts<'_> {
         }
     }
 
-    /// What an error that nobody has caught makes of the command. One that a called command was counted for
-    /// is not counted again.
+    /// Turns an error that the script did not catch into the command's result. An error of a called
+    /// command that was counted already is not counted again.
     fn failed(&mut self, run: &mut ScriptRun, error: Value, session: &mut Session) -> Run {
         if run.library.is_some() {
             let text = library::failed(run.machine.vm.heap(), error);
@@ -774,7 +778,7 @@ impl Scripts<'_> {
             }
         };
         text.truncate(until_zero(&text).len());
-        // A native function that is a function of a library for itself stands nowhere.
+        // A native function that is itself registered as a library's function has no position.
         if let Some((source, line)) = position {
             text.extend_from_slice(&[b" script: on ", &*source, format!(":{line}.").as_bytes()].concat());
         }
@@ -789,7 +793,7 @@ impl Scripts<'_> {
     }
 }
 
-/// A text, or a number as a text.
+/// Bytes of a string, or of a number as text; `None` for other values.
 fn shown(heap: &mut sluice_lua::Heap, value: Value) -> Option<Vec<u8>> {
     let text = match value.as_number() {
         Some(number) => heap.number_string(number).ok()?.as_str(),
@@ -798,13 +802,13 @@ fn shown(heap: &mut sluice_lua::Heap, value: Value) -> Option<Vec<u8>> {
     text.map(|text| heap.bytes(text).to_vec())
 }
 
-/// Bytes that the reply of a script may have.
+/// Most bytes of a script's reply.
 fn reply_limit(machine: &ScriptMachine) -> usize {
     machine.limit
 }
 
-/// Compiles a script whose length the memory limit allows: the compiler takes time and memory in proportion
-/// to it, outside of the machine's account.
+/// Compiles a script, if the memory limit allows its length: the compiler takes time and memory in
+/// proportion to the length, and that memory is not counted for the machine.
 fn compile_bounded(program: &[u8], machine: &ScriptMachine) -> Result<Arc<sluice_lua::Proto>, CmdError> {
     let error =
         |text: &[u8]| CmdError::owned([b"ERR Error compiling script (new function): ", text].concat());
@@ -814,5 +818,5 @@ fn compile_bounded(program: &[u8], machine: &ScriptMachine) -> Result<Arc<sluice
     compile_as(program, &machine.chunk_name).map_err(|text| error(&text))
 }
 
-/// Bytes that the compiler takes for a byte of a program, at most about.
+/// Bytes of memory that the compiler takes at most, about, for a byte of a program.
 const COMPILED_PER_BYTE: usize = 16;

@@ -1,4 +1,4 @@
-//! EVAL and its relatives, SCRIPT: what runs them. Their routes are `control/families/scripts.rs`.
+//! Execution of EVAL and its variants, and of SCRIPT. Their routes are in `control/families/scripts.rs`.
 
 use crate::engine::Engine;
 use crate::exec::unit::Unit;
@@ -16,10 +16,11 @@ use sluice_scripts::run::{EvalKind, NO_SCRIPT};
 use sluice_scripts::state::machine_limits;
 use sluice_session::{ScriptDebugging, Session};
 
-/// The error of SCRIPT DEBUG YES, and of a script of which the client believes that its changes are dropped.
+/// Error of SCRIPT DEBUG YES, and of the next script of its client, who believes that the script's
+/// changes are dropped.
 const NO_COPY: &str = "ERR SCRIPT DEBUG YES needs a copy of the process, which this server does not make: use SCRIPT DEBUG SYNC";
 
-/// Whether the command is a script that the client means to debug in a copy of the server.
+/// Whether the command runs a script that the client may want to debug in a copy of the server.
 fn runs_a_script(command: ScriptCommand) -> bool {
     match command {
         ScriptCommand::Eval | ScriptCommand::EvalRo | ScriptCommand::EvalSha | ScriptCommand::EvalShaRo => {
@@ -43,7 +44,6 @@ fn runs_a_script(command: ScriptCommand) -> bool {
     }
 }
 
-/// SCRIPT DEBUG.
 fn script_debug(session: &mut Session, args: Args<'_>) -> Run {
     if args.len() > 4 {
         return Err(wrong_form(&specs::SCRIPT, args));
@@ -57,7 +57,8 @@ fn script_debug(session: &mut Session, args: Args<'_>) -> Run {
         () if args.is(2, "NO") => false,
         () if args.is(2, "SYNC") => true,
         () if args.is(2, "YES") => {
-            // A copy of the server, which the reference forks for it, would be one with threads.
+            // The reference forks a copy of the server for it; this process has threads, which a fork
+            // does not copy.
             session.caller.flags.script_debugging = ScriptDebugging::Refused;
             return Err(CmdError::text(NO_COPY));
         }
@@ -72,7 +73,7 @@ fn script_debug(session: &mut Session, args: Args<'_>) -> Run {
 }
 
 impl Engine {
-    /// A command about scripts or functions.
+    /// Runs a command about scripts or functions.
     pub(crate) fn run_script(
         &mut self,
         command: ScriptCommand,
@@ -86,7 +87,7 @@ impl Engine {
             self.scripts().follow_script_settings();
         }
         if session.caller.flags.script_debugging == ScriptDebugging::Refused && runs_a_script(command) {
-            // Once: the data must not be changed by whoever believes that they are a copy.
+            // Refused once. A client that believes to work on a copy must not change the data.
             session.caller.flags.script_debugging = ScriptDebugging::No;
             return Err(CmdError::text(NO_COPY));
         }
@@ -118,8 +119,8 @@ impl Engine {
 }
 
 impl Scripts<'_> {
-    /// Brings the machines in line with the configuration. Libraries that were loaded keep the functions of
-    /// the insecure interface that they have seen, as in the reference.
+    /// Applies the configuration to the machines. Loaded libraries keep the functions of the insecure
+    /// interface that they have seen, as in the reference.
     #[cold]
     fn follow_script_settings(&mut self) {
         self.core.control.scripts.settings_changed = false;
@@ -135,7 +136,7 @@ impl Scripts<'_> {
         let mut reply = Reply::new(&mut session.outbox, session.caller.proto);
         reply.array(args.len() - 2);
         for name in args.iter_from(2) {
-            // As in the reference, here alone: a name ends at its first zero byte.
+            // As in the reference, a name ends at its first zero byte, in this command only.
             let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
             reply.int(i64::from(self.scripting.cache.find_sha(name).is_some()));
         }

@@ -1,5 +1,4 @@
-//! Output limits: a client that reads more slowly than it requests is closed before its output exhausts the
-//! memory.
+//! Output limits: a client that reads its replies too slowly is closed before its output exhausts the memory.
 //!
 //! A reply beyond the hard limit is not sent at all: the client is closed instead.
 
@@ -12,13 +11,14 @@ use sluice_numbers::stats::Stats;
 use sluice_session::{Authentication, Caller, ClientKind, Closing, Session};
 
 impl Core {
-    /// Holds a session that executes to its limit.
+    /// Closes the client of an executing session if its output is beyond the limit.
     #[cold]
     pub(crate) fn limit_output(&mut self, session: &mut Session, process: &mut dyn Process) {
         let now = process.recent();
         let unauthenticated = session.caller.flags.authentication == Authentication::Never
             && !self.control.limits.default_user_is_open;
-        // The reference counts only what does not fit a client's first buffer, which DEBUG can take away.
+        // The reference counts only output that does not fit a client's first buffer, which DEBUG
+        // can take away.
         let allowed = if self.control.debug.enforce_reply_list { 0 } else { UNAUTHENTICATED_OUTPUT_MAX };
         let over = is_over_limit(session, &self.control.limits, now)
             || unauthenticated && session.output_bytes() > allowed;
@@ -30,7 +30,7 @@ impl Core {
         self.log_output_limit(session, process);
     }
 
-    /// Counts a client that ends because of its limit, and tells the log.
+    /// Counts and logs a client that is closed because of its output limit.
     #[cold]
     pub(crate) fn log_output_limit(&mut self, session: &Session, process: &mut dyn Process) {
         self.stats.disconnections.output_buffer += 1;
@@ -40,8 +40,8 @@ impl Core {
         process.log(LogLevel::Warning, &text);
     }
 
-    /// Ends a session that spoke HTTP, and sends it nothing more: a web page was made to talk to this port,
-    /// and its headers must not be taken for commands. Said in the log once a minute at most.
+    /// Closes a session that sent an HTTP request, and sends it nothing: a web page may have made a browser
+    /// talk to this port, and its headers must not be run as commands. Logged once a minute at most.
     #[cold]
     pub(crate) fn end_http(&mut self, session: &mut Session, now_s: i64, process: &mut dyn Process) {
         session.caller.closing = Closing::Now;
@@ -59,22 +59,22 @@ impl Core {
     }
 }
 
-/// Whether a client's output is beyond its limit; remembers since when it has been beyond the soft one. That
-/// of a replica is looked at by `ReplicaFeeds::limit_replicas`.
+/// Whether a client's output is beyond its limit; notes since when it is beyond the soft limit. Replicas
+/// are checked by `ReplicaFeeds::limit_replicas`.
 pub(crate) fn is_over_limit(session: &mut Session, limits: &Limits, now: Now) -> bool {
     let limit = match session.caller.kind {
         ClientKind::Normal if session.caller.subscribed.is_any() => limits.output[2],
         ClientKind::Normal | ClientKind::SlotImport => limits.output[0],
         ClientKind::Replica => return false,
-        // What it is owed is a line a second.
+        // These clients get a line of output a second.
         ClientKind::Primary | ClientKind::Log => return false,
-        // It is given what its socket takes: the rest is the stream's.
+        // The output is filled only as the socket takes it; the rest stays in the stream.
         ClientKind::SlotExport => return false,
     };
     exceeds(session.output_bytes(), limit, &mut session.caller, now)
 }
 
-/// Whether so many bytes are beyond a limit.
+/// Whether `bytes` are beyond a limit; notes since when they are beyond the soft limit.
 pub(crate) fn exceeds(bytes: usize, limit: OutputLimit, caller: &mut Caller, now: Now) -> bool {
     let second = u32::try_from(now.mono_ns / 1_000_000_000).unwrap_or(u32::MAX);
     let above_soft = limit.soft > 0 && bytes >= limit.soft;
@@ -88,16 +88,16 @@ pub(crate) fn exceeds(bytes: usize, limit: OutputLimit, caller: &mut Caller, now
         || above_soft && u64::from(second.saturating_sub(*since)) > limit.soft_seconds
 }
 
-/// Counts a client that is closed because its unfinished request is too large, and tells the log.
+/// Counts and logs a client that is closed because its unfinished request is too large.
 pub(crate) fn note_query_buffer_disconnection(stats: &mut Stats, addr: &str, process: &mut dyn Process) {
     stats.disconnections.query_buffer += 1;
     let text = format!("Closing client that reached max query buffer length: {addr}");
     process.log(sluice_base::LogLevel::Warning, &text);
 }
 
-/// Seconds between two lines about HTTP.
+/// Seconds between two log lines about HTTP.
 const HTTP_SAID_EVERY_S: i64 = 60;
 
-/// Bytes of replies that may wait for a client that has never authenticated: as the reference, whose first
-/// buffer holds 16 KiB, with 1,024 bytes behind that.
+/// Most bytes of replies that may wait for a client that has never authenticated: as the reference,
+/// whose first buffer of 16 KiB is followed by 1,024 bytes.
 const UNAUTHENTICATED_OUTPUT_MAX: usize = 16 * 1024 + 1024;

@@ -1,9 +1,9 @@
-//! Compaction of entries: steps of half a millisecond between units, as long as there is something to win.
+//! Compaction of entries: steps of half a millisecond between units, while memory can be regained.
 //!
-//! Without `activedefrag` a step is made every 50 ms, one percent of the time. With it, the share of time
-//! lies between `active-defrag-cycle-min` and `active-defrag-cycle-max`, by the waste between the two
-//! thresholds. Below `active-defrag-ignore-bytes` and the lower threshold it is the one percent. Large values
-//! lie in the allocator's memory and are not moved.
+//! Without `activedefrag` a step is made every 50 ms, one percent of the time. With it, the share of
+//! time is between `active-defrag-cycle-min` and `active-defrag-cycle-max`, in proportion to the waste
+//! between the two thresholds. Below `active-defrag-ignore-bytes` or the lower threshold it is the one
+//! percent. Large values are in the allocator's memory and are not moved.
 
 use crate::core::Core;
 use sluice_config::{Config, param};
@@ -16,7 +16,6 @@ pub(crate) struct CompactionSteps<'a> {
 }
 
 impl<'a> CompactionSteps<'a> {
-    /// Works on this core.
     #[inline]
     pub(crate) fn of(core: &'a mut Core) -> CompactionSteps<'a> {
         CompactionSteps { core }
@@ -24,8 +23,8 @@ impl<'a> CompactionSteps<'a> {
 }
 
 impl CompactionSteps<'_> {
-    /// Makes a step if one is due; returns the milliseconds until the next. Where there was nothing to do,
-    /// `looks_again` says whether to look again.
+    /// Makes a step if one is due. Returns the milliseconds until the next. After a step that found
+    /// nothing to do, `looks_again` says whether to look again.
     pub(crate) fn compact(&mut self, looks_again: bool, process: &mut dyn Process) -> u64 {
         let start = process.recent();
         let next_ns = self.core.upkeep.compaction.next_ns;
@@ -50,10 +49,10 @@ impl CompactionSteps<'_> {
         wait_ns.div_ceil(1_000_000)
     }
 
-    /// Moves entries until the time is up or nothing is left to do, in which case it returns `false`.
+    /// Moves entries until the time is up. Returns `false` if there is nothing left to move.
     fn compact_for(&mut self, budget_ns: u64, process: &mut dyn Process) -> bool {
         if self.core.has_job() {
-            // The cut knows entries by their blocks.
+            // A capture refers to entries by their blocks.
             return false;
         }
         let databases = self.core.keyspace.databases();
@@ -67,7 +66,7 @@ impl CompactionSteps<'_> {
             self.core.stats.compaction.abandoned += done.abandoned;
             if done.has_more {
                 self.core.upkeep.compaction.idle = 0;
-                // The clock is not asked for databases that have nothing to do.
+                // The clock is not read for databases that need no compaction.
                 let now = process.now().mono_ns;
                 if now.saturating_sub(*start.get_or_insert(now)) + STEPS_NS > budget_ns {
                     return true;
@@ -92,7 +91,7 @@ impl CompactionSteps<'_> {
     }
 }
 
-/// How long a step is, and which share of the time steps may take.
+/// Duration of a step, and the share of the time that steps may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pace {
     step_ns: u64,
@@ -117,18 +116,19 @@ impl Pace {
         let most = config.int(param::ACTIVE_DEFRAG_CYCLE_MAX).max(least);
         let reached = (waste.min(upper) - lower).max(0);
         let percent = if upper > lower { least + (most - least) * reached / (upper - lower) } else { most };
-        // A step of no time would never end, and the reference takes 0 for as short as possible.
+        // A step of no time would never end, and in the reference 0 means as short as possible.
         let step_us = config.int(param::ACTIVE_DEFRAG_CYCLE_US).max(50);
         Pace { step_ns: step_us as u64 * 1000, percent: percent.clamp(1, 99) as u64 }
     }
 }
 
-/// A step without `activedefrag`: with one percent of the time it comes every 50 ms.
+/// Duration of a step without `activedefrag`, ns: at one percent of the time, one every 50 ms.
 const STEP_NS: u64 = 500_000;
-/// The cron looks at each of its periods whether a chunk has become sparse.
+/// Stands for no next step: the cron checks in each of its periods whether a chunk has become sparse.
 const NEVER_NS: u64 = u64::MAX;
-/// Steps of the slab between two looks at the clock, and the time to leave for them. Few: behind a mass of
-/// deletions each step gives a chunk of empty blocks back, which takes the kernel 0.1 ms.
+/// Steps of the slab between two readings of the clock, and the nanoseconds reserved for them. There are
+/// few, because after a mass of deletions each step returns a chunk of empty blocks, which takes the
+/// kernel 0.1 ms.
 const STEPS: usize = 4;
 const STEPS_NS: u64 = 30_000;
 

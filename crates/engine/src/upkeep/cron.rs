@@ -1,4 +1,4 @@
-//! What happens by the clock: expiry, output limits, idle clients, rates, the end of pauses.
+//! Periodic work: output limits, idle clients, rates, PING to replicas.
 
 use crate::core::Core;
 use crate::persistence::background::Jobs;
@@ -10,13 +10,12 @@ use sluice_control::action::Action;
 use sluice_control::process::Process;
 use sluice_session::{ClientKind, Closing};
 
-/// What the cron does to clients, and once a second.
+/// Steps of the cron: its walk over the clients, and its work of each second.
 pub(crate) struct CronSteps<'a> {
     core: &'a mut Core,
 }
 
 impl<'a> CronSteps<'a> {
-    /// Works on this core.
     #[inline]
     pub(crate) fn of(core: &'a mut Core) -> CronSteps<'a> {
         CronSteps { core }
@@ -24,8 +23,8 @@ impl<'a> CronSteps<'a> {
 }
 
 impl CronSteps<'_> {
-    /// Looks at a share of the clients so that each is seen once a second: idle ones, slow readers, and those
-    /// with more room for input than they need.
+    /// Checks a share of the clients, so that each is checked once a second: for idle clients, slow
+    /// readers, and query buffers that are larger than needed.
     pub(crate) fn walk_clients(&mut self, now: sluice_base::Now, hz: i64, process: &mut dyn Process) {
         let slots = self.core.sessions.slots();
         let share = (slots / hz as usize).max(slots.min(5));
@@ -79,20 +78,21 @@ impl CronSteps<'_> {
         self.core.stats.output_peaks.enter_second(now.unix_s());
         let period_s = self.core.control.config.int(param::REPL_PING_REPLICA_PERIOD);
         let period_ns = u64::try_from(period_s).unwrap_or(0).saturating_mul(1_000_000_000);
-        // The first one a period after the start: a replica that comes back finds the offset that it has. A
-        // new stream at its beginning is pinged at once: in a cluster a replica at 0 counts as without data.
+        // The first PING is sent a period after the start, so that a replica that reconnects finds its
+        // own offset. A new stream at offset 0 gets a PING at once: in a cluster, a replica at 0 counts
+        // as one without data.
         let last_ns = *self.core.upkeep.cron.last_ping_ns.get_or_insert(now.mono_ns);
         let stream = &self.core.control.replication.stream;
         let is_new = stream.offset == 0 && stream.earlier.is_none();
         let is_due = is_new || now.mono_ns.saturating_sub(last_ns) >= period_ns;
-        // The replica that a failover waits for shall find the end of the stream.
+        // The replica that a failover waits for must be able to reach the end of the stream.
         if self.core.control.replication.failover.is_none()
             && !self.core.control.is_handing_over()
             && !self.core.control.replication.stream.replicas.is_empty()
             && is_due
         {
             self.core.upkeep.cron.last_ping_ns = Some(now.mono_ns);
-            // In small letters, as the reference writes it.
+            // In lower case, as in the reference.
             self.core.control.replication.stream.command_of_its_own([&b"ping"[..]].into_iter());
         }
     }

@@ -1,18 +1,18 @@
-//! Keys of slots that were emptied at once (CLUSTER FLUSHSLOT) are freed in slices between units. No command
-//! meets them any more; clients that cache one learn of it when it is freed.
+//! Freeing the keys of slots that were emptied at once (CLUSTER FLUSHSLOT), in slices between units.
+//! Commands no longer find these keys; a client that caches one gets its invalidation when the key is freed.
 
 use crate::core::Core;
 use sluice_base::Now;
 use sluice_control::between_units::BetweenUnits;
 use sluice_control::process::Process;
 
-/// How long a slice takes at least, ns.
+/// Least duration of a slice, ns.
 const SLICE_NS: u64 = 500_000;
-/// How long it takes at most, ns.
+/// Most duration of a slice, ns.
 const SLICE_MAX_NS: u64 = 5_000_000;
-/// A slice may take this part of the time that commands took in the iteration: where they take long, what is
-/// left to free does not pile up. The time between slices says nothing: an iteration is long, too, where the
-/// machine has let the server wait.
+/// A slice may take this part of the time of the iteration's commands, so that keys do not pile up while
+/// commands take long. The time between slices is no measure: an iteration is long, too, if the machine
+/// has made the server wait.
 const SHARE: u64 = 8;
 
 /// The steps of freeing.
@@ -21,7 +21,6 @@ pub(crate) struct DetachedSteps<'a> {
 }
 
 impl<'a> DetachedSteps<'a> {
-    /// Works on this core.
     #[inline]
     pub(crate) fn of(core: &'a mut Core) -> DetachedSteps<'a> {
         DetachedSteps { core }
@@ -29,7 +28,7 @@ impl<'a> DetachedSteps<'a> {
 }
 
 impl DetachedSteps<'_> {
-    /// Frees keys for half a millisecond, more where commands take long; once an iteration.
+    /// Frees keys for half a millisecond, or longer if commands take long; once an iteration.
     pub(crate) fn free_slice(&mut self, process: &mut dyn Process) {
         if !self.core.keyspace.has_detached() || !self.core.control.between_units(BetweenUnits::Cluster) {
             return;
@@ -43,7 +42,7 @@ impl DetachedSteps<'_> {
         }
     }
 
-    /// Frees some dozens of keys; whether there were any. To be called between units.
+    /// Frees some dozens of keys. Returns whether there were any. To be called between units.
     pub(crate) fn free_some(&mut self, now: Now) -> bool {
         let Core { keyspace, effects, .. } = &mut *self.core;
         if !keyspace.free_detached(effects) {
@@ -53,7 +52,7 @@ impl DetachedSteps<'_> {
         true
     }
 
-    /// Frees all of them.
+    /// Frees all detached keys.
     pub(crate) fn free_all(&mut self, now: Now) {
         while self.free_some(now) {}
     }

@@ -1,4 +1,4 @@
-//! How room is made above `maxmemory`, and clients are evicted.
+//! Eviction of keys above `maxmemory`, and of clients above `maxmemory-clients`.
 
 use crate::cluster::export_links::held_for_targets;
 use crate::cluster::lost_keys::LostKeySteps;
@@ -17,34 +17,34 @@ use sluice_keyspace::EvictionRule;
 use sluice_resp::Protocol;
 use sluice_session::Closing;
 
-/// How long a reading of the allocator serves where less than a quarter of the limit is left.
+/// Nanoseconds for which a reading of the allocator is used if less than a quarter of the limit is left.
 const GAUGE_FRESH_NS: u64 = 1_000_000;
-/// How long it serves where more is left: longer than the time between two runs of the cron, which reads
-/// each time where `hz` is 4 and more. A reading takes some 60 microseconds, and who writes seldom would pay
-/// for one with each write.
+/// Nanoseconds for which a reading is used if more is left. This is longer than the time between two
+/// runs of the cron, which reads each time if `hz` is at least 4. A reading takes some 60 microseconds,
+/// and a client that writes seldom would wait for one with each write.
 const GAUGE_FAR_NS: u64 = 250_000_000;
 
-/// Keys evicted between two looks at the clock.
+/// Keys evicted between two readings of the clock.
 const KEYS_PER_LOOK: u64 = 16;
 
-/// Steps of clearing between two looks at the clock.
+/// Steps of clearing between two readings of the clock.
 const STEPS_PER_LOOK: usize = 256;
 
 /// Keys whose deletions are committed together.
 const KEYS_PER_COMMIT: u64 = 128;
 
-/// Up to so many clients are looked at in each iteration, more of them every [`CLIENTS_EVERY_NS`].
+/// Most clients that are checked in each iteration. If there are more, they are
+/// checked every [`CLIENTS_EVERY_NS`].
 const FEW_CLIENTS: usize = 256;
 
 const CLIENTS_EVERY_NS: u64 = 10_000_000;
 
-/// How room is made, and how the largest clients are closed.
+/// Steps that evict keys, and close the largest clients.
 pub(crate) struct Evictions<'a> {
     core: &'a mut Core,
 }
 
 impl<'a> Evictions<'a> {
-    /// Works on this core.
     #[inline]
     pub(crate) fn of(core: &'a mut Core) -> Evictions<'a> {
         Evictions { core }
@@ -86,13 +86,13 @@ impl Evictions<'_> {
         self.gauged_bytes()
     }
 
-    /// Bytes that count for `maxmemory`, by the last reading.
+    /// Bytes that count for `maxmemory`, estimated from the last reading.
     fn gauged_bytes(&self) -> usize {
         let MemoryGauge { counted_bytes, data_bytes, .. } = self.core.upkeep.eviction.gauge;
         (counted_bytes + self.core.keyspace.data_bytes()).saturating_sub(data_bytes)
     }
 
-    /// Bytes of what is to be freed on another thread and was not handed over yet.
+    /// Bytes of values that are to be freed by another thread and were not handed over yet.
     fn left_garbage_bytes(&self) -> usize {
         let bytes = |action: &Action| match action {
             Action::FreeValue(value) if !value.is_shared() => value.heap_bytes(),
@@ -102,7 +102,7 @@ impl Evictions<'_> {
         self.core.actions.iter().map(bytes).sum()
     }
 
-    /// Makes room where `maxmemory` is exceeded, as far as time lets it. To be called between units, where
+    /// Evicts keys while `maxmemory` is exceeded, until the time is up. To be called between units, if
     /// there is a limit; `proto` is that of the client whose command is about to run.
     #[cold]
     pub(crate) fn make_room(&mut self, proto: Protocol, process: &mut dyn Process) -> Headroom {
@@ -155,8 +155,8 @@ impl Evictions<'_> {
         self.note_room(room, end)
     }
 
-    /// Frees keys of slots that were emptied, and deletes those of slots that were lost, before a key goes or
-    /// a command is refused for it: `None` where that was not enough.
+    /// Frees keys of slots that were emptied, and deletes those of slots that were lost, before a key is
+    /// evicted or a command is refused. `None` if that was not enough.
     fn free_lost(&mut self, now: Now, process: &mut dyn Process) -> Option<Headroom> {
         let (limit, budget_ns) =
             (self.core.control.limits.maxmemory, self.core.control.limits.eviction.budget_ns);
@@ -172,11 +172,11 @@ impl Evictions<'_> {
         None
     }
 
-    /// Frees what sorted sets hold for elements that are gone, before a key goes or a command is refused for
-    /// it: `None` where that was not enough.
+    /// Frees the memory that sorted sets hold for removed elements, before a key is evicted or a command
+    /// is refused. `None` if that was not enough.
     fn clear_remains(&mut self, now: Now, process: &mut dyn Process) -> Option<Headroom> {
         if self.core.has_job() {
-            // As compaction, which does it otherwise.
+            // As in compaction, which frees this memory otherwise.
             return None;
         }
         let (limit, budget_ns) =
@@ -196,14 +196,14 @@ impl Evictions<'_> {
         None
     }
 
-    /// Goes on with eviction that had no time left, or looks whether there is need for any; the milliseconds
-    /// until it wants to go on.
+    /// Goes on with an eviction that had no time left, or checks whether one is needed. Returns the
+    /// milliseconds until the next call.
     pub(crate) fn evict_by_clock(&mut self, looks: bool, process: &mut dyn Process) -> u64 {
         if self.core.control.limits.maxmemory == 0 || !(looks || self.core.upkeep.eviction.is_running) {
             return u64::MAX;
         }
         if looks {
-            // What only the allocator knows of is seen by now.
+            // Allocations that only the allocator knows of are in the next reading.
             self.core.upkeep.eviction.gauge.read_at_ns = None;
         }
         let room = self.make_room(Protocol::Resp2, process);
@@ -211,8 +211,8 @@ impl Evictions<'_> {
         if room == Headroom::Later { 0 } else { u64::MAX }
     }
 
-    /// Closes the largest clients while all of them together take more than `maxmemory-clients`. Once an
-    /// iteration.
+    /// Closes the largest clients while all clients together take more than `maxmemory-clients`.
+    /// Once an iteration.
     pub(crate) fn evict_clients(&mut self, process: &mut dyn Process) {
         let limit = self.core.control.limits.maxmemory_clients;
         if limit == 0 {
@@ -238,7 +238,7 @@ impl Evictions<'_> {
         }
     }
 
-    /// What all clients take together, and each of those that may be closed.
+    /// Bytes of all clients together, and of each client that may be closed.
     fn client_sizes(&self) -> (usize, Vec<(usize, SessionKey)>) {
         let (mut sum, mut evictable) = (0, Vec::new());
         for session in self.core.sessions.iter() {

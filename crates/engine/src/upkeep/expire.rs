@@ -1,4 +1,4 @@
-//! When a slice of expiry runs, and for how long.
+//! The timing of slices of active expiry.
 
 use crate::core::Core;
 use sluice_base::Now;
@@ -8,24 +8,23 @@ use sluice_control::between_units::BetweenUnits;
 use sluice_control::process::Process;
 use sluice_keyspace::ExpireCycle;
 
-/// Most time of a slice, nanoseconds: what a client may wait for it.
+/// Most nanoseconds of a slice: the longest that a client waits for it.
 const SLICE_NS: u64 = 200_000;
-/// The part of the time that slices have while clients work, percent: at effort 1, and more for each further
-/// step.
+/// Percentage of the time for slices while clients work: at effort 1, and its increase for each further step.
 const SHARE_PERCENT: u64 = 25;
 const SHARE_PERCENT_PER_EFFORT: u64 = 2;
-/// A slice that took longer, as one does whose thread is not run, is forgiven the rest.
+/// Most nanoseconds of a slice that count. A slice whose thread was not scheduled takes longer, and the
+/// rest is ignored.
 const SPENT_NS_MAX: u64 = 5_000_000;
-/// Clients work when a command was executed in so much time.
+/// Clients count as working if a command was executed in this many nanoseconds.
 const WORKING_NS: u64 = 5_000_000;
 
-/// The cycle of expiry, slice by slice.
+/// The cycle of active expiry, slice by slice.
 pub(crate) struct ExpirySlices<'a> {
     pub(crate) core: &'a mut Core,
 }
 
 impl<'a> ExpirySlices<'a> {
-    /// Works on this core.
     #[inline]
     pub(crate) fn of(core: &'a mut Core) -> ExpirySlices<'a> {
         ExpirySlices { core }
@@ -33,8 +32,8 @@ impl<'a> ExpirySlices<'a> {
 }
 
 impl ExpirySlices<'_> {
-    /// Begins a cycle, unless one is under way. Called in each period of the cron. A server that has a
-    /// primary expires what its own clients have written instead.
+    /// Begins a cycle, unless one is under way. Called in each period of the cron. A server with a
+    /// primary expires only keys that its own clients have written.
     pub(crate) fn begin_expiry(&mut self, process: &mut dyn Process) {
         if !self.core.control.between_units(BetweenUnits::Expiry) {
             return;
@@ -60,7 +59,7 @@ impl ExpirySlices<'_> {
         }
         self.core.upkeep.expiry.is_running = true;
         self.core.upkeep.expiry.walk.begin(self.core.keyspace.databases());
-        // Only what is executed from here on says that clients work.
+        // Only commands executed from here on show that clients work.
         self.core.upkeep.expiry.commands = self.core.stats.total_commands;
     }
 
@@ -73,7 +72,7 @@ impl ExpirySlices<'_> {
         if !self.is_slice_due(start.mono_ns) {
             return false;
         }
-        // What the cycle has left is for the one that begins when nothing holds expiry any more.
+        // The rest of the cycle is left to the one that begins when expiry is no longer held.
         if self.core.control.is_expiry_held(start) || self.has_primary() {
             self.core.upkeep.expiry.is_running = false;
             return false;
@@ -96,12 +95,12 @@ impl ExpirySlices<'_> {
         true
     }
 
-    /// Whether deletions come from a primary.
+    /// Whether deletions of expired keys come from a primary.
     fn has_primary(&self) -> bool {
         self.core.control.replication.replica.is_some() && !mistake::is_made(Mistake::ReplicaExpires)
     }
 
-    /// Runs steps of the cycle until it is over or this time has come; whether anything was deleted.
+    /// Runs steps of the cycle until it is over or `until_ns` has come. Returns whether a key was deleted.
     fn expire_until(&mut self, until_ns: u64, now: Now, effort: u64, process: &mut dyn Process) -> bool {
         let cycle = ExpireCycle {
             now_ms: now.unix_ms(),
@@ -128,7 +127,7 @@ impl ExpirySlices<'_> {
         has_deleted
     }
 
-    /// Whether a slice may begin now; notes whether clients work.
+    /// Whether a slice may begin now. Notes whether clients work.
     fn is_slice_due(&mut self, now_ns: u64) -> bool {
         let commands = self.core.stats.total_commands;
         let expiry = &mut self.core.upkeep.expiry;
@@ -139,7 +138,7 @@ impl ExpirySlices<'_> {
         now_ns >= expiry.next_ns
     }
 
-    /// Decides when the next slice may begin, behind one that took so long.
+    /// Plans the start of the next slice after one that took `spent_ns`.
     fn plan_slice(&mut self, end_ns: u64, spent_ns: u64, effort: u64) {
         let share = SHARE_PERCENT + SHARE_PERCENT_PER_EFFORT * effort;
         let is_propagating = self.core.effects.propagating;
@@ -149,8 +148,7 @@ impl ExpirySlices<'_> {
         expiry.next_ns = if clients_work || is_propagating { expiry.shared_ns } else { end_ns };
     }
 
-    /// Has the running average of INFO learn which share of the keys was expired. A cycle that met none lets
-    /// it fall.
+    /// Updates the running average of INFO for the share of expired keys. A cycle that found none lowers it.
     fn note_stale_share(&mut self) {
         let sampled = std::mem::take(&mut self.core.upkeep.expiry.sampled);
         let expired = std::mem::take(&mut self.core.upkeep.expiry.expired);

@@ -1,23 +1,23 @@
-//! Bytes for replicas and for the append-only file that a command has promised are made in slices, one an
-//! iteration: those of a million removed members would keep everybody waiting for some 50 ms.
+//! Promised bytes for replicas and the append-only file: a command with many deletions promises their
+//! stream, which is made in slices, one an iteration. Made at once, the bytes of a million removed
+//! members would stop all clients for some 50 ms.
 
 use crate::core::Core;
 use sluice_control::action::Action;
 
-/// Bytes that a slice makes for a receiver: half a millisecond of work, about.
+/// Bytes that a slice makes for a receiver: about half a millisecond of work.
 const SLICE_BYTES: usize = 512 << 10;
 
-/// Promised bytes from which on a command is told where it runs. Later writes reach replicas and the file a
-/// hundred iterations later by then.
+/// With this many bytes promised already, a command adds its whole stream when it runs. Later writes wait for
+/// promised bytes: these take a hundred iterations.
 pub(crate) const PROMISED_MAX: usize = 64 << 20;
 
-/// The steps of making them.
+/// Steps that make promised bytes.
 pub(crate) struct PromisedSteps<'a> {
     core: &'a mut Core,
 }
 
 impl<'a> PromisedSteps<'a> {
-    /// Works on this core.
     #[inline]
     pub(crate) fn of(core: &'a mut Core) -> PromisedSteps<'a> {
         PromisedSteps { core }
@@ -25,7 +25,7 @@ impl<'a> PromisedSteps<'a> {
 }
 
 impl PromisedSteps<'_> {
-    /// Makes some of them, once an iteration; all of them where the server has stopped.
+    /// Makes a slice of the promised bytes, once an iteration; all of them if the server has stopped.
     #[inline]
     pub(crate) fn make_slice(&mut self) {
         if self.core.control.has_promises() {

@@ -1,4 +1,4 @@
-//! How the waits of clients end without their commands being run again.
+//! How clients' waits end without running their commands again.
 
 use crate::core::Core;
 use crate::exec::finish::{CommandEnding, Ended};
@@ -15,24 +15,23 @@ use sluice_resp::{Mark, Reply};
 use sluice_session::blocking::Unblock;
 use sluice_session::{Authentication, Closing, Session};
 
-/// What a command took whose reply was not written where the command ran.
+/// Cost of a command whose reply was not written while the command ran.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ProducedTimes {
     /// Processor time in all, ns.
     pub duration_ns: u64,
-    /// The part of it that everybody waited for, ns.
+    /// The part of `duration_ns` on the main thread, for which all clients waited, ns.
     pub executing_ns: u64,
     /// Bytes of the reply.
     pub reply_bytes: usize,
 }
 
-/// The ends of waits.
+/// Steps that end the waits of clients.
 pub(crate) struct WaitEnds<'a> {
     core: &'a mut Core,
 }
 
 impl<'a> WaitEnds<'a> {
-    /// Works on this core.
     #[inline]
     pub(crate) fn of(core: &'a mut Core) -> WaitEnds<'a> {
         WaitEnds { core }
@@ -40,7 +39,7 @@ impl<'a> WaitEnds<'a> {
 }
 
 impl WaitEnds<'_> {
-    /// Ends the waits whose time is over; returns the milliseconds until the next one.
+    /// Ends the waits whose time is over. Returns the milliseconds until the next one.
     pub(crate) fn expire_waits(&mut self, now: Now, process: &mut dyn Process) -> Option<u64> {
         let now_ms = now.mono_ns / 1_000_000;
         while let Some(client) = self.core.control.clients.blocking.next_expired(now_ms) {
@@ -67,7 +66,7 @@ impl WaitEnds<'_> {
                 self.core.stats.count_error(&error.wire());
                 self.end_wait(client, process, |reply| reply.error(&error.wire()));
             }
-            // These end by themselves.
+            // These waits have no deadline.
             Some(
                 WaitFor::Pause
                 | WaitFor::Load
@@ -86,7 +85,7 @@ impl WaitEnds<'_> {
         }
     }
 
-    /// CLIENT UNBLOCK.
+    /// Ends the wait of a client that CLIENT UNBLOCK has named.
     pub(crate) fn end_by_request(&mut self, client: SessionKey, process: &mut dyn Process) {
         let waiting = self.core.sessions.get(client).and_then(|session| session.waiting.as_ref());
         let spec = waiting.and_then(|waiting| match waiting.prepared.named {
@@ -103,12 +102,12 @@ impl WaitEnds<'_> {
                 }
                 self.end_wait(client, process, |reply| reply.error(&error.wire()));
             }
-            // It was served, or is gone.
+            // The client was served, or is gone.
             None => {}
         }
     }
 
-    /// Answers a client that waits in place of its command.
+    /// Ends a client's wait with this reply, without running its command.
     pub(crate) fn end_wait(
         &mut self,
         client: SessionKey,
@@ -131,7 +130,7 @@ impl WaitEnds<'_> {
         self.core.sessions.put_back(session);
     }
 
-    /// Ends a command whose session has waited, without running it again, and takes its request back.
+    /// Ends a command whose session has waited, without running it again, and drops its request.
     pub(crate) fn end_waiting(
         &mut self,
         ending: CommandEnding,
@@ -174,15 +173,15 @@ impl WaitEnds<'_> {
         self.core.end_command(ending, ended, session, &mut now, process);
     }
 
-    /// Lets a client's next requests go on.
+    /// Lets a client's next requests run.
     pub(crate) fn resume(&mut self, session: &mut Session, process: &mut dyn Process) {
         session.note_output(&mut self.core.control.clients.ready);
         self.after_batch(session, process);
         self.core.actions.push(Action::Resume(vec![session.key]));
     }
 
-    /// A session ends. The read whose reply is on its way to the session has happened, as has what a pop took
-    /// out of the data: it counts, with the time that it took where it ran.
+    /// Counts a slow read whose session ends before its reply is complete. The command has taken effect,
+    /// as a pop has removed its elements: it counts with the time on the main thread.
     pub(crate) fn end_lost_read(&mut self, session: &mut Session, process: &mut dyn Process) {
         let Some(producing) = session.take_producing() else { return };
         let executing_ns = producing.executing_ns;
@@ -190,8 +189,8 @@ impl WaitEnds<'_> {
         self.end_waiting(CommandEnding::Lost, times, session, process);
     }
 
-    /// Closes an unauthenticated client with too much unread output, and a client that ends without unread
-    /// output.
+    /// Closes an unauthenticated client with too much unread output, and a client to close that has
+    /// no unread output.
     #[cold]
     pub(crate) fn after_batch(&mut self, session: &mut Session, process: &mut dyn Process) {
         if session.caller.flags.authentication == Authentication::Never {

@@ -13,13 +13,12 @@ use sluice_resp::{Protocol, Reply};
 use sluice_session::Session;
 use sluice_session::migration::InFlight;
 
-/// How a MIGRATE ends, but for the service of clients that have waited.
+/// Steps at the end of a MIGRATE, without serving the clients that have waited.
 pub(crate) struct MigrationEnds<'a> {
     core: &'a mut Core,
 }
 
 impl<'a> MigrationEnds<'a> {
-    /// Works on this core.
     #[inline]
     pub(crate) fn of(core: &'a mut Core) -> MigrationEnds<'a> {
         MigrationEnds { core }
@@ -27,8 +26,8 @@ impl<'a> MigrationEnds<'a> {
 }
 
 impl MigrationEnds<'_> {
-    /// Moves keys to another server on the main thread, for MIGRATE inside a transaction, where nobody can
-    /// wait. The caller commits the command.
+    /// Moves keys to another server on the main thread, for MIGRATE inside a transaction, where no
+    /// command can wait. The caller commits the command.
     #[cold]
     pub(crate) fn migrate_in_place(
         &mut self,
@@ -51,7 +50,7 @@ impl MigrationEnds<'_> {
         }
     }
 
-    /// Ends a migration, but for the service of clients that the keys have kept back.
+    /// Ends a migration, without serving the clients that waited for its keys.
     pub(crate) fn settle_migration(&mut self, id: u64, outcome: MigrationOutcome, process: &mut dyn Process) {
         let now = process.now();
         let is_paused = self.is_paused(now);
@@ -67,7 +66,7 @@ impl MigrationEnds<'_> {
         if deletes {
             self.core.notice();
             self.delete_migrated(db, &keys, &outcome.taken, now);
-            // Away meanwhile: what it is sent of its own doing comes behind the reply.
+            // Taken out of the table, so that invalidations for its own keys are sent after the reply.
             let own = self.core.sessions.take(client);
             let proto = own.as_ref().map_or(Protocol::Resp2, |session| session.caller.proto);
             self.core.commit_migrated(db, now, Committer { proto, client });
@@ -96,11 +95,11 @@ impl MigrationEnds<'_> {
             session.note_output(&mut self.core.control.clients.ready);
             self.core.sessions.put_back(session);
         }
-        // What these keys have kept back.
+        // Requests that waited for these keys.
         self.core.control.clients.blocking.release_postponed();
     }
 
-    /// Ends the migrations that a pause has kept from deleting, if no pause is in force.
+    /// Ends the migrations that a pause has kept from deleting their keys, if no pause is in force.
     pub(crate) fn end_paused_migrations(&mut self, process: &mut dyn Process) {
         if self.core.control.clients.migrations.paused.is_empty()
             || !self.core.control.between_units(BetweenUnits::Migration)
@@ -113,14 +112,15 @@ impl MigrationEnds<'_> {
         }
     }
 
-    /// Whether nothing is to be deleted now: clients are paused, or writers of slots that are on their way.
+    /// Whether keys must not be deleted now: clients are paused, or writers of slots that are
+    /// being moved are.
     fn is_paused(&self, now: Now) -> bool {
         let control = &self.core.control;
         let holds_slots = control.cluster.as_ref().is_some_and(|mode| mode.exports().hold_any());
         holds_slots || control.clients.pause.active(now) || control.is_paused_by_cluster()
     }
 
-    /// Deletes what the other server has, and has replicas told of that.
+    /// Deletes the keys that the other server has, and records the deletion for replicas.
     fn delete_migrated(&mut self, db: usize, keys: &[(u64, Box<[u8]>)], taken: &[usize], now: Now) {
         let access = Access {
             now,

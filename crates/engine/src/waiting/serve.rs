@@ -1,4 +1,4 @@
-//! Parking, serving and ending the clients that wait; the lists are in `blocking.rs`.
+//! Serving the clients that wait; the lists are in `blocking.rs`.
 
 use crate::cluster::driver::ClusterDriver;
 use crate::engine::Engine;
@@ -30,7 +30,7 @@ impl Engine {
         if self.core.control.persistence.has_stopped {
             return;
         }
-        // Asked each time: the EXEC of a client that is served may stand still.
+        // Checked each time, because the EXEC of a served client may be suspended.
         while self.core.control.between_units(BetweenUnits::Service)
             && let Some(due) = self.core.control.clients.blocking.next_due()
         {
@@ -46,8 +46,8 @@ impl Engine {
         }
     }
 
-    /// Serves the clients that wait for a key, in the order of their coming, as long as the key has what they
-    /// want. Those that begin to wait meanwhile are left to the next time.
+    /// Serves the clients that wait for a key, in the order in which they began to wait, while the key
+    /// has what they wait for. Clients that begin to wait meanwhile are served the next time.
     fn serve_key(&mut self, db: usize, name: &[u8], process: &mut dyn Process) {
         let last = self.core.control.clients.blocking.last_order();
         let mut after = 0;
@@ -58,25 +58,26 @@ impl Engine {
             let key = self.core.keyspace.key(name);
             let now = process.recent();
             let Some(session) = self.core.sessions.get(client) else { continue };
-            // What a client that is being closed took would be lost.
+            // Elements taken by a client that is being closed would be lost.
             if session.caller.closing != Closing::No {
                 continue;
             }
-            // A client that was unblocked before the key became ready gets the reply of the unblocking.
+            // A client that CLIENT UNBLOCK named before the key became ready gets the reply
+            // of the unblocking.
             let Some(Waiting { on: WaitFor::Keys(on), unblock: None, .. }) = session.waiting.as_deref()
             else {
                 continue;
             };
             match self.live_type(db, key, now) {
                 Some(found) if found == on.wanted => self.run_waiting(client, process),
-                // The command answers an error.
+                // The command replies with an error.
                 Some(_) | None if on.ends_without_key => self.run_waiting(client, process),
                 Some(_) | None => {}
             }
         }
     }
 
-    /// The type of the value under a key, none when there is no key or it has expired. Leaves no trace.
+    /// The type of the value of a key; `None` if there is no key or it has expired. Changes no access time.
     fn live_type(&self, db: usize, key: Key<'_>, now: Now) -> Option<sluice_value::Type> {
         let db = self.core.keyspace.db(db);
         let found = db.find(key)?;
@@ -90,7 +91,7 @@ impl Engine {
         let Some(waiting) = self.core.control.unpark(&mut session) else {
             return self.core.sessions.put_back(session);
         };
-        // A client that is being closed does nothing more.
+        // A client that is being closed runs nothing more.
         if session.caller.closing != Closing::No {
             return self.core.sessions.put_back(session);
         }
@@ -115,7 +116,7 @@ impl Engine {
             Next::Done => WaitEnds::of(&mut self.core).resume(&mut session, process),
             Next::Wait(again) => {
                 let on = match (*again, on) {
-                    // The time that it may wait began when it came.
+                    // The timeout still counts from the first wait.
                     (WaitFor::Keys(again), WaitFor::Keys(first)) => {
                         WaitFor::Keys(BlockOn { deadline_ms: first.deadline_ms, ..again })
                     }
@@ -128,7 +129,7 @@ impl Engine {
         self.core.sessions.put_back(session);
     }
 
-    /// Answers the clients of WAIT whose replicas have acknowledged enough.
+    /// Replies to the clients of WAIT whose replicas have acknowledged enough.
     fn serve_acknowledged(&mut self, process: &mut dyn Process) {
         for client in self.core.control.clients.blocking.waiting_for_replicas() {
             let Some(session) = self.core.sessions.get(client) else { continue };
@@ -180,17 +181,17 @@ impl Engine {
         }
     }
 
-    /// How many replicas have acknowledged an offset.
+    /// Number of replicas that have acknowledged an offset.
     pub(crate) fn replicas_at(&self, offset: u64) -> i64 {
         sluice_control::replication::acks::replicas_at(&self.core.control, &self.core.sessions, offset)
     }
 
-    /// How many replicas have said that what stands before an offset is on their disks.
+    /// Number of replicas that have the stream up to an offset on their disks.
     fn aof_replicas_at(&self, offset: u64) -> i64 {
         sluice_control::replication::acks::aof_replicas_at(&self.core.control, &self.core.sessions, offset)
     }
 
-    /// Forgets what a session waits for and watches: it ends.
+    /// Forgets the wait and the watched keys of a session that ends.
     pub(crate) fn forget_waits(&mut self, session: &mut Session, process: &mut dyn Process) {
         WaitEnds::of(&mut self.core).end_lost_read(session, process);
         if let Some(waiting) = self.core.control.unpark(session)
@@ -201,7 +202,7 @@ impl Engine {
         self.core.control.clients.watching.forget(session.key);
     }
 
-    /// Ends the load of users whose file was judged, if there is one and no unit stands open.
+    /// Ends the load of users whose file was checked, if there is one and no unit is open.
     pub(crate) fn apply_user_load(&mut self, process: &mut dyn Process) {
         if self.core.control.clients.users.loading.is_judged()
             && self.core.control.between_units(BetweenUnits::Users)
@@ -214,7 +215,7 @@ impl Engine {
     fn end_judged_load(&mut self, process: &mut dyn Process) {
         let Some(ended) = self.core.control.clients.users.loading.take_judged() else { return };
         let EndedLoad { client, judged, is_overtaken } = ended;
-        // What is wrong with a file changes nothing.
+        // A faulty file changes nothing, so it need not be read again.
         match (judged, is_overtaken) {
             (Ok(_), true) => self.repeat_user_load(client, process),
             (judged, _) => UserUpdates::of(&mut self.core).put_load_in_force(client, judged, process),
@@ -226,8 +227,8 @@ impl Engine {
         }
     }
 
-    /// Runs a load again that was overtaken: ahead of the loads that wait, and only if the client may still
-    /// load users.
+    /// Runs a load of users again, because users have changed meanwhile: before the loads that wait, and
+    /// only if the client may still load users.
     fn repeat_user_load(&mut self, client: SessionKey, process: &mut dyn Process) {
         if self.core.sessions.get(client).is_none_or(|session| session.caller.closing != Closing::No) {
             let text = "ACL LOAD: given up, because users were changed meanwhile and the client has gone";
@@ -246,7 +247,7 @@ impl Engine {
         }
     }
 
-    /// Begins the slow reads that wait, in the order of their coming, as long as a thread is free.
+    /// Begins the slow reads that wait, in the order in which they began to wait, while a thread is free.
     pub(crate) fn serve_slow_reads(&mut self, process: &mut dyn Process) {
         while self.core.control.clients.slow_reads.has_free_thread()
             && let Some(client) = self.core.control.clients.blocking.next_slow_read()
@@ -255,8 +256,7 @@ impl Engine {
         }
     }
 
-    /// A client's command was run again: LATENCY learns how long a slow read waited for a thread, unless it
-    /// still finds none.
+    /// Records for LATENCY how long a slow read has waited for a thread, unless it waits again.
     pub(crate) fn note_slow_read_waited(&mut self, on: WaitFor, next: &Next, now: Now) {
         let still_waits = matches!(next, Next::Wait(again) if matches!(**again, WaitFor::SlowRead { .. }));
         if let WaitFor::SlowRead { since_ns } = on

@@ -12,13 +12,12 @@ use sluice_resp::{Outbox, Request};
 use sluice_session::slow_reads::{PieceRoom, Producing};
 use sluice_session::{Closing, Session};
 
-/// The steps of slow reads.
+/// Steps of slow reads.
 pub(crate) struct SlowReadSteps<'a> {
     core: &'a mut Core,
 }
 
 impl<'a> SlowReadSteps<'a> {
-    /// Works on this core.
     #[inline]
     pub(crate) fn of(core: &'a mut Core) -> SlowReadSteps<'a> {
         SlowReadSteps { core }
@@ -46,7 +45,7 @@ impl SlowReadSteps<'_> {
         self.core.control.clients.slow_reads.retained_bytes = each_alone.max(together);
     }
 
-    /// No thread is free for a slow read: it has not happened.
+    /// Undoes the counting of a slow read for which no thread is free: it will run again.
     #[cold]
     pub(crate) fn put_off_slow_read(&mut self, session: &mut Session, request: Request<'_>) {
         let _ = self.core.effects.take_lookups();
@@ -54,7 +53,8 @@ impl SlowReadSteps<'_> {
             session.caller.traffic.net_in.saturating_sub(request.wire_len() as u64);
     }
 
-    /// A slow read has taken its roots, and has happened. What its client waits for.
+    /// Begins the production of a slow read's reply, whose roots are taken. Returns what the
+    /// client waits for.
     #[cold]
     pub(crate) fn begin_slow_read(
         &mut self,
@@ -77,7 +77,7 @@ impl SlowReadSteps<'_> {
             root_bytes: read.root_bytes(),
             left_before: self.core.effects.left_to_others(),
         });
-        // Lines of MONITOR stand behind the reply.
+        // MONITOR lines for the client itself follow the reply.
         let executing_ns = self.core.end_command(CommandEnding::Producing, ended, session, now, process);
         if let Some(producing) = session.producing_mut() {
             producing.executing_ns = executing_ns;
@@ -109,7 +109,8 @@ impl SlowReadSteps<'_> {
         let is_too_slow = match others_waited_ns {
             None => false,
             Some(PATIENCE_NS..) if are_threads_held => all_ns >= SLOW_READER_NS,
-            // Threads that work are waited for, too: their clients are as quick as they can be.
+            // Threads that are busy producing are waited for, too: their clients take pieces as fast
+            // as they can.
             Some(_) => all_ns >= PATIENCE_NS,
         };
         producing.is_unbounded = full_ns >= PATIENCE_NS || is_too_slow;
@@ -158,13 +159,13 @@ impl SlowReadSteps<'_> {
     }
 }
 
-/// What a client has not taken is less than this; the thread is ahead by two pieces more, so that there are 1
-/// MiB in all.
+/// Bytes of a reply that the client has not taken. The thread is ahead by two more pieces, so that there
+/// is 1 MiB in all.
 const AHEAD_BYTES: usize = 512 << 10;
 
-/// A client that makes no room for a piece for so long gets the rest into its output: at a stretch, or in all
-/// while others wait for its thread. So does a slow reader while one of the others has waited for so long.
+/// A client without room for a piece for this time, ns, gets the rest into its output: without a break, or in
+/// all while other reads wait for its thread. A slow reader gets it when another read has waited this long.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
-/// A client that had no room for so long in all is a slow reader.
+/// Time without room in all, ns, from which a client is a slow reader.
 pub(crate) const SLOW_READER_NS: u64 = 20_000_000;

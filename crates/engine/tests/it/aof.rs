@@ -1,4 +1,4 @@
-//! What is appended to the append-only file, and what a reply waits for under `appendfsync always`.
+//! Units appended to the append-only file, and replies that wait under `appendfsync always`.
 
 use sluice_base::SessionKey;
 use sluice_control::action::Action;
@@ -111,7 +111,7 @@ fn strict() -> (Rig, SessionKey) {
     (rig, other)
 }
 
-/// What the engine lets go of a client's output, as far as it knows the file to be durable; and whether the
+/// Output of a client that the engine releases, as far as the file is reported durable; and whether the
 /// client ends with it.
 fn sent(rig: &mut Rig, client: SessionKey) -> (String, Closing) {
     let (outbox, closing) = rig.engine.take_output(client).expect("the session is there");
@@ -163,7 +163,7 @@ fn what_waits_goes_when_replies_do_not_wait_any_more() {
     assert_eq!(sent(&mut rig, writer).0, "+OK\r\n");
 }
 
-/// The position that another client's output needs after this line.
+/// The position that another client's output needs after this command.
 fn needed(rig: &mut Rig, line: &str) -> u64 {
     let client = rig.connect();
     rig.run_as(client, line);
@@ -302,7 +302,7 @@ fn always_can_be_set_and_left_at_run_time() {
     assert!(!rig.engine.is_aof_strict());
 }
 
-/// Invalidations, to whoever is told: behind the write that they tell of, and behind a reply that waits.
+/// An invalidation is sent after the write that it reports is durable, and after a reply that waits.
 #[test]
 fn an_invalidation_waits_until_the_write_is_durable() {
     for options in ["", "REDIRECT 4", "BCAST", "BCAST REDIRECT 4"] {
@@ -320,7 +320,7 @@ fn an_invalidation_waits_until_the_write_is_durable() {
         let position = rig.engine.aof_position();
         rig.engine.report_aof_durable(position, &mut rig.process);
         assert_eq!(sent(&mut rig, told).0, ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n", "{options}");
-        // A client that was told nothing does not wait for what others write.
+        // A client that got no invalidation does not wait for writes of other clients.
         write(&mut rig, writer, &[b"SET", b"q", b"1"]);
         write(&mut rig, told, &[b"PING"]);
         if !options.contains("BCAST") {
@@ -424,7 +424,7 @@ fn a_rewrite_waits_for_a_save_and_for_the_end_of_a_transaction() {
     assert_eq!(rig.appended(), "SELECT 0 SET c 1");
 }
 
-/// Writes what the job under way still has to write.
+/// Writes the rest of the job under way.
 fn slices(rig: &mut Rig) {
     while rig.engine.has_job() {
         rig.engine.save_slice(1_000_000, &mut rig.process);
@@ -455,7 +455,7 @@ fn rewrites_that_fail_leave_an_increment_each_and_after_three_of_them_growth_beg
     assert_eq!(rig.process.aof_cuts.len(), 4);
     slices(&mut rig);
     rig.engine.report_aof_rewrite(false, &mut rig.process);
-    // The fourth failure lets growth rest longer; who asks need not wait.
+    // After the fourth failure, growth rests longer; BGREWRITEAOF need not wait.
     rig.pass_ms(61_000);
     rig.cron();
     assert_eq!(rig.process.aof_cuts.len(), 4);
@@ -503,7 +503,7 @@ fn a_file_that_is_turned_off_before_it_could_begin_does_not_begin() {
     assert!(rig.run("INFO persistence").contains("aof_rewrite_scheduled:0"));
     let said = "AOF was disabled but there is a scheduled AOF background, cancel it.";
     assert_eq!(rig.process.log.iter().filter(|(_, text)| text == said).count(), 1);
-    // Nothing else cancels what BGREWRITEAOF asked for.
+    // Only this cancels the rewrite that BGREWRITEAOF has scheduled.
     rig.check("BGREWRITEAOF", "+Background append only file rewriting scheduled");
     rig.check("CONFIG SET appendonly no", "+OK");
     rig.check("CONFIG SET maxmemory 0", "+OK");
@@ -540,7 +540,7 @@ fn commands_that_write_wait_while_the_disk_is_behind_and_others_do_not() {
         assert_eq!(rig.run_as(reader, line), reply, "{line}");
     }
     assert_eq!(rig.appended(), "SELECT 0 SET a 1");
-    // Told again, nothing changes.
+    // The same report again changes nothing.
     rig.engine.report_aof_backlog(AofBacklog::Full, &mut rig.process);
     assert_eq!(rig.appended(), "");
     rig.engine.report_aof_backlog(AofBacklog::Fine, &mut rig.process);
@@ -599,7 +599,7 @@ fn a_rewrite_is_under_way_until_its_base_is_in_force() {
     while rig.engine.has_job() {
         rig.engine.save_slice(1_000_000, &mut rig.process);
     }
-    // The base is written, and the process has not put it in force.
+    // The base is written, and the process has not put it in force yet.
     rig.check("BGREWRITEAOF", "-ERR Background append only file rewriting already in progress");
     assert!(
         rig.run("BGSAVE").starts_with("-ERR Another child process is active (AOF?): can't BGSAVE right now.")
@@ -618,7 +618,7 @@ fn a_rewrite_is_under_way_until_its_base_is_in_force() {
     assert!(rig.run("INFO persistence").contains("rdb_bgsave_in_progress:1"));
 }
 
-/// An append-only file that was turned on, whose first base is not in force.
+/// An append-only file that was turned on, and whose first base is not in force yet.
 fn before_the_first_base() -> Rig {
     let mut rig = Rig::new();
     rig.process.aof_has_base = false;
@@ -689,7 +689,7 @@ fn the_server_does_not_end_before_the_first_base_unless_it_is_told_to() {
             if ends { "Writing initial AOF. Exit anyway." } else { "Writing initial AOF, can't exit." };
         assert!(rig.process.log.iter().any(|(_, text)| text == said), "{line}");
     }
-    // Nor does a base that could not be written keep it; the data are saved where that is wanted.
+    // A base that could not be written does not keep it, either; the data are saved where that is wanted.
     for (line, saves) in [("SHUTDOWN", false), ("SHUTDOWN SAVE", true)] {
         let mut rig = before_the_first_base();
         rig.check("CONFIG SET save \"\"", "+OK");

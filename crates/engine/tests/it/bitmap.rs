@@ -1,5 +1,5 @@
-//! Bitmap commands: what replicas and listeners are told. Calls and replies are in
-//! `crates/commands/tests/it/bitmap.rs`.
+//! Bitmap commands: propagation to replicas, and keyspace events. Calls and replies
+//! are in `crates/commands/tests/it/bitmap.rs`.
 
 use sluice_testkit::{Rig, render};
 
@@ -23,7 +23,8 @@ fn a_write_that_changes_nothing_is_none() {
     check(&mut rig, "BITFIELD k SET u8 0 1", "", "");
     check(&mut rig, "BITFIELD k GET u8 0", "", "");
     check(&mut rig, "BITFIELD k INCRBY u8 0 1", "BITFIELD k INCRBY u8 0 1", "setbit");
-    // The reference publishes nothing here either. Unlike there, replicas learn that the string was grown.
+    // The reference publishes nothing here either. Unlike in the reference, replicas get the growth
+    // of the string.
     let grown = "BITFIELD k OVERFLOW FAIL INCRBY u2 30 9";
     check(&mut rig, grown, grown, "");
     check(&mut rig, "BITOP NOT d k", "BITOP NOT d k", "set");

@@ -1,8 +1,8 @@
-//! Clients that wait for lists: who is served, when, in which order, and what others see of it.
+//! Clients that wait for lists: the order in which they are served, and what other clients see meanwhile.
 
 use sluice_testkit::{Rig, check, render};
 
-/// What a client was sent since the last look.
+/// Output of a client since the last call.
 fn got(rig: &mut Rig, client: sluice_base::SessionKey) -> String {
     render(&rig.output(client))
 }
@@ -193,7 +193,8 @@ fn a_target_of_another_type_gives_the_waiter_an_error_and_leaves_the_element() {
 fn what_follows_a_wait_in_a_pipeline_waits_too() {
     let mut rig = Rig::new();
     let b = rig.connect();
-    // The engine executes as far as it goes; the rest stays with the server, which is told when to go on.
+    // The engine executes up to the request that waits; the server keeps the rest, and is notified when
+    // to go on.
     assert_eq!(render(&rig.bytes(b, b"PING\r\nBLPOP l 0\r\n")), "+PONG");
     rig.check("RPUSH l v", ":1");
     let resumed = rig.actions.iter().any(|action| match action {
@@ -381,7 +382,7 @@ fn those_who_wait_for_a_sorted_set_are_served_in_order() {
     {
         assert_eq!(rig.run_as(client, line), "", "{line}");
     }
-    // A list under the key is not what they wait for.
+    // The clients do not wait for a list under the key.
     rig.check("RPUSH z a", ":1");
     rig.check("DEL z", ":1");
     assert_eq!(got(&mut rig, min), "");
@@ -391,7 +392,7 @@ fn those_who_wait_for_a_sorted_set_are_served_in_order() {
     assert_eq!(got(&mut rig, many), "[\"z\", [[\"d\", \"4\"], [\"c\", \"3\"]]]");
     rig.check("ZRANGE z 0 -1", "[\"b\"]");
     rig.check("DEL z", ":1");
-    // What stores a set, and what gives one another name, serves them too.
+    // Commands that store or rename a set serve the clients, too.
     for (fill, line) in [
         ("ZUNIONSTORE z 1 source", "BZPOPMIN z 0"),
         ("ZRANGESTORE z source 0 -1", "BZPOPMIN z 0"),
@@ -416,7 +417,7 @@ fn waits_for_a_sorted_set_end_and_propagate_as_in_the_reference() {
         rig.pass_ms(105);
         rig.cron();
         assert_eq!(got(&mut rig, b), "nil-array", "{line}");
-        // Inside a transaction nobody waits.
+        // Inside a transaction a command does not wait.
         rig.run("MULTI");
         rig.run(line);
         rig.check("EXEC", "[nil-array]");

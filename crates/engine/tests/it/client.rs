@@ -126,7 +126,7 @@ fn three() -> (Rig, SessionKey, SessionKey) {
     (rig, b, c)
 }
 
-/// Names of the clients in a reply of CLIENT LIST, in its order; anything else as it is.
+/// Names of the clients in a reply of CLIENT LIST, in its order; any other reply unchanged.
 fn names(reply: &str) -> String {
     if reply.starts_with('-') {
         return reply.to_owned();
@@ -389,7 +389,7 @@ fn client_pause_write_keeps_writes_back_only() {
     assert_eq!(rig.run_as(b, "SET k"), "-ERR wrong number of arguments for 'set' command");
     assert_eq!(rig.run_as(b, "SET k v"), "");
     rig.check("GET k", "nil");
-    // It keeps its estimate in the value.
+    // PFCOUNT stores its estimate in the value.
     let c = rig.connect();
     assert_eq!(rig.run_as(c, "PFCOUNT k"), "");
     rig.engine.disconnect(c, &mut rig.process);
@@ -466,7 +466,7 @@ fn clients_with_room_for_input_are_looked_at_by_the_cron() {
         rig.actions.drain(..).filter_map(trim).collect()
     };
     assert!(trims(&mut rig).contains(&(quiet, 3)));
-    // A part of a request is a sign of life.
+    // Part of a request counts as activity.
     let now = rig.process.now;
     rig.engine.touch_last_interaction(quiet, now);
     rig.pass_ms(1000);
@@ -658,7 +658,7 @@ fn a_client_above_the_soft_limit_has_its_seconds() {
     rig.run("PING");
     let words: &[&[u8]] = &[b"GET", b"k"];
     assert!(rig.argv(reader, words).len() > 2000, "what is read at once is no matter");
-    // Taken by the server and never sent: the reader lags.
+    // The server has taken the output and never sends it: the reader lags.
     let mut parser = sluice_resp::Parser::new();
     let mut requests = sluice_resp::Requests::new();
     let input = b"GET k\r\n";
@@ -729,7 +729,7 @@ fn client_list_takes_ids_in_any_order_and_twice() {
     assert_eq!(shown, [1, 3, 4], "{text}");
 }
 
-/// An import source sees what has expired, as a primary does; what it may ask for is what a client may.
+/// An import source sees expired keys, as a primary does, but has the limits of a client.
 #[test]
 fn an_import_source_has_the_limits_of_a_client() {
     let mut rig = Rig::with(&[("import-mode", "yes"), ("proto-max-bulk-len", "1mb")]);

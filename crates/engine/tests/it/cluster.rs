@@ -1,4 +1,5 @@
-//! A node of a cluster: CLUSTER's commands, their answers and when these come, and what every server answers.
+//! A node of a cluster: CLUSTER's commands, their replies and when these are sent, and replies that
+//! every server gives.
 
 use sluice_base::{Bytes, Now};
 use sluice_cluster::{
@@ -146,7 +147,7 @@ fn cb_k25_an_answer_waits_until_its_file_is_durable_and_nobody_else_does() {
     assert!(text.contains(" 0-16383\n"), "{text}");
     rig.step_cluster(&ClusterInput::Saved { generation: *generation });
     assert_eq!(rig.output(operator), b"+OK\r\n");
-    // An error tells of nothing new.
+    // A refused command changes nothing on the bus.
     rig.check("CLUSTER ADDSLOTS 1", "-ERR Slot 1 is already busy");
 }
 
@@ -213,7 +214,7 @@ fn cb_k31_slots_name_the_owner_and_replicas_that_have_data() {
     let node = |port: u16, id: &str| format!("[\"10.0.0.1\", :{port}, \"{id}\", []]");
     let expected = format!("[[:0, :8191, {}], [:8192, :16383, {}]]", node(7000, ME), node(7001, OTHER));
     rig.check("CLUSTER SLOTS", &expected);
-    // Kept, and the same.
+    // The second reply is a cached copy.
     rig.check("CLUSTER SLOTS", &expected);
     rig.check("CONFIG SET cluster-preferred-endpoint-type unknown-endpoint", "+OK");
     let node = |port: u16, id: &str| format!("[nil, :{port}, \"{id}\", [\"ip\", \"10.0.0.1\"]]");
@@ -242,13 +243,13 @@ fn cb_k8_what_a_command_changes_is_in_force_for_the_next_one_of_anybody() {
     let (operator, client) = (rig.connect(), rig.connect());
     let slot = sluice_base::key_slot(b"{b}").to_string();
     rig.holds_saves = true;
-    // One iteration.
+    // One iteration of the event loop.
     rig.argv_unread(client, &[b"SET", b"{b}0", b"v"]);
     rig.argv_unread(operator, &[b"CLUSTER", b"DELSLOTS", slot.as_bytes()]);
     rig.argv_unread(client, &[b"SET", b"{b}1", b"v"]);
     assert_eq!(rig.output(client), b"+OK\r\n-CLUSTERDOWN Hash slot not served\r\n");
     assert_eq!(rig.output(operator), b"", "its file is not durable");
-    // A whole transaction is judged ahead of its commands, what follows it is not.
+    // A whole transaction is checked before its commands; later commands are not.
     rig.argv_unread(operator, &[b"PING"]);
     rig.argv_unread(client, &[b"MULTI"]);
     rig.argv_unread(client, &[b"CLUSTER", b"DELSLOTS", b"1"]);
@@ -279,7 +280,7 @@ fn cb_o3_replicas_have_an_open_slot_before_their_primary() {
     assert_eq!(rig.output(operator), b"+OK\r\n");
     assert!(rig.run("CLUSTER NODES").contains("[100->-"), "executed once");
     assert_eq!(rig.fed(replica), "", "told once");
-    // Nobody acknowledges.
+    // No node acknowledges.
     rig.argv_unread(operator, &[b"CLUSTER", b"SETSLOT", b"100", b"STABLE", b"TIMEOUT", b"500"]);
     rig.pass_ms(600);
     rig.cron();
@@ -298,12 +299,12 @@ fn cb_k18_reset_forgets_the_others_and_the_slots() {
     rig.check("CLUSTER SLOTS", "[]");
 }
 
-/// Nodes whose buses are joined: what one sends the other receives at once.
+/// Nodes whose buses are connected: a message arrives at once.
 pub(crate) struct Buses {
     pub(crate) nodes: Vec<(u16, Rig)>,
-    /// Both ends of each connection: node and link.
+    /// Both ends of each connection, by node and link.
     joined: Vec<[(usize, LinkKey); 2]>,
-    /// Writes of `nodes.conf` that stand, where a node's saves are held.
+    /// Writes of `nodes.conf` that are held, with their nodes.
     standing: Vec<(usize, Generation)>,
 }
 
@@ -320,7 +321,7 @@ impl Buses {
         })
     }
 
-    /// Lets time pass, and all arrive that is sent meanwhile.
+    /// Lets time pass, and delivers all messages that are sent meanwhile.
     pub(crate) fn pass_ms(&mut self, ms: u64) {
         for _ in 0..ms / 100 {
             for at in 0..self.nodes.len() {
@@ -332,7 +333,7 @@ impl Buses {
         }
     }
 
-    /// Does what a node asks for; whether that was anything.
+    /// Carries out the orders of a node. Returns whether there were any.
     fn carry_out(&mut self, at: usize) -> bool {
         let orders = std::mem::take(&mut self.nodes[at].1.orders);
         let any = !orders.is_empty();
@@ -364,7 +365,7 @@ impl Buses {
         any
     }
 
-    /// Has the writes that stand succeed, and those to come.
+    /// Completes the held writes successfully, and later ones at once.
     fn save(&mut self) {
         self.nodes.iter_mut().for_each(|(_, rig)| rig.holds_saves = false);
         for (at, generation) in std::mem::take(&mut self.standing) {
@@ -418,7 +419,7 @@ fn cl_r30_keys_of_others_stay_until_their_owner_has_spoken() {
     let mut buses = Buses::new(vec![(7000, rig)]);
     buses.pass_ms(5_000);
     buses.nodes[0].1.check("DBSIZE", ":300");
-    // The owner comes: the node whose file names these two.
+    // The owner joins: the node whose file names these two.
     let (me, replica) = (two_shards().me, two_shards().others.remove(1));
     let saved = SavedCluster { me: two_shards().others.remove(0), others: vec![me, replica], ..two_shards() };
     let other = Rig::node(Some(&saved), &[("port", "7001"), ("cluster-announce-ip", "10.0.0.1")]);
@@ -432,8 +433,8 @@ fn cl_r30_keys_of_others_stay_until_their_owner_has_spoken() {
     assert!(rig.process.log.iter().any(|(_, text)| text.starts_with(&line)), "{:?}", rig.process.log);
 }
 
-/// Two nodes that serve, each half of the slots, the second with a replica; and how the second takes a slot
-/// from the first.
+/// Two nodes that serve half of the slots each, the second with a replica; and how the second takes a
+/// slot from the first.
 pub(crate) fn joined() -> Buses {
     let saved = |me: usize| {
         let SavedCluster { me: first, others, .. } = two_shards();
@@ -451,7 +452,7 @@ pub(crate) fn joined() -> Buses {
     buses
 }
 
-/// Keys of one slot, and its number.
+/// Keys of one slot, and the slot's number.
 fn keys_of_a_slot(count: usize) -> (Vec<String>, u16) {
     ((0..count).map(|n| format!("{{a}}{n}")).collect(), sluice_base::key_slot(b"a"))
 }
@@ -461,7 +462,7 @@ fn cl_m3_a_failover_and_client_pause_do_not_end_each_other() {
     let mut buses = joined();
     let (_, slot) = keys_of_a_slot(1);
     assert!(slot > 8191, "of the second node");
-    // A stream that never comes to the node that is to take over: it waits until its time is over.
+    // The stream never reaches the node that is to take over: the failover waits until its time is over.
     let replica = buses.nodes[1].1.replica();
     buses.nodes[1].1.fed(replica);
     buses.nodes[1].1.check("SET {a} 1", "+OK");
@@ -492,7 +493,7 @@ fn cl_s26_a_pause_tells_the_offset_of_its_beginning() {
     let replica = buses.nodes[1].1.replica();
     buses.nodes[1].1.fed(replica);
     buses.pass_ms(200);
-    // Between two ticks: a write, and then the wish.
+    // Between two ticks: a write, and then the request.
     buses.nodes[1].1.check("SET {a} 1", "+OK");
     buses.nodes[2].1.check("CLUSTER FAILOVER", "+OK");
     while (0..3).any(|at| buses.carry_out(at)) {}
@@ -522,7 +523,7 @@ fn cb_g22_keys_of_a_slot_that_comes_back_are_not_deleted() {
         let (_, Rig { engine, process, .. }) = &mut buses.nodes[1];
         engine.step_cluster(&ClusterInput::ReceivedMessage { link, bytes: &message }, process);
     }
-    // In the same iteration an operator gives the slot back.
+    // In the same iteration an operator moves the slot back.
     let rig = &mut buses.nodes[1].1;
     assert!(
         rig.process
@@ -540,7 +541,7 @@ fn cb_g22_a_slot_that_comes_back_when_some_of_its_keys_are_gone_comes_back_empty
     let (keys, slot) = keys_of_a_slot(500);
     let rig = &mut buses.nodes[1].1;
     keys.iter().for_each(|key| rig.check(&format!("SET {key} 1"), "+OK"));
-    // Each look at the clock is a slice.
+    // Each reading of the clock ends a slice.
     rig.process.us_each_look = 1_500;
     let first = &mut buses.nodes[0].1;
     first.check(&format!("CLUSTER SETSLOT {slot} NODE {ME}"), "+OK");
@@ -551,7 +552,7 @@ fn cb_g22_a_slot_that_comes_back_when_some_of_its_keys_are_gone_comes_back_empty
     }
     let rig = &mut buses.nodes[1].1;
     assert!(left(rig) > 0, "one slice");
-    // No command meets the other keys.
+    // Commands no longer find the remaining keys.
     rig.check("DBSIZE", ":0");
     rig.check("SCAN 0", "[\"0\", []]");
     rig.check(&format!("CLUSTER COUNTKEYSINSLOT {slot}"), ":0");
@@ -562,7 +563,7 @@ fn cb_g22_a_slot_that_comes_back_when_some_of_its_keys_are_gone_comes_back_empty
     rig.check("DBSIZE", ":0");
     assert_eq!(rig.engine.keyspace().db(0).len(), 0, "all at once");
     rig.check("SET {a} new", "+OK");
-    // In words that replicas of any version know: each key that was left, and no other.
+    // In commands that replicas of any version know: each key that was left, and no other.
     let told = rig.appended();
     let told = told.strip_suffix(" SET {a} new").expect(&told);
     let unlinked: Vec<&str> = told.split(' ').filter(|word| word.starts_with("{a}")).collect();
@@ -575,7 +576,7 @@ fn cb_g22_a_slot_that_comes_back_when_some_of_its_keys_are_gone_comes_back_empty
     rig.check("DBSIZE", ":1");
 }
 
-/// The second node, which has keys of this slot, loses it to the first one; its file stands.
+/// The second node, which has keys of this slot, loses it to the first; the write of its file is held.
 fn lost_ahead_of_its_file(keys: &[String], slot: u16) -> Buses {
     let mut buses = joined();
     let rig = &mut buses.nodes[1].1;
@@ -607,7 +608,7 @@ fn cl_e53_keys_for_a_lost_slot_wait_until_the_file_is_without_the_slot() {
     let (keys, slot) = keys_of_a_slot(50);
     let mut buses = lost_ahead_of_its_file(&keys, slot);
     let rig = &mut buses.nodes[1].1;
-    // In a transaction the answer waits for no file.
+    // In a transaction the reply does not wait for the file.
     rig.check("MULTI", "+OK");
     rig.check(&format!("CLUSTER SETSLOT {slot} IMPORTING {ME}"), "+QUEUED");
     rig.check("EXEC", "[+OK]");
@@ -667,7 +668,7 @@ fn cb_g22_what_a_lost_slot_has_left_makes_room_ahead_of_keys_and_of_refusals() {
         keys.iter().for_each(|key| rig.check(&format!("SET {key} {value}"), "+OK"));
         let mut written = (0..).filter(|n| rig.run(&format!("SET o{n} {value}")) == "+OK");
         assert!(written.nth(199).is_some());
-        // Each look at the clock is a slice.
+        // Each reading of the clock ends a slice.
         rig.process.us_each_look = 1_500;
         let first = &mut buses.nodes[0].1;
         first.check(&format!("CLUSTER SETSLOT {slot} NODE {ME}"), "+OK");
@@ -680,7 +681,7 @@ fn cb_g22_what_a_lost_slot_has_left_makes_room_ahead_of_keys_and_of_refusals() {
         (rig.process.facts.used_memory, rig.process.counts_data) = (0, true);
         let limit = rig.engine.keyspace().data_bytes();
         rig.check(&format!("CONFIG SET maxmemory {limit} maxmemory-policy {policy}"), "+OK");
-        // In one iteration, in which no slice deletes anything.
+        // In one iteration, without a slice of deletions in between.
         let names = (0..).map(|n| format!("p{n}"));
         let is_own = |name: &String| {
             let of = sluice_base::key_slot(name.as_bytes());
@@ -703,13 +704,13 @@ fn cb_g22_the_slot_that_was_begun_is_emptied_first_and_known_no_longer() {
     assert_eq!(emptying.next(0, |_| false), None);
     assert_eq!(next(&emptying), Some(slot(5)));
     emptying.begun = Some(slot(5));
-    // One that is lost later does not come in between, or two would be half empty.
+    // A slot that is lost later waits its turn, or two slots would be half empty.
     emptying.slots.insert(slot(3));
     assert_eq!(next(&emptying), Some(slot(5)));
     emptying.remove(slot(3));
     assert_eq!(emptying.begun, Some(slot(5)));
     emptying.remove(slot(5));
-    // Lost again, with other keys: none of these is gone.
+    // The slot is lost again, with other keys: none of these is deleted yet.
     emptying.slots.insert(slot(5));
     assert_eq!((emptying.begun, next(&emptying)), (None, Some(slot(5))));
 }
@@ -738,7 +739,7 @@ fn cb_t43_a_watched_key_of_another_slot_fails_the_transaction_as_any_other() {
     let mut buses = joined();
     let slot = sluice_base::key_slot(b"a");
     let (_, rig) = &mut buses.nodes[1];
-    // Keys of two slots of this node: one is watched, and the other one is the transaction's.
+    // Keys of two slots of this node: one key is watched, the other is used in the transaction.
     let other = (0..).map(|n| format!("o{n}")).find(|name| {
         sluice_base::key_slot(name.as_bytes()) != slot && rig.run(&format!("SET {name} 0")) == "+OK"
     });
@@ -891,7 +892,7 @@ fn cb_k34_nodes_shows_a_link_as_soon_as_it_is_made() {
     let mut left = dialled.len();
     assert_eq!(left, 2);
     for link in dialled {
-        // The reply of the first question is kept for the second one, and no map comes with the link.
+        // The reply of the first request is kept for the second, and the new link does not change the map.
         assert_eq!(rig.run("CLUSTER NODES").matches(" disconnected").count(), left);
         assert_eq!(rig.run("CLUSTER NODES").matches(" disconnected").count(), left);
         rig.step_cluster(&ClusterInput::Connected { link });
@@ -935,19 +936,19 @@ fn cl_f21_f25_requests_wait_while_a_primary_that_has_come_back_does_not_know_wha
     for client in [asker, other, queues] {
         assert_eq!(rig.output(client), b"", "nothing is refused yet");
     }
-    // What asks for no key is answered, and a script is no client that could wait.
+    // Commands without keys are answered, and a script cannot wait.
     rig.check("PING", "+PONG");
     assert!(rig.run("CLUSTER INFO").contains("cluster_state:fail"));
     let down = "Can not execute a command 'get' while the cluster is down";
     assert!(rig.run("EVAL \"return redis.call('get', 'b')\" 0").contains(down));
-    // Nobody has said anything else.
+    // The other node sends no report.
     buses.pass_ms(2_200);
     let rig = &mut buses.nodes[0].1;
     let wanted = ["+OK\r\n", "-MOVED 15495 10.0.0.1:7001\r\n", "+QUEUED\r\n"];
     for (client, wanted) in [asker, other, queues].into_iter().zip(wanted) {
         assert_eq!(String::from_utf8(rig.output(client)).unwrap(), wanted);
     }
-    // From then on a cluster that is down is told at once.
+    // From then on a cluster that is down is reported at once.
     rig.check("CLUSTER DELSLOTS 16383", "+OK");
     rig.check("GET {b}", "-CLUSTERDOWN The cluster is down");
 }

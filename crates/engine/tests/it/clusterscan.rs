@@ -22,7 +22,7 @@ fn alone(directives: &[(&str, &str)]) -> Rig {
     up(&saved, directives)
 }
 
-/// A reply of a walk: the cursor, and the keys.
+/// Cursor and keys of a reply of a walk.
 fn parts(reply: &str) -> (String, Vec<String>) {
     let inner = reply.strip_prefix("[\"").and_then(|rest| rest.strip_suffix("]]")).expect(reply);
     let (cursor, keys) = inner.split_once("\", [").expect(reply);
@@ -30,7 +30,7 @@ fn parts(reply: &str) -> (String, Vec<String>) {
     (cursor.to_owned(), keys.map(|key| key.trim_matches('"').to_owned()).collect())
 }
 
-/// Walks from `cursor` to the end of what this node answers; how often each key came, and the last cursor.
+/// Walks from `cursor` to the end of this node's slots. Returns how often each key came, and the last cursor.
 fn walk(rig: &mut Rig, cursor: &str, options: &str) -> (BTreeMap<String, usize>, String) {
     let (mut cursor, mut keys) = (cursor.to_owned(), BTreeMap::new());
     for _ in 0..100_000 {
@@ -68,7 +68,7 @@ fn cb_n7_a_walk_meets_every_key_once_and_ends() {
     }
     let (found, _) = walk(&mut rig, "0-{06S}-0", "TYPE list");
     assert!(found.is_empty());
-    // One slot, by its number or by the pattern.
+    // One slot, given by its number or by the pattern.
     for options in [format!("SLOT {slot}"), "MATCH {a}*".to_owned(), format!("SLOT {slot} MATCH *1 COUNT 3")]
     {
         let first = format!("0-{{{}}}-0", String::from_utf8_lossy(&slot_tag(slot)));
@@ -93,7 +93,7 @@ fn cb_n5_n6_where_a_walk_begins() {
     rig.check(&format!("CLUSTERSCAN 0 MATCH {{a}}* SLOT {b}"), "[\"0\", []]");
     rig.check(&format!("CLUSTERSCAN 0-{{{}}}-0 MATCH {{a}}*", tag(b)), &at(a));
     rig.check(&format!("CLUSTERSCAN 0-{{{}}}-0 MATCH {{b}}*", tag(a)), "[\"0\", []]");
-    // A walk of one slot that meets no name of the pattern ends, in whichever order the slots are.
+    // A walk of one slot in which no name matches the pattern ends, in any order of the slots.
     rig.check(&format!("CLUSTERSCAN 0-{{{}}}-0 MATCH {{a}}* SLOT {b}", tag(b)), "[\"0\", []]");
     rig.check(&format!("CLUSTERSCAN 0-{{{}}}-0 MATCH {{b}}* SLOT {a}", tag(a)), "[\"0\", []]");
     rig.check("CLUSTERSCAN 0-{a}-0 SLOT 5", "-ERR Cursor slot mismatch with SLOT argument");
@@ -129,7 +129,7 @@ fn cb_n2_a_walk_leaves_a_node_where_the_nodes_slots_end() {
     assert_eq!(cursor, format!("0-{{{}}}-0", String::from_utf8_lossy(&slot_tag(8_192))));
     // 0 is a key of slot 13907.
     rig.check("CLUSTERSCAN 0", "-MOVED 13907 10.0.0.1:7001");
-    // Keys of others that are here, as until they are deleted, are of no run of this node's.
+    // Keys of other nodes' slots, which are here until they are deleted, are not part of this node's walk.
     let reply = rig.run(&format!("CLUSTER SETSLOT 8192 IMPORTING {OTHER}"));
     assert_eq!(reply, "+OK");
     let name = (0..).map(|n| format!("x{n}")).find(|name| key_slot(name.as_bytes()) == 8_192).unwrap();
@@ -200,12 +200,12 @@ fn cb_g20_flushslot_deletes_the_keys_of_a_slot_in_all_databases() {
     rig.check_as(watcher, "MULTI", "+OK");
     rig.check_as(watcher, "PING", "+QUEUED");
     rig.check_as(watcher, "EXEC", "nil-array");
-    // No key, nothing told.
+    // Without a key nothing is propagated.
     rig.check(&format!("CLUSTER FLUSHSLOT {slot}"), "+OK");
     assert_eq!(rig.fed(replica), "");
 }
 
-/// A slot with many keys is taken out at once; its keys are freed in slices (G-22).
+/// A slot with many keys is emptied at once; its keys are freed in slices (G-22).
 #[test]
 fn cb_g22_flushslot_of_many_keys_ends_at_once_and_frees_in_slices() {
     let mut rig = alone(&[]);
@@ -219,7 +219,7 @@ fn cb_g22_flushslot_of_many_keys_ends_at_once_and_frees_in_slices() {
     rig.check_as(watcher, "WATCH {a}:7", "+OK");
     let replica = rig.replica();
     rig.fed(replica);
-    // Each look at the clock is a slice.
+    // Each reading of the clock ends a slice.
     rig.process.us_each_look = 1_500;
     rig.check(&format!("CLUSTER FLUSHSLOT {slot}"), "+OK");
     assert_eq!(rig.fed(replica), format!("CLUSTER FLUSHSLOT {slot}"));
@@ -231,7 +231,8 @@ fn cb_g22_flushslot_of_many_keys_ends_at_once_and_frees_in_slices() {
     rig.check_as(watcher, "MULTI", "+OK");
     rig.check_as(watcher, "PING", "+QUEUED");
     rig.check_as(watcher, "EXEC", "nil-array");
-    // New keys of names that are left to free, and a transaction about one: no slice touches new keys.
+    // New keys with names that are still to be freed, and a transaction that watches one: no slice
+    // touches new keys.
     (0..20).for_each(|number| rig.check(&format!("SET {{a}}:{number} new"), "+OK"));
     rig.check_as(watcher, "WATCH {a}:7", "+OK");
     rig.fed(replica);
@@ -269,11 +270,11 @@ fn cb_g22_a_slice_of_freeing_is_no_longer_after_a_time_in_which_nothing_ran() {
         rig.end_iteration();
         slices += 1;
     }
-    // Five milliseconds each would be two.
+    // With five milliseconds each it would be two.
     assert!(slices > 3, "{slices}");
 }
 
-/// The event of a key's end stands ahead of the events of later commands about the key.
+/// The event of a key's deletion precedes the events of later commands on the key.
 #[test]
 fn cb_g20_events_of_a_flushed_slot_stand_ahead_of_those_of_later_commands() {
     let mut rig = alone(&[("notify-keyspace-events", "KEA")]);
@@ -296,14 +297,14 @@ fn cb_g20_flushslot_is_refused_to_clients_of_a_replica() {
     rig.check("CLUSTER FLUSHSLOT 1", "-READONLY You can't write against a read only replica.");
 }
 
-/// A watched key that went with its slot was seen to go, though it is not freed yet: the end of another slot
-/// is no change of it.
+/// A watched key that was deleted with its slot was reported then, though it is not freed yet: emptying
+/// another slot is no change of it.
 #[test]
 fn cb_g22_the_end_of_a_slot_changes_no_key_of_another_that_is_left_to_free() {
     let mut rig = alone(&[]);
     rig.check("DEBUG POPULATE 2000 {a}", "+OK");
     rig.check("DEBUG POPULATE 2000 {b}", "+OK");
-    // Each look at the clock is a slice.
+    // Each reading of the clock ends a slice.
     rig.process.us_each_look = 1_500;
     rig.check(&format!("CLUSTER FLUSHSLOT {}", key_slot(b"a")), "+OK");
     rig.check("WATCH {a}:5 {a}:1999", "+OK");

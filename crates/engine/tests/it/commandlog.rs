@@ -2,7 +2,7 @@
 
 use sluice_testkit::{Rig, check};
 
-/// A rig that logs every command as slow.
+/// A rig whose log has every command as slow.
 fn logging() -> Rig {
     Rig::with(&[("commandlog-execution-slower-than", "0")])
 }
@@ -54,9 +54,10 @@ fn the_log_keeps_so_many_entries() {
     rig.check("SLOWLOG LEN", ":0");
 }
 
-/// A list that has a bound, how it is filled and counted: each keeps its bound while it fills, and is within
-/// a lower one as soon as that is answered. ACL LOG is not among these: a lower bound counts from the next
-/// refusal on, as in the reference, so that an operator who turns the log off can still read it.
+/// Lists with a bound, how each is filled and counted: each keeps its bound while it fills, and is
+/// within a lower bound as soon as the command that sets it is answered. ACL LOG is not among them: a
+/// lower bound applies from the next refusal on, as in the reference, so that an operator who turns the
+/// log off can still read it.
 #[test]
 fn a_list_with_a_bound_is_within_it_at_once() {
     type Fill = fn(&mut Rig, usize);
@@ -75,7 +76,7 @@ fn a_list_with_a_bound_is_within_it_at_once() {
         (0..50).for_each(|n| fill(&mut rig, n));
         assert_eq!(entries(&mut rig), 20, "{directive}");
         for lower in [3, 0] {
-            // Nothing is logged any more, so that no entry to come makes room.
+            // Logging is off, so that no new entry makes room.
             rig.run(&format!(
                 "CONFIG SET commandlog-execution-slower-than -1 commandlog-request-larger-than -1 \
                  commandlog-reply-larger-than -1 {directive} {lower}"

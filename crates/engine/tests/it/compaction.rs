@@ -1,4 +1,4 @@
-//! Behaviour of compaction: entries move together while nobody notices, and INFO says so.
+//! Behaviour of compaction: entries are moved together without an effect on commands, and INFO reports it.
 
 use sluice_testkit::Rig;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ fn sparse(rig: &mut Rig) {
 
 #[test]
 fn sparse_chunks_are_emptied_between_units_and_nothing_is_lost() {
-    // Short steps, since the clock of the rig passes a microsecond for each reading only.
+    // Short steps, because the clock of the rig advances only a microsecond with each reading.
     let mut rig = Rig::with(&SHORT_STEPS);
     sparse(&mut rig);
     let before = rig.engine.keyspace().chunk_memory();
@@ -81,7 +81,7 @@ fn without_activedefrag_it_is_compacted_too() {
     let mut rig = Rig::new();
     sparse(&mut rig);
     let before = rig.engine.keyspace().chunk_memory().touched_bytes;
-    // The clock of the rig moves by a microsecond for each look: a step is some two thousand moves.
+    // The clock of the rig advances a microsecond with each reading: a step is some two thousand moves.
     for _ in 0..40 {
         rig.pass_ms(200);
         rig.cron();
@@ -98,7 +98,7 @@ fn random_traffic_loses_nothing_while_entries_move() {
     let mut oracle: BTreeMap<String, (String, bool)> = BTreeMap::new();
     for round in 0..120_000u64 {
         let number = rng.below(24_000);
-        // Keys inside and outside of blocks; values inside, outside and integers.
+        // Keys inside and outside of blocks; values inside, outside, and integers.
         let key = match number % 50 {
             0 => format!("{number}{}", "k".repeat(300)),
             _ => format!("key:{number}"),
@@ -135,7 +135,7 @@ fn random_traffic_loses_nothing_while_entries_move() {
     }
 }
 
-/// The leaves that a long range leaves behind are given back though nobody writes to the set any more.
+/// The leaves of a removed range are freed even if no client writes to the set any more.
 #[test]
 fn what_a_removed_range_held_comes_back_between_units() {
     let mut rig = Rig::new();

@@ -1,5 +1,5 @@
-//! SCRIPT DEBUG SYNC: where a run stops, what its client is told there, and what becomes of a run whose
-//! client or server goes.
+//! SCRIPT DEBUG SYNC: where a run stops, the debugger's replies, and the end of a run whose client
+//! or server ends.
 
 use sluice_base::SessionKey;
 use sluice_testkit::{Rig, render};
@@ -20,7 +20,7 @@ for i=1,2 do
 end
 return {b, s}";
 
-/// A client whose script stands at its first line.
+/// A client whose script is stopped at its first line.
 fn begin_with(rig: &mut Rig, script: &str) -> SessionKey {
     let client = rig.connect();
     rig.check_as(client, "SCRIPT DEBUG SYNC", "+OK");
@@ -40,7 +40,7 @@ fn ask(rig: &mut Rig, client: SessionKey, words: &[&str]) -> String {
     render(&out)
 }
 
-/// What a session says, line by line: `words => answer`.
+/// Checks a debugging session, line by line: `words => answer`.
 fn check(rig: &mut Rig, client: SessionKey, session: &[(&str, &str)]) {
     for (words, wanted) in session {
         let words: Vec<&str> = words.split('|').collect();
@@ -179,7 +179,7 @@ fn a_run_goes_on_without_its_client() {
         rig.pass_ms(200);
         rig.engine.advance_unit(&mut rig.process);
         assert!(!rig.engine.has_open_unit());
-        // A script that has changed nothing ends; one that has is finished.
+        // A script that has changed nothing ends; a script that has written is finished.
         rig.check("GET k", if has_written { "\"v\"" } else { "nil" });
     }
 }
@@ -238,7 +238,7 @@ fn the_session_ends_with_what_does_not_begin() {
     let answer = ask(&mut rig, client, &["EVAL", "x = = 1", "0"]);
     let error = "-ERR Error compiling script (new function): user_script:1: unexpected symbol near '='";
     assert_eq!(answer, format!("[+<endsession>]\n{error}"));
-    // A script without a line has none to stop at.
+    // A script without a line has no line to stop at.
     let client = rig.connect();
     rig.check_as(client, "SCRIPT DEBUG SYNC", "+OK");
     let answer = ask(&mut rig, client, &["EVAL", "", "0"]);

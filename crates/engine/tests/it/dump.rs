@@ -1,5 +1,5 @@
-//! RESTORE: who is served or told of a key, and the log. Payloads and answers are in
-//! `crates/commands/tests/it/dump.rs`.
+//! RESTORE: clients that wait for or watch the key, and the log. Payloads and replies
+//! are in `crates/commands/tests/it/dump.rs`.
 
 use sluice_testkit::{Rig, check, render};
 
@@ -36,7 +36,7 @@ fn a_restored_key_fails_a_transaction_that_watches_it() {
     rig.check("EXEC", "nil-array");
 }
 
-/// What the log is told of a malformed payload: what and where, but neither key nor value.
+/// The log gets the kind and the place of a defect in a payload, but neither key nor value.
 #[test]
 fn the_log_says_what_is_wrong_with_a_payload() {
     let mut rig = Rig::new();

@@ -1,6 +1,6 @@
-//! The stream that a server receives has to give it the sender's data, whatever the seed of its hashes, its
-//! limits of encodings and its clock. Each row of `propagation.rs`, and programs that are drawn, are executed
-//! on one server, and what that server's replica is fed on others, and loaded by one as its append-only file.
+//! The stream of a server must give its receiver the sender's data, whatever the receiver's hash seed,
+//! encoding limits and clock are. Each row of `propagation.rs`, and random programs, are executed on one
+//! server. The stream of its replica is executed on other servers, and loaded by one as its append-only file.
 
 use crate::load_aof::load_log;
 use crate::propagation::{ROWS, Row, run_step};
@@ -9,7 +9,8 @@ use sluice_engine::Seeds;
 use sluice_replication::HistoryPoint;
 use sluice_testkit::{Rig, RigLink, content};
 
-/// Limits under which nearly every value has the encoding of a large one, and every entry of a stream a node.
+/// Limits with which nearly every value has the encoding of a large one, and every entry of a stream a
+/// node of its own.
 const LARGE_FORMS: &[(&str, &str)] = &[
     ("hash-max-listpack-entries", "1"),
     ("hash-max-listpack-value", "1"),
@@ -23,7 +24,7 @@ const LARGE_FORMS: &[(&str, &str)] = &[
     ("maxmemory-policy", "allkeys-lfu"),
 ];
 
-/// Limits of encodings, and how far the clock is ahead, ms.
+/// Encoding limits of a receiver, and how far its clock is ahead, ms.
 struct Place {
     name: &'static str,
     directives: &'static [(&'static str, &'static str)],
@@ -31,14 +32,14 @@ struct Place {
 }
 
 const SENDERS: [Place; 3] = [
-    // The receivers are strict.
+    // The receivers read RDB files strictly.
     Place { name: "the usual forms", directives: &[("rdb-version-check", "relaxed")], ahead_ms: 0 },
     Place { name: "large forms", directives: LARGE_FORMS, ahead_ms: 0 },
-    // What has expired is hidden and stays.
+    // Expired keys are hidden and stay.
     Place { name: "import mode", directives: &[("import-mode", "yes")], ahead_ms: 0 },
 ];
 
-/// Limits on what clients ask for, as low as they go: what a sender has accepted is not refused.
+/// The lowest limits on requests of clients: what a sender has accepted must not be refused.
 const LOW_LIMITS: &[(&str, &str)] = &[
     ("proto-max-bulk-len", "1mb"),
     ("min-replicas-to-write", "1"),
@@ -79,7 +80,7 @@ impl Receiver {
         Receiver { place, rig, link }
     }
 
-    /// Executes what came, and says what is there.
+    /// Executes the received stream, and returns the data.
     fn execute(&mut self, stream: &[u8]) -> Vec<String> {
         let reply = self.rig.bytes(self.link, stream);
         assert!(reply.is_empty(), "a primary is not answered");
@@ -90,7 +91,7 @@ impl Receiver {
     }
 }
 
-/// What a server has that loads the stream as its log.
+/// The data of a server that loads the stream as its log.
 fn loaded(directives: &[(&str, &str)], stream: &[u8]) -> Vec<String> {
     content(load_log(directives, stream.to_vec()).engine.keyspace())
 }
@@ -121,11 +122,11 @@ fn each_row_is_fed_so_that_others_have_the_same_data() {
     assert!(wrong.is_empty(), "{} rows:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Lines that programs are made of, one for each form of a command. Words in braces are drawn: keys by the
+/// Lines of random programs, one for each form of a command. Words in braces are random: keys by the
 /// type that they mostly hold (`{k}` any of them), names, numbers and times.
 const TEMPLATES: &str = include_str!("elsewhere/templates.txt");
 
-/// Commands that write and are in no program.
+/// Writing commands that no program has.
 const NOT_DRAWN: &[(&str, &str)] = &[
     ("migrate", "another server takes part: it/migrate.rs"),
     ("function|load", "libraries are no keys: it/functions.rs"),
@@ -157,7 +158,7 @@ fn every_command_that_writes_is_drawn() {
     }
 }
 
-/// A word of a template in place of a name in braces.
+/// A random word in place of a name in braces.
 pub(crate) fn drawn(rng: &mut Rng, name: &str, now_ms: i64) -> String {
     let mut of = |words: &[&str]| words[rng.below(words.len() as u64) as usize].to_owned();
     match name {
@@ -218,7 +219,7 @@ fn some_templates(rng: &mut Rng) -> Vec<&'static str> {
 const NEIGHBOURS: usize = 24;
 const OTHERS: usize = 8;
 
-/// Runs a program of so many steps; what went otherwise elsewhere.
+/// Runs a program of so many steps. Returns how a receiver's data differ, if they do.
 fn differs(seed: u64, steps: usize) -> Option<String> {
     let mut rng = Rng::new(seed);
     let sender = &SENDERS[rng.below(SENDERS.len() as u64) as usize];
@@ -232,7 +233,7 @@ fn differs(seed: u64, steps: usize) -> Option<String> {
         let now_ms = rig.process.now.unix_ms();
         let drawn = line(&mut rng, &templates, now_ms);
         let lines = match rng.below(20) {
-            // What a script calls, and what a transaction queues, is fed as what a client asks.
+            // Calls of scripts and queued commands are propagated as a client's requests are.
             0 => vec![format!("EVAL \"return redis.pcall(unpack(ARGV))\" 0 {drawn}")],
             1 => {
                 let other = line(&mut rng, &templates, now_ms);
@@ -246,7 +247,7 @@ fn differs(seed: u64, steps: usize) -> Option<String> {
             match line.strip_prefix("!pass ") {
                 Some(ms) => rig.pass_ms(ms.parse().unwrap()),
                 None if line == "!cron" => rig.cron(),
-                // One that waits keeps nobody else waiting.
+                // A client that waits does not keep others waiting.
                 None if line.starts_with('B') || line.contains("BLOCK") => {
                     let client = rig.connect();
                     rig.run_as(client, line);

@@ -1,4 +1,4 @@
-//! What happens to keys, as notifications will name it: which events, of which keys, in which order.
+//! Events of keys, as notifications name them: which events, of which keys, in which order.
 
 use sluice_testkit::Rig;
 

@@ -1,9 +1,8 @@
-//! Memory limits: keys that are evicted, writes that are refused, clients that are closed. The data count as
-//! memory here, and nothing else does.
+//! Memory limits: evicted keys, refused writes, closed clients. Only the data count as memory here.
 
 use sluice_testkit::Rig;
 
-/// A policy with room for about so many keys of [`fill`].
+/// A server with this policy and room for about so many keys of [`fill`].
 fn rig_with(policy: &str, extra: &[(&str, &str)]) -> Rig {
     let mut rig =
         Rig::with(&[&[("maxmemory-policy", policy), ("maxmemory-eviction-tenacity", "100")], extra].concat());
@@ -49,7 +48,7 @@ fn every_policy_for_all_keys_keeps_memory_below_the_limit_and_takes_every_write(
         limit_to(&mut rig, limit);
         for n in 0..3000 {
             rig.check(&format!("SET after:{n} {}", "w".repeat(100)), "+OK");
-            // Room is made ahead of a command.
+            // Keys are evicted before a command.
             assert!(used(&rig) <= limit + 4096, "{policy}: {} above {limit}", used(&rig));
         }
         let left = count(&mut rig);
@@ -67,7 +66,7 @@ fn cb_g22_what_a_flushed_slot_has_left_to_free_makes_room_ahead_of_keys_and_of_r
         let limit = used(&rig);
         limit_to(&mut rig, limit);
         rig.check(&format!("CLUSTER FLUSHSLOT {}", sluice_base::key_slot(b"a")), "+OK");
-        // Each of these makes a table.
+        // Each of these commands makes a table.
         for n in 0..200 {
             rig.check(&format!("SET after:{n} {}", "w".repeat(100)), "+OK");
         }
@@ -96,7 +95,7 @@ fn volatile_policies_evict_keys_with_an_expiry_alone_and_then_refuse_writes() {
         for n in 0..500 {
             rig.check(&format!("EXISTS stays:{n} goes:{n}"), ":1");
         }
-        // Reads, and writes that only free, go on.
+        // Reads, and writes that only free memory, are not refused.
         rig.check("STRLEN stays:0", ":100");
         rig.check("DEL stays:0", ":1");
     }
@@ -139,7 +138,7 @@ fn the_keys_that_were_used_last_stay() {
 
 #[test]
 fn a_candidate_that_is_used_again_stays() {
-    // One key is the best candidate of all, until it is read.
+    // One key is the best candidate of all, until a client reads it.
     let mut rig = rig_with("allkeys-lru", &[("maxmemory-samples", "64")]);
     rig.run(&format!("SET oldest {}", "v".repeat(100)));
     rig.pass_ms(5_000);
@@ -148,7 +147,7 @@ fn a_candidate_that_is_used_again_stays() {
     fill(&mut rig, "k", 300);
     let limit = used(&rig);
     limit_to(&mut rig, limit);
-    // The first choice fills the pool and takes the oldest; the second oldest is in the pool then.
+    // The first eviction fills the pool and takes the oldest key; the second oldest is in the pool then.
     fill(&mut rig, "new", 3);
     rig.check("EXISTS oldest", ":0");
     let evicted = stat(&mut rig, "evicted_keys");
@@ -234,10 +233,12 @@ fn a_call_takes_no_longer_than_the_tenacity_lets_it_and_the_clock_goes_on() {
     fill(&mut rig, "k", 3000);
     rig.check("CONFIG SET maxmemory-eviction-tenacity 0", "+OK");
     limit_to(&mut rig, 100_000);
-    // Each reading of the clock lets a microsecond pass: with no time at all one look at it ends the call.
+    // Each reading of the clock advances it by a microsecond: with a budget of no time one reading
+    // ends the call.
     rig.pass_ms(10);
     let before = stat(&mut rig, "evicted_keys");
-    // Ahead of the command and at the end of its iteration; what asks for the number is an iteration, too.
+    // Before the command and at the end of its iteration; the command that reads the number is
+    // an iteration, too.
     rig.check("SET new 1", "+OK");
     let evicted = stat(&mut rig, "evicted_keys") - before;
     assert!(
@@ -269,7 +270,7 @@ fn eviction_stands_still_in_a_pause_and_import_mode_refuses_writes_instead() {
     rig.cron();
     assert_eq!(count(&mut rig), 100);
     rig.run("CLIENT UNPAUSE");
-    // A change of the configuration has consequences within its iteration.
+    // A change of the configuration takes effect within its iteration.
     rig.run("CONFIG SET maxmemory 999");
     rig.engine.end_iteration(&mut rig.process);
     assert!(count(&mut rig) < 20);
@@ -287,7 +288,7 @@ fn large_values_count_as_freed_when_they_lose_their_keys() {
     rig.pass_ms(10);
     rig.run(&format!("SET more {}", "x".repeat(300_000)));
     rig.run("SET little 1");
-    // The values wait to be freed elsewhere: they are no reason to evict any more keys.
+    // The values wait to be freed by another thread: no more keys are evicted for them.
     let evicted = stat(&mut rig, "evicted_keys");
     assert!((1..=2).contains(&evicted), "{evicted}");
 }
@@ -336,7 +337,7 @@ fn a_database_that_was_emptied_under_a_cut_makes_no_more_room_than_without() {
         count(&mut rig) as f64
     };
     let (without, with) = (kept(false), kept(true));
-    // The cut's tables count as what only it holds, and this process knows nothing of them.
+    // The tables of the cut count as memory that only the cut holds, and this process does not know them.
     assert!((with / without - 1.0).abs() < 0.1, "{with} against {without}");
 }
 
@@ -382,7 +383,8 @@ fn a_share_of_maxmemory_bounds_the_clients() {
     assert!(rig.is_closing(a) && !rig.is_closing(b));
 }
 
-/// What a long range of a sorted set leaves behind goes before any key does, and before a write is refused.
+/// The memory of a removed range of a sorted set is freed before any key is evicted, and before a
+/// write is refused.
 #[test]
 fn what_a_removed_range_held_makes_room_first() {
     for policy in ["allkeys-lru", "noeviction"] {

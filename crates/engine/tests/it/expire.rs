@@ -1,5 +1,5 @@
-//! The cycle of expiry, and what keeps expired keys. How expiries are set and asked for is in
-//! `crates/commands/tests/it/expire.rs`.
+//! The cycle of expiry, and states that keep expired keys. Commands that set and read expiry times
+//! are in `crates/commands/tests/it/expire.rs`.
 
 use sluice_testkit::Rig;
 
@@ -35,8 +35,8 @@ fn the_cycle_deletes_fields_and_the_key_of_a_hash_without_any() {
     assert!(rig.run("INFO stats").contains("expired_fields:3"));
 }
 
-/// A server that holds so many keys, and a hash with so many fields, all of which have expired, as a cycle
-/// begins.
+/// A server with so many keys, and a hash with so many fields, all of which have expired, at the begin
+/// of a cycle.
 fn expired_at_once(directives: &[(&str, &str)], keys: usize, fields: usize) -> Rig {
     let mut rig = Rig::with(directives);
     let at_ms = rig.process.now.unix_ms() + 1_000_000;

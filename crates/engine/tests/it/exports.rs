@@ -1,6 +1,6 @@
-//! Exports of slots (specification of the slots, 6.3, 6.8 and 14.4): what the stream of an export gives
-//! another server, in which order, and when writers are held. The other server is one that follows a primary:
-//! it obeys the stream as the target of a migration does.
+//! Exports of slots (specification of the slots, 6.3, 6.8 and 14.4): the stream of an export, its order,
+//! and when writers are held. The other server follows a primary: it executes the stream as the target
+//! of a migration does.
 
 use crate::cluster::{ME, node, slots, two_shards};
 use crate::elsewhere::{drawn, templates};
@@ -18,7 +18,7 @@ use sluice_testkit::{Rig, RigLink, content};
 /// The slots of `{a}`, `{b}` and `{c}`.
 const TAGS: [&str; 3] = ["{a}", "{b}", "{c}"];
 
-/// The node that owns all slots, up, with three databases.
+/// A node that owns all slots and serves, with three databases.
 fn source(directives: &[(&str, &str)]) -> Rig {
     let mut saved = two_shards();
     saved.me = node(ME, 7000, SavedRole::Primary, slots(&[(0, 16_383)]));
@@ -43,9 +43,9 @@ fn slots_of(tags: &[&str]) -> SlotSet {
 struct Target {
     rig: Rig,
     link: SessionKey,
-    /// What came, as commands: words between spaces.
+    /// Received commands: words between spaces.
     commands: Vec<String>,
-    /// Bytes that are no whole command yet.
+    /// Received bytes that are no whole command yet.
     rest: Vec<u8>,
 }
 
@@ -59,7 +59,7 @@ impl Target {
         Target { rig, link, commands: Vec::new(), rest: Vec::new() }
     }
 
-    /// Executes what came of a stream. Each prefix of a stream is whole commands, and the begin of another.
+    /// Executes received bytes of a stream. A prefix of a stream is whole commands, and the begin of another.
     fn receive(&mut self, bytes: &[u8]) {
         self.rest.extend_from_slice(bytes);
         let mut at = 0;
@@ -73,7 +73,8 @@ impl Target {
                 let command = self.rest[at..at + len].to_vec();
                 assert!(self.rig.bytes(self.link, &command).is_empty(), "a link is not answered");
             } else if text.ends_with("SNAPSHOT-EOF") {
-                // Receivers differ in the database in which they go on: what follows names its own.
+                // Receivers differ in the database that is selected afterwards: the next command
+                // names its own.
                 let elsewhere = b"*2\r\n$6\r\nSELECT\r\n$1\r\n2\r\n";
                 assert!(self.rig.bytes(self.link, elsewhere).is_empty());
             }
@@ -103,7 +104,7 @@ impl Export {
         Export { id, target: Target::new(), news: Vec::new() }
     }
 
-    /// Lets the target have what there is.
+    /// Sends the target all bytes that there are.
     fn send(&mut self, rig: &mut Rig) {
         while let Some(bytes) = take_export_output(&mut rig.engine, self.id) {
             self.target.receive(&bytes);
@@ -114,7 +115,7 @@ impl Export {
         }
     }
 
-    /// Goes on until all keys are sent: images that were captured are formatted in slices of their own.
+    /// Goes on until all keys are sent: captured images are formatted in slices of their own.
     fn send_all(&mut self, rig: &mut Rig) {
         for _ in 0..100_000 {
             rig.end_iteration();
@@ -126,7 +127,7 @@ impl Export {
         panic!("the walk has no end");
     }
 
-    /// Asks for the pause, and goes on until it has come.
+    /// Asks for the pause, and goes on until it begins.
     fn pause(&mut self, rig: &mut Rig) {
         request_pause(&mut rig.engine, self.id, Some(0));
         for _ in 0..1_000 {
@@ -140,7 +141,7 @@ impl Export {
         panic!("no pause");
     }
 
-    /// Checks that the target has the keys of these tags, and no other.
+    /// Checks that the target has the keys of these tags, and no others.
     fn check(&self, rig: &Rig, tags: &[&str], of: &str) {
         let here: Vec<String> = content(rig.engine.keyspace())
             .into_iter()
@@ -163,7 +164,7 @@ impl Export {
     }
 }
 
-/// A line of a template whose keys have this tag, as programs of `elsewhere.rs` have it without one.
+/// A line of a template whose keys have this tag; the programs of `elsewhere.rs` have no tags.
 fn line(rng: &mut Rng, template: &str, tag: &str, now_ms: i64) -> String {
     let (mut line, mut rest) = (String::new(), template);
     while let Some((before, behind)) = rest.split_once('{') {
@@ -178,8 +179,9 @@ fn line(rng: &mut Rng, template: &str, tag: &str, now_ms: i64) -> String {
     line.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// Commands that end exports or that a cluster refuses, and those that take a message from a stream while a
-/// group still has it as pending: that a message is gone the commands of A-31 cannot say of a pending entry.
+/// Commands that end exports or that a cluster refuses, and commands that remove a message from a stream
+/// while a group still has it as pending: the commands of A-31 cannot express that a pending entry's
+/// message is gone.
 const LEFT_OUT: [&str; 9] = [
     "FLUSHDB",
     "FLUSHALL",
@@ -192,7 +194,7 @@ const LEFT_OUT: [&str; 9] = [
     "XADD {q} MINID",
 ];
 
-/// Steps of a drawn program; what was run is added to `program`.
+/// Steps of a random program; the executed lines are added to `program`.
 struct Program<'t> {
     rng: Rng,
     templates: Vec<&'t str>,
@@ -241,7 +243,7 @@ impl Program<'_> {
                 vec![format!("CLUSTER FLUSHSLOT {}", key_slot(tag.as_bytes())), one]
             }
             7 => {
-                // A key of a size that no block holds.
+                // A key too long for any block.
                 let long = "x".repeat(300);
                 vec![format!("SADD {tag}{long} {one}").split(' ').take(4).collect::<Vec<_>>().join(" ")]
             }
@@ -264,13 +266,13 @@ fn exports_under_a_program(seed: u64, directives: &[(&str, &str)]) {
     let mut program = Program::new(seed);
     let mut rig = source(directives);
     (0..150).for_each(|_| program.step(&mut rig));
-    // Many keys in one slot, so that the walk is amid the slot for long.
+    // Many keys in one slot, so that the walk is inside the slot for long.
     for n in 0..program.rng.below(120) {
         rig.run(&format!("RPUSH {{a}}fill{n} {n} x y"));
     }
     let tags = &TAGS[..2];
     let mut export = Export::begin(&mut rig, &slots_of(tags));
-    // Each look at the clock takes so long that few keys are walked in an iteration.
+    // Each reading of the clock takes so long that few keys are walked in an iteration.
     rig.process.us_each_look = 400;
     let mut steps = 0;
     while !export.news.contains(&ExportNews::SnapshotWhole) {
@@ -341,7 +343,7 @@ fn streaming(keys: &[&str]) -> (Rig, Export) {
 }
 
 impl Export {
-    /// What came since this was asked last.
+    /// Commands received since the last call.
     fn fed(&mut self, rig: &mut Rig) -> String {
         rig.end_iteration();
         self.send(rig);
@@ -382,7 +384,7 @@ fn cb_a31_a_slot_is_sent_by_the_commands_of_each_type_in_the_database_of_each_ke
 fn cb_a32_changes_of_the_slots_alone_come_as_the_replication_stream_has_them() {
     let (mut rig, mut export) = streaming(&["SET {a}s 1", "RPUSH {a}l x y"]);
     for (line, fed) in [
-        // After the snapshot the database is named anew, for a stock target and for one of ours.
+        // After the snapshot the database is named again, for a stock target and for one of ours.
         ("INCR {a}s", "SELECT 0; INCR {a}s"),
         ("SET {b}s 1", ""),
         ("SET {a}t v PX 1000", "SET {a}t v PXAT 1700000003100"),
@@ -398,7 +400,7 @@ fn cb_a32_changes_of_the_slots_alone_come_as_the_replication_stream_has_them() {
             "EVAL \"redis.call('set', KEYS[1], 2) return redis.call('del', KEYS[1])\" 1 {a}x",
             "set {a}x 2; del {a}x",
         ),
-        // Nobody but replicas may be kept from what this node has.
+        // A script can keep its writes from replicas, but not from an export.
         (
             "EVAL \"redis.set_repl(redis.REPL_NONE) return redis.call('set', KEYS[1], 3)\" 1 {a}x",
             "set {a}x 3",
@@ -419,7 +421,7 @@ fn cb_a32_changes_of_the_slots_alone_come_as_the_replication_stream_has_them() {
     export.check(&rig, &TAGS[..1], "behind the walk");
 }
 
-/// The stream of an export knows no promise: the target is told where the command runs.
+/// The stream of an export has no promised bytes: the commands are in it when the command has run.
 #[test]
 fn cb_a32_a_large_pop_comes_whole_and_ahead_of_what_follows() {
     let members: Vec<String> = (0..20_000).map(|number| format!("member:{number}")).collect();
@@ -463,7 +465,7 @@ fn cb_a82_what_waits_for_the_target_is_not_counted_for_maxmemory() {
     rig.process.facts.used_memory = (1 << 20) - 5_000;
     for _ in 0..100 {
         rig.run(&format!("SET {{a}}s {}", "x".repeat(100)));
-        // What the stream has of it, which the target does not take.
+        // Bytes of the stream that the target does not take.
         rig.process.facts.used_memory += 100;
         rig.pass_ms(20);
     }
@@ -493,7 +495,8 @@ fn cb_a60_flushing_any_database_ends_the_export_and_lets_writers_go() {
         assert_eq!(take_export_output(&mut rig.engine, export.id), None);
         assert!(slot_exports(&mut rig.engine).unwrap().jobs().next().is_none());
     }
-    // Once the other node may own the slots, a flush waits as writers do: keys of that node would come back.
+    // Once the other node may own the slots, a flush waits as writers do, because keys of that node
+    // would come back.
     let (mut rig, mut export) = streaming(&["SET {a}s 1"]);
     export.pause(&mut rig);
     slot_exports(&mut rig.engine).unwrap().job(export.id).unwrap().grant();
@@ -506,7 +509,7 @@ fn cb_a60_flushing_any_database_ends_the_export_and_lets_writers_go() {
     end_export(&mut rig.engine, export.id);
     rig.end_iteration();
     assert_eq!((rig.output(writer), rig.output(flush)), (b"+OK\r\n".to_vec(), b"+OK\r\n".to_vec()));
-    // During the walk, too: nothing of it is left.
+    // During the walk, too: nothing of the export is left.
     let mut rig = source(&[]);
     (0..50).for_each(|n| drop(rig.run(&format!("SET {{a}}{n} 1"))));
     let mut export = Export::begin(&mut rig, &slots_of(&TAGS[..1]));
@@ -573,7 +576,7 @@ fn cb_a82_nothing_but_words_comes_behind_paused() {
     let (mut rig, mut export) = streaming(&["SET {a}s 1 PX 50", "SET {a}t 1"]);
     export.pause(&mut rig);
     export.target.commands.clear();
-    // The other node knows the expiry itself.
+    // The other node knows the expiry time itself.
     rig.pass_ms(60);
     (0..20).for_each(|_| rig.cron());
     assert_eq!(rig.run("EXISTS {a}s"), ":0");
@@ -678,7 +681,7 @@ fn cb_a87_what_the_link_does_not_take_goes_to_a_spool_in_order() {
     let job = exports.job(export.id).unwrap();
     assert!(job.unsent_bytes() > 16_000_000, "{}", job.unsent_bytes());
     assert!(rig.process.spooled.get() > 0, "behind 4 MiB");
-    // Writes go on while the spool is read.
+    // Writes continue while the spool is read.
     for n in 0..200 {
         if let Some(bytes) = take_export_output(&mut rig.engine, export.id) {
             export.target.receive(&bytes);
@@ -742,8 +745,8 @@ fn cb_t20_sort_by_keys_that_only_the_data_name_is_right_amid_the_walk() {
     }
 }
 
-/// The suite of the reference, and whoever tries what becomes of a move that lasts, slows snapshots down by
-/// it (E-4). Nobody else waits.
+/// The reference's test suite slows snapshots down by this setting to make moves last (E-4). Other
+/// clients do not wait.
 #[test]
 fn cb_e4_rdb_key_save_delay_slows_the_walk() {
     let mut rig = source(&[("rdb-key-save-delay", "1000000")]);
@@ -837,7 +840,7 @@ fn cb_h26_whatever_reaches_a_granted_slot_waits_for_what_the_map_says_of_it() {
                 0 => "+OK",
                 _ => "+QUEUED",
             };
-            // A library that is replaced may write where the one of the queue did not.
+            // A library that was replaced may write although the queued call's library did not.
             if at > 0 && at + 1 == way.len() {
                 let writes = LIBRARY.replace("flags={'no-writes'}, ", "");
                 rig.check(&format!("FUNCTION LOAD REPLACE \"{writes}\""), "\"l\"");
@@ -852,7 +855,7 @@ fn cb_h26_whatever_reaches_a_granted_slot_waits_for_what_the_map_says_of_it() {
         assert!(!rig.output(client).is_empty(), "{way:?} goes on");
         rig.check("EXISTS {a}s", ":0");
     }
-    // Transactions that do not reach the slot go on.
+    // Transactions that do not access the slot go on.
     let (mut rig, mut export) = streaming(&["SET {a}s 1"]);
     export.pause(&mut rig);
     slot_exports(&mut rig.engine).unwrap().job(export.id).unwrap().grant();
@@ -880,7 +883,7 @@ fn nothing_is_walked_ahead_of_the_replies_of_an_iteration() {
     assert_ne!(rig.engine.cluster_deadline_ns(), 0, "the walk is over, and nothing more is to be done");
 }
 
-/// Keys of values that together are many times what a link is given ahead.
+/// Keys with values that together are many times the bytes that a link is given ahead.
 fn filled(rig: &mut Rig, tag: &str) {
     let client = rig.connect();
     for n in 0..1_000 {
@@ -888,7 +891,7 @@ fn filled(rig: &mut Rig, tag: &str) {
     }
 }
 
-/// H-25: a link that takes nothing costs neither memory nor disk, and no processor.
+/// H-25: a link that takes nothing costs neither memory nor disk, and no processor time.
 #[test]
 fn a_walk_waits_for_its_link_and_goes_on_when_that_has_taken_something() {
     let mut rig = source(&[]);
@@ -913,7 +916,7 @@ fn a_walk_waits_for_its_link_and_goes_on_when_that_has_taken_something() {
     export.check(&rig, &TAGS[..1], "a link that stood still");
 }
 
-/// Invariant (2): an export whose target takes nothing keeps no other one from its walk.
+/// Invariant (2): an export whose target takes nothing does not keep another export from its walk.
 #[test]
 fn a_slow_link_does_not_keep_another_export_from_its_walk() {
     let mut rig = source(&[]);
@@ -928,7 +931,7 @@ fn a_slow_link_does_not_keep_another_export_from_its_walk() {
         }
     }
     other.check(&rig, &TAGS[1..2], "the other export");
-    // What the slow link could not take of its slot is on disk.
+    // The part of its slot that the slow link could not take is on disk.
     while let Some((id, news)) = next_export_news(&mut rig.engine) {
         if id == slow.id { slow.news.push(news) } else { other.news.push(news) }
     }

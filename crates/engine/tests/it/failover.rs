@@ -1,4 +1,4 @@
-//! FAILOVER and PSYNC FAILOVER: what they wait for, what waits for them, and what is said.
+//! FAILOVER and PSYNC FAILOVER: the conditions of a failover, the requests that wait for it, and the replies.
 
 use sluice_base::SessionKey;
 use sluice_replication::HistoryPoint;
@@ -29,7 +29,7 @@ fn state(rig: &mut Rig) -> String {
     field(rig, "master_failover_state")
 }
 
-/// The replica has everything that it was sent.
+/// Acknowledges everything that the replica was sent.
 fn acknowledge(rig: &mut Rig, replica: SessionKey) {
     let offset = field(rig, "master_repl_offset");
     rig.argv_unread(replica, &[b"REPLCONF", b"ACK", offset.as_bytes()]);
@@ -124,7 +124,7 @@ fn writes_wait_and_reads_do_not_until_it_is_given_up() {
     rig.check("GET a", "\"1\"");
     let writer = rig.connect();
     rig.check_as(writer, "SET a 2", "");
-    // Neither ends the pause.
+    // Neither of these ends the pause.
     rig.check("CLIENT UNPAUSE", "+OK");
     rig.pass_ms(10_000);
     rig.cron();
@@ -139,8 +139,8 @@ fn writes_wait_and_reads_do_not_until_it_is_given_up() {
     assert!(log(&rig).contains("FAILOVER aborted: Failover manually aborted"), "{}", log(&rig));
 }
 
-/// Whatever else is over releases who waits. The simulation met it at the end of a unit that stood open (seed
-/// 24342).
+/// A write that waits is not refused when something else that it waited for ends. The simulation found
+/// it at the end of an open unit (seed 24342).
 #[test]
 fn a_write_that_waits_is_not_refused_while_the_target_is_asked() {
     let (mut rig, _) = with_replica();
@@ -154,15 +154,15 @@ fn a_write_that_waits_is_not_refused_while_the_target_is_asked() {
     rig.check("CLIENT UNPAUSE", "+OK");
     rig.end_iteration();
     assert_eq!(rig.output(writer), b"");
-    // Who comes now is told at once.
+    // A request that arrives now gets its error at once.
     rig.check("SET a 3", "-READONLY You can't write against a read only replica.");
     rig.check("FAILOVER ABORT", "+OK");
     assert_eq!(rig.output(writer), b"+OK\r\n");
     rig.check("GET a", "\"2\"");
 }
 
-/// A sentinel's coordinated failover: CLIENT PAUSE goes on behind the failover, until the sentinel closes the
-/// clients, who are told no error.
+/// A sentinel's coordinated failover: CLIENT PAUSE outlasts the failover, until the sentinel closes the
+/// clients, which must get no error.
 #[test]
 fn regress_a_write_that_waits_waits_on_where_a_pause_outlasts_the_failover() {
     let (mut rig, behind) = with_replica();
@@ -206,7 +206,8 @@ fn the_replica_that_has_everything_takes_over() {
     let waiting = rig.connect();
     rig.run_as(waiting, "BLPOP nothing 0");
     rig.check("FAILOVER", "+OK");
-    // A question would be a part of the stream that who has acknowledged all before it lacks.
+    // A REPLCONF GETACK would be part of the stream, and missing at a replica that has
+    // acknowledged everything before.
     rig.end_iteration();
     assert!(!rig.fed(other).contains("GETACK"));
     acknowledge(&mut rig, other);
@@ -241,8 +242,8 @@ fn a_connection_that_a_later_one_of_the_same_replica_supersedes_has_acknowledged
     }
 }
 
-/// It was cut off while the failover waited for it. Writes would wait for ever if it were refused (it is by
-/// the reference).
+/// The target was disconnected while the failover waited for it. Writes would wait for ever if the
+/// target were refused (as the reference does).
 #[test]
 fn a_target_that_comes_back_takes_over() {
     for needs_everything in [false, true] {
@@ -286,7 +287,7 @@ fn what_its_transaction_writes_behind_it_is_handed_over() {
     assert_eq!(state(&mut rig), "failover-in-progress");
 }
 
-/// A client gives the failover up in the iteration that brings the target's answer: the writes that have
+/// A client aborts the failover in the iteration that brings the target's answer: the writes that have
 /// waited are in no history of the target.
 #[test]
 fn an_answer_that_comes_behind_the_end_of_a_failover_is_not_taken() {
@@ -321,7 +322,7 @@ fn clients_that_can_be_redirected_are_when_the_target_has_taken_over() {
     rig.end_iteration();
     assert_eq!(state(&mut rig), "failover-in-progress");
     rig.check_as(reads, "GET a", "");
-    // Others read on.
+    // Readers are not held.
     rig.check("GET a", "\"1\"");
     rig.engine.end_failover(&mut rig.process);
     for client in [waits, reads] {
@@ -376,7 +377,7 @@ fn keys_that_expire_stay_while_the_role_is_handed_over() {
 
 const REPLID: &str = "0123456789abcdef0123456789abcdef01234567";
 
-/// Sends PSYNC as the primary does that hands its role over; what comes back.
+/// Sends PSYNC as a primary that hands over its role. Returns the reply.
 fn psync(rig: &mut Rig, replid: &str, words: &[&[u8]]) -> String {
     let client = rig.connect();
     assert_eq!(rig.run_as(client, "REPLCONF listening-port 7009 capa psync2"), "+OK");
@@ -411,8 +412,8 @@ fn a_replica_is_promoted_by_its_primary() {
     assert!(log(&rig).contains("PRIMARY MODE enabled (failover request from 'id="), "{}", log(&rig));
 }
 
-/// It was started anew with less than it had acknowledged. To take over would lose what the primary has; one
-/// whose link was up since is asked with FORCE for what it lacks, and takes over.
+/// The target was restarted with less data than it had acknowledged. A takeover would lose data of the
+/// primary. A replica whose link was up since is asked with FORCE, though it lacks data, and takes over.
 #[test]
 fn a_replica_that_lacks_data_since_its_start_does_not_take_over() {
     for has_been_up in [false, true] {
@@ -450,7 +451,7 @@ fn a_promotion_waits_for_a_snapshot_that_is_loaded() {
     link.load(&mut rig);
     assert_eq!(rig.output(client), b"");
     link.loaded(&mut rig);
-    // It asked for the history of the data that were replaced.
+    // The replica asked for the history of the replaced data.
     assert!(rig.output(client).starts_with(b"+FULLRESYNC"));
     assert_eq!(field(&mut rig, "role"), "master");
 }

@@ -1,14 +1,14 @@
-//! What is not understood is not passed on: files of other servers are loaded, and what is saved, rewritten
-//! and sent behind that holds nothing but what this server could have made.
+//! Foreign records are not passed on: after a file of another server was loaded, files and streams of
+//! this server contain only records that it could have made itself.
 
 use sluice_persist::rdb::{Item, ReadOptions, Reader};
 use sluice_testkit::{FOREIGN_RDB_FILES, ForeignRdb, Rig, foreign_rdb};
 
-/// The auxiliary fields that are written.
+/// The auxiliary fields that this server writes.
 const FIELDS: [&str; 8] =
     ["valkey-ver", "redis-bits", "ctime", "used-mem", "repl-stream-db", "repl-id", "repl-offset", "aof-base"];
 
-/// Counts the keys of a file of ours, which holds nothing foreign. The reader passes over nothing here.
+/// Counts the keys of a file of this server. The reader skips no unknown record here.
 fn keys_of_ours(file: &[u8]) -> usize {
     let mut reader = Reader::of(file, ReadOptions::default());
     let mut keys = 0;
@@ -40,7 +40,7 @@ fn load(rig: &mut Rig, file: &ForeignRdb) {
     rig.check("DEBUG RELOAD NOSAVE", "+OK");
 }
 
-/// The full copy that a replica gets which announces this version, if one.
+/// The full copy for a replica that announces this version, or none.
 fn full_copy(rig: &mut Rig, version: Option<&str>) -> Vec<u8> {
     let replica = rig.connect();
     if let Some(version) = version {
@@ -65,7 +65,7 @@ fn what_is_written_behind_a_load_holds_nothing_foreign() {
             let named = lines.iter().filter(|line| line.contains(&format!("module type {module} "))).count();
             assert!(named >= 1, "file {number}, {module}: {lines:?}");
         }
-        // The file holds more than what was loaded: nothing takes its place.
+        // The file holds more than was loaded: no save replaces it.
         rig.check("CONFIG SET dbfilename other.rdb", "+OK");
         rig.check("SAVE", "+OK");
         let saved = rig.process.snapshots.borrow().get(&b"other.rdb"[..]).cloned().expect("it was saved");
@@ -94,7 +94,7 @@ fn what_a_file_leaves_beside_keys_takes_no_memory_and_no_file() {
         rig.check("CONFIG SET dbfilename other.rdb", "+OK");
         rig.check("SAVE", "+OK");
         let saved = rig.process.snapshots.borrow().get(&b"other.rdb"[..]).expect("saved").len();
-        // The fields that are written are of about the same length.
+        // The written fields have about the same length.
         assert!(saved <= empty + 100, "file {number}: {saved} bytes for {empty}");
     }
 }

@@ -1,9 +1,9 @@
-//! Libraries of functions: loaded, called, shown, saved, and told to replicas.
+//! Function libraries: loading, calls, listing, saves, and propagation to replicas.
 
 use sluice_base::SessionKey;
 use sluice_testkit::{Rig, render};
 
-/// The line that loads a library of one function with this body.
+/// The command that loads a library of one function with this body.
 fn load(library: &str, function: &str, body: &str) -> String {
     format!(
         r##"FUNCTION LOAD "#!lua name={library}\nserver.register_function('{function}',function(keys,args) {body} end)""##
@@ -162,7 +162,7 @@ fn libraries_come_back_with_the_data() {
     rig.check("DEBUG RELOAD", "+OK");
     rig.check("FCALL f 0", ":1");
     rig.check(&load("m", "g", "return 2"), "\"m\"");
-    // The file has the one library.
+    // The file has this one library.
     rig.check("DEBUG RELOAD NOSAVE NOFLUSH", "-ERR Error trying to load the RDB dump, check server logs.");
     check(&mut rig, &[("FCALL f 0", ":1"), ("FCALL g 0", ":2")]);
     rig.check("DEBUG RELOAD NOSAVE NOFLUSH MERGE", "+OK");
@@ -172,7 +172,7 @@ fn libraries_come_back_with_the_data() {
     check(&mut rig, &[("FLUSHALL", "+OK"), ("FCALL f 0", ":1")]);
 }
 
-/// Has a client call a function that goes on and on, and that has written first where `writes` says so.
+/// A client that calls an endless function; `writes` is its beginning, which may write.
 fn endless(writes: &str) -> (Rig, SessionKey) {
     let mut rig = with("l", "spin", &format!("{writes} while true do server.call('PING') end"));
     rig.check("CONFIG SET busy-reply-threshold 100", "+OK");
@@ -203,7 +203,7 @@ fn a_function_that_goes_on_is_shown_and_killed() {
     let answer = render(&rig.output(client));
     assert!(answer.starts_with("-ERR Script killed by user with FUNCTION KILL."), "{answer}");
     rig.check_as(other, "FUNCTION KILL", "-NOTBUSY No scripts in execution right now.");
-    // The library's machine is there again.
+    // The library has its machine again.
     assert_eq!(rig.run("FCALL spin 1 k"), "");
     assert!(rig.engine.has_open_unit());
 }
@@ -244,7 +244,7 @@ fn payload_of(programs: &[&str]) -> Vec<u8> {
 
 const SHORT: &str = "server.register_function('short', function() return 1 end)";
 
-/// Programs without an end, one for each way out of the machine that a library has.
+/// Endless programs, one for each exit of the machine that a library has.
 const ENDLESS: [&str; 4] = [
     "while true do end",
     "while true do server.log(server.LOG_NOTICE, 'x') end",
@@ -315,7 +315,7 @@ fn the_end_of_the_server_ends_a_script_that_has_written_nothing() {
         "{answer}"
     );
     assert!(!rig.engine.end_waits_for_cron(&mut rig.process));
-    // One that has written is waited for, and the log says what can be done.
+    // A function that has written is waited for, and the log says what can be done.
     let (mut rig, _) = endless("server.call('SET',keys[1],1)");
     for _ in 0..3 {
         assert!(rig.engine.end_waits_for_cron(&mut rig.process));

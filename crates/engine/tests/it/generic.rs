@@ -1,4 +1,4 @@
-//! Commands about keys of any type: CLIENT NO-TOUCH, and who is told of a sort that is stored. Calls and
+//! Commands about keys of any type: CLIENT NO-TOUCH, and clients that a stored sort serves. Calls and
 //! replies are in `crates/commands/tests/it/generic.rs`.
 
 use sluice_testkit::{Rig, render};

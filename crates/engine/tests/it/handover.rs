@@ -1,4 +1,4 @@
-//! The end of a node of a cluster: replicas that take over, clients that are sent away (M10 to M13).
+//! The end of a node of a cluster: replicas that take over, clients that are redirected (M10 to M13).
 
 use crate::cluster::{Buses, joined};
 use sluice_base::SessionKey;
@@ -19,7 +19,7 @@ fn has_logged(rig: &Rig, text: &str) -> bool {
     rig.process.log.iter().any(|(_, line)| line.contains(text))
 }
 
-/// A replica that says which node it is, and takes the stream.
+/// A replica that announces its node id, and takes the stream.
 pub(crate) fn announced(rig: &mut Rig, words: &str) -> SessionKey {
     let replica = rig.connect();
     rig.run_as(replica, &format!("REPLCONF {words}"));
@@ -46,8 +46,8 @@ fn words(line: &str) -> Vec<&[u8]> {
     line.split(' ').map(str::as_bytes).collect()
 }
 
-/// Three nodes, of which the second has told the third, its replica, to take over, and waits for that. The
-/// client of SHUTDOWN, and one that writes.
+/// Three nodes, of which the second has ordered the third, its replica, to take over, and waits for
+/// that; the client of SHUTDOWN, and a client that writes.
 fn handing_over() -> (Buses, SessionKey, SessionKey) {
     let mut buses = joined();
     let stream = stream_of_heir(&mut buses);
@@ -140,7 +140,8 @@ fn cl_m6_an_heir_that_does_not_take_over_is_not_waited_for_for_ever() {
     assert!(has_ended(rig) && has_logged(rig, "The replica has not taken over in time. Exit anyway."));
 }
 
-/// A replica that took over would never get what the script writes, though its client is told that it has.
+/// A replica that took over would never get the writes of the open script, though the client's reply
+/// says that they were made.
 #[test]
 fn a_primary_hands_nothing_over_while_a_script_stands_open() {
     let mut buses = joined();
@@ -167,7 +168,7 @@ fn cl_m10_whom_a_primary_does_not_ask() {
     for (replicas, line) in [
         (&[][..], unable),
         (&["version 9.1.2"], unable),
-        // An id that gossip has not told of (M12).
+        // An id that gossip does not know (M12).
         (&["version 9.1.2 set-cluster-node-id dddddddddddddddddddddddddddddddddddddddd"], unable),
         (
             &["version 9.1.2 set-cluster-node-id cccccccccccccccccccccccccccccccccccccccc", "version 8.1.9"],

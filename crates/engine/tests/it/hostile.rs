@@ -1,6 +1,6 @@
-//! Hostile arguments: every command on data, in every form that its declaration documents, on keys of every
-//! type, with numbers at the edges of types, infinities, no number, empty and long texts at each index. No
-//! call may end the process, and each is answered.
+//! Hostile arguments: every command on data, in every form that its declaration documents, on keys of
+//! every type, with numbers at the edges of their types, infinities, NaN, empty and long texts at each
+//! index. No call may end the process, and each gets a reply.
 
 use sluice_base::SessionKey;
 use sluice_command::{Arg, ArgKind, Flags, Spec, table};
@@ -8,7 +8,7 @@ use sluice_testkit::Rig;
 
 type Words = Vec<Vec<u8>>;
 
-/// What stands in turn at each index of a call.
+/// Values that are tried at each index of a call.
 const HOSTILE: &[&str] = &[
     "",
     "0",
@@ -86,16 +86,16 @@ fn fill(rig: &mut Rig) {
     }
 }
 
-/// The commands on data. Those that may wait do so for a moment at most: nobody moves the clock here.
+/// The commands on data. A command that may wait does so for a moment at most, because the clock does
+/// not move here.
 fn commands() -> impl Iterator<Item = &'static Spec> {
     let is_on_data =
         |spec: &&&Spec| spec.flags.has_any(Flags::WRITE.or(Flags::READONLY)) && spec.subcommands.is_empty();
-    // MIGRATE asks another server.
+    // MIGRATE connects to another server.
     table::ALL.iter().filter(is_on_data).copied().filter(|spec| spec.full_name != "migrate")
 }
 
-/// The words of a call: with all that is demanded, and the `chosen`-th of what may be left out or is one of
-/// several.
+/// The words of a call: all required ones, and the `chosen`-th of those that are optional or alternatives.
 struct Form<'k> {
     words: Words,
     key: &'k str,
@@ -141,7 +141,7 @@ impl Form<'_> {
     }
 }
 
-/// Calls of a command with a key, each with another option; the last one has none that the ones before had.
+/// Calls of a command with a key, each with another option; the last has only options of the calls before.
 fn forms(spec: &Spec, key: &str) -> Vec<Words> {
     let name = spec.full_name.split('|').map(|word| word.as_bytes().to_vec());
     let words: Words = name.collect();
@@ -160,7 +160,7 @@ fn forms(spec: &Spec, key: &str) -> Vec<Words> {
     all
 }
 
-/// Whether the answer would have as many elements, or take as long, as a client asks for, which is its right.
+/// Whether the reply would have as many elements, or take as long, as the client asks for, which is allowed.
 fn takes_long(words: &[Vec<u8>]) -> bool {
     let name = words[0].to_ascii_lowercase();
     if name == b"lcs" {
@@ -200,7 +200,7 @@ impl Calls {
 
 #[test]
 fn no_argument_ends_the_process_and_each_call_is_answered() {
-    // Large offsets are refused, as they are where somebody sets this.
+    // Large offsets are refused, as with this setting in production.
     let mut rig = Rig::with(&[("proto-max-bulk-len", "1mb")]);
     fill(&mut rig);
     let client = rig.client;
@@ -229,12 +229,12 @@ fn no_argument_ends_the_process_and_each_call_is_answered() {
         }
         calls.rig.engine.keyspace().db(0).check();
     }
-    // Calls that are all refused, or that are none, would prove nothing.
+    // The test would prove nothing if all calls were refused, or there were none.
     assert!(calls.made > 50_000, "{}", calls.made);
     assert!(calls.refused * 100 / calls.made < 90, "{} of {}", calls.refused, calls.made);
 }
 
-/// Commands without what comes behind, and the beginning of the reply that each one has with a million
+/// Commands without their last arguments, and the beginning of the reply to each with a million
 /// arguments: every number from 0 to 499,999, twice in a row.
 type Rows = [(&'static [&'static str], &'static [u8])];
 
@@ -305,5 +305,5 @@ fn a_million_arguments_are_taken_by_bitmaps_and_hyperloglogs() {
     ]);
 }
 
-/// Forms of one command at most.
+/// Most forms of one command.
 const FORMS_MAX: usize = 60;

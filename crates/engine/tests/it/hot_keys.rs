@@ -1,16 +1,16 @@
-//! HOTKEYS: which accesses count, which window is shown, and what forgets.
+//! HOTKEYS: which accesses count, which window is shown, and what clears the counts.
 
 use sluice_testkit::{Rig, check};
 
 const ON: [(&str, &str); 2] = [("hotkeys-top-k", "16"), ("hotkeys-sampling-percentage", "100")];
 
-/// What HOTKEYS GET shows once the window is over.
+/// Reply of HOTKEYS GET once the window is over.
 fn shown(rig: &mut Rig) -> String {
     rig.pass_ms(1000);
     listed(rig)
 }
 
-/// What HOTKEYS GET shows, as `db:key=qps`.
+/// Reply of HOTKEYS GET, as `db:key=qps`.
 fn listed(rig: &mut Rig) -> String {
     let reply = rig.run("HOTKEYS GET");
     let words: Vec<&str> = reply.split(['[', ']', ',', ' ', '"']).filter(|word| !word.is_empty()).collect();
@@ -128,7 +128,7 @@ fn a_part_of_the_accesses_is_drawn_and_the_others_are_added() {
 #[test]
 fn settings_and_emptied_databases_forget() {
     const BOTH: &str = "0:k=2 1:k=1";
-    // What is shown of accesses in a window that was open meanwhile, and of those in one that was over.
+    // The rows for accesses in a window that is open, and for those in a window that is over.
     let rows = [
         ("FLUSHALL", "", ""),
         ("FLUSHALL FOO", BOTH, BOTH),

@@ -1,5 +1,5 @@
-//! HyperLogLog commands: what replicas and listeners are told. Calls and replies are in
-//! `crates/commands/tests/it/hyperloglog.rs`.
+//! HyperLogLog commands: propagation to replicas, and keyspace events. Calls and replies
+//! are in `crates/commands/tests/it/hyperloglog.rs`.
 
 use sluice_testkit::{Rig, render};
 

@@ -1,6 +1,6 @@
-//! Slots that are on their way to this server's primary (specification of the slots, 5.2 and 6.5): what
-//! shows their keys, how an import ends, and what becomes of it in files and at a promotion. No node is
-//! stock: what a primary says is written out.
+//! Slots that are being moved to this server's primary (specification of the slots, 5.2 and 6.5):
+//! visibility of their keys, how an import ends, and its state in files and at a promotion. No stock
+//! node takes part: the primary's commands are written out.
 
 use crate::cluster::{ME, OTHER, node, slots, two_shards};
 use sluice_base::{SessionKey, key_slot};
@@ -15,7 +15,7 @@ use sluice_testkit::{Rig, RigLink, request_of};
 const REPLID: &str = "0123456789abcdef0123456789abcdef01234567";
 const JOB: &str = "1111111111222222222233333333334444444444";
 const SOURCE: &str = "dddddddddddddddddddddddddddddddddddddddd";
-/// The slot of `bar`, which is the first shard's; `foo` is in 12182, of this server's shard.
+/// Slot of `bar`, which is the first shard's; `foo` is in slot 12182, of this server's shard.
 const BAR: u16 = 5061;
 
 /// A replica of the shard that owns the upper half of the slots.
@@ -53,7 +53,7 @@ fn log_of(lines: &[&str]) -> Vec<u8> {
     lines.iter().flat_map(|line| request_of(line)).collect()
 }
 
-/// What the primary sends.
+/// Commands that the primary sends.
 fn stream(rig: &mut Rig, primary: SessionKey, lines: &[&str]) {
     assert_eq!(rig.bytes(primary, &log_of(lines)), b"");
 }
@@ -76,8 +76,8 @@ fn databases(rig: &mut Rig) -> String {
     text.split("\\r\\n").filter(|line| line.starts_with("db")).collect::<Vec<_>>().join(" ")
 }
 
-/// A replica that has one key of its shard, and one more of it in database 1, and hears of an import of
-/// which three keys have come so far, another one in database 2.
+/// A replica with one key of its shard, and another of it in database 1. It has got the begin of an
+/// import and three of its keys, another one in database 2.
 fn half_imported() -> (Rig, SessionKey) {
     half_imported_by(&[("cluster-databases", "4")])
 }
@@ -118,12 +118,12 @@ fn cb_g13_what_looks_at_a_database_does_not_see_slots_that_are_on_their_way() {
     rig.check("RANDOMKEY", "nil");
     rig.check("DBSIZE", ":0");
     rig.check("SELECT 0", "+OK");
-    // What does see them.
+    // Commands that do show the keys.
     rig.check(&format!("CLUSTER COUNTKEYSINSLOT {BAR}"), ":3");
     assert_eq!(rig.run(&format!("CLUSTER GETKEYSINSLOT {BAR} 10")).matches("bar").count(), 3);
     assert_ne!(rig.run("DEBUG DIGEST-VALUE bar"), rig.run("DEBUG DIGEST-VALUE nothing"));
     assert!(rig.run("CLUSTER SLOT-STATS SLOTSRANGE 5061 5061").starts_with("[]"), "it is foreign (L-1)");
-    // A key of the primary's own that comes meanwhile is shown, one of the import is not.
+    // A key of the primary's own slots that arrives meanwhile is shown, a key of the import is not.
     stream(&mut rig, primary, &["SELECT 3", "SET bar 1", "SET foo 1"]);
     rig.check("SELECT 3", "+OK");
     rig.check("KEYS *", "[\"foo\"]");
@@ -161,7 +161,7 @@ fn cb_a60_a_flush_leaves_the_mark_until_the_primary_ends_it() {
     rig.check("DBSIZE", ":2");
 }
 
-/// The words of the two ends to each other are in the stream of a stock primary, too.
+/// Messages of the two ends to each other are in the stream of a stock primary, too.
 #[test]
 fn cb_a20_other_words_of_a_move_say_nothing_here() {
     let (mut rig, primary) = half_imported();
@@ -205,7 +205,7 @@ fn cb_a23_an_establish_of_another_form_hides_nothing() {
         assert!(said(&rig).contains(error), "{line}: {}", said(&rig));
         rig.check("DBSIZE", ":1");
     }
-    // In any order, and without a look at the map: the slots are those of nobody who is known.
+    // In any order, and without a look at the map: the slots have no known owner.
     let (mut rig, primary) = following(&[]);
     let line =
         format!("cluster syncslots establish slotsrange 5061 5061 0 0 name {JOB} source {}", "f".repeat(40));
@@ -225,7 +225,7 @@ fn a_second_import_of_a_slot_takes_the_place_of_the_first() {
     rig.check("DBSIZE", ":5");
 }
 
-/// What replicas of this replica, and its own append-only file, are told.
+/// Stream for replicas of this replica, and its own append-only file.
 #[test]
 fn cb_a35_both_ends_are_passed_on() {
     let (mut rig, primary) = following(&[("appendonly", "yes")]);
@@ -268,7 +268,7 @@ fn cb_a38_a_snapshot_holds_imports_that_are_under_way() {
     let at = file.windows(wanted.len()).position(|bytes| bytes == wanted).expect("opcode 243");
     let first_db = file.windows(2).position(|bytes| bytes == b"\xfe\x00").expect("database 0");
     assert!(at < first_db);
-    // A replica goes on where its primary goes on.
+    // A replica continues the import where its primary does.
     let (mut rig, ended) = restarted(Some(&saved()), file.clone());
     assert_eq!(ended, Some(LoadEnded::Start(Ok(()))));
     rig.pass_ms(2_100);
@@ -283,19 +283,19 @@ fn cb_a38_a_snapshot_holds_imports_that_are_under_way() {
     rig.check("DBSIZE", ":1");
     stream(&mut rig, primary, &[&finish("success")]);
     rig.check("DBSIZE", ":5");
-    // Who is no node refuses the file by the name of what it cannot have.
+    // A server that is no node refuses the file, and names the record that it cannot load.
     let (mut rig, ended) = restarted(None, file);
     assert_eq!(ended, Some(LoadEnded::Start(Err(NotLoaded::Failed))));
     assert!(said(&rig).contains("opcode 243"), "{}", said(&rig));
     rig.check("DBSIZE", ":0");
-    // Without one under way there is nothing of it.
+    // Without an import under way the file has no record of it.
     let (mut rig, primary) = half_imported();
     stream(&mut rig, primary, &[&finish("success")]);
     let file = snapshot(&mut rig);
     assert!(!file.windows(40).any(|bytes| bytes == JOB.as_bytes()));
 }
 
-/// The log tells that the import's keys went, and why.
+/// Checks that the log says that the import's keys were deleted, and why.
 #[track_caller]
 fn was_cleaned_up(rig: &Rig, why: &str) {
     let log = said(rig);
@@ -303,7 +303,7 @@ fn was_cleaned_up(rig: &Rig, why: &str) {
     assert!(log.contains(&format!("finished. State: failed, Message: {why}")), "{log}");
 }
 
-/// Iterations until the keys of slots of others are gone.
+/// Runs iterations until the keys of other nodes' slots are deleted.
 fn settle(rig: &mut Rig) {
     for _ in 0..20 {
         rig.pass_ms(100);
@@ -328,7 +328,7 @@ fn cb_a37_a_primary_that_is_restarted_deletes_what_an_unfinished_import_has_brou
     let end = format!("{} MESSAGE Process restarted", finish("failed"));
     assert!(fed.ends_with(&end), "{fed}");
     was_cleaned_up(&rig, "Process restarted");
-    // It is over: a key of the slot would be shown.
+    // The import is over: a key of the slot would be shown.
     let file = snapshot(&mut rig);
     assert!(!file.windows(40).any(|bytes| bytes == JOB.as_bytes()));
 }
@@ -344,7 +344,7 @@ fn cb_a60_an_import_that_a_primary_loads_by_a_command_fails_with_its_own_reason(
     was_cleaned_up(&rig, "A new RDB is being loaded");
 }
 
-/// what is this node's by then stays.
+/// keys of slots that are this node's by then stay.
 #[test]
 fn cb_a61_keys_of_slots_that_are_the_nodes_own_stay() {
     let (mut rig, primary) = following(&[("cluster-databases", "4")]);
@@ -353,8 +353,8 @@ fn cb_a61_keys_of_slots_that_are_the_nodes_own_stay() {
     let file = snapshot(&mut rig);
     let (mut rig, _) = restarted(Some(&saved_primary()), file);
     let replica = rig.replica();
-    // Keys of a slot that the file has do not go (E-53), so `foo` would be hidden until the next map, and the
-    // move would not end before that.
+    // Keys of a slot that is in the file are not deleted (E-53), so `foo` would be hidden until the next
+    // map, and the move would not end before that.
     for _ in 0..5 {
         rig.pass_ms(1);
         rig.end_iteration();
@@ -410,7 +410,7 @@ fn cb_a3a_a_full_synchronisation_ends_what_the_file_does_not_know() {
     }
 }
 
-/// A replica of this one gets the import with its full copy, and one that cannot read it gets none.
+/// A replica of this one gets the import with its full copy, and a replica that cannot read it gets none.
 #[test]
 fn cb_a38_a_full_copy_holds_imports() {
     let (mut rig, _) = half_imported();
@@ -494,7 +494,7 @@ fn cb_a37_a_rewrite_keeps_imports_that_are_under_way() {
     }
 }
 
-/// A base that stands for a snapshot without the id of the source is a base of commands all the same.
+/// A base that replaces a snapshot without the id of the source is still a base of commands.
 #[test]
 fn a_base_of_commands_needs_no_source() {
     let (mut rig, _) = half_imported();

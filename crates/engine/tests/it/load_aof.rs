@@ -1,4 +1,4 @@
-//! Loading an append-only file: at the start, and by DEBUG LOADAOF. The load is run where the test wants it.
+//! Loading an append-only file: at the start, and by DEBUG LOADAOF. The test decides when the load runs.
 
 use sluice_control::persistence::loading::LoadEnded;
 use sluice_control::process::AppendOnlyFile;
@@ -8,7 +8,7 @@ use sluice_testkit::Rig;
 
 const LOADING: &str = "-LOADING Valkey is loading the dataset in memory";
 
-/// Commands as a log holds them.
+/// Commands in the form of a log.
 fn log_of(lines: &[&str]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for line in lines {
@@ -56,12 +56,12 @@ fn info(rig: &mut Rig, name: &str) -> String {
     found.unwrap_or_else(|| panic!("no {name}")).to_owned()
 }
 
-/// What an append-only file says, of a server that ends here.
+/// The append-only file of a server that ends here.
 fn part(rig: &Rig, at: usize) -> Vec<u8> {
     rig.process.aof_parts.lock().expect("one thread")[at].1.clone()
 }
 
-/// PFCOUNT is no write, and is in a log all the same: the estimate that it keeps is a part of the value.
+/// PFCOUNT is no write, and is in a log all the same: the estimate that it stores is part of the value.
 #[test]
 fn pfcount_of_a_log_keeps_its_estimate() {
     let mut rig = starting(&[], &[log_of(&["SELECT 0", "PFADD p a b", "PFADD q a b", "PFCOUNT p"])]);
@@ -108,7 +108,7 @@ fn clients_are_answered_while_the_log_is_loaded_and_have_the_data_behind_it() {
     assert!(text.contains("DB loaded from append only file: "), "{text}");
 }
 
-/// A thread that wakes nobody and does not wait.
+/// A thread that wakes no other and does not wait.
 struct Nothing;
 
 impl sluice_snapshot::LoadThread for Nothing {
@@ -243,7 +243,7 @@ fn loadaof_waits_for_its_turn() {
     rig.check("GET a", LOADING);
     rig.finish_loads();
     assert_eq!(rig.output(other), b"+OK\r\n");
-    // Until the first base is in force the manifest names no file that could be loaded.
+    // Until the first base is in force, the manifest names no file that could be loaded.
     let mut rig = Rig::new();
     rig.run("SET a 1");
     rig.check("CONFIG SET appendonly yes", "+OK");
@@ -299,7 +299,7 @@ fn a_directive_that_is_set_during_the_load_begins_no_rewrite() {
     rig.check("GET a", "\"1\"");
 }
 
-/// An RDB file of a string, and of a value of a module, which is a type that is not there.
+/// An RDB file of a string, and of a value of a module, whose type is unknown here.
 fn partly_known() -> Vec<u8> {
     let mut file = Writer::new(WriteOptions {
         version: Version::Valkey,
@@ -331,11 +331,11 @@ fn a_log_whose_base_was_loaded_in_part_is_not_rewritten() {
     }
     assert_eq!(said(&rig).matches("Not rewriting: ").count(), 1, "growth says it once: {}", said(&rig));
     rig.holds_loads = false;
-    // The RDB file is another one: a save loses nothing, and does not make up for the log.
+    // The RDB file is another file: a save loses nothing, and does not replace the log.
     rig.check("SAVE", "+OK");
     rig.check("DEBUG RELOAD", "+OK");
     rig.check("BGREWRITEAOF", "-ERR");
-    // Nor is it replaced by another first base.
+    // Another first base does not replace it, either.
     rig.check("CONFIG SET appendonly no", "+OK");
     let refused = "-ERR CONFIG SET failed (possibly related to argument 'appendonly') - Unable to turn on AOF. Check server \
                    logs.";
@@ -368,7 +368,7 @@ fn an_rdb_file_that_was_loaded_in_part_is_kept_whatever_log_is_loaded_or_begun()
     rig.check("DEBUG LOADAOF", "+OK");
     rig.check("SAVE", "-ERR");
     rig.check("BGREWRITEAOF", "+Background append only file rewriting started");
-    // A log that begins would have the next start forget what it knows of the RDB file.
+    // If a log began, the next start would ignore the RDB file.
     let mut rig = Rig::with(&[RELAXED]);
     rig.process.snapshots.borrow_mut().insert(b"dump.rdb".to_vec(), partly_known());
     rig.check("DEBUG RELOAD NOSAVE", "+OK");
@@ -381,7 +381,7 @@ fn an_rdb_file_that_was_loaded_in_part_is_kept_whatever_log_is_loaded_or_begun()
     assert_eq!(rig.process.aof_cuts.len(), 1);
 }
 
-/// What was appended since the last call, whole.
+/// Bytes appended since the last call, in whole units.
 fn appended(rig: &mut Rig) -> Vec<u8> {
     let mut bytes = Vec::new();
     rig.engine.take_aof(&mut bytes);
@@ -411,7 +411,7 @@ fn a_restart_knows_where_in_the_history_of_replication_its_data_stand() {
     assert!(logs[0].contains(&format!("#REPL-ID:{replid}\r\n")), "{}", logs[0]);
     assert!(!logs[1].contains("#REPL-ID:"), "it is said once in a file");
     assert!(logs[1].ends_with(&format!("\r\n#REPL-OFFSET:{offset}\r\n")), "{}", logs[1]);
-    // What is in the stream alone moves the offset, too.
+    // Messages that are only in the stream move the offset, too.
     rig.run("PUBLISH channel m");
     rig.end_iteration();
     let moved = info(&mut rig, "master_repl_offset");
@@ -432,8 +432,8 @@ fn a_restart_knows_where_in_the_history_of_replication_its_data_stand() {
     rig.engine.disconnect(replica, &mut rig.process);
 }
 
-/// A sync of the first file has failed, a rewrite has begun the second, and a crash has taken the end of the
-/// first.
+/// A sync of the first file has failed, a rewrite has begun the second, and a crash has lost the end
+/// of the first.
 #[test]
 fn data_between_which_a_crash_has_left_a_gap_belong_to_no_history() {
     let mut rig = appending();
@@ -451,7 +451,7 @@ fn data_between_which_a_crash_has_left_a_gap_belong_to_no_history() {
     let behind = appended(&mut rig);
     assert!(behind.starts_with(b"#REPL-ID:"), "{}", behind.escape_ascii());
     let offset = info(&mut rig, "master_repl_offset");
-    // The crash has taken the end, or everything.
+    // The crash has lost the end, or everything.
     let base = log_of(&["SELECT 0", "SET old 1"]);
     let cases = [([whole.clone(), end].concat(), true), (whole, false), (Vec::new(), false)];
     for (first, is_known) in cases {
@@ -464,8 +464,8 @@ fn data_between_which_a_crash_has_left_a_gap_belong_to_no_history() {
     rig.engine.disconnect(replica, &mut rig.process);
 }
 
-/// A rewrite had begun the second file before there was a replica; the first one came after a restart, before
-/// any write.
+/// A rewrite had begun the second file before there was a replica; the first replica came after a
+/// restart, before any write.
 #[test]
 fn a_history_that_begins_in_a_file_is_no_gap() {
     let first = log_of(&["SELECT 0", "SET a 1"]);
@@ -485,13 +485,13 @@ fn a_history_that_begins_in_a_file_is_no_gap() {
     assert_eq!(restarted.finish_loads(), Some(LoadEnded::Start(Ok(()))));
     assert!(!said(&restarted).contains("is missing"), "{}", said(&restarted));
     assert_eq!(info(&mut restarted, "master_repl_offset"), offset);
-    // A gap of before stays one: replicas of the new history may have what is missing.
+    // A gap of the former history stays a gap: replicas of the new history may have the missing writes.
     let lost = format!("#REPL-ID:{}\r\n#REPL-OFFSET:7\r\n", "a".repeat(40)).into_bytes();
     let mut restarted = starting(&[], &[base, first, [lost, second].concat()]);
     assert_eq!(restarted.finish_loads(), Some(LoadEnded::Start(Ok(()))));
     assert!(said(&restarted).contains("is missing"), "{}", said(&restarted));
     assert_ne!(info(&mut restarted, "master_repl_offset"), offset);
-    // Behind a sync that has failed nobody knows what a crash will take.
+    // After a failed sync it is unknown which writes a crash will lose.
     let mut rig = starting(&[], &[log_of(&["SELECT 0", "SET a 1"])]);
     assert_eq!(rig.finish_loads(), Some(LoadEnded::Start(Ok(()))));
     rig.engine.begin_aof();
@@ -532,8 +532,8 @@ fn a_base_says_where_in_the_history_its_data_stand() {
     }
 }
 
-/// A primary of today may come back as a replica: what it is sent then is in the database that its own stream
-/// had selected.
+/// A primary may return as a replica: the stream that it gets then is in the database that its own
+/// stream had selected.
 #[test]
 fn the_file_of_a_primary_says_which_database_its_stream_has_selected() {
     let mut rig = appending();
@@ -596,7 +596,8 @@ fn sorted_sets_come_back_from_a_base_of_commands() {
     restarted.check("OBJECT ENCODING large", "\"skiplist\"");
 }
 
-/// What a file has in a database that is not here goes nowhere else, and is not lost: the load ends.
+/// Keys of a file in a database that does not exist here are put nowhere else, and are not lost:
+/// the load ends.
 #[test]
 fn a_file_with_more_databases_than_there_are_is_not_loaded() {
     let remedy = "This server has 4 databases: set the directive databases, cluster-databases for a node of a \
@@ -618,8 +619,8 @@ fn a_file_with_more_databases_than_there_are_is_not_loaded() {
     }
 }
 
-/// Limits on what clients ask for, lower than what was accepted before, and what each of them would refuse: a
-/// command of the log, and a question with its answer.
+/// Limits on requests, lower than earlier accepted values, and a request that each of them would refuse:
+/// a command of the log, and a query with its reply.
 pub(crate) const LOWERED: [(&str, &str, &str, &str, &str); 7] = [
     ("proto-max-bulk-len", "1mb", "SETRANGE k 2000000 x", "STRLEN k", ":2000001"),
     ("proto-max-bulk-len", "1mb", "SETBIT k 16000000 1", "STRLEN k", ":2000001"),
@@ -651,7 +652,7 @@ fn limits_that_were_lowered_lose_nothing_of_what_was_accepted() {
         assert_eq!(rig.finish_loads(), Some(LoadEnded::Start(Ok(()))), "{directive}: {}", said(&rig));
         rig.check(question, answer);
         rig.holds_loads = false;
-        // From a snapshot: written by the server that has accepted it.
+        // From a snapshot, written by the server that has accepted the value.
         assert_eq!(
             rig.run(&format!("CONFIG SET {directive} 0")).starts_with("+OK"),
             directive != "proto-max-bulk-len"
@@ -663,7 +664,7 @@ fn limits_that_were_lowered_lose_nothing_of_what_was_accepted() {
     }
 }
 
-/// Pages of zeros take no memory, so that strings of a log have a bound though its limits were lifted.
+/// Pages of zeros take no memory, so strings of a log need a bound although the limits do not apply to them.
 #[test]
 fn no_log_makes_a_string_whose_bits_cannot_be_counted() {
     let largest = 1u64 << 40;
@@ -697,9 +698,8 @@ fn no_log_makes_a_string_whose_bits_cannot_be_counted() {
     }
 }
 
-/// A library whose program takes memory without end has a bound in a file as well, and the start names that
-/// library. Descriptions lie outside of the library's machine, and may take an eighth of its
-/// bound.
+/// A library whose program takes memory without end has a bound in a file as well, and the start names
+/// that library. Descriptions are outside of the library's machine, and may take an eighth of its bound.
 #[test]
 fn a_library_that_takes_memory_without_end_is_refused_at_the_start_by_its_name() {
     let code = "#!lua\tname=endless\nlocal\ts=('x'):rep(16777216)while\ttrue\tdo\tserver.register_function{\

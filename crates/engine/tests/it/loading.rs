@@ -1,4 +1,5 @@
-//! What clients see while the data are loaded, and the hand-over. The load is run where the test wants it.
+//! Commands of clients while data are loaded, and the hand-over of the loaded data. The test decides
+//! when the load runs.
 
 use sluice_control::action::Action;
 use sluice_control::persistence::loading::LoadEnded;
@@ -32,7 +33,7 @@ fn saved(directives: &[(&str, &str)], count: usize) -> Rig {
     rig
 }
 
-/// A server with data where a DEBUG RELOAD of another client is under way.
+/// A server with data on which another client's DEBUG RELOAD is under way.
 fn loading(directives: &[(&str, &str)], options: &str) -> (Rig, sluice_base::SessionKey) {
     let mut rig = saved(directives, 20);
     rig.holds_loads = true;
@@ -173,7 +174,7 @@ fn info_shows_how_far_the_load_is() {
     assert_eq!(info(&mut rig, "rdb_last_load_keys_loaded"), "20");
 }
 
-/// A thread that wakes nobody and does not wait.
+/// A thread that wakes no other and does not wait.
 struct Nothing;
 
 impl sluice_snapshot::LoadThread for Nothing {
@@ -303,7 +304,7 @@ fn a_delay_is_waited_for_behind_each_key_or_now_and_then() {
         rig.finish_loads();
         assert_eq!(rig.slept_us, wanted, "{delay}");
     }
-    // It may change meanwhile.
+    // The setting may change meanwhile.
     let (mut rig, _) = loading(&[("key-load-delay", "1000000")], "");
     rig.check("CONFIG SET key-load-delay 0", "+OK");
     rig.finish_loads();

@@ -1,6 +1,6 @@
-//! The engine's integration tests, one module for each group of commands or part: one program, so that the
-//! engine is linked once. `tests/alloc.rs` stays a program of its own, since its allocator counts for a whole
-//! process.
+//! The engine's integration tests, a module for each group of commands or part. They are one program, so
+//! that the engine is linked once. `tests/alloc.rs` is a separate program, because its allocator counts
+//! for a whole process.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod aof;

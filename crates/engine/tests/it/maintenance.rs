@@ -1,12 +1,12 @@
-//! CLIENT MAINT_NOTIFICATIONS: who may ask, whom a failover and a change of roles tell what, and in which
-//! order.
+//! CLIENT MAINT_NOTIFICATIONS: who may ask, and the notifications of a failover and of changes of roles,
+//! in their order.
 
 use crate::cluster::{OTHER, two_shards};
 use sluice_base::SessionKey;
 use sluice_session::{ClientAddress, Medium};
 use sluice_testkit::Rig;
 
-/// What a client was sent since the last look, as a line: `|` for line ends, and `#` for each id.
+/// Output of a client since the last call, as a line: `|` for line ends, and `#` for each id.
 fn told(rig: &mut Rig, client: SessionKey) -> String {
     let text = String::from_utf8_lossy(&rig.output(client)).replace("\r\n", "|");
     let mut shown = text.clone();
@@ -36,7 +36,7 @@ fn moving(endpoint: &str) -> String {
 /// A MOVING without an address.
 const MOVING: &str = ">4|$6|MOVING|:#|:15|_|";
 
-/// A primary with a replica at this address and port 7000, beside which nobody is connected that has asked.
+/// A primary with a replica at this address and port 7000; no client has asked for notifications.
 fn with_replica(ip: &str, directives: &[(&str, &str)]) -> (Rig, SessionKey) {
     let mut rig = Rig::with(directives);
     let replica = rig.connect();
@@ -110,8 +110,8 @@ fn resp2_is_refused_and_may_turn_them_off() {
     rig.check("CLIENT MAINT_NOTIFICATIONS OFF", "+OK");
 }
 
-/// A node tells of slots that leave (`moves_out.rs`). Clients of a cluster learn by MOVED where primaries
-/// are: a client that was moved would send what is another node's.
+/// A node notifies clients of slots that leave (`moves_out.rs`). Clients of a cluster find primaries by
+/// MOVED: a client that was sent MOVING would send requests for other nodes' slots there.
 #[test]
 fn clients_of_a_node_that_becomes_a_replica_are_not_moved() {
     let mut rig = Rig::node(Some(&two_shards()), &[]);
@@ -172,7 +172,7 @@ fn a_failover_is_told_at_its_beginning_and_at_its_end_with_the_next_primary() {
     assert_eq!(told(&mut rig, named), "", "each is told once");
 }
 
-/// The client retries there.
+/// The client retries at the new address.
 #[test]
 fn a_write_that_has_waited_is_told_where_to_go_ahead_of_its_error() {
     let (mut rig, replica) = with_replica("10.0.0.2", &[]);
@@ -205,7 +205,7 @@ fn the_time_left_is_that_of_timeout() {
 
 #[test]
 fn one_that_comes_to_nothing_moves_nobody() {
-    // By a client that has asked for notifications: its reply comes first.
+    // Aborted by a client that has asked for notifications: its reply comes first.
     let (mut rig, replica) = with_replica("10.0.0.2", &[]);
     let (client, aborts) = (asking(&mut rig, BY_IP), asking(&mut rig, BY_IP));
     rig.check("FAILOVER", "+OK");
@@ -214,12 +214,12 @@ fn one_that_comes_to_nothing_moves_nobody() {
     rig.argv_unread(aborts, &[b"FAILOVER", b"ABORT"]);
     assert_eq!(told(&mut rig, aborts), format!("+OK|{ENDED}"));
     assert_eq!(told(&mut rig, client), ENDED);
-    // By a target that refuses.
+    // Refused by the target.
     rig.check("FAILOVER", "+OK");
     hand_over(&mut rig, replica);
     rig.engine.abort_failover("Failover target rejected psync request", &mut rig.process);
     assert_eq!(told(&mut rig, client), format!("{BEGUN}{ENDED}"));
-    // By time.
+    // Ended by its timeout.
     let (mut rig, _) = with_replica("10.0.0.2", &[]);
     let client = asking(&mut rig, BY_IP);
     rig.check("FAILOVER TIMEOUT 500", "+OK");
@@ -229,7 +229,7 @@ fn one_that_comes_to_nothing_moves_nobody() {
     assert_eq!(told(&mut rig, client), format!("{begun}{ENDED}"));
 }
 
-/// An operator's program goes on to look at this server.
+/// An operator's program keeps its connection to this server.
 #[test]
 fn the_client_that_has_asked_for_the_failover_is_told_nothing() {
     let (mut rig, replica) = with_replica("10.0.0.2", &[]);
@@ -243,8 +243,8 @@ fn the_client_that_has_asked_for_the_failover_is_told_nothing() {
     assert_eq!(told(&mut rig, client), [BEGUN, ENDED, &moving("10.0.0.2:7000")].concat());
 }
 
-/// Libraries close a connection that was answered READONLY, and come back: to this server, where they are
-/// configured to.
+/// Libraries close a connection that got READONLY, and reconnect to the server that they are configured
+/// with: this one.
 #[test]
 fn whoever_asks_meanwhile_is_told_the_same_with_the_time_left() {
     let (mut rig, replica) = with_replica("10.0.0.2", &[]);
@@ -288,7 +288,7 @@ fn whoever_asks_meanwhile_is_told_the_same_with_the_time_left() {
     assert_eq!(told(&mut rig, late), "+OK|");
 }
 
-/// As a Sentinel has the primary of before follow the one that it has promoted, and operators do by hand.
+/// A Sentinel makes the former primary follow the one that it has promoted, as operators do by hand.
 #[test]
 fn a_primary_that_becomes_a_replica_moves_its_clients() {
     let mut rig = Rig::new();
@@ -298,8 +298,8 @@ fn a_primary_that_becomes_a_replica_moves_its_clients() {
     assert_eq!(told(&mut rig, named), moving("10.0.0.3:7001"));
     assert_eq!(told(&mut rig, unnamed), MOVING);
     assert_eq!(told(&mut rig, operator), "");
-    // A replica has no clients that write, whomever it follows; its promotion takes none away. Who comes late
-    // is named the primary of now.
+    // A replica has no clients that write, whichever primary it follows, and its promotion moves none. A
+    // late client gets the present primary's address.
     for line in ["REPLICAOF 10.0.0.4 7001", "REPLICAOF NO ONE"] {
         rig.check(line, "+OK");
         assert_eq!(told(&mut rig, named), "", "{line}");
@@ -314,7 +314,7 @@ fn a_primary_that_becomes_a_replica_moves_its_clients() {
     }
 }
 
-/// A Sentinel sends its REPLICAOF with CLIENT KILL in one transaction: the clients are closed as ever.
+/// A Sentinel sends its REPLICAOF with CLIENT KILL in one transaction: the clients are closed as usual.
 #[test]
 fn clients_that_are_killed_in_the_same_transaction_are_told_nothing() {
     let mut rig = Rig::new();
@@ -340,7 +340,7 @@ fn ids_grow_and_an_event_has_one_for_all() {
         assert!(last < seen[0][0] && seen[0][0] < seen[0][1], "{seen:?}");
         last = seen[0][1];
     }
-    // Beside another server's: they are about the time.
+    // Comparable with ids of another server: they are near the current time.
     let behind_clock = rig.process.now.unix_ms() - last;
     assert!((-10..10).contains(&behind_clock), "{behind_clock}");
 }
@@ -359,8 +359,8 @@ fn reset_off_and_resp2_end_them() {
     }
 }
 
-/// A client whose replies are turned off is pushed as ever; one that became a replica would take a push for a
-/// command, and stays.
+/// A client with replies turned off gets pushes as usual; one that became a replica would take a push
+/// for a command, so it gets none.
 #[test]
 fn replicas_are_pushed_nothing_and_clients_without_replies_are() {
     let (mut rig, _) = with_replica("10.0.0.2", &[]);
@@ -374,7 +374,7 @@ fn replicas_are_pushed_nothing_and_clients_without_replies_are() {
     assert!(!rig.is_closing(replica));
 }
 
-/// A client that has come in this way.
+/// A client on this medium.
 fn connect_by(rig: &mut Rig, medium: Medium) -> SessionKey {
     let connection = ClientAddress {
         addr: "10.0.0.9:5000".to_owned(),
@@ -386,7 +386,7 @@ fn connect_by(rig: &mut Rig, medium: Medium) -> SessionKey {
     rig.engine.connect(connection, &mut rig.process)
 }
 
-/// A client that asks for no address is always sent a MOVING without one.
+/// A client that asks for no address always gets a MOVING without one.
 #[test]
 fn nobody_is_named_an_address_that_it_cannot_use() {
     use Medium::{Tcp, Tls, Unix};
@@ -397,15 +397,15 @@ fn nobody_is_named_an_address_that_it_cannot_use() {
         (plain, "10.0.0.3", Tcp, by_name, true),
         (plain, "db.example", Tcp, by_ip, true),
         (plain, "db.example", Tcp, by_name, true),
-        // The port is one for TLS, or is not.
+        // Whether the port is one for TLS.
         (plain, "10.0.0.3", Tls, by_ip, false),
         (tls, "10.0.0.3", Tcp, by_ip, false),
         (tls, "10.0.0.3", Tls, by_ip, true),
-        // No certificate is for the address of a client that wants a name.
+        // No certificate is valid for the address of a client that wants a name.
         (tls, "10.0.0.3", Tls, by_name, false),
         (tls, "db.example", Tls, by_name, true),
         (plain, "10.0.0.3", Unix, by_ip, false),
-        // Clients split it at its first colon.
+        // Clients split the address at its first colon.
         (plain, "fd00::3", Tcp, by_ip, false),
     ] {
         let mut rig = Rig::with(&[("tls-replication", replicates_by_tls)]);

@@ -42,7 +42,7 @@ fn stats_has_as_many_pairs_as_it_says() {
     {
         assert!(text.contains(name), "{name} in {text}");
     }
-    // The map's length must cover exactly what follows, or another reply would be read from it.
+    // The map's length must cover exactly its elements, or the client would read a later reply as part of it.
     assert_eq!(text.lines().count(), 1);
     rig.check("ECHO x", "\"x\"");
 }

@@ -18,14 +18,14 @@ fn samples(rig: &mut Rig) -> MetricSamples {
     check_open_metrics(&text).unwrap_or_else(|reason| panic!("{reason}\n{text}"))
 }
 
-/// The number of a series.
+/// Value of a series.
 #[track_caller]
 fn number(samples: &MetricSamples, name: &str, labels: &str) -> f64 {
     let found = samples.get(name).and_then(|all| all.iter().find(|(of, _)| of == labels));
     found.unwrap_or_else(|| panic!("no {name} of {labels}: {:?}", samples.get(name))).1
 }
 
-/// A rig that has done something of everything.
+/// A rig that has used all features.
 fn busy_rig() -> Rig {
     let mut rig = Rig::with(&[("metrics-port", "1"), ("maxmemory", "100mb")]);
     for line in [
@@ -95,7 +95,7 @@ fn a_sample_is_valid_and_has_the_numbers_of_info() {
     assert!(samples["redis_instance_info"][0].0.contains("role=\"master\""));
 }
 
-/// As redis_exporter tells what CLUSTER INFO says: `ok` is 1, `fail` 0.
+/// As redis_exporter translates CLUSTER INFO: `ok` is 1, `fail` 0.
 #[test]
 fn a_node_of_a_cluster_says_whether_it_serves_and_how_many_are_down() {
     let mut rig = Rig::node(Some(&two_shards()), &[("metrics-port", "1")]);
@@ -116,7 +116,7 @@ fn a_node_of_a_cluster_says_whether_it_serves_and_how_many_are_down() {
     }
 }
 
-/// What the boards and alerts of redis_exporter ask for (contrib/), and the names that others ask for most.
+/// Series that the dashboards and alerts of redis_exporter use (contrib/), and those that others use most.
 const ASKED_FOR: &str = "redis_up redis_uptime_in_seconds redis_start_time_seconds redis_instance_info redis_connected_clients \
     redis_blocked_clients redis_memory_used_bytes redis_memory_max_bytes redis_memory_used_rss_bytes redis_memory_used_peak_bytes \
     redis_memory_used_dataset_bytes redis_memory_used_overhead_bytes redis_mem_fragmentation_ratio redis_total_system_memory_bytes \
@@ -194,7 +194,7 @@ fn clients_are_summed_by_the_cron_where_they_are_many() {
     assert!((of_info - many).abs() < of_info / 100.0, "{of_info} {many}");
 }
 
-/// The names of the table in the documentation, which has all rows: see `info/tests.rs` of the engine.
+/// Names in the table of the documentation, which has all rows: see `info/tests.rs` of the engine.
 fn documented() -> Vec<(String, bool)> {
     let page = include_str!("../../../../docs/fields.md");
     let table = page.split("<!-- fields -->").nth(1).unwrap().split("<!-- /fields -->").next().unwrap();

@@ -1,10 +1,10 @@
-//! MIGRATE: what is asked of the process, what waits meanwhile, and what is deleted in the end.
+//! MIGRATE: the request to the process, commands that wait meanwhile, and the deletions at the end.
 
 use sluice_base::SessionKey;
 use sluice_commands::{Migration, MigrationOutcome};
 use sluice_testkit::Rig;
 
-/// Sends a line and leaves the client waiting; what the process is asked.
+/// Sends a line and leaves the client waiting. Returns the request to the process.
 fn begin(rig: &mut Rig, client: SessionKey, line: &str) -> Migration {
     assert_eq!(rig.run_as(client, line), "");
     rig.migrations.pop().unwrap()
@@ -61,7 +61,7 @@ fn what_is_sent_is_what_the_values_were() {
     let line = "MIGRATE there 7000 \"\" 3 1000 REPLACE AUTH2 me secret KEYS k none n";
     let migration = begin(&mut rig, client, line);
     assert_eq!((migration.host.as_str(), migration.port, migration.db), ("there", 7000, 3));
-    // Deleted by expiry meanwhile: the root is there.
+    // Expired and deleted meanwhile: the root still exists.
     let text = sent(&migration);
     let auth = "*3\\r\\n$4\\r\\nAUTH\\r\\n$2\\r\\nme\\r\\n$6\\r\\nsecret\\r\\n*2\\r\\n$6\\r\\nSELECT\\r\\n$1\\r\\n3\\r\\n";
     assert!(text.starts_with(auth), "{text}");
@@ -80,7 +80,7 @@ fn keys_go_when_they_were_taken_and_replicas_are_told() {
     rig.run("MSET a 1 b 2 c 3");
     rig.fed(replica);
     let migration = begin(&mut rig, client, "MIGRATE h 1 \"\" 0 1000 KEYS a b c a");
-    // Nothing is gone before.
+    // No key is deleted before the end.
     rig.check("MGET a b c", "[\"1\", \"2\", \"3\"]");
     end(&mut rig, &migration, &[0, 2], Some("ERR Target instance replied with error: BUSYKEY"));
     assert_eq!(answer(&mut rig, client), "-ERR Target instance replied with error: BUSYKEY\r\n");
@@ -275,7 +275,7 @@ fn a_migration_that_a_pause_keeps_is_followed_by_what_the_clients_do_then() {
     }
 }
 
-/// What a migration deletes is its client's doing.
+/// The deletions of a migration count as its client's changes.
 #[test]
 fn the_client_is_told_of_its_own_deletion_behind_the_reply_or_not_at_all() {
     let push = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n";

@@ -10,7 +10,7 @@ fn watched() -> (Rig, SessionKey) {
     (rig, monitor)
 }
 
-/// What the monitor was shown, without times and addresses.
+/// Lines that the monitor got, without times and addresses.
 fn shown(rig: &mut Rig, monitor: SessionKey) -> String {
     let lines = render(&rig.output(monitor));
     let tails: Vec<&str> =

@@ -1,6 +1,6 @@
-//! Atomic moves of slots to this server (specification of the slots, section 6): what a source says and
-//! sends, what replicas and files are told, how a move ends. No node is stock: what the source says is
-//! written out.
+//! Atomic moves of slots to this server (specification of the slots, section 6): messages and commands
+//! of a source, propagation to replicas and files, and how a move ends. No stock node takes part: the
+//! source's commands are written out.
 
 use crate::cluster::{ME, OTHER, REPLICA, slots, two_shards};
 use crate::handover::announced;
@@ -10,7 +10,7 @@ use sluice_control::cluster::order::BusOrder;
 use sluice_testkit::{Rig, request_of};
 
 const JOB: &str = "1111111111222222222233333333334444444444";
-/// The slot of `foo`, which is the other node's; `bar` is in 5061, this node's.
+/// Slot of `foo`, which is the other node's; `bar` is in slot 5061, this node's.
 const FOO: u16 = 12_182;
 
 fn establish(name: &str, ranges: &str) -> String {
@@ -36,26 +36,26 @@ fn begun(rig: &mut Rig) -> SessionKey {
     source
 }
 
-/// What the source sends, to which nothing is answered.
+/// Commands of the source that get no reply.
 #[track_caller]
 fn send(rig: &mut Rig, source: SessionKey, lines: &[&str]) {
     assert_eq!(say(rig, source, lines), "");
 }
 
-/// What the source sends, and the words that it is sent.
+/// Messages of the source, and the messages that it is sent.
 fn say(rig: &mut Rig, source: SessionKey, lines: &[&str]) -> String {
     let bytes: Vec<u8> = lines.iter().flat_map(|line| request_of(line)).collect();
     let answer = rig.bytes(source, &bytes).escape_ascii().to_string();
     answer.replace("*3\\r\\n$7\\r\\nCLUSTER\\r\\n$9\\r\\nSYNCSLOTS\\r\\n", "").replace("\\r\\n", " ")
 }
 
-/// A job of which all has come but the end; two databases.
+/// A job of which everything but the end has arrived; two databases.
 fn all_come(rig: &mut Rig) -> SessionKey {
     let source = begun(rig);
     let ack = word("ACK");
     send(rig, source, &[&ack, "SELECT 0", "SET foo 1", "PEXPIREAT foo 1", "SELECT 2", "RPUSH foo a b"]);
     assert_eq!(say(rig, source, &[&word("SNAPSHOT-EOF")]), "$13 REQUEST-PAUSE ");
-    // A stock source selects no database here, whatever its image ends with.
+    // A stock source selects no database here, whichever database its image ends with.
     send(rig, source, &["SET {foo}2 v", "INCR {foo}3"]);
     assert_eq!(say(rig, source, &[&word("PAUSED")]), "$16 REQUEST-FAILOVER ");
     source
@@ -133,7 +133,7 @@ fn cb_a22_slots_come_with_their_keys_and_are_served_at_once() {
     rig.check("LRANGE foo 0 -1", "[\"a\", \"b\"]");
     assert!(row(&mut rig).contains(&format!("\"{ME}\", \"source_node\", \"{OTHER}\"")));
     assert!(row(&mut rig).contains("\"success\", \"message\", \"\""));
-    // The replica's databases are chosen for the replica, whatever the source has chosen (A-35).
+    // The database for the replica is selected for it, whichever the source has selected (A-35).
     let fed = rig.fed(replica);
     let begin = establish(JOB, "12182 12182");
     let wanted = format!(
@@ -143,8 +143,6 @@ fn cb_a22_slots_come_with_their_keys_and_are_served_at_once() {
     assert!(fed.starts_with(&wanted), "{fed}");
 }
 
-/// The source is asked to go on when the replicas have what has come: one of them may be elected in the next
-/// moment, and what WAIT has confirmed at the source is to be there.
 /// A primary that serves, and the session of its replica, which the bus knows.
 fn node_with_replica() -> (Rig, SessionKey) {
     let mut saved = two_shards();
@@ -157,7 +155,7 @@ fn node_with_replica() -> (Rig, SessionKey) {
     (rig, replica)
 }
 
-/// A replica says that it has all but the last bytes of the stream.
+/// The replica acknowledges all but the last `less` bytes of the stream.
 fn acknowledge(rig: &mut Rig, replica: SessionKey, less: u64) {
     let info = rig.run("INFO replication");
     let offset = info.split("master_repl_offset:").nth(1).unwrap().split("\\r").next().unwrap();
@@ -166,7 +164,7 @@ fn acknowledge(rig: &mut Rig, replica: SessionKey, less: u64) {
     rig.end_iteration();
 }
 
-/// The node's iterations for so long, without an acknowledgement.
+/// Runs the node's iterations for `ms`, without an acknowledgement.
 fn wait_ms(rig: &mut Rig, ms: u64) {
     for _ in 0..ms / 100 {
         rig.pass_ms(100);
@@ -174,6 +172,8 @@ fn wait_ms(rig: &mut Rig, ms: u64) {
     }
 }
 
+/// The source is asked to go on when the replicas have the received data, because one of them may be elected
+/// at once, and must have the writes that WAIT has confirmed at the source.
 #[test]
 fn cb_a46_a_target_asks_for_the_slots_when_its_replicas_have_their_keys() {
     let (mut rig, replica) = node_with_replica();
@@ -207,7 +207,7 @@ fn cb_a46_writers_are_not_held_back_while_a_replica_answers_late() {
 #[test]
 fn cb_a46_a_replica_that_lags_for_long_is_left_out() {
     let (mut rig, _) = node_with_replica();
-    // Who is no node is waited for never.
+    // A replica that is no node is never waited for.
     let stranger = rig.replica();
     acknowledge(&mut rig, stranger, 0);
     let source = begun(&mut rig);
@@ -228,7 +228,7 @@ fn cb_a46_writers_wait_half_a_second_for_a_replica_that_hangs() {
     acknowledge(&mut rig, replica, 0);
     assert_eq!(say(&mut rig, source, &["SET {foo}2 2"]), "$13 REQUEST-PAUSE ");
     send(&mut rig, source, &[&word("PAUSED")]);
-    // Its connection ends: it may be elected still, without the last write.
+    // Its connection ends: it may still be elected, without the last write.
     rig.engine.disconnect(replica, &mut rig.process);
     wait_ms(&mut rig, 400);
     assert_eq!(say(&mut rig, source, &[]).replace("$3 ACK ", ""), "");
@@ -350,12 +350,12 @@ fn cb_a33_what_cannot_be_executed_fails_a_move() {
     let second_job = establish(&"2".repeat(40), "9000 9000");
     for line in [
         "NOSUCHCOMMAND",
-        // A-20: a connection is that of one job.
+        // A-20: a connection belongs to one job.
         &second_job,
         "SET foo",
         "SELECT 9",
         "RPUSH foo x",
-        // A-34: what is not of the job's slots, and what names no key.
+        // A-34: commands outside of the job's slots, and commands without keys.
         "SET bar 1",
         "FLUSHALL",
         "MULTI",
@@ -379,7 +379,7 @@ fn cb_a33_what_cannot_be_executed_fails_a_move() {
     has_failed(&mut rig, "Ran out of memory (OOM) during slot import");
 }
 
-/// A-26: commands of the connection are the user's that AUTH has said.
+/// A-26: commands of the connection have the rights of the user that AUTH has named.
 #[test]
 fn cb_a26_rights_of_the_user_hold_for_what_the_source_sends() {
     let mut rig = node(&[]);
@@ -391,7 +391,7 @@ fn cb_a26_rights_of_the_user_hold_for_what_the_source_sends() {
     has_failed(&mut rig, "Failed to process command during slot migration. Check logs for more information");
 }
 
-/// E-4: an ESTABLISH and a wrong word come in one piece, several times under one name.
+/// E-4: an ESTABLISH and a wrong message arrive in one piece, several times under one name.
 #[test]
 fn cb_a22_words_that_come_with_establish_are_the_jobs() {
     let mut rig = node(&[]);
@@ -461,7 +461,7 @@ fn cb_a23_an_establish_is_judged_word_by_word() {
     rig.check(&establish(JOB, "16383 16383"), "-ERR Slot 16383 has no node served.");
 }
 
-/// Keys of before in slots that come would be taken for the source's.
+/// Old keys in slots that are being imported would be taken for the source's.
 #[test]
 fn cb_g16_keys_of_before_are_gone_when_a_job_begins() {
     let mut saved: SavedCluster = two_shards();
@@ -499,7 +499,7 @@ fn cb_a30_the_connection_of_a_move_is_shown_as_one_and_waits_for_client_pause() 
     rig.check(&format!("CLUSTER COUNTKEYSINSLOT {FOO}"), ":1");
 }
 
-/// Copies that clients of this node keep, and keys that they watch, are of keys that come now, too.
+/// Clients of this node that cache or watch keys are notified of imported keys, too.
 #[test]
 fn cb_g21_clients_that_watch_are_told_of_keys_that_come() {
     let mut rig = node(&[("notify-keyspace-events", "KEA")]);

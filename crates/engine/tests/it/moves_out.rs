@@ -1,6 +1,6 @@
 //! Atomic moves of slots between two engines, from MIGRATESLOTS to the end (specification of the slots,
-//! section 6): what each side has, shows and tells its clients. The nodes' buses are joined, and what stands
-//! on the connection of the move is given on in steps.
+//! section 6): the keys, the state shown, and the notifications at each side. The nodes' buses are
+//! connected, and bytes on the connection of the move are passed on in steps.
 
 use crate::cluster::{Buses, ME, OTHER, joined};
 use sluice_base::SessionKey;
@@ -18,7 +18,7 @@ use sluice_testkit::{Rig, check_open_metrics};
 /// A move from the first node to the second.
 struct Moving {
     buses: Buses,
-    /// The session of the target at the source, and that of the source at the target.
+    /// Session of the target at the source, and of the source at the target.
     ends: [SessionKey; 2],
     /// Bytes to the target that are no whole command yet.
     rest: Vec<u8>,
@@ -26,7 +26,7 @@ struct Moving {
 
 /// Slots 100 and 200 to 201 of the first node.
 const RANGES: &str = "100 100 200 201";
-/// A key of each of these slots.
+/// A key in each of these slots.
 const MOVED: [&str; 3] = ["aotc", "adjb", "vuk"];
 
 fn source(buses: &mut Buses) -> &mut Rig {
@@ -38,7 +38,7 @@ fn target(buses: &mut Buses) -> &mut Rig {
 }
 
 impl Moving {
-    /// The target has agreed.
+    /// Begins the move, to which the target has agreed.
     fn begin(mut buses: Buses) -> Moving {
         // The target waits for no replica: the third node has no link to it here.
         buses.nodes[2].1.check("CONFIG SET cluster-replica-no-failover yes", "+OK");
@@ -65,7 +65,7 @@ impl Moving {
         Moving { buses, ends: [at_source, at_target], rest: Vec::new() }
     }
 
-    /// Lets so much time pass, and what each side sends arrive; with the buses.
+    /// Lets time pass, and delivers the bytes and bus messages that are sent meanwhile.
     fn pass_ms(&mut self, ms: u64) {
         for _ in 0..ms.div_ceil(100) {
             (0..20).for_each(|_| self.exchange());
@@ -73,7 +73,7 @@ impl Moving {
         }
     }
 
-    /// What each side has sent arrives at the other.
+    /// Delivers the bytes that each side has sent.
     fn exchange(&mut self) {
         let [at_source, at_target] = self.ends;
         let sent = source(&mut self.buses).output(at_source);
@@ -106,7 +106,7 @@ impl Moving {
         }
     }
 
-    /// The connection ends.
+    /// Breaks the connection of the move.
     fn lose(&mut self) {
         for (end, (_, rig)) in self.ends.iter().zip(&mut self.buses.nodes) {
             rig.engine.disconnect(*end, &mut rig.process);
@@ -119,7 +119,7 @@ impl Moving {
 fn filled() -> Buses {
     let mut buses = joined();
     for (_, rig) in &mut buses.nodes {
-        // Where one of them is forgotten, the other serves on.
+        // If one of them is forgotten, the other must continue to serve.
         rig.check("CONFIG SET cluster-require-full-coverage no", "+OK");
     }
     for key in MOVED {
@@ -142,7 +142,7 @@ fn asking(buses: &mut Buses) -> SessionKey {
     client
 }
 
-/// What a client of the source was pushed since the last look, line ends as spaces, and the id of the push.
+/// Push to a client of the source since the last call, line ends as spaces, and the id of the push.
 fn told(buses: &mut Buses, client: SessionKey) -> (String, i64) {
     let text = String::from_utf8(source(buses).output(client)).unwrap().replace("\r\n", " ");
     let id = text.split(' ').find_map(|word| word.strip_prefix(':')).and_then(|id| id.parse().ok());
@@ -190,7 +190,7 @@ fn clients_are_told_where_a_move_has_failed_and_the_slots_stay() {
     source(&mut moving.buses).check_as(client, &format!("GET {}", MOVED[0]), "\"1\"");
 }
 
-/// Writers of the slots alone wait, but INFO names the reason and the time as the reference does.
+/// Only writers of the slots wait, but INFO shows the reason and the time as the reference does.
 #[test]
 fn cb_v3_info_says_that_a_move_holds_writers() {
     let mut moving = Moving::begin(filled());
@@ -213,7 +213,7 @@ fn cb_v3_info_says_that_a_move_holds_writers() {
     assert_eq!(shown(&mut moving.buses), ["none", "none", "0"]);
 }
 
-/// A move that has found no target is told to nobody: there is nothing to wait for.
+/// Clients get no notification of a move that has found no target, because they need not wait.
 #[test]
 fn a_move_that_does_not_begin_is_not_told() {
     let mut buses = filled();
@@ -225,7 +225,7 @@ fn a_move_that_does_not_begin_is_not_told() {
     assert_eq!(told(&mut buses, client).0, "");
 }
 
-/// Where clients are told no host, or one with colons, they learn by MOVED who has the slots.
+/// If clients are sent no host, or one with colons, they find the new owner by MOVED.
 #[test]
 fn clients_are_named_no_node_that_they_could_not_reach_by_it() {
     for directive in
@@ -243,7 +243,7 @@ fn clients_are_named_no_node_that_they_could_not_reach_by_it() {
     }
 }
 
-/// node-redis has one list of the ids of all nodes.
+/// node-redis keeps one list of the ids of all nodes.
 #[test]
 fn two_nodes_do_not_use_the_same_id_at_the_same_moment() {
     let mut maintenance = Maintenance::default();
@@ -258,7 +258,7 @@ fn two_nodes_do_not_use_the_same_id_at_the_same_moment() {
     assert_eq!(ids.len(), 200);
 }
 
-/// What INFO says of moves.
+/// INFO's lines about moves.
 fn info(rig: &mut Rig) -> String {
     rig.run("INFO slot_migration").replace("\\r\\n", " ")
 }
@@ -278,7 +278,7 @@ fn until_state(moving: &mut Moving, state: &str) {
     panic!("{}", row(source(&mut moving.buses)));
 }
 
-/// The number of a series of the metrics endpoint; none where there is no such series.
+/// Value of a series of the metrics endpoint; `None` if there is no such series.
 fn metric(rig: &mut Rig, name: &str, labels: &str) -> Option<f64> {
     let sample = rig.engine.metrics_sample(&mut rig.process);
     let text = sample.text(MetricsFormat::OpenMetrics)
@@ -295,13 +295,13 @@ fn page(rig: &mut Rig) -> String {
     PageJson { sample: &sample, details: &details, judged: None, unix_ms: 1 }.text()
 }
 
-/// A move is long work like a save: INFO's section, and a line in the log every five seconds.
+/// A move is long work like a save: it has a section in INFO, and a line in the log every five seconds.
 #[test]
 fn a_move_says_how_far_it_is_at_either_end() {
     let mut moving = Moving::begin(filled());
     until_state(&mut moving, "failover-paused");
     source(&mut moving.buses).process.log.clear();
-    // The stream stands still.
+    // The stream does not move.
     moving.buses.pass_ms(6_000);
     let rig = source(&mut moving.buses);
     let shown = rig.run("INFO progress");
@@ -372,7 +372,7 @@ fn cb_v6_v10_a_move_is_shown_with_its_keys_and_bytes_and_with_the_writers_that_w
     assert!(info(rig).contains("slot_migration_max_pause_us:0 "));
 }
 
-/// Deletions tell of keys that are there. A name that was missing has none.
+/// Deletions cause invalidations of existing keys. A name that was missing has none.
 #[test]
 fn cb_g21_caches_are_told_of_what_leaves_with_its_slot_and_of_what_was_not_there() {
     let mut buses = filled();
@@ -407,7 +407,7 @@ fn cb_g21_caches_are_told_of_what_leaves_with_its_slot_and_of_what_was_not_there
     assert_eq!(told(rig, reader), one("akof"), "what has stayed is tracked on");
 }
 
-/// How a side's job has ended, and which node serves the slots by the view of either.
+/// How a side's job has ended, and which node serves the slots in the view of each.
 #[track_caller]
 fn has_failed(rig: &mut Rig, why: &str) {
     let row = row(rig);
@@ -418,7 +418,7 @@ fn has_failed(rig: &mut Rig, why: &str) {
 const LOST_TO_TARGET: &str = "Connection lost to target.";
 const LOST_TO_SOURCE: &str = "Connection lost to source.";
 
-/// A move of which all keys have come and that does not end.
+/// A move of which all keys have arrived and that does not end.
 fn held() -> Moving {
     let mut buses = filled();
     source(&mut buses).check("DEBUG SLOTMIGRATION PREVENT-PAUSE 1", "+OK");
@@ -464,7 +464,7 @@ fn cb_a60_a_source_that_is_forgotten_in_the_middle_ends_the_move_within_a_second
 fn cb_k18_a_target_that_is_reset_in_the_middle_ends_the_move_within_a_second() {
     for how in ["SOFT", "HARD"] {
         let mut moving = held();
-        // What has come is nobody's yet, and keeps nobody from it.
+        // Imported keys have no owner yet, and do not prevent the command.
         target(&mut moving.buses).check(&format!("CLUSTER RESET {how}"), "+OK");
         moving.pass_ms(1_000);
         has_failed(source(&mut moving.buses), LOST_TO_TARGET);
@@ -474,7 +474,7 @@ fn cb_k18_a_target_that_is_reset_in_the_middle_ends_the_move_within_a_second() {
     }
 }
 
-/// A source with keys refuses to be reset, and the move goes on; one whose slots are empty does not.
+/// A source with keys refuses a reset, and the move goes on; a source whose slots are empty does not.
 #[test]
 fn cb_k18_a_source_that_is_reset_in_the_middle_ends_the_move_within_a_second() {
     let mut moving = held();
@@ -494,7 +494,7 @@ fn cb_k18_a_source_that_is_reset_in_the_middle_ends_the_move_within_a_second() {
     assert!(info(rig).contains("slot_migrations_active:0 "), "{}", info(rig));
 }
 
-/// Reset when it may have given the slots away already, the source holds on to nothing: the target has them.
+/// If the source is reset after it may have granted the slots, it keeps nothing: the target has them.
 #[test]
 fn cb_a47_a_source_that_is_reset_after_the_grant_leaves_one_owner() {
     let mut moving = Moving::begin(joined());

@@ -1,5 +1,5 @@
-//! Messages that are listed for the clients of a group: they are what an engine without groups puts into
-//! outboxes, in the same order among the replies, and count alike.
+//! Messages that are listed for the clients of a group: they are the same as those that an engine
+//! without groups puts into outboxes, in the same order among the replies, and count alike.
 
 use sluice_base::Rng;
 use sluice_base::SessionKey;
@@ -9,12 +9,12 @@ use sluice_subscriptions::multicast::OutputGroup;
 use sluice_testkit::Rig;
 use std::collections::HashMap;
 
-/// An engine with groups and one without, given the same.
+/// An engine with groups and one without, given the same input.
 struct Pair {
     listed: Rig,
     plain: Rig,
     clients: Vec<SessionKey>,
-    /// What each client was sent by either.
+    /// Output of each client from either engine.
     got: HashMap<SessionKey, [Vec<u8>; 2]>,
 }
 
@@ -43,7 +43,7 @@ impl Pair {
         }
     }
 
-    /// Takes what is listed.
+    /// Takes the listed messages.
     fn take_lists(&mut self) {
         while let Some(output) = self.listed.engine.take_multicast(&mut self.listed.process) {
             for multicast in output.multicasts.iter() {
@@ -58,7 +58,7 @@ impl Pair {
         }
     }
 
-    /// Ends an iteration: everything is taken, of clients in an order that means nothing.
+    /// Ends an iteration: all output is taken, of the clients in random order.
     fn end_iteration(&mut self, rng: &mut Rng) {
         self.take_lists();
         let mut order = self.clients.clone();
@@ -80,12 +80,12 @@ impl Pair {
         if session.caller.closing == Closing::No {
             assert_eq!(String::from_utf8_lossy(listed), String::from_utf8_lossy(plain), "{key:?}");
         } else {
-            // What was listed before the limit was reached is on its way.
+            // Messages listed before the limit was reached are on their way.
             assert!(listed.starts_with(plain));
         }
     }
 
-    /// The clients have read everything.
+    /// Lets the clients read all output.
     fn read(&mut self) {
         for key in &self.clients {
             for rig in [&mut self.listed, &mut self.plain] {
@@ -107,7 +107,7 @@ impl Clock for Rig {
     }
 }
 
-/// All clients but the last subscribe, which is to publish.
+/// Subscribes all clients but the last, which is to publish.
 fn subscribers(pair: &mut Pair, channel: &[u8]) {
     let mut subscribers = pair.clients.clone();
     subscribers.pop();
@@ -117,7 +117,7 @@ fn subscribers(pair: &mut Pair, channel: &[u8]) {
     pair.end_iteration(&mut Rng::new(1));
 }
 
-/// What a random client does.
+/// A random action of a client.
 fn step(pair: &mut Pair, rng: &mut Rng) {
     let client = pair.clients[rng.below(pair.clients.len() as u64) as usize];
     let letter = [b'a' + rng.below(3) as u8];
@@ -158,7 +158,7 @@ fn lists_and_outboxes_are_what_outboxes_alone_were() {
                 if rng.below(2) == 0 {
                     pair.read();
                 }
-                // Between two iterations connections change their threads.
+                // Between two iterations connections move to other threads.
                 let client = pair.clients[rng.below(6) as usize];
                 match rng.below(3) {
                     0 => pair.listed.engine.leave_group(client),
@@ -217,7 +217,7 @@ fn one_list_serves_all_messages_to_the_same_receivers() {
     }
     assert_eq!(lists(&mut pair), [(4, 3 * one)]);
     pair.run(publisher, &[b"PUBLISH", b"a", b"1"]);
-    // Its reply is in its outbox, and so are messages from now on.
+    // Its reply is in its outbox, and later messages follow there.
     let first = pair.clients[0];
     pair.run(first, &[b"PING"]);
     for text in [b"2", b"3"] {

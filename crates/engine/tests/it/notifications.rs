@@ -3,8 +3,8 @@
 use sluice_resp::{Value, decode};
 use sluice_testkit::Rig;
 
-/// What a subscriber to everything was told since the last look: `channel message` with the common parts of
-/// the channels left out.
+/// Messages to a subscriber to everything since the last call: `channel message` without the common
+/// parts of the channels.
 fn told(bytes: &[u8]) -> String {
     let mut rest = bytes;
     let mut all = Vec::new();
@@ -23,8 +23,8 @@ fn told(bytes: &[u8]) -> String {
     all.join("; ").replace("keyspace@", "s").replace("keyevent@", "e")
 }
 
-/// The directive, the commands, and what is told of the last of them. `!pass` moves the clock by 10 ms;
-/// `!refused` stands before what is answered by an error, which may have met a key before.
+/// The directive, the commands, and the notifications of the last of them. `!pass` advances the clock by
+/// 10 ms; `!refused` precedes a command that gets an error, and that may have accessed a key before.
 #[rustfmt::skip]
 const ROWS: &[(&str, &[&str], &str)] = &[
     ("KEA", &["SET k v"], "s0:k set; e0:set k"),
@@ -121,7 +121,7 @@ const ROWS: &[(&str, &[&str], &str)] = &[
     ("EAm", &["SET d v PX 5", "!pass", "ZUNIONSTORE d 1 nx"], "e0:keymiss nx; e0:del d"),
     ("EAm", &["SET d v PX 5", "!pass", "SORT nx STORE d"], "e0:keymiss nx; e0:del d"),
     ("EAm", &["SET d v PX 5", "!pass", "BITOP AND d nx"], "e0:keymiss nx; e0:del d"),
-    // A source of another type ends the command before what comes behind it is looked up.
+    // A source of another type ends the command before the later keys are looked up.
     ("EAm", &["SET s v", "SADD t a", "PEXPIRE t 5", "!pass", "!refused SINTERSTORE d s t"], ""),
     ("EAm", &["SADD t a", "PEXPIRE t 5", "SET s v", "!pass", "!refused SINTERSTORE d t s"], "e0:expired t; e0:keymiss t"),
 ];

@@ -1,5 +1,5 @@
-//! A unit that stands open: what everybody else sees meanwhile, and what waits for its end. DEBUG STAND-STILL
-//! stands for scripts, which will stand still in the same way.
+//! The open unit: what other clients see meanwhile, and work that waits for its end. DEBUG STAND-STILL
+//! stands for scripts, which are suspended in the same way.
 
 use sluice_base::SessionKey;
 use sluice_commands::MigrationOutcome;
@@ -8,7 +8,7 @@ use sluice_control::persistence::saving::Ending;
 use sluice_control::replication::role::SyncSource;
 use sluice_testkit::Rig;
 
-/// Has the first client begin an EXEC that sets `a`, stands still for a second, and then sets `b`.
+/// Makes the first client begin an EXEC of two commands that is suspended for a second between them.
 fn open(rig: &mut Rig, before: &str, behind: &str) {
     assert_eq!(rig.run("MULTI"), "+OK");
     for line in [before, "DEBUG STAND-STILL 1000", behind] {
@@ -18,7 +18,7 @@ fn open(rig: &mut Rig, before: &str, behind: &str) {
     assert!(rig.engine.has_open_unit());
 }
 
-/// Lets the second pass; the reply of the EXEC.
+/// Lets the second pass. Returns the reply of the EXEC.
 fn close(rig: &mut Rig) -> String {
     rig.pass_ms(1000);
     rig.engine.advance_unit(&mut rig.process);
@@ -189,7 +189,7 @@ fn a_full_synchronisation_begins_behind_it() {
     let mut rig = Rig::with(&[("repl-diskless-sync-delay", "0")]);
     let replica = rig.connect();
     let client = rig.connect();
-    // The replica has asked before the unit stands open, in the same iteration.
+    // The replica has asked before the unit is open, in the same iteration.
     rig.argv_unread(replica, &[b"PSYNC", b"?", b"-1"]);
     rig.argv_unread(client, &[b"MULTI"]);
     rig.argv_unread(client, &[b"SET", b"a", b"1"]);
@@ -248,7 +248,7 @@ fn what_a_migration_has_moved_is_deleted_behind_it() {
     rig.run("SET k v");
     assert_eq!(rig.run_as(client, "MIGRATE there 7000 k 0 1000"), "");
     let migration = rig.migrations.pop().unwrap();
-    // An EXEC that may write waits for a migration: one that reads does not.
+    // An EXEC that may write waits for a migration; an EXEC that reads does not.
     open(&mut rig, "EXISTS k", "EXISTS k");
     let keys = |rig: &Rig| rig.engine.keyspace().db(0).len();
     let outcome = MigrationOutcome { taken: vec![0], error: None };
@@ -536,7 +536,7 @@ fn a_history_that_nobody_follows_ends_behind_it() {
     assert_eq!(replid(&rig.run("INFO replication")), replid(&id));
 }
 
-/// What is asked for without an event of its own.
+/// Work that is asked for without an event of its own.
 #[test]
 fn what_the_clock_brings_is_refused_meanwhile() {
     let mut rig = Rig::with(&[("maxmemory", "1gb"), ("save", "1 1")]);

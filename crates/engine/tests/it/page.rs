@@ -1,4 +1,4 @@
-//! What the page of the metrics endpoint is given.
+//! Data of the page of the metrics endpoint.
 
 use sluice_numbers::page::details::{BasicCredentials, JudgedCredentials, MayShow, PageAsk, PageDetails};
 use sluice_numbers::page::json::PageJson;
@@ -9,7 +9,7 @@ fn details(rig: &mut Rig, looks_at_keys: bool) -> PageDetails {
     rig.engine.page_details(&ask, &mut rig.process)
 }
 
-/// As a user sees it who may read everything.
+/// The page's data for a user who may read everything.
 fn json(rig: &mut Rig, looks_at_keys: bool) -> String {
     let details = details(rig, looks_at_keys);
     let sample = rig.engine.metrics_sample(&mut rig.process);
@@ -39,7 +39,7 @@ fn keys_are_looked_at_while_somebody_wants_to_see_them_and_not_beyond() {
     let small = found.find("\"name\":\"small\"").unwrap_or_else(|| panic!("{found}"));
     assert!(list < small, "the largest first");
     assert!(found.contains("\"elements\":9") && found.contains("\"whole\":true"), "{found}");
-    // Who looks at the page without the keys does not keep the look going.
+    // Requests for the page without the keys do not keep the sampling of keys going.
     for _ in 0..11 {
         second(&mut rig);
         json(&mut rig, false);
@@ -57,7 +57,7 @@ fn the_largest_keys_are_found_among_many_each_of_them_once() {
         rig.run(&format!("SET large:{number} {}", "x".repeat(200 + 10 * number)));
     }
     json(&mut rig, true);
-    // Several ways through all of them.
+    // Several walks through all keys.
     (0..3).for_each(|_| second(&mut rig));
     let found = json(&mut rig, true);
     assert_eq!(found.matches("\"name\":\"large:").count(), 20, "{found}");
@@ -97,7 +97,7 @@ fn nodes_of_a_cluster_are_shown_and_none_without_one() {
     assert!(details(&mut Rig::new(), false).nodes.is_empty());
 }
 
-/// V-6: memory of slots for a machine that scrapes now and then, without what the page costs.
+/// V-6: the memory of slots for a scraper, without the costs of the page.
 #[test]
 fn sizes_of_slots_are_summed_for_two_scrapes_after_each_ask_and_no_accesses_are_counted() {
     let mut rig = Rig::with(&[("cluster-enabled", "yes")]);
@@ -151,9 +151,9 @@ fn accesses_are_counted_while_somebody_looks() {
         .and_then(|(_, rest)| rest.split_once('}')?.0.parse().ok())
         .unwrap_or_else(|| panic!("{found}"));
     assert!((1600..2400).contains(&rate), "{rate}");
-    // HOTKEYS has a count of its own, which nobody has asked for.
+    // HOTKEYS has a count of its own, which is off here.
     assert_eq!(rig.run("HOTKEYS GET"), "[]");
-    // The count ends with the looks.
+    // The count ends when the requests end.
     for _ in 0..11 {
         second(&mut rig);
     }

@@ -1,18 +1,19 @@
-//! How far long work is: what INFO, the log and the process are told while it is under way, and when not.
+//! Progress of long work: the reports of INFO, the log and the process while it is under way, and
+//! their absence otherwise.
 
 use sluice_base::SessionKey;
 use sluice_numbers::facts::SyncFacts;
 use sluice_numbers::progress::WorkKind;
 use sluice_testkit::{Rig, RigLink};
 
-/// The lines of INFO's section.
+/// Lines of INFO's section.
 fn section(rig: &mut Rig) -> Vec<String> {
     let text = rig.run("INFO progress");
     let lines = text.trim_matches('"').split("\\r\\n").filter(|line| !line.is_empty());
     lines.skip(1).map(str::to_owned).collect()
 }
 
-/// The parts of a line of it.
+/// Fields of a line of the section.
 #[track_caller]
 fn line(rig: &mut Rig, name: &str) -> String {
     let lines = section(rig);
@@ -24,7 +25,7 @@ fn log(rig: &mut Rig) -> Vec<String> {
     rig.process.log.drain(..).map(|(_, text)| text).collect()
 }
 
-/// The kinds of work that the process was shown last.
+/// Kinds of work that were last reported to the process.
 fn shown(rig: &Rig) -> Vec<WorkKind> {
     let last = rig.process.shown.last().expect("the process was shown something");
     last.iter().map(|work| work.kind.clone()).collect()
@@ -152,7 +153,7 @@ fn a_rewrite_is_shown_until_its_base_is_in_force() {
     assert_eq!(section(&mut rig), ["work_under_way:0"]);
 }
 
-/// A replica that asks for everything, and takes nothing.
+/// A replica that asks for a full copy, and takes nothing of it.
 fn asking(rig: &mut Rig) -> SessionKey {
     let replica = rig.connect();
     assert_eq!(rig.run_as(replica, "REPLCONF capa eof listening-port 7001 ip-address 10.0.0.5"), "+OK");
@@ -211,7 +212,7 @@ fn a_replica_shows_what_it_receives_and_then_what_it_loads() {
         "unit=bytes,percent=25.00,done=2000,total=8000,rate=1000.00,seconds_left=6,seconds=2.00"
     );
     for total_bytes in [0, -1] {
-        // The primary does not know, or has not told.
+        // The primary does not know the size, or has not sent it.
         rig.process.facts.sync = Some(SyncFacts { total_bytes, read_bytes: 2000, last_io_s: 0 });
         assert!(line(&mut rig, "receiving").contains("percent=-1,done=2000,total=-1,rate=1000.00"));
     }

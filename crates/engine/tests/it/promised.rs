@@ -1,5 +1,5 @@
-//! Commands that a large SPOP promises to replicas and to the file: the length counts at once, the
-//! bytes are made in slices, and nobody sees a difference but in time.
+//! Commands that a large SPOP promises to replicas and to the file: their length counts at once, the
+//! bytes are made in slices, and only the time of arrival differs.
 
 use sluice_base::SessionKey;
 use sluice_control::process::ProcessClock;
@@ -7,10 +7,11 @@ use sluice_resp::{Value, decode};
 use sluice_testkit::{Rig, content, render};
 use std::collections::BTreeSet;
 
-/// Members that are taken: eight slices of bytes.
+/// Number of members that are popped: eight slices of bytes.
 const TAKEN: usize = 20_000;
 
-/// A rig with a set `s` of 24,000 members of 200 bytes, and the client that will pop; slow reads stand still.
+/// A rig with a set `s` of 24,000 members of 200 bytes, and the client that will pop; slow
+/// reads are suspended.
 fn with_set(directives: &[(&str, &str)]) -> (Rig, SessionKey) {
     let mut rig = Rig::with(&[&[("appendonly", "yes")], directives].concat());
     fill(&mut rig, "s");
@@ -36,12 +37,12 @@ fn member(number: usize) -> String {
     format!("{number:0200}")
 }
 
-/// Has the client pop, within an iteration that goes on.
+/// Makes the client pop, in an iteration that does not end yet.
 fn pop(rig: &mut Rig, client: SessionKey) {
     rig.argv_unread(client, &[b"SPOP", b"s", TAKEN.to_string().as_bytes()]);
 }
 
-/// The members that the client got.
+/// Members that the client received.
 fn taken(rig: &mut Rig, client: SessionKey) -> BTreeSet<String> {
     rig.finish_read();
     let reply = render(&rig.output(client));
@@ -50,7 +51,7 @@ fn taken(rig: &mut Rig, client: SessionKey) -> BTreeSet<String> {
     members.collect()
 }
 
-/// What a client was sent, without an end of the iteration.
+/// Output of a client, without ending the iteration.
 fn sent_to(rig: &mut Rig, client: SessionKey) -> Vec<u8> {
     rig.engine.take_ready(&mut Vec::new());
     let Some((outbox, _)) = rig.engine.take_output_up_to(client, u64::MAX) else { return Vec::new() };
@@ -58,8 +59,8 @@ fn sent_to(rig: &mut Rig, client: SessionKey) -> Vec<u8> {
     outbox.flatten()
 }
 
-/// Ends iterations until nothing is promised any more; what the replica was sent, and the blocks that the
-/// file was given.
+/// Ends iterations until nothing is promised any more. Returns the stream of the replica, and the blocks
+/// of the file.
 fn make_all(rig: &mut Rig, replica: SessionKey) -> (Vec<u8>, Vec<Vec<u8>>) {
     let (mut told, mut blocks) = (Vec::new(), Vec::new());
     for _ in 0..200 {
@@ -83,7 +84,7 @@ fn make_all(rig: &mut Rig, replica: SessionKey) -> (Vec<u8>, Vec<Vec<u8>>) {
     }
 }
 
-/// The commands that bytes are, annotations left out: words between spaces.
+/// The commands in `bytes`, without annotations: words between spaces.
 fn commands(bytes: &[u8]) -> Vec<String> {
     let (mut rest, mut commands) = (bytes, Vec::new());
     while !rest.is_empty() {
@@ -168,7 +169,7 @@ fn its_length_counts_at_once_and_what_follows_stands_behind_it() {
     }
 }
 
-/// The promise owns the members, whatever becomes of the key meanwhile.
+/// The promise owns the members, even if the key changes meanwhile.
 #[test]
 fn what_becomes_of_the_key_meanwhile_changes_nothing_of_what_is_told() {
     let again: Vec<String> = (0..3000).map(member).collect();
@@ -226,7 +227,7 @@ fn the_file_is_given_whole_units() {
     }
 }
 
-/// More than 64 MiB would keep what follows from replicas and from the file for too long.
+/// More than 64 MiB of promises would delay later writes to replicas and the file for too long.
 #[test]
 fn where_much_is_promised_already_a_pop_is_told_where_it_runs() {
     for (bytes, blocks) in [(3000, 3), (4000, 2)] {
@@ -276,7 +277,7 @@ fn under_always_no_reply_leaves_before_the_pop_is_durable() {
     assert!(rig.engine.take_output(other).unwrap().0.len() > 4_000_000);
 }
 
-/// Bytes of what is told of the pop.
+/// Bytes of the pop's commands in the stream.
 fn told_bytes() -> u64 {
     let member = format!("$200\r\n{}\r\n", member(0)).len() * TAKEN;
     let head = |members: usize| format!("*{}\r\n$4\r\nSREM\r\n$1\r\ns\r\n", members + 2).len();
@@ -328,8 +329,8 @@ fn in_transactions_and_scripts_all_is_told_where_it_runs() {
     }
 }
 
-/// A new connection of a replica that wants the byte of this number next: the line that it is answered, and
-/// what follows.
+/// A new connection of a replica that asks for the byte of this number. Returns the reply line, and the
+/// bytes after it.
 fn psync(rig: &mut Rig, replid: &str, wanted: u64) -> (SessionKey, String, Vec<u8>) {
     let client = rig.connect();
     rig.argv_unread(client, &[b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"]);
@@ -383,7 +384,7 @@ fn a_replica_goes_on_from_any_byte_of_what_is_promised() {
     }
 }
 
-/// The snapshot lacks what was taken, so nothing of the promise may follow it.
+/// The snapshot lacks the popped members, so no bytes of the promise may follow it.
 #[test]
 fn a_full_copy_in_between_is_followed_by_what_comes_behind_the_promise() {
     let (mut rig, other) = with_set(&[("rdbcompression", "no")]);
@@ -425,7 +426,7 @@ fn what_is_promised_is_not_counted_for_maxmemory() {
     rig.finish_read();
     sent_to(&mut rig, other);
     while rig.engine.has_more_to_do() {
-        // What was taken and is not told yet.
+        // Popped members whose commands are not made yet.
         rig.process.facts.used_memory = (11 << 20) - 5_000;
         rig.pass_ms(20);
         rig.argv_unread(rig.client, &[b"GETSET", b"a", b"1"]);
@@ -512,7 +513,7 @@ fn monitors_caches_and_subscribers_hear_of_it_at_once() {
     assert!(rig.engine.has_more_to_do());
 }
 
-/// As a replica, the server goes on with the history that it has made.
+/// As a replica, the server continues the history that it has made.
 #[test]
 fn a_primary_that_gets_a_primary_keeps_what_it_has_promised() {
     let (mut rig, other) = with_set(&[]);
@@ -524,6 +525,6 @@ fn a_primary_that_gets_a_primary_keeps_what_it_has_promised() {
     let expected = content(rig.engine.keyspace());
     let (told, blocks) = make_all(&mut rig, replica);
     assert_eq!(replayed(&commands(&blocks.concat())), expected);
-    // Its replicas are told as long as they are there.
+    // Its replicas get the bytes while they are connected.
     assert!(told.is_empty() || told.len() as u64 == told_bytes());
 }

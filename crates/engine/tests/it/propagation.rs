@@ -1,39 +1,39 @@
-//! What a replica is fed, for every write and option, and how it is attached.
+//! The stream of a replica, for every write and option, and how a replica is attached.
 
 use sluice_base::quote::{Dialect, split_args};
 use sluice_persist::rdb::{Item, Loaded, LoadedEntry, ReadOptions, Reader};
 use sluice_testkit::{Rig, render};
 
-/// A script, what a replica is fed for its last step, and why that gives the replica the same data.
+/// A script, the stream of its last step, and why the stream gives a replica the same data.
 pub(crate) struct Row(pub &'static str, pub &'static str, pub Why);
 
-/// Why a receiver comes to the same data, whatever its clock, its encodings, the seed of its hashes, its
-/// machine, and what has expired there.
+/// Why a receiver gets the same data, whatever its clock, encodings, hash seed, machine, and
+/// expired keys are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// Nothing has changed, and nothing is fed.
+    /// Nothing has changed, and the stream is empty.
     Nothing,
-    /// As the client sent it: the result depends on nothing but the arguments and the content of the keys.
+    /// As the client sent it: the result depends only on the arguments and the content of the keys.
     Content,
-    /// A moment in place of a span of time, of which the receiver's clock would make another moment.
+    /// A time in place of a duration, which the receiver's clock would turn into another time.
     Moment,
-    /// The deletion of what has expired by this server's clock.
+    /// The deletion of keys that have expired by this server's clock.
     Expired,
-    /// What this server has drawn or chosen.
+    /// A value that this server has drawn at random or chosen.
     Drawn,
-    /// What came of it, where order, encoding, rounding or an earlier state of the receiver had a say.
+    /// The result, because it depends on order, encoding, rounding or an earlier state.
     Result,
     /// The names that the command has acted on, without those that it found expired.
     Acted,
-    /// A plain command of the same effect: without a wait, keys that were passed over, conditions that held,
-    /// words about the reply, and words that 9.1 does not know.
+    /// A plain command with the same effect: without a wait, skipped keys, conditions that held, options
+    /// of the reply, and options that 9.1 does not know.
     Plain,
 }
 
-/// Rows of what 9.1.2 feeds, but for those of which `docs/compat.md` says otherwise. `@n` stands for a time
-/// n ms from now; `!exp` lets keys with an expiry of a few ms expire, `!wait` lets the expiry cycle run;
-/// `!lazyuser`, `!lazyexp` and `!lazyserver` set one of the configs `lazyfree-lazy-user-del`, `-expire`,
-/// `-server-del`, which are on without them.
+/// Rows of the stream of 9.1.2, except for the differences in `docs/compat.md`. `@n` stands for a time n
+/// ms from now; `!exp` lets keys with an expiry time of a few ms expire, `!wait` lets the expiry cycle
+/// run; `!lazyuser`, `!lazyexp` and `!lazyserver` set one of the configs `lazyfree-lazy-user-del`,
+/// `-expire`, `-server-del`, which are on without them.
 #[rustfmt::skip]
 pub(crate) const ROWS: &[Row] = &[
     Row(r##"FUNCTION LOAD "#!lua name=l\nserver.register_function('f',print)" "##, "", Why::Nothing),
@@ -54,7 +54,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row("SET k w GET", "SET k w", Why::Plain),
     Row("SET k v | SET k w IFEQ v", "SET k w IFEQ v", Why::Content),
     Row("SET k v | SET k w IFEQ x", "", Why::Nothing),
-    // Of 9.2: the condition held, and replicas of 9.1 do not know the word.
+    // Of 9.2: the condition held, and replicas of 9.1 do not know the option.
     Row("SET k v | SET k w IFNE x", "SET k w", Why::Plain),
     Row("SET k v | SET k w IFNE v", "", Why::Nothing),
     Row("SET k w ifne v GET", "SET k w", Why::Plain),
@@ -97,7 +97,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row("GETEX k EX 100", "", Why::Nothing),
     Row("SET k v | DELIFEQ k v", "DEL k", Why::Plain),
     Row("SET k v | DELIFEQ k w", "", Why::Nothing),
-    // Of 9.2, and as that does.
+    // Of 9.2, and as 9.2 propagates it.
     Row("SET k v | DELEX k IFEQ v", "DEL k", Why::Plain),
     Row("SET k v | DELEX k IFEQ w", "", Why::Nothing),
     Row("SET k v | DELEX k IFNE w", "DEL k", Why::Plain),
@@ -110,8 +110,8 @@ pub(crate) const ROWS: &[Row] = &[
     Row("MSETEX 2 a 1 b 2 EXAT 33177117420", "MSETEX 2 a 1 b 2 PXAT 33177117420000", Why::Moment),
     Row("MSETEX 2 a 1 b 2 PXAT 33177117420123", "MSETEX 2 a 1 b 2 PXAT 33177117420123", Why::Content),
     Row("MSETEX 2 a 1 b 2 PXAT 1", "MSETEX 2 a 1 b 2 PXAT 1", Why::Content),
-    // The reference leaves the first amount in its own unit beside PXAT, and refuses that when it loads the
-    // log.
+    // The reference leaves the first amount in its own unit beside PXAT, and refuses that when it
+    // loads the log.
     Row("MSETEX 1 a 1 EX 9 NX EX 100", "MSETEX 1 a 1 NX PXAT @100000", Why::Moment),
     Row("MSETEX 1 a 1 EXAT 5 exat 33177117420 NX", "MSETEX 1 a 1 PXAT 33177117420000 NX", Why::Moment),
     Row("MSETEX 2 a 1 b 2 KEEPTTL", "MSETEX 2 a 1 b 2 KEEPTTL", Why::Content),
@@ -120,7 +120,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row("SET a 1 | MSETEX 1 a 1 XX EX 100", "MSETEX 1 a 1 XX PXAT @100000", Why::Moment),
     Row("MSETEX 2 a 1 b 2", "MSETEX 2 a 1 b 2", Why::Content),
     Row("APPEND k v", "APPEND k v", Why::Content),
-    // Beyond the least limit of a string.
+    // Beyond the lowest limit of a string.
     Row("SETRANGE k 2000000 x", "SETRANGE k 2000000 x", Why::Content),
     Row("SETBIT k 16000000 1", "SETBIT k 16000000 1", Why::Content),
     Row("BITFIELD k SET u8 16000000 1", "BITFIELD k SET u8 16000000 1", Why::Content),
@@ -135,7 +135,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row("INCRBY k 0", "INCRBY k 0", Why::Content),
     Row("INCRBYFLOAT k 1.5", "SET k 1.5 KEEPTTL", Why::Result),
     Row("SET k 1 EX 100 | INCRBYFLOAT k 1.5", "SET k 2.5 KEEPTTL", Why::Result),
-    // Of 9.2, and as that does: SET with the sum.
+    // Of 9.2, and as 9.2 propagates it: SET with the sum.
     Row("INCREX k", "SET k 1 KEEPTTL", Why::Result),
     Row("SET k 1 EX 100 | INCREX k BYFLOAT 1.5", "SET k 2.5 KEEPTTL", Why::Result),
     Row("INCREX k BYINT 3 EX 100", "SET k 3 PXAT @100000", Why::Moment),
@@ -165,7 +165,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row("MSET k v k2 w | COPY k k2", "", Why::Nothing),
     Row("MSET k v k2 w | COPY k k2 REPLACE", "COPY k k2 REPLACE", Why::Content),
     Row("SET k v | MOVE k 3", "MOVE k 3", Why::Content),
-    // Of 9.2, in words that 9.1 knows.
+    // Of 9.2, without the option that 9.1 does not know.
     Row("SET k v | MOVE k 3 REPLACE", "MOVE k 3", Why::Plain),
     Row("MOVE k 3 REPLACE", "", Why::Nothing),
     Row("SELECT 3 | SET k v | SELECT 0 | SET k w | MOVE k 3 replace", "MULTI; COPY k k DB 3 REPLACE; DEL k; EXEC", Why::Plain),
@@ -322,7 +322,8 @@ pub(crate) const ROWS: &[Row] = &[
     Row("SET k v PX 1 | !exp | SET k w GET", "MULTI; UNLINK k; SET k w; EXEC", Why::Plain),
     Row("SET k v PX 1 | !exp | SET k w IFEQ v", "UNLINK k", Why::Expired),
     Row("SET k v PX 1 | !exp | LCS k k", "UNLINK k", Why::Expired),
-    // Conditions of 9.2 stay here. A key that they have found expired is deleted ahead of what follows.
+    // Conditions of 9.2 are not propagated. A key that they have found expired is deleted
+    // before the commands.
     Row("MULTI | SET o v | EXEC NX k", "SET o v", Why::Plain),
     Row("SET k v PX 1 | !exp | MULTI | SET o v | EXEC NX k", "MULTI; UNLINK k; SET o v; EXEC", Why::Plain),
     Row("SET k v PX 1 | !exp | MULTI | SET k w | EXEC IFNE k v", "MULTI; UNLINK k; SET k w; EXEC", Why::Plain),
@@ -340,7 +341,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row("XADD s 1-1 a b | XADD s MAXLEN 1 1-2 a b", "XADD s MAXLEN 1 1-2 a b", Why::Content),
     Row("XADD s 1-1 a b | XADD s maxlen ~ 1 1-2 a b", "XADD s maxlen = 2 1-2 a b", Why::Result),
     Row("XADD s 1-1 a b | XADD s MINID ~ 1-2 LIMIT 10 1-* a b", "XADD s MINID = 1-1 LIMIT 10 1-2 a b", Why::Result),
-    // Where nothing is left, the threshold is above everything that was there.
+    // If no entry is left, the threshold is above all entries that there were.
     Row("XADD s MINID ~ 10-0 4-* a b", "XADD s MINID = 18446744073709551615-18446744073709551615 4-0 a b", Why::Result),
     Row("XADD s 1-1 a b | XTRIM s MINID ~ 6-0", "XTRIM s MINID = 18446744073709551615-18446744073709551615", Why::Result),
     Row("XADD s MAXLEN ~ 0 4-* a b", "XADD s MAXLEN = 0 4-0 a b", Why::Result),
@@ -364,7 +365,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row("XADD s 1-1 a b | XGROUP CREATE s g 0 | XREADGROUP GROUP g c STREAMS s 0", "XGROUP CREATECONSUMER s g c", Why::Result),
     Row("XADD s 1-1 a b | XGROUP CREATE s g 0 | XREADGROUP GROUP g c STREAMS s > | XACK s g 1-1", "XACK s g 1-1", Why::Content),
     Row("XADD s 1-1 a b | XGROUP CREATE s g 0 | XACK s g 1-1", "", Why::Nothing),
-    // Of 9.2, and as that does: what those of 9.1 know.
+    // Of 9.2, and as 9.2 propagates it: in commands that 9.1 knows.
     Row("XADD s 1-1 a b | XADD s 1-2 a b | XGROUP CREATE s g 0 | XGROUP CREATE s h 0 | XREADGROUP GROUP g c STREAMS s > | XREADGROUP GROUP h c STREAMS s > | XACKDEL s g IDS 3 1-1 1-2 9", "MULTI; XACK s g 1-1 1-2; XDEL s 1-1 1-2; EXEC", Why::Plain),
     Row("XADD s 1-1 a b | XADD s 1-2 a b | XGROUP CREATE s g 0 | XGROUP CREATE s h 0 | XREADGROUP GROUP g c STREAMS s > | XREADGROUP GROUP h c STREAMS s > | XACKDEL s g ACKED IDS 1 1-1", "XACK s g 1-1", Why::Plain),
     Row("XADD s 1-1 a b | XADD s 1-2 a b | XGROUP CREATE s g 0 | XGROUP CREATE s h 0 | XREADGROUP GROUP g c STREAMS s > | XREADGROUP GROUP h c STREAMS s > | XACK s h 1-1 | XACKDEL s g ACKED IDS 2 1-1 1-2", "MULTI; XACK s g 1-1 1-2; XDEL s 1-1; EXEC", Why::Plain),
@@ -422,7 +423,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row("RPOPLPUSH k l", "", Why::Nothing),
     Row("RPUSH k a | COPY k l", "COPY k l", Why::Content),
     Row("RPUSH k a | RENAME k l", "RENAME k l", Why::Content),
-    // What a migration deletes is in it/migrate.rs.
+    // Deletions of a migration are in it/migrate.rs.
     Row("MIGRATE 10.0.0.1 6379 k 0 1000", "", Why::Nothing),
     Row("RESTORE k 0 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\"", "RESTORE k 0 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed:", Why::Content),
     Row("RESTORE k 100000 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\"", "RESTORE k @100000 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed: ABSTTL", Why::Moment),
@@ -542,7 +543,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row("SORT l STORE d", "", Why::Nothing),
     Row("RPUSH d x | SORT l STORE d", "SORT l STORE d", Why::Content),
     Row("RPUSH d x | SORT l BY nosort STORE d", "DEL d", Why::Result),
-    // Hash, fields that have expired here and are there elsewhere.
+    // Hash fields that have expired here and exist at the receiver.
     Row("HSETEX h PX 1 FIELDS 1 old 1 | HSETEX h EX 100 FIELDS 2 a 1 b 2 | HSET h c 3 | !exp | HPERSIST h FIELDS 3 old a c", "HPERSIST h FIELDS 1 a", Why::Acted),
     Row("HSETEX h PX 1 FIELDS 1 old 1 | HSETEX h EX 100 FIELDS 2 a 1 b 2 | HSET h c 3 | !exp | HPERSIST h FIELDS 2 old c", "", Why::Nothing),
     Row("HSETEX h PX 1 FIELDS 1 old 1 | HSETEX h EX 100 FIELDS 2 a 1 b 2 | HSET h c 3 | !exp | HEXPIRE h 200 FIELDS 3 old a none", "HPEXPIREAT h @200000 FIELDS 1 a", Why::Acted),
@@ -588,7 +589,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row("RPUSH s a | RPUSH t b | PEXPIRE t 1 | !exp | LMOVE s t LEFT LEFT", "MULTI; UNLINK t; LMOVE s t LEFT LEFT; EXEC", Why::Content),
     Row("RPUSH s a | RPUSH t b | PEXPIRE s 1 | !exp | LMPOP 2 s t LEFT", "MULTI; UNLINK s; LPOP t 1; EXEC", Why::Plain),
     Row("RPUSH l a b | SET w_a 1 | SET w_b 2 | PEXPIRE w_b 1 | !exp | SORT l BY w_* DESC STORE d", "MULTI; UNLINK w_b; RPUSH d a b; EXEC", Why::Result),
-    // Results in place of what they were made of.
+    // Results in place of their sources.
     Row("SADD t b a | SORT t BY nosort STORE d", "RPUSH d a b", Why::Result),
     Row("SADD t b a c | SORT t ALPHA DESC LIMIT 0 2 STORE d", "SORT t ALPHA DESC LIMIT 0 2 STORE d", Why::Content),
     Row("RPUSH l 1.0 01 1 +1 1e0 | SORT l DESC LIMIT 1 3 STORE d", "SORT l DESC LIMIT 1 3 STORE d", Why::Content),
@@ -625,7 +626,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row("PFADD h a | PFADD i b | PFCOUNT h i", "", Why::Nothing),
     Row("EVAL \"redis.call('spop', KEYS[1]) return redis.call('sort', KEYS[2], 'store', 'd')\" 2 t l", "", Why::Nothing),
     Row("SADD t a | RPUSH l 2 1 | EVAL \"redis.call('spop', KEYS[1]) return redis.call('sort', KEYS[2], 'store', 'd')\" 2 t l", "MULTI; SREM t a; sort l store d; EXEC", Why::Plain),
-    // What groups know.
+    // State of consumer groups.
     Row("XADD s 1-1 a b | XADD s 1-2 a b | XADD s 1-3 a b | XGROUP CREATE s g 0 | XREADGROUP GROUP g c COUNT 2 STREAMS s > | XREADGROUP GROUP g c STREAMS s 0", "XCLAIM s g c 0 1-1 1-2 TIME @0 RETRYCOUNT 2 FORCE JUSTID LASTID 1-2", Why::Result),
     Row("XADD s 1-1 a b | XADD s 1-2 a b | XADD s 1-3 a b | XGROUP CREATE s g 0 | XREADGROUP GROUP g c COUNT 2 STREAMS s > | XREADGROUP GROUP g c STREAMS s 1-1 | XREADGROUP GROUP g c STREAMS s 0", "MULTI; XCLAIM s g c 0 1-1 TIME @0 RETRYCOUNT 2 FORCE JUSTID LASTID 1-2; XCLAIM s g c 0 1-2 TIME @0 RETRYCOUNT 3 FORCE JUSTID LASTID 1-2; EXEC", Why::Result),
     Row("XADD s 1-1 a b | XADD s 1-2 a b | XADD s 1-3 a b | XGROUP CREATE s g 0 | XREADGROUP GROUP g c COUNT 2 STREAMS s > | XDEL s 1-1 | XREADGROUP GROUP g c STREAMS s 0", "XCLAIM s g c 0 1-2 TIME @0 RETRYCOUNT 2 FORCE JUSTID LASTID 1-2", Why::Result),
@@ -647,7 +648,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row("XADD s 1-1 a b | XADD s 1-2 a b | XADD s 1-3 a b | XGROUP CREATE s g 0 | XSETID s 5-5 ENTRIESADDED 9 MAXDELETEDID 4-4", "XSETID s 5-5 ENTRIESADDED 9 MAXDELETEDID 4-4", Why::Content),
 ];
 
-/// Takes a step of a row's script.
+/// Executes a step of a row's script.
 pub(crate) fn run_step(rig: &mut Rig, step: &str) {
     match step {
         "!exp" => rig.pass_ms(5),
@@ -674,7 +675,7 @@ pub(crate) fn run_step(rig: &mut Rig, step: &str) {
     }
 }
 
-/// Times near now as `@n`: they depend on when the test runs, by the clock of the test.
+/// Times near now as `@n`, because they depend on the clock when the test runs.
 fn relative(fed: &str, now_ms: i64) -> String {
     let word = |word: &str| match word.parse::<i64>() {
         Ok(time) if word.len() == 13 && (time - now_ms).abs() < 10_000_000 => {
@@ -712,13 +713,13 @@ fn shown(line: &str) -> Vec<String> {
     let words = split_args(line.as_bytes(), Dialect::Config).expect("a row's words");
     let shown = |word: Vec<u8>| match word.is_empty() {
         true => "\"\"".to_owned(),
-        // A word with spaces is several in the stream's text.
+        // A word with spaces is several words in the stream's text.
         false => word.escape_ascii().to_string(),
     };
     words.into_iter().map(shown).collect::<Vec<_>>().join(" ").split(' ').map(str::to_owned).collect()
 }
 
-/// What a row's feed consists of: its commands, the brackets of a transaction left out, each in words.
+/// The commands of a row's stream, without MULTI and EXEC, each in words.
 fn fed_commands(fed: &str) -> Vec<Vec<String>> {
     let bare = fed.strip_prefix("MULTI; ").and_then(|fed| fed.strip_suffix("; EXEC")).unwrap_or(fed);
     let commands = bare.split("; ").filter(|command| !command.is_empty());
@@ -729,10 +730,10 @@ fn is_one_of(word: &str, words: &[&str]) -> bool {
     words.iter().any(|one| one.eq_ignore_ascii_case(word))
 }
 
-/// What speaks against a row's reason, as far as a program can see.
+/// An objection to a row's reason, as far as a program can find one.
 fn objection(Row(script, fed, why): &Row) -> Option<&'static str> {
     let written = shown(script.rsplit(" | ").next().unwrap_or(script));
-    // A script's text, too, in words.
+    // A script's text, too, is split into words.
     let everything: Vec<&str> =
         script.split(|letter: char| !letter.is_ascii_graphic() || "'\"".contains(letter)).collect();
     let fed = fed_commands(fed);
@@ -746,7 +747,7 @@ fn objection(Row(script, fed, why): &Row) -> Option<&'static str> {
         let is_number = |text: &str| text.parse::<u64>().is_ok();
         word.strip_prefix('@').is_some_and(is_number) || is_number(word) && word.len() >= 4
     };
-    // Without the names of the commands.
+    // Arguments without the names of the commands.
     let arguments = || fed.iter().flat_map(|command| &command[1..]);
     let is_span = |word: &String| is_one_of(word, &["EX", "PX"]);
     let holds = |is_so: bool, otherwise: &'static str| (!is_so).then_some(otherwise);
@@ -800,7 +801,7 @@ fn objection(Row(script, fed, why): &Row) -> Option<&'static str> {
             )
             .or(holds(written.len() >= told.len() || !ahead.is_empty(), "the plain form is the longer one"))
         }
-        // Another command, or words that were not written.
+        // Another command, or arguments that were not written.
         Why::Result => holds(
             !told[0].eq_ignore_ascii_case(&written[0])
                 || told[1..].iter().any(|word| !written.contains(word)),
@@ -809,7 +810,7 @@ fn objection(Row(script, fed, why): &Row) -> Option<&'static str> {
     }
 }
 
-/// The reasons are true as far as a program can see.
+/// The reasons are true as far as a program can check.
 #[test]
 fn a_row_says_why_it_is_fed_so() {
     let wrong: Vec<String> = ROWS
@@ -819,7 +820,7 @@ fn a_row_says_why_it_is_fed_so() {
     assert!(wrong.is_empty(), "{} rows:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Rows whose reason is another one, each for what can be said against it.
+/// Rows with a wrong reason, each with the objection to it.
 #[test]
 fn a_reason_that_is_not_so_is_noticed() {
     for (row, wanted) in [
@@ -882,7 +883,6 @@ fn the_cycle_names_each_database_before_its_deletions() {
     assert!(fed == "UNLINK k; SELECT 3; UNLINK k" || fed == "SELECT 3; UNLINK k; UNLINK k", "{fed}");
 }
 
-/// Attaches by `line`; the lines before the snapshot, and the snapshot.
 #[test]
 fn regress_a_write_onto_a_key_that_import_mode_hides_is_fed_behind_its_deletion() {
     for (before, line) in [
@@ -923,6 +923,7 @@ fn regress_a_write_onto_an_expired_key_of_a_writable_replica_is_appended_behind_
     assert_eq!(rig.appended(), "MULTI UNLINK k INCR k EXEC");
 }
 
+/// Attaches a replica by `line`. Returns the lines before the snapshot, and the snapshot.
 fn attach(rig: &mut Rig, client: sluice_base::SessionKey, line: &str) -> (Vec<String>, Vec<u8>) {
     let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
     let sent = rig.argv(client, &words);
@@ -1134,10 +1135,10 @@ fn replicas_get_what_they_read_compressed_as_repl_compression_allows() {
         ("zstd", both, Some(2)),
         ("zstd", "capa eof capa lz4 version 9.2.0", Some(1)),
         ("zstd", "capa eof version 9.1.2", None),
-        // This one wants to know the length.
+        // This replica needs the length.
         ("zstd", "capa lz4 capa zstd version 9.1.2", None),
     ] {
-        // What files are like does not matter.
+        // The compression of files does not matter.
         for kept in ["yes", "zstd"] {
             let mut rig = Rig::with(&[("repl-compression", setting), ("rdbcompression", kept)]);
             rig.run(&format!("SET key {}", "a".repeat(1000)));
@@ -1276,8 +1277,8 @@ fn replicas_are_pinged() {
     assert!((4..=5).contains(&pings), "{pings}");
 }
 
-/// A replica at 0 counts as one without data in a cluster: the reference sends PING at its next second,
-/// whatever the period, and at no other offset.
+/// A replica at 0 counts as one without data in a cluster: the reference sends PING in its next second,
+/// whatever the period is, and at no other offset.
 #[test]
 fn a_stream_at_its_beginning_is_pinged_at_once() {
     let mut rig = Rig::with(&[("repl-ping-replica-period", "3600")]);
@@ -1328,7 +1329,7 @@ fn rig_with_data() -> Rig {
     rig
 }
 
-/// What the server holds for a client: queued and not sent.
+/// Bytes that the server holds for a client: queued and not sent.
 fn owed(rig: &Rig, client: sluice_base::SessionKey) -> usize {
     rig.engine.session(client).map_or(0, sluice_session::Session::output_bytes)
 }
@@ -1343,7 +1344,7 @@ fn replicas_that_ask_together_share_a_snapshot_and_later_ones_wait() {
     rig.end_iteration();
     rig.argv_unread(c, &[b"SYNC"]);
     rig.end_iteration();
-    // Pieces are queued some megabytes ahead, the same bytes for both.
+    // Pieces are queued some megabytes ahead, and both replicas share the bytes.
     for replica in [a, b] {
         assert!((1 << 20..6 << 20).contains(&owed(&rig, replica)), "{}", owed(&rig, replica));
     }
@@ -1416,7 +1417,7 @@ fn a_replica_that_stops_acknowledging_is_closed_after_repl_timeout() {
     assert!(!rig.is_closing(by_sync), "one that never acknowledges is not expected to");
 }
 
-/// A rig with a replica that reads up to a mark and waits for a snapshot whose thread stands still.
+/// A rig with a replica that reads up to a mark and waits for a snapshot whose thread does not run.
 fn stalled_sync() -> (Rig, sluice_base::SessionKey) {
     let mut rig = Rig::with(&[("repl-timeout", "10")]);
     rig.run("DEBUG POPULATE 2000 key 100");
@@ -1429,7 +1430,7 @@ fn stalled_sync() -> (Rig, sluice_base::SessionKey) {
     (rig, replica)
 }
 
-/// Everything that a client is sent.
+/// All output of a client.
 fn read_all(rig: &mut Rig, client: sluice_base::SessionKey) -> Vec<u8> {
     let mut bytes = Vec::new();
     loop {
@@ -1457,7 +1458,7 @@ fn a_full_sync_sends_one_moment_while_commands_change_everything() {
     rig.run("FLUSHDB");
     rig.run("SET late 1");
     assert_eq!(rig.run("INFO persistence").matches("rdb_bgsave_in_progress:1").count(), 1);
-    // Too early to say anything of the snapshot.
+    // Too early to be an acknowledgement of the snapshot.
     rig.argv_unread(replica, &[b"REPLCONF", b"ACK", b"0"]);
     rig.process.background_room.set(usize::MAX);
     let bytes = read_all(&mut rig, replica);
@@ -1578,7 +1579,7 @@ fn one_that_wants_to_know_the_length_waits_until_the_snapshot_is_whole() {
     assert!(rig.run("INFO replication").contains("state=wait_bgsave"));
     let begun = rig.output(by_mark);
     assert!(begun.starts_with(b"+FULLRESYNC ") && begun.windows(5).any(|five| five == b"$EOF:"));
-    // Nothing to take is no delay of theirs.
+    // Replicas with nothing to take are not late.
     for _ in 0..15 {
         rig.pass_ms(1000);
         rig.cron();
@@ -1596,8 +1597,8 @@ fn one_that_wants_to_know_the_length_waits_until_the_snapshot_is_whole() {
     assert!(first.starts_with(b"REDIS0011"), "the oldest of them can read it");
 }
 
-/// As in the reference: once for each replica, when the replica has what it was sent, as far as that can be
-/// known.
+/// As in the reference, logged once for each replica, when the replica has received everything, as far
+/// as that can be known.
 #[test]
 fn the_log_says_once_that_a_synchronization_succeeded() {
     let name = "127.0.0.1:<unknown-replica-port>";

@@ -1,4 +1,4 @@
-//! PSYNC: replicas that were away go on where they were, as far as the backlog reaches.
+//! PSYNC: replicas that were disconnected continue where they were, as far as the backlog reaches.
 
 use sluice_base::SessionKey;
 use sluice_control::action::Action;
@@ -18,14 +18,14 @@ fn number(rig: &mut Rig, name: &str) -> u64 {
     info(rig, "replication", name).parse().expect("the field of INFO is a number")
 }
 
-/// Sends a command, and takes what the client is sent.
+/// Sends a command, and returns the client's output.
 fn ask(rig: &mut Rig, client: SessionKey, line: &str) -> Vec<u8> {
     let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
     rig.argv_unread(client, &words);
     rig.output(client)
 }
 
-/// A new connection of a replica that has the data: the first line that it is answered, and what follows.
+/// A new connection of a replica that has the data: the first line of the reply, and the bytes after it.
 fn psync(rig: &mut Rig, replid: &str, wanted: u64) -> (SessionKey, String, Vec<u8>) {
     let client = rig.connect();
     assert_eq!(rig.run_as(client, "REPLCONF capa eof capa psync2"), "+OK");
@@ -133,7 +133,7 @@ fn the_backlog_is_freed_when_no_replica_has_come_for_its_time_and_a_new_history_
     }
 }
 
-/// What the server has queued for a client and not sent.
+/// Bytes that the server has queued for a client and not sent.
 fn owed(rig: &Rig, client: SessionKey) -> usize {
     rig.engine.session(client).map_or(0, sluice_session::Session::output_bytes)
 }
@@ -179,13 +179,13 @@ fn a_replica_that_catches_up_is_sent_every_byte_in_order() {
         }
         got.extend(piece);
     }
-    // The second replica's coming named the database again.
+    // The second replica's attachment has named the database again.
     let tail = got.len() - all.len();
     assert!(got[tail..] == all[..], "{} {}", got.len(), all.len());
     assert!(tail < 30);
 }
 
-/// A snapshot that was saved goes to a server that starts.
+/// A server that starts from a saved snapshot.
 fn restarted_from(rig: &mut Rig) -> Rig {
     restarted_from_with(rig, &[])
 }
@@ -193,7 +193,7 @@ fn restarted_from(rig: &mut Rig) -> Rig {
 fn restarted_from_with(rig: &mut Rig, directives: &[(&str, &str)]) -> Rig {
     rig.check("SAVE", "+OK");
     let mut restarted = Rig::with(directives);
-    // A second for the restart, and another id than the last run's.
+    // A second for the restart, and another id than that of the last run.
     restarted.pass_ms(1000);
     restarted.process.entropy = 0x99;
     assert_eq!(restarted.run("DEBUG CHANGE-REPL-ID"), "+OK");
@@ -216,7 +216,7 @@ fn after_a_restart_who_has_exactly_what_was_saved_goes_on_and_nobody_else() {
     let (_, line, missed) = psync(&mut restarted, &old, offset + 1);
     assert_eq!(line, format!("+CONTINUE {new}"));
     assert!(missed.starts_with(b"*2\r\n$6\r\nSELECT\r\n") && missed.ends_with(b"b\r\n$1\r\n2\r\n"));
-    // A crash behind the save: whoever was sent more has another history than this server.
+    // A crash after the save: a replica that received more has another history than this server.
     let after = number(&mut restarted, "master_repl_offset");
     for (id, wanted) in [(&old, offset), (&old, offset + 2), (&old, after + 1), (&new, offset)] {
         let (_, line, _) = psync(&mut restarted, id, wanted);
@@ -224,8 +224,8 @@ fn after_a_restart_who_has_exactly_what_was_saved_goes_on_and_nobody_else() {
     }
 }
 
-/// A new stream is pinged at its beginning (`a_stream_at_its_beginning_is_pinged_at_once`); one that goes
-/// on at 0 is not new, and its replicas stay where they were for a period.
+/// A new stream begins with a PING (`a_stream_at_its_beginning_is_pinged_at_once`); a stream that
+/// continues at 0 is not new, and its replicas keep their offset for a period.
 #[test]
 fn a_history_without_writes_goes_on_at_0_after_a_restart() {
     let (mut rig, _, old) = with_replica(&[]);
@@ -298,7 +298,7 @@ fn a_replica_goes_on_only_where_the_backlog_holds_all_keys_that_expired_meanwhil
     assert!(line.starts_with("+FULLRESYNC "), "{line}");
 }
 
-/// A replica that has a snapshot with a mark, and has not said so.
+/// A replica that has a snapshot with a mark, and has not acknowledged it.
 fn with_snapshot(rig: &mut Rig) -> SessionKey {
     let client = rig.connect();
     assert_eq!(rig.run_as(client, "REPLCONF capa eof capa psync2 version 9.1.2"), "+OK");
@@ -322,7 +322,7 @@ fn a_replica_is_online_when_it_says_that_it_has_the_snapshot() {
     rig.check("MULTI", "+OK");
     rig.check("SET b 1", "+QUEUED");
     rig.check("EXEC", "[+OK]");
-    // Directives count at once, whatever was counted before.
+    // Directives apply at once, whatever was counted before.
     rig.pass_ms(3000);
     rig.check("CONFIG SET min-replicas-max-lag 2", "+OK");
     rig.check("SET a 1", "-NOREPLICAS Not enough good replicas to write.");
@@ -362,8 +362,7 @@ fn waitaof_counts_what_replicas_say_of_their_logs() {
     assert_eq!(rig.run_as(client, "WAITAOF 0 1 0"), "[:0, :1]");
 }
 
-/// A connection of the replica that listens at port 7001: it goes on at an offset of the history, or is sent
-/// everything.
+/// A connection of the replica at port 7001: it continues at an offset of the history, or gets a full copy.
 fn comes(rig: &mut Rig, replid: &str, wanted: i64) -> SessionKey {
     let client = rig.connect();
     assert_eq!(rig.run_as(client, "REPLCONF listening-port 7001 capa psync2"), "+OK");
@@ -382,13 +381,13 @@ fn a_replica_that_has_come_back_counts_once() {
         ask(&mut rig, replica, &format!("REPLCONF ACK {offset} FACK {offset}"));
     }
     assert_eq!(rig.run_as(client, "WAIT 0 0"), ":2");
-    // The end of its connection of before is not known yet.
+    // The end of its former connection is not known yet.
     let back = comes(&mut rig, &replid, offset as i64 + 1);
     ask(&mut rig, back, &format!("REPLCONF ACK {offset} FACK {offset}"));
     assert_eq!(info(&mut rig, "replication", "connected_slaves"), "3");
     assert_eq!(rig.run_as(client, "WAIT 0 0"), ":2");
     assert_eq!(rig.run_as(client, "WAITAOF 0 0 0"), "[:0, :2]");
-    // What was on its way on the connection of before is no more than the replica has.
+    // An acknowledgement still under way on the former connection is no more than the replica has.
     ask(&mut rig, before, &format!("REPLCONF ACK {offset} FACK {offset}"));
     assert_eq!(rig.run_as(client, "WAIT 0 0"), ":2");
     assert_eq!(ask(&mut rig, client, "WAIT 3 0"), b"", "it waits");
@@ -412,7 +411,7 @@ fn writes_rely_on_a_replica_that_has_come_back_once() {
     rig.check("SET a 1", "-NOREPLICAS Not enough good replicas to write.");
     assert_eq!(info(&mut rig, "replication", "connected_slaves"), "2");
     assert_eq!(info(&mut rig, "replication", "min_slaves_good_slaves"), "1");
-    // Unless the first is heard of again: then another replica is behind the same address.
+    // Unless the first connection acknowledges again: then another replica has the same address.
     rig.pass_ms(2000);
     ask(&mut rig, first, "REPLCONF ACK 0");
     rig.cron();
@@ -423,7 +422,7 @@ fn writes_rely_on_a_replica_that_has_come_back_once() {
     assert_eq!(info(&mut rig, "replication", "min_slaves_good_slaves"), "1");
 }
 
-/// It has had the write, and has no data until it has loaded the snapshot.
+/// The replica has received the write, and has no data until it has loaded the snapshot.
 #[test]
 fn a_replica_that_comes_back_for_everything_does_not_count_by_what_it_had() {
     let (mut rig, _, replid) = with_replica(&[]);
@@ -451,7 +450,7 @@ fn two_replicas_behind_one_address_count_both_as_soon_as_the_first_says_more() {
     assert_eq!(rig.run_as(client, "WAIT 0 0"), ":2");
 }
 
-/// What was written before the history began is at offset 0, as is a replica that loads its first snapshot.
+/// Data written before the history began are at offset 0, as is a replica that loads its first snapshot.
 #[test]
 fn a_replica_that_has_said_nothing_is_not_counted() {
     let mut rig = Rig::new();
@@ -497,7 +496,7 @@ fn a_snapshot_on_a_second_channel_keeps_the_offset_for_the_first() {
     assert_eq!(line, format!("$ENDOFF:{offset} {replid} -1 {id}"));
     assert!(text.lines().nth(1).unwrap().starts_with("$EOF:"), "{text}");
     assert_eq!(number(&mut rig, "replicas_waiting_psync"), 1);
-    // Much is written before the first channel asks: it is kept.
+    // Much is written before the first channel asks for it: it is kept.
     for _ in 0..40 {
         rig.run(&format!("SET a {}", "v".repeat(1000)));
         rig.end_iteration();
@@ -582,7 +581,7 @@ fn replicas_that_come_within_the_delay_share_a_snapshot() {
     for client in coming {
         assert!(rig.output(client).starts_with(b"+FULLRESYNC"));
     }
-    // As many as are wanted are not waited for, nor one that takes a file.
+    // A number of replicas that reaches the maximum need not wait, nor does a replica that takes a file.
     let three: Vec<SessionKey> = (0..3).map(|_| rig.connect()).collect();
     for client in &three {
         assert_eq!(rig.run_as(*client, "REPLCONF capa eof"), "+OK");
@@ -625,7 +624,7 @@ fn an_end_waits_for_replicas_and_keeps_writes_back() {
     assert!(has_ended(&rig));
 }
 
-/// The mark of the first signal stayed, and the second one killed the process.
+/// The mark of the first signal remained, and the second signal killed the process.
 #[test]
 fn regress_an_end_that_fails_after_its_wait_lets_the_next_signal_ask_again() {
     let (mut rig, _, _) = with_replica(&[("save", "100 1"), ("shutdown-timeout", "1")]);
@@ -649,7 +648,7 @@ fn regress_an_end_that_fails_after_its_wait_lets_the_next_signal_ask_again() {
     assert!(has_ended(&rig));
 }
 
-/// Between the order to end and the end there are iterations, and some more until the last replies are sent.
+/// There are iterations between the order to end and the end, and some more until the last replies are sent.
 #[test]
 fn an_end_happens_once_and_nothing_is_executed_behind_it() {
     let (mut rig, replica, _) = with_replica(&[("save", "3600 1")]);
@@ -668,7 +667,7 @@ fn an_end_happens_once_and_nothing_is_executed_behind_it() {
     let saves = |rig: &Rig| rig.process.log.iter().filter(|(_, line)| line.contains("final RDB")).count();
     assert_eq!(saves(&rig), 1);
     rig.engine.stop();
-    // Timeouts of all kinds run out.
+    // Timeouts of all kinds expire.
     rig.pass_ms(100_000);
     for _ in 0..3 {
         rig.end_iteration();
@@ -695,8 +694,8 @@ fn an_end_waits_no_longer_than_its_timeout_and_not_at_all_when_asked() {
     }
 }
 
-/// A replica whose snapshot stands still while megabytes are written, beside one that takes everything: what
-/// the latter got meanwhile.
+/// A replica whose snapshot does not go on while megabytes are written, beside one that takes
+/// everything: the output of the latter.
 fn behind_a_snapshot(rig: &mut Rig) -> (SessionKey, Vec<u8>) {
     rig.run("DEBUG POPULATE 2000 key 100");
     rig.process.background_room.set(0);
@@ -713,7 +712,7 @@ fn behind_a_snapshot(rig: &mut Rig) -> (SessionKey, Vec<u8>) {
     (replica, all)
 }
 
-/// Everything that a client is sent.
+/// All output of a client.
 fn read_all(rig: &mut Rig, client: SessionKey) -> Vec<u8> {
     let mut bytes = Vec::new();
     loop {
@@ -751,7 +750,7 @@ fn what_waits_behind_a_snapshot_goes_to_disk_and_does_not_count() {
         assert!(!piece.is_empty());
         assert!(piece.len() < (1 << 20) + (64 << 10), "no more than the window: {}", piece.len());
         got.extend(piece);
-        // Others go on meanwhile.
+        // Other clients go on meanwhile.
         rig.run("SET late 1");
     }
     got.extend(read_all(&mut rig, replica));
@@ -788,7 +787,7 @@ fn packets_to_replicas_are_filled_where_the_configuration_asks_for_it() {
     }
 }
 
-/// The later connection ends: by the earlier one, if that lives, the replica says again what it has.
+/// The later connection ends: if the earlier one lives, the replica acknowledges on it again.
 #[test]
 fn an_earlier_connection_counts_again_when_the_later_one_has_gone() {
     let (mut rig, _, replid) = with_replica(&[]);

@@ -1,9 +1,9 @@
-//! Publish/subscribe: who is sent what, in which order, and what a subscriber may do.
+//! Publish/subscribe: receivers of messages, their order, and the commands that a subscriber may send.
 
 use sluice_base::SessionKey;
 use sluice_testkit::{Rig, render};
 
-/// What a client was sent since the last look, rendered, lines joined.
+/// Output of a client since the last call, rendered, lines joined.
 fn sent(rig: &mut Rig, client: SessionKey) -> String {
     render(&rig.output(client)).lines().collect::<Vec<_>>().join(" ")
 }
@@ -16,7 +16,7 @@ fn listener(proto: &str) -> (Rig, SessionKey) {
     (rig, client)
 }
 
-/// A subscriber's line, and the bytes of the replies.
+/// A subscriber's command, and the bytes of the replies.
 const CONFIRMATIONS: &[(&str, &str)] = &[
     ("SUBSCRIBE x y x", "*3|$9|subscribe|$1|x|:1|*3|$9|subscribe|$1|y|:2|*3|$9|subscribe|$1|x|:2|"),
     ("PSUBSCRIBE p*", "*3|$10|psubscribe|$2|p*|:3|"),
@@ -232,7 +232,7 @@ fn subscriptions_count_in_the_memory_of_a_client() {
     let (mut rig, client) = listener("3");
     let id = rig.run_as(client, "CLIENT ID").split_off(1);
     let memory = |rig: &mut Rig| {
-        // Asked for by another: its own replies are in nobody's way.
+        // Requested by another client, because the client's own replies would be in the way.
         let line = rig.run(&format!("CLIENT LIST ID {id}"));
         let at = line.find("tot-mem=").expect("a field") + "tot-mem=".len();
         line[at..].split(' ').next().and_then(|number| number.parse::<usize>().ok()).expect("a number")
@@ -369,7 +369,7 @@ fn a_client_that_ends_or_became_a_replica_is_sent_nothing() {
     assert_eq!(rig.output(client), b"+OK\r\n");
 }
 
-/// Confirmations are arrays in RESP2 and pushes in RESP3, within EXEC's array too, as in the reference.
+/// Confirmations are arrays in RESP2 and pushes in RESP3, also within EXEC's array, as in the reference.
 #[test]
 fn the_array_of_exec_has_one_value_of_each_subscription_that_is_queued() {
     let cases: &[(&[&str], &str)] = &[
@@ -411,7 +411,7 @@ fn the_array_of_exec_has_one_value_of_each_subscription_that_is_queued() {
                 "2" => (*expected).to_owned(),
                 _ => expected.replace("*3|$", ">3|$").replace("$-1|", "_|"),
             };
-            // The head of EXEC's own array is one of arrays in both.
+            // The head of EXEC's own array is that of an array in both protocols.
             let head = format!("*{}|", lines.len());
             assert_eq!(got, head + expected.split_once('|').unwrap().1, "{lines:?}");
         }

@@ -1,5 +1,5 @@
-//! A node of a cluster at the gate: what is served here, what is told to go elsewhere, and what follows from
-//! that for transactions, scripts and clients that wait.
+//! A node of a cluster at the gate: requests that are served here, requests that are redirected, and the
+//! consequences for transactions, scripts and clients that wait.
 
 use crate::cluster::{ME, OTHER, node, slots, two_shards};
 use sluice_base::SessionKey;
@@ -11,7 +11,7 @@ use sluice_testkit::{Rig, render};
 const MOVED_FOO: &str = "-MOVED 12182 10.0.0.1:7001";
 const CROSSED: &str = "-CROSSSLOT Keys in request don't hash to the same slot";
 
-/// A node of two shards in a cluster that is well.
+/// A node of two shards in a cluster that is up.
 fn served() -> Rig {
     well(&two_shards(), &[])
 }
@@ -67,7 +67,7 @@ fn cb_s10_to_s19_slots_of_others_are_told() {
             ("OBJECT ENCODING foo", MOVED_FOO),
             ("MEMORY USAGE foo", MOVED_FOO),
             ("PFMERGE foo", MOVED_FOO),
-            // Keyless, or without keys that could be found.
+            // Without keys, or without keys that could be found.
             ("PING", "+PONG"),
             ("DBSIZE", ":2"),
             ("ZUNIONSTORE foo x bar", "-ERR value is not an integer or out of range"),
@@ -86,7 +86,7 @@ fn cb_s10_to_s19_slots_of_others_are_told() {
             ("PUBLISH foo x", ":0"),
         ],
     );
-    // More keys than are hashed ahead.
+    // More keys than are hashed when a request is prepared.
     let many: Vec<String> = (0..40).map(|at| format!("{{bar}}{at}")).collect();
     rig.check(&format!("EXISTS {}", many.join(" ")), ":0");
     rig.check(&format!("EXISTS {} foo", many.join(" ")), CROSSED);
@@ -151,14 +151,14 @@ fn cl_s24_a_node_that_has_stood_still_refuses_the_next_request() {
         let is_said = rig.process.log.iter().any(|(_, text)| text.starts_with("This process stood still"));
         assert_eq!(is_said, is_standstill, "after {ms} ms");
     }
-    // A replica answers old reads no more than its primary does.
+    // A replica answers old reads only if its primary does.
     let mut rig = replica();
     check_all(&mut rig, &[("READONLY", "+OK"), ("GET foo", "nil")]);
     rig.pass_ms(15_001);
     rig.check("GET foo", "-CLUSTERDOWN The cluster is down");
 }
 
-/// What was queued while the cluster was well is not executed by one that is down, writes least of all.
+/// Commands queued while the cluster was up are not executed by a cluster that is down, above all no writes.
 #[test]
 fn cb_s14_the_flags_of_the_queue_decide_at_exec() {
     let mut rig = served();
@@ -184,7 +184,7 @@ fn cb_s30_a_refusal_is_counted_and_shown() {
     assert!(errors.contains("errorstat_MOVED:count=2"), "{errors}");
     assert!(errors.contains("errorstat_CROSSSLOT:count=1"), "{errors}");
     assert!(rig.run("INFO stats").contains("total_error_replies:3"));
-    // CLIENT REPLY suppresses redirects as other replies (S-35).
+    // CLIENT REPLY suppresses redirects like other replies (S-35).
     assert_eq!(rig.bytes(rig.client, b"CLIENT REPLY SKIP\r\nGET foo\r\n"), b"");
     rig.check("PING", "+PONG");
 }
@@ -205,7 +205,7 @@ fn cb_s31_s32_transactions_are_refused_as_a_whole() {
             ("SET hello 1", "+QUEUED"),
             ("EXEC", CROSSED),
             ("EXEC", "-ERR EXEC without MULTI"),
-            // What is queued counts for nothing once a command was refused.
+            // Queued keys do not count once a command was refused.
             ("MULTI", "+OK"),
             ("SET bar 1", "+QUEUED"),
             ("SET hello 1", "+QUEUED"),
@@ -231,8 +231,8 @@ fn cb_s31_s32_transactions_are_refused_as_a_whole() {
             ("EXEC XX bar", "[\"1\"]"),
         ],
     );
-    // A touched WATCH is told only if the slots of what was queued before let EXEC pass, and is dropped with
-    // the transaction.
+    // A touched WATCH is reported only if the slots of the commands queued before let EXEC pass, and is
+    // dropped with the transaction.
     check_all(&mut rig, &[("WATCH bar", "+OK"), ("SET bar 2", "+OK"), ("MULTI", "+OK")]);
     check_all(&mut rig, &[("GET bar", "+QUEUED"), ("GET hello", "+QUEUED"), ("EXEC", "nil-array")]);
     check_all(&mut rig, &[("MULTI", "+OK"), ("GET bar", "+QUEUED"), ("EXEC", "[\"2\"]")]);
@@ -254,7 +254,7 @@ fn cb_t42_exec_after_the_slot_has_gone() {
     rig.check("PING", "+PONG");
 }
 
-/// Rows of the table for a slot that is migrating, as a client that did or did not ask.
+/// Rows of the table for a slot that is migrating, for a client with and without ASKING.
 #[test]
 fn cb_s16_a_slot_that_moves_away() {
     let mut rig = served();
@@ -277,7 +277,7 @@ fn cb_s16_a_slot_that_moves_away() {
             ("COPY {bar}1 {bar}1 DB x", again),
             ("COPY {bar}1 {bar}1 DB", "-ERR syntax error"),
             ("SPUBLISH bar x", ":0"),
-            // Queueing looks for no key; EXEC looks for all.
+            // Queueing looks up no key; EXEC looks up all keys.
             ("MULTI", "+OK"),
             ("GET bar", "+QUEUED"),
             ("EXEC", ask),
@@ -293,7 +293,7 @@ fn cb_s16_a_slot_that_moves_away() {
             ("EXEC", "[\"1\"]"),
         ],
     );
-    // An expired key is missing, and is not deleted by the look.
+    // An expired key is missing, and the lookup does not delete it.
     rig.check("PEXPIRE {bar}1 5", ":1");
     rig.pass_ms(50);
     rig.check("GET {bar}1", ask);
@@ -345,7 +345,7 @@ fn cb_s17_s60_a_slot_that_comes_here() {
             ("GET foo", "+QUEUED"),
             ("EXEC", "[\"1\", +PONG, \"1\"]"),
             ("GET foo", MOVED_FOO),
-            // Inside MULTI it is queued, and over with EXEC.
+            // Inside MULTI it is queued, and has ended with EXEC.
             ("MULTI", "+OK"),
             ("ASKING", "+QUEUED"),
             ("EXEC", "[+OK]"),
@@ -363,7 +363,7 @@ fn cb_s17_s60_a_slot_that_comes_here() {
     assert_eq!(render(&rig.argv(rig.client, &[b"RESTORE", b"{foo}4", b"0", body])), MOVED_FOO);
 }
 
-/// Scripts ask with the flags of their client (T-10), which they do not change.
+/// Scripts are checked with the flags of their client (T-10), and do not change them.
 #[test]
 fn cb_t10_a_script_changes_no_flag_of_its_client() {
     let mut rig = served();
@@ -382,7 +382,7 @@ fn cb_t10_a_script_changes_no_flag_of_its_client() {
     assert_eq!(flags(&mut rig), "flags=r");
 }
 
-/// A request that a pause holds back still has ASKING when it goes on (S-63).
+/// A request that a pause holds still has ASKING when it goes on (S-63).
 #[test]
 fn cb_s63_asking_lasts_until_its_command_has_run() {
     let mut rig = served();
@@ -415,7 +415,7 @@ fn cb_s18_a_replica_reads_for_who_wants_that() {
             ("MULTI", "+OK"),
             ("SET foo 1", moved),
             ("EXEC", "-EXECABORT Transaction discarded because of previous errors."),
-            // A script without a first line may read; with one it says what it does (T12).
+            // A script without a first line may read; a first line declares what the script does (T12).
             ("EVAL 'return server.call(\"get\", KEYS[1])' 1 foo", "nil"),
             ("EVAL '#!lua\nreturn 1' 1 foo", moved),
             ("EVAL '#!lua flags=no-writes\nreturn 1' 1 foo", ":1"),
@@ -426,7 +426,7 @@ fn cb_s18_a_replica_reads_for_who_wants_that() {
             ("SPUBLISH bar x", "-MOVED 5061 10.0.0.1:7003"),
         ],
     );
-    // Inner writes of a script fail by themselves.
+    // Writes inside a script fail on their own.
     rig.check("READONLY", "+OK");
     let told = rig.run("EVAL 'return server.call(\"set\", KEYS[1], 1)' 1 foo");
     assert!(told.starts_with("-"), "{told}");
@@ -453,7 +453,7 @@ fn cb_t2_t13_scripts_keep_to_their_slot() {
     rig.check(&format!("EVAL \"{}\" 1 bar", call("hello")), "nil");
     starts(&mut rig, &format!("EVAL \"#!lua\\n{}\" 1 bar", call("hello")), other);
     rig.check(&format!("EVAL \"#!lua\\n{}\" 1 bar", call("{bar}2")), "nil");
-    // The first call decides where no key is declared.
+    // The first call decides if no key is declared.
     starts(&mut rig, &format!("EVAL \"#!lua\\n{}\" 0", two("bar", "hello")), other);
     rig.check(&format!("EVAL \"#!lua\\n{}\" 0", two("bar", "{bar}1")), "nil");
     rig.check(&format!("EVAL \"#!lua flags=allow-cross-slot-keys\\n{}\" 0", two("bar", "hello")), "nil");
@@ -463,7 +463,7 @@ fn cb_t2_t13_scripts_keep_to_their_slot() {
         foreign,
     );
     starts(&mut rig, "EVAL \"return server.call('mget', 'bar', 'hello')\" 0", foreign);
-    // Routed ahead of being found.
+    // Routed before the script is looked up.
     rig.check("EVALSHA ffffffffffffffffffffffffffffffffffffffff 1 foo", MOVED_FOO);
     rig.check("FCALL f 1 foo", MOVED_FOO);
     let errors = rig.run("INFO errorstats");
@@ -491,19 +491,19 @@ fn cb_s70_s73_clients_that_wait_are_told_when_their_slot_leaves() {
     let stats = rig.run("INFO commandstats");
     assert!(stats.contains("cmdstat_blpop:calls=1,") && stats.contains("rejected_calls=1"), "{stats}");
     assert!(rig.run("INFO errorstats").contains("errorstat_MOVED:count=2"));
-    // A client that has sent ASKING waits in a slot that comes here.
+    // A client that has sent ASKING waits in a slot that is being imported.
     rig.check(&format!("CLUSTER SETSLOT 12182 IMPORTING {OTHER}"), "+OK");
     let asking = rig.connect();
     rig.check_as(asking, "ASKING", "+OK");
     rig.check_as(asking, "BLPOP foo 0", "");
-    // The cluster is down: nobody waits.
+    // The cluster is down: no client waits.
     rig.check("CLUSTER DELSLOTS 16383", "+OK");
     for client in [stays, asking] {
         assert_eq!(render(&rig.output(client)), "-CLUSTERDOWN The cluster is down");
     }
 }
 
-/// S-72: who is served runs its command anew, and may be sent after the key.
+/// S-72: a client that is served runs its command again, and may be redirected to the key's new node.
 #[test]
 fn cb_s74_a_client_that_waits_is_told_when_the_slot_has_no_owner() {
     let mut rig = well(&two_shards(), &[("cluster-require-full-coverage", "no")]);
@@ -548,7 +548,7 @@ fn cb_s50_to_s53_what_stands_for_a_node() {
             ("GET foo", "-MOVED 12182 node.example:8001"),
             ("CONFIG SET cluster-preferred-endpoint-type unknown-endpoint", "+OK"),
             ("GET foo", "-MOVED 12182 :8001"),
-            // ASK names an address whatever the type (U31).
+            // ASK names an address whatever the type is (U31).
             (&format!("CLUSTER SETSLOT 5061 MIGRATING {OTHER}"), "+OK"),
             ("GET bar", "-ASK 5061 192.0.2.7:8001"),
         ],
@@ -558,7 +558,7 @@ fn cb_s50_to_s53_what_stands_for_a_node() {
     rig.check("GET foo", "-MOVED 12182 ?:7001");
 }
 
-/// A client from that address.
+/// A client from this address.
 fn client_from(rig: &mut Rig, addr: &str, medium: Medium) -> SessionKey {
     let (addr, laddr) = (addr.to_owned(), "10.0.0.1:7000".into());
     rig.engine.connect(ClientAddress { addr, laddr, fd: 9, medium, has_priority: false }, &mut rig.process)
@@ -586,7 +586,7 @@ fn cb_s51_a_network_is_told_the_endpoints_that_are_announced_for_it() {
             format!("[[:0, :8191, {}], [:8192, :16383, {}]]", node(first, ME, ""), node(second, OTHER, name));
         assert_eq!(told, expected);
     };
-    // Twice: made, and kept.
+    // Twice: the reply is made, and then cached.
     for _ in 0..2 {
         slots(&mut rig, near, "\"198.51.100.1\", :9000", "\"out.example\", :9001");
         slots(&mut rig, far, "\"10.0.0.1\", :7000", "\"far.example\", :7001");
@@ -599,7 +599,8 @@ fn cb_s51_a_network_is_told_the_endpoints_that_are_announced_for_it() {
     let shards = rig.run_as(near, "CLUSTER SHARDS");
     let shown = "\"port\", :9001, \"ip\", \"10.0.0.1\", \"endpoint\", \"out.example\", \"hostname\", \"node.example\"";
     assert!(shards.contains(shown), "{shards}");
-    // An address stands for the node's own one, as the reference has it; a name leaves the address.
+    // The address announced for clients replaces the node's own address, as in the reference; a name
+    // leaves the address.
     let shown = "\"port\", :9000, \"ip\", \"198.51.100.1\", \"endpoint\", \"198.51.100.1\"";
     assert!(shards.contains(shown), "{shards}");
     // Whichever type is preferred; ASK as MOVED.
@@ -712,7 +713,7 @@ fn cb_t32_subscribers_of_a_slot_that_leaves_are_told() {
     assert_eq!(rig.output(second), b">3\r\n$12\r\nsunsubscribe\r\n$6\r\n{bar}2\r\n:0\r\n");
     rig.check("PUBSUB SHARDCHANNELS", "[\"hello\"]");
     rig.check_as(first, "SSUBSCRIBE bar", "-MOVED 5061 10.0.0.1:7001");
-    // A client of RESP2 that has none left is an ordinary one again.
+    // A client of RESP2 without remaining subscriptions is an ordinary one again.
     rig.check(&format!("CLUSTER SETSLOT 866 NODE {OTHER}"), "+OK");
     assert_eq!(render(&rig.output(first)), "[\"sunsubscribe\", \"hello\", :0]");
     rig.check_as(first, "ECHO x", "\"x\"");
@@ -733,7 +734,8 @@ fn cb_t30_messages_reach_local_subscribers_and_no_replica_by_its_stream() {
     assert!(fed.contains("SET bar 1") && !fed.contains("PUBLISH"), "{fed}");
 }
 
-/// A pattern whose names lie in one slot is looked for there alone, and finds what a look at all finds.
+/// A pattern whose names are all in one slot is searched there only, and finds the same as a search
+/// of all slots.
 #[test]
 fn cb_g2_g3_patterns_of_one_slot() {
     let mut rig = served();

@@ -1,4 +1,4 @@
-//! A server that follows a primary, as its engine has it: what the primary may do, what clients may not, and
+//! A server that follows a primary, in its engine: what the primary may do, what clients may not do, and
 //! what is counted.
 
 use sluice_base::SessionKey;
@@ -22,7 +22,7 @@ fn following(directives: &[(&str, &str)]) -> (Rig, SessionKey) {
     (rig, primary)
 }
 
-/// What the primary sends; what it is answered.
+/// Executes commands of the primary. Returns the replies.
 fn stream(rig: &mut Rig, primary: SessionKey, lines: &[&str]) -> String {
     let bytes: Vec<u8> = lines.iter().flat_map(|line| request_of(line)).collect();
     String::from_utf8(rig.bytes(primary, &bytes)).unwrap()
@@ -80,7 +80,7 @@ fn clients_may_read_and_not_write() {
     rig.check("DISCARD", "+OK");
     rig.check("CONFIG SET replica-read-only no", "+OK");
     rig.check("SET a 1", "+OK");
-    // What a client writes here is no part of the primary's history.
+    // A write of a client here is not part of the primary's history.
     assert_eq!(offset(&rig), 100);
 }
 
@@ -90,7 +90,7 @@ fn a_transaction_counts_when_it_ends() {
     stream(&mut rig, primary, &["MULTI", "SET a 1"]);
     assert_eq!(offset(&rig), 100);
     rig.check("GET a", "nil");
-    // What this version lacks is dropped, and nothing else with it.
+    // Commands that this version lacks are dropped, and nothing else with them.
     stream(&mut rig, primary, &["NOSUCHCOMMAND", "SET b 2", "EXEC"]);
     let sent: usize = ["MULTI", "SET a 1", "NOSUCHCOMMAND", "SET b 2", "EXEC"]
         .map(|line| request_of(line).len())
@@ -111,7 +111,7 @@ fn what_is_cut_off_with_the_link_is_not_counted() {
     RigLink::of(&rig).connection_lost(&mut rig);
     assert_eq!(offset(&rig), before);
     let primary = RigLink::streaming(&mut rig);
-    // The database is that which the stream has selected.
+    // The database is the one that the stream has selected.
     stream(&mut rig, primary, &["SET b 2"]);
     rig.check("SELECT 3", "+OK");
     rig.check("MGET a b", "[\"1\", \"2\"]");
@@ -125,12 +125,12 @@ fn neither_maxmemory_nor_a_fault_holds_the_primary() {
     rig.check("GET a", "\"1\"");
 }
 
-/// Limits that are lower here than at the primary, which has accepted the commands: one that failed here
-/// would leave other data.
+/// Limits that are lower here than at the primary, which has accepted the commands: a command that
+/// failed here would make the data differ.
 #[test]
 fn limits_lower_than_the_primary_s_lose_nothing_of_what_it_sends() {
     for (directive, value, line, question, answer) in crate::load_aof::LOWERED {
-        // Its stream.
+        // Limits applied to the stream.
         let (mut rig, primary) = following(&[(directive, value)]);
         assert_eq!(stream(&mut rig, primary, &["SELECT 0", line]), "");
         rig.check(question, answer);
@@ -139,7 +139,7 @@ fn limits_lower_than_the_primary_s_lose_nothing_of_what_it_sends() {
             let answer = rig.run("EVAL return(#([[x]]):rep(2000000)) 0");
             assert!(answer.contains("not enough memory"), "{answer}");
         }
-        // Its snapshot.
+        // Limits applied to the snapshot.
         let (mut rig, primary) = following(&[]);
         stream(&mut rig, primary, &["SELECT 0", line]);
         rig.check("SAVE", "+OK");
@@ -155,7 +155,7 @@ fn limits_lower_than_the_primary_s_lose_nothing_of_what_it_sends() {
     }
 }
 
-/// A script of the primary is obeyed to its end: a signal waits for it, and the log says what can be done.
+/// A script of the primary is executed to its end: a signal waits for it, and the log says what can be done.
 #[test]
 fn the_end_of_the_server_waits_for_a_script_of_the_primary() {
     let (mut rig, primary) = following(&[("busy-reply-threshold", "100")]);
@@ -267,7 +267,7 @@ fn a_promotion_begins_a_history_behind_the_old_one() {
     let info = rig.run("INFO replication");
     assert!(info.contains("role:master") && info.contains(&format!("master_replid2:{REPLID}")), "{info}");
     assert!(info.contains(&format!("second_repl_offset:{}", end + 1)), "{info}");
-    // What the old primary still sends is not executed.
+    // Commands that the old primary still sends are not executed.
     stream(&mut rig, primary, &["SET late 1"]);
     rig.check("EXISTS late", ":0");
     rig.check("REPLICAOF NO ONE", "+OK");
@@ -282,7 +282,8 @@ fn d3_a_role_that_comes_behind_the_commit_waits_for_the_load() {
     rig.check("REPLICAOF NO ONE", "+OK");
     let info = rig.run("INFO replication");
     assert!(info.contains("role:slave"));
-    // Who looks for a replica to promote must not take this one for what it is about to lose.
+    // A program that looks for a replica to promote must not choose this one for data that it is
+    // about to lose.
     assert!(info.contains("slave_repl_offset:1\\r"), "{info}");
     assert!(rig.engine.history_point().is_none());
     link.load(&mut rig);
@@ -300,7 +301,7 @@ fn a_role_is_not_taken_up_while_the_primary_s_commands_run() {
     let (mut rig, primary) = following(&[]);
     let lines = ["SET a 1", "REPLICAOF NO ONE", "REPLCONF GETACK *", "SET b 2"];
     stream(&mut rig, primary, &lines);
-    // What was executed under the link's session is counted under its role.
+    // Commands executed under the link's session are counted under its role.
     let sent: usize = lines.map(|line| request_of(line).len()).iter().sum();
     assert_eq!(offset(&rig), 100 + sent as u64);
     assert!(rig.run("INFO replication").contains("role:slave"));
@@ -368,13 +369,13 @@ fn a_client_that_can_be_redirected_is_sent_to_the_primary() {
     rig.check("MULTI", "+OK");
     rig.check("GET a", REDIRECTED);
     rig.check("EXEC", "-EXECABORT Transaction discarded because of previous errors.");
-    // Whoever has said READONLY reads here.
+    // A client that has sent READONLY reads here.
     rig.check("READONLY", "+OK");
     rig.check("GET a", "nil");
     rig.check("SET a 1", REDIRECTED);
     rig.check("READWRITE", "+OK");
     rig.check("GET a", REDIRECTED);
-    // The primary is no such client.
+    // The primary's commands are not redirected.
     assert_eq!(stream(&mut rig, primary, &["SET a 1"]), "");
     rig.check("REPLICAOF NO ONE", "+OK");
     rig.check("GET a", "\"1\"");
@@ -396,7 +397,7 @@ fn a_transaction_that_was_queued_before_the_role_is_redirected_as_a_whole() {
     rig.check_as(talks, "EXEC", "[+PONG]");
 }
 
-/// What clients that wait are told when the role changes, by what they have said of themselves.
+/// Replies to clients that wait when the role changes, by the flags that they have set.
 #[test]
 fn who_waits_is_redirected_where_it_can_be_and_stays_where_a_replica_may_answer() {
     let mut rig = Rig::new();
@@ -450,7 +451,7 @@ fn what_clients_of_a_writable_replica_give_an_expiry_is_deleted_there() {
     rig.check("DBSIZE", ":3");
     rig.check("SELECT 3", "+OK");
     rig.check("DBSIZE", ":0");
-    // What the primary wrote is its business.
+    // Keys that the primary has written expire by its deletions only.
     rig.check("SELECT 0", "+OK");
     rig.check("GET theirs", "nil");
     rig.check("KEYS *", "[\"kept\", \"plain\"]");
@@ -484,7 +485,7 @@ fn what_a_rewrite_makes_durable_is_told_to_the_primary_though_nothing_is_synced_
         String::from_utf8(request_of(&format!("REPLCONF ACK {ack} FACK {fack}"))).unwrap()
     };
     assert_eq!(acked(&mut rig, primary), told(100, 0), "the increment has no base yet");
-    // A note of the offset is appended, and stays where the kernel has it.
+    // A note of the offset is appended, and counts as soon as the kernel has it.
     stream(&mut rig, primary, &["SET a 1"]);
     let end = 100 + request_of("SET a 1").len() as u64;
     assert_eq!(acked(&mut rig, primary), told(end, 0));
@@ -494,8 +495,7 @@ fn what_a_rewrite_makes_durable_is_told_to_the_primary_though_nothing_is_synced_
     assert_eq!(acked(&mut rig, primary), told(end, end));
 }
 
-/// The RDB file that was received becomes the base of the append-only file; a load that is no file's is
-/// rewritten.
+/// The received RDB file becomes the base of the append-only file; data loaded from no file are rewritten.
 #[test]
 fn the_snapshot_of_the_primary_becomes_the_base_of_the_append_only_file() {
     for preamble in ["yes", "no"] {
@@ -516,8 +516,8 @@ fn the_snapshot_of_the_primary_becomes_the_base_of_the_append_only_file() {
     }
 }
 
-/// The link may give the attempt up while the load ends: the data are exchanged then, and stand nowhere in
-/// the history of those before.
+/// The link may give up the attempt while the load ends: the data are exchanged then, and have no offset
+/// in the former data's history.
 #[test]
 fn data_that_were_exchanged_stand_nowhere_before_their_history_is_named() {
     let mut primary = Rig::new();
@@ -532,8 +532,8 @@ fn data_that_were_exchanged_stand_nowhere_before_their_history_is_named() {
     rig.finish_loads();
     rig.check("EXISTS theirs", ":1");
     assert_eq!(rig.engine.resume_point(), None);
-    // A file that is written now must not say that the data stand in the history of those before, which a
-    // start would believe.
+    // A file that is written now must not say that the data belong to the history of the former data,
+    // because a start would believe that.
     rig.check("BGREWRITEAOF", "+Background append only file rewriting started");
     while rig.engine.has_job() {
         rig.engine.save_slice(1_000_000, &mut rig.process);
@@ -574,7 +574,7 @@ fn what_lies_beside_a_base_that_is_not_in_force_is_not_said_to_be_on_disk() {
     }
 }
 
-/// The append-only file was turned off while its thread may yet link the RDB file as its base.
+/// The append-only file was turned off while its thread may still link the RDB file as its base.
 #[test]
 fn no_other_file_takes_the_name_of_a_snapshot_that_a_broken_off_rewrite_may_link() {
     let mut rig = with_received_file("yes");
@@ -600,7 +600,7 @@ fn no_other_file_takes_the_name_of_a_snapshot_that_a_broken_off_rewrite_may_link
     assert!(rig.engine.has_job());
 }
 
-/// The thread of the append-only file before may end a moment later than so small a snapshot is loaded.
+/// The thread of the former append-only file may end a moment later than so small a snapshot is loaded.
 #[test]
 fn a_received_file_becomes_the_base_when_the_file_before_has_ended() {
     for is_written in [false, true] {
@@ -624,7 +624,7 @@ fn with_received_file(preamble: &str) -> Rig {
     received_file(preamble, |_| {})
 }
 
-/// A replica's file with this preamble; `before_adopting` comes before the link names the history.
+/// A replica's file with this preamble; `before_adopting` runs before the link names the history.
 fn received_file(preamble: &str, before_adopting: impl FnOnce(&mut Rig)) -> Rig {
     let mut primary = Rig::new();
     primary.run("SET theirs 1");
@@ -641,7 +641,7 @@ fn received_file(preamble: &str, before_adopting: impl FnOnce(&mut Rig)) -> Rig 
     rig
 }
 
-/// A replica of the primary of before goes on with the promoted server.
+/// A replica of the former primary continues with the promoted server.
 #[test]
 fn a_server_that_is_promoted_behind_a_load_has_the_history_of_what_was_loaded() {
     let (mut rig, _) = following(&[]);
@@ -693,7 +693,8 @@ fn cuts(rig: &Rig) -> usize {
     rig.process.log.iter().filter(|(_, line)| line.contains("set the directive databases")).count()
 }
 
-/// What follows a command that has failed here, and that says where what follows goes, is not executed.
+/// After a command that has failed here, and that decides where later commands go, no later
+/// command is executed.
 #[test]
 fn a_primary_with_more_databases_is_cut_off_ahead_of_what_would_go_elsewhere() {
     for lines in [
@@ -712,7 +713,7 @@ fn a_primary_with_more_databases_is_cut_off_ahead_of_what_would_go_elsewhere() {
         stream(&mut rig, primary, lines);
         assert!(rig.is_closing(primary), "{lines:?}");
         assert_eq!(cuts(&rig), 1, "{lines:?}");
-        // The next attempt goes on ahead of it, in the database that was selected.
+        // The next attempt resumes before the command, in the database that was selected.
         assert_eq!(offset(&rig), before, "{lines:?}");
         rig.engine.disconnect(primary, &mut rig.process);
         RigLink::of(&rig).connection_lost(&mut rig);
@@ -736,14 +737,14 @@ fn half_of_a_transaction_that_a_cut_has_left_is_no_point_to_go_on_from() {
         assert!(rig.engine.resume_point().is_none(), "{failing}");
         rig.check("MGET a lost", "[\"1\", nil]");
     }
-    // Alone it has done nothing.
+    // A SELECT alone has changed nothing.
     let (mut rig, primary) = following(&[("databases", "4")]);
     stream(&mut rig, primary, &["SET a 1", "MOVE a 4", "SET lost 2"]);
     assert!(rig.is_closing(primary) && rig.engine.resume_point().is_some());
     rig.check("MGET a lost", "[\"1\", nil]");
 }
 
-/// Attempts follow each other at the pace of a link that is refused, and ask for no snapshot.
+/// Attempts follow each other at the pace of a refused link, and ask for no snapshot.
 #[test]
 fn a_link_that_is_cut_again_and_again_waits_between_its_attempts() {
     let (mut rig, mut primary) = following(&[("databases", "4")]);
@@ -760,7 +761,7 @@ fn a_link_that_is_cut_again_and_again_waits_between_its_attempts() {
     assert_eq!(rig.engine.link_counts().snapshots, 0);
 }
 
-/// The stream after a snapshot may go on in a database without naming it.
+/// The stream after a snapshot may continue in a database without naming it.
 #[test]
 fn a_snapshot_whose_stream_is_in_a_database_that_is_not_here_is_followed_by_nothing() {
     for (databases, is_cut) in [("16", false), ("4", true)] {
@@ -790,7 +791,8 @@ fn a_snapshot_whose_stream_is_in_a_database_that_is_not_here_is_followed_by_noth
     }
 }
 
-/// E-41: the data go on from the primary before, whose word counts until the next one has spoken.
+/// E-41: the data continue from the former primary, whose last contact counts until the next primary
+/// has sent something.
 #[test]
 fn the_time_without_a_link_goes_on_when_another_primary_is_followed() {
     let down_s = |rig: &mut Rig| {

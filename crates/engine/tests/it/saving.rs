@@ -1,4 +1,4 @@
-//! SAVE, LASTSAVE, DEBUG RELOAD, and the data at the end of the server. Files are in memory here.
+//! SAVE, LASTSAVE, DEBUG RELOAD, and the save at the end of the server. Files are in memory here.
 
 use sluice_control::action::Action;
 use sluice_control::persistence::ending::EndOrder;
@@ -8,7 +8,7 @@ use sluice_persist::rdb::{
 };
 use sluice_testkit::Rig;
 
-/// What the log says, each line behind the other.
+/// The log, a line for each entry.
 fn log(rig: &mut Rig) -> String {
     let lines: Vec<String> = rig.process.log.drain(..).map(|(_, text)| text).collect();
     lines.join("; ")
@@ -28,7 +28,7 @@ fn info(rig: &mut Rig, field: &str) -> String {
     line.unwrap_or_else(|| panic!("no {field} in {text}")).to_owned()
 }
 
-/// An empty file to write into, and its end.
+/// A writer of an empty file, and its end.
 fn writer() -> Writer {
     Writer::new(WriteOptions { version: Version::Valkey, compression: Compression::Strings, checksum: true })
 }
@@ -131,7 +131,7 @@ fn reload_knows_its_options() {
     rig.check("SAVE", "+OK");
     rig.run("SET a changed");
     rig.run("SET c new");
-    // A key that is there already makes the file no good.
+    // A key that exists already makes the load fail.
     rig.check("DEBUG RELOAD NOSAVE NOFLUSH", "-ERR Error trying to load the RDB dump, check server logs.");
     assert!(log(&mut rig).contains("RDB has duplicated key "));
     rig.check("DEBUG RELOAD NOSAVE NOFLUSH MERGE", "+OK");
@@ -192,7 +192,7 @@ fn a_file_that_is_no_good_says_why_and_one_whose_header_is_not_leaves_the_data_a
         assert_eq!(!said.contains("RDB signature and version check passed"), keeps, "{said}");
         rig.check("GET a", if keeps { "\"1\"" } else { "nil" });
         assert_eq!(info(&mut rig, "loading"), "0");
-        // What the data have lost may still be in the file: nothing takes its place.
+        // Keys that the data have lost may still be in the file: no save replaces it.
         rig.check("SAVE", if keeps { "+OK" } else { "-ERR" });
     }
 }
@@ -206,7 +206,7 @@ fn libraries_of_a_file_are_written_again_and_what_is_not_understood_is_dropped_a
     out.function(b"#!lua name=mylib\nserver.register_function('f', function() return 1 end)");
     out.db(0, 1, 0);
     out.string(b"a", Text::Bytes(b"x"), None, Usage::Unsaid);
-    // Twice a module's number, that of the opcode in front of when, when; a number, a text, the end.
+    // Twice a module's number, that of the opcode before its time, the time; a number, a string, the end.
     let record = b"\xf7\x81\x45\xe2\x52\x38\xdf\x91\x2c\x03\x02\x01\x02\x05\x05\x03abc\0";
     let bytes = [&out.take()[..], record, record, b"\xff\0\0\0\0\0\0\0\0"].concat();
     put(&rig, &bytes);
@@ -224,7 +224,7 @@ fn libraries_of_a_file_are_written_again_and_what_is_not_understood_is_dropped_a
         "{said}"
     );
     rig.check("FCALL f 0", ":1");
-    // Twice: MERGE does not double them.
+    // Twice: MERGE does not duplicate them.
     rig.check("DEBUG RELOAD NOFLUSH MERGE", "+OK");
     rig.check("SAVE", "+OK");
     let bytes = file(&rig);
@@ -258,7 +258,8 @@ fn the_last_use_of_a_key_comes_back_where_the_policy_wants_it() {
     rig.check("OBJECT FREQ a", &before);
 }
 
-/// A file of another server of which records or fields with data were dropped, and one without.
+/// A file of another server of which records or fields with data were dropped, and a file
+/// without such records.
 #[test]
 fn no_save_replaces_a_file_whose_records_were_dropped_and_which_has_no_second_name() {
     let record = b"\xf7\x81\x45\xe2\x52\x38\xdf\x91\x2c\x03\x02\x01\x02\x05\x05\x03abc\0";
@@ -300,7 +301,7 @@ fn types_that_are_not_there_are_named_or_passed_over() {
     rig.check("DEBUG RELOAD NOSAVE", "+OK");
     rig.check("KEYS *", "[\"a\"]");
     assert!(log(&mut rig).contains("keys of unsupported types skipped: 1"));
-    // The file has more than what was loaded: nothing may take its place.
+    // The file has more than was loaded: no save may replace it.
     rig.check("SAVE", "-ERR");
     assert!(log(&mut rig).starts_with("Not saving: "));
     rig.check("SHUTDOWN SAVE", "-ERR Errors trying to SHUTDOWN. Check logs.");
@@ -366,7 +367,7 @@ fn what_is_written_behind_shutdown_is_saved_too() {
     other.process.snapshots = rig.process.snapshots.clone();
     other.check("DEBUG RELOAD NOSAVE", "+OK");
     other.check("MGET a b", "[\"1\", \"2\"]");
-    // Without save points nothing is saved, then neither.
+    // Without save points there is no save, now or later.
     let mut rig = Rig::with(&[("save", "\"\"")]);
     rig.run("SHUTDOWN");
     rig.run("SET b 2");
@@ -383,7 +384,7 @@ fn flushall_saves_the_empty_data_where_there_are_save_points() {
     assert_eq!(log(&mut rig), "DB saved on disk");
     rig.check("DEBUG RELOAD NOSAVE", "+OK");
     rig.check("DBSIZE", ":0");
-    // Replicas are told as ever.
+    // Replicas are still served.
     let replica = rig.replica();
     rig.run("SET a 1");
     rig.run("FLUSHALL");
@@ -394,7 +395,7 @@ fn flushall_saves_the_empty_data_where_there_are_save_points() {
     assert_eq!(info(&mut rig, "rdb_changes_since_last_save"), "2");
 }
 
-/// The keys that a file holds in database 0, sorted.
+/// The keys of a file in database 0, sorted.
 fn keys_in(bytes: &[u8]) -> Vec<String> {
     let mut rig = Rig::new();
     put(&rig, bytes);
@@ -594,7 +595,7 @@ fn a_disk_that_does_nothing_for_a_minute_fails_the_save_and_writes_are_refused_u
     assert_eq!(info(&mut rig, "rdb_last_bgsave_status"), "ok");
 }
 
-/// Overwrites as many values of a mebibyte, which a save under way goes on to hold.
+/// Overwrites as many values of a mebibyte, which a save under way continues to hold.
 fn overwrite(rig: &mut Rig, numbers: std::ops::Range<u32>) {
     let value = "y".repeat(1 << 20);
     for n in numbers {
@@ -623,7 +624,7 @@ fn a_save_whose_thread_gets_no_processor_fails_before_it_holds_the_data_twice() 
     assert!(!rig.engine.has_job());
     assert!(log(&mut rig).contains("Saving was given up: "));
     assert_eq!(info(&mut rig, "rdb_last_bgsave_status"), "err");
-    // Writers go on.
+    // Writers are not stopped.
     rig.check("SET a 1", "+OK");
 }
 
@@ -682,7 +683,7 @@ fn save_points_begin_saves() {
     pass(&mut rig, 2_200);
     assert!(rig.engine.has_job());
     slices(&mut rig);
-    // One that fails is tried again five seconds later.
+    // A failed save is tried again five seconds later.
     rig.process.refuse_snapshots = Some("no".into());
     rig.run("SET b 4");
     rig.run("SET b 5");
@@ -695,8 +696,8 @@ fn save_points_begin_saves() {
     assert!(rig.engine.has_job());
 }
 
-/// Three of the crashes that testing found in the reference's own save without a fork, at the corresponding
-/// steps of the save here.
+/// Three of the crashes that tests found in the reference's own save without a fork, at the
+/// corresponding steps of the save here.
 #[test]
 fn regress_forkless_rename_over_a_key_that_is_not_saved_yet() {
     let mut rig = Rig::new();
@@ -821,7 +822,7 @@ fn a_database_that_was_emptied_is_freed_when_it_is_captured_and_not_with_the_sav
     let captured: u64 = info(&mut rig, "current_save_keys_processed").parse().expect("a number");
     assert!((3000..20_000).contains(&captured), "{captured}");
     slices(&mut rig);
-    // One of which nothing is left to capture is not kept at all.
+    // A key of which nothing is left to capture is not kept at all.
     assert_eq!(keys_in(&file(&rig)).len(), 30_000);
     let mut other = Rig::new();
     put(&other, &file(&rig));
@@ -870,7 +871,7 @@ fn what_the_cut_alone_holds_is_no_reason_to_refuse_a_write() {
     rig.engine.save_slice(1_000_000, &mut rig.process);
     let before = held(&mut rig);
     for number in 0..20 {
-        // The expiry of a captured value changes, and the value stays where it is.
+        // The expiry time of a captured value changes, and the value stays where it is.
         rig.run(&format!("EXPIRE s:{number} 1000"));
     }
     assert!(held(&mut rig) < before + mib, "{} after {before}", held(&mut rig));
@@ -880,8 +881,8 @@ fn what_the_cut_alone_holds_is_no_reason_to_refuse_a_write() {
     }
     let after = held(&mut rig);
     assert!((19 * mib..23 * mib).contains(&(after - before)), "{after} after {before}");
-    // Used memory as it is then: the data have shrunk, and the cut has what they were.
-    // The last reading was far below the limit, and serves until the cron's next.
+    // Used memory as it is then: the data have shrunk, and the cut has their former size. The last
+    // reading was far below the limit, and is used until the cron's next.
     rig.process.facts.used_memory = (100 << 20) + after - 1;
     rig.pass_ms(300);
     rig.check("SET more 1", "+OK");
@@ -928,14 +929,14 @@ fn of_value(kind: u8, value: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_score_of_minus_zero_stays_one_where_a_listpack_or_ziplist_says_it() {
-    // As the reference answers them for member `m`.
+    // Replies of the reference for member `m`.
     let (minus, plain) =
         ("+aa66151a75d42f177dce99dcb02453641c77f6d8", "+669bd9943b43e6b31f3ab60847ee6a38dd154aba");
     let cases: [(u8, &[u8], &str); 5] = [
         (17, b"\x0e\x0e\0\0\0\x02\0\x81m\x02\x82-0\x03\xff", minus),
         (17, b"\x10\x10\0\0\0\x02\0\x81m\x02\x84-0e5\x05\xff", minus),
         (12, b"\x12\x12\0\0\0\x0d\0\0\0\x02\0\x00\x01m\x03\x02-0\xff", minus),
-        // Element by element it is put into a listpack, which makes it an integer.
+        // It is put into a listpack element by element, which makes it an integer.
         (3, b"\x01\x01m\x02-0", plain),
         (5, b"\x01\x01m\0\0\0\0\0\0\0\x80", plain),
     ];

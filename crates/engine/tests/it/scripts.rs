@@ -1,19 +1,19 @@
-//! Scripts of EVAL: what they answer, what they may call, what others see, what replicas and files get.
+//! Scripts of EVAL: replies, permitted calls, visibility to other clients, and propagation to
+//! replicas and files.
 
 use sluice_base::SessionKey;
 use sluice_testkit::{Rig, check, render};
 
 const BUSY: &str = "-BUSY Valkey is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
 
-/// A rig whose clock goes on by itself while a script runs: each look at it is a tenth of a millisecond
-/// later.
+/// A rig whose clock advances while a script runs: each reading is a tenth of a millisecond later.
 fn running(directives: &[(&str, &str)]) -> Rig {
     let mut rig = Rig::with(directives);
     rig.process.us_each_look = 100;
     rig
 }
 
-/// Has the first client run a script without end, and looks that it stands still.
+/// Makes the first client run an endless script, and checks that it is suspended.
 fn begin(rig: &mut Rig, script: &str) -> SessionKey {
     let other = rig.connect();
     assert_eq!(rig.run(&format!("EVAL \"{script}\" 0")), "", "its reply comes at the end");
@@ -21,7 +21,7 @@ fn begin(rig: &mut Rig, script: &str) -> SessionKey {
     other
 }
 
-/// Goes on with what stands still, until it has ended or so many slices are over.
+/// Goes on with the suspended script, until it has ended or so many slices are over.
 fn go_on(rig: &mut Rig, slices: usize) {
     for _ in 0..slices {
         if rig.engine.has_open_unit() {
@@ -125,7 +125,7 @@ fn replicas_and_files_get_what_a_script_did_as_one() {
     rig.run("EVAL \"redis.call('SET','a',1) redis.call('GET','a') redis.call('INCR','a')\" 0");
     assert_eq!(rig.fed(replica), "MULTI; SET a 1; INCR a; EXEC");
     assert_eq!(rig.appended(), "MULTI SELECT 0 SET a 1 INCR a EXEC");
-    // One that changes one thing stands alone.
+    // A script with a single change is propagated without MULTI.
     rig.run("EVAL \"return redis.call('INCR','a')\" 0");
     assert_eq!(rig.fed(replica), "INCR a");
     rig.appended();
@@ -241,7 +241,7 @@ fn what_scripts_take_is_told() {
     assert!(info.contains("number_of_cached_scripts:500") && info.contains("evicted_scripts:2"), "{info}");
 }
 
-/// Scripts that are known.
+/// Number of cached scripts.
 fn cached_scripts(rig: &mut Rig) -> u32 {
     let info = rig.run("INFO everything");
     let rest = info.split("number_of_cached_scripts:").nth(1).unwrap();
@@ -270,7 +270,7 @@ fn scripts_of_eval_take_no_more_than_they_may() {
     let kept = cached_scripts(&mut rig);
     assert!((40..90).contains(&kept), "{kept}");
     assert!(rig.run("INFO stats").contains(&format!("evicted_scripts:{}", 101 - kept)));
-    // The last one is there, and what SCRIPT LOAD has brought.
+    // The last script is cached, and so are those of SCRIPT LOAD.
     rig.check(&format!("EVALSHA {} 0", loaded.trim_matches('"')), "\"loaded\"");
     rig.run("EVAL \"return 99\" 0");
     assert_eq!(cached_scripts(&mut rig), kept);
@@ -455,7 +455,7 @@ fn a_script_that_comes_while_others_wait_for_their_turn_goes_behind_them() {
             break;
         }
     }
-    // The share is used: the second waits for its turn, and so does the third, which comes now.
+    // The share is used up: the second script waits for its turn, and so does the third, which arrives now.
     assert_eq!(rig.run_as(third, "EVAL \"redis.call('RPUSH','order','third')\" 0"), "");
     rig.engine.end_iteration(&mut rig.process);
     rig.engine.advance_unit(&mut rig.process);
@@ -539,7 +539,7 @@ fn shutdown_nosave_waits_for_replicas_and_not_for_a_script_without_end() {
         let other = begin(&mut rig, "redis.call('SET','half',1) while true do end");
         rig.run("SET before 1");
         go_on(&mut rig, 20);
-        // What the replica has not acknowledged is the stream behind its synchronisation.
+        // The replica has not acknowledged the stream after its synchronisation.
         rig.run_as(other, line);
         assert_eq!(has_ended(&rig), !waits, "{line}");
         rig.pass_ms(9_000);
@@ -693,7 +693,7 @@ fn time_goes_on_in_a_script_once_that_is_busy_and_not_before() {
     go_on(&mut rig, 10_000);
     let later = answer(&mut rig, client);
     assert!(later.is_empty() || later == "\"still\"", "{later}");
-    // Keys expire by the time at its beginning, busy or not.
+    // Keys expire by the time at the script's beginning, busy or not.
     let keeps = "redis.call('SET','k','v','PX',20) for i = 1, 5000000 do end return redis.call('GET','k')";
     begin(&mut rig, keeps);
     go_on(&mut rig, 10_000);

@@ -1,5 +1,5 @@
-//! Set commands: what replicas and listeners are told, saves, and requests of one batch. Calls and replies
-//! are in `crates/commands/tests/it/set.rs`.
+//! Set commands: propagation to replicas, keyspace events, saves, and requests of one batch. Calls and
+//! replies are in `crates/commands/tests/it/set.rs`.
 
 use sluice_testkit::{Rig, render};
 

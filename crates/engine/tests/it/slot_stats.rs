@@ -1,4 +1,4 @@
-//! CLUSTER SLOT-STATS: what is counted for each slot of a node. The numbers were measured with a node of
+//! CLUSTER SLOT-STATS: the counts for each slot of a node. The numbers were measured with a node of
 //! Valkey 9.1.2 unless a comment says otherwise.
 
 use crate::cluster::{ME, OTHER, node, slots, two_shards};
@@ -20,7 +20,7 @@ fn started(mut rig: Rig) -> Rig {
     rig
 }
 
-/// A node that has all slots and counts, with other directives.
+/// A node that has all slots and counts, with these further directives.
 fn whole_with(directives: &[(&str, &str)]) -> Rig {
     let me = node(ME, 7000, SavedRole::Primary, slots(&[(0, 16383)]));
     let saved = SavedCluster { me, others: Vec::new(), ..two_shards() };
@@ -31,7 +31,7 @@ fn whole() -> Rig {
     whole_with(&[])
 }
 
-/// The numbers of a slot: processor time above nothing, bytes in, bytes out.
+/// The counts of a slot: whether processor time was counted, bytes in, bytes out.
 fn counted(rig: &mut Rig, key: &str) -> (bool, u64, u64) {
     let observer = rig.connect();
     let slot = rig.run_as(observer, &format!("CLUSTER KEYSLOT {key}"));
@@ -45,7 +45,7 @@ fn counted(rig: &mut Rig, key: &str) -> (bool, u64, u64) {
     (number("cpu-usec") > 0, number("network-bytes-in"), number("network-bytes-out"))
 }
 
-/// Runs lines from nothing, each client's in order, and holds the slot of `key` to the numbers.
+/// Runs lines with fresh counts, each client's in order, and compares the counts of the slot of `key`.
 fn check(rig: &mut Rig, lines: &[&str], expected: (bool, u64, u64)) {
     rig.run("FLUSHALL");
     rig.run("CONFIG RESETSTAT");
@@ -88,9 +88,9 @@ fn cb_l1_l2_forms_and_errors() {
     ] {
         rig.check(&format!("{stats} {form}"), expected);
     }
-    // All slots of the shard where nothing bounds them.
+    // All slots of the shard if there is no limit.
     assert_eq!(rig.run(&format!("{stats} ORDERBY key-count")).matches("cpu-usec").count(), 16_384);
-    // What is off is not shown, and orders nothing.
+    // Counts that are off are not shown, and cannot be ordered by.
     rig.check("CONFIG SET cluster-slot-stats-enabled no", "+OK");
     rig.check(&format!("{stats} SLOTSRANGE 1 1"), "[[:1, [\"key-count\", :0]]]");
     rig.check(&format!("{stats} ORDERBY cpu-usec"), NO_METRIC);
@@ -169,7 +169,7 @@ fn cb_l7_a_transaction_counts_once() {
     ] {
         check(&mut rig, lines, expected);
     }
-    // A key that was changed: EXEC counts nothing.
+    // A watched key was changed: EXEC counts nothing.
     let other = rig.connect();
     rig.run("FLUSHALL");
     rig.run("CONFIG RESETSTAT");
@@ -291,13 +291,13 @@ fn cb_l3_counters_begin_again() {
     check(&mut rig, &["SET key value"], (true, 33, 5));
     rig.check("CONFIG RESETSTAT", "+OK");
     assert_eq!(counted(&mut rig, "key"), (false, 0, 0));
-    // A slot that goes and comes back begins again, and others stay.
+    // A slot that leaves and returns starts anew, and others keep their counts.
     check(&mut rig, &["SET key value", "SET bar value"], (true, 33, 5));
     rig.check("CLUSTER DELSLOTS 12539", "+OK");
     rig.check("CLUSTER ADDSLOTS 12539", "+OK");
     assert_eq!(counted(&mut rig, "key"), (false, 0, 0));
     assert_eq!(counted(&mut rig, "bar"), (true, 33, 5));
-    // While it is off nothing is counted, and the numbers stay.
+    // While counting is off, nothing is counted, and the counts stay.
     check(
         &mut rig,
         &[

@@ -1,4 +1,4 @@
-//! Slow reads: what they answer, when they happen, what comes behind them, and what they cost whom.
+//! Slow reads: their replies, their moment, the order of later output, and their costs for other clients.
 
 use sluice_base::SessionKey;
 use sluice_commands::Progress;
@@ -6,7 +6,8 @@ use sluice_control::process::ProcessClock;
 use sluice_session::slow_reads::PieceRoom;
 use sluice_testkit::{Rig, render};
 
-/// A rig with a list `l` of so many elements, and another client; slow reads stand still until they are told.
+/// A rig with a list `l` of so many elements, and another client; slow reads are suspended until the
+/// test runs them.
 fn with_list(elements: usize) -> (Rig, SessionKey) {
     let mut rig = Rig::new();
     fill(&mut rig, "l", elements);
@@ -36,7 +37,7 @@ fn got(rig: &mut Rig, client: SessionKey) -> String {
     render(&rig.output(client))
 }
 
-/// What the first client got.
+/// Output of the first client.
 fn own(rig: &mut Rig) -> String {
     let client = rig.client;
     got(rig, client)
@@ -222,7 +223,7 @@ fn what_a_read_alone_holds_is_known_and_not_counted_by_maxmemory() {
     assert!(retained > 1_000_000, "{retained}");
     rig.run_as(other, "CONFIG SET maxmemory 100mb");
     rig.process.facts.used_memory = (100 << 20) + 500_000;
-    // Memory in use is not read anew for each command.
+    // Used memory is not read again for each command.
     rig.pass_ms(1000);
     assert!(rig.run_as(other, "SET k v").starts_with("-OOM"));
     rig.engine.set_slow_read_retained(retained, [].into_iter());
@@ -252,7 +253,7 @@ fn what_two_reads_hold_together_is_known() {
     let each_alone: usize = rig.reads.iter().map(|(_, read)| read.retained_bytes()).sum();
     let together = retained(&mut rig, &[first, second]);
     assert!(each_alone < 50_000 && together > 1_000_000, "{each_alone}, {together}");
-    // The first one ends: what is left is the other's alone.
+    // The first read ends: the remaining memory is the other's alone.
     rig.reads.remove(0);
     let alone = rig.reads[0].1.retained_bytes() as u64;
     assert_eq!(retained(&mut rig, &[second]), alone);
@@ -287,8 +288,8 @@ fn a_client_is_given_pieces_ahead_of_what_it_took_up_to_a_bound() {
     assert_eq!(rig.engine.piece_room(client, now), PieceRoom::Room, "so it gets all");
 }
 
-/// A client that takes a little again and again is never without room for a second, and has the thread for as
-/// long as it likes.
+/// A client that takes a little again and again is never without room for a second, and would keep the
+/// thread as long as it likes.
 #[test]
 fn a_slow_reader_has_a_thread_that_others_wait_for_for_a_second_in_all() {
     for others_wait in [false, true] {
@@ -314,7 +315,7 @@ fn a_slow_reader_has_a_thread_that_others_wait_for_for_a_second_in_all() {
     }
 }
 
-/// Each of many slow readers had a second of its own before.
+/// Before, each of many slow readers had a second of its own.
 #[test]
 fn patience_with_slow_readers_does_not_add_up_for_a_read_that_waits() {
     let (mut rig, other) = with_list(100_000);
@@ -362,7 +363,7 @@ fn quick_reads_run_in_place_while_slow_readers_have_all_threads() {
     rig.engine.set_slow_reads_held(1);
     assert!(rig.run_as(other, "LRANGE l 0 9999").ends_with("\"element:9999\"]"));
     assert_eq!(info(&mut rig, other, "stats", "slow_reads_in_place"), 1);
-    // A read that everybody would wait for longer is none that is quick.
+    // A read for which every client would wait too long does not run in place.
     assert_eq!(rig.run_as(other, "LRANGE l 0 -1"), "");
 }
 
@@ -386,8 +387,8 @@ fn the_time_of_both_threads_is_counted_at_the_end() {
     assert_eq!(large, "[]", "the default is a megabyte");
 }
 
-/// A client that takes its reply slowly is no delay of the server, but whoever waits for the thread meanwhile
-/// is delayed.
+/// A client that takes its reply slowly does not count as a delay of the server, but a read that waits
+/// for the thread meanwhile is delayed.
 #[test]
 fn latency_tells_how_long_replies_took_and_how_long_reads_waited_for_a_thread() {
     let (mut rig, other) = with_list(100_000);
@@ -411,8 +412,8 @@ fn latency_tells_how_long_replies_took_and_how_long_reads_waited_for_a_thread() 
     let waited = "[\"slow-read-wait\", :1700000000, :420, :420, :420, :1]";
     let first = "[\"slow-read\", :1700000000, :50, :50, :50, :1]";
     rig.check_as(other, "LATENCY LATEST", &format!("[{first}, {waited}]"));
-    // The third goes on waiting while the second is produced; a reply that takes no time is below the
-    // threshold.
+    // The third read continues to wait while the second is produced; a reply that takes no time is
+    // below the threshold.
     rig.pass_ms(2);
     rig.finish_read();
     rig.check_as(other, "LATENCY HISTORY slow-read", "[[:1700000000, :50]]");
@@ -425,7 +426,7 @@ fn latency_tells_how_long_replies_took_and_how_long_reads_waited_for_a_thread() 
     rig.check_as(other, "LATENCY HISTORY slow-read", "[[:1700000000, :50]]");
 }
 
-/// A read that waited and then happens where it runs, as its key is gone, has waited all the same.
+/// A read that waited, and then runs in place because its key is gone, has waited all the same.
 #[test]
 fn latency_counts_the_wait_of_a_read_that_needs_no_thread_any_more() {
     let (mut rig, other) = with_list(10_000);
@@ -637,8 +638,8 @@ fn a_pop_that_waits_for_a_thread_has_not_happened() {
     assert_eq!(rig.run_as(watcher, "SCARD s"), ":14000");
     rig.finish_read();
     assert_eq!(members_of(&got(&mut rig, second)).len(), 6000);
-    // One that waits and is not wanted any more changes nothing, nor does one whose key has another type by
-    // then.
+    // A pop that waits and is not wanted any more changes nothing, nor does a pop whose key has another
+    // type by then.
     rig.output(rig.client);
     rig.run("SMEMBERS s");
     rig.run_as(second, "SPOP s 6000");
@@ -656,7 +657,7 @@ fn a_pop_happens_where_nobody_is_sent_its_reply() {
     rig.run("SPOP s 2000");
     assert!(rig.reads.is_empty());
     assert_eq!(rig.run_as(other, "SCARD s"), ":13000");
-    // In a transaction it is answered where it runs.
+    // In a transaction the pop is answered in place.
     for line in ["MULTI", "SPOP s 5000", "SCARD s"] {
         rig.run_as(other, line);
     }
@@ -665,8 +666,7 @@ fn a_pop_happens_where_nobody_is_sent_its_reply() {
     assert!(reply.ends_with("], :8000]"), "{}", &reply[reply.len() - 40..]);
 }
 
-/// Neighbours in the order of hashes are taken, at positions that are drawn: nobody comes more often than
-/// others.
+/// Neighbours in the order of hashes are popped, at random positions: each member is popped equally often.
 #[test]
 fn every_member_is_popped_as_often() {
     let (mut rig, other) = with_set(2400);
@@ -679,7 +679,7 @@ fn every_member_is_popped_as_often() {
         }
     }
     assert_eq!(times.len(), 2400);
-    // Half of 300, with a deviation of 8.7: six of them.
+    // Half of 300, with a standard deviation of 8.7: six of them.
     let (least, most) = (times.values().min().unwrap(), times.values().max().unwrap());
     assert!(*least > 98 && *most < 202, "{least} {most}");
 }

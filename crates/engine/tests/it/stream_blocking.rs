@@ -1,8 +1,8 @@
-//! Clients that wait for entries of streams: who is served, when, and what ends a wait.
+//! Clients that wait for entries of streams: the order in which they are served, and the end of a wait.
 
 use sluice_testkit::{Rig, render};
 
-/// What a client was sent since the last look.
+/// Output of a client since the last call.
 fn got(rig: &mut Rig, client: sluice_base::SessionKey) -> String {
     render(&rig.output(client))
 }
@@ -31,7 +31,7 @@ fn the_dollar_is_what_it_was_when_the_client_came() {
     let a = rig.connect();
     rig.check("XADD s 1-1 a b", "\"1-1\"");
     assert_eq!(rig.run_as(a, "XREAD BLOCK 0 STREAMS s $"), "");
-    // An entry that is gone before the client is served wakes it in vain.
+    // An entry that is deleted before the client is served wakes it in vain.
     rig.run("MULTI");
     rig.run("XADD s 1-2 a b");
     rig.run("XDEL s 1-2");

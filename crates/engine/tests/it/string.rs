@@ -1,9 +1,9 @@
-//! String commands: what replicas are sent, and keys that only some see. Calls and replies are in
-//! `crates/commands/tests/it/string.rs`.
+//! String commands: propagation to replicas, and keys that are hidden from some clients. Calls and
+//! replies are in `crates/commands/tests/it/string.rs`.
 
 use sluice_testkit::Rig;
 
-/// Runs lines one after the other; after each, what a replica was sent. `pass` lets 10 ms pass.
+/// Runs lines one after another, and checks the replica's stream after each. `pass` lets 10 ms pass.
 #[track_caller]
 fn fed(script: &[(&str, &str)]) {
     let mut rig = Rig::new();
@@ -15,7 +15,7 @@ fn fed(script: &[(&str, &str)]) {
         }
         let reply = rig.run(line);
         assert!(!reply.starts_with('-'), "{line}: {reply}");
-        // What depends on the clock is at 1700000000 seconds and some.
+        // Arguments that depend on the clock are at 1700000000 seconds and some.
         let sent = rig.fed(replica);
         let sent: Vec<&str> =
             sent.split(' ').map(|word| if word.starts_with("17000") { "TIME" } else { word }).collect();

@@ -1,11 +1,11 @@
-//! CLIENT TRACKING: who is told of what, in which order, and that nobody keeps a copy that is stale.
+//! CLIENT TRACKING: receivers and order of invalidations, and that no client keeps a stale copy.
 
 use sluice_base::{Rng, SessionKey};
 use sluice_replication::HistoryPoint;
 use sluice_testkit::{Rig, RigLink, render};
 use std::collections::BTreeMap;
 
-/// What a client was sent since the last look, as a line: `|` for line ends.
+/// Output of a client since the last call, as a line: `|` for line ends.
 fn told(rig: &mut Rig, client: SessionKey) -> String {
     String::from_utf8_lossy(&rig.output(client)).replace("\r\n", "|")
 }
@@ -27,7 +27,7 @@ fn push(key: &str) -> String {
 /// The push of all keys.
 const ALL: &str = ">2|$10|invalidate|_|";
 
-/// What a writer does to keys that were read before, and whom of them the readers are told.
+/// Changes by a writer of keys that were read before, and the keys in the readers' invalidations.
 const CHANGES: &[(&str, &str, &str, &[&str])] = &[
     ("", "GET k", "SET k 1", &["k"]),
     ("SET k 1", "GET k", "SET k 1", &["k"]),
@@ -46,13 +46,13 @@ const CHANGES: &[(&str, &str, &str, &[&str])] = &[
     ("SADD k a", "SMEMBERS k", "SINTERSTORE q k k", &[]),
     ("SADD k a", "SINTER k q", "SINTERSTORE q k k", &["q"]),
     ("PFADD k a", "PFCOUNT k", "PFADD k b", &["k"]),
-    // Errors and writes are remembered or not, as there.
+    // Errors and writes are remembered or not as in the reference.
     ("LPUSH k a", "GET k", "LPUSH k b", &["k"]),
     ("SET k 1", "GETEX k", "SET k 2", &[]),
     ("SET k 1", "OBJECT ENCODING k", "SET k 2", &["k"]),
     ("XADD k 1-1 a b", "XREAD BLOCK 100 STREAMS k 1-1", "SET q 1", &[]),
     ("", "SPUBLISH k m", "SET k 1", &[]),
-    // A script is remembered by what it reads, not by what it declares.
+    // The keys read by a script are remembered, not the declared ones.
     ("", "EVAL \"return redis.call('get', 'q')\" 1 k", "MSET k 1 q 1", &["q"]),
     ("", "EVAL_RO \"return redis.call('get', 'q')\" 1 k", "MSET k 1 q 1", &["q"]),
     ("", "EVAL_RO \"return 1\" 1 k", "MSET k 1 q 1", &[]),
@@ -69,7 +69,7 @@ fn readers_are_told_of_the_keys_that_change() {
         rig.run(write);
         let expected: String = keys.iter().map(|key| push(key)).collect();
         assert_eq!(told(&mut rig, client), expected, "{before}; {read}; {write}");
-        // Once: what it has not read again is not told again.
+        // Once: a key that was not read again is not reported again.
         rig.run(write);
         assert_eq!(told(&mut rig, client), "", "{before}; {read}; {write}; again");
     }
@@ -90,7 +90,7 @@ fn whoever_changes_is_told_behind_the_reply_of_the_unit() {
     rig.run_as(client, "MGET a b");
     rig.argv_unread(client, &[b"SET", b"a", b"1"]);
     assert_eq!(told(&mut rig, client), format!("+OK|{}", push("a")));
-    // What a script's calls are answered is in another protocol than what its client speaks.
+    // Replies to a script's calls are in another protocol than the client's.
     rig.run_as(client, "GET a");
     rig.argv_unread(client, &[b"EVAL", b"return redis.call('incr', 'a')", b"0"]);
     assert_eq!(told(&mut rig, client), format!(":2|{}", push("a")));
@@ -111,7 +111,7 @@ fn with_noloop_own_changes_are_not_told_but_those_of_nobody() {
     assert_eq!(told(&mut rig, client), "", "its own change has taken the row away");
     rig.run("SET b 2");
     assert_eq!(told(&mut rig, client), push("b"));
-    // Nobody wrote what has expired, whoever meets it.
+    // An expiry has no writer, even if a read has caused it.
     rig.run_as(client, "SET e 1 PX 10");
     rig.run_as(client, "GET e");
     rig.pass_ms(20);
@@ -134,7 +134,7 @@ fn optin_and_optout_are_for_the_next_command_or_transaction() {
         assert_eq!(run(&mut rig, &["GET k"]), !expected, "{options}");
         assert_eq!(run(&mut rig, &[&caching, "GET k"]), expected, "{options}");
         assert_eq!(run(&mut rig, &[&caching, "CLIENT ID", "GET k"]), expected, "{options}");
-        // A request that is no command, too, is the next one.
+        // A request that is no command counts as the next one, too.
         for between in ["PING", "NOSUCH", "GET"] {
             assert_eq!(run(&mut rig, &[&caching, between, "GET k"]), !expected, "{options}, {between}");
         }
@@ -177,7 +177,8 @@ fn prefixes_are_told_at_the_end_of_the_iteration() {
     let two = ">2|$10|invalidate|*2|$2|b1|$2|b2|";
     assert_eq!(told(&mut rig, client), format!("{}{two}", push("a1")));
     assert_eq!(told(&mut rig, all), ">2|$10|invalidate|*4|$2|a1|$2|b1|$2|b2|$1|c|");
-    // What a client has written itself is left out of its own array, unless somebody else wrote that too.
+    // Keys that a client has written itself are left out of its own array, unless another client
+    // wrote them too.
     rig.argv_unread(client, &[b"MSET", b"b1", b"1", b"b2", b"1"]);
     rig.argv_unread(rig.client, &[b"SET", b"b2", b"1"]);
     assert_eq!(told(&mut rig, client), format!("+OK|{}", push("b2")));
@@ -192,7 +193,7 @@ fn prefixes_are_told_at_the_end_of_the_iteration() {
     assert_eq!(told(&mut rig, client), "");
 }
 
-/// A key that has changed before somebody asks for its prefix changes again in the same iteration.
+/// A key that has changed before a client asks for its prefix changes again in the same iteration.
 #[test]
 fn a_prefix_that_joins_in_an_iteration_is_told_what_changes_behind_that() {
     let begin = b"CLIENT TRACKING ON BCAST PREFIX foo\r\n";
@@ -315,7 +316,7 @@ fn the_table_has_a_bound_and_its_victims_are_named() {
     assert_eq!(known.len(), 10);
     let info = rig.run("INFO stats");
     assert!(info.contains("tracking_total_keys:10") && info.contains("tracking_total_items:10"), "{info}");
-    // A lower bound holds at the end of the iteration.
+    // A lower bound is kept at the end of the iteration.
     rig.run("CONFIG SET tracking-table-max-keys 3");
     rig.end_iteration();
     assert_eq!(told(&mut rig, client).matches("invalidate").count(), 7);
@@ -362,14 +363,14 @@ fn nothing_is_left_of_keys_that_a_flush_has_emptied() {
         rig.end_iteration();
     }
     assert!(tracked(&rig) < before / 50, "{} of {before}", tracked(&rig));
-    // The filter, emptied too, finds what is read from here on.
+    // The emptied filter still finds keys that are read from here on.
     rig.run_as(client, "GET k7");
     rig.run("SET k7 1");
     assert_eq!(told(&mut rig, client), push("k7"));
 }
 
-/// A client with many prefixes ends: they are removed in slices, and those of the same client who begins
-/// again meanwhile are others.
+/// A client with many prefixes ends: they are removed in slices, and prefixes that the same client
+/// begins meanwhile are different ones.
 #[test]
 fn prefixes_of_a_client_that_has_ended_are_removed_in_slices() {
     let (mut rig, stays) = tracker("BCAST PREFIX k1 PREFIX q");
@@ -430,8 +431,8 @@ fn nothing_is_left_of_what_the_last_client_would_have_been_told() {
     assert!(tracking.1 < 64, "{tracking:?}");
 }
 
-/// What keeps an invalidation behind the reply of a slow read: the client's own order, or that another client
-/// is told no sooner.
+/// Reasons for which an invalidation waits for the reply of a slow read: the client's own order, or that
+/// another client must get it no sooner.
 #[test]
 fn a_slow_reply_is_not_overtaken() {
     for redirect in [false, true] {
@@ -482,8 +483,8 @@ fn a_client_that_redirects_while_too_much_waits_drops_all() {
     assert_eq!(told(&mut rig, target), ALL);
 }
 
-/// Clients with caches that read, while others change everything that can change: a copy that a client still
-/// has, once it has read its pushes, is what the key holds.
+/// Clients with caches read, while others change everything that can change: once a client has read its
+/// pushes, each of its remaining copies equals the key's value.
 #[test]
 fn a_cache_is_never_stale() {
     for seed in 0..12 {
@@ -507,7 +508,7 @@ struct Model {
 
 struct Cached {
     key: SessionKey,
-    /// Who is sent its pushes.
+    /// The client that receives the pushes.
     told: SessionKey,
     no_loop: bool,
     copies: BTreeMap<String, String>,
@@ -525,7 +526,7 @@ impl Model {
             ("", true),
             ("OPTOUT", false),
         ] {
-            // Without prefixes, keys that nobody tracks are not looked at when they change.
+            // Without prefixes, changes of untracked keys are not recorded.
             if seed % 2 == 1 && options.contains("BCAST") {
                 continue;
             }
@@ -583,7 +584,7 @@ impl Model {
                     95 => format!("MOVE {key} 1"),
                     _ => format!("APPEND {key} x"),
                 };
-                // A client without NOLOOP or with: what it writes itself it drops itself.
+                // With NOLOOP or without: a client drops its copies of the keys that it writes.
                 let writes =
                     self.rng.below(3) == 0 && !line.starts_with("CONFIG") && !line.starts_with("DEBUG");
                 let writer = if writes { self.clients[at].key } else { self.rig.client };
@@ -604,7 +605,7 @@ impl Model {
         }
     }
 
-    /// Reads the pushes; then no copy may differ from what the key holds.
+    /// Reads the pushes. After that no copy may differ from the key's value.
     fn check(&mut self, seed: u64, step: usize) {
         for at in 0..self.clients.len() {
             let told = self.clients[at].told;
@@ -615,7 +616,7 @@ impl Model {
             let copies = self.clients[at].copies.clone();
             for (key, copy) in copies {
                 let got = render(&self.rig.argv(self.rig.client, &[b"GET", key.as_bytes()]));
-                // Reading may delete what has expired: its invalidation is on the way then.
+                // Reading may delete an expired key, whose invalidation is on its way then.
                 let pushes = String::from_utf8(self.rig.output(self.clients[at].told)).unwrap();
                 read(&pushes, &mut self.clients[at].copies, None);
                 if self.clients[at].copies.contains_key(&key) {
@@ -631,12 +632,12 @@ impl Model {
     }
 }
 
-/// RESP2 and RESP3 say in different words that there is nothing.
+/// RESP2 and RESP3 have different forms of null.
 fn copy_of(rendered: &str) -> String {
     if rendered == "null" || rendered == "nil" { String::new() } else { rendered.to_owned() }
 }
 
-/// Takes what a client was sent: a reply, which is a copy of `key` if one is given, and pushes around it.
+/// Reads a client's output: a reply, which is a copy of `key` if one is given, and pushes around it.
 fn read(got: &str, copies: &mut BTreeMap<String, String>, key: Option<&str>) {
     let mut lines = got.split("\r\n");
     while let Some(line) = lines.next() {
@@ -664,8 +665,8 @@ fn read(got: &str, copies: &mut BTreeMap<String, String>, key: Option<&str>) {
     }
 }
 
-/// What a transaction that stands still has changed is told behind the whole of its reply, and to nobody else
-/// who is served meanwhile.
+/// Changes of a suspended transaction are reported after its whole reply, and to no other client that
+/// is served meanwhile.
 #[test]
 fn a_reply_that_stands_still_is_not_cut() {
     let (mut rig, client) = tracker("");
@@ -686,7 +687,8 @@ fn a_reply_that_stands_still_is_not_cut() {
     assert_eq!(told(&mut rig, client), format!("*3|+OK|+OK|+OK|{}", push("a")));
 }
 
-/// What gathers until the end of an iteration waits for the end of the unit: one array, behind the reply.
+/// Changes that are gathered until the end of an iteration wait for the end of the unit: one array,
+/// after the reply.
 #[test]
 fn prefixes_wait_for_the_end_of_a_unit() {
     let (mut rig, client) = tracker("BCAST");
@@ -696,7 +698,7 @@ fn prefixes_wait_for_the_end_of_a_unit() {
     for line in ["MULTI", "SET b1 1", "DEBUG STAND-STILL 10", "SET b2 1", "DEBUG STAND-STILL 10"] {
         rig.run_as(client, line);
     }
-    // What somebody else has changed in the same iteration waits, too.
+    // Changes by another client in the same iteration wait, too.
     rig.argv_unread(rig.client, &[b"SET", b"a", b"1"]);
     rig.argv_unread(client, &[b"EXEC"]);
     rig.engine.take_refused_between_units();
@@ -736,7 +738,8 @@ fn keys_make_room_behind_the_reply_of_a_unit() {
     assert_eq!(format!("{got}{rest}").matches("invalidate").count(), 180);
 }
 
-/// Another client is told in place of the one whose unit stands open: not before that one has its reply.
+/// Invalidations redirected to another client are sent only after the client of the open unit has
+/// got its reply.
 #[test]
 fn a_unit_that_redirects_is_told_behind_its_reply() {
     for options in ["", "BCAST"] {
@@ -747,7 +750,7 @@ fn a_unit_that_redirects_is_told_behind_its_reply() {
         }
         rig.run_as(client, &format!("CLIENT TRACKING ON REDIRECT 3 {options}"));
         rig.run_as(client, "MGET a b");
-        // In an iteration that begins with a command of its own that is over, and behind a part of the unit.
+        // In an iteration that begins with a finished command of the client, and after a part of the unit.
         rig.argv_unread(client, &[b"SET", b"a", b"1"]);
         for line in ["MULTI", "GET b", "SET b 1", "DEBUG STAND-STILL 10", "GET c", "SET c 1", "FLUSHDB"] {
             let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
@@ -769,7 +772,7 @@ fn a_unit_that_redirects_is_told_behind_its_reply() {
         rig.run_as(client, "GET a");
         rig.run_as(client, "SET a 1");
         assert_eq!(told(&mut rig, target), push("a"), "{options}");
-        // What it had coming goes with it, and all copies are to be dropped.
+        // Its pending invalidations are dropped with it, and all copies are to be dropped.
         rig.run_as(client, "GET a");
         rig.argv_unread(client, &[b"SET", b"a", b"2"]);
         rig.engine.disconnect(client, &mut rig.process);
@@ -799,7 +802,7 @@ fn no_command_leaves_the_table_above_its_bound() {
     assert_eq!(told(&mut rig, client).matches("invalidate").count(), 0, "they came behind the replies");
 }
 
-/// A bound that was lowered holds soon: rows make room for half a millisecond of each iteration.
+/// A lowered bound is reached soon: rows are evicted for half a millisecond of each iteration.
 #[test]
 fn a_lower_bound_is_reached_by_time_and_not_by_a_number_of_rows() {
     let (mut rig, client) = tracker("");
@@ -808,7 +811,7 @@ fn a_lower_bound_is_reached_by_time_and_not_by_a_number_of_rows() {
     rig.run("CONFIG SET tracking-table-max-keys 2000");
     rig.end_iteration();
     assert_eq!(total(&mut rig, "tracking_total_keys"), 2000);
-    // Where rows take their time, the iteration ends and the next goes on.
+    // If rows take their time, the iteration ends and the next goes on.
     rig.process.us_each_look = 600;
     rig.run("CONFIG SET tracking-table-max-keys 10");
     rig.end_iteration();
@@ -833,7 +836,7 @@ fn the_bound_of_keys_bounds_the_bytes_of_names() {
     }
     // Beside the names: a thousand shards, each with room for some rows.
     assert!(tracked(&rig) < before + 1000 * 64 + 300_000, "{} after {before}", tracked(&rig));
-    // Of one that is there no name is kept.
+    // The name of an existing key is not kept.
     for number in 0..100 {
         let name = format!("{number:04}{}", "y".repeat(1020));
         rig.run(&format!("SET {name} 1"));
@@ -842,8 +845,8 @@ fn the_bound_of_keys_bounds_the_bytes_of_names() {
     assert!(total(&mut rig, "tracking_total_keys") >= 100);
 }
 
-/// A long name is not kept, so that it costs the others no rows; its client is told of a change by its name,
-/// and to drop all copies where its row makes room.
+/// A long name is not kept, so that it evicts no rows of other keys. A change is reported to its client
+/// by name, and its eviction by an invalidation of all keys.
 #[test]
 fn an_absent_key_with_a_long_name_takes_the_room_of_one_key() {
     let (mut rig, client) = tracker("");
@@ -860,7 +863,7 @@ fn an_absent_key_with_a_long_name_takes_the_room_of_one_key() {
     assert_eq!(total(&mut rig, "tracking_total_keys"), 12);
     rig.run(&format!("SET {} 1", long(1)));
     assert_eq!(told(&mut rig, other), push(&long(1)));
-    // The keys of one client make room for each other at last, and the other drops its copies once.
+    // In the end the keys of one client evict each other, and the other client drops its copies once.
     for number in 10..200 {
         rig.run_as(client, &format!("GET k{number}"));
     }
@@ -888,7 +891,7 @@ fn keys_of_high_databases_are_named_when_they_make_room() {
     }
 }
 
-/// Rows of clients that come and go do not have the whole table looked through.
+/// Clients that come and go do not cause searches of the whole table.
 #[test]
 fn a_client_that_reads_little_and_ends_leaves_rows_that_are_swept_one_shard_at_a_time() {
     let (mut rig, stays) = tracker("");
@@ -944,7 +947,7 @@ fn prefixes_are_told_the_names_that_their_user_may_read() {
     assert_eq!(told(&mut rig, all), names(&["mine:1", "other:1", "written:1"]));
     assert_eq!(told(&mut rig, some), names(&["mine:1"]));
     assert_eq!(told(&mut rig, none), "");
-    // Rights are asked when names are sent.
+    // Rights are checked when names are sent.
     rig.run("ACL SETUSER some resetkeys ~other:*");
     rig.run("MSET mine:1 2 other:1 2");
     rig.end_iteration();
@@ -956,7 +959,7 @@ fn prefixes_are_told_the_names_that_their_user_may_read() {
 #[test]
 fn prefixes_are_told_no_names_of_databases_that_their_user_may_not_select() {
     let mut rig = Rig::new();
-    // A selector has to allow both: the key and its database.
+    // One selector has to allow both: the key and its database.
     let users = [
         ("zero", "~* db=0", &["a", "both"][..]),
         ("several", "~a* db=0 (~b* +@all db=3)", &["a", "b3", "both"]),
@@ -1009,7 +1012,7 @@ fn whoever_is_told_in_place_of_a_client_that_ends_drops_all_copies() {
     }
 }
 
-/// Work that waits for the end of an open unit is no reason to look at the clock again and again until then.
+/// Work that waits for the end of an open unit must not wake the event loop again and again until then.
 #[test]
 fn whoever_is_told_in_place_of_an_ended_client_costs_no_slices_while_a_unit_stands_open() {
     let mut rig = Rig::new();
@@ -1024,7 +1027,7 @@ fn whoever_is_told_in_place_of_an_ended_client_costs_no_slices_while_a_unit_stan
     rig.argv_unread(other, &[b"EXEC"]);
     assert!(rig.engine.has_open_unit());
     rig.engine.disconnect(client, &mut rig.process);
-    // What the client has left itself is gone within some iterations.
+    // The state of the client itself is freed within some iterations.
     for _ in 0..100 {
         rig.end_iteration();
     }

@@ -1,5 +1,5 @@
-//! CLIENT TRACKING BCAST where much has changed, for many clients: told in slices, each user's rights are
-//! asked once, and nothing is left out.
+//! CLIENT TRACKING BCAST with many changes and many clients: invalidations are sent in slices, each
+//! user's rights are checked once, and no key is left out.
 
 use sluice_base::{Rng, SessionKey};
 use sluice_testkit::Rig;
@@ -13,7 +13,7 @@ fn connect(rig: &mut Rig, user: &str, options: &str) -> SessionKey {
     client
 }
 
-/// The arrays of names in what a client was sent; of all keys: an empty one. Other replies are passed over.
+/// Arrays of names in a client's output; an empty array stands for all keys. Other replies are skipped.
 fn arrays(got: &[u8]) -> Vec<Vec<String>> {
     let got = String::from_utf8_lossy(got);
     let mut lines = got.split("\r\n");
@@ -29,7 +29,7 @@ fn arrays(got: &[u8]) -> Vec<Vec<String>> {
     arrays
 }
 
-/// Writes keys in one command, without a look at what comes of that.
+/// Writes keys in one command, without reading the consequences.
 fn write(rig: &mut Rig, client: SessionKey, names: &[String]) {
     let mut words: Vec<&[u8]> = vec![b"MSET"];
     names.iter().for_each(|name| words.extend([name.as_bytes(), b"1"]));
@@ -39,8 +39,8 @@ fn write(rig: &mut Rig, client: SessionKey, names: &[String]) {
 const USERS: [&str; 3] =
     ["some on nopass +@all %R~mine:* ~own:*", "all on nopass +@all ~*", "none on nopass +@all"];
 
-/// Iterations of three looks at the clock until `names` were told to the last of so many clients of a user
-/// that may read half of them.
+/// Number of iterations with three readings of the clock each until `names` were sent to the last of so
+/// many clients of a user who may read half of them.
 fn iterations(clients: usize, names: &[String]) -> usize {
     let mut rig = Rig::new();
     for user in USERS {
@@ -74,8 +74,9 @@ fn what_many_clients_of_a_user_are_told_is_judged_once_and_in_slices() {
     assert!(of_many < of_one + 5, "{of_many} for 60 clients, {of_one} for one");
 }
 
-/// Clients of three users, with and without NOLOOP, hear of changes while earlier changes are on their way:
-/// after the last change of a key its name comes once more, and nobody is told a name that is not his.
+/// Clients of three users, with and without NOLOOP, get changes while earlier changes are still being
+/// sent. After the last change of a key its name is sent once more, and no client gets a name that its
+/// user may not read.
 #[test]
 fn nothing_is_left_out_while_changes_are_on_their_way() {
     for seed in 0..20 {
@@ -91,7 +92,7 @@ fn nothing_is_left_out_while_changes_are_on_their_way() {
             }
         }
         rig.process.us_each_look = 600;
-        // By client: names that it has to be told yet.
+        // By client: names that must still be sent to it.
         let mut due: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
         for round in 0..40 {
             let writer = clients[rng.below(12) as usize];
@@ -100,7 +101,7 @@ fn nothing_is_left_out_while_changes_are_on_their_way() {
             let names: Vec<String> = (from..from + 1 + rng.below(200))
                 .map(|number| format!("{}:{number}", ["mine", "other", "own"][number as usize % 3]))
                 .collect();
-            // What was told ahead of a change says nothing of it.
+            // A name sent before a change says nothing of that change.
             (0..12).for_each(|at| read(&mut rig, &clients, at, &mut due));
             write(&mut rig, writer, &names);
             for (at, (client, user, options)) in clients.iter().enumerate() {
@@ -124,7 +125,7 @@ fn nothing_is_left_out_while_changes_are_on_their_way() {
     }
 }
 
-/// What a client was sent in the iterations that have ended.
+/// Output of a client in the iterations that have ended.
 fn output_so_far(rig: &mut Rig, client: SessionKey) -> Vec<u8> {
     let Some((outbox, _)) = rig.engine.take_output_up_to(client, u64::MAX) else { return Vec::new() };
     rig.engine.sent(client, outbox.len(), rig.process.now);
@@ -149,7 +150,7 @@ fn read(
     }
 }
 
-/// A user who loses a right while names are on their way is told no more of those.
+/// A user who loses a right while names are being sent gets no more of these.
 #[test]
 fn rights_are_those_of_the_moment_at_which_a_piece_is_told() {
     let mut rig = Rig::new();
@@ -169,8 +170,8 @@ fn rights_are_those_of_the_moment_at_which_a_piece_is_told() {
     assert!(before <= 1 && after == 0, "{before} {after}");
 }
 
-/// More than the list of changes has room for: everybody with a prefix drops all copies, and what changes
-/// later is named again.
+/// With more changes than the list has room for, each client with a prefix drops all copies, and later
+/// changes are named again.
 #[test]
 fn clients_drop_all_copies_where_more_has_changed_than_is_listed() {
     let mut rig = Rig::new();

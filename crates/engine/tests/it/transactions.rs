@@ -229,7 +229,7 @@ fn a_transaction_with_a_write_waits_for_the_end_of_a_pause() {
 
 #[test]
 fn a_watched_key_that_changes_makes_exec_answer_nil() {
-    // What is done before WATCH, and what between WATCH and EXEC by another client.
+    // Commands before WATCH, and commands of another client between WATCH and EXEC.
     let changes = [
         ("SET k v", "SET k v"),
         ("SET k v", "DEL k"),
@@ -245,7 +245,7 @@ fn a_watched_key_that_changes_makes_exec_answer_nil() {
         ("SET k v EX 1", "!expire"),
         ("PING", "XGROUP CREATE k g $ MKSTREAM"),
         ("HSET k a 1", "HSETEX k PX 0 FIELDS 2 b 1 a 1"),
-        // The field has expired and is there until somebody deletes it.
+        // The field has expired and exists until a command deletes it.
         ("HSETEX k PX 1 FIELDS 1 a 1", "!later HSETEX k PX 0 FIELDS 1 a 1"),
     ];
     for (before, change) in changes {
@@ -319,7 +319,7 @@ fn what_is_no_change_of_a_watched_key_lets_exec_run() {
         ("XGROUP CREATE k g $ MKSTREAM", "XACK k g 1-1"),
         ("XGROUP CREATE k g $ MKSTREAM", "XGROUP DESTROY k none"),
         ("SELECT 2", "FLUSHDB"),
-        // Fields that are stored when their time is over, and were not there before.
+        // Fields that are stored with an expiry time in the past, and did not exist before.
         ("PING", "HSETEX k PX 0 FIELDS 1 a 1"),
         ("HSET k a 1", "HSETEX k PXAT 1 FIELDS 1 b 1"),
     ];
@@ -345,7 +345,7 @@ fn a_key_that_had_expired_when_it_was_watched_was_absent() {
     rig.check("EXISTS k", ":0");
     rig.check("MULTI", "+OK");
     rig.check("EXEC", "[]");
-    // A command that stores nothing deletes what has expired, too; one that stores something changes the key.
+    // A command that stores nothing deletes an expired key, too; one that stores something changes the key.
     for (line, is_changed) in [("SDIFFSTORE k none", false), ("SDIFFSTORE k set", true)] {
         rig.run("SADD set a");
         rig.run("SET k v PX 1");

@@ -1,6 +1,6 @@
-//! Users: who is let in, what is refused, where rights are asked again, and what becomes of clients whose
-//! user changes. What rules mean is tested in the crate `acl`, and beside the reference by `cargo xtask
-//! differential`.
+//! Users: authentication, refusals, waits after which rights are checked again, and clients whose
+//! user changes. The meaning of rules is tested in the crate `acl`, and against the reference by
+//! `cargo xtask differential`.
 
 use sluice_base::SessionKey;
 use sluice_commands::{MigrationOutcome, WaitFor};
@@ -180,8 +180,8 @@ fn a_queued_select_says_in_which_database_the_next_command_is_asked() {
     }
 }
 
-/// The ways in which a request waits, and the test that its rights are asked again when it goes on. Whoever
-/// adds a way adds a test.
+/// The ways in which a request waits, each with the test that rights are checked again when it goes on.
+/// A new way needs a new test.
 const fn tested_by(on: &WaitFor) -> &'static str {
     match on {
         WaitFor::Pause => "behind_a_pause, behind_a_migration_of_its_key, behind_a_log_that_is_full",
@@ -190,7 +190,7 @@ const fn tested_by(on: &WaitFor) -> &'static str {
         WaitFor::SlowRead { .. } => "behind_slow_reads_of_others",
         WaitFor::Keys(_) => "behind_a_key",
         WaitFor::UserLoads => "behind_the_loads_of_others",
-        // The command has run: what it waits for is the rest of its reply.
+        // The command has run: the rest of its reply is waited for.
         WaitFor::Unit => "in_an_exec_that_stood_still",
         WaitFor::Load
         | WaitFor::Users
@@ -208,8 +208,8 @@ fn every_way_to_wait_is_listed() {
     assert_eq!(tested_by(&WaitFor::Held), "behind_a_unit_that_stood_open");
 }
 
-/// Takes the right to SET away from `u` and lets the client go on, whose SET of `k` waits: the answer is a
-/// refusal, nothing has changed, and the log knows of it.
+/// Takes the right to SET from `u` and lets the client, whose SET of `k` waits, go on: the reply is a
+/// refusal, nothing has changed, and the refusal is logged.
 fn refused_behind(rig: &mut Rig, client: SessionKey, go_on: impl FnOnce(&mut Rig)) {
     assert_eq!(got(rig, client), "", "it waits");
     rig.check("ACL SETUSER u -set", "+OK");
@@ -433,7 +433,7 @@ fn who_deletes_its_own_user_in_a_transaction_has_no_rights_for_the_rest() {
     assert!(rig.run("ACL LOG 1").contains("\"username\", \"u\""), "the log names whom it refused");
 }
 
-/// A rig with a file of users that are held when they were judged, and a client that acts as `u`.
+/// A rig with a file of users whose loads are held after the check, and a client that acts as `u`.
 fn with_held_loads(file: &str) -> (Rig, SessionKey) {
     let mut rig = Rig::with(&[("aclfile", "users.acl")]);
     let client = user(&mut rig, "+@all ~p*");
@@ -582,7 +582,7 @@ fn a_load_that_was_overtaken_by_a_change_reads_its_file_again() {
         assert_eq!(got(&mut rig, own), "+OK");
         rig.check("ACL USERS", "[\"default\", \"late\"]");
     }
-    // What is looked at changes nothing.
+    // A check of the file changes nothing.
     let (mut rig, client) = with_held_loads("user u on nopass +@all ~*\n");
     rig.check("ACL LOAD", "");
     for line in ["ACL LIST", "ACL GETUSER u", "AUTH u pw", "ACL DRYRUN u GET k", "CONFIG SET hz 20"] {
@@ -625,7 +625,7 @@ fn changes_without_end_do_not_keep_a_load_from_its_own() {
     };
     assert_eq!((reply.as_str(), rounds), ("+OK", 3));
     rig.check_as(other, "ACL USERS", "[\"default\", \"late\"]");
-    // The next begins anew.
+    // The next load starts anew.
     rig.check_as(other, "ACL SETUSER busy on", "+OK");
     rig.finish_user_loads();
     assert_eq!((got(&mut rig, next), rig.user_loads.len()), (String::new(), 1));
@@ -644,7 +644,7 @@ fn who_was_deleted_while_its_file_is_loaded_loads_nothing() {
     rig.check("ACL USERS", "[\"default\"]");
     let noted = rig.process.log.iter().any(|(_, line)| line.contains("ACL LOAD: given up"));
     assert!(noted, "{:?}", rig.process.log);
-    // A client that has gone otherwise has its load, if nothing overtakes that.
+    // The load of a client that has gone takes effect unless another change overtakes it.
     let other = rig.connect();
     rig.check_as(other, "ACL LOAD", "");
     rig.engine.disconnect(other, &mut rig.process);
@@ -813,7 +813,7 @@ fn a_changed_role_changes_those_who_act_by_it() {
     assert!(rig.run_as(client, "EXEC").contains("NOPERM"), "EXEC asks again");
     rig.check_as(client, "SET k v", NO_SET);
     rig.check_as(client, "GET k", "\"v\"");
-    // Who listens to a channel that the role had is closed.
+    // A client that listens to a channel of the former rights is closed.
     rig.run_as(client, "SUBSCRIBE a");
     assert!(!rig.is_closing(client));
     rig.check("ACL SETROLE writer +get", "+OK");

@@ -1,27 +1,30 @@
-//! Output of a session that stands in front of its outbox: what waits until it is durable
+//! Output of a session that is sent before its outbox: segments that wait until they are durable
 //! (`appendfsync always`, C-5), and the reply that a thread produces.
 //!
-//! Order: the segments that wait, then what is produced, then the outbox.
+//! Order: the segments, then the reply that a thread produces, then the outbox.
 //!
-//! Invariants: (1) the positions of the segments never fall, because that of a session does not; so what may
-//! go is a prefix, and a client is sent its output in order; (2) there is no segment without bytes.
+//! Invariants: (1) the positions of the segments never fall, because `Session::durable_at` does not; so
+//! the segments that may be sent are a prefix, and a client is sent its output in order; (2) there is no
+//! segment without bytes.
 
 use crate::slow_reads::Producing;
 use sluice_base::heap;
 use sluice_resp::Outbox;
 use std::collections::VecDeque;
 
-/// What stands in front of an outbox.
+/// Output that is sent before a session's outbox.
 #[derive(Debug, Default)]
 pub struct FrontOutput {
-    /// What a thread has produced of the reply that the client waits for.
+    /// Reply that a thread produces, and the output before it.
     pub producing: Option<Producing>,
-    /// Output, each with the position of the append-only file that must be on disk before it is sent.
+    /// Segments of output, each with the position of the append-only file that must be on disk before
+    /// it is sent.
     segments: VecDeque<(u64, Outbox)>,
 }
 
 impl FrontOutput {
-    /// Appends what is not to be sent before `needs` is durable; whether nothing waited for that position.
+    /// Appends output that must not be sent before `needs` is durable. Returns whether that began
+    /// a new segment.
     pub fn push(&mut self, needs: u64, mut output: Outbox) -> bool {
         match self.segments.back_mut() {
             _ if output.is_empty() => false,
@@ -36,7 +39,7 @@ impl FrontOutput {
         }
     }
 
-    /// Takes what may be sent when everything up to this position is durable.
+    /// Takes the output that may be sent when the file is durable up to `durable`.
     pub fn take(&mut self, durable: u64) -> Outbox {
         let mut output = Outbox::new();
         while let Some((_, mut segment)) = self.segments.pop_front_if(|(needs, _)| *needs <= durable) {
@@ -50,17 +53,17 @@ impl FrontOutput {
         !self.segments.is_empty()
     }
 
-    /// Whether nothing stands here.
+    /// Whether nothing precedes the outbox.
     pub fn is_empty(&self) -> bool {
         self.segments.is_empty() && self.producing.is_none()
     }
 
-    /// Memory of the output, as CLIENT LIST shows it.
+    /// Memory of this output in bytes, as CLIENT LIST shows it.
     pub(crate) fn capacity_bytes(&self) -> usize {
         self.outboxes().map(Outbox::capacity_bytes).sum()
     }
 
-    /// Bytes that the allocator has given.
+    /// Bytes that the allocator has given out.
     pub(crate) fn footprint(&self) -> usize {
         heap::boxed::<FrontOutput>()
             + heap::block(self.segments.capacity() * size_of::<(u64, Outbox)>())

@@ -1,38 +1,39 @@
-//! In whose name a client acts, until its session has taken that up.
+//! The user that a client acts as, until its session takes it up.
 
 use sluice_acl::{User, Users};
 use std::sync::Arc;
 
-/// In whose name a client acts: what a session takes up as its user.
+/// The user that a client acts as: [`super::Caller::act_as`] takes it up.
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// The user, as it is defined now.
     pub(crate) user: Arc<User>,
-    /// The client has proved who it is, or came when nobody had to. Otherwise the user is `default`, and the
-    /// client may act as that only while `default` is open; or the client's user was deleted.
+    /// The client has authenticated, or connected while no password was required. Otherwise the
+    /// user is `default`, and the client may act as it only while `default` is open; or the
+    /// client's user was deleted.
     pub(crate) is_authenticated: bool,
 }
 
 impl Identity {
-    /// A client that has given no name: the default user, where that is open.
+    /// Identity of a client that has not authenticated: the default user.
     pub fn of_newcomer(users: &Users) -> Identity {
         let user = users.default_user();
         Identity { user: Arc::clone(user), is_authenticated: is_open(user) }
     }
 
-    /// A client that has proved who it is.
+    /// Identity of a client that has authenticated.
     pub fn authenticated(user: Arc<User>) -> Identity {
         Identity { user, is_authenticated: true }
     }
 
-    /// A client whose user was deleted: without any right for what is left of its unit, also where `default`
-    /// is open, which the client never was.
+    /// Identity of a client whose user was deleted. It has no rights for the rest of the client's unit
+    /// even if `default` is open, because the client never was `default`.
     pub fn of_nobody(deleted: &User) -> Identity {
         Identity { user: Arc::new(deleted.without_rights()), is_authenticated: false }
     }
 }
 
-/// Whether whoever connects may act as this user, which is the default user.
+/// Whether any connection may act as this user, which is the default user.
 pub fn is_open(default_user: &User) -> bool {
     default_user.is_nopass() && default_user.is_enabled()
 }

@@ -1,9 +1,9 @@
 //! A client as one line of text: CLIENT LIST, CLIENT INFO and the log.
 //!
-//! Fields of features that do not exist yet have the values of a client that does not use them. Sizes are
-//! what this server holds: `rbs` is the memory of the replies not yet handed to the socket and `rbp` the
-//! largest amount of them that was handed over at once lately; while the client lags behind, all that it is
-//! owed counts as `omem`.
+//! Fields of features that do not exist yet have the values of a client that does not use them. Sizes
+//! are what this server holds: `rbs` is the memory of the replies not yet handed to the socket and `rbp`
+//! the largest amount of them that was handed over at once lately; while part of that is not sent yet,
+//! all unsent output counts as `omem`.
 
 use crate::{Caller, Closing, Medium, Session};
 use sluice_resp::Protocol;
@@ -11,18 +11,18 @@ use sluice_subscriptions::tracking::{Tracking, TrackingMode};
 use sluice_subscriptions::watch::Watching;
 use std::fmt::Write;
 
-/// What a session cannot say of itself while it runs a command.
+/// Sizes of a command and its replies that the session itself does not have while its command runs.
 #[derive(Clone, Copy, Debug)]
 pub struct CommandUnderWay {
     /// Bytes of the command's arguments.
     pub argv_bytes: usize,
-    /// Bytes of replies.
+    /// Bytes of the replies written so far.
     pub outbox_bytes: usize,
-    /// Memory they are in.
+    /// Bytes of memory that the replies take.
     pub outbox_capacity: usize,
 }
 
-/// What a line shows of a client that its session does not know.
+/// Tables beside the session that a line shows facts of.
 #[derive(Clone, Copy)]
 pub struct LineSources<'a> {
     /// Clients and the keys that they watch.
@@ -32,7 +32,7 @@ pub struct LineSources<'a> {
 }
 
 impl Session {
-    /// Appends the line, without an end. `running` is for the session whose outbox is lent to a handler.
+    /// Appends the line, without a line end. `running` has the sizes of a session that runs a command.
     pub fn push_line(
         &self,
         now_s: i64,
@@ -49,7 +49,7 @@ impl Session {
             Protocol::Resp2 => 2,
             Protocol::Resp3 => 3,
         };
-        // Writing to a string cannot fail; neither here nor below.
+        // Writing to a string cannot fail.
         let _ = write!(
             out,
             " events={} cmd={command} user={} redir={} resp={resp} lib-name={} lib-ver={} \
@@ -65,8 +65,7 @@ impl Session {
         );
     }
 
-    /// The line as the log names who has asked for something, with what the client says of itself left out
-    /// where it shall be.
+    /// The client as a log line names it; `hides` leaves out names that the client has given itself.
     pub fn short_line(&self, hides: bool) -> String {
         let caller = &self.caller;
         let hidden = std::borrow::Cow::Borrowed("*redacted*");
@@ -126,7 +125,7 @@ impl Session {
         );
     }
 
-    /// Bytes that it takes.
+    /// Bytes that the client takes, its buffers included.
     pub fn total_bytes(&self, of: LineSources<'_>) -> usize {
         self.total_of(self.sizes(), of)
     }
@@ -156,7 +155,7 @@ impl Session {
             + self.in_flight
     }
 
-    /// The letters of its properties, `N` for none: what the FLAGS filter compares.
+    /// One letter for each property that is set, `N` for none: the FLAGS filter compares them.
     pub fn flag_letters(&self, of: LineSources<'_>) -> String {
         let caller = &self.caller;
         let flags = &caller.flags;
@@ -196,7 +195,6 @@ impl Session {
 }
 
 impl Caller {
-    /// Bytes of the texts it is known by.
     fn texts_bytes(&self) -> usize {
         self.user_name().len()
             + self.origin.addr.len()
@@ -207,7 +205,7 @@ impl Caller {
     }
 }
 
-/// A label as a line shows it: up to a zero byte, behind which it was not looked at.
+/// A label as the line shows it: up to the first zero byte, because the bytes after it were not checked.
 fn label(label: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(sluice_commands::until_zero(label))
 }

@@ -1,23 +1,23 @@
-//! What a session queues for a replica: the pieces of a snapshot, then the stream.
+//! What a session queues for a replica: the pieces of a snapshot, then the replication stream.
 
 use crate::{Closing, Session, SyncStage};
 use sluice_base::Now;
 use sluice_replication::{Backlog, FullSyncs, NextPiece, SnapshotMade, Spooled, WINDOW_BYTES};
 
-/// Whether a session's snapshot can still be had.
+/// Whether the snapshot that a session sends can still be read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum FeedResult {
-    /// It can go on.
+    /// The snapshot is still readable, or no longer needed.
     Well,
-    /// There is no more of it, and it is not whole: the replica has to ask again.
+    /// The snapshot has ended early: the replica has to ask for another.
     Failed,
 }
 
-/// What a replica was queued.
+/// Result of queueing a part of the stream for a replica.
 pub enum StreamTaken {
-    /// So many bytes.
+    /// Number of bytes queued; 0 if there was nothing to queue.
     Bytes(u64),
-    /// There is no more of what was kept for it: it has to ask again.
+    /// The stream kept for the replica has ended: the replica has to ask for a new synchronisation.
     Failed,
 }
 
@@ -27,7 +27,7 @@ impl Session {
         self.feed.is_some() || self.caller.replica_state().is_some_and(|replica| replica.snapshot_queued > 0)
     }
 
-    /// Queues pieces of the snapshot up to `AHEAD_BYTES`, and what was kept behind it once it is all there.
+    /// Queues pieces of the snapshot until `AHEAD_BYTES` are queued, and after the last piece the trailer.
     pub fn feed_on(&mut self, syncs: &mut FullSyncs, now: Now) -> FeedResult {
         let Some(feed) = &mut self.feed else { return FeedResult::Well };
         let Some(replica) = &mut self.caller.replica else { return FeedResult::Well };
@@ -64,7 +64,7 @@ impl Session {
         FeedResult::Well
     }
 
-    /// The snapshot was queued whole.
+    /// Ends the snapshot, of which every piece is queued now.
     fn end_feed(&mut self, syncs: &mut FullSyncs, now: Now) {
         let Some(mut feed) = self.feed.take() else { return };
         syncs.leave(&feed.source);
@@ -75,7 +75,7 @@ impl Session {
             replica.snapshot_queued += trailer.len();
         }
         replica.stage = SyncStage::Online;
-        // It had nothing to acknowledge until now.
+        // The replica had nothing to acknowledge until now.
         replica.acked_s = now.unix_s();
         let rdb_only = self.caller.origin.announced.as_ref().is_some_and(|announced| announced.rdb_only);
         if rdb_only && self.caller.closing == Closing::No {
@@ -83,7 +83,7 @@ impl Session {
         }
     }
 
-    /// The replica has taken so many bytes.
+    /// Notes that the replica has taken `bytes` of output.
     pub fn note_taken(&mut self, bytes: usize, syncs: &mut FullSyncs, now: Now) -> FeedResult {
         let Some(replica) = &mut self.caller.replica else { return FeedResult::Well };
         let of_snapshot = replica.snapshot_queued.min(bytes);
@@ -98,7 +98,7 @@ impl Session {
         self.feed_on(syncs, now)
     }
 
-    /// Queues what comes next of the stream, as far as the window allows.
+    /// Queues the next part of the stream, as far as the window allows.
     pub fn take_stream(&mut self, backlog: &Backlog, spooled: &mut Spooled) -> StreamTaken {
         let Session { outbox, feed, caller, in_flight, .. } = self;
         let Some(replica) = &mut caller.replica else { return StreamTaken::Bytes(0) };
@@ -111,7 +111,7 @@ impl Session {
             let Some(receiver) = replica.spool else {
                 let next = backlog.read(replica.next, room, outbox);
                 if next == replica.next {
-                    // What follows is promised, and not made yet.
+                    // The backlog does not have the following bytes yet.
                     break;
                 }
                 replica.next = next;
@@ -134,7 +134,8 @@ impl Session {
         StreamTaken::Bytes(replica.next.saturating_sub(from))
     }
 
-    /// Whether it has a position in the stream that it cannot take yet, because it takes a snapshot.
+    /// Whether the replica has a position in the stream and cannot take the stream yet, because it
+    /// takes a snapshot.
     pub fn waits_for_snapshot(&self) -> bool {
         let state = self.caller.replica_state();
         state.is_some_and(|replica| {
@@ -143,5 +144,5 @@ impl Session {
     }
 }
 
-/// Bytes of a snapshot that are queued ahead of what the replica has taken.
+/// Most bytes of a snapshot that are queued and not sent to the replica yet.
 const AHEAD_BYTES: usize = 4 << 20;

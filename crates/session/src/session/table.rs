@@ -1,12 +1,12 @@
-//! The table of sessions: a slot for each, which the next client has when one has gone.
+//! The table of sessions. A session has a slot, which the next client gets when the session has ended.
 
 use super::Session;
 use sluice_base::{ClientId, SessionKey, heap};
 
-/// Numbers of sessions, with sessions that execute.
+/// Numbers of sessions, sessions that execute included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SessionCounts {
-    /// All of them.
+    /// Number of all sessions.
     pub all: usize,
     /// Sessions whose clients have priority.
     pub priority: usize,
@@ -31,7 +31,7 @@ struct SessionSlot {
 }
 
 impl Sessions {
-    /// Bytes that the allocator has given. O(slots).
+    /// Bytes that the allocator has given out. O(slots).
     pub fn footprint(&self) -> usize {
         heap::vec(&self.slots) + heap::vec(&self.free) + self.iter().map(Session::footprint).sum::<usize>()
     }
@@ -65,34 +65,34 @@ impl Sessions {
         key
     }
 
-    /// The session, unless it ended or executes right now.
+    /// The session; `None` if it has ended, or executes right now.
     #[inline]
     pub fn get(&self, key: SessionKey) -> Option<&Session> {
         let slot = self.slots.get(key.slot as usize)?;
         if slot.generation == key.generation { slot.session.as_deref() } else { None }
     }
 
-    /// Whether the session is there, even if it executes right now.
+    /// Whether the session has not ended, even if it executes right now.
     #[inline]
     pub fn is_live(&self, key: SessionKey) -> bool {
         self.slots.get(key.slot as usize).is_some_and(|slot| slot.live && slot.generation == key.generation)
     }
 
-    /// The session of a key, to change.
+    /// The session, to change; `None` if it has ended, or executes right now.
     #[inline]
     pub fn get_mut(&mut self, key: SessionKey) -> Option<&mut Session> {
         let slot = self.slots.get_mut(key.slot as usize)?;
         if slot.generation == key.generation { slot.session.as_deref_mut() } else { None }
     }
 
-    /// Takes a session out to execute; it must be put back.
+    /// Takes a session out of the table to execute; [`Sessions::put_back`] must follow.
     #[inline]
     pub fn take(&mut self, key: SessionKey) -> Option<Box<Session>> {
         let slot = self.slots.get_mut(key.slot as usize)?;
         if slot.generation == key.generation { slot.session.take() } else { None }
     }
 
-    /// Puts back what was taken.
+    /// Puts back a session that was taken out.
     #[inline]
     pub fn put_back(&mut self, session: Box<Session>) {
         let slot = &mut self.slots[session.key.slot as usize];
@@ -100,7 +100,7 @@ impl Sessions {
         slot.session = Some(session);
     }
 
-    /// Ends a session.
+    /// Removes a session and frees its slot; `None` if it has ended already.
     pub fn remove(&mut self, key: SessionKey) -> Option<Box<Session>> {
         let slot = self.slots.get_mut(key.slot as usize)?;
         if slot.generation != key.generation {
@@ -114,12 +114,12 @@ impl Sessions {
         Some(session)
     }
 
-    /// All sessions but one that executes, in no order. O(slots).
+    /// All sessions except one that executes, in no order. O(slots).
     pub fn iter(&self) -> impl Iterator<Item = &Session> {
         self.slots.iter().filter_map(|slot| slot.session.as_deref())
     }
 
-    /// All sessions, to change.
+    /// All sessions except one that executes, to change.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Session> {
         self.slots.iter_mut().filter_map(|slot| slot.session.as_deref_mut())
     }

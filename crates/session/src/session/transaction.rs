@@ -1,4 +1,4 @@
-//! What MULTI has queued; `exec/transaction.rs` runs it.
+//! The commands that MULTI has queued; `exec/transaction.rs` runs them.
 
 use sluice_base::heap;
 use sluice_command::Flags;
@@ -12,86 +12,87 @@ pub struct Transaction {
     pub requests: OwnedRequests,
     /// Command, keys and hashes of each request.
     pub prepared: Vec<Prepared>,
-    /// The flags of all commands queued.
+    /// Union of the flags of all queued commands.
     flags: Flags,
-    /// Commands queued that may not run while the data are loaded.
+    /// Number of queued commands that may not run while the data set is loaded.
     denied_while_loading: usize,
-    /// Commands queued that may not run while the data are stale.
+    /// Number of queued commands that may not run while the data set is stale.
     denied_while_stale: usize,
-    /// The database that the queued commands will have selected; `None`: the client's own.
+    /// Database that the queued commands will have selected; `None` for the client's own.
     selected_db: Option<usize>,
-    /// What a cluster routes EXEC by.
+    /// Slots of the queued commands: a cluster routes EXEC by them.
     pub route: QueueRoute,
-    /// A command was rejected: EXEC will not run the others.
+    /// A command was rejected: EXEC will run none of the queued commands.
     pub aborted: bool,
 }
 
-/// Slots of the commands that are queued, of those that came before the transaction was lost.
+/// Slots of the queued commands, as far as they were queued before the transaction was aborted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueRoute {
-    /// How many those are, from the first on.
+    /// Number of queued commands that are counted here, from the first on.
     pub commands: usize,
-    /// The slot of the first command that has one.
+    /// Slot of the first queued command that has keys; `None` if no command has any.
     pub slot: Option<u16>,
-    /// Keys have more slots than one.
+    /// The keys are in more than one slot.
     pub crosses: bool,
     /// A command of sharded publish/subscribe is queued.
     pub has_shard_pubsub: bool,
-    /// A command is queued that takes a key to another database.
+    /// A queued command takes a key to another database.
     pub leaves_db: bool,
 }
 
 impl QueueRoute {
-    /// Adds a command's keys, all of this slot.
+    /// Adds the keys of a command, all of them in this slot.
     pub fn add(&mut self, slot: u16) {
         self.crosses |= *self.slot.get_or_insert(slot) != slot;
     }
 }
 
 impl Transaction {
-    /// Bytes that the allocator has given.
+    /// Bytes that the allocator has given out.
     pub fn footprint(&self) -> usize {
         heap::boxed::<Transaction>() + self.requests.footprint() + heap::vec(&self.prepared)
     }
 
-    /// Commands queued.
+    /// Number of queued commands.
     pub fn len(&self) -> usize {
         self.requests.len()
     }
 
-    /// Whether none is.
+    /// Whether no command is queued.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The flags of all commands queued.
+    /// Union of the flags of all queued commands.
     pub fn flags(&self) -> Flags {
         self.flags
     }
 
-    /// Whether all of them may run while the data are loaded.
+    /// Whether all queued commands may run while the data set is loaded.
     pub fn is_allowed_while_loading(&self) -> bool {
         self.denied_while_loading == 0
     }
 
-    /// Whether all of them may run while the data are stale.
+    /// Whether all queued commands may run while the data set is stale.
     pub fn is_allowed_while_stale(&self) -> bool {
         self.denied_while_stale == 0
     }
 
-    /// Bytes allocated.
+    /// Bytes of the transaction, its structure included.
     pub fn heap_bytes(&self) -> usize {
         size_of::<Transaction>()
             + self.requests.heap_bytes()
             + self.prepared.capacity() * size_of::<Prepared>()
     }
 
-    /// The database in which the next command that is queued will run, where it is not the client's own.
+    /// Database in which the next queued command will run; `None` for the client's own.
     pub fn selected_db(&self) -> Option<usize> {
         self.selected_db
     }
 
-    /// A SELECT was queued. One behind a command that was rejected is not kept, and selects nothing.
+    /// Notes that a SELECT was queued. After a rejected command the transaction is aborted, and
+    /// SELECT changes nothing.
     pub fn select(&mut self, db: usize) {
         if !self.aborted {
             self.selected_db = Some(db);
@@ -103,14 +104,14 @@ impl Transaction {
         self.aborted
     }
 
-    /// A command was rejected.
+    /// Notes that a command was rejected, which aborts the transaction.
     pub fn abort(&mut self) {
         self.aborted = true;
     }
 
-    /// Queues a command; `flags`: its own, or what the script does that it runs.
+    /// Queues a command; `flags` are those of the command, or of the script that it runs.
     pub fn push(&mut self, flags: Flags, prepared: Prepared, request: &Request<'_>) {
-        // One that was rejected fails the transaction: nothing of it is worth keeping.
+        // EXEC of an aborted transaction runs nothing, so nothing is kept.
         if self.aborted {
             return;
         }

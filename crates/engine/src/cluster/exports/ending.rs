@@ -1,4 +1,4 @@
-//! How an export ends early: the walk, the taps and whoever has begun the export find reasons.
+//! How an export ends early, for reasons found by the walk, the taps or the code that has begun it.
 
 use sluice_control::Control;
 use sluice_control::cluster::exports::{ExportId, ExportWalk, FLUSHED, SlotExport, SlotExports};
@@ -8,7 +8,7 @@ pub(super) fn exports_of(control: &mut Control) -> Option<&mut SlotExports> {
     control.cluster.as_deref_mut().map(|mode| mode.exports_mut())
 }
 
-/// Takes an export out, with its walk; writers that it held go on.
+/// Removes an export, with its walk; writers that it held go on.
 pub(super) fn drop_export(
     keyspace: &mut Keyspace,
     control: &mut Control,
@@ -25,8 +25,8 @@ pub(super) fn drop_export(
     Some(job)
 }
 
-/// Ends an export that cannot go on. One whose slots the other node may own goes on: nothing is missing
-/// there, and writers that went on here would be lost.
+/// Ends an export that cannot go on. An export whose slots the other node may own continues: that node
+/// has all data, and new writes on this node would be lost.
 pub(super) fn fail_export(keyspace: &mut Keyspace, control: &mut Control, id: ExportId, why: String) {
     if exports_of(control).and_then(|exports| exports.job(id)).is_some_and(|job| job.is_granted()) {
         return;
@@ -42,7 +42,7 @@ fn end_early(keyspace: &mut Keyspace, control: &mut Control, id: ExportId, why: 
     }
 }
 
-/// Ends the exports under which a database was emptied or exchanged; whether there was one.
+/// Ends the exports under which a database was emptied or exchanged. Returns whether there was one.
 pub(super) fn fail_flushed(keyspace: &mut Keyspace, control: &mut Control) -> bool {
     let exchanges = keyspace.exchanges();
     let mut any = false;

@@ -1,4 +1,4 @@
-//! Who waits while writers of exported slots are held.
+//! The gate's check for requests that wait while writers of exported slots are held.
 
 use crate::cluster::redirect::{SlotRoute, route_of};
 use crate::exec::gate::{Asked, Verdict};
@@ -12,14 +12,14 @@ use sluice_keyspace::Keyspace;
 use sluice_scripts::shebang::runs_script;
 use sluice_session::transaction::Transaction;
 
-/// Whether a request waits for an export, whatever else it waits for.
+/// Whether a request waits for an export, even if it waits for something else, too.
 pub(crate) fn waits(asked: &Asked<'_>) -> bool {
     let exports = asked.control.cluster.as_deref().map(|mode| mode.exports());
     exports.is_some_and(|exports| exports.may_hold()) && ask(asked).is_some()
 }
 
-/// The check `exported` of the gate: what may change slots whose writers are held waits (A-84, H-26), a
-/// transaction as a whole.
+/// The check `exported` of the gate: a request that may change slots whose writers are held waits (A-84,
+/// H-26); a transaction waits as a whole.
 pub(crate) fn ask(asked: &Asked<'_>) -> Option<Verdict> {
     let exports = asked.control.cluster.as_deref()?.exports();
     if !exports.hold_any() || is_made(Mistake::WrittenAfterPaused) {
@@ -28,14 +28,14 @@ pub(crate) fn ask(asked: &Asked<'_>) -> Option<Verdict> {
     let is_exec = asked.spec.id == transactions::EXEC.id;
     let waits = match asked.session.transaction.as_deref() {
         Some(transaction) if is_exec => queue_waits(exports, transaction, asked.keyspace),
-        // It waits with its transaction.
+        // A queued command waits with its transaction.
         Some(_) => false,
         None => call_waits(exports, asked.spec, asked.args, asked.flags),
     };
     waits.then_some(Verdict::Postpone)
 }
 
-/// Whether a command of this transaction would wait by itself.
+/// Whether a command of this transaction would wait on its own.
 fn queue_waits(exports: &SlotExports, transaction: &Transaction, keyspace: &Keyspace) -> bool {
     if transaction.aborted {
         return false;
@@ -44,15 +44,15 @@ fn queue_waits(exports: &SlotExports, transaction: &Transaction, keyspace: &Keys
     transaction.prepared.iter().enumerate().any(|(at, prepared)| {
         let request = transaction.requests.at(at);
         let Named::Command(spec) = prepared.named else { return false };
-        // What a script said of itself when it was queued may be wrong by now: a library can be replaced. The
-        // command says what any script may do.
+        // Flags of a script from the time of queueing may be outdated, because a library can be
+        // replaced. The command's flags cover every script.
         call_waits(exports, spec, Args::new(&request, prepared, &hashing), spec.flags)
     })
 }
 
-/// Whether a command waits. A script that may write does whatever its keys are: a script reaches slots of
-/// which its keys do not tell. What empties databases ends a move that is not granted, and waits for
-/// one that is: keys of the other node would come back.
+/// Whether a command waits. A script that may write waits, because it can access slots of which its keys
+/// do not tell. A command that empties databases ends a move that is not granted, and waits for
+/// one that is, because keys of the other node would come back.
 fn call_waits(exports: &SlotExports, spec: &Spec, args: Args<'_>, flags: Flags) -> bool {
     if spec.id == cluster::CLUSTER_FLUSHSLOT.id {
         let slot = args.int(2).ok().and_then(|number| u16::try_from(number).ok()).and_then(HashSlot::new);

@@ -1,10 +1,10 @@
-//! What commands have changed goes into the streams of the exports whose slots they changed, at the commit of
-//! each command (A-32, H-20).
+//! The tap: at the commit of each command, its changes are added to the streams of the exports whose
+//! slots they concern (A-32, H-20).
 //!
-//! In this order: the entries that the keyspace has captured ahead of the changes, deletions of what had
-//! expired or had to make room, the keys of a flushed slot, the command itself. The node that gets a stream
-//! shows nothing of it before it has all, so MULTI and EXEC are left out. A write that a script keeps from
-//! replicas is not kept from there.
+//! The order is: entries that the keyspace has captured before the changes, deletions of expired and
+//! evicted keys, the keys of a flushed slot, the command itself. The receiving node shows nothing of the
+//! stream before it has all, so MULTI and EXEC are left out. A write that a script does not send to
+//! replicas is still in the stream.
 
 use super::ending::{exports_of, fail_export, fail_flushed};
 use crate::cluster::redirect::{SlotRoute, route_of, slot_of_name};
@@ -19,20 +19,20 @@ use sluice_control::cluster::exports::{ExportId, ExportWalk, SlotExports, WRITTE
 use sluice_control::persistence::aof::reads_beyond;
 use sluice_keyspace::{Effects, EncodedCommands, Keyspace, Propagation};
 
-/// The command that is committed.
+/// The command that is being committed.
 #[derive(Clone, Copy)]
 pub(crate) struct TappedCommand<'a> {
     /// The database of the command.
     pub db: usize,
-    /// The arguments; none where no client has asked.
+    /// Arguments of the command; `None` for work that no client asked for.
     pub args: Option<&'a Args<'a>>,
-    /// The unit's time.
+    /// Time at which the unit happens.
     pub now: Now,
-    /// The number of changes.
+    /// Number of changes that the command has made.
     pub changes: u64,
 }
 
-/// Tells the streams what a command has changed: see the module.
+/// Adds the changes of a command to the streams: see the module.
 #[cold]
 pub(crate) fn tap(
     keyspace: &mut Keyspace,
@@ -74,8 +74,8 @@ pub(crate) fn tap(
     }
 }
 
-/// Whether anybody is told what a command has changed: with exports alone, of their slots. One without a key
-/// may have changed any.
+/// Whether the changes of a command are recorded: for a stream always, for exports alone only if the
+/// command concerns their slots. A command without a key may have changed any slot.
 #[inline]
 pub(crate) fn tells(control: &Control, has_stream: bool, args: &Args<'_>) -> bool {
     let is_tapped = |hash| {
@@ -95,7 +95,7 @@ struct Tap<'a> {
 }
 
 impl Tap<'_> {
-    /// Puts into the stream what the keyspace has captured.
+    /// Adds the entries that the keyspace has captured to the stream.
     fn captured(&mut self) {
         if is_made(Mistake::CommandAheadOfImage) {
             return;
@@ -107,14 +107,14 @@ impl Tap<'_> {
         }
     }
 
-    /// A key is gone that had expired, or had to make room.
+    /// Adds the deletion of an expired or evicted key.
     fn deletion(&mut self, db: usize, key: &[u8], is_lazy: bool) {
         let verb: &[u8] = if is_lazy { b"UNLINK" } else { b"DEL" };
         self.lapse(slot_of_name(key), db, &[verb, key]);
     }
 
-    /// A change that the other node does not need after PAUSED: the node knows the times of expiry, and a
-    /// key that had to make room here does no harm there.
+    /// Adds a change that the other node does not need after PAUSED: that node knows the expiry times,
+    /// and a key that was evicted here does no harm there.
     fn lapse(&mut self, slot: HashSlot, db: usize, argv: &[&[u8]]) {
         if self.exports.job_of(slot).is_some_and(|job| !job.is_paused()) {
             self.command(slot, db, argv);
@@ -131,8 +131,8 @@ impl Tap<'_> {
         job.note_written(self.now_ns, bytes);
     }
 
-    /// A command that was executed: while its slot is walked, after the images of the keys that it reads. One
-    /// that reads keys that only the data name has its own image stand for it.
+    /// Adds an executed command. While its slot is walked, the images of the keys that it reads precede it.
+    /// For a command that reads keys that only the data name, the image of its result is added instead.
     fn executed(&mut self, slot: HashSlot, db: usize, argv: &[&[u8]]) {
         let is_walked = self.exports.walking().is_some_and(|job| job.walk == ExportWalk::In(slot));
         let Some(spec) = spec_of(argv).filter(|_| is_walked) else { return self.command(slot, db, argv) };
@@ -143,7 +143,7 @@ impl Tap<'_> {
         self.captured();
         match keys.last().filter(|_| reads_beyond(spec, argv)) {
             None => self.command(slot, db, argv),
-            // SORT stores into the last of them.
+            // SORT stores into its last key.
             Some(stored) => {
                 self.command(slot, db, &[b"UNLINK", stored]);
                 let image = self.keyspace.image_of(db, stored);
@@ -154,7 +154,7 @@ impl Tap<'_> {
         }
     }
 
-    /// Commands that are encoded, all of whose keys are of one slot.
+    /// Adds encoded commands whose keys are all in one slot.
     fn encoded(&mut self, slot: HashSlot, db: usize, commands: &EncodedCommands) {
         let Some(job) = self.exports.job_of(slot).filter(|_| commands.count > 0) else { return };
         if job.is_paused() {
@@ -165,7 +165,7 @@ impl Tap<'_> {
         job.note_written(self.now_ns, bytes);
     }
 
-    /// The command, as the replication stream has it. All of its keys are of one slot.
+    /// Adds the command as the replication stream has it. Its keys are all in one slot.
     fn propagation(&mut self, propagation: &Propagation, command: TappedCommand<'_>) {
         let named = command.args.and_then(|args| match args.spec().map(|spec| route_of(spec, *args)) {
             Some(SlotRoute::Slot(slot)) => Some(slot),
@@ -180,9 +180,9 @@ impl Tap<'_> {
                     }
                 }
             }
-            // The keys are those of the changes.
+            // The keys are those of the recorded changes.
             (Propagation::Encoded(commands), _, Some(slot)) => self.encoded(slot, command.db, commands),
-            // The stream of an export knows no promise.
+            // The stream of an export has no promised bytes.
             (Propagation::Promised(commands), _, Some(slot)) if self.exports.tapped().contains(slot) => {
                 self.encoded(slot, command.db, &commands.encoded());
             }
@@ -194,7 +194,7 @@ impl Tap<'_> {
                 let words: Vec<&[u8]> = args.iter_from(0).collect();
                 self.executed(slot, command.db, &words);
             }
-            // Nothing of it is in a slot that is exported.
+            // No key is in a slot that is exported.
             (Propagation::Encoded(_), _, None)
             | (Propagation::Promised(_), ..)
             | (Propagation::Verbatim | Propagation::Forced | Propagation::ToReplicas, ..) => {}
@@ -209,7 +209,7 @@ fn slot_of(argv: &[&[u8]]) -> Option<HashSlot> {
     found.first().and_then(|(at, _)| argv.get(*at)).map(|key| slot_of_name(key))
 }
 
-/// The command that the words call.
+/// Specification of the command that the words call.
 fn spec_of(argv: &[&[u8]]) -> Option<&'static Spec> {
     let spec = table::lookup(argv.first()?)?;
     Some(argv.get(1).and_then(|name| table::lookup_sub(spec, name)).unwrap_or(spec))

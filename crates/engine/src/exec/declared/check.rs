@@ -1,4 +1,5 @@
-//! How commands are held to the keys, databases and channels that they declare, and rights to all of these.
+//! How the access of commands to keys, databases and channels, and the rights to them, are checked
+//! against the declarations.
 
 use super::{DeclaredKeysCheck, RightsProbes};
 use crate::engine::Engine;
@@ -8,16 +9,16 @@ use sluice_commands::Args;
 use sluice_keyspace::{KeyAccessLog, MetKey};
 use std::collections::BTreeMap;
 
-/// What a command may do that its declaration does not say.
+/// What a command may do beyond its declaration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Exempt {
-    /// Meet other keys, where one of these words is among the arguments; in any call where there is no word.
+    /// Access other keys, if one of these words is among the arguments; in every call if there are no words.
     Keys(&'static [&'static str]),
     /// Change keys that are declared as read.
     Changes,
 }
 
-/// Commands by their full names, and why.
+/// Exempt commands by full name, with the reason.
 const EXEMPT: &[(&str, Exempt, &str)] = &[
     (
         "cluster|flushslot",
@@ -36,8 +37,8 @@ const EXEMPT: &[(&str, Exempt, &str)] = &[
     ("pfdebug", Exempt::Changes, "for developers, declared as in the reference"),
 ];
 
-/// What a command met or changed that its declaration does not say; `None` where there is nothing. `db` is
-/// the database in which it ran, `args` its call; `exempt` is [`EXEMPT`].
+/// A key that a command accessed or changed beyond its declaration, as text; `None` if there is none.
+/// `db` is the database in which it ran, `args` its call; `exempt` is [`EXEMPT`].
 fn undeclared(
     spec: &Spec,
     args: &[&[u8]],
@@ -90,24 +91,24 @@ fn undeclared(
 }
 
 impl Engine {
-    /// From now on checks keys in this way.
+    /// Sets how accesses are checked from now on.
     #[doc(hidden)]
     pub fn check_keys(&mut self, check: DeclaredKeysCheck) {
         self.probes.declared_keys = check;
     }
 
-    /// Begins to record what a command meets.
+    /// Begins to record the accesses of a command.
     #[cold]
     pub(in crate::exec) fn record_declared_keys(&mut self) {
         self.core.effects.record_met();
         self.core.control.clients.pubsub.met.start();
     }
 
-    /// Ends the process where the command that ran in database `db` did what its declaration does not say, or
-    /// what a user may do without the right to it.
+    /// Checks the recorded accesses of the command that ran in database `db`.
     ///
     /// # Panics
-    /// Then.
+    /// If the command did something beyond its declaration, or something that a user without the right
+    /// to it may do.
     #[cold]
     pub(in crate::exec) fn check_declared_keys(&mut self, spec: &'static Spec, args: Args<'_>, db: usize) {
         let met = self.core.effects.take_met();
@@ -145,7 +146,7 @@ impl Engine {
     }
 }
 
-/// A database met as a whole that the command does not name, or that is not its own.
+/// A database accessed as a whole that the command does not name, and that is not its own.
 fn undeclared_database(
     spec: &Spec,
     args: &[&[u8]],
@@ -164,7 +165,7 @@ fn undeclared_database(
     Some(format!("{} met database {other}, which it does not name", spec.full_name))
 }
 
-/// A channel that the command does not name.
+/// A channel that the command used and does not name, as text.
 fn undeclared_channel(spec: &Spec, args: &[&[u8]], met: &[Box<[u8]>]) -> Option<String> {
     let mut declared = Vec::new();
     sluice_acl::channels(spec, args, &mut declared);
@@ -183,8 +184,7 @@ mod tests {
 
     #[test]
     fn keys_that_are_not_declared_are_found() {
-        // The call, in database 0; the keys that are met: a database, a key, and `!` where the key is
-        // changed.
+        // The call, in database 0; then the keys accessed: a database, a key, and `!` if the key is changed.
         let cases = [
             ("GET a", "0a", true),
             ("GET a", "0b", false),
@@ -206,9 +206,9 @@ mod tests {
             ("MOVE a 2", "1a", false),
             ("ZUNION 2 a b", "0a 0b", true),
             ("ZUNION 1 a b", "0a 0b", false),
-            // No valid call: no key is declared.
+            // The call is not valid: no key is declared.
             ("ZUNION x a b", "0a", false),
-            // One of two key specs fits.
+            // One of two key specs matches.
             ("PFMERGE a", "0a!", true),
             ("PFMERGE a", "0b", false),
             ("SORT l", "0w_1", false),

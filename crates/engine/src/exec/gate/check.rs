@@ -1,4 +1,4 @@
-//! A check of the gate: whom the check asks, what it sees and answers.
+//! A check of the gate: the askers that it concerns, its inputs and its verdict.
 
 use crate::exec::standing::Standing;
 use sluice_acl::Denial;
@@ -16,31 +16,31 @@ use std::borrow::Cow;
 /// Proof that the gate let a command pass.
 pub struct Permit(pub(super) ());
 
-/// Why a command is rejected, in the words of a client and of a script.
+/// Why a command is rejected, in the wording for a client and for a script.
 #[derive(Debug)]
 pub struct Rejection {
-    /// The error of a client's reply, and of a script's call where scripts have no words of their own.
+    /// The error for a client, and for a script's call if scripts have no wording of their own.
     pub error: CmdError,
     /// The text of the error of a script's call, without a code.
     pub in_script: Option<Cow<'static, str>>,
 }
 
 impl Rejection {
-    /// A check would have a command wait that cannot.
+    /// Rejection of a command that a check would postpone, and that cannot wait.
     pub(super) const CANNOT_WAIT: Rejection = Rejection {
         error: CmdError::text("ERR This command cannot wait inside a transaction or a script"),
         in_script: None,
     };
 
-    /// A rejection that scripts alone meet.
+    /// A rejection that only scripts get.
     pub(super) const fn of_call(text: &'static str) -> Rejection {
         Rejection { error: CmdError::text(text), in_script: Some(Cow::Borrowed(text)) }
     }
 }
 
-/// What the gate answers.
+/// Answer of the gate about a command.
 pub enum Verdict {
-    /// The command runs.
+    /// The command may run once, by this permit.
     Run(Permit),
     /// The command is rejected.
     Reject(Rejection),
@@ -48,45 +48,45 @@ pub enum Verdict {
     Deny(Denial),
     /// The command is kept for EXEC.
     Queue,
-    /// The command waits for the end of what stands in its way.
+    /// The command waits until the reason is gone, and is asked again.
     Postpone,
 }
 
 impl Verdict {
-    /// A rejection in one wording for clients and scripts.
+    /// A rejection with one wording for clients and scripts.
     pub(super) fn reject(error: CmdError) -> Verdict {
         Verdict::Reject(Rejection { error, in_script: None })
     }
 }
 
-/// What a check sees.
+/// A command that asks to run, as a check sees it.
 pub struct Asked<'a> {
-    /// The command.
+    /// Specification of the command.
     pub spec: &'static Spec,
-    /// Its arguments.
+    /// Arguments of the command, its name first.
     pub args: Args<'a>,
-    /// The command's flags; for EXEC, those of all commands queued as well.
+    /// Flags of the command; for EXEC, those of all queued commands as well.
     pub flags: Flags,
     /// The session that asks.
     pub session: &'a Session,
     /// The client of the session.
     pub caller: &'a Caller,
-    /// The control plane.
+    /// The control plane, to look at.
     pub control: &'a Control,
     /// The data, to look at.
     pub keyspace: &'a Keyspace,
-    /// The time.
+    /// Time at which the command would run.
     pub now: Now,
-    /// Whether there is room for more: asked only when the limit is set.
+    /// Whether there is memory below `maxmemory`: computed only if the limit is set.
     pub room: Headroom,
-    /// In whose name the command would run.
+    /// On whose behalf the command would run.
     pub standing: Standing,
-    /// The script that calls the command.
+    /// The script that calls the command; `None` if none does.
     pub call: Option<CallRights>,
 }
 
 impl<'a> Asked<'a> {
-    /// A session's request at a moment; `script`: the flags of the script that the command runs, as far as
+    /// A session's request at a moment. `script`: the flags of the script that the command runs, if
     /// they are known.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn new(
@@ -138,8 +138,9 @@ impl<'a> Asked<'a> {
         Asked { spec, args, flags, session, caller, control, keyspace, now, room, standing, call: Some(call) }
     }
 
-    /// Whether the request came before this server's role changed, and has waited since for something that is
-    /// not over: another server to take over, or the end of a CLIENT PAUSE. A script's call never waits.
+    /// Whether the request arrived before this server's role changed, and has waited since for an event
+    /// that is still to come: the takeover by another server, or the end of a CLIENT PAUSE. A script's
+    /// call never waits.
     pub(super) fn waits_through_failover(&self) -> bool {
         let is_in_progress =
             self.control.replication.failover.as_ref().is_some_and(|failover| failover.is_in_progress);
@@ -147,30 +148,31 @@ impl<'a> Asked<'a> {
         has_waited && (is_in_progress || self.control.clients.pause.active(self.now))
     }
 
-    /// Whether the command may change data. Of a script without flags nothing is known.
+    /// Whether the command may change data. A script without flags may.
     pub(super) fn may_write(&self) -> bool {
         let is_unknown = runs_script(self.spec) && self.flags.has(Flags::MAY_REPLICATE);
         self.flags.has(Flags::WRITE) || is_unknown
     }
 
-    /// Whether the command writes, and is no write of a script that has written before: a script that is half
-    /// done is not failed.
+    /// Whether the command writes, unless it is called by a script that has written already: such a
+    /// script must not fail half done.
     pub(super) fn begins_write(&self) -> bool {
         self.flags.has(Flags::WRITE) && self.call.is_none_or(|call| !call.has_written)
     }
 
-    /// Whether the command begins to write, or is a PING by which a client asks whether writes are taken.
+    /// Whether the command begins to write, or is a PING by which a client asks whether writes are accepted.
     pub(super) fn begins_write_or_asks_for_health(&self) -> bool {
         self.begins_write() || self.spec.id == connection::PING.id && self.call.is_none()
     }
 }
 
-/// What a command does that runs the script of these flags, or none.
+/// Flags of a command, adjusted for the script that it runs, if any.
 pub(crate) fn flags_of_call(spec: &Spec, script: Option<ScriptFlags>) -> Flags {
     script.map_or(spec.flags, |script| flags_of_script(spec.flags, script))
 }
 
-/// The flags of a command whose script declares its own. A script without flags does what its command says.
+/// Flags of a command whose script declares its own. A script without declared flags has those
+/// of its command.
 fn flags_of_script(command: Flags, script: ScriptFlags) -> Flags {
     if script.has(ScriptFlags::COMPATIBLE) {
         return command;
@@ -190,22 +192,22 @@ fn flags_of_script(command: Flags, script: ScriptFlags) -> Flags {
     flags
 }
 
-/// Whose command asks, as the gate tells them apart.
+/// Kinds of commands that the gate distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asker {
-    /// A client's request. EXEC is one, asked with the flags of all that is queued.
+    /// A client's request. EXEC is one, asked with the flags of all queued commands.
     Client,
-    /// What this server's primary sends: the primary has decided on it.
+    /// A command from this server's primary, which has checked it.
     Primary,
     /// A command that MULTI has queued, at EXEC.
     Queued,
-    /// A script's call.
+    /// A call of a script that a client has sent.
     Call,
-    /// A call of a script that this server's primary has decided on. Calls of a log's scripts are asked
-    /// nothing.
+    /// A call of a script that this server's primary has sent. For calls of scripts in a log no
+    /// check is asked.
     ObeyedCall,
-    /// What the source of a move of slots to this server sends: it was decided there, and must be about
-    /// those slots. The target of a move from this server says nothing but words about the move.
+    /// A command from the source of a move of slots to this server: it was checked there, and must be
+    /// about those slots. The target of a move from this server may only send messages about the move.
     Import,
 }
 
@@ -213,7 +215,7 @@ impl Asker {
     pub(super) const ALL: [Asker; 6] =
         [Asker::Client, Asker::Primary, Asker::Queued, Asker::Call, Asker::ObeyedCall, Asker::Import];
 
-    /// The asker of the requests of such a client.
+    /// The asker for the requests of a client of this kind.
     pub(super) fn of(kind: ClientKind) -> Asker {
         match kind {
             ClientKind::Normal | ClientKind::Replica | ClientKind::Log => Asker::Client,
@@ -223,13 +225,13 @@ impl Asker {
     }
 }
 
-/// Whose commands a check concerns, and when a script's call is asked.
+/// The askers that a check concerns, and its place in the order for a script's call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Askers {
     /// One bit for each `Asker`.
     pub(super) bits: u8,
-    /// Where the check comes among those of a script's call; 0 where no call is asked. Counted in tens, so
-    /// that a new check needs no other number changed.
+    /// Position of the check among those of a script's call; 0 if calls are not asked. Numbered in tens,
+    /// so that a new check changes no other number.
     pub(super) position_in_call: u8,
 }
 
@@ -237,7 +239,7 @@ impl Askers {
     pub(super) const NONE: Askers = Askers { bits: 0, position_in_call: 0 };
     pub(super) const CLIENT: Askers = Askers { bits: 1 << Asker::Client as u8, position_in_call: 0 };
 
-    /// Scripts alone, at a position.
+    /// Scripts only, at this position.
     pub(super) const fn calls(position: u8) -> Askers {
         Askers { bits: 0, position_in_call: 0 }.and_calls(position).and(Asker::ObeyedCall)
     }
@@ -255,42 +257,42 @@ impl Askers {
     }
 }
 
-/// One check.
+/// A check of the gate: the commands and states that it applies to, its askers, and its answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Check {
-    /// The name, for the test that prints the order.
+    /// The check's name, for the test that prints the order.
     #[cfg_attr(not(test), expect(dead_code, reason = "for readers, and for the test below"))]
     pub(super) name: &'static str,
     /// Whether the check can concern this command.
     pub(super) concerns: fn(&Spec) -> bool,
     /// Whether the check can reject a command in this state of the server.
     pub(super) armed: fn(&Control) -> bool,
-    /// Whether the check can reject this session anything, whatever the state of the server, so that a
-    /// session with restrictions slows no other.
+    /// Whether the check can reject requests of this session, in any state of the server. A restricted
+    /// session slows no other session.
     pub(super) armed_for: fn(&Session) -> bool,
-    /// Whose commands the check concerns.
+    /// The askers that the check concerns.
     pub(super) askers: Askers,
     /// The answer; `None` lets the command pass. Must be `None` in a state in which the check is not armed.
     pub(super) ask: fn(&Asked<'_>) -> Option<Verdict>,
 }
 
-/// What a script may do that calls a command.
+/// State of a script that limits the commands that it calls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallRights {
-    /// The script has said that it writes nothing.
+    /// The script has declared that it writes nothing.
     pub is_read_only: bool,
-    /// There was no memory when the script began, it has not said that it does without, and it has not
-    /// written yet.
+    /// There was no memory when the script began, the script has not declared `allow-oom`, and it has
+    /// not written yet.
     pub is_full: bool,
-    /// The script has written: what could fail it half done is not asked any more.
+    /// The script has written: checks that could stop it half done are not asked any more.
     pub has_written: bool,
-    /// The script was decided on elsewhere.
+    /// The script was sent by this server's primary.
     pub is_obeyed: bool,
-    /// The script is in a log: its calls were decided on before the log was written.
+    /// The script is in a log: its calls were checked before the log was written.
     pub is_replayed: bool,
 }
 
-/// Why a command that may not wait may not run.
+/// Why a command that cannot wait may not run.
 pub(crate) enum NotPermitted {
     /// A check has rejected the command.
     Rejected(Rejection),

@@ -1,7 +1,8 @@
-//! The checks of the gate: every reason for which a command may not run now.
+//! The checks of the gate: every reason for which a command may not run in the current state.
 //!
-//! A row says whom it concerns, in which states of the server and of a session it can reject anything, and
-//! what it answers. A reason that clients and scripts share is one row: `Rejection` carries both wordings.
+//! A row says which askers it concerns, in which states of the server and of a session it can reject
+//! a command, and what it answers. A reason that clients and scripts share is one row: `Rejection`
+//! has both wordings.
 
 use super::check::{Asked, Asker, Askers, Check, Rejection, Verdict, is_exec};
 use crate::cluster::exports::held;
@@ -26,8 +27,8 @@ use sluice_session::{Authentication, Caller};
 /// they need no state, so an I/O thread can check them; only the main thread knows whether NOAUTH is the
 /// answer instead.
 pub(super) const CHECKS: &[Check] = &[
-    // Ahead of all others: after the unit they may answer otherwise. What replicas
-    // acknowledge changes nothing.
+    // Before all other checks, because they may answer otherwise after the unit. Acknowledgements of
+    // replicas change nothing and pass.
     Check {
         name: "open-unit",
         concerns: |_| true,
@@ -36,8 +37,8 @@ pub(super) const CHECKS: &[Check] = &[
         askers: Askers::CLIENT.and(Asker::Primary).and(Asker::Import),
         ask: |asked| {
             let acknowledges = asked.spec.id == server::REPLCONF.id && asked.caller.replica.is_some();
-            // Of a busy script others are told: see the check `busy`. What another server sends is not lost:
-            // it waits.
+            // Clients get the error of the check `busy` while a script is busy. Commands of other
+            // servers must not be lost: they wait.
             let is_sent = asked.caller.is_primary() || asked.caller.is_import();
             let is_told = *asked.control.scripts.is_busy && !is_sent;
             let is_forgotten =
@@ -54,7 +55,7 @@ pub(super) const CHECKS: &[Check] = &[
         armed_for: |session| session.caller.flags.authentication != Authentication::Now,
         askers: Askers::CLIENT,
         ask: |asked| {
-            // Where the default user is open, that is everybody, whenever the connection came.
+            // If the default user is open, every client passes, no matter when it connected.
             asked.caller.must_authenticate(&asked.control.limits).then_some(Verdict::reject(CmdError::NoAuth))
         },
     },
@@ -95,7 +96,7 @@ pub(super) const CHECKS: &[Check] = &[
             })
         },
     },
-    // What the user of the session may not do. A session whose user may do everything is not asked.
+    // The rights of the session's user. The check is not armed for a session whose user may do everything.
     Check {
         name: "rights",
         concerns: |_| true,
@@ -104,14 +105,14 @@ pub(super) const CHECKS: &[Check] = &[
         askers: Askers::CLIENT.and(Asker::Queued).and_calls(20).and(Asker::ObeyedCall).and(Asker::Import),
         ask: |asked| {
             let Asked { spec, args, session, control, standing, .. } = *asked;
-            // MULTI queues for the database that its queue will have selected. Conditions of EXEC are about
-            // the client's own database, whatever the queue selects.
+            // MULTI queues for the database that its queue will have selected. Conditions of EXEC are
+            // about the client's own database, whatever the queue selects.
             let is_about_own = standing != Standing::Client || is_exec(spec) && args.len() > 1;
             let db = if is_about_own { session.caller.db } else { rights::database_of(session) };
             rights::check(asked.caller, spec, args, db, control.limits.databases).err().map(Verdict::Deny)
         },
     },
-    // Foreign keys are told where to go, however this server does.
+    // Keys of another node are redirected in any state of this server.
     Check {
         name: "slots",
         concerns: |spec| has_routing_keys(spec) || is_exec(spec),
@@ -139,7 +140,7 @@ pub(super) const CHECKS: &[Check] = &[
         askers: Askers::CLIENT,
         ask: |asked| {
             let redirection = asked.control.redirection(asked.caller, asked.flags)?;
-            // Until the target has taken over, it would send the client back.
+            // Until the target has taken over, it would redirect the client back to this server.
             let is_open = asked.control.replication.failover.is_some();
             Some(if is_open { Verdict::Postpone } else { Verdict::reject(redirection) })
         },
@@ -169,7 +170,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         name: "entry-space",
-        // Even a new expiry moves an entry to another block.
+        // Even a new expiry time moves an entry to another block.
         concerns: |spec| {
             spec.flags.has(Flags::WRITE) && !ONLY_FREE.iter().any(|free| free.id == spec.id)
                 || is_judged_inside(spec)
@@ -219,8 +220,8 @@ pub(super) const CHECKS: &[Check] = &[
             let refuses = asked.control.replication.replica.is_some()
                 && asked.control.config.bool(param::REPLICA_READ_ONLY);
             (refuses && asked.begins_write()).then(|| match asked.waits_through_failover() {
-                // What else was over has released it. Who had to wait is told nothing before the end of that:
-                // a sentinel has clients wait until it closes them.
+                // The request was postponed by something that is over now. It gets no error before the
+                // failover ends: a sentinel relies on clients waiting until it closes them.
                 true => Verdict::Postpone,
                 false => Verdict::reject(CmdError::READ_ONLY_REPLICA),
             })
@@ -275,8 +276,7 @@ pub(super) const CHECKS: &[Check] = &[
             let load = asked.control.persistence.load.as_ref()?;
             let names_primary = [server::REPLICAOF.id, server::SLAVEOF.id].contains(&asked.spec.id);
             let is_allowed = match &asked.session.transaction {
-                // The role that it asks for waits for the end of the load (D-3): there is no reason to have
-                // it asked for again.
+                // The new role waits for the end of the load (D-3), so the client need not ask again.
                 None if names_primary && asked.control.awaits_sync_file() => true,
                 _ if load.is_async() => !asked.flags.has(Flags::NO_ASYNC_LOADING),
                 Some(transaction) if is_exec(asked.spec) => {
@@ -285,7 +285,7 @@ pub(super) const CHECKS: &[Check] = &[
                 Some(_) | None => asked.spec.flags.has(Flags::LOADING),
             };
             (!is_allowed).then(|| match asked.caller.is_primary() {
-                // What the primary sends is not lost: it waits.
+                // Commands of the primary must not be lost: they wait.
                 true => Verdict::Postpone,
                 false => Verdict::reject(CmdError::LOADING),
             })
@@ -328,8 +328,8 @@ pub(super) const CHECKS: &[Check] = &[
         ask: |asked| {
             let pause = *asked.control.clients.pause;
             let writes = asked.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE));
-            // Receivers of the replication stream go on: a pause often waits for just that.
-            // A server that ends, or hands its role over, takes no writes that its replicas could miss.
+            // Clients that receive the replication stream are not paused, because a pause often
+            // waits for them.
             let is_leaving = asked.control.persistence.holds_writes_for_end()
                 || asked.control.replication.failover.is_some()
                 || asked.control.is_paused_by_cluster();
@@ -338,7 +338,7 @@ pub(super) const CHECKS: &[Check] = &[
             (keeps_back && !goes_on).then_some(Verdict::Postpone)
         },
     },
-    // What is to be deleted when another server has it is not changed before.
+    // A key that is deleted once another server has it is not changed before that.
     Check {
         name: "migrating",
         concerns: |spec| spec.flags.has(Flags::WRITE) || is_judged_inside(spec),
@@ -352,7 +352,7 @@ pub(super) const CHECKS: &[Check] = &[
             (waits || is_one_too_many).then_some(Verdict::Postpone)
         },
     },
-    // What another node is about to own is not changed after that node was sent PAUSED.
+    // Keys that another node is about to own are not changed after that node was sent PAUSED.
     Check {
         name: "exported",
         concerns: |spec| spec.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE)) || is_judged_inside(spec),
@@ -369,7 +369,7 @@ pub(super) const CHECKS: &[Check] = &[
         askers: Askers::CLIENT.and(Asker::Primary),
         ask: |asked| asked.session.transaction.as_ref().map(|_| Verdict::Queue),
     },
-    // After the queue: a transaction waits as a whole.
+    // After the check `queue`, because a transaction waits as a whole.
     Check {
         name: "aof-backlog",
         concerns: |spec| spec.flags.has(Flags::WRITE) || is_judged_inside(spec),
@@ -389,8 +389,8 @@ pub(super) const CHECKS: &[Check] = &[
         askers: Askers::NONE.and(Asker::Import),
         ask: |_| Some(Verdict::reject(CmdError::text(NO_WORD))),
     },
-    // A source that moves slots here writes to those alone. A command that reaches keys without naming them
-    // is refused.
+    // A source that moves slots to this server may write only to those slots. A command that accesses
+    // keys without naming them is refused.
     Check {
         name: "import-scope",
         concerns: |spec| {
@@ -408,7 +408,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-/// What takes effect at once inside MULTI.
+/// Commands that take effect at once inside MULTI.
 const NEVER_QUEUED: [&Spec; 6] = [
     &transactions::EXEC,
     &transactions::DISCARD,
@@ -418,7 +418,7 @@ const NEVER_QUEUED: [&Spec; 6] = [
     &connection::RESET,
 ];
 
-/// What a client may do that has subscribed and speaks RESP2.
+/// Commands allowed to a subscribed client of RESP2.
 const WHILE_LISTENING: [&Spec; 9] = [
     &pubsub::PSUBSCRIBE,
     &pubsub::PUNSUBSCRIBE,
@@ -431,27 +431,28 @@ const WHILE_LISTENING: [&Spec; 9] = [
     &connection::RESET,
 ];
 
-/// No memory is left.
+/// Error when no memory is left below `maxmemory`.
 const FULL: &str = "OOM command not allowed when used memory > 'maxmemory'.";
-/// Too few replicas are there.
+/// Error when too few good replicas are connected.
 const LACKS_REPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
 
-/// The target of a move of slots asks for something else. It is told by the end of its connection.
+/// Error for the target of a move of slots that sends another command. The end of its connection reports it.
 const NO_WORD: &str = "ERR This connection is that of a move of slots";
-/// The source of a move of slots writes to other slots. The source is told by the end of its connection.
+/// Error for the source of a move of slots that writes to other slots. The end of its connection reports it.
 const NOT_OF_IMPORT: &str = "ERR The command is not about the slots that this connection moves";
 
-/// A script has said that it writes nothing.
+/// Error for a write of a script that has declared to write nothing.
 const READ_ONLY_SCRIPT: &str = "Write commands are not allowed from read-only scripts.";
-/// A script calls a command whose answer may be out of date.
+/// Error for a script's call whose answer may be out of date.
 const STALE_CALL: &str = "Can not execute the command on a stale replica";
 
-/// Whether what is inside decides: EXEC's queued commands, or a script's first line.
+/// Whether the flags of the inner commands decide: EXEC's queued commands, or those that a script's
+/// first line declares.
 fn is_judged_inside(spec: &Spec) -> bool {
     is_exec(spec) || runs_script(spec)
 }
 
-/// Writes that store nothing new.
+/// Writing commands that store nothing new.
 const ONLY_FREE: [&Spec; 8] = [
     &generic::DEL,
     &generic::UNLINK,
@@ -463,10 +464,10 @@ const ONLY_FREE: [&Spec; 8] = [
     &server::SWAPDB,
 ];
 
-/// Whether a command may change a key that a migration is about to delete. The commands of a transaction, and
-/// what changes whole databases, may.
+/// Whether a command may change a key that a migration is about to delete. A command without keys of its
+/// own, such as EXEC or one that changes whole databases, may.
 fn touches_held(asked: &Asked<'_>) -> bool {
-    // A script reaches keys that it does not declare.
+    // A script may access keys that it does not declare.
     if runs_script(asked.spec) {
         return true;
     }

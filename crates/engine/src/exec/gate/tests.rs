@@ -12,7 +12,7 @@ fn names(gate: &Gate, order: impl Iterator<Item = usize>, asker: Asker) -> Strin
     asked.map(|check| check.name).collect::<Vec<_>>().join(", ")
 }
 
-/// A table: for each asker, the names of the checks in their order.
+/// The table of checks: for each asker, the names of its checks in their order.
 fn orders(gate: &Gate) -> String {
     let mut table = String::new();
     for asker in Asker::ALL {
@@ -51,7 +51,7 @@ fn the_checks_are_asked_of_these_in_this_order() {
     }
 }
 
-/// What becomes of an ECHO of a client, in EXEC and in a script where `check` is the only one.
+/// The answers to an ECHO of a client, in EXEC and in a script, if `check` is the only check.
 fn answers(check: Check) -> [&'static str; 3] {
     let config = sluice_config::Config::default();
     let limits = std::sync::Arc::new(sluice_commands::Limits::new(&config));
@@ -110,8 +110,8 @@ fn answers(check: Check) -> [&'static str; 3] {
     ]
 }
 
-/// A row is asked of its own askers alone, armed by the server or by the session; a row that would have a
-/// queued command or a call wait rejects it.
+/// A check is asked only for its own askers, armed by the server or by the session; a check that would
+/// postpone a queued command or a call rejects it.
 #[test]
 fn each_asker_is_asked_what_concerns_it() {
     let all = Askers::CLIENT.and(Asker::Queued).and_calls(10);

@@ -1,4 +1,4 @@
-//! How a unit comes to stand open, goes on and ends.
+//! How a unit becomes open, goes on and ends.
 
 use super::OpenUnit;
 use crate::cluster::driver::ClusterDriver;
@@ -26,17 +26,17 @@ use sluice_scripts::run::{ScriptProgress, ScriptRun};
 use sluice_session::Session;
 use sluice_session::blocking::Waiting;
 
-/// What the command of a unit that stood open has come to.
+/// Result of a slice of the open unit's command.
 struct OpenEnd {
-    /// Time of the command itself so far, ns; the commands inside have theirs.
+    /// Time of the command itself so far, ns, without the time of the commands inside.
     spent_ns: u64,
-    /// Its outcome, or the error that is its reply.
+    /// Outcome of the command, or the error to reply with.
     result: Run,
 }
 
 impl Engine {
-    /// When a unit that stands open goes on ([`Engine::advance_unit`]): monotonic nanoseconds, `u64::MAX`
-    /// where there is none.
+    /// When the open unit goes on ([`Engine::advance_unit`]): monotonic nanoseconds. Without an open unit, 0
+    /// while scripts wait for their turn, and otherwise `u64::MAX`.
     #[inline]
     pub fn next_unit_ns(&self) -> u64 {
         match &self.open {
@@ -46,20 +46,21 @@ impl Engine {
         }
     }
 
-    /// Whether a unit stands open.
+    /// Whether a unit is open.
     #[inline]
     pub fn has_open_unit(&self) -> bool {
         self.core.has_open_unit()
     }
 
-    /// Whose unit stands open, and when that unit happens, monotonic nanoseconds: for tests.
+    /// The client of the open unit, and the time at which that unit happens, monotonic
+    /// nanoseconds: for tests.
     #[doc(hidden)]
     pub fn open_unit(&self) -> Option<(SessionKey, u64)> {
         self.open.as_ref().map(|open| (open.client, open.unit.now.mono_ns))
     }
 
-    /// Goes on with the unit that stands open, if its time has come, or with scripts that wait for their
-    /// turn: once an iteration.
+    /// Goes on with the open unit if its time has come, or with scripts that wait for their turn:
+    /// once an iteration.
     #[inline]
     pub fn advance_unit(&mut self, process: &mut dyn Process) {
         if self.next_unit_ns() <= process.recent().mono_ns {
@@ -81,8 +82,8 @@ impl Engine {
         }
     }
 
-    /// Whether the open unit is left alone, because its debugger has stopped it. Not where somebody has
-    /// killed the script, its client has gone, or the server is about to end: it goes on then.
+    /// Whether the open unit stays suspended because its debugger has stopped it. It goes on if the
+    /// script was killed, its client has gone, or the server is about to end.
     fn awaits_debugger(&mut self, process: &mut dyn Process) -> bool {
         let is_killed =
             self.core.control.scripts.running.as_ref().is_some_and(|running| running.ending.is_some());
@@ -103,7 +104,7 @@ impl Engine {
         true
     }
 
-    /// A run stands still: the unit takes along what it has done, and its client waits.
+    /// Suspends a run: the unit keeps its recorded commands, and its client waits.
     #[cold]
     pub(crate) fn stand_still(
         &mut self,
@@ -147,7 +148,7 @@ impl Engine {
         if open.is_stopped() {
             self.scripts().await_debugger(&mut open, session);
         }
-        // What is written of the reply counts as memory of the client.
+        // The reply written so far counts as memory of the client.
         let queued = open.at.transaction.as_ref().map_or(0, |position| position.transaction.heap_bytes());
         session.caller.multi.bytes = sluice_base::heap::short(queued + open.reply.len());
         self.open = Some(Box::new(open));
@@ -166,7 +167,7 @@ impl Engine {
             self.core.close_own_unit(unit);
             return self.end_open_unit(process);
         };
-        // What others have sent the client meanwhile stands before the reply.
+        // Messages that other clients have sent this client meanwhile precede the reply.
         let pushed = std::mem::replace(&mut session.outbox, reply);
         self.core.control.clients.pubsub.outgoing.own = own_messages;
         let mut now = process.now();
@@ -177,7 +178,7 @@ impl Engine {
         let mut ended = OpenEnd { spent_ns, result: Ok(Outcome::Done) };
         match (transaction, script) {
             (Some(position), script) => {
-                // Whether it stands still again, the unit says.
+                // `unit.stood_still` says whether the run is suspended again.
                 let _ =
                     self.run_queued_commands(&mut unit, &mut session, position, script, &mut now, process);
             }
@@ -225,14 +226,14 @@ impl Engine {
         self.end_open_unit(process);
     }
 
-    /// A client has gone: the unit that stands open goes on with the session.
+    /// Keeps the session of the open unit's client, which has gone: the unit goes on with it.
     pub(crate) fn keep_orphan(&mut self, session: Box<Session>) {
         if let Some(open) = self.open.as_mut().filter(|open| open.client == session.key) {
             open.orphan = Some(session);
         }
     }
 
-    /// Goes on with a script that stands still for itself. What it has come to, if it has ended.
+    /// Goes on with a suspended script that is not part of EXEC. Returns its result if the script has ended.
     fn resume_open_script(
         &mut self,
         mut run: ScriptRun,
@@ -260,7 +261,7 @@ impl Engine {
         }
     }
 
-    /// Ends the EXEC itself, or the command of a script, and commits its unit.
+    /// Ends the EXEC itself, or a script's command, and commits its unit.
     fn end_open_command(
         &mut self,
         mut unit: Unit,
@@ -288,30 +289,30 @@ impl Engine {
         }
     }
 
-    /// What has waited for the end of the unit happens.
+    /// Does the work that has waited for the end of the unit.
     fn end_open_unit(&mut self, process: &mut dyn Process) {
         self.apply_user_load(process);
-        // Ahead of the requests that were held: another node may own their slots by now.
+        // Before the held requests run, because another node may own their slots by now.
         ClusterDriver::of(&mut self.core).take_cluster_outputs(process);
         RoleChanges::of(&mut self.core).apply_role(process);
         FailoverSteps::of(&mut self.core).apply_failover(None, process);
         Rewrites::of(&mut self.core).follow_appendonly(process);
         Saves::of(&mut self.core).carry_out_asks(process);
         MigrationEnds::of(&mut self.core).end_paused_migrations(process);
-        // The requests that were held, in their order.
+        // The held requests, in their order.
         self.core.control.clients.blocking.release_postponed();
         self.serve_waiting(process);
     }
 
-    /// What was refused since the last call because a unit stands open: for tests, in builds with assertions
-    /// alone.
+    /// Work that was refused since the last call because a unit is open: for tests, in builds
+    /// with assertions only.
     #[doc(hidden)]
     pub fn take_refused_between_units(&mut self) -> Vec<String> {
         self.core.control.take_refused_between_units()
     }
 
-    /// Forgets a session that is not among the others any more. That of a unit which stands open goes on with
-    /// the unit.
+    /// Forgets a session that is no longer in the table. The session of the open unit's client is kept
+    /// until the unit ends.
     pub(crate) fn forget_session(
         &mut self,
         key: SessionKey,
@@ -324,7 +325,7 @@ impl Engine {
         if session.caller.is_primary() {
             self.core.control.replication.forget_link_session(key);
         }
-        // Whatever the connections have become since.
+        // Even if the kinds of the connections have changed since.
         lose_import_link(&mut self.core.control, &session, process);
         lose_export_link(&mut self.core.control, &session, process);
         if session.caller.replica.is_some() {

@@ -1,8 +1,8 @@
 //! How units are opened and closed.
 //!
-//! [`Core::begin_unit`] and [`Core::close_unit`] are the only way to run handlers:
-//! `Engine::run_command` wants a [`Unit`]. Consequences come at two levels, in `exec/commit.rs`: after each
-//! command, and after the unit.
+//! [`Core::begin_unit`] and [`Core::close_unit`] are the only way to run handlers: `Engine::run_command`
+//! takes a [`Unit`]. Effects are committed at two levels, in `exec/commit.rs`: after each command, and
+//! after the unit.
 
 use super::Unit;
 use crate::core::Core;
@@ -24,7 +24,7 @@ impl Core {
         Unit::new(now)
     }
 
-    /// Closes the unit of a command that a session asked for.
+    /// Closes the unit of a session's command.
     #[inline]
     pub(crate) fn close_unit(&mut self, mut unit: Unit, session: &mut Session, spec: &'static Spec) {
         if let Some(commands) = unit.commands.take() {
@@ -36,7 +36,7 @@ impl Core {
             session.durable_at = self.control.persistence.aof.position();
         }
         session.caller.write_offset = self.control.replication.stream.offset;
-        // Nothing to drop any more, which the compiler does not see.
+        // There is nothing left to drop, but the compiler does not see that.
         std::mem::forget(unit);
     }
 

@@ -1,4 +1,4 @@
-//! How a load begins, goes on and ends.
+//! How the main thread begins a load, follows it, and ends it.
 
 use crate::cluster::imports::{LOADED, RESTARTED, fail_imports};
 use crate::core::Core;
@@ -20,13 +20,12 @@ use sluice_keyspace::{Access, AccessUpdate, ExpiryMode};
 use sluice_snapshot::{Duplicates, LoadOutcome, NotLoaded};
 use std::time::Duration;
 
-/// The load that is under way, as the main thread drives it.
+/// Steps of the load that is under way, on the main thread.
 pub(crate) struct Loads<'a> {
     core: &'a mut Core,
 }
 
 impl<'a> Loads<'a> {
-    /// Works on this core.
     #[inline]
     pub(crate) fn of(core: &'a mut Core) -> Loads<'a> {
         Loads { core }
@@ -62,8 +61,8 @@ impl Loads<'_> {
         self.core.actions.push(Action::Load(Box::new(job)));
     }
 
-    /// As [`Engine::advance_load`](crate::engine::Engine::advance_load), but for what follows: the open slots
-    /// that the cluster is to be told, the service of clients that have waited, and the link's step.
+    /// As [`Engine::advance_load`](crate::engine::Engine::advance_load), without the work that follows:
+    /// reporting the open slots to the cluster, serving clients that have waited, and the link's step.
     pub(crate) fn advance_load_under_way(
         &mut self,
         process: &mut dyn Process,
@@ -73,7 +72,7 @@ impl Loads<'_> {
             return None;
         }
         let news = load.progress.take_news();
-        // Nothing was said before the header was read, but why it could not be.
+        // Before the header was accepted there is nothing to report but the reason of a failure.
         if news.is_accepted {
             self.free_old_data(process);
         }
@@ -85,7 +84,7 @@ impl Loads<'_> {
         Some(self.end_load(*load, outcome, process))
     }
 
-    /// The file is one that can be loaded: what was there goes before there is a second copy.
+    /// Frees the old data once the file's header was accepted, before a second data set takes memory.
     fn free_old_data(&mut self, process: &mut dyn Process) {
         let Some(load) =
             self.core.control.persistence.load.as_mut().filter(|load| load.plan.old == OldData::Freed)
@@ -122,7 +121,7 @@ impl Loads<'_> {
             load.plan.is_of_file && loaded.is_ok() && self.core.control.persistence.last_load.skipped == 0;
         self.core.control.persistence.loaded_file_at = has_all.then_some(self.core.control.persistence.dirty);
         self.core.announce_loaded(now);
-        // The primary's commands have waited.
+        // Commands of the primary were postponed during the load.
         self.core.control.clients.blocking.release_postponed();
         match load.plan.purpose {
             LoadPurpose::Sync => {
@@ -173,7 +172,7 @@ impl Core {
     }
 }
 
-/// The open slots that a file of a primary of a cluster has brought. A text of another form fails the load.
+/// The open slots that a file of a primary of a cluster contains. A malformed text fails the load.
 fn take_open_slots(outcome: &mut LoadOutcome, process: &mut dyn Process) -> OpenSlotList {
     let Ok(brought) = &mut outcome.result else { return OpenSlotList::default() };
     let Some(text) = brought.slot_states.take() else { return OpenSlotList::default() };
@@ -185,7 +184,7 @@ fn take_open_slots(outcome: &mut LoadOutcome, process: &mut dyn Process) -> Open
     })
 }
 
-/// How databases are exchanged that no command asked for.
+/// Access for exchanging databases without a command.
 fn access_between_units(now: Now) -> Access {
     Access { now, touch: AccessUpdate::No { fresh: 0 }, expiry: ExpiryMode::Delete, is_decided: false }
 }

@@ -1,4 +1,4 @@
-//! How clients are told what has changed below their prefixes: in slices, between two units.
+//! Invalidations for clients that track prefixes: sent in slices, between two units.
 
 use crate::pubsub::delivery::Delivery;
 use sluice_base::SessionKey;
@@ -8,8 +8,8 @@ use sluice_subscriptions::tracking::broadcast::{BroadcastsUnderWay, ViewId};
 use sluice_subscriptions::tracking::table::Tracker;
 
 impl Delivery<'_> {
-    /// Tells prefixes what has changed below them, as far as a slice goes: each client the keys that its user
-    /// may read now.
+    /// Reports changed keys to the clients that track their prefixes, for a slice of time. Each client
+    /// gets the keys that its user may read now.
     pub(super) fn broadcast(&mut self, process: &mut dyn Process) {
         let mut under_way = std::mem::take(&mut self.control.clients.tracking.broadcasts);
         let mut until_ns = None;
@@ -33,7 +33,8 @@ impl Delivery<'_> {
         self.control.clients.tracking.broadcasts = under_way;
     }
 
-    /// Goes on with a part: frees something, judges some names for a user, or tells a piece to some clients.
+    /// Takes a part of the work: frees memory, checks some names for a user, or sends a piece
+    /// to some clients.
     fn broadcast_some(&mut self, under_way: &mut BroadcastsUnderWay) {
         if under_way.free_some() {
             return;
@@ -45,7 +46,7 @@ impl Delivery<'_> {
         let tracking = &self.control.clients.tracking;
         let trackers = tracking.prefixes.clients_after(broadcast, piece.told).take(CLIENTS_AT_ONCE);
         let trackers: Vec<Tracker> = trackers.collect();
-        // By what they see: the clients of a user side by side.
+        // Sorted by view, so that the clients of a user are adjacent.
         let mut receivers: Vec<(ViewId, Option<SessionKey>, SessionKey)> = Vec::with_capacity(trackers.len());
         for client in trackers.iter().filter_map(|tracker| tracking.live(*tracker)) {
             let user = self.sessions.get(client.key).map(|session| session.caller.user());
@@ -71,8 +72,8 @@ impl Delivery<'_> {
     }
 }
 
-/// How long a slice of telling takes, ns.
+/// Nanoseconds of a slice of sending.
 const SLICE_NS: u64 = 1_000_000;
 
-/// Clients that are told a piece between two looks at the clock.
+/// Clients that are sent a piece between two readings of the clock.
 const CLIENTS_AT_ONCE: usize = 1024;

@@ -1,8 +1,9 @@
-//! `server.call` and its kin: what a script asks of the server while it runs.
+//! `server.call` and its relatives: requests of a running script to the server.
 //!
-//! Invariants: (1) a called command is a command of the script's unit, executed by what EXEC uses, with a
-//! session whose output is the script's; (2) whatever it may not do it is told before it runs, in the order
-//! and the words of the reference; (3) it waits for nothing.
+//! Invariants: (1) a called command is a command of the script's unit, executed by the code that EXEC
+//! uses, with a session whose output goes to the script; (2) a command that may not run is refused
+//! before it runs, with checks in the order and errors in the wording of the reference; (3) a called
+//! command never waits.
 
 use super::frame::{CallFrame, FrameSettings};
 use crate::cluster::redirect::{SlotRoute, route_of};
@@ -30,9 +31,9 @@ use sluice_session::Session;
 
 /// Why a called command does not run.
 struct CallRefusal {
-    /// What the script is told.
+    /// Text of the error that the script gets.
     told: Vec<u8>,
-    /// What INFO counts.
+    /// Text of the error that INFO counts.
     counted: Vec<u8>,
 }
 
@@ -100,7 +101,7 @@ impl Engine {
         }
     }
 
-    /// Runs a command that a script calls. The value of its reply.
+    /// Runs a command that a script calls. Returns the value of its reply.
     fn call_of_script(
         &mut self,
         run: &mut ScriptRun,
@@ -136,7 +137,7 @@ impl Engine {
         self.preparing.preparer.prepare(&request, &mut batch);
         let item = batch.items()[0];
         let args = Args::new(&request, &item, &batch.hashing);
-        // What the command before has changed holds for this one.
+        // The command before may have changed the state that this one is checked against.
         self.core.notice();
         if let Some(debugger) = run.debugger.as_deref_mut() {
             debugger.show_call((0..args.len()).map(|at| args.at(at)));
@@ -150,7 +151,7 @@ impl Engine {
                 let settings = FrameSettings {
                     proto: if run.settings.is_resp3 { Protocol::Resp3 } else { Protocol::Resp2 },
                     audience: audience(run.settings.receivers),
-                    // A script that waits for a time would wait for ever.
+                    // A script that loops until a time would never end if TIME stood still.
                     told_now: self.core.control.scripts.is_busy.then(|| process.recent()),
                 };
                 let reply = std::mem::take(&mut run.buffers.reply);
@@ -272,7 +273,7 @@ impl Engine {
             let item = batch.items()[0];
             let args = Args::new(&request, &item, &batch.hashing);
             is_allowed = match item.named {
-                // Whether the call has enough arguments is not the question.
+                // The number of arguments is not checked here.
                 Named::Command(spec) => {
                     Some(denied(&self.core.control, session, spec, args, session.caller.db).is_none())
                 }
@@ -290,7 +291,7 @@ impl Engine {
 }
 
 impl Scripts<'_> {
-    /// Whether a call that needs memory looks at `maxmemory` itself: `script-deny-oom-calls`.
+    /// Whether a call that needs memory is checked against `maxmemory` itself: `script-deny-oom-calls`.
     fn asks_for_memory_again(&self, run: &ScriptRun) -> bool {
         self.core.control.limits.maxmemory > 0
             && !run.rights.is_obeyed
@@ -308,17 +309,18 @@ fn audience(receivers: Receivers) -> Option<Audience> {
     }
 }
 
-/// Writes the arguments of the request as those of a command. False: one is neither a text nor a number.
+/// Writes the arguments of the request as those of a command. `false` if one is neither a string
+/// nor a number.
 ///
 /// # Errors
-/// `not enough memory`: together with what the script has they are more than it may have.
+/// `not enough memory`: the arguments would exceed the script's memory limit.
 fn take_arguments(run: &mut ScriptRun, into: &mut ArgumentList) -> Result<bool, Fault> {
     let Some(mut asking) = run.machine.vm.run() else { return Ok(false) };
     let heap = asking.objects();
     let text_bytes = |value: &Value| value.as_str().map_or(0, |text| heap.bytes(text).len());
     let bytes: usize = asking.request_args().iter().map(text_bytes).sum();
     if bytes >= COUNTED_BYTES_MIN {
-        // A text may be among them many times.
+        // A string may be among the arguments many times.
         asking.heap().room(bytes)?;
         run.buffers.copied_bytes = run.buffers.copied_bytes.saturating_add(bytes);
     }
@@ -336,11 +338,11 @@ fn take_arguments(run: &mut ScriptRun, into: &mut ArgumentList) -> Result<bool, 
     Ok(!into.is_empty())
 }
 
-/// Bytes of the arguments of a call from which on the script's memory has to have room for them.
+/// Size of a call's arguments, in bytes, from which they are checked against the script's memory limit.
 const COUNTED_BYTES_MIN: usize = 16 << 10;
 
-/// A number as an argument: a whole number is an integer, which has one zero, and what is no number keeps its
-/// sign.
+/// Appends a number as an argument: a whole number as an integer, without a negative zero; NaN
+/// keeps its sign.
 fn push_number(into: &mut Vec<u8>, number: f64) {
     if number.is_nan() && number.is_sign_negative() {
         into.push(b'-');
@@ -352,9 +354,9 @@ fn thrown(run: &mut ScriptRun, text: &[u8]) -> Fault {
     sluice_scripts::machine::thrown(run.machine.vm.heap(), text)
 }
 
-/// The error of a command that did not run, which is counted already.
+/// The error of a command that did not run. It is marked as counted.
 fn refused(heap: &mut Heap, told: &[u8]) -> Result<ReplyValue, Fault> {
-    // A reply would have them on its line.
+    // A reply would not have line ends in its error.
     let line = |byte: &u8| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte };
     let table = error_table(heap, &told.iter().map(line).collect::<Vec<u8>>())?;
     heap.set_text(table, b"ignore_error_stats_update", Value::TRUE)?;
@@ -375,7 +377,7 @@ fn answer_nothing(run: &mut ScriptRun) {
     }
 }
 
-/// What a client would be told of a call that is refused.
+/// Shows a refused call in the debugger, as a client would get its error.
 fn show_refused_call(run: &mut ScriptRun, named: Named, args: Args<'_>, told: &[u8]) {
     let Some(debugger) = run.debugger.as_deref_mut() else { return };
     let error = match named {

@@ -1,5 +1,4 @@
-//! The frame of a call: what of a session and a unit is the call's own while a command runs that a script
-//! calls.
+//! The frame of a call: fields of a session and a unit that are replaced while a script's call runs.
 
 use crate::exec::standing::Standing;
 use crate::exec::unit::Unit;
@@ -9,7 +8,7 @@ use sluice_replication::Audience;
 use sluice_resp::{Outbox, Protocol};
 use sluice_session::Session;
 
-/// What the client's session and the unit had before the call.
+/// The saved fields of the client's session and the unit.
 #[must_use = "the session and the unit are the call's until it is left"]
 pub(super) struct CallFrame {
     outbox: Outbox,
@@ -18,18 +17,18 @@ pub(super) struct CallFrame {
     standing: Standing,
 }
 
-/// The form in which a called command answers, and the receivers of its writes.
+/// Protocol, receivers and time of a called command.
 pub(super) struct FrameSettings {
-    /// The protocol of the reply.
+    /// Protocol of the reply to the script.
     pub(super) proto: Protocol,
-    /// The receivers of what the command writes; none: nobody.
+    /// Receivers of the command's writes; `None` for no receivers.
     pub(super) audience: Option<Audience>,
-    /// The time that the command is told where it is not the unit's. Keys expire by the unit's still.
+    /// Time that TIME replies with, if it differs from the unit's. Keys still expire by the unit's time.
     pub(super) told_now: Option<Now>,
 }
 
 impl CallFrame {
-    /// Makes session and unit the call's. The command writes its reply into `reply`.
+    /// Replaces the fields for a call. The command writes its reply into `reply`.
     pub(super) fn enter(
         settings: &FrameSettings,
         reply: Outbox,
@@ -43,13 +42,13 @@ impl CallFrame {
             standing: std::mem::replace(&mut unit.standing, Standing::Script),
         };
         unit.audience = settings.audience;
-        // Messages to the client itself are no part of the reply.
+        // Messages to the client itself are not part of the reply.
         unit.client_proto = Some(frame.proto);
         unit.told_now = settings.told_now;
         frame
     }
 
-    /// Gives session and unit back. The reply of the call.
+    /// Restores the fields. Returns the reply of the call.
     #[must_use]
     pub(super) fn leave(self, session: &mut Session, unit: &mut Unit) -> Outbox {
         unit.audience = Some(Audience::All);

@@ -1,9 +1,9 @@
-//! An append-only file, loaded by a second engine: what a load does on its thread.
+//! Loading an append-only file by a second engine: the work of a load on its thread.
 //!
-//! Invariants: (1) the second engine has no clients, no streams and no files: what a command would ask of the
-//! process is refused, and no command of a log has reason to ask; (2) the keyspace is given back whatever
-//! becomes of the load; (3) the last file alone may end within a unit, under `aof-load-truncated`, and is cut
-//! off there before the load has succeeded; (4) nothing is cut off that is not kept in another file.
+//! Invariants: (1) the second engine has no clients, no streams and no files: requests to the process
+//! are refused, and no command of a log makes any; (2) the keyspace is given back even if the load
+//! fails; (3) only the last file may end within a unit, with `aof-load-truncated`, and is cut off there
+//! before the load has succeeded; (4) bytes that are cut off are kept in another file.
 
 use crate::core::Core;
 use crate::engine::Engine;
@@ -25,7 +25,7 @@ use sluice_snapshot::{LoadResult, LoadedHistory, NotLoaded, Reporter, SnapshotFi
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// Loads all files into `keyspace`. Cost: O(files).
+/// Loads all files into `keyspace`. Cost: O(bytes of the files).
 pub(crate) fn replay(
     load: AofLoad,
     keyspace: &mut Keyspace,
@@ -76,7 +76,7 @@ fn load_parts(
     Ok(())
 }
 
-/// Opens a file, where that was not done: how many bytes it has.
+/// Opens a file if it is not open yet. Returns its size in bytes.
 fn open(part: &mut AofPart, process: &mut ReplayProcess<'_, '_>) -> Result<u64, NotLoaded> {
     let opened = part.source.open().and_then(|size| size.ok_or("No such file or directory".to_owned()));
     opened.map_err(|reason| {
@@ -85,7 +85,7 @@ fn open(part: &mut AofPart, process: &mut ReplayProcess<'_, '_>) -> Result<u64, 
     })
 }
 
-/// Loads a file; `before`: bytes of those before it.
+/// Loads one file; `before` is the size in bytes of the files before it.
 fn load_part(
     engine: &mut Engine,
     mut part: AofPart,
@@ -126,7 +126,7 @@ fn load_part(
     Ok(())
 }
 
-/// Cuts off what is no whole unit: more is going to be appended.
+/// Cuts off an incomplete unit at the end of the file, because more units will be appended.
 fn cut_off(part: &mut AofPart, valid: u64, process: &mut ReplayProcess<'_, '_>) -> Result<(), NotLoaded> {
     let AofPart { name, source, .. } = part;
     let at_s = process.now().unix_s();
@@ -151,17 +151,16 @@ fn fail(process: &mut ReplayProcess<'_, '_>, text: String) -> NotLoaded {
     NotLoaded::Failed
 }
 
-/// The process as the second engine has it: a clock and a log.
+/// The process of the second engine: a clock and a log.
 pub(crate) struct ReplayProcess<'a, 'b> {
     pub(crate) out: &'a mut Reporter<'b>,
     recent: Now,
-    /// Where the data stand in a history of replication.
+    /// The offset in a replication history that the loaded data have reached.
     pub(crate) history: LoadedHistory,
 }
 
 impl ReplayProcess<'_, '_> {
-    /// Brings the numbers up to date that other threads see: bytes read of all files, and what is in the
-    /// keyspace.
+    /// Publishes the progress for other threads: bytes read of all files, and the number of keys.
     pub(crate) fn publish(&mut self, read: u64, loaded: (u64, u64), keyspace: &Keyspace) {
         let progress = self.out.progress;
         progress.bytes_read.store(read, Relaxed);
@@ -194,7 +193,7 @@ impl ProcessClock for ReplayProcess<'_, '_> {
     }
 }
 
-/// A library of a base is loaded.
+/// Lets the loading of a base's function libraries read the clock and see a stop of the load.
 impl LoadWatch for ReplayProcess<'_, '_> {
     fn now_ns(&mut self) -> u64 {
         if self.out.is_stopped() { u64::MAX } else { self.now().mono_ns }
@@ -302,7 +301,7 @@ impl Process for ReplayProcess<'_, '_> {
     }
 
     fn migrate(&mut self, _: Migration) -> MigrationOutcome {
-        // What is in a log was done when it was written.
+        // The migrations of a log were done when it was written.
         MigrationOutcome::default()
     }
 
@@ -315,7 +314,7 @@ impl Process for ReplayProcess<'_, '_> {
     }
 }
 
-/// What the second engine would load.
+/// The snapshot file of the second engine, which loads none.
 struct NoLogFile;
 
 impl SnapshotSource for NoLogFile {
