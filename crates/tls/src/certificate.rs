@@ -236,8 +236,8 @@ pub(crate) fn check_dates(name: &str, certificate: &Certificate, now_s: i64) -> 
     Ok(())
 }
 
-/// For the fuzzer: parses bytes as a certificate and reads the serial, dates, names and extended
-/// key usages.
+/// For the fuzzer: parses bytes as a certificate and reads all that the server ever reads of one:
+/// serial, dates, names, usages, whether it may sign.
 pub fn fuzz_certificate(data: &[u8]) {
     let Some(certificate) = Certificate::read(data) else { return };
     let facts = certificate.facts();
@@ -246,4 +246,6 @@ pub fn fuzz_certificate(data: &[u8]) {
         assert!(certificate.names(field).iter().all(|name| !name.contains(&0)));
     }
     let _allowed = certificate.allows(COMMON_NAME);
+    let _usage = [OlderUsage::Server, OlderUsage::Client].map(|usage| certificate.serves_as(usage));
+    let _signs = (certificate.is_version_1(), certificate.may_sign());
 }

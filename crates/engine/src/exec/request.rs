@@ -396,7 +396,8 @@ impl Engine {
     }
 
     /// Rejects a request that names no command, or has a wrong number of arguments. Unauthenticated
-    /// clients get NOAUTH for all of these, so they do not learn which commands exist.
+    /// clients get NOAUTH, so that they do not learn which commands exist, except for the arguments of a
+    /// command that needs no authentication.
     #[cold]
     fn reject_unknown(
         &mut self,
