@@ -14,7 +14,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Checks a log as the words after the program's name say; the exit status.
+/// Checks a log according to the arguments, of which the first is the program's name; returns
+/// the exit status.
 pub fn check_aof(words: &[OsString], console: &mut Console<'_>) -> i32 {
     let checked = run(words, console);
     match (checked, console.out.flush()) {
@@ -23,23 +24,23 @@ pub fn check_aof(words: &[OsString], console: &mut Console<'_>) -> i32 {
     }
 }
 
-/// What becomes of a file that is not in order.
+/// What to do with a file that is faulty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// It is reported.
+    /// The fault is reported, and the file stays as it is.
     Check,
-    /// The end that is not in order is cut off.
+    /// The file is cut off after its last valid command.
     Fix,
-    /// What was written after this time, seconds since the epoch, is cut off.
+    /// The commands after this time (seconds since the epoch) are cut off.
     TruncateTo(i64),
 }
 
-/// One of the files.
+/// One of the files of a log.
 struct LogFile {
     path: PathBuf,
-    /// What it is called in the report.
+    /// The file's name in the report.
     name: String,
-    /// What stands before the name in the line that says how it is.
+    /// The kind in the report's line about the file: `AOF`, `BASE AOF` or `INCR AOF`.
     kind: &'static str,
     is_last: bool,
 }
@@ -70,8 +71,8 @@ fn run(words: &[OsString], console: &mut Console<'_>) -> Checked<()> {
     }
 }
 
-/// Whether a file is a manifest: by its name, or as the reference tells, by its first line that is no
-/// comment.
+/// Whether a file is a manifest: by the extension of its name, or as the reference decides, by the first
+/// line that is no comment.
 fn kind_of(path: &Path) -> io::Result<bool> {
     let file = File::open(path)?;
     if file.metadata()?.is_dir() {
@@ -153,11 +154,11 @@ fn begins_with_snapshot(path: &Path) -> io::Result<bool> {
 
 /// How the reading of a file ended.
 enum ReadingEnd {
-    /// At its end, in order or not.
+    /// The end of the file, whether or not it is valid.
     End,
-    /// What is later than the time asked for begins there.
+    /// The commands after the time of `--truncate-to-timestamp` begin at this offset.
     Later(u64),
-    /// What stands there is wrong.
+    /// The file has this error.
     Wrong(LogError),
 }
 
@@ -175,7 +176,8 @@ fn check_file(log: &LogFile, mode: Mode, console: &mut Console<'_>) -> Checked<(
         return console.say(&format!("{} {} is empty", log.kind, log.name));
     }
     console.begin();
-    // An argument may be longer than by default where the server was configured so, but not than the file.
+    // The server's configuration may allow longer arguments than the default, but none is longer
+    // than the file.
     let arg_bytes_max = LogOptions::default().arg_bytes_max.max(size);
     let mut reader = LogReader::new(LogOptions { preamble: read_options(), arg_bytes_max });
     let ended = read_log(log, mode, &mut file, size, &mut reader, console)?;
@@ -224,8 +226,8 @@ fn check_file(log: &LogFile, mode: Mode, console: &mut Console<'_>) -> Checked<(
     }
 }
 
-/// Reads a file to its end, to the first mistake, or to a time. A mistake in a snapshot at the beginning ends
-/// the check.
+/// Reads a file up to its end, its first error, or a time. An error in the snapshot at the beginning
+/// ends the check.
 fn read_log(
     log: &LogFile,
     mode: Mode,
@@ -238,7 +240,8 @@ fn read_log(
     let mut piece = vec![0; PIECE_BYTES];
     let mut fed = 0;
     loop {
-        // What is in order before an annotation, or before the transaction that the annotation stands in.
+        // The end of the last valid command before an annotation, or before the transaction that
+        // has the annotation.
         let before = reader.tail().valid_up_to;
         let line = match reader.next() {
             Ok(LogProgress::Item(LogItem::Timestamp(time))) => match mode {
@@ -257,7 +260,8 @@ fn read_log(
                 continue;
             }
             Ok(LogProgress::More) => {
-                // What a server appends meanwhile is not looked at: `size` is what is checked.
+                // Commands that a server appends during the check are not read: the first `size`
+                // bytes are checked.
                 let left = usize::try_from(size.saturating_sub(fed)).unwrap_or(usize::MAX).min(PIECE_BYTES);
                 let len = match file.read(piece.get_mut(..left).unwrap_or_default()) {
                     Ok(len) => len,
@@ -297,7 +301,7 @@ fn read_log(
     }
 }
 
-/// Nothing of a log can be saved whose snapshot is not in order.
+/// Reports an error in the snapshot of a log and ends the check; `--fix` cannot repair such a log.
 fn bad_snapshot<T>(
     mut report: SnapshotReport,
     error: &LoadError,
@@ -311,7 +315,7 @@ fn bad_snapshot<T>(
 }
 
 impl LogFile {
-    /// Says that a snapshot stands at the beginning, if these first bytes are of one.
+    /// Reports that the file begins with a snapshot, if `start` is the beginning of one.
     fn begin_snapshot(&self, start: &[u8], console: &mut Console<'_>) -> Checked<Option<SnapshotReport>> {
         if !MAGICS.iter().any(|magic| start.starts_with(magic)) {
             return Ok(None);
@@ -332,7 +336,7 @@ impl LogFile {
         console.fail(&format!("Error reading AOF {} at byte {offset}: {}", self.name, reason(error)))
     }
 
-    /// Says what is wrong.
+    /// Reports an error and its offset.
     fn describe(&self, error: &LogError, console: &mut Console<'_>) -> Checked<()> {
         let offset = error.offset;
         let what = match error.problem {
@@ -353,7 +357,7 @@ impl LogFile {
         console.say(&format!("0x{offset:>16x}: {what}"))
     }
 
-    /// Says where commands begin again behind a mistake: a repair would cut them off, too.
+    /// Reports where commands begin again after an error, because a repair removes these commands too.
     fn print_what_follows(
         &self,
         file: &mut File,
@@ -416,7 +420,8 @@ impl LogFile {
         console.say(&format!("Successfully truncated AOF {} to timestamp {time}", self.name))
     }
 
-    /// Cuts the file, durably, and keeps what stood there in a file beside it.
+    /// Cuts the file durably to `len` bytes, after the bytes cut off are copied to a new file in
+    /// the same folder.
     fn cut(&self, len: u64, console: &mut Console<'_>) -> Checked<()> {
         let kept = match self.keep(len, console.now_ms / 1000) {
             Ok(kept) => kept,
@@ -439,7 +444,7 @@ impl LogFile {
         }
     }
 
-    /// Copies the bytes behind `from` to a new file beside this one, durably: its path.
+    /// Copies the bytes from offset `from` on to a new file in the same folder, durably; returns its path.
     fn keep(&self, from: u64, at_s: i64) -> io::Result<PathBuf> {
         let mut source = File::open(&self.path)?;
         source.seek(SeekFrom::Start(from))?;
@@ -459,7 +464,7 @@ impl LogFile {
             let options = OpenOptions::new().write(true).create_new(true).mode(0o600).clone();
             match options.open(&path) {
                 Ok(file) => break (path, file),
-                // The name of the file leaves no room for the time.
+                // With the time added, the name would be longer than the file system allows.
                 Err(error) if error.kind() == io::ErrorKind::InvalidFilename && !is_short => is_short = true,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
                 Err(error) => return Err(error),
@@ -478,7 +483,7 @@ impl LogFile {
         match copied {
             Ok(()) => Ok(path),
             Err(error) => {
-                // A part of the end is of no use, and the file has all of it.
+                // An incomplete copy is of no use: nothing has been cut off yet.
                 let _ = std::fs::remove_file(&path);
                 Err(error)
             }
@@ -486,7 +491,7 @@ impl LogFile {
     }
 }
 
-/// Where in these bytes a whole command begins, at the beginning of a line.
+/// The position in `window` of a whole command that begins at the beginning of a line.
 fn commands_again(window: &[u8]) -> Option<usize> {
     let begins = (0..window.len()).filter(|at| {
         let is_line = *at == 0 || window.get(at - 1) == Some(&b'\n');
@@ -496,7 +501,7 @@ fn commands_again(window: &[u8]) -> Option<usize> {
         let mut reader = LogReader::new(LogOptions::default());
         let rest = window.get(*at..).unwrap_or_default();
         reader.feed(rest.get(..TRY_BYTES).unwrap_or(rest));
-        // EXEC alone is what is left of a transaction.
+        // An EXEC without MULTI is the end of a transaction that the error has cut.
         matches!(
             reader.next(),
             Ok(LogProgress::Item(_)) | Err(LogError { problem: LogProblem::ExecWithoutMulti, .. })
@@ -504,13 +509,13 @@ fn commands_again(window: &[u8]) -> Option<usize> {
     })
 }
 
-/// Bytes of a line of a manifest.
+/// Longest line at the beginning of a file that is read to tell whether the file is a manifest, in bytes.
 const LINE_BYTES_MAX: u64 = 1024;
-/// Bytes of a manifest that are read: it names some files.
+/// Bytes of a manifest that are read; a manifest names a few files.
 const MANIFEST_BYTES_MAX: u64 = 16 << 20;
-/// Bytes behind a mistake that are searched for commands.
+/// Bytes after an error that are searched for commands.
 const WINDOW_BYTES: u64 = 4 << 20;
-/// Positions where a command may begin that are tried.
+/// Positions in the window that are tried as the beginning of a command.
 const TRIES_MAX: usize = 1000;
-/// Bytes in which a command must end to be found.
+/// Longest command that the search finds, in bytes.
 const TRY_BYTES: usize = 64 << 10;

@@ -1,4 +1,4 @@
-//! The process around a check.
+//! Runs a check as a process: arguments, terminal, exit status.
 
 use crate::console::{Console, Meter};
 use sluice_base::progress::ProgressDisplay;
@@ -8,7 +8,7 @@ use std::io::{self, IsTerminal};
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
-/// The words of the process, with the name that it was called by first, cut to its last part.
+/// The arguments of the process; the first one is the program's name without its path.
 fn words_of_process() -> Vec<OsString> {
     let mut words: Vec<OsString> = std::env::args_os().collect();
     if let Some(first) = words.first_mut()
@@ -19,7 +19,7 @@ fn words_of_process() -> Vec<OsString> {
     words
 }
 
-/// Runs a check with the terminal of the process; its exit status.
+/// Runs a check on the streams of the process; returns its exit status.
 pub fn run(check: fn(&[OsString], &mut Console<'_>) -> i32) -> ExitCode {
     let words = words_of_process();
     let program = words.first().map(|name| name.display().to_string()).unwrap_or_default();
@@ -37,7 +37,7 @@ pub fn run(check: fn(&[OsString], &mut Console<'_>) -> i32) -> ExitCode {
     ExitCode::from(u8::try_from(status).unwrap_or(1))
 }
 
-/// How progress suits standard error.
+/// The form of the progress display that suits standard error.
 fn display() -> ProgressDisplay {
     let (term, no_color) = (std::env::var_os("TERM"), std::env::var_os("NO_COLOR"));
     let is_terminal = io::stderr().is_terminal();
@@ -48,13 +48,13 @@ fn display() -> ProgressDisplay {
     )
 }
 
-/// Columns of the terminal at standard error.
+/// Columns of the terminal on standard error, 80 where it is no terminal.
 fn columns() -> usize {
     let size = rustix::termios::tcgetwinsize(io::stderr());
     size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(80)
 }
 
-/// The line of `--version`.
+/// The output of `--version`.
 pub(crate) fn version(program: &str) -> String {
     format!("{program} v={} formats=valkey-9.1.2", env!("CARGO_PKG_VERSION"))
 }

@@ -1,15 +1,15 @@
-//! What a checker says, asks and shows meanwhile.
+//! The output of a checker, its questions to the user, and the display of its progress.
 
 use sluice_base::progress::{ProgressDisplay, ProgressUnit, TerminalLine, WorkProgress, bar};
 use std::io::{self, BufRead, Write};
 
-/// The user's side.
+/// The streams of a check, the time, and the program's name.
 pub struct Console<'a> {
-    /// Where the report goes.
+    /// The stream that receives the report.
     pub out: &'a mut dyn Write,
-    /// Where answers come from.
+    /// The stream that the user's answers are read from.
     pub answers: &'a mut dyn BufRead,
-    /// Where is shown how far the check is, if anybody looks.
+    /// The display of the progress; `None` shows no progress.
     pub meter: Option<Meter<'a>>,
     /// The time, ms since the epoch.
     pub now_ms: i64,
@@ -17,22 +17,22 @@ pub struct Console<'a> {
     pub program: String,
 }
 
-/// Shows how far a check is, away from the report.
+/// Shows the progress of a check, on another stream than the report.
 pub struct Meter<'a> {
     out: &'a mut dyn Write,
     display: ProgressDisplay,
-    /// Letters of a line of the terminal.
+    /// Width of the terminal in characters.
     columns: usize,
-    /// The time, monotonic ns.
+    /// A monotonic clock, ns.
     clock: &'a mut dyn FnMut() -> u64,
     line: TerminalLine,
-    /// When the file was begun, and when it was shown last.
+    /// Start of the current file and time of the last display, ns of `clock`.
     began_ns: u64,
     shown_ns: u64,
 }
 
 impl<'a> Meter<'a> {
-    /// Shows it on a terminal of so many columns.
+    /// A meter that writes to `out`, for a terminal of `columns` characters.
     pub fn new(
         out: &'a mut dyn Write,
         display: ProgressDisplay,
@@ -42,7 +42,7 @@ impl<'a> Meter<'a> {
         Meter { out, display, columns, clock, line: TerminalLine::default(), began_ns: 0, shown_ns: 0 }
     }
 
-    /// A meter in place of this one, for a console that lives shorter.
+    /// A meter on the same streams, for a console with a shorter lifetime.
     pub(crate) fn lend(&mut self) -> Meter<'_> {
         Meter::new(&mut *self.out, self.display, self.columns, &mut *self.clock)
     }
@@ -52,7 +52,7 @@ impl<'a> Meter<'a> {
         self.shown_ns = self.began_ns;
     }
 
-    /// A part of a file was read.
+    /// Shows `done` of `size` bytes, unless the last display is too recent.
     fn show(&mut self, done: u64, size: u64) {
         let every_ns = match self.display {
             ProgressDisplay::Nothing => return,
@@ -80,15 +80,15 @@ impl<'a> Meter<'a> {
     }
 
     fn write(&mut self, text: &str) {
-        // What cannot be shown is no reason to stop.
+        // A check continues when its progress cannot be shown.
         let _ = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
     }
 }
 
-/// Why a check ended before its end, or how it ended.
+/// The reason that a check ended early, or with a failure.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// It was said why; the exit status is 1.
+    /// The report has the reason; the exit status is 1.
     Said,
     /// The report cannot be written.
     Report(io::Error),
@@ -100,23 +100,23 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// A check, or a part of it.
+/// The result of a check or of a part of it.
 pub(crate) type Checked<T> = Result<T, Stop>;
 
 impl Console<'_> {
-    /// Says a line.
+    /// Writes a line of the report.
     pub(crate) fn say(&mut self, line: &str) -> Checked<()> {
         self.clear_bar();
         Ok(writeln!(self.out, "{line}")?)
     }
 
-    /// Says a line, and ends the check.
+    /// Writes a line of the report, and ends the check with a failure.
     pub(crate) fn fail<T>(&mut self, line: &str) -> Checked<T> {
         self.say(line)?;
         Err(Stop::Said)
     }
 
-    /// Asks a question; whether the answer begins with a y.
+    /// Asks the user a question: `true` if the answer begins with a y.
     pub(crate) fn agrees(&mut self, question: &str) -> Checked<bool> {
         self.clear_bar();
         write!(self.out, "{question}")?;
@@ -126,14 +126,14 @@ impl Console<'_> {
         Ok(answer.starts_with(['y', 'Y']))
     }
 
-    /// A file is begun.
+    /// Starts the meter for a file.
     pub(crate) fn begin(&mut self) {
         if let Some(meter) = &mut self.meter {
             meter.begin();
         }
     }
 
-    /// Shows how much of the file was read.
+    /// Shows that `done` of `size` bytes of the file are read.
     pub(crate) fn progress(&mut self, done: u64, size: u64) {
         if let Some(meter) = &mut self.meter {
             meter.show(done, size);
@@ -147,7 +147,7 @@ impl Console<'_> {
     }
 }
 
-/// The system's reason without its number.
+/// The text of an I/O error without its number.
 pub(crate) fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     match text.rsplit_once(" (os error ") {
@@ -156,10 +156,10 @@ pub(crate) fn reason(error: &io::Error) -> String {
     }
 }
 
-/// Bytes that are read at once.
+/// Bytes in one read of a file.
 pub(crate) const PIECE_BYTES: usize = 256 << 10;
-/// What is done, in front of a bar.
+/// The text before the progress bar.
 const NAME: &str = "Checking";
-/// Time between two looks of a bar, and between two lines where there is no bar.
+/// Time between two updates of the bar, and between two lines where no bar is shown.
 const BAR_EVERY_NS: u64 = 100_000_000;
 const LINE_EVERY_NS: u64 = 5_000_000_000;

@@ -15,7 +15,8 @@ use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Checks an RDB file as the words after the program's name say; the exit status.
+/// Checks an RDB file according to the arguments, of which the first is the program's name; returns
+/// the exit status.
 pub fn check_rdb(words: &[OsString], console: &mut Console<'_>) -> i32 {
     match run(words, console) {
         Ok(()) => 0,
@@ -23,7 +24,6 @@ pub fn check_rdb(words: &[OsString], console: &mut Console<'_>) -> i32 {
     }
 }
 
-/// What the words ask for.
 struct CheckOptions {
     path: PathBuf,
     stats: Option<Format>,
@@ -61,7 +61,7 @@ fn run(words: &[OsString], console: &mut Console<'_>) -> Checked<()> {
     checked
 }
 
-/// Makes the file of the report, in the place of what has its name, unless that is what is checked.
+/// Creates the file of the report, replacing a file of this name, unless that is the file to check.
 fn create_beside(output: &Path, checked: &Path) -> io::Result<File> {
     let of = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
     if of(output).is_some_and(|there| Some(there) == of(checked)) {
@@ -178,7 +178,7 @@ fn read_file(path: &Path, report: &mut SnapshotReport, console: &mut Console<'_>
     }
 }
 
-/// What was seen of a snapshot.
+/// What was read of a snapshot so far, for the report.
 pub(crate) struct SnapshotReport {
     now_ms: i64,
     version: u32,
@@ -188,14 +188,14 @@ pub(crate) struct SnapshotReport {
     expires: u64,
     expired: u64,
     functions: u64,
-    /// What modules have left beside the keys: records of each.
+    /// Number of records outside of the keys that each module has written.
     module_records: BTreeMap<ModuleType, u64>,
-    /// Keys of types that the server does not have.
+    /// Number of keys of each type that the server does not have.
     unsupported: BTreeMap<ForeignType, u64>,
     stats: FileStats,
-    /// Bytes up to which the file is in order.
+    /// The first bytes of the file that are valid.
     valid_up_to: u64,
-    /// What else is to be said of an error.
+    /// A line that is added to the report of an error.
     note: Option<String>,
 }
 
@@ -218,7 +218,7 @@ impl SnapshotReport {
         }
     }
 
-    /// Whether the first bytes of a file say that it is compressed, which is said.
+    /// Whether a file begins as a compressed one; if so, reports it.
     pub(crate) fn compressed(&mut self, start: &[u8], console: &mut Console<'_>) -> Checked<bool> {
         self.is_compressed = ENVELOPES.iter().any(|magic| start.starts_with(magic));
         if self.is_compressed {
@@ -227,13 +227,14 @@ impl SnapshotReport {
         Ok(self.is_compressed)
     }
 
-    /// Looks at the first bytes of a file, which are refused or described if their version is not ours.
+    /// Checks the version in the first bytes of a file: other versions than ours are reported, and those
+    /// of Redis from 80 on are an error.
     pub(crate) fn header(&mut self, start: &[u8], console: &mut Console<'_>) -> Checked<()> {
         let head = start.get(..HEADER_LEN).unwrap_or_default();
         let (redis, digits) = match (head.strip_prefix(b"REDIS"), head.strip_prefix(b"VALKEY")) {
             (Some(digits), _) => (true, digits),
             (None, Some(digits)) => (false, digits),
-            // The reader says what is wrong.
+            // The reader reports the error.
             (None, None) => return Ok(()),
         };
         let version = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse::<u32>().ok());
@@ -254,7 +255,7 @@ impl SnapshotReport {
         }
     }
 
-    /// What the reference calls a version that is not its own.
+    /// The reference's word for a version that is not its own; `None` for its own versions.
     fn origin(&self) -> Option<&'static str> {
         match self.version {
             FOREIGN_FROM..VERSION_VALKEY => Some("foreign"),
@@ -263,7 +264,7 @@ impl SnapshotReport {
         }
     }
 
-    /// Counts an item; what is to be said of it behind its offset.
+    /// Counts an item; returns the text that follows the item's offset in the report, if any.
     pub(crate) fn item(&mut self, item: &Item<'_>) -> Option<String> {
         match item {
             Item::Aux(name, value) => {
@@ -360,12 +361,12 @@ impl SnapshotReport {
         self.stats.add(&key, sizes);
     }
 
-    /// The last item ended there.
+    /// Notes that the last valid item ended at `offset`.
     pub(crate) fn took(&mut self, offset: u64) {
         self.valid_up_to = offset;
     }
 
-    /// Says what is wrong, and what is in order before.
+    /// Reports an error and the valid part of the file before it, and ends the check.
     pub(crate) fn error<T>(
         &mut self,
         error: &LoadError,
@@ -433,7 +434,7 @@ impl SnapshotReport {
         console.say(&format!("[info] {} functions", self.functions))
     }
 
-    /// What becomes of what modules have left beside the keys.
+    /// Reports the records that modules have written outside of the keys.
     fn module_totals(&self, console: &mut Console<'_>) -> Checked<()> {
         for (module, records) in &self.module_records {
             console.say(&format!(
@@ -448,7 +449,7 @@ impl SnapshotReport {
         console.fail(&format!("[offset {offset}] Check RDB returned error code 1 (0 means success)"))
     }
 
-    /// The snapshot has ended there, in order; the file has `size` bytes.
+    /// Reports that the snapshot is valid and ends at `offset`; the file has `size` bytes.
     pub(crate) fn end(
         &mut self,
         file: &File,
@@ -460,7 +461,7 @@ impl SnapshotReport {
             console.say(&format!("[offset {offset}] Compressed frame OK"))?;
         } else if self.version >= SUMMED_FROM {
             let mut sum = [0; 8];
-            // The bytes were read before; what cannot be read again is not described.
+            // The reader has read these bytes already. If a second read fails, the checksum is not reported.
             let is_there = file.read_exact_at(&mut sum, offset.saturating_sub(8)).is_ok();
             let what = if is_there && sum == [0; 8] {
                 "RDB file was saved with checksum disabled: no check performed."
@@ -499,7 +500,7 @@ impl SnapshotReport {
     }
 }
 
-/// A library is shown by its first line, which has the name.
+/// A library of functions in the report: its first line, which has its name, and its size.
 fn described_library(code: &[u8]) -> String {
     let head = code.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let head = head.get(..HEAD_BYTES_MAX).unwrap_or(head);
@@ -511,24 +512,24 @@ fn capitalised(word: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_ascii_uppercase().to_string() + letters.as_str())
 }
 
-/// How snapshots are read: everything that delimits itself.
+/// The reader's options: an entry that delimits itself is read even if its type is unknown.
 pub(crate) fn read_options() -> ReadOptions {
     ReadOptions { unknown: Unknown::Skip, ..ReadOptions::default() }
 }
 
-/// Bytes of a library's first line that are shown: the name stands there.
+/// Bytes of a library's first line that are shown; the name is in that line.
 const HEAD_BYTES_MAX: usize = 120;
-/// Bytes of a magic and a version.
+/// Length of the magic and the version, in bytes.
 const HEADER_LEN: usize = 9;
-/// Versions from here to before ours are of others.
+/// RDB versions from this one up to [`VERSION_VALKEY`] belong to other servers.
 const FOREIGN_FROM: u32 = 12;
-/// Bytes of a checksum.
+/// Length of the checksum at the end of a file, in bytes.
 const CHECKSUM_LEN: u64 = 8;
-/// Our version.
+/// The RDB version that this server writes.
 const VERSION_VALKEY: u32 = 80;
-/// The last version of Valkey that is read by default.
+/// The last version of Valkey's that is read by default.
 const VERSION_VALKEY_READ: u32 = 81;
-/// The last foreign version that is read by default.
+/// The last version of Redis's that is read by default.
 const VERSION_REDIS_READ: u32 = 13;
 /// Files of earlier versions have no checksum.
 const SUMMED_FROM: u32 = 5;

@@ -1,19 +1,19 @@
-//! What an RDB file holds, by database and type: `--stats`.
+//! The contents of an RDB file by database and type: `--stats`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The columns.
+/// The types of values, in the order of the columns.
 pub(crate) const TYPES: [&str; 7] = ["string", "list", "set", "zset", "hash", "module", "stream"];
 
-/// How the figures are written.
+/// The format of the figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// Columns with blanks.
+    /// Columns separated by blanks.
     Table,
-    /// A line each, with `[info]`.
+    /// One line for each figure, with the prefix `[info]`.
     Info,
-    /// Columns with commas.
+    /// Columns separated by commas (CSV).
     Csv,
 }
 
@@ -30,11 +30,11 @@ struct TypeStats {
     expires: u64,
     expired: u64,
     key_bytes: u64,
-    /// Figures of values; none as long as no value of the type could be read.
+    /// Figures of the values' elements; `None` until a value of the type could be read.
     elements: Option<ElementFigures>,
 }
 
-/// Figures of the elements of values. A string is one element.
+/// Figures of the elements of values; a string counts as one element.
 #[derive(Debug, Default)]
 struct ElementFigures {
     bytes: u64,
@@ -44,7 +44,8 @@ struct ElementFigures {
     sizes: Spread,
 }
 
-/// How numbers are spread. Numbers are kept with ten binary digits, so that few different ones are.
+/// The distribution of some numbers. Each number is kept with its first ten binary digits,
+/// which bounds memory.
 #[derive(Debug, Default)]
 struct Spread {
     total: u64,
@@ -53,7 +54,7 @@ struct Spread {
     by_number: BTreeMap<u64, u64>,
 }
 
-/// What is known of a key.
+/// The properties of a key that are counted.
 pub(crate) struct KeyFigures<'a> {
     pub(crate) db: u64,
     pub(crate) kind: &'a str,
@@ -83,7 +84,7 @@ impl FileStats {
         }
     }
 
-    /// The figures as text. Database 0 is there always, another if it has keys.
+    /// The figures as text. Database 0 is always listed, another one if it has keys.
     pub(crate) fn render(&self, format: Format) -> String {
         let mut out = String::new();
         let empty = Default::default();
@@ -128,7 +129,7 @@ fn line(format: Format, name: &str, cells: &[String], out: &mut String) {
 /// A figure as text; `None` where it is not known.
 type Figure = fn(&TypeStats) -> Option<String>;
 
-/// The rows in order.
+/// The rows of the report, in order.
 const ROWS: [(&str, Figure); 17] = [
     ("keys.total", |stats| Some(stats.keys.to_string())),
     ("expire_keys.total", |stats| Some(stats.expires.to_string())),
@@ -150,7 +151,7 @@ const ROWS: [(&str, Figure); 17] = [
 ];
 
 impl TypeStats {
-    /// A figure of the elements: that of none where there is no key, unknown where no value was read.
+    /// A figure of the elements: 0 where there are no keys, `None` where no value could be read.
     fn of(&self, figure: fn(&ElementFigures) -> String) -> Option<String> {
         match &self.elements {
             Some(elements) => Some(figure(elements)),
@@ -177,7 +178,7 @@ impl Spread {
         }
     }
 
-    /// The smallest number that so many of a hundred are not above.
+    /// The percentile: the smallest number that `percent` in a hundred of the numbers do not exceed.
     fn at(&self, percent: u64) -> String {
         let rank = (self.total * percent).div_ceil(100).max(1);
         let mut seen = 0;
@@ -213,13 +214,13 @@ mod tests {
             "db.2.type.list.elements.num.max:4",
             "db.2.type.list.elements.size.avg:250001.50",
             "db.2.type.list.elements.size.p50:2.00",
-            // Ten binary digits of it.
+            // The value is rounded to ten binary digits.
             "db.2.type.list.elements.size.p99:999424.00",
             "db.2.type.set.keys.total:1",
         ] {
             assert!(text.contains(&format!("[info] {line}\n")), "{line} in {text}");
         }
-        // Of values that cannot be read nothing is said.
+        // Values that cannot be read have no figures of elements.
         assert!(!text.contains("db.2.type.set.elements"), "{text}");
         assert!(stats.render(Format::Csv).contains("db.2.elements.total,0,4,-,0,0,0,0\n"));
     }

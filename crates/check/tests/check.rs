@@ -1,4 +1,4 @@
-//! The checkers as scripts see them: exit status, lines, and what becomes of the files.
+//! The checkers as scripts see them: exit status, lines of the report, and changes of the files.
 #![allow(missing_docs)]
 
 use sluice_base::progress::ProgressDisplay;
@@ -7,7 +7,6 @@ use std::ffi::OsString;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-/// A folder of a test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -27,7 +26,7 @@ impl Folder {
         std::fs::read(self.0.join(name)).expect("readable")
     }
 
-    /// What is kept of ends that were cut off the file of this name, which goes.
+    /// The contents of the files with the ends that were cut off the file `name`; removes these files.
     fn take_kept(&self, name: &str) -> Vec<Vec<u8>> {
         let entries =
             std::fs::read_dir(&self.0).expect("readable").map(|entry| entry.expect("readable").path());
@@ -52,7 +51,8 @@ impl Drop for Folder {
 
 type Check = fn(&[OsString], &mut Console<'_>) -> i32;
 
-/// Runs a check with these words, of which `@` is the file, and this answer; the exit status and the lines.
+/// Runs a check with the arguments `words`, in which `@` stands for the file, and with `answer` as the
+/// user's input; returns the exit status and the lines of the report.
 fn run(check: Check, words: &str, file: &Path, answer: &str) -> (i32, Vec<String>) {
     let words: Vec<OsString> = words
         .split(' ')
@@ -62,8 +62,8 @@ fn run(check: Check, words: &str, file: &Path, answer: &str) -> (i32, Vec<String
     (status, lines)
 }
 
-/// Runs a check beside a terminal; the exit status, the lines, and what the terminal was sent. A second
-/// passes between two looks at the clock.
+/// Runs a check with a terminal; returns the exit status, the lines of the report, and the bytes sent to
+/// the terminal. The clock advances by one second at each reading.
 fn run_on(
     display: ProgressDisplay,
     check: Check,
@@ -89,7 +89,7 @@ fn run_on(
     (status, text.lines().map(str::to_owned).collect(), shown)
 }
 
-/// Whether a line begins with each of these texts, in this order.
+/// Asserts that some lines begin with these texts, in this order.
 fn assert_lines(lines: &[String], wanted: &[&str]) {
     let mut rest = lines.iter();
     for text in wanted {
@@ -119,7 +119,7 @@ fn a_log_of_one_file_is_checked() {
         (&[SET, MULTI, SET].concat(), 1, &["0x              45: Reached EOF before reading EXEC for MULTI"]),
         (&[MULTI, SET, MULTI].concat(), 1, &["0x              2a: Unexpected MULTI in AOF"]),
         (b"*1\r\n$4\r\nexec\r\n", 1, &["0x               0: Unexpected EXEC in AOF"]),
-        // It is in the form of a manifest behind its beginning alone.
+        // The file begins like a manifest, but is a log.
         (b"*2\r\n$4\r\nfile\r\n$4\r\nfile\r\n", 0, &["Start checking Old-Style AOF"]),
     ];
     for (log, status, wanted) in table {
@@ -164,19 +164,19 @@ fn a_repair_cuts_what_is_not_in_order_when_the_user_agrees() {
             &["A transaction that did not end begins at byte 27", &shrink, "Continue? [y/N]: "],
         );
     }
-    // Twice in a second.
+    // Both repairs are done in the same second.
     for _ in 0..2 {
         let path = folder.write("log", &log);
         let (_, lines) = run(check_aof, "--fix @", &path, "y\n");
         assert!(lines.iter().any(|line| line.contains("What stood there is kept in ")), "{lines:#?}");
     }
     assert_eq!(folder.take_kept("log"), [&log[SET.len()..]; 2]);
-    // Nothing is asked where nothing is wrong.
+    // No question is asked about a valid file.
     let path = folder.write("log", SET);
     assert_eq!(run(check_aof, "--fix @", &path, "").0, 0);
 }
 
-/// A repair that cannot keep what it would cut off changes nothing.
+/// The copy of the bytes cut off gets a short name where the log's name leaves no room for the time.
 #[test]
 fn the_end_of_a_file_with_a_long_name_is_kept_under_a_short_one() {
     let folder = Folder::new("long-name");
@@ -191,8 +191,8 @@ fn the_end_of_a_file_with_a_long_name_is_kept_under_a_short_one() {
     assert_eq!(std::fs::read(kept[0].path()).expect("readable"), b"!");
 }
 
-/// The folder is one in which nobody makes a file, whatever that user may do: this process writes into the
-/// file through a name in `/proc`.
+/// A repair that cannot save the bytes to cut off changes nothing. The process opens the log through a
+/// name in `/proc`, a folder in which no user can create a file, whatever their rights.
 #[test]
 fn what_cannot_be_kept_is_not_cut_off() {
     let folder = Folder::new("not-kept");
@@ -332,8 +332,8 @@ fn a_bad_manifest_is_refused_with_its_line() {
 
 #[test]
 fn a_snapshot_before_the_commands_is_checked_with_them() {
-    // The reference's check tool takes the base that the reference itself writes for a file of commands, and
-    // refuses it.
+    // The reference's check tool takes the base that the reference's own server writes for a file of
+    // commands, and refuses it.
     let (status, lines) = run(check_aof, "@", &corpus("valkey-9.1.2-aof/a b.aof.manifest"), "");
     assert_eq!(status, 0, "{lines:#?}");
     assert_lines(
@@ -350,7 +350,7 @@ fn a_snapshot_before_the_commands_is_checked_with_them() {
         ],
     );
     let folder = Folder::new("preamble");
-    // A compressed snapshot, in the envelope and in that of the drafts before its release.
+    // A compressed snapshot, in the envelope of the release and in that of the drafts before it.
     let compressed = std::fs::read(corpus("rdb81-lz4.rdb")).expect("the corpus is there");
     let (envelope, frame) = compressed.split_at(7);
     for begin in [envelope, b"VKCS\x01\x01\x01\0"] {
@@ -376,7 +376,7 @@ fn a_snapshot_before_the_commands_is_checked_with_them() {
     let (status, lines) = run(check_aof, "--fix @", &path, "y\n");
     assert_eq!(status, 0, "{lines:#?}");
     assert_eq!(folder.read("log"), log[..snapshot + SET.len()]);
-    // Of a snapshot that is not in order nothing can be cut off.
+    // A log whose snapshot is faulty cannot be cut.
     let path = folder.write("log", &log[..200]);
     let (status, lines) = run(check_aof, "--fix @", &path, "y\n");
     assert_eq!(

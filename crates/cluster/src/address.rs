@@ -1,4 +1,4 @@
-//! Addresses of nodes, and names beside the id.
+//! Addresses of nodes, and the names that nodes have beside their ids.
 
 use crate::text::Ipv6Text;
 use std::borrow::Cow;
@@ -9,9 +9,9 @@ use std::sync::Arc;
 /// An address of a node as text of at most 45 bytes; empty while none is known.
 pub type IpText = Arc<str>;
 
-/// Where a node listens.
+/// The address and ports that a node listens on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-// Names say all of the undocumented ones.
+// The names of the undocumented ones say enough.
 #[allow(missing_docs)]
 pub struct NodeAddress {
     pub ip: IpText,
@@ -23,12 +23,12 @@ pub struct NodeAddress {
 }
 
 impl NodeAddress {
-    /// No address.
+    /// The address of a node of which none is known: no ip, ports 0.
     pub fn none() -> NodeAddress {
         NodeAddress { ip: "".into(), tcp_port: 0, tls_port: 0, bus_port: 0 }
     }
 
-    /// Whether ip and ports are those of `other`.
+    /// Whether the ip and the ports equal those of `other`.
     pub(crate) fn is(&self, other: &Seen<'_>) -> bool {
         *self.ip == *other.ip
             && (self.tcp_port, self.tls_port, self.bus_port)
@@ -36,7 +36,7 @@ impl NodeAddress {
     }
 }
 
-/// An address in a message, not copied yet.
+/// An address in a received message, borrowed from its bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen<'a> {
     pub(crate) ip: &'a str,
@@ -46,8 +46,8 @@ pub(crate) struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    /// The address that a message names as one port and "the other one": `port` is that of TLS with
-    /// `tls-cluster yes`.
+    /// The address that a message gives as one port and the other port: `port` is the TLS port
+    /// with `tls-cluster yes`.
     pub(crate) fn new(
         ip: &'a str,
         port: u16,
@@ -62,26 +62,26 @@ impl<'a> Seen<'a> {
         Seen { ip, tcp_port, tls_port, bus_port }
     }
 
-    /// The address with a text of its own.
+    /// A copy of the address that owns its text.
     pub(crate) fn owned(&self) -> NodeAddress {
         let (tcp_port, tls_port, bus_port) = (self.tcp_port, self.tls_port, self.bus_port);
         NodeAddress { ip: self.ip.into(), tcp_port, tls_port, bus_port }
     }
 }
 
-/// What the bus runs on: `tls-cluster`.
+/// The transport of the bus: `tls-cluster`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BusTransport {
-    /// `tls-cluster no`.
+    /// The bus uses plain TCP (`tls-cluster no`).
     #[default]
     Tcp,
-    /// `tls-cluster yes`.
+    /// The bus uses TLS (`tls-cluster yes`).
     Tls,
 }
 
-/// Names and addresses that a node announces by extensions (2.3). Empty and 0 stand for none.
+/// Names and addresses that a node announces in extensions (2.3). Empty texts and 0 stand for none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-// Names say all of the undocumented ones.
+// The names of the undocumented ones say enough.
 #[allow(missing_docs)]
 pub struct NodeLabels {
     pub host_name: Arc<str>,
@@ -107,17 +107,18 @@ impl Default for NodeLabels {
     }
 }
 
-/// A client that asks for addresses of nodes, as far as the answer depends on the client (S-52, S-53).
+/// The properties of a client that decide which addresses of nodes it is shown (S-52, S-53).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AskingClient {
-    /// Whether the client's own address is IPv6. Without a connection: no.
+    /// Whether the client's own address is IPv6; `false` without a connection.
     pub is_ipv6: bool,
-    /// Whether the client came by TLS. Without a connection: as `tls-cluster` says.
+    /// Whether the client's connection uses TLS; without a connection, whether the bus does (`tls-cluster`).
     pub is_tls: bool,
 }
 
 impl AskingClient {
-    /// The address of a node for this client: the announced one of the client's family, else that of the bus.
+    /// The address of a node for this client: the announced one of the client's address family, or that
+    /// of the bus.
     pub fn ip<'a>(&self, address: &'a NodeAddress, labels: &NodeLabels) -> Cow<'a, str> {
         let announced = match self.is_ipv6 {
             true => labels.client_ipv6.map(|ip| ip.to_string()),
@@ -126,7 +127,7 @@ impl AskingClient {
         announced.map_or(Cow::Borrowed(&*address.ip), Cow::Owned)
     }
 
-    /// The port of a node for this client: the announced one of the client's transport, else the node's.
+    /// The port of a node for this client: the announced one of the client's transport, or the node's own.
     pub fn port(&self, address: &NodeAddress, labels: &NodeLabels) -> u16 {
         let (announced, own) = match self.is_tls {
             true => (labels.client_tls_port, address.tls_port),
@@ -136,7 +137,7 @@ impl AskingClient {
     }
 }
 
-/// The name of a node in logs: its human name, else address and port (N-6).
+/// The name of a node in logs: its human name, or address and port (N-6).
 pub(crate) struct LogName<'a> {
     pub(crate) labels: &'a NodeLabels,
     pub(crate) address: &'a NodeAddress,

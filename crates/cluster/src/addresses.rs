@@ -1,8 +1,8 @@
-//! Changes of addresses: by a node's own word, by gossip, by the names of hosts (G-17, G-18, G-23).
+//! Changes of addresses: by a node's own messages, by gossip, and by host names (G-17, G-18, G-23).
 //!
-//! Invariants: (1) an address that nobody but gossip or a resolver named is a candidate: a wrong id there
-//! changes nothing but the list of candidates; (2) each change of a node's address is one line of the log
-//! with the old and the new one.
+//! Invariants: (1) an address that only gossip or a resolver has named is a candidate: a wrong id there
+//! only changes the list of candidates; (2) each change of a node's address is one line of the log with
+//! the old and the new one.
 
 use crate::address::{IpText, NodeAddress, Seen};
 use crate::link::DialTarget;
@@ -12,13 +12,13 @@ use crate::output::{ClusterOutput, RoleChange, Synchronisation};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The text of an address of a connection: an IPv4 address that came as IPv6 is IPv4.
+/// The text of a connection's address; an IPv4 address in IPv6 form is written as IPv4.
 pub(crate) fn text(ip: IpAddr) -> IpText {
     ip.to_canonical().to_string().into()
 }
 
-/// A node's address is now another: its link out is dropped, and replication follows if the node is my
-/// primary. Nothing happens if it is the same.
+/// Gives a node a new address: its outgoing link is dropped, and replication follows if the node is this
+/// node's primary. An equal address changes nothing.
 pub(crate) fn take(m: &mut ClusterMachine, ix: NodeIx, seen: &Seen<'_>) {
     let node = m.table.node(ix);
     if node.place.address.is(seen) && !node.is_without_address() {
@@ -29,14 +29,14 @@ pub(crate) fn take(m: &mut ClusterMachine, ix: NodeIx, seen: &Seen<'_>) {
     report(m, ix, &old);
 }
 
-/// A node answered at a candidate: that is its address from now on, and the link stays.
+/// A node answered at a candidate address, which becomes its address; the link stays open.
 pub(crate) fn confirmed(m: &mut ClusterMachine, ix: NodeIx, address: NodeAddress) {
     let old = replace(m, ix, address);
     report(m, ix, &old);
 }
 
-/// Others say that a node, silent here, is healthy at another address (G-10 item 5): a candidate, which is
-/// dialled next. The answer of the node itself makes the candidate the address.
+/// Other nodes report that a node, silent here, is healthy at another address (G-10 item 5): that is the
+/// candidate to dial next. An answer of the node makes the candidate its address.
 pub(crate) fn heard(m: &mut ClusterMachine, ix: NodeIx, seen: &Seen<'_>) {
     let (now, patience) = (m.time.now, m.settings.node_timeout_ms);
     let node = m.table.node_mut(ix);
@@ -91,12 +91,12 @@ fn report(m: &mut ClusterMachine, ix: NodeIx, old: &NodeAddress) {
     m.reconsider();
 }
 
-/// Whether two addresses lead to one listener of the bus.
+/// Whether two addresses name the same listener of the bus.
 fn is_same_place(one: &NodeAddress, other: &NodeAddress) -> bool {
     (&one.ip, one.bus_port) == (&other.ip, other.bus_port)
 }
 
-/// Adds a candidate; the oldest makes room. Whether it is a new one that can be dialled.
+/// Adds a candidate, in place of the oldest if there are too many; `true` if it is new and can be dialled.
 fn add(addresses: &mut Vec<NodeAddress>, address: NodeAddress) -> bool {
     let is_known = addresses.iter().any(|candidate| is_same_place(candidate, &address));
     if address.ip.is_empty() || address.bus_port == 0 || is_known {
@@ -109,7 +109,7 @@ fn add(addresses: &mut Vec<NodeAddress>, address: NodeAddress) -> bool {
     true
 }
 
-/// A name has addresses: candidates, with the ports that the node had.
+/// Adds the addresses of a host name as candidates, with the node's known ports.
 pub(crate) fn resolved(m: &mut ClusterMachine, ix: NodeIx, addresses: &[IpAddr]) {
     let place = &mut m.table.node_mut(ix).place;
     let ports = match &place.candidates.lost {
@@ -124,15 +124,15 @@ pub(crate) fn resolved(m: &mut ClusterMachine, ix: NodeIx, addresses: &[IpAddr])
     }
 }
 
-/// A node's answer came from somebody else, at an address that was a candidate alone.
+/// Removes a candidate at which another node has answered.
 pub(crate) fn drop_candidate(m: &mut ClusterMachine, ix: NodeIx, address: &NodeAddress) {
     let candidates = &mut m.table.node_mut(ix).place.candidates;
     candidates.addresses.retain(|candidate| !is_same_place(candidate, address));
     candidates.turn = 0;
 }
 
-/// The address of a node that is dialled next, and the port. The announced one alone, until it has failed for
-/// T; then every known address in turn.
+/// The next address of a node to dial, and its port: only the announced one until that has failed for T,
+/// then all known addresses in turn.
 pub(crate) fn next_target(m: &mut ClusterMachine, ix: NodeIx) -> Option<(DialTarget, IpText, u16)> {
     let now = m.time.now;
     let patience = patience_ms(m, ix);
@@ -156,9 +156,9 @@ pub(crate) fn next_target(m: &mut ClusterMachine, ix: NodeIx) -> Option<(DialTar
     can_be_dialled.then(|| (target, Arc::clone(&address.ip), address.bus_port))
 }
 
-/// How long a node is dialled at its announced address alone, ms: T, and not at all where the node has not
-/// answered in this process and cannot be reached there. All nodes may have new addresses since the file was
-/// written, and T is what the others wait before they hold a node for dead.
+/// How long a node is dialled at its announced address only, ms: T, or 0 for a node that has not
+/// answered in this process and cannot be reached there. All nodes may have new addresses since the file
+/// was written, and after T the other nodes consider a node dead.
 fn patience_ms(m: &ClusterMachine, ix: NodeIx) -> u64 {
     match m.table.node(ix).clocks.pong_received {
         None => 0,
@@ -166,8 +166,8 @@ fn patience_ms(m: &ClusterMachine, ix: NodeIx) -> u64 {
     }
 }
 
-/// A dial to a node's announced address has failed: a node that has not answered in this process is looked
-/// for elsewhere.
+/// A dial to a node's announced address has failed: a node that has not answered in this process is
+/// tried at other addresses.
 pub(crate) fn unreachable(m: &mut ClusterMachine, ix: NodeIx) {
     let now = m.time.now;
     let node = m.table.node_mut(ix);
@@ -177,8 +177,8 @@ pub(crate) fn unreachable(m: &mut ClusterMachine, ix: NodeIx) {
     }
 }
 
-/// Notes for each node whether it answers, and asks for its name's addresses where it has not for T (at most
-/// once in T/2). Called by the cron.
+/// Notes whether a node answers, and looks up its host name if it has not for T, at most once in T/2.
+/// Called by the cron.
 pub(crate) fn look_for(m: &mut ClusterMachine, ix: NodeIx) {
     let now = m.time.now;
     let timeout = m.settings.node_timeout_ms;
@@ -192,7 +192,7 @@ pub(crate) fn look_for(m: &mut ClusterMachine, ix: NodeIx) {
     let is_failing = is_silent || node.is_without_address();
     let candidates = &mut node.place.candidates;
     if !is_failing && (has_answered || candidates.failing_since.is_none()) {
-        // Nothing is written where nothing changes: the cron comes here for every node.
+        // Memory is only written where something changes, because the cron calls this for every node.
         if candidates.failing_since.is_some() {
             candidates.failing_since = None;
         }
@@ -207,7 +207,7 @@ pub(crate) fn look_for(m: &mut ClusterMachine, ix: NodeIx) {
     }
 }
 
-/// My own address, from the connection that a MEET or PING came on (G-18).
+/// Takes this node's own address from the connection of a MEET or PING (G-18).
 pub(crate) fn learn_own(m: &mut ClusterMachine, local: &IpText) {
     if local.is_empty() || m.settings.announced.ip.is_some() || m.table.me().place.address.ip == *local {
         return;

@@ -1,47 +1,47 @@
-//! What a replica remembers of its own elections, and of a failover that an operator asks of it.
+//! The state of a replica's own elections, and of a failover that an operator has ordered.
 
 use crate::id::{ClusterEpoch, NodeId};
 use crate::node::Ms;
 
-/// How far this replica's election is.
+/// The stage of this replica's election.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ElectionStage {
     #[default]
     Idle,
-    /// The request for votes leaves at this time.
+    /// The request for votes leaves at the time in the schedule.
     Waiting(Schedule),
-    /// Votes were asked for, or will be when the epoch is durable.
+    /// Votes are requested, or will be when the epoch is durable.
     Requested { schedule: Schedule, epoch: ClusterEpoch, votes: Vec<NodeId> },
-    /// Too few votes came in time.
+    /// Too few votes arrived in time.
     Expired(Schedule),
 }
 
-/// When an election begins, and by which order among others.
+/// The time of an election, and the ranks that it results from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Schedule {
     pub(crate) at: Ms,
     pub(crate) rank: u64,
-    /// Failed shards ahead of this one.
+    /// Number of failed shards that precede this one.
     pub(crate) shard_rank: u64,
-    /// Voters are asked although they may not hold the primary for failed.
+    /// Whether voters may vote although the primary has not failed in their view.
     pub(crate) forces: bool,
 }
 
-/// A failover that an operator has asked for.
+/// A failover that an operator has ordered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum WantedFailover {
     #[default]
     None,
-    /// The primary was asked to pause; its offset is awaited.
+    /// The primary was asked to pause; the replica waits for its offset.
     AwaitsOffset { end: Ms },
-    /// The primary is paused at this offset.
+    /// The primary is paused at this offset, which the replica has not reached yet.
     CatchesUp { end: Ms, goal: u64 },
-    /// The election may begin, whatever the primary's health. `is_agreed`: since the primary is paused.
+    /// The election may begin, whatever the primary's health is. `is_agreed`: the primary is paused.
     MayStart { end: Ms, is_agreed: bool },
 }
 
 impl WantedFailover {
-    /// When it is given up.
+    /// The time at which the failover is given up.
     pub(crate) fn end(self) -> Option<Ms> {
         match self {
             WantedFailover::None => None,
@@ -57,24 +57,24 @@ impl WantedFailover {
     }
 }
 
-/// What this node remembers as a candidate.
+/// The state of this node as a candidate.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Candidacy {
     pub(crate) stage: ElectionStage,
     pub(crate) wanted: WantedFailover,
-    /// When the primary was heard last on the replication link; none: never in this process.
+    /// When the primary last sent data on the replication link; `None`: never in this process.
     pub(crate) contact: Option<Ms>,
-    /// The highest epoch in which another replica was heard to ask for votes.
+    /// The highest epoch in which another replica is known to have asked for votes.
     pub(crate) rival: ClusterEpoch,
-    /// When the request for votes of the open election left; none: it waits for the file.
+    /// When the request for votes of the open election left; `None` while it waits for the file.
     pub(crate) asked_at: Option<Ms>,
-    /// How many elections in a row were begun anew since votes were split.
+    /// Number of successive elections that were restarted because votes were split.
     pub(crate) splits: u32,
-    /// What was said last of why no election is held, and when.
+    /// The last logged reason that no election is held, and the time of that log line.
     pub(crate) said: Option<(Obstacle, Ms)>,
 }
 
-/// Why no election is held, or none is won yet.
+/// The reason that no election is held, or that none is won yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Obstacle {
     OldData,
@@ -91,13 +91,14 @@ impl Candidacy {
         self.splits = 0;
     }
 
-    /// Another replica asks for votes in this epoch. In the epoch of an open election, or a later one, votes
-    /// go to either of the two: with two shards without a primary neither may get a majority (D23).
+    /// Notes that another replica asks for votes in this epoch. In the epoch of an open election, or a
+    /// later one, votes are divided between the two: with two shards without a primary, neither may get
+    /// a majority (D23).
     pub(crate) fn heard_rival(&mut self, epoch: ClusterEpoch) {
         self.rival = self.rival.max(epoch);
     }
 
-    /// Whether the election of this epoch is open, and if so whether it forces voters.
+    /// The schedule of the open election if that has this epoch.
     pub(crate) fn open_election(&self, epoch: ClusterEpoch) -> Option<Schedule> {
         match self.stage {
             ElectionStage::Requested { schedule, epoch: open, .. } if open == epoch => Some(schedule),

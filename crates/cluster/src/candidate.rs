@@ -1,14 +1,14 @@
-//! This replica's own elections: when it stands, how it asks for votes, how it takes over (E-40 to E-47,
-//! E-55), and a failover that an operator asks of it (M1 to M8).
+//! This replica's own elections: when one begins, how votes are requested, how the replica takes over
+//! (E-40 to E-47, E-55); and failovers that an operator orders (M1 to M8).
 //!
 //! ```text
 //!  Idle ─primary FAIL, data young enough─► Waiting ─time─► Requested ─quorum─► takes over, Idle
 //!                                                              └─A passes─► Expired ─2A pass─► Idle
 //! ```
 //!
-//! Invariants: (1) an election has one epoch, and a voter counts once in it; (2) a request for votes leaves
-//! when its epoch is durable, and what a takeover tells leaves when the file with it is; (3) an answer counts
-//! for the election that is open and for no other.
+//! Invariants: (1) an election has one epoch, and each voter counts once in it; (2) a request for votes
+//! leaves when its epoch is durable, and messages about a takeover leave when the file with it is; (3) a
+//! vote counts only for the election that is open.
 
 use crate::candidacy::{ElectionStage, Obstacle, Schedule, WantedFailover};
 use crate::durable::Withheld;
@@ -24,27 +24,27 @@ use sluice_base::mistake::{Mistake, is_made};
 
 /// The longest base delay of an election, ms.
 const DELAY_MAX_MS: u64 = 500;
-/// What a replica without data waits in addition, ms (E-42).
+/// Additional delay of a replica without data, ms (E-42).
 const WITHOUT_DATA_MS: u64 = 500;
-/// How long an election is open at least, ms.
+/// Shortest time for which an election is open, ms.
 const ELECTION_MIN_MS: u64 = 2_000;
-/// How long votes are waited for at least where another replica asks for them as well, ms.
+/// Shortest time for which votes are awaited where another replica asks for votes too, ms.
 const SPLIT_MS: u64 = 500;
-/// Milliseconds between two lines of the log that say the same about why no election is held.
+/// Milliseconds between two equal log lines about the reason that no election is held.
 const SAID_MS: u64 = 1_000;
-/// Milliseconds between two lines of the log about data that are too old.
+/// Milliseconds between two log lines about data that are too old.
 const SAID_OF_AGE_MS: u64 = 10_000;
 
-/// How a failover by hand is done.
+/// The kind of a manual failover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailoverKind {
-    /// The primary pauses, and this replica has all of its data before it stands.
+    /// The primary pauses writes, and this replica starts its election when it has all data.
     Agreed,
-    /// FORCE: the primary is not asked.
+    /// FORCE: the election starts without the primary's agreement.
     Forced,
-    /// The primary itself has ordered it, since it is about to end (M11).
+    /// The primary itself has ordered the failover, because it is about to end (M11).
     Ordered,
-    /// TAKEOVER: nobody is asked.
+    /// TAKEOVER: the replica takes over without votes.
     Takeover,
 }
 
@@ -66,7 +66,8 @@ pub(crate) fn command(m: &mut ClusterMachine, client: &str, kind: FailoverKind) 
     if kind != FailoverKind::Takeover
         && let Some(state) = state_under_way(m)
     {
-        // A second controller would delay the first one, and the first one it (M-5).
+        // A new start by a second controller would delay the first one's failover, and the other
+        // way round (M-5).
         log!(
             m,
             Notice,
@@ -98,7 +99,7 @@ pub(crate) fn command(m: &mut ClusterMachine, client: &str, kind: FailoverKind) 
     Ok(())
 }
 
-/// Where a failover by hand stands for which voters have been asked and whose time is not over.
+/// The state of a manual failover whose votes are requested and whose time is not over; `None` for any other.
 fn state_under_way(m: &ClusterMachine) -> Option<String> {
     let candidacy = &m.failover.candidacy;
     let left = candidacy.wanted.end().and_then(|end| end.checked_sub(m.time.now))?;
@@ -109,7 +110,7 @@ fn state_under_way(m: &ClusterMachine) -> Option<String> {
         .then(|| format!("epoch {epoch}, {} of {} votes, given up in {left} ms", votes.len(), quorum(m)))
 }
 
-/// An election under way gives way to the one that was asked for by hand (M5).
+/// Ends an election under way in favour of the one that was ordered manually (M5).
 fn restart(m: &mut ClusterMachine) {
     if let ElectionStage::Waiting(_) | ElectionStage::Requested { .. } = m.failover.candidacy.stage {
         log!(
@@ -122,14 +123,14 @@ fn restart(m: &mut ClusterMachine) {
     m.failover.candidacy.stage = ElectionStage::Idle;
 }
 
-/// Whether a failover by hand waits for this replica's data.
+/// Whether a manual failover waits for this replica's data.
 pub(crate) fn awaits_offset(m: &ClusterMachine) -> bool {
     matches!(m.failover.candidacy.wanted, WantedFailover::CatchesUp { .. })
 }
 
-/// A paused primary has told where its stream ends (M-4). What it adds in the pause without a client's doing
-/// moves the end: keys of lost slots that it deletes. `is_on_own_link`: by the connection that this node has
-/// dialled, where what the primary said before comes before.
+/// Handles the stream's end, as a paused primary has sent it (M-4). The primary may move the end without
+/// writes of clients, by deleting keys of lost slots. `is_on_own_link`: the message arrived on the
+/// connection that this node has dialled, so that all earlier messages of the primary have arrived too.
 pub(crate) fn heard_of_pause(
     m: &mut ClusterMachine,
     sender: NodeIx,
@@ -159,8 +160,9 @@ pub(crate) fn heard_of_pause(
     }
 }
 
-/// My primary writes again, though an election of an agreed failover is due or open: its process has started
-/// anew, or its time was over. What it has acknowledged since would be lost with a takeover (S-26).
+/// The primary executes writes again, although an election of an agreed failover is due or open: its
+/// process has restarted, or its time was over. A takeover would lose the writes that it has
+/// acknowledged since (S-26).
 fn pause_has_ended(m: &mut ClusterMachine) {
     let is_agreed = matches!(
         m.failover.candidacy.wanted,
@@ -173,16 +175,16 @@ fn pause_has_ended(m: &mut ClusterMachine) {
     m.failover.candidacy.give_up();
 }
 
-/// Whether this replica's offset may bear on an election.
+/// Whether this replica's offset may matter for an election.
 pub(crate) fn is_near(m: &ClusterMachine) -> bool {
     let is_failed = m.table.me().primary().is_some_and(|primary| m.table.node(primary).is_failed());
     is_failed || awaits_offset(m)
 }
 
-/// Goes on with what is under way: called by the cron, by a vote, and at the end of an event loop iteration
-/// in which something came that an election waits for. Messages that come together say together how many
-/// shards have failed and who has more data: after the first of them a replica would take a rank that is due
-/// to another one.
+/// Continues the election under way. Called by the cron, after a vote, and at the end of an event loop
+/// iteration with a message that an election waits for. The messages of one iteration together show how
+/// many shards have failed and which replicas have more data: after the first message alone a replica
+/// could take another one's rank.
 pub(crate) fn advance(m: &mut ClusterMachine) {
     m.todo.elect = false;
     if let WantedFailover::CatchesUp { end, goal } = m.failover.candidacy.wanted
@@ -215,10 +217,10 @@ pub(crate) fn advance(m: &mut ClusterMachine) {
     stand(m, primary, by_hand);
 }
 
-/// Whether a majority of the epoch of my open election is not to be expected any more: another replica has
-/// asked for votes of that epoch, and votes that were given would have come by now (D23). The time counts
-/// from the moment at which the request left, after this node's file, and doubles each time: where the files
-/// of voters take longer, a vote comes to an election that is still open.
+/// Whether the open election probably cannot get a majority of its epoch: another replica has asked for
+/// votes of that epoch, and all votes should have arrived by now (D23). The time counts from the moment
+/// when the request left, after this node's file was written, and doubles each time: if voters write
+/// their files more slowly, their votes still arrive during an open election.
 fn is_split(m: &ClusterMachine) -> bool {
     let candidacy = &m.failover.candidacy;
     let ElectionStage::Requested { epoch, .. } = &candidacy.stage else { return false };
@@ -227,7 +229,7 @@ fn is_split(m: &ClusterMachine) -> bool {
     candidacy.rival >= *epoch && candidacy.asked_at.is_some_and(|at| m.time.now.saturating_sub(at) > patience)
 }
 
-/// How long an election is open: *A*.
+/// How long an election is open, ms: *A*.
 fn open_ms(m: &ClusterMachine) -> u64 {
     m.settings.node_timeout_ms.saturating_mul(2).max(ELECTION_MIN_MS)
 }
@@ -242,7 +244,7 @@ fn has_old_data(m: &ClusterMachine) -> bool {
     factor != 0 && age > limit
 }
 
-/// The stages of an election.
+/// Advances the election to its next stage, if that is due.
 fn stand(m: &mut ClusterMachine, primary: NodeIx, by_hand: bool) {
     let (now, open) = (m.time.now, open_ms(m));
     if !by_hand && is_split(m) && !has_won(m) {
@@ -277,7 +279,7 @@ fn stand(m: &mut ClusterMachine, primary: NodeIx, by_hand: bool) {
     }
 }
 
-/// Whether the votes of my open election are a majority.
+/// Whether the open election has the votes of a majority.
 fn has_won(m: &ClusterMachine) -> bool {
     matches!(&m.failover.candidacy.stage, ElectionStage::Requested { votes, .. } if votes.len() as u64 >= quorum(m))
 }
@@ -291,7 +293,7 @@ fn expire(m: &mut ClusterMachine, schedule: Schedule) {
     say(m, Obstacle::Expired);
 }
 
-/// The base delay *d*.
+/// The base delay *d*, ms.
 fn delay_ms(m: &ClusterMachine) -> u64 {
     (m.settings.node_timeout_ms / 30).min(DELAY_MAX_MS)
 }
@@ -323,7 +325,7 @@ fn schedule(m: &mut ClusterMachine, primary: NodeIx, by_hand: bool) {
     tell_siblings(m, primary);
 }
 
-/// The other replicas of my primary learn my offset.
+/// Sends this replica's offset to the other replicas of its primary.
 fn tell_siblings(m: &mut ClusterMachine, primary: NodeIx) {
     let mine = m.table.my_ix();
     let siblings: Vec<LinkKey> = m
@@ -340,8 +342,8 @@ fn tell_siblings(m: &mut ClusterMachine, primary: NodeIx) {
     siblings.into_iter().for_each(|key| send::gossip(m, key, MessageType::Pong));
 }
 
-/// Replicas of my primary that have more of its data than I have; of two with as much, the one with the
-/// smaller id is ahead.
+/// The number of replicas of this node's primary that have more data than this node; of two with equal
+/// data, the one with the smaller id precedes.
 fn rank(m: &ClusterMachine, primary: NodeIx) -> u64 {
     let me = m.table.me();
     let is_ahead = |ix: &&NodeIx| {
@@ -352,7 +354,7 @@ fn rank(m: &ClusterMachine, primary: NodeIx) -> u64 {
     m.table.node(primary).replicas.iter().filter(is_ahead).count() as u64
 }
 
-/// Failed voters with replicas whose shards come ahead of mine.
+/// The number of failed voters with replicas whose shards precede this node's shard.
 fn shard_rank(m: &ClusterMachine) -> u64 {
     let factor = m.settings.replica.validity_factor;
     let limit = m.settings.node_timeout_ms.saturating_mul(factor);
@@ -364,14 +366,14 @@ fn shard_rank(m: &ClusterMachine) -> u64 {
     m.table.iter().filter(|(_, node)| is_ahead(node)).count() as u64
 }
 
-/// Whether nobody can be ahead of me: I have data, and every replica of my primary holds the primary for
-/// failed (E-43).
+/// Whether no other replica can precede this one: this one has data, and every replica of its primary
+/// considers the primary failed (E-43).
 fn is_best_ranked(m: &ClusterMachine, primary: NodeIx, rank: u64, shard_rank: u64) -> bool {
     let all_say_so = m.table.node(primary).replicas.iter().all(|ix| m.table.node(*ix).marks.my_primary_fail);
     m.table.me().offset != 0 && rank == 0 && shard_rank == 0 && all_say_so
 }
 
-/// Offsets of others came: the time moves with the ranks (E-44).
+/// Moves the time of the election after news of other replicas' offsets changed the ranks (E-44).
 fn reschedule(m: &mut ClusterMachine, primary: NodeIx) {
     let ElectionStage::Waiting(mut schedule) = m.failover.candidacy.stage else { return };
     if m.time.now >= schedule.at {
@@ -413,7 +415,7 @@ fn request(m: &mut ClusterMachine, schedule: Schedule) {
     m.durable.hold(Withheld::VoteRequest { epoch });
 }
 
-/// A vote (E-46).
+/// Counts a vote (E-46).
 pub(crate) fn voted(m: &mut ClusterMachine, voter: NodeIx, header: &BusHeader<'_>) {
     let (id, is_voter) = (m.table.node(voter).id, m.table.node(voter).is_voter());
     if let ElectionStage::Requested { epoch, votes, .. } = &mut m.failover.candidacy.stage
@@ -426,7 +428,7 @@ pub(crate) fn voted(m: &mut ClusterMachine, voter: NodeIx, header: &BusHeader<'_
     }
 }
 
-/// Enough votes came (E-47).
+/// Takes over with a majority of votes (E-47).
 fn win(m: &mut ClusterMachine, primary: NodeIx) {
     let ElectionStage::Requested { epoch, .. } = m.failover.candidacy.stage else { return };
     log!(m, Notice, "Failover election won: I'm the new primary.");
@@ -438,7 +440,7 @@ fn win(m: &mut ClusterMachine, primary: NodeIx) {
     roles::take_over(m, primary);
 }
 
-/// One line of the log, unless the same was said a moment ago.
+/// Writes a line of the log, unless the last one was the same and recent.
 fn say(m: &mut ClusterMachine, obstacle: Obstacle) {
     let pause = if obstacle == Obstacle::OldData { SAID_OF_AGE_MS } else { SAID_MS };
     if m.failover.candidacy.said.is_some_and(|(last, at)| last == obstacle && m.time.now - at < pause) {

@@ -1,4 +1,4 @@
-//! Claims of slots: by headers and UPDATEs, and what this node becomes by them (E-10 to E-15, E-19, E-20).
+//! Claims of slots by headers and UPDATEs, and their effect on this node's role (E-10 to E-15, E-19, E-20).
 
 use crate::epochs;
 use crate::id::{ClusterEpoch, NodeId};
@@ -12,7 +12,7 @@ use crate::slots::{HashSlot, SlotSet};
 use sluice_base::mistake::{Mistake, is_made};
 use std::collections::BTreeMap;
 
-/// The slots that a primary's header claims (step 10): nothing is done where they are as known.
+/// Handles the slots in a primary's header (step 10); a claim that changes nothing is ignored.
 pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) {
     let node = m.table.node(sender);
     if !node.is_primary() {
@@ -31,8 +31,8 @@ pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch,
     }
 }
 
-/// Keys that were found at the start in another's slots go once the owner has claimed the slot in this
-/// process, with an epoch not below the file's.
+/// Deletes keys that were found at the start in another node's slots, once the owner has claimed the
+/// slot in a message to this process, with an epoch that is not below the file's.
 fn confirm_strays(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) {
     if m.keys.strays.is_empty() || epoch < m.table.node(sender).config_epoch {
         return;
@@ -42,7 +42,7 @@ fn confirm_strays(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, s
     }
     let mut gone = SlotSet::EMPTY;
     for slot in m.keys.strays.iter().filter(|slot| slots.contains(*slot)) {
-        // Keys that come here now are not told from those that were here.
+        // Keys that are imported now cannot be told from the old ones.
         if m.table.owner(slot) == Some(sender) && !m.table.importing.contains_key(&slot) {
             gone.insert(slot);
         }
@@ -50,7 +50,7 @@ fn confirm_strays(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, s
     empty(m, gone, LostSlots::FoundAtStart);
 }
 
-/// Deletes the keys of slots.
+/// Asks the host to delete the keys of slots.
 fn empty(m: &mut ClusterMachine, slots: SlotSet, why: LostSlots) {
     if slots.is_empty() || is_made(Mistake::LostKeysKept) {
         return;
@@ -64,25 +64,25 @@ fn empty(m: &mut ClusterMachine, slots: SlotSet, why: LostSlots) {
     m.out.push_back(ClusterOutput::EmptySlots { slots: Box::new(slots), why });
 }
 
-/// What a claim has changed.
+/// The changes by a claim.
 struct SlotsTaken {
-    /// Slots that were those of my primary, or mine.
+    /// Number of slots that this node or its primary has lost.
     lost: u16,
-    /// Slots that have another owner now.
+    /// Slots that have a new owner.
     rebound: SlotSet,
     closed: ClosedSlots,
 }
 
-/// Open slots that a claim has changed, with the nodes that they named.
+/// Open slots that a claim has changed, with the nodes at their other ends.
 #[derive(Default)]
 struct ClosedSlots {
     exports: BTreeMap<NodeIx, SlotSet>,
     imports: BTreeMap<NodeIx, SlotSet>,
-    /// Imports that have another source.
+    /// Imports that have a new source.
     redirected: SlotSet,
 }
 
-/// Slots of `slots` go to `sender` where its epoch decides so (E-10); then this node's role follows (E-14).
+/// Gives those of `slots` to `sender` that its epoch wins (E-10), and then adapts this node's role (E-14).
 pub(crate) fn take(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) {
     if sender == m.table.my_ix() {
         log!(m, Notice, "Discarding UPDATE message about myself.");
@@ -99,7 +99,7 @@ pub(crate) fn take(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, 
     become_what_is_left(m, sender, taken.lost, &SlotClaim { epoch, my_epoch, slots });
 }
 
-/// The claim that a change of role is judged by.
+/// A claim, with the epoch of this node that it is compared with.
 struct SlotClaim<'a> {
     epoch: ClusterEpoch,
     my_epoch: ClusterEpoch,
@@ -119,7 +119,7 @@ fn rebind(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &S
         let yields = owner.is_none_or(|owner| {
             let known = m.table.node(owner).config_epoch;
             let is_equal = known == epoch && is_made(Mistake::ReboundAtEqualEpoch);
-            // A slot that was granted to the sender is the sender's whatever the epochs say.
+            // A slot that was granted to the sender goes to the sender whatever the epochs are.
             let is_granted = owner == my_ix && export::is_granted(m, slot, sender);
             m.table.is_unclaimed(slot) || known < epoch || is_equal || is_granted
         });
@@ -162,7 +162,7 @@ fn log_moves(m: &mut ClusterMachine, sender: NodeIx, taken: &SlotsTaken) {
     }
 }
 
-/// An open slot whose owner changes (E-11).
+/// Updates an open slot whose owner changes (E-11).
 fn close_open_slot(m: &mut ClusterMachine, slot: HashSlot, sender: NodeIx, closed: &mut ClosedSlots) {
     if m.table.migrating.contains_key(&slot) && !m.table.node(sender).shares_shard_with(m.table.me()) {
         let to = m.table.migrating.remove(&slot);
@@ -198,7 +198,7 @@ fn log_closed(m: &mut ClusterMachine, sender: NodeIx, closed: &ClosedSlots) {
     }
 }
 
-/// Slots that the sender owns here and does not claim any more (E-12, E-13).
+/// Handles slots that the sender owns in this node's view and does not claim any more (E-12, E-13).
 fn disclaim(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) {
     let owned = &m.table.node(sender).slots;
     if owned.iter().any(|slot| !slots.contains(slot)) {
@@ -217,7 +217,7 @@ fn disclaim(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: 
     }
 }
 
-/// A failover in the shard that slots of mine migrate to: they migrate to the winner (E-12).
+/// After a failover in a shard that slots of this node migrate to, the slots migrate to the winner (E-12).
 fn follow_targets(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) {
     let moved: SlotSet = m
         .table
@@ -247,9 +247,9 @@ fn follow_targets(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, s
     );
 }
 
-/// The source of imports has let go of the slots: they are mine (E-13).
+/// The source of imports has given up the slots: this node takes them (E-13).
 fn finish_imports(m: &mut ClusterMachine, slots: &SlotSet) {
-    // Who is unsure of itself gets no slot by what others say (N-26).
+    // A node that is not sure of its state gets no slots from other nodes' messages (N-26).
     if slots.is_empty() || m.rights.sureness != Sureness::Sure {
         return;
     }
@@ -271,7 +271,7 @@ fn finish_imports(m: &mut ClusterMachine, slots: &SlotSet) {
     m.save();
 }
 
-/// What this node is after a claim (E-14, E-15).
+/// Adapts this node's role after a claim (E-14, E-15).
 fn become_what_is_left(m: &mut ClusterMachine, sender: NodeIx, lost: u16, claim: &SlotClaim<'_>) {
     let my_ix = m.table.my_ix();
     let is_mine = m.is_my_primary(sender);
@@ -283,7 +283,7 @@ fn become_what_is_left(m: &mut ClusterMachine, sender: NodeIx, lost: u16, claim:
         && same_shard;
     let mine = m.table.primary_of(my_ix);
     let dirty = std::mem::replace(&mut m.keys.dirty, SlotSet::EMPTY);
-    // A node that is unsure of itself becomes nothing by what others say: its data may be all that is left.
+    // A node that is not sure of its state keeps its role: its data may be the last copy.
     let is_unsure = m.rights.sureness != Sureness::Sure;
     if (lost == 0 && !gave_up) || m.table.node(mine).slot_count > 0 || is_unsure {
         return empty(m, dirty, LostSlots::TakenOver);
@@ -310,7 +310,7 @@ fn become_what_is_left(m: &mut ClusterMachine, sender: NodeIx, lost: u16, claim:
     }
 }
 
-/// The sender has an old owner for a slot: one UPDATE about the first such owner (E-19).
+/// Sends one UPDATE about the first slot for which the sender knows an old owner (E-19).
 fn correct(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) {
     let newer = slots.iter().find_map(|slot| {
         let owner = m.table.owner(slot).filter(|owner| *owner != sender && !m.table.is_unclaimed(slot))?;
@@ -321,9 +321,10 @@ fn correct(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &
     }
 }
 
-/// The slots that my replica holds for mine. The replica may not have heard of one that has gone, and would
-/// claim that one when it takes over, by an epoch above the owner's: mine may have risen over that since the
-/// grant. So epochs are not compared, unlike by E-19.
+/// Handles the slots that a replica of this node ascribes to this node. The replica may not know that
+/// one is gone, and would claim it when it takes over, with an epoch above the owner's, because this
+/// node's epoch may have risen above that since the grant. Therefore epochs are not compared
+/// here, unlike in E-19.
 pub(crate) fn heard_by_replica(m: &mut ClusterMachine, replica: NodeIx, slots: &SlotSet) {
     if !m.table.me().is_primary() {
         return;
@@ -337,12 +338,12 @@ pub(crate) fn heard_by_replica(m: &mut ClusterMachine, replica: NodeIx, slots: &
     }
 }
 
-/// Whether others may be told which slots a node has.
+/// Whether other nodes may be sent the slots of a node.
 fn has_claimed(m: &ClusterMachine, owner: NodeIx) -> bool {
     owner == m.table.my_ix() || m.table.node(owner).marks.has_claimed
 }
 
-/// Tells a node whose slots another node owns by now.
+/// Sends an UPDATE to a node with an old view of the owner's slots.
 pub(crate) fn correct_about(m: &mut ClusterMachine, node: NodeIx, owner: NodeIx) {
     if !has_claimed(m, owner) {
         return;
@@ -357,7 +358,7 @@ pub(crate) fn correct_about(m: &mut ClusterMachine, node: NodeIx, owner: NodeIx)
     send::update(m, node, owner);
 }
 
-/// An UPDATE (E-20).
+/// Handles an UPDATE (E-20).
 pub(crate) fn updated(
     m: &mut ClusterMachine,
     sender: NodeIx,
@@ -367,7 +368,7 @@ pub(crate) fn updated(
 ) {
     let Some(subject) = m.table.find(&about).filter(|ix| !m.table.node(*ix).is_handshake()) else { return };
     let old = m.table.node(subject).config_epoch;
-    // Whoever tells that another node has a slot does not claim the slot.
+    // The sender itself gives up the slots that it reports as another node's.
     let given: Vec<HashSlot> =
         slots.iter().filter(|slot| m.table.owner(*slot) == Some(sender) && subject != sender).collect();
     if epoch < old || epoch == old && given.is_empty() {
@@ -395,8 +396,8 @@ pub(crate) fn updated(
     contested::heard(m, subject, epoch, None);
 }
 
-/// Keys against slots at the start and at promotion (R30): slots without an owner are taken, keys of others'
-/// slots wait for their owner's claim.
+/// Compares keys with slots, at the start and at promotion (R30): this node takes slots without an
+/// owner, and keys of other nodes' slots wait for the owner's claim.
 pub(crate) fn check_keys(m: &mut ClusterMachine, keys: &SlotSet) {
     if !m.table.me().is_primary() || m.rights.sureness != Sureness::Sure {
         return;

@@ -1,7 +1,7 @@
-//! Commands of an operator that change what this node is or knows.
+//! Commands that change this node's state, or its view of other nodes.
 //!
-//! Invariants: (1) an answer that says that something was done leaves when the file with it is durable
-//! (E-53), so with the generation of its step; (2) errors leave at once.
+//! Invariants: (1) an answer that reports a change leaves when the file with the change is durable
+//! (E-53), so it belongs to the generation of its step; (2) errors leave at once.
 
 use crate::address::Seen;
 use crate::candidate;
@@ -19,7 +19,7 @@ use crate::setslot;
 use crate::slots::{HashSlot, SlotSet};
 use std::net::IpAddr;
 
-/// Executes a command; its answer is an output, at once or later.
+/// Executes a command. The answer is an output, at once or once the file is durable.
 pub(crate) fn execute(m: &mut ClusterMachine, ticket: Ticket, client: &str, command: &ClusterCommand<'_>) {
     let reads = matches!(
         command,
@@ -35,7 +35,7 @@ pub(crate) fn execute(m: &mut ClusterMachine, ticket: Ticket, client: &str, comm
     }
 }
 
-/// Executes a command that nobody can wait for: the answer does not wait for the file.
+/// Executes a command whose client cannot wait: the answer does not wait for the file.
 pub(crate) fn execute_at_once(
     m: &mut ClusterMachine,
     client: &str,
@@ -186,7 +186,7 @@ fn reset(
             m.delete(ix);
         }
     }
-    // Peers that were not bound are strangers by now.
+    // The links of nodes that were never bound have no node by now.
     while let Some(key) = m.links.find_stranger(|_| true) {
         m.close(key);
     }
@@ -216,14 +216,14 @@ fn reset_identity(m: &mut ClusterMachine) {
     log!(m, Notice, "Node hard reset, now I'm {id}");
 }
 
-/// The slots of ADDSLOTS, each once and without an owner; what is wrong with the first of which anything is
-/// (K-10).
+/// The slots of ADDSLOTS, if each is named once and has no owner; otherwise the error of the first
+/// faulty one (K-10).
 pub(crate) fn slots_to_add(m: &ClusterMachine, slots: &[HashSlot]) -> Result<SlotSet, String> {
     once(slots, |slot| m.table.owner(slot).is_none(), "already busy")
 }
 
-/// The slots of DELSLOTS, each once and with an owner, likewise. One that was granted to the target of a move
-/// may be the target's by now: its writers would go on if ADDSLOTS followed.
+/// The slots of DELSLOTS, if each is named once and has an owner. A slot that was granted to the target of a
+/// move is refused: the target may own it by now, and its writers would continue here if ADDSLOTS followed.
 pub(crate) fn slots_to_delete(m: &ClusterMachine, slots: &[HashSlot]) -> Result<SlotSet, String> {
     let slots = once(slots, |slot| m.table.owner(slot).is_some(), "already unassigned")?;
     match m.keys.moves.granted().any(|slot| slots.contains(slot)) {
@@ -232,7 +232,7 @@ pub(crate) fn slots_to_delete(m: &ClusterMachine, slots: &[HashSlot]) -> Result<
     }
 }
 
-/// The error of SETSLOT, for commands that the target of a move has to be waited for with.
+/// The error of commands about slots that the target of a move may own already; SETSLOT has the same text.
 const EXPORTED: &str = "ERR Slot export in progress.";
 
 fn once(slots: &[HashSlot], is_fit: impl Fn(HashSlot) -> bool, otherwise: &str) -> Result<SlotSet, String> {
@@ -248,7 +248,7 @@ fn once(slots: &[HashSlot], is_fit: impl Fn(HashSlot) -> bool, otherwise: &str) 
     Ok(set)
 }
 
-/// CLUSTER ADDSLOTS, ADDSLOTSRANGE.
+/// CLUSTER ADDSLOTS and ADDSLOTSRANGE (K-10).
 fn add_slots(m: &mut ClusterMachine, slots: &[HashSlot]) -> Result<ClusterAnswer, String> {
     let slots = slots_to_add(m, slots)?;
     m.grow_sure();
@@ -267,7 +267,7 @@ fn add_slots(m: &mut ClusterMachine, slots: &[HashSlot]) -> Result<ClusterAnswer
     Ok(ClusterAnswer::Ok)
 }
 
-/// CLUSTER DELSLOTS, DELSLOTSRANGE.
+/// CLUSTER DELSLOTS and DELSLOTSRANGE (K-10).
 fn del_slots(m: &mut ClusterMachine, slots: &[HashSlot]) -> Result<ClusterAnswer, String> {
     let slots = slots_to_delete(m, slots)?;
     for slot in slots.iter() {
@@ -278,7 +278,7 @@ fn del_slots(m: &mut ClusterMachine, slots: &[HashSlot]) -> Result<ClusterAnswer
     Ok(ClusterAnswer::Ok)
 }
 
-/// CLUSTER FLUSHSLOTS.
+/// CLUSTER FLUSHSLOTS; refused while this node has keys.
 fn flush_slots(m: &mut ClusterMachine, data: HasKeys) -> Result<ClusterAnswer, String> {
     if data == HasKeys::Yes {
         return Err("ERR DB must be empty to perform CLUSTER FLUSHSLOTS.".to_owned());

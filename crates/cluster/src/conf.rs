@@ -1,9 +1,9 @@
-//! The reader of `nodes.conf`: what its text holds, and what of the text is passed over (N-10 to N-16, N-25).
+//! The reader of `nodes.conf`: the contents of the file, and the parts that are ignored (N-10 to N-16, N-25).
 //!
-//! Invariants: (1) the reader takes what [`crate::Cluster`] writes back as it was; (2) any text ends as a
-//! whole [`SavedCluster`] or as a reason not to start, at a cost linear in its bytes; (3) what is passed over
-//! is reported, with the number of its line; (4) an identity is never guessed, and an epoch that may be too
-//! low is none.
+//! Invariants: (1) a file that [`crate::Cluster`] wrote is read without a loss; (2) any text gives a
+//! whole [`SavedCluster`] or a reason not to start, in time linear in its bytes; (3) ignored parts are
+//! reported with the number of their line; (4) an identity is never guessed, and an epoch that may be
+//! too low is not used.
 
 mod line;
 #[cfg(test)]
@@ -21,27 +21,27 @@ use std::fmt;
 
 /// Reports that are kept; more are counted.
 const REPAIRS_MAX: usize = 100;
-/// Bytes of a name out of the file that a report shows.
+/// Bytes of a name from the file that a report shows.
 const SHOWN_MAX: usize = 64;
 
-/// What a file says, and what the log has to say about the file.
+/// The contents of a file, and the reports about it for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfFile {
     /// The state that the file holds.
     pub saved: SavedCluster,
-    /// What was passed over: a line of the log each.
+    /// The reports about ignored parts: level and text of a log line.
     pub repairs: Vec<(LogLevel, String)>,
 }
 
-/// Why a node does not start from its file. The file is left as it is.
+/// The reason that a node does not start from its file. The file stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartRefused {
-    /// No line that can be read says `myself`; the first line that could have been it, if there is one.
+    /// No readable line has the flag `myself`; `suspect` is the first line that could have been this node's.
     NoIdentity {
         /// The number of that line, from 1 on.
         suspect: Option<usize>,
     },
-    /// Two lines with different ids say `myself`.
+    /// Two lines with different ids have the flag `myself`.
     TwoIdentities {
         /// The number of the first of the two.
         first: usize,
@@ -73,7 +73,7 @@ impl fmt::Display for StartRefused {
 
 impl std::error::Error for StartRefused {}
 
-/// Reads a file that is not empty. `transport` says which port a line means that names one port alone.
+/// Reads a file that is not empty. `transport` decides the meaning of a line with only one port.
 pub fn read(text: &[u8], transport: BusTransport) -> Result<ConfFile, StartRefused> {
     let mut reader = ConfReader::default();
     for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
@@ -87,24 +87,24 @@ pub fn read(text: &[u8], transport: BusTransport) -> Result<ConfFile, StartRefus
     reader.finish()
 }
 
-/// Lines that were read.
+/// The lines that were read so far.
 #[derive(Default)]
 struct ConfReader {
     lines: Vec<Numbered>,
-    /// The line of each id.
+    /// The line number of each id.
     numbers: BTreeMap<NodeId, usize>,
-    /// The line of this node.
+    /// The line of this node, with its number.
     me: Option<OwnNumber>,
-    /// The first line that could be this node's and cannot be read.
+    /// The number of the first line that could be this node's and cannot be read.
     suspect: Option<usize>,
     current: Option<ClusterEpoch>,
     last_vote: Option<ClusterEpoch>,
-    /// Whether a `vars` line was not whole.
+    /// Whether a `vars` line could not be read as a whole.
     vars_are_damaged: bool,
     repairs: Repairs,
 }
 
-/// The place of this node's line.
+/// The number and id of this node's line.
 #[derive(Clone, Copy)]
 struct OwnNumber {
     id: NodeId,
@@ -127,7 +127,7 @@ impl ConfReader {
         for name in &vars.unknown {
             self.repairs.unknown(number, "variable", name);
         }
-        // Of two lines the higher epochs count: neither may be an old one.
+        // Of two lines the higher epochs count, because either may be outdated.
         self.current = self.current.max(vars.current);
         self.last_vote = self.last_vote.max(vars.last_vote);
         if let Some(why) = vars.damage {
@@ -155,7 +155,7 @@ impl ConfReader {
         Ok(())
     }
 
-    /// A line that says `myself`.
+    /// Takes a line with the flag `myself`.
     fn own(&mut self, number: usize, line: NodeLine) -> Result<(), StartRefused> {
         let id = line.node.id;
         if let Some(me) = self.me {
@@ -165,7 +165,7 @@ impl ConfReader {
             self.repairs.warn(number, format_args!("dropped, line {} is of the same node.", me.number));
             return Ok(());
         }
-        // What somebody else's file said of this node counts less than its own word.
+        // A line about this node from another node's view counts less than this node's own line.
         if let Some(other) = self.numbers.insert(id, number) {
             self.lines.retain(|line| line.number != other);
             self.repairs.warn(other, format_args!("dropped, line {number} is of the same node."));
@@ -188,7 +188,7 @@ impl ConfReader {
         for note in notes {
             match note {
                 LineNote::UnknownFlag(name) => {
-                    // It may have been `myself` once.
+                    // The flag may have been a damaged `myself`.
                     self.suspect.get_or_insert(number);
                     self.repairs.unknown(number, "flag", name);
                 }
@@ -237,8 +237,9 @@ impl ConfReader {
         Ok(ConfFile { saved, repairs: self.repairs.finish() })
     }
 
-    /// What `vars` says. A file that a node wrote while its vote was unknown has currentEpoch alone, which
-    /// others may have been told: it counts. Of a damaged line nothing does.
+    /// The epochs of `vars`. A file that was written while the node's last vote was unknown has
+    /// only currentEpoch, which counts, because other nodes may have received it. A damaged line
+    /// counts for nothing.
     fn epochs(&self) -> SavedEpochs {
         match self.current {
             Some(current) if !self.vars_are_damaged => SavedEpochs { current, last_vote: self.last_vote },
@@ -246,7 +247,7 @@ impl ConfReader {
         }
     }
 
-    /// Leaves each slot to the first line that claims it, and none to lines that cannot own any.
+    /// Leaves each slot to the first line that claims it, and no slots to lines that cannot own any.
     fn share_slots(&mut self) {
         let mut claimed = SlotSet::EMPTY;
         for Numbered { number, line } in &mut self.lines {
@@ -267,13 +268,13 @@ impl ConfReader {
     }
 }
 
-/// Lines of the log.
+/// The reports for the log.
 #[derive(Default)]
 struct Repairs {
     texts: Vec<(LogLevel, String)>,
-    /// Names that were passed over: each is reported once.
+    /// Ignored names: each is reported once.
     names: BTreeSet<Vec<u8>>,
-    /// Reports that were not kept.
+    /// Number of reports that were not kept.
     more: usize,
 }
 
@@ -290,7 +291,7 @@ impl Repairs {
         self.push(LogLevel::Warning, format!("Cluster configuration file, line {number}: {what}"));
     }
 
-    /// A name that a newer version may have written.
+    /// Reports a name that a newer version may have written.
     fn unknown(&mut self, number: usize, what: &str, name: &[u8]) {
         let shown = &name[..name.len().min(SHOWN_MAX)];
         if self.names.len() >= REPAIRS_MAX || !self.names.insert(shown.to_vec()) {

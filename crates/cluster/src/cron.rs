@@ -1,4 +1,4 @@
-//! What time alone does: dials, pings, suspicion, what has to end (G-2 to G-9, G-31, F-1).
+//! Work that only depends on time: dials, pings, suspicion, timeouts (G-2 to G-9, G-31, F-1).
 
 use crate::addresses;
 use crate::candidate;
@@ -19,17 +19,17 @@ use crate::voter;
 use crate::wire::ReceiveBuffer;
 use sluice_base::mistake::{Mistake, is_made};
 
-/// Nodes drawn for a random ping (G-7).
+/// Nodes among which a random ping chooses (G-7).
 const RANDOM_DRAWS: usize = 5;
 /// Crons from one random ping to the next.
 const RANDOM_PING_ROUNDS: u64 = 10;
-/// Milliseconds between warnings of a node that is unsure of itself (N-26).
+/// Milliseconds between two warnings of a node that could not read its own line of the file (N-26).
 const UNSURE_WARNING_MS: u64 = 60_000;
 
 /// Time between two crons: between two [`ClusterInput::Tick`](crate::ClusterInput)s.
 pub const CRON_MS: Ms = 100;
 
-/// One cron.
+/// Does the work of one [`ClusterInput::Tick`](crate::ClusterInput).
 pub(crate) fn tick(m: &mut ClusterMachine) {
     m.cron.rounds += 1;
     m.blacklist.expire(m.time.now);
@@ -68,9 +68,9 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
     warn_if_unsure(m);
 }
 
-/// The time before which nothing is due for a node, as long as nothing changes the node; 0 where something
-/// may be due at any cron. For a node that is well one thing is due in half a timeout: a PING, or what
-/// follows when no answer comes. A cluster of 1,000 nodes has few others.
+/// The time before which no work is due for a node as long as its state does not change; 0 where work
+/// may be due at any tick. A healthy node needs one action in half a timeout: a PING, or the reaction to
+/// a missing answer. In a cluster of 1,000 nodes nearly all nodes are of this kind.
 pub(crate) fn quiet_until(m: &ClusterMachine, ix: NodeIx) -> Ms {
     let node = m.table.node(ix);
     let place = &node.place;
@@ -92,8 +92,8 @@ fn earlier(one: Option<Ms>, other: Option<Ms>) -> Option<Ms> {
     one.into_iter().chain(other).min()
 }
 
-/// The moment of [`crate::Cluster::deadline`]: nodes that are silent for T are suspected, and the cluster's
-/// state is evaluated, without the cron (F-26).
+/// The moment of [`crate::Cluster::deadline`]: nodes that have been silent for T are suspected, and the
+/// cluster's state is evaluated, independently of the cron (F-26).
 pub(crate) fn expired(m: &mut ClusterMachine) {
     let mut suspicion_at = None;
     for position in 0..m.table.positions() {
@@ -107,14 +107,14 @@ pub(crate) fn expired(m: &mut ClusterMachine) {
     m.todo.evaluate = true;
 }
 
-/// Dials of this cron to nodes that were dialled a moment ago and do not dial back (G-2).
+/// Dials of this tick to nodes that were dialled recently and have not dialled back (G-2).
 fn dial_budget(m: &ClusterMachine) -> i64 {
     let half = m.settings.node_timeout_ms / 2;
     let known = m.table.len() as u64;
     (known * 100).checked_div(half).map_or(0, |share| i64::try_from(share * 10).unwrap_or(i64::MAX))
 }
 
-/// Handshakes that end, dials, links whose queue is too long.
+/// Handshakes that time out, dials, and links whose queue is too long.
 fn links_of(m: &mut ClusterMachine, ix: NodeIx, budget: &mut i64) {
     limit_queues(m, ix);
     let reconnects = m.settings.debug.reconnection == Switch::Runs;
@@ -160,7 +160,7 @@ fn dial(m: &mut ClusterMachine, ix: NodeIx, budget: &mut i64) {
     m.out.push_back(ClusterOutput::Dial { link, ip, port });
 }
 
-/// A link whose queue exceeds the limit is dropped, and all that waits on it (G-31).
+/// Drops a link whose queue exceeds the limit, with all queued messages (G-31).
 fn limit_queues(m: &mut ClusterMachine, ix: NodeIx) {
     let limit = m.settings.link_sendbuf_limit_bytes;
     if limit == 0 {
@@ -183,7 +183,7 @@ fn limit_queues(m: &mut ClusterMachine, ix: NodeIx) {
     }
 }
 
-/// Links in that no node has made its own for too long (G-5).
+/// Closes incoming links that were not bound to a node in time (G-5).
 fn close_strangers(m: &mut ClusterMachine) {
     let now = m.time.now;
     let limit = m.settings.handshake_ms();
@@ -192,7 +192,7 @@ fn close_strangers(m: &mut ClusterMachine) {
     }
 }
 
-/// A ping to the node of some draws whose last pong is the oldest (G-7).
+/// Pings the node with the oldest pong among some that are drawn at random (G-7).
 fn ping_at_random(m: &mut ClusterMachine) {
     let positions = u64::from(m.table.positions());
     let mut oldest: Option<(u64, NodeIx)> = None;
@@ -213,7 +213,7 @@ fn ping_at_random(m: &mut ClusterMachine) {
     }
 }
 
-/// What is due for one node: a dead link is dropped, a ping is sent, silence makes a suspect.
+/// The work for one node: drops a dead link, sends a due ping, suspects a silent node.
 fn contact(m: &mut ClusterMachine, ix: NodeIx) {
     if m.table.node(ix).is_handshake() || m.table.node(ix).is_without_address() {
         return;
@@ -226,8 +226,8 @@ fn contact(m: &mut ClusterMachine, ix: NodeIx) {
     let now = m.time.now;
     let node = m.table.node(ix);
     let pong = node.clocks.pong_received.unwrap_or(0);
-    // Half a cron early: a PONG comes some time after the cron that has sent the PING, and the cron at which
-    // the next one is due would pass by a moment too soon for it.
+    // Half a tick early: a PONG arrives some time after the tick that sent the PING, so that the tick at
+    // which the next PING is due would otherwise come a moment too early for it.
     let since = now.saturating_sub(pong) + CRON_MS / 2;
     let is_due = since > m.settings.ping_after_ms() || node.clocks.pong_received.is_none();
     if node.place.link_out != LinkOut::None && node.clocks.ping_sent.is_none() && is_due {
@@ -236,12 +236,12 @@ fn contact(m: &mut ClusterMachine, ix: NodeIx) {
     failure::suspect(m, ix);
 }
 
-/// A link out on which nothing comes (G-9).
+/// Drops an outgoing link on which no data arrive (G-9).
 fn drop_if_dead(m: &mut ClusterMachine, ix: NodeIx) {
     let now = m.time.now;
     let timeout = m.settings.node_timeout_ms;
     let node = m.table.node(ix);
-    // The link is looked at last: of nearly all nodes an answer came, and the cron asks of every node.
+    // The link is looked up last: nearly all nodes have answered, and the cron checks every node.
     let is_silent = node.clocks.ping_sent.is_some_and(|sent| now.saturating_sub(sent) > timeout / 2);
     if !is_silent || now.saturating_sub(node.clocks.data_received) <= timeout / 2 {
         return;
@@ -267,7 +267,7 @@ fn warn_if_unsure(m: &mut ClusterMachine) {
     }
 }
 
-/// A dialled link is made: a PING or MEET goes first (G-6).
+/// An outgoing link is established: a PING or MEET is its first message (G-6).
 pub(crate) fn connected(m: &mut ClusterMachine, key: LinkKey) {
     let Some(link) = m.links.get_mut(key) else { return };
     let LinkKind::Out { node: ix, .. } = link.kind else { return };

@@ -1,11 +1,11 @@
-//! What is told waits for its file (E-53).
+//! Messages and answers wait until the file with their state is durable (E-53).
 //!
-//! Invariants: (1) at most one write is under way, and generations only rise; (2) headers show the claim of
-//! the last durable file, never a newer one of this node's own making; (3) what waits for a generation leaves
-//! when a file of that generation or a later one is durable, and a vote leaves at no other moment; (4) keys
-//! of a lost slot are deleted when the file that a start would read is without the slot, whatever
-//! `cluster-config-save-behavior` says: a process that ended before would come back as an owner without
-//! keys.
+//! Invariants: (1) at most one write is under way, and generations only rise; (2) headers carry the
+//! claim of the last durable file, never a newer claim of this node; (3) an output that waits for a
+//! generation leaves when a file of that generation or a later one is durable; for a vote there is no
+//! exception; (4) keys of a lost slot are deleted only when the file that a restart would read is
+//! without the slot, whatever `cluster-config-save-behavior` is: otherwise a restarted process would be
+//! an owner without keys.
 
 use crate::id::{ClusterEpoch, NodeId, ShardId};
 use crate::migration::JobName;
@@ -14,23 +14,23 @@ use crate::output::{ClusterAnswer, Generation, Ticket};
 use crate::slots::{HashSlot, SlotSet};
 use sluice_base::mistake::{Mistake, is_made};
 
-/// What this node says of its own role and slots.
+/// This node's claim to a role and slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OwnClaim {
     Primary { config_epoch: ClusterEpoch, slots: Box<SlotSet> },
     Replica { of: Option<NodeId> },
 }
 
-/// What others may be told.
+/// The state that other nodes may receive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ToldView {
     pub(crate) current_epoch: ClusterEpoch,
     pub(crate) claim: OwnClaim,
-    /// The shard of that claim: a role told with the shard of another one would pass for a failover.
+    /// The shard of that claim: a role that was sent with another claim's shard would look like a failover.
     pub(crate) shard: ShardId,
 }
 
-/// What leaves once a file is durable.
+/// An output that waits until a file is durable.
 #[derive(Clone, Debug)]
 pub(crate) enum Withheld {
     /// A vote for a node, in an epoch.
@@ -54,18 +54,18 @@ pub(crate) enum Withheld {
     },
 }
 
-/// A write under way.
+/// The write under way.
 #[derive(Clone, Debug)]
 struct Writing {
     generation: Generation,
-    /// What may be told once it is durable.
+    /// The state that other nodes may receive once the write is durable.
     view: ToldView,
-    /// Slots that are this node's in the file.
+    /// The slots that this node owns in the file.
     owned: Box<SlotSet>,
     since: Ms,
 }
 
-/// How the last finished write went.
+/// The result of the last write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LastWrite {
     Succeeded,
@@ -75,9 +75,9 @@ pub(crate) enum LastWrite {
     },
 }
 
-/// Numbers of V-6.
+/// Counts of written files, for INFO (V-6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-// Names say all of the undocumented ones.
+// The names of the undocumented ones say enough.
 #[allow(missing_docs)]
 pub struct SaveCounts {
     pub saves: u64,
@@ -91,31 +91,31 @@ enum Unsaved {
     Something,
 }
 
-/// Generations, and messages and answers until a file is durable.
+/// The generations of the file, and the messages and answers that wait for them.
 #[derive(Clone, Debug)]
 pub(crate) struct Durable {
     pub(crate) told: ToldView,
     pub(crate) last_write: LastWrite,
     pub(crate) counts: SaveCounts,
-    /// Slots that are this node's in the file that a start would read.
+    /// The slots that this node owns in the file that a restart would read.
     owned: Box<SlotSet>,
     generation: Generation,
     durable: Generation,
     unsaved: Unsaved,
     writing: Option<Writing>,
     held: Vec<(Generation, Withheld)>,
-    /// When the log said last that the node goes on without its file.
+    /// When the log last reported that the node continues without its file.
     said_at: Option<Ms>,
 }
 
-/// Milliseconds between two such lines (N-22).
+/// Milliseconds between two such log lines (N-22).
 const SAID_AGAIN_MS: u64 = 30_000;
 
-/// Milliseconds between a failed write and the next one, if nothing changes meanwhile.
+/// Milliseconds between a failed write and the next attempt, if the state does not change meanwhile.
 const RETRY_MS: u64 = 1_000;
 
 impl Durable {
-    /// The state of a start: what the file says was durable once.
+    /// The state at a start: the file's contents were durable.
     pub(crate) fn new(told: ToldView) -> Durable {
         Durable {
             told,
@@ -131,17 +131,17 @@ impl Durable {
         }
     }
 
-    /// The file of the start was read: what it said may be told, and these slots are this node's in it.
+    /// The file was read at the start: its claim may be sent, and this node owns `owned` in it.
     pub(crate) fn loaded(&mut self, told: ToldView, owned: SlotSet) {
         (self.told, self.owned) = (told, Box::new(owned));
     }
 
-    /// Whether this node would come back as the owner of a slot if its process ended now.
+    /// Whether this node would own a slot if its process restarted now.
     pub(crate) fn is_owned_in_file(&self, slot: HashSlot) -> bool {
         self.owned.contains(slot)
     }
 
-    /// Whether the log shall say now that the node goes on without its file.
+    /// Whether the log line is due that the node continues without its file.
     pub(crate) fn says_failure(&mut self, now: Ms) -> bool {
         let is_due = self.said_at.is_none_or(|at| now >= at.saturating_add(SAID_AGAIN_MS));
         if is_due {
@@ -150,7 +150,7 @@ impl Durable {
         is_due
     }
 
-    /// The state has changed: the next settle writes it.
+    /// Marks the state as changed: the end of the step begins a write.
     pub(crate) fn changed(&mut self) {
         self.unsaved = Unsaved::Something;
     }
@@ -164,13 +164,13 @@ impl Durable {
         self.held.push((generation, held));
     }
 
-    /// Whether a write has to begin now.
+    /// Whether a write must begin now.
     pub(crate) fn wants_write(&self, now: Ms) -> bool {
         let retries = matches!(self.last_write, LastWrite::Failed { retry_at } if now >= retry_at);
         self.writing.is_none() && (self.unsaved == Unsaved::Something || retries)
     }
 
-    /// A write begins: of `view`, in a file by which this node owns `owned`. The result is its generation.
+    /// Begins a write of `view`, in a file in which this node owns `owned`; returns its generation.
     pub(crate) fn begin(&mut self, view: ToldView, owned: SlotSet, now: Ms) -> Generation {
         self.generation = Generation(self.generation.0 + 1);
         self.unsaved = Unsaved::Nothing;
@@ -183,8 +183,8 @@ impl Durable {
         self.generation
     }
 
-    /// A write has succeeded; the result says whether this node's claim, or what the file says of its slots,
-    /// is another one by that. Inputs about other generations than the one under way change nothing.
+    /// Ends a successful write; `true` if the claim that may be sent, or this node's slots in the file,
+    /// have changed. Other generations than that of the write under way are ignored.
     pub(crate) fn saved(&mut self, generation: Generation) -> bool {
         let Some(mut writing) = self.writing.take_if(|writing| writing.generation == generation) else {
             return false;
@@ -195,15 +195,15 @@ impl Durable {
         self.end_write(writing) || is_other
     }
 
-    /// The view that a write was to make durable may be told; whether that is another claim than before.
+    /// Makes the view of a write the one that may be sent; `true` if its claim differs from the one before.
     fn end_write(&mut self, writing: Writing) -> bool {
         self.durable = writing.generation;
         let before = std::mem::replace(&mut self.told, writing.view);
         before.claim != self.told.claim
     }
 
-    /// A write has failed, and the node goes on (best-effort): what waits is let go, but votes, which are
-    /// dropped. Whether this node's claim is another one by that.
+    /// Ends a failed write after which the node continues (best-effort): waiting outputs are released,
+    /// except votes, which are dropped. `true` if the claim that may be sent has changed.
     pub(crate) fn failed(&mut self, generation: Generation, now: Ms) -> bool {
         let Some(writing) = self.writing.take_if(|writing| writing.generation == generation) else {
             return false;
@@ -214,29 +214,28 @@ impl Durable {
         self.end_write(writing)
     }
 
-    /// The next of what may leave.
+    /// The next waiting output that may leave.
     pub(crate) fn release(&mut self) -> Option<Withheld> {
         let at = self.held.iter().position(|(generation, _)| *generation <= self.durable)?;
         Some(self.held.remove(at).1)
     }
 
-    /// Whether the last write failed, or the one under way has taken longer than `limit_ms`: no votes then.
+    /// Whether the last write failed, or the one under way takes longer than `limit_ms`; both bar votes.
     pub(crate) fn bars_votes(&self, now: Ms, limit_ms: u64) -> bool {
         let is_slow = self.writing.as_ref().is_some_and(|writing| now - writing.since > limit_ms);
         is_slow || self.last_write != LastWrite::Succeeded
     }
 
-    /// Whether a write is under way.
     pub(crate) fn is_writing(&self) -> bool {
         self.writing.is_some()
     }
 
-    /// A RESET: votes that were not sent are not.
+    /// Drops votes that were not sent, for a RESET.
     pub(crate) fn forget_votes(&mut self) {
         self.held.retain(|(_, held)| !matches!(held, Withheld::Vote { .. }));
     }
 
-    /// Another id speaks from now on: nothing of the old one's claims is told under it.
+    /// This node has a new id: claims of the old id are not sent with it.
     pub(crate) fn renamed(&mut self, view: ToldView) {
         if let Some(writing) = &mut self.writing {
             writing.view = view.clone();
@@ -244,7 +243,8 @@ impl Durable {
         self.told = view;
     }
 
-    /// Slots are claimed no more, though the file has them: another node may claim them from now on.
+    /// This node gives up the claim to slots that the file still has, because another node may claim
+    /// them from now on.
     pub(crate) fn withhold(&mut self, slots: &SlotSet) {
         let written = self.writing.as_mut().map(|writing| &mut writing.view);
         for view in written.into_iter().chain([&mut self.told]) {
@@ -254,8 +254,8 @@ impl Durable {
         }
     }
 
-    /// Whether what is held is bound to a generation that is not durable (S-6), and writes are in order
-    /// (S-7).
+    /// Whether all waiting outputs belong to a generation that is not durable (S-6), and the write under
+    /// way is the newest (S-7).
     pub(crate) fn is_consistent(&self) -> bool {
         let under_way = self.writing.as_ref().is_none_or(|writing| writing.generation == self.generation);
         under_way

@@ -1,4 +1,4 @@
-//! Epochs (section 5.1): what is heard, what is taken, what this node makes.
+//! Epochs (section 5.1): epochs of other nodes, and new epochs of this node.
 
 use crate::candidacy::ElectionStage;
 use crate::id::ClusterEpoch;
@@ -6,7 +6,8 @@ use crate::machine::{ClusterMachine, Sureness, log};
 use crate::node::{ClusterNode, NodeIx};
 use sluice_base::mistake::{Mistake, is_made};
 
-/// Another's epoch: the highest counts (E-2). What others say needs no file to be told on.
+/// Notes another node's current epoch; the highest counts (E-2). It may be sent on before it is durable,
+/// because it is another node's.
 pub(crate) fn heard(m: &mut ClusterMachine, epoch: ClusterEpoch) {
     if epoch > m.epochs.current {
         m.epochs.current = epoch;
@@ -15,7 +16,8 @@ pub(crate) fn heard(m: &mut ClusterMachine, epoch: ClusterEpoch) {
     told.current_epoch = told.current_epoch.max(epoch);
 }
 
-/// A primary's claim of a configEpoch: a higher one is taken (E-3), and raises currentEpoch to itself.
+/// Notes a primary's config epoch: a higher one is accepted (E-3), and raises the current epoch
+/// to itself.
 pub(crate) fn claimed(m: &mut ClusterMachine, ix: NodeIx, epoch: ClusterEpoch) {
     if epoch > m.table.node(ix).config_epoch {
         m.table.node_mut(ix).config_epoch = epoch;
@@ -29,8 +31,8 @@ pub(crate) fn claimed(m: &mut ClusterMachine, ix: NodeIx, epoch: ClusterEpoch) {
     }
 }
 
-/// An epoch of my primary has become known here only now, by a voter that has refused me its vote for that
-/// (E-50). Voters do not refuse the next request, which need not wait for the end of this election.
+/// A voter has refused its vote because this node did not know its primary's epoch (E-50). Voters do not
+/// refuse the next request for this reason, so it need not wait for the end of this election.
 fn ask_anew(m: &mut ClusterMachine) {
     let ElectionStage::Requested { epoch, .. } = m.failover.candidacy.stage else { return };
     log!(
@@ -42,8 +44,9 @@ fn ask_anew(m: &mut ClusterMachine) {
     m.todo.elect = true;
 }
 
-/// A primary claims an epoch that is not below that of my open election (E-3), which cannot be won any more:
-/// votes of that epoch are given. Another one begins at once, not when this one's time is over.
+/// A primary claims an epoch that is not below that of this node's open election (E-3). The election
+/// cannot be won any more, because votes of that epoch are given. A new election begins at once, not
+/// when the time of this one is over.
 fn outbid(m: &mut ClusterMachine, by: NodeIx, claimed: ClusterEpoch) {
     let ElectionStage::Requested { epoch, .. } = m.failover.candidacy.stage else { return };
     if claimed < epoch {
@@ -60,9 +63,9 @@ fn outbid(m: &mut ClusterMachine, by: NodeIx, claimed: ClusterEpoch) {
     m.todo.elect = true;
 }
 
-/// A new epoch without asking anybody (E-4); `None` if mine is the highest already, and mine alone. A
-/// primary that is dead with my epoch does not collide with me: its claims would weigh as much as mine when
-/// it comes back.
+/// Takes a new epoch without votes (E-4); `None` if this node's epoch is already the highest and no
+/// other node has the same. A dead primary with the same epoch does not take part in a collision, and
+/// its claims would weigh as much as this node's when it comes back.
 pub(crate) fn bump(m: &mut ClusterMachine) -> Option<ClusterEpoch> {
     let highest = m.table.iter().map(|(_, node)| node.config_epoch).fold(m.epochs.current, ClusterEpoch::max);
     let mine = m.table.me().config_epoch;
@@ -77,21 +80,22 @@ pub(crate) fn bump(m: &mut ClusterMachine) -> Option<ClusterEpoch> {
     Some(epoch)
 }
 
-/// A node that gets slots at epoch 0 among others takes a new epoch (E-7). Any claim beats epoch 0; and of a
-/// node that had an epoch, and lost it as a replica does at a restart, others would hold the old one.
+/// A primary that gets slots at epoch 0 takes a new epoch if there are other nodes (E-7). Any claim
+/// beats epoch 0. And for a node that had an epoch and lost it, as a replica does at a restart, other
+/// nodes would remember the old one.
 pub(crate) fn leave_zero(m: &mut ClusterMachine) {
     if m.table.me().is_primary() && m.table.me().config_epoch == ClusterEpoch(0) && m.table.len() > 1 {
         bump(m);
     }
 }
 
-/// A new epoch without asking anybody, whatever mine is: a takeover by force.
+/// Takes a new epoch without votes, whatever this node's epoch is: for a forced takeover.
 pub(crate) fn advance_alone(m: &mut ClusterMachine) {
-    // A replica's own epoch says nothing: its shard's is the primary's.
+    // A replica's own epoch has no meaning: its shard's is the primary's.
     advance(m);
 }
 
-/// The next currentEpoch becomes mine; told to all once it is durable.
+/// Makes the next current epoch this node's config epoch, and announces it once it is durable.
 fn advance(m: &mut ClusterMachine) -> ClusterEpoch {
     let epoch = m.epochs.current.next();
     m.epochs.current = epoch;
@@ -102,12 +106,13 @@ fn advance(m: &mut ClusterMachine) -> ClusterEpoch {
     epoch
 }
 
-/// A primary has my configEpoch: the one with the smaller id moves (E-6), so that the greatest never does.
+/// Another primary has the same config epoch: the one with the smaller id takes a new epoch (E-6), so
+/// that the greatest id never does.
 pub(crate) fn collide(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch) {
     let me = m.table.me();
     let other = m.table.node(sender);
     if m.rights.sureness != Sureness::Sure {
-        // The own epoch was lost with the own line: that of another is equal by chance alone (N-26).
+        // The own epoch was lost with the own line, so that an equal epoch is a coincidence (N-26).
         return;
     }
     let stays = other.id <= me.id && !is_made(Mistake::GreaterIdMovesToo);
@@ -118,8 +123,8 @@ pub(crate) fn collide(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoc
     log!(m, Warning, "configEpoch collision with node {}. configEpoch set to {epoch}", m.name(sender));
 }
 
-/// This node has the place of another voter from now on. That one may have voted in any epoch up to this one,
-/// and a place votes once in an epoch: with two votes of one, two replicas could win an epoch (S-20).
+/// This node takes the place of another voter, which may have voted in any epoch up to this one. A place
+/// has one vote in an epoch: with two votes of one place, two replicas could win an epoch (S-20).
 pub(crate) fn takes_seat(m: &mut ClusterMachine) {
     m.epochs.last_vote = m.epochs.current;
     m.save();

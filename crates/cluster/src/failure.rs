@@ -1,4 +1,4 @@
-//! Failure detection: suspicion, reports, the verdict, and its end (section 4).
+//! Failure detection: suspicion, reports, FAIL, and its end (section 4).
 
 use crate::health;
 use crate::id::NodeId;
@@ -29,7 +29,7 @@ pub(crate) fn suspect(m: &mut ClusterMachine, ix: NodeIx) {
     }
 }
 
-/// When a node that owes an answer is to be suspected; `None` for others.
+/// When a node with an unanswered ping is to be suspected; `None` for other nodes.
 pub(crate) fn suspicion_at(m: &ClusterMachine, ix: NodeIx) -> Option<Ms> {
     let node = m.table.node(ix);
     if !node.is_up() || node.is_handshake() || node.is_without_address() {
@@ -39,8 +39,8 @@ pub(crate) fn suspicion_at(m: &ClusterMachine, ix: NodeIx) -> Option<Ms> {
     since.checked_add(m.settings.node_timeout_ms)?.checked_add(1)
 }
 
-/// What gossip says of a node's health (G-10 item 3): `bad` of a voter is a report; a good word takes the
-/// report back.
+/// Handles the health of a node in gossip (G-10 item 3): a bad one from a voter is a report, a good one
+/// revokes the report.
 pub(crate) fn gossiped(m: &mut ClusterMachine, ix: NodeIx, by: NodeIx, opinion: Opinion) {
     match opinion {
         Opinion::Failing => {
@@ -51,7 +51,8 @@ pub(crate) fn gossiped(m: &mut ClusterMachine, ix: NodeIx, by: NodeIx, opinion: 
             condemn_if_agreed(m, ix);
         }
         Opinion::Healthy => {
-            // Nearly all nodes are well and have no report: they do not change, and the cron need not look.
+            // Nearly all nodes are well and have no reports: they do not change, so that the cron need
+            // not check them.
             if !m.table.node(ix).reports.is_empty() && m.table.node_mut(ix).reports.remove(by.0) {
                 log!(m, Verbose, "Node {} reported node {} is back online.", m.name(by), m.name(ix));
             }
@@ -59,15 +60,15 @@ pub(crate) fn gossiped(m: &mut ClusterMachine, ix: NodeIx, by: NodeIx, opinion: 
     }
 }
 
-/// What an entry of gossip says of a node.
+/// The health of a node in a gossip entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opinion {
     Failing,
     Healthy,
 }
 
-/// Notes a report; whether it is the first of its reporter. Its time is the next whole second of the wall
-/// clock.
+/// Notes a report, with the next whole second of the wall clock as its time; `true` if it is
+/// the reporter's first.
 fn report(m: &mut ClusterMachine, ix: NodeIx, by: NodeIx) -> bool {
     let at = m.time.now + (1_000 - m.time.wall_ms.rem_euclid(1_000)) as u64;
     let node = m.table.node_mut(ix);
@@ -77,7 +78,7 @@ fn report(m: &mut ClusterMachine, ix: NodeIx, by: NodeIx) -> bool {
     node.reports.note(by.0, at)
 }
 
-/// Reports about a node that count: young enough, and of voters (F-4). Old ones are dropped.
+/// The number of reports about a node that count: recent, and by voters (F-4). Old ones are dropped.
 pub(crate) fn count_reports(m: &mut ClusterMachine, ix: NodeIx) -> u32 {
     let limit = m.settings.node_timeout_ms.saturating_mul(2);
     let now = m.time.now;
@@ -87,8 +88,8 @@ pub(crate) fn count_reports(m: &mut ClusterMachine, ix: NodeIx) -> u32 {
     m.table.node(ix).reports.reporters().filter(|by| counts(NodeIx(*by))).count() as u32
 }
 
-/// FAIL, if this node suspects it and a quorum does (F-5). Reports are looked at one by one only where they
-/// are enough if all of them count: then the node is condemned, or old ones are dropped.
+/// Marks a node as FAIL if this node suspects it and a quorum does (F-5). Reports are examined one by one
+/// only where they would suffice if all counted: then the node is marked, or old reports are dropped.
 fn condemn_if_agreed(m: &mut ClusterMachine, ix: NodeIx) {
     if m.table.node(ix).health != NodeHealth::PFail {
         return;
@@ -103,7 +104,7 @@ fn condemn_if_agreed(m: &mut ClusterMachine, ix: NodeIx) {
     send::fail(m, id);
 }
 
-/// FAIL from now on.
+/// Marks a node as FAIL.
 pub(crate) fn condemn(m: &mut ClusterMachine, ix: NodeIx) {
     let since = m.time.now;
     m.table.set_health(ix, NodeHealth::Fail { since });
@@ -113,7 +114,7 @@ pub(crate) fn condemn(m: &mut ClusterMachine, ix: NodeIx) {
     m.todo.elect |= m.is_my_primary(ix);
 }
 
-/// A FAIL message (F-7).
+/// Handles a FAIL message (F-7).
 pub(crate) fn told(m: &mut ClusterMachine, sender: NodeIx, about: NodeId) {
     let Some(ix) = m.table.find(&about) else {
         return;
@@ -126,7 +127,7 @@ pub(crate) fn told(m: &mut ClusterMachine, sender: NodeIx, about: NodeId) {
     condemn(m, ix);
 }
 
-/// A PONG came on the link out: suspicion ends, and FAIL where nobody took over (F-8).
+/// A PONG arrived on the outgoing link: ends suspicion, and FAIL if no replica took over (F-8).
 pub(crate) fn answered(m: &mut ClusterMachine, ix: NodeIx) {
     let node = m.table.node(ix);
     let is_voter = node.is_voter();
@@ -135,7 +136,7 @@ pub(crate) fn answered(m: &mut ClusterMachine, ix: NodeIx) {
         NodeHealth::PFail => true,
         NodeHealth::Fail { since } => {
             let is_old = m.time.now - since > m.settings.node_timeout_ms.saturating_mul(2);
-            // Nobody could take over: nothing is waited for (D22).
+            // No replica could take over, so there is nothing to wait for (D22).
             let has_heir = !node.replicas.is_empty() || is_made(Mistake::HeirlessStaysFailed);
             if !is_voter {
                 let what = if node.is_replica() { "replica" } else { "primary without slots" };
@@ -153,14 +154,14 @@ pub(crate) fn answered(m: &mut ClusterMachine, ix: NodeIx) {
     };
     if ends {
         m.table.set_health(ix, NodeHealth::Up);
-        // Old reports were not dropped while they were too few: they would keep hearsay about the node out.
+        // Old reports that were too few were never dropped; they would block hearsay about the node.
         count_reports(m, ix);
         m.reconsider_soon();
         m.save();
     }
 }
 
-/// MY_PRIMARY_FAIL is set exactly while this node is a replica whose primary is FAIL (F-9).
+/// Sets MY_PRIMARY_FAIL exactly while this node is a replica whose primary is FAIL (F-9).
 pub(crate) fn note_my_primary(m: &mut ClusterMachine) {
     let primary = m.table.me().primary();
     let failed = primary.is_some_and(|primary| m.table.node(primary).is_failed());

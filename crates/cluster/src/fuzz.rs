@@ -1,4 +1,4 @@
-//! Entries for fuzzers: whatever a peer may send, and whatever `nodes.conf` may hold.
+//! Entry points for fuzzers: any bytes that a peer may send, and any text in `nodes.conf`.
 
 use crate::wire::{self, ReceiveBuffer, ReceivedMessage};
 use crate::{
@@ -9,10 +9,10 @@ use sluice_base::Now;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-/// Bytes of a published message that a known sender may send here.
+/// The most bytes of a published message that a known sender may send here.
 const PUBLISHED_MAX: usize = 1 << 20;
 
-/// The file of a node that knows the senders of recorded messages: A to E of `tests/golden`.
+/// The file of a node that knows the senders of the recorded messages: A to E of `tests/golden`.
 const FILE: &str = "\
     ffffffffffffffffffffffffffffffffffffffff 10.0.0.9:1@2 myself,master - 0 0 9 connected 16000-16383\n\
     1335dccd34bc7ed4e1066419e873733e27aba1ba 10.0.0.1:1@2 master - 0 0 1 connected 0-5461\n\
@@ -22,8 +22,8 @@ const FILE: &str = "\
     81e63840e536cd020240fd9777b897465fef3c7d 10.0.0.4:1@2 master - 0 0 4 connected 10923-15999\n\
     vars currentEpoch 9 lastVoteEpoch 3\n";
 
-/// Takes `data` for the bytes of a link of the bus: messages are cut out, parsed, written again, and given to
-/// a node. The last byte chooses the length of the pieces, which changes nothing.
+/// Treats `data` as the bytes of a link: cuts out messages, parses them, writes them again, and passes
+/// them to a node. The last byte selects the length of the pieces, which must not change the result.
 pub fn fuzz_bus_packets(data: &[u8]) {
     let how = usize::from(data.last().copied().unwrap_or_default());
     let whole = cut(data, data.len().max(1));
@@ -38,7 +38,7 @@ pub fn fuzz_bus_packets(data: &[u8]) {
     receive(data, 1 + how);
 }
 
-/// Whole messages of a stream, and a `None` for each that is passed over and for the end of the link.
+/// The whole messages of a stream, and a `None` for each skipped one and for the end of the link.
 fn cut(data: &[u8], piece: usize) -> Vec<Option<Vec<u8>>> {
     let (mut buffer, mut found) = (ReceiveBuffer::new(), Vec::new());
     for mut piece in data.chunks(piece) {
@@ -53,7 +53,7 @@ fn cut(data: &[u8], piece: usize) -> Vec<Option<Vec<u8>>> {
     found
 }
 
-/// A node receives `data` on a link in and on a link out.
+/// Passes `data` to a node on an incoming and on an outgoing link.
 fn receive(data: &[u8], piece: usize) {
     let mut around = FuzzedSurroundings { now_ms: 1_000_000, dialled: None };
     let settings = Arc::new(ClusterSettings { node_timeout_ms: 1_000, ..ClusterSettings::default() });
@@ -73,7 +73,7 @@ fn receive(data: &[u8], piece: usize) {
     }
 }
 
-/// A clock, a disk that is quick, and peers that are dialled in vain but for the first.
+/// A clock, a fast disk, and peers of which only the first can be dialled.
 struct FuzzedSurroundings {
     now_ms: u64,
     dialled: Option<LinkKey>,
@@ -111,7 +111,8 @@ impl FuzzedSurroundings {
     }
 }
 
-/// Takes `data` for `nodes.conf`: a node starts or says why not, and the file of a node starts the same node.
+/// Treats `data` as `nodes.conf`: a node starts or gives a reason, and a node that starts from its own
+/// file is the same.
 pub fn fuzz_nodes_conf(data: &[u8]) {
     for transport in [BusTransport::Tcp, BusTransport::Tls] {
         let Some(first) = start(data, transport) else { continue };
@@ -121,7 +122,7 @@ pub fn fuzz_nodes_conf(data: &[u8]) {
     }
 }
 
-/// The file that a node writes which starts from `text`; `None` if none starts.
+/// The file that a node writes after a start from `text`; `None` if no node starts.
 fn start(text: &[u8], transport: BusTransport) -> Option<Arc<[u8]>> {
     let settings = ClusterSettings { transport, ..ClusterSettings::default() };
     let now = Now { mono_ns: 1_000_000_000_000, unix_us: 1_700_000_000_000_000 };

@@ -1,4 +1,4 @@
-//! What messages tell of other nodes, and of the sender beside its header (G-10, W-10).
+//! Gossip about other nodes, and extensions about the sender, in received messages (G-10, W-10).
 
 use crate::address::{NodeLabels, Seen};
 use crate::addresses;
@@ -11,16 +11,16 @@ use crate::table::NODES_MAX;
 use crate::wire::{Extension, ForgottenNode, Gossip, GossipEntry, NodeFlags};
 use std::sync::Arc;
 
-/// Flags of an entry that are taken over for a node that was not known.
+/// Flags of a gossip entry that are accepted for an unknown node.
 const TAKEN: NodeFlags =
     NodeFlags(NodeFlags::EXTENSIONS.0 | NodeFlags::LIGHT_PUBLISH.0 | NodeFlags::MULTI_MEET.0);
-/// How far the wall clock of a sender may be ahead for its pongs to count.
+/// How far a sender's wall clock may be ahead for its pong times to count.
 const AHEAD_MS: i64 = 500;
-/// How much later a FORGET may end, as another node tells it, to be the same one: other nodes round seconds,
-/// and messages take their time.
+/// How much later a FORGET may end by another node's message to be the same one: other nodes round
+/// seconds, and messages have delays.
 const SAME_FORGET_MS: u64 = 2_000;
 
-/// The entries of a known sender's message.
+/// Handles the gossip entries of a known sender.
 pub(crate) fn entries(m: &mut ClusterMachine, sender: NodeIx, gossip: &Gossip<'_>) {
     if gossip.invalid_ids > 0
         && let Some(id) = gossip.invalid_id()
@@ -39,7 +39,7 @@ pub(crate) fn entries(m: &mut ClusterMachine, sender: NodeIx, gossip: &Gossip<'_
     }
 }
 
-/// The entries of a sender that nobody knows, which are believed by mistake alone.
+/// Handles the gossip entries of an unknown sender; only a deliberate mistake of the tests believes them.
 pub(crate) fn of_stranger(m: &mut ClusterMachine, gossip: &Gossip<'_>) {
     for entry in gossip.entries() {
         if m.table.find(&entry.node).is_none() {
@@ -48,7 +48,8 @@ pub(crate) fn of_stranger(m: &mut ClusterMachine, gossip: &Gossip<'_>) {
     }
 }
 
-/// A node that nobody named before: it is one of the cluster's, since the sender is (G-10 item 1, G-24).
+/// Adds a node that gossip names for the first time: it belongs to the cluster, because the sender does
+/// (G-10 item 1, G-24).
 fn unknown(m: &mut ClusterMachine, entry: &GossipEntry<'_>) {
     let is_refused = entry.flags.contains(NodeFlags::NOADDR)
         || entry.flags.contains(NodeFlags::HANDSHAKE)
@@ -62,7 +63,7 @@ fn unknown(m: &mut ClusterMachine, entry: &GossipEntry<'_>) {
     node.marks.capabilities = NodeFlags(entry.flags.0 & TAKEN.0);
     node.marks.no_failover = entry.flags.contains(NodeFlags::NOFAILOVER);
     if entry.flags.contains(NodeFlags::FAIL) {
-        // Nobody says since when: the node's first answer ends it.
+        // The entry has no time of the failure; the node's first answer ends it.
         node.health = NodeHealth::Fail { since: 0 };
     }
     let ix = m.table.insert(node);
@@ -101,7 +102,7 @@ fn known(m: &mut ClusterMachine, sender: NodeIx, ix: NodeIx, entry: &GossipEntry
     }
 }
 
-/// A pong that another node has had of a healthy one (G-10 item 4).
+/// Takes the time of a healthy node's pong from another node's gossip (G-10 item 4).
 fn pong_by_hearsay(m: &mut ClusterMachine, ix: NodeIx, entry: &GossipEntry<'_>) {
     let time = m.time;
     let at_ms = i64::from(entry.pong_received_s) * 1_000;
@@ -115,7 +116,7 @@ fn pong_by_hearsay(m: &mut ClusterMachine, ix: NodeIx, entry: &GossipEntry<'_>) 
     }
 }
 
-/// Extensions of a known sender (step 12). Names that are absent are cleared (W-10).
+/// Handles the extensions of a known sender (step 12). Names without an extension are cleared (W-10).
 pub(crate) fn extensions(m: &mut ClusterMachine, sender: NodeIx, gossip: &Gossip<'_>) {
     let mut shard = None;
     for extension in gossip.extensions() {
@@ -135,7 +136,7 @@ pub(crate) fn extensions(m: &mut ClusterMachine, sender: NodeIx, gossip: &Gossip
     take_shard(m, sender, shard);
 }
 
-/// The names that an extension section holds; the old texts stay where they are the same.
+/// Takes the names from the extensions; equal texts are kept as they are.
 fn labels(m: &mut ClusterMachine, sender: NodeIx, gossip: &Gossip<'_>) {
     let (mut host, mut human, mut zone) = ("", &b""[..], &b""[..]);
     let (mut ipv4, mut ipv6, mut port, mut tls_port) = (None, None, 0, 0);
@@ -171,7 +172,7 @@ fn labels(m: &mut ClusterMachine, sender: NodeIx, gossip: &Gossip<'_>) {
     m.todo.map = true;
 }
 
-/// The shard that a sender names for itself (N-5). Without a name a replica is of its primary's.
+/// Sets the shard that a sender names for itself (N-5). Without a name, a replica is of its primary's shard.
 pub(crate) fn take_shard(m: &mut ClusterMachine, sender: NodeIx, shard: Option<ShardId>) {
     if let Some(primary) = m.table.node(sender).primary() {
         let theirs = m.table.node(primary).shard;
@@ -189,7 +190,7 @@ pub(crate) fn take_shard(m: &mut ClusterMachine, sender: NodeIx, shard: Option<S
         if theirs.is_some() || shard.is_none() {
             return roles::adopt_shard(m, sender, primary);
         }
-        // The replica knows the shard of a primary that has not said so itself yet.
+        // The replica knows the shard of its primary, which has not announced it yet.
         if let Some(id) = shard {
             set_shard(m, primary, id);
         }
@@ -211,7 +212,7 @@ fn set_shard(m: &mut ClusterMachine, primary: NodeIx, id: ShardId) {
     m.todo.map = true;
 }
 
-/// The shard extension of a sender whose shard is not known yet counts ahead of its role (W-16).
+/// The shard extension of a sender with an unknown shard is handled before its role (W-16).
 pub(crate) fn shard_ahead_of_role(m: &mut ClusterMachine, sender: NodeIx, gossip: &Gossip<'_>) {
     if m.table.node(sender).shard.is_some() || m.table.node(sender).primary().is_some() {
         return;
@@ -223,8 +224,8 @@ pub(crate) fn shard_ahead_of_role(m: &mut ClusterMachine, sender: NodeIx, gossip
     take_shard(m, sender, shard);
 }
 
-/// A node that an operator has forgotten elsewhere (extension 2, G-21). About this node, its primary and the
-/// sender nothing is believed.
+/// Forgets a node that an operator has forgotten at another node (extension 2, G-21). Such a report
+/// about this node, its primary or the sender is ignored.
 fn forget(m: &mut ClusterMachine, sender: NodeIx, forgotten: ForgottenNode) {
     let Some(ix) = m.table.find(&forgotten.node) else { return };
     if ix == m.table.my_ix() || m.is_my_primary(ix) || ix == sender || forgotten.seconds == 0 {

@@ -1,5 +1,5 @@
-//! The cluster's state: ok or fail, and how many voters there are (F-20 to F-24); a process that has stood
-//! still (S-24).
+//! The cluster's state, ok or fail, and the number of voters (F-20 to F-24); and a process that was
+//! suspended for long (S-24).
 
 use crate::machine::{ClusterMachine, DownReason, Sureness, log};
 use crate::node::{ClusterNode, NodeIx};
@@ -7,10 +7,10 @@ use crate::output::ClusterState;
 use crate::slots::SLOT_COUNT;
 use sluice_base::mistake::{Mistake, is_made};
 
-/// Milliseconds that a primary waits after its start (F-21).
+/// Milliseconds for which a primary waits after its start (F-21).
 const WRITABLE_DELAY_MS: u64 = 2_000;
 
-/// Evaluates the state (F-20). Size is computed here and nowhere else.
+/// Evaluates the cluster's state (F-20). Only this function updates the size of the cluster.
 pub(crate) fn evaluate(m: &mut ClusterMachine) {
     let now = m.time.now;
     let is_primary = m.table.me().is_primary();
@@ -18,8 +18,8 @@ pub(crate) fn evaluate(m: &mut ClusterMachine) {
     let is_patient = is_primary && !is_made(Mistake::ServesAtOnce);
     if is_patient && m.cluster.state == ClusterState::Fail && now - first < WRITABLE_DELAY_MS {
         m.cluster.is_safe_to_join = false;
-        // A replica that became a primary since its first evaluation knows more voters by now: by the size of
-        // then too few of them would decide about a failure.
+        // A replica that became a primary since its first evaluation knows more voters by now: with the
+        // number of that time too few of them would decide about a failure.
         if m.cluster.size > 0 {
             m.cluster.size = known_voters(m);
         }
@@ -27,7 +27,7 @@ pub(crate) fn evaluate(m: &mut ClusterMachine) {
     }
     if !m.cluster.is_safe_to_join {
         m.cluster.is_safe_to_join = true;
-        // Requests that waited are answered by what is known now.
+        // Requests that waited are answered by the present state.
         m.todo.map |= m.cluster.has_come_back;
     }
     let reason = why_down(m);
@@ -41,17 +41,18 @@ pub(crate) fn evaluate(m: &mut ClusterMachine) {
     change(m, state, reason);
 }
 
-/// Whether this node was a primary when its last process ended, and waits to hear whether it still is one
-/// (F-21). In a handover by a node that ends at once, its clients come back to it ahead of that news.
+/// Whether this node was a primary at the end of its last process, and does not know yet whether it
+/// still is one (F-21). After the handover of a process that ends quickly, its clients come back to it
+/// before that news.
 pub(crate) fn is_coming_back(m: &ClusterMachine) -> bool {
     let is_patient = m.table.me().is_primary() && !m.cluster.is_safe_to_join;
     m.cluster.has_come_back && is_patient && m.cluster.state == ClusterState::Fail
 }
 
-/// This node's process has stood still for longer than T: a replica may have taken over. This node serves
-/// nothing until a quorum has answered anew (S-24), and as long again as after a minority (F-23), within
-/// which voters that know better say so. An answer that waits on a link may be as old as the silence, so the
-/// links are dialled again, those of replicas too: one may have become a voter.
+/// This node's process was suspended for longer than T, and a replica may have taken over. This node serves
+/// no slots until a quorum has answered again (S-24), and for the delay after a minority (F-23) more, in
+/// which voters with newer state can report it. An answer that waits on a link may be from before the
+/// suspension, so all links are dialled again, also those to replicas, because one may have become a voter.
 pub(crate) fn stood_still(m: &mut ClusterMachine) {
     if is_made(Mistake::ServesAfterStandstill) {
         return;
@@ -63,7 +64,7 @@ pub(crate) fn stood_still(m: &mut ClusterMachine) {
          majority of the primaries has answered."
     );
     m.cluster.stood_until = Some(m.time.now);
-    // The delay counts from here also where F-21 holds evaluations back.
+    // The delay counts from here even where F-21 postpones evaluations.
     m.cluster.last_minority = Some(m.time.now);
     for position in 0..m.table.positions() {
         let Some(ix) = m.table.at(position) else { continue };
@@ -74,20 +75,20 @@ pub(crate) fn stood_still(m: &mut ClusterMachine) {
     m.todo.evaluate = true;
 }
 
-/// Whether this node heard no majority of the voters when it looked last, or none since it stood still.
-/// Another node may have its place.
+/// Whether this node was out of contact with a majority of the voters at the last evaluation, or has
+/// been since it was suspended. Another node may have its place.
 pub(crate) fn is_apart(m: &ClusterMachine) -> bool {
     m.cluster.stood_until.is_some() || m.cluster.reason == Some(DownReason::Minority)
 }
 
-/// Whether this voter has said something since this node's process stood still.
+/// Whether this voter has sent a message since this node's process was suspended.
 fn has_answered(m: &ClusterMachine, ix: NodeIx, node: &ClusterNode) -> bool {
     let Some(since) = m.cluster.stood_until.filter(|_| ix != m.table.my_ix()) else { return true };
     let link = node.place.link_out.key().and_then(|key| m.links.get(key));
     link.and_then(|link| link.pong_at).is_some_and(|at| at >= since)
 }
 
-/// What speaks against ok (F-22).
+/// The reason that the cluster is down; `None` if it is ok (F-22).
 fn why_down(m: &mut ClusterMachine) -> Option<DownReason> {
     let (mut size, mut reachable, mut covered) = (0_u32, 0, 0);
     for (ix, node) in m.table.iter() {
@@ -102,7 +103,7 @@ fn why_down(m: &mut ClusterMachine) -> Option<DownReason> {
     }
     m.cluster.size = size;
     if reachable < quorum(size) && !is_made(Mistake::MinorityServes) {
-        // A node that knows no voter has missed no majority: a new cluster need not wait for its nodes.
+        // A node that knows no voter misses no majority: a new cluster need not wait for its nodes.
         if size > 0 {
             m.cluster.last_minority = Some(m.time.now);
         }
@@ -114,8 +115,8 @@ fn why_down(m: &mut ClusterMachine) -> Option<DownReason> {
     (!is_covered || !is_sure).then_some(DownReason::Coverage)
 }
 
-/// Voters whose majority decides about a failure: the size, or as long as the first evaluation is to come
-/// those that are known. Without that a node that has just started would decide alone.
+/// The number of voters of which a majority decides about a failure: that of the last evaluation, or before
+/// the first one that of the known voters. Otherwise a node that has just started would decide alone.
 pub(crate) fn deciding_size(m: &ClusterMachine) -> u32 {
     match m.cluster.size {
         0 => known_voters(m),
@@ -127,7 +128,7 @@ fn known_voters(m: &ClusterMachine) -> u32 {
     m.table.iter().filter(|(_, node)| node.is_voter()).count() as u32
 }
 
-/// Voters that decide, out of `size`.
+/// The number of voters that decide, out of `size`.
 pub(crate) fn quorum(size: u32) -> u32 {
     size / 2 + u32::from(!is_made(Mistake::HalfDecides))
 }
@@ -144,8 +145,8 @@ fn change(m: &mut ClusterMachine, state: ClusterState, reason: Option<DownReason
         m.todo.map = true;
     }
     if m.cluster.reason == Some(DownReason::Minority) && reason != m.cluster.reason {
-        // A replica may have had this node's place meanwhile, and slots may have gone on from there: they are
-        // the node's that claims them by the greatest epoch.
+        // A replica may have taken this node's place, and slots may have moved on from there: the node
+        // that claims them with the greatest epoch owns them.
         m.keys.granted_here.clear();
     }
     m.cluster.reason = reason;
@@ -163,7 +164,7 @@ fn change(m: &mut ClusterMachine, state: ClusterState, reason: Option<DownReason
     }
 }
 
-/// The next moment at which something is due without any other event: the ends of the delays (F-21, F-23),
+/// The next moment at which work is due without any other input: the ends of the delays (F-21, F-23),
 /// and of a node's time to answer (F-26).
 pub(crate) fn deadline(m: &ClusterMachine) -> Option<u64> {
     let delays = match m.cluster.state == ClusterState::Fail && m.table.me().is_primary() {

@@ -1,4 +1,4 @@
-//! Names of nodes and of shards, and epochs.
+//! Ids of nodes and of shards, and epochs.
 
 use std::fmt;
 
@@ -15,8 +15,8 @@ macro_rules! ids {
             /// The id that is written as `bytes`: 40 bytes of `a` to `z` and `0` to `9`. `None` for others.
             pub fn parse(bytes: &[u8]) -> Option<Self> {
                 let id: [u8; ID_LEN] = bytes.try_into().ok()?;
-                // Without a branch for each byte, so that one instruction looks at several: a message
-                // of the bus has ten ids and more.
+                // No branch for each byte, so that one instruction checks several: a message of the bus
+                // has ten ids or more.
                 let is_fit = |byte: &u8| byte.is_ascii_lowercase() | byte.is_ascii_digit();
                 id.iter().fold(true, |all, byte| all & is_fit(byte)).then_some(Self(id))
             }
@@ -38,7 +38,7 @@ macro_rules! ids {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                // One text, not 40 characters: CLUSTER NODES and nodes.conf have two ids a line.
+                // One write, not 40 characters: CLUSTER NODES and nodes.conf have two ids a line.
                 f.write_str(std::str::from_utf8(&self.0).unwrap_or_default())
             }
         }
@@ -65,10 +65,10 @@ ids!(
 pub struct ClusterEpoch(pub u64);
 
 impl ClusterEpoch {
-    /// The first epoch that no message may name: from there on `+ 1` could come to an end.
+    /// The first epoch that no message may contain: with larger ones, `+ 1` could overflow.
     pub const END: ClusterEpoch = ClusterEpoch(1 << 63);
 
-    /// The epoch that follows. Epochs that come from outside are below [`ClusterEpoch::END`].
+    /// The next epoch. Epochs from outside are below [`ClusterEpoch::END`].
     #[must_use]
     pub fn next(self) -> ClusterEpoch {
         ClusterEpoch(self.0.saturating_add(1))

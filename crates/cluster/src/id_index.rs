@@ -1,10 +1,10 @@
-//! Positions of nodes in the table, by id: each entry of gossip asks for one, and a message in a cluster of
-//! 1,000 nodes has a hundred entries.
+//! Positions of nodes in the table by id: each entry of gossip needs a look-up, and a message in a
+//! cluster of 1,000 nodes has a hundred entries.
 //!
-//! Invariants: (1) an index holds positions alone, 4 bytes each, and never more than half full: the one of
-//! 1,000 nodes takes 8 KiB and stays in the processor's nearest cache; (2) the key of the hash comes with the
-//! machine's seed, so that nobody outside can choose ids that fall together; (3) what an index says is a
-//! function of the ids and the key alone.
+//! Invariants: (1) an index only holds positions, 4 bytes each, and is at most half full: that of 1,000
+//! nodes takes 8 KiB and stays in the processor's nearest cache; (2) the key of the hash comes from the
+//! machine's seed, so that no outsider can choose colliding ids; (3) the result of a look-up is a
+//! function of the ids and the key.
 
 use crate::id::NodeId;
 use sluice_base::{HashSeed, siphash13};
@@ -28,7 +28,7 @@ impl IdIndex {
         IdIndex { seed, entries: vec![NOTHING; ENTRIES_MIN], len: 0 }
     }
 
-    /// The position of the node with this id; `id_at` says which id a position has.
+    /// The position of the node with this id; `id_at` returns the id at a position.
     pub(crate) fn find<'a>(&self, id: &NodeId, id_at: impl Fn(u32) -> &'a NodeId) -> Option<u32> {
         let mut at = self.first(id);
         loop {
@@ -40,8 +40,8 @@ impl IdIndex {
         }
     }
 
-    /// Adds a position whose id the index does not have. False: there is no room, and the caller has to
-    /// [`IdIndex::rebuild`] the index of all.
+    /// Adds a position whose id is not in the index. `false`: there is no room, and the caller has to
+    /// [`IdIndex::rebuild`] the index of all nodes.
     #[must_use]
     pub(crate) fn insert(&mut self, id: &NodeId, position: u32) -> bool {
         if 2 * (self.len + 1) > self.entries.len() {
@@ -56,8 +56,8 @@ impl IdIndex {
         true
     }
 
-    /// Makes the index anew of all nodes, `count` at most. O(nodes): for growth, and for a node that goes or
-    /// gets another id.
+    /// Rebuilds the index for all nodes, `count` at most. O(nodes): for growth, and after a node was
+    /// deleted or got another id.
     pub(crate) fn rebuild<'a>(&mut self, count: usize, nodes: impl Iterator<Item = (&'a NodeId, u32)>) {
         let entries = (2 * count + 2).next_power_of_two().max(ENTRIES_MIN);
         (self.entries, self.len) = (vec![NOTHING; entries], 0);

@@ -1,4 +1,4 @@
-//! What is shown of the machine: CLUSTER INFO, LINKS, NODES, and the file's text.
+//! The machine's state in texts and figures: CLUSTER INFO, LINKS, NODES, and the file.
 
 use crate::address::AskingClient;
 use crate::id::{ClusterEpoch, NodeId};
@@ -13,9 +13,9 @@ use sluice_base::num::push_u64;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// The numbers of CLUSTER INFO (V-1), and ours (V-6).
+/// The figures of CLUSTER INFO (V-1), and those of this server (V-6).
 #[derive(Clone, Debug, PartialEq, Eq)]
-// Names say all of the undocumented ones.
+// The names of the undocumented ones say enough.
 #[allow(missing_docs)]
 pub struct ClusterInfo {
     pub state: ClusterState,
@@ -25,7 +25,7 @@ pub struct ClusterInfo {
     pub voting_nodes_pfail: u32,
     pub voting_nodes_fail: u32,
     pub known_nodes: usize,
-    /// Voters at the last evaluation.
+    /// Number of voters at the last evaluation.
     pub size: u32,
     pub current_epoch: ClusterEpoch,
     pub my_epoch: ClusterEpoch,
@@ -33,9 +33,9 @@ pub struct ClusterInfo {
     pub saves: crate::durable::SaveCounts,
 }
 
-/// Slots by the health of their owner.
+/// Numbers of slots by the health of their owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-// Names say all of the undocumented ones.
+// The names of the undocumented ones say enough.
 #[allow(missing_docs)]
 pub struct SlotCounts {
     pub ok: u32,
@@ -43,7 +43,7 @@ pub struct SlotCounts {
     pub fail: u32,
 }
 
-/// The numbers of this moment: O(nodes).
+/// The present figures. O(nodes).
 pub(crate) fn info(m: &ClusterMachine) -> ClusterInfo {
     let mut slots = SlotCounts::default();
     let (mut pfail, mut fail, mut voting_pfail, mut voting_fail) = (0, 0, 0, 0);
@@ -80,13 +80,13 @@ pub(crate) fn info(m: &ClusterMachine) -> ClusterInfo {
     }
 }
 
-/// One link of CLUSTER LINKS (V-4).
+/// A link in the reply of CLUSTER LINKS (V-4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// Names say all of the undocumented ones.
+// The names of the undocumented ones say enough.
 #[allow(missing_docs)]
 pub struct LinkFacts {
     pub link: LinkKey,
-    /// Whether this node dialled: `to`, else `from`.
+    /// Whether this node dialled (`to`) or accepted (`from`) the link.
     pub is_out: bool,
     pub node: NodeId,
     pub created_wall_ms: i64,
@@ -147,7 +147,7 @@ pub(crate) fn nodes(m: &ClusterMachine) -> impl Iterator<Item = NodeFacts<'_>> {
     })
 }
 
-/// Links that have a node.
+/// The links that have a node.
 pub(crate) fn links(m: &ClusterMachine) -> impl Iterator<Item = LinkFacts> + '_ {
     m.links.iter().filter_map(|(key, link)| {
         Some(LinkFacts {
@@ -171,7 +171,7 @@ pub(crate) fn sent(m: &mut ClusterMachine, key: LinkKey, lane: BusLane, bytes: u
     }
 }
 
-/// The lines of all nodes as CLUSTER NODES shows them (N-14).
+/// The text of CLUSTER NODES (N-14).
 pub(crate) fn nodes_text(m: &ClusterMachine, client: AskingClient) -> String {
     let mut text = TextBytes(Vec::with_capacity(LINE_BYTES * m.table.len()));
     for (ix, node) in m.table.iter() {
@@ -199,13 +199,13 @@ pub(crate) fn replica_lines(
     Ok(lines.collect())
 }
 
-/// The text of `nodes.conf` (N-12). Names in it are bytes as they were announced, UTF-8 or not.
+/// The text of `nodes.conf` (N-12). Names in it are bytes as announced, UTF-8 or not.
 pub(crate) fn file_text(m: &ClusterMachine) -> Vec<u8> {
     let mut text = TextBytes(Vec::with_capacity(LINE_BYTES * m.table.len()));
     for (ix, node) in m.table.iter().filter(|(_, node)| !node.is_handshake()) {
         line(m, &mut text, ix, node, LineReader::File);
     }
-    // The bytes take all that is written.
+    // Writing to a vector of bytes cannot fail.
     let _ = write!(text, "vars currentEpoch {}", m.epochs.current);
     // An unknown vote stays unknown at the next start (N-27).
     if m.rights.votes == VoteRight::Free {
@@ -215,7 +215,7 @@ pub(crate) fn file_text(m: &ClusterMachine) -> Vec<u8> {
     text.0
 }
 
-/// About the bytes of a line.
+/// Typical length of a line, in bytes.
 const LINE_BYTES: usize = 256;
 
 /// Text that may hold names that are not UTF-8.
@@ -223,8 +223,8 @@ const LINE_BYTES: usize = 256;
 struct TextBytes(Vec<u8>);
 
 impl TextBytes {
-    /// Adds one text after another. Most parts of a line are added so: `write!` takes three times as long,
-    /// and a node of a large cluster writes all lines anew at each change.
+    /// Appends several texts. Most parts of a line are added this way: `write!` takes three times as
+    /// long, and a node of a large cluster writes all lines again at each change.
     fn push(&mut self, parts: &[&[u8]]) {
         parts.iter().for_each(|part| self.0.extend_from_slice(part));
     }
@@ -234,7 +234,7 @@ impl TextBytes {
         push_u64(&mut self.0, number);
     }
 
-    /// Adds a time, which is never before 1970.
+    /// Appends a time; times before 1970 are written as 0.
     fn time(&mut self, wall_ms: i64) {
         self.number(b" ", u64::try_from(wall_ms).unwrap_or(0));
     }
@@ -247,7 +247,7 @@ impl std::fmt::Write for TextBytes {
     }
 }
 
-/// For whom a line is.
+/// The reader of a line: a client, or the next start of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LineReader {
     Client(AskingClient),
@@ -281,7 +281,8 @@ fn line(m: &ClusterMachine, text: &mut TextBytes, ix: NodeIx, node: &ClusterNode
     text.time(node.clocks.pong_wall_ms);
     text.number(b" ", epoch.0);
     if reader == LineReader::File && ix == m.table.my_ix() && m.rights.sureness != Sureness::Sure {
-        // A line that ends here is one of a node that does not know its slots, at the next start too (N-26).
+        // A line that ends here is that of a node that does not know its slots, also after the
+        // next start (N-26).
         return text.0.push(b'\n');
     }
     let is_linked = ix == m.table.my_ix() || matches!(node.place.link_out, LinkOut::Open(_));
@@ -329,7 +330,7 @@ fn aux(text: &mut TextBytes, node: &ClusterNode) {
     text.push(&[b",shard-id=", node.shown_shard().as_bytes()]);
 }
 
-/// A name that is not empty.
+/// Appends a name that is not empty.
 fn name(text: &mut TextBytes, field: &[u8], value: &[u8]) {
     if !value.is_empty() {
         text.push(&[field, value]);

@@ -1,4 +1,4 @@
-//! What happens to the machine: inputs, one a step.
+//! The inputs of the machine: each step takes one.
 
 use crate::candidate::FailoverKind;
 use crate::id::{ClusterEpoch, NodeId};
@@ -13,142 +13,141 @@ use sluice_base::Bytes;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// One event.
+/// An event for the machine: a clock tick, bus traffic, the result of an output, or a command.
 #[derive(Clone, Debug)]
-// Names say all of the undocumented ones.
+// The names of the undocumented ones say enough.
 #[allow(missing_docs)]
 pub enum ClusterInput<'a> {
     /// The cron: every 100 ms. Late and missing ones are normal.
     Tick,
-    /// The moment of [`crate::Cluster::deadline`]. One that comes early changes nothing.
+    /// The moment of [`crate::Cluster::deadline`]. An early one changes nothing.
     Deadline,
-    /// This node's process has stood still for longer than T, and goes on (S-24). To come ahead of anything
-    /// that a client or another node has sent meanwhile.
+    /// This node's process was suspended for longer than T and runs again (S-24). This input precedes all
+    /// that clients and other nodes sent meanwhile.
     StoodStill,
-    /// A dialled connection is made.
+    /// A dialled connection is established.
     Connected { link: LinkKey },
-    /// Bytes of a link, split anywhere.
+    /// Bytes received on a link; messages may be split anywhere.
     ReceivedMessage { link: LinkKey, bytes: &'a [u8] },
-    /// Bytes of one lane of a link's queue were written.
+    /// Bytes of one lane of a link's queue were written to the connection.
     Sent { link: LinkKey, lane: BusLane, bytes: usize },
     /// The connection has ended.
     Closed { link: LinkKey },
-    /// A connection was not made.
+    /// A dialled connection could not be established.
     DialFailed { link: LinkKey, moment: DialMoment },
-    /// The addresses of a host name; none when it has none.
+    /// The addresses of a host name; empty when the name has none.
     Resolved { node: NodeId, addresses: &'a [IpAddr] },
-    /// The file of a generation is durable.
+    /// The file of this generation is durable.
     Saved { generation: Generation },
-    /// The file of a generation was not written.
+    /// The file of this generation could not be written.
     SaveFailed { generation: Generation },
-    /// How far this node is in the replication stream (N-8): as a primary its own offset, as a replica what
-    /// it has processed.
+    /// The node's replication offset (N-8): a primary's own, or the offset that a replica has processed.
     Offset(u64),
-    /// The pause of [`crate::ClusterOutput::PauseWrites`] is in force: no write of a client comes behind this
-    /// offset of the stream until it ends.
+    /// The pause of [`crate::ClusterOutput::PauseWrites`] is in force: until it ends, no write of a
+    /// client enters the stream after this offset.
     WritesPaused { offset: u64 },
-    /// When this replica heard its primary last on the replication link, on the clock of `now`; none: never
-    /// in this process.
+    /// When this replica last received data on the replication link, on the clock of `now`; `None`:
+    /// never in this process.
     PrimaryContact { at: Option<Ms> },
-    /// The slots that have keys, when the data of the start are loaded, and as the answer to
-    /// [`crate::ClusterOutput::AskKeys`].
+    /// The slots that have keys: sent when the data of the start are loaded, and as the
+    /// answer to [`crate::ClusterOutput::AskKeys`].
     KeysIn(&'a SlotSet),
-    /// Whether the keyspace has keys, in any database: told ahead of a tick, and not while data are loaded.
-    /// Without a word this node counts as one with keys.
+    /// Whether the keyspace has keys in any database: sent before a tick, and not while data are loaded.
+    /// Without this input the node counts as one with keys.
     HasKeys(HasKeys),
-    /// The end of an event loop iteration: its inputs have been stepped, and what they have said together
-    /// decides on an election, and on the cluster's state where other nodes' health has changed. Wanted where
-    /// [`crate::Cluster::awaits_iteration_end`] says so.
+    /// The end of an event loop iteration, after all its inputs. An election, and the cluster's state
+    /// after changes of other nodes' health, are decided here, from all inputs of the iteration
+    /// together. Wanted where [`crate::Cluster::awaits_iteration_end`] says so.
     IterationEnd,
-    /// The unit of commands that were executed at once has ended. Wanted when
+    /// The execution unit of commands that were executed at once has ended. Wanted when
     /// [`crate::Cluster::awaits_unit_end`] says so.
     UnitEnd,
-    /// The open slots of this replica's primary, as a full synchronisation has brought them.
+    /// The open slots of this replica's primary, from a full sync.
     OpenSlots(&'a OpenSlotList),
-    /// A command of a client.
+    /// A client's command; the answer carries its ticket.
     Command { ticket: Ticket, client: &'a str, command: ClusterCommand<'a> },
-    /// The directives in force.
+    /// The directives in force, after a change of any of them.
     Settings(&'a Arc<ClusterSettings>),
-    /// Something has happened to an atomic move of slots.
+    /// An event of an atomic move of slots.
     Migration(MigrationInput<'a>),
-    /// A message of a client here for subscribers elsewhere.
+    /// A message that a client of this node publishes to subscribers at other nodes.
     Publish { channel: &'a Bytes, message: &'a Bytes, scope: PublishScope },
 }
 
 /// When a dial failed (G-3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DialMoment {
-    /// In the call.
+    /// The call that opens the connection returned an error.
     AtOnce,
-    /// While the connection was being made.
+    /// The connection attempt failed after the call had returned.
     Later,
 }
 
-/// Commands that change something here. Arguments are parsed; texts that do not parse are answered by the
-/// caller.
+/// Commands that change this node's state. The caller parses the arguments, and answers those that
+/// do not parse.
 #[derive(Clone, Debug, PartialEq, Eq)]
-// Names say all of the undocumented ones.
+// The names of the undocumented ones say enough.
 #[allow(missing_docs)]
 pub enum ClusterCommand<'a> {
-    /// CLUSTER MEET, with the bus port in force.
+    /// CLUSTER MEET; without `bus_port` the bus port is `port` plus 10,000.
     Meet { ip: &'a str, port: i64, bus_port: Option<i64> },
-    /// CLUSTER FAILOVER.
+    /// CLUSTER FAILOVER, plain or with FORCE or TAKEOVER.
     Failover { kind: FailoverKind },
-    /// CLUSTER FORGET.
+    /// CLUSTER FORGET; `node` is the id as the client sent it.
     Forget { node: &'a [u8] },
-    /// CLUSTER REPLICATE.
+    /// CLUSTER REPLICATE; `node` is the id as the client sent it.
     Replicate { node: &'a [u8], data: HasKeys },
     /// CLUSTER REPLICATE NO ONE.
     ReplicateNoOne,
-    /// CLUSTER RESET.
+    /// CLUSTER RESET, SOFT or HARD.
     Reset { kind: ResetKind, data: HasKeys },
     /// CLUSTER ADDSLOTS and ADDSLOTSRANGE: every slot named, in order.
     AddSlots { slots: &'a [HashSlot] },
-    /// CLUSTER DELSLOTS and DELSLOTSRANGE.
+    /// CLUSTER DELSLOTS and DELSLOTSRANGE: every slot named, in order.
     DelSlots { slots: &'a [HashSlot] },
-    /// CLUSTER FLUSHSLOTS.
+    /// CLUSTER FLUSHSLOTS; `data` says whether this node has keys.
     FlushSlots { data: HasKeys },
-    /// CLUSTER BUMPEPOCH.
+    /// CLUSTER BUMPEPOCH, without arguments.
     BumpEpoch,
-    /// CLUSTER SET-CONFIG-EPOCH.
+    /// CLUSTER SET-CONFIG-EPOCH; a negative epoch is refused.
     SetConfigEpoch { epoch: i64 },
-    /// CLUSTER SAVECONFIG.
+    /// CLUSTER SAVECONFIG: writes `nodes.conf` now.
     SaveConfig,
-    /// CLUSTER COUNT-FAILURE-REPORTS.
+    /// CLUSTER COUNT-FAILURE-REPORTS; `node` is the id as the client sent it.
     CountFailureReports { node: &'a [u8] },
-    /// CLUSTER SETSLOT.
+    /// CLUSTER SETSLOT, with its slot and action.
     SetSlot(SetSlot<'a>),
-    /// DEBUG CLUSTERLINK KILL.
+    /// DEBUG CLUSTERLINK KILL: closes the links of a node.
     KillLinks { direction: LinkDirection, node: &'a [u8] },
 }
 
-/// CLUSTER SETSLOT. Who may send it, and that an atomic migration stands in its way, is asked by the caller.
+/// CLUSTER SETSLOT. The caller checks that the client may send it and that no atomic migration prevents it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetSlot<'a> {
-    /// The slot.
+    /// The slot to change, 0 to 16,383.
     pub slot: HashSlot,
-    /// What becomes of the slot.
+    /// The new state of the slot.
     pub action: SlotAction<'a>,
     /// Whether the slot has keys here, in any database.
     pub keys: HasKeys,
 }
 
-/// What becomes of a slot by SETSLOT; ids as their text.
+/// The new state of a slot by SETSLOT; ids are the client's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// Names say all of the undocumented ones.
+// The names of the undocumented ones say enough.
 #[allow(missing_docs)]
 pub enum SlotAction<'a> {
     Migrating(&'a [u8]),
     Importing(&'a [u8]),
     /// The slot is neither migrating nor importing any more.
     Stable,
-    /// The slot gets this owner.
+    /// The slot gets the owner with this id.
     Node(&'a [u8]),
 }
 
 /// Whether the keyspace has keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// Names say all of the undocumented ones.
+// The names of the undocumented ones say enough.
 #[allow(missing_docs)]
 pub enum HasKeys {
     Yes,
@@ -157,16 +156,16 @@ pub enum HasKeys {
 
 /// CLUSTER RESET SOFT or HARD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// Names say all of the undocumented ones.
+// The names of the undocumented ones say enough.
 #[allow(missing_docs)]
 pub enum ResetKind {
     Soft,
     Hard,
 }
 
-/// Which links of a node.
+/// The links of a node that DEBUG CLUSTERLINK KILL closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// Names say all of the undocumented ones.
+// The names of the undocumented ones say enough.
 #[allow(missing_docs)]
 pub enum LinkDirection {
     To,
@@ -174,7 +173,7 @@ pub enum LinkDirection {
     All,
 }
 
-/// An epoch of a command: 0 and above.
+/// The epoch in a command; `None` for a negative number.
 pub(crate) fn epoch_of(number: i64) -> Option<ClusterEpoch> {
     u64::try_from(number).ok().map(ClusterEpoch)
 }

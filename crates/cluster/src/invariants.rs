@@ -1,12 +1,12 @@
-//! Invariants of state, which tests and fuzzers check after each step (S-1 to S-12).
+//! Invariants of the machine's state, which tests and fuzzers check after each step (S-1 to S-12).
 use crate::machine::ClusterMachine;
 use crate::node::{ClusterNode, NodeHealth, NodeRole};
 use crate::slots::{HashSlot, SLOT_COUNT};
 
-/// Panics where an invariant does not hold.
+/// Panics if an invariant does not hold.
 pub(crate) fn check(m: &ClusterMachine) {
     epochs(m);
-    // A step that changes an owner gives out a new map.
+    // A step that changes an owner gives out a new map, so the owners are only checked then.
     if m.out.iter().any(|output| matches!(output, crate::ClusterOutput::Slots(_))) {
         slots(m);
     }

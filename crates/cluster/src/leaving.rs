@@ -1,8 +1,8 @@
-//! A node that is about to end: a primary has a replica take over (M10, M11), a replica has the other nodes
-//! send no clients any more.
+//! A node that is about to end: a primary hands over to a replica (M10, M11), a replica makes the other
+//! nodes stop sending it clients.
 //!
-//! The offset 0 says that a replica has no data for clients (N-8): nodes of the reference, too, leave such a
-//! replica out of CLUSTER SLOTS, and nobody prefers it in an election.
+//! The offset 0 says that a replica has no data for clients (N-8): nodes of the reference, too, omit
+//! such a replica from CLUSTER SLOTS, and no election prefers it.
 
 use crate::id::NodeId;
 use crate::machine::{ClusterMachine, ManualFailover};
@@ -10,18 +10,18 @@ use crate::migration::export;
 use crate::node::{NodeHealth, NodeIx, NodeRole};
 use crate::output::ClusterOutput;
 
-/// The offset that this node tells: that of the stream, but for a replica that is about to end.
+/// The offset that this node sends: that of the stream, or 0 from a replica that is about to end.
 pub(crate) fn offset_to_tell(m: &ClusterMachine, offset: u64) -> u64 {
     if is_leaving_replica(m) { 0 } else { offset }
 }
 
-/// Whether clients that read from this replica are sent away.
+/// Whether clients that read from this replica are redirected.
 pub(crate) fn is_leaving_replica(m: &ClusterMachine) -> bool {
     m.failover.is_leaving && m.table.me().is_replica()
 }
 
-/// Holds the writes of this primary back for one of `candidates` to take over; which one. None does while
-/// slots are granted to the target of a move, which they would claim too.
+/// Asks for a pause of this primary's writes so that one of `candidates` can take over; returns the chosen
+/// one. `None` while slots are granted to the target of a move, because the replica would claim them too.
 pub(crate) fn begin_handover(m: &mut ClusterMachine, candidates: &[NodeId]) -> Option<NodeId> {
     if export::has_granted(m) {
         return None;
@@ -34,7 +34,7 @@ pub(crate) fn begin_handover(m: &mut ClusterMachine, candidates: &[NodeId]) -> O
     Some(m.table.node(replica).id)
 }
 
-/// This node is about to end, or goes on after all.
+/// Notes that this node is about to end, or that it continues after all.
 pub(crate) fn set_leaving(m: &mut ClusterMachine, is_leaving: bool) {
     if m.failover.is_leaving != is_leaving {
         m.failover.is_leaving = is_leaving;
@@ -44,9 +44,9 @@ pub(crate) fn set_leaving(m: &mut ClusterMachine, is_leaving: bool) {
     }
 }
 
-/// The replica that is the first to be asked: those that tell an offset come ahead of those that are about to
-/// end themselves, those that stand for elections ahead of those that do not, then those with smaller ids. A
-/// replica that the bus does not reach cannot ask for votes.
+/// The replica that is asked first: replicas that send an offset precede those that are about to end,
+/// replicas that start elections precede those that do not, then smaller ids precede. A replica that the
+/// bus does not reach cannot ask for votes.
 fn best(m: &ClusterMachine, candidates: &[NodeId]) -> Option<NodeIx> {
     let my_ix = m.table.my_ix();
     let can_win = |ix: &NodeIx| {

@@ -1,11 +1,11 @@
-//! A node of a cluster as one state machine: the bus's messages, the nodes, who owns which slot, who has
-//! failed, who may follow whom.
+//! A node of a cluster as one state machine: messages of the bus, the nodes, owners of slots, failures,
+//! replicas and their primaries.
 //!
-//! Invariants: (1) no socket, file, thread, clock, key or client: time comes in with each step, and what is
-//! wanted goes out as outputs that are drained; (2) a machine is a function of its inputs and its seed, so
-//! that a simulation can replay it; (3) a message changes nothing before the whole of it has been checked;
-//! (4) what others may rely on (votes, own epochs, own slots, own role) is told when it is durable, and no
-//! earlier.
+//! Invariants: (1) no socket, file, thread, clock, key or client: time is an argument of each step, and
+//! requests to the host are outputs that are drained; (2) a machine is a function of its inputs and its
+//! seed, so that a simulation can replay it; (3) a message changes nothing before the whole of it has
+//! been checked; (4) state that other nodes rely on (votes, own epochs, own slots, own role) is sent
+//! only when it is durable.
 //!
 //! Ids in comments and names of tests (N-7, G-16, F-4, E-53; R1, M3 without dash) are those of the
 //! specification of the bus.
@@ -106,19 +106,20 @@ use std::sync::Arc;
 use table::NodeTable;
 use wire::ReceiveBuffer;
 
-/// Links in without a node that are kept beside twice the nodes that are known (G-5).
+/// Incoming links without a node that are allowed in addition to two for each known node (G-5).
 const STRANGERS_MAX: usize = 64;
 
-/// A node of a cluster.
+/// The state machine of a cluster's node: [`Cluster::step`] takes an input, [`Cluster::next_output`]
+/// returns the requests that follow from it.
 pub struct Cluster {
     machine: ClusterMachine,
     inputs: u64,
 }
 
 impl Cluster {
-    /// A node at the start of its process, which goes on from its file: without a file, or from an empty
-    /// one, a new node. Lines of the log tell what of the file is passed over; `local` are the machine's
-    /// addresses, as far as they are known.
+    /// A node at the start of its process, from the text of its file; an empty or missing file makes a
+    /// new node. Parts of the file that are ignored are logged; `local` are the machine's addresses, as
+    /// far as they are known.
     pub fn start(
         now: Now,
         settings: Arc<ClusterSettings>,
@@ -138,7 +139,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// A node that has no file yet: a new id, a new shard, a primary without slots (N-18). The first outputs
+    /// A node without a file: a new id, a new shard, a primary without slots (N-18). The first outputs
     /// write the file.
     pub fn new(now: Now, settings: Arc<ClusterSettings>, seed: u64) -> Cluster {
         let mut rng = Rng::new(seed);
@@ -160,7 +161,7 @@ impl Cluster {
         cluster
     }
 
-    /// A node that goes on from its file. `local` are the machine's addresses, as far as they are known.
+    /// A node that continues from its file. `local` are the machine's addresses, as far as they are known.
     pub fn load(
         now: Now,
         settings: Arc<ClusterSettings>,
@@ -176,7 +177,7 @@ impl Cluster {
         cluster
     }
 
-    /// A replica begins with its primary again once it has an address (R5).
+    /// Starts the replication of a replica at a process start, once its primary has an address (R5).
     fn resume_replication(&mut self) {
         let m = &mut self.machine;
         let Some(primary) = m.table.me().primary() else { return };
@@ -189,9 +190,9 @@ impl Cluster {
         m.out.push_back(ClusterOutput::Role(RoleChange::ReplicaOf { node, address, synchronisation }));
     }
 
-    /// One event. Outputs follow from [`Cluster::next_output`].
+    /// Handles one input. Outputs follow from [`Cluster::next_output`].
     pub fn step(&mut self, now: Now, input: &ClusterInput<'_>) {
-        // A unit that has stood open publishes at its own time, which the bus has passed.
+        // A long execution unit publishes with its own time, which may be earlier than that of the bus.
         let time = step_time(now);
         if time.now >= self.machine.time.now {
             self.machine.time = time;
@@ -202,23 +203,23 @@ impl Cluster {
             self.machine.reconsider();
         }
         self.settle();
-        // What was written says nothing of nodes.
+        // Written bytes change nothing that is shown of nodes.
         self.inputs += u64::from(!matches!(input, ClusterInput::Sent { .. }));
         #[cfg(test)]
         invariants::check(&self.machine);
     }
 
-    /// The next output, in the order in which outputs have to be carried out.
+    /// The next output; outputs have to be carried out in this order.
     pub fn next_output(&mut self) -> Option<ClusterOutput> {
         self.machine.out.pop_front()
     }
 
-    /// Whether [`Cluster::next_output`] has something.
+    /// Whether [`Cluster::next_output`] would return an output.
     pub fn has_outputs(&self) -> bool {
         !self.machine.out.is_empty()
     }
 
-    /// A connection was accepted. `None`: it has to be closed, there are too many of strangers (G-5).
+    /// Adds an accepted connection. `None`: it has to be closed, because too many have no node (G-5).
     pub fn accept(&mut self, now: Now, peer: IpAddr, local: IpAddr) -> Option<LinkKey> {
         self.inputs += 1;
         let m = &mut self.machine;
@@ -241,35 +242,34 @@ impl Cluster {
         }))
     }
 
-    /// Whether [`ClusterInput::IterationEnd`] is wanted once the inputs of this event loop iteration are
-    /// stepped. O(1).
+    /// Whether [`ClusterInput::IterationEnd`] is needed after the inputs of this event loop iteration. O(1).
     pub fn awaits_iteration_end(&self) -> bool {
         self.machine.todo.elect || self.machine.todo.reconsider
     }
 
-    /// Whether [`ClusterInput::UnitEnd`] is wanted once no unit stands open. O(1).
+    /// Whether [`ClusterInput::UnitEnd`] is needed once the execution unit ends. O(1).
     pub fn awaits_unit_end(&self) -> bool {
         self.machine.todo.is_in_unit
     }
 
-    /// When [`ClusterInput::Deadline`] is wanted, if nothing happens before. O(1).
+    /// When [`ClusterInput::Deadline`] is needed, if no other input precedes it. O(1).
     pub fn deadline(&self) -> Option<Ms> {
         health::deadline(&self.machine)
     }
 
-    /// T, `cluster-node-timeout`, in ms.
+    /// `cluster-node-timeout` (T), in ms.
     pub fn node_timeout_ms(&self) -> u64 {
         self.machine.settings.node_timeout_ms
     }
 
-    /// This node's id.
+    /// The id of this node, which CLUSTER RESET HARD changes.
     pub fn id(&self) -> NodeId {
         self.machine.table.me().id
     }
 
-    /// One command of a client that cannot wait, as in a transaction: the answer comes at once, and may tell
-    /// of what is not durable yet. Nothing is written, and so nobody is told, before
-    /// [`ClusterInput::UnitEnd`]. Outputs follow from [`Cluster::next_output`].
+    /// Executes a command of a client that cannot wait, as in a transaction: the answer comes at once,
+    /// and may report a change that is not durable yet. Nothing is written, and no other node is told,
+    /// before [`ClusterInput::UnitEnd`]. Outputs follow from [`Cluster::next_output`].
     pub fn execute_at_once(&mut self, now: Now, client: &str, command: &ClusterCommand<'_>) -> ClusterAnswer {
         self.inputs += 1;
         self.machine.time = step_time(now);
@@ -279,7 +279,7 @@ impl Cluster {
         answer
     }
 
-    /// Whether a SETSLOT, ADDSLOTS or DELSLOTS could be executed now. Other commands are not asked.
+    /// Checks whether a SETSLOT, ADDSLOTS or DELSLOTS could be executed now. Other commands always pass.
     ///
     /// # Errors
     /// The error for the client.
@@ -292,7 +292,7 @@ impl Cluster {
         }
     }
 
-    /// Whether this node follows no other.
+    /// Whether this node is a primary.
     pub fn is_primary(&self) -> bool {
         self.machine.table.me().is_primary()
     }
@@ -302,18 +302,18 @@ impl Cluster {
         self.machine.table.me().is_voter()
     }
 
-    /// Has this primary hold its writes back, so that one of `candidates`, replicas with all of the data,
-    /// can take over when the stream orders that. The result is the chosen one, or none where the bus
-    /// reaches none of them. This node's demotion ends the pause, or `cluster-manual-failover-timeout` does.
-    /// Outputs follow from [`Cluster::next_output`].
+    /// Asks this primary to hold its writes back, so that one of `candidates`, replicas with all of the
+    /// data, can take over at the order in the stream. Returns the chosen replica, or `None` where the
+    /// bus reaches none of them. The pause ends with this node's demotion or after
+    /// `cluster-manual-failover-timeout`. Outputs follow from [`Cluster::next_output`].
     pub fn begin_handover(&mut self, now: Now, candidates: &[NodeId]) -> Option<NodeId> {
         self.inputs += 1;
         self.machine.time = step_time(now);
         leaving::begin_handover(&mut self.machine, candidates)
     }
 
-    /// This node is about to end: as a replica it tells the offset 0, and stands for no election. Outputs
-    /// follow from [`Cluster::next_output`].
+    /// Notes that this node is about to end: as a replica it sends the offset 0, and starts no election.
+    /// Outputs follow from [`Cluster::next_output`].
     pub fn leave(&mut self, now: Now) {
         self.inputs += 1;
         self.machine.time = step_time(now);
@@ -321,7 +321,7 @@ impl Cluster {
         self.settle();
     }
 
-    /// This node goes on, and does not end. Outputs follow from [`Cluster::next_output`].
+    /// Revokes [`Cluster::leave`]: this node does not end. Outputs follow from [`Cluster::next_output`].
     pub fn stay(&mut self, now: Now) {
         self.inputs += 1;
         self.machine.time = step_time(now);
@@ -329,13 +329,13 @@ impl Cluster {
         self.settle();
     }
 
-    /// Whether keys of a slot that another node owns may be deleted: a start of this node would not take the
-    /// slot for its own (E-53). O(1).
+    /// Whether keys of a slot that another node owns may be deleted: this node would not claim the slot
+    /// after a restart (E-53). O(1).
     pub fn may_delete_keys_of(&self, slot: HashSlot) -> bool {
         !self.machine.durable.is_owned_in_file(slot)
     }
 
-    /// What stands in the way of any move of slots to this node (A-10, rows 1 to 3).
+    /// Checks whether slots may move to this node at all (A-10, rows 1 to 3).
     ///
     /// # Errors
     /// The error for the client.
@@ -343,7 +343,7 @@ impl Cluster {
         establish::check_node(&self.machine)
     }
 
-    /// The node that slots are to come from.
+    /// The node that slots are to move from.
     ///
     /// # Errors
     /// The error for the client.
@@ -351,7 +351,7 @@ impl Cluster {
         establish::source(&self.machine, text)
     }
 
-    /// Adds a range of slots to those of a command, which all have one owner.
+    /// Adds a range of slots to those of a command, which must all have one owner.
     ///
     /// # Errors
     /// The error for the client.
@@ -364,7 +364,7 @@ impl Cluster {
         owners.add(&self.machine, first, last)
     }
 
-    /// Whether these slots are in no other move to this node.
+    /// Checks that these slots are in no other move to this node.
     ///
     /// # Errors
     /// The error for the client.
@@ -372,7 +372,7 @@ impl Cluster {
         establish::check_free(&self.machine, slots)
     }
 
-    /// Whether slots that all have one owner may leave this node.
+    /// Checks whether slots that all have one owner may move away from this node.
     ///
     /// # Errors
     /// The error for the client.
@@ -380,7 +380,7 @@ impl Cluster {
         export::check_slots(&self.machine, slots)
     }
 
-    /// The node that slots are to go to.
+    /// The node that slots are to move to.
     ///
     /// # Errors
     /// The error for the client.
@@ -388,30 +388,30 @@ impl Cluster {
         export::target(&self.machine, text)
     }
 
-    /// The slots of a move from this node that is not finished.
+    /// The slots of a move from this node that is not finished; empty for any other name.
     pub fn slots_of_export(&self, job: JobName) -> impl Iterator<Item = HashSlot> + '_ {
         let exports = self.machine.keys.moves.exports().filter(move |export| export.name() == job);
         exports.filter(|export| !export.state.is_finished()).take(1).flat_map(|export| export.job.slots())
     }
 
-    /// How many moves are not finished.
+    /// Number of unfinished moves, from and to this node.
     pub fn moves_under_way(&self) -> usize {
         self.imports_under_way() + self.machine.keys.moves.unfinished_exports().len()
     }
 
-    /// Whether a move from this node is not finished.
+    /// Whether any move from this node is unfinished.
     pub fn has_exports(&self) -> bool {
         !self.machine.keys.moves.unfinished_exports().is_empty()
     }
 
-    /// Until when writers of slots on their way from this node may be held at most, ms of the monotonic
-    /// clock: of the move that may hold them longest. None where no move holds any.
+    /// The latest time at which writers of a move from this node must be let go, ms of the monotonic
+    /// clock. `None` where no move holds writers.
     pub fn moves_hold_until_ms(&self) -> Option<u64> {
         let exports = self.machine.keys.moves.exports().filter(|export| !export.state.is_finished());
         exports.filter_map(|export| export.unpauses).max()
     }
 
-    /// Whether a move to this node may begin now.
+    /// Checks whether a move to this node may begin now.
     ///
     /// # Errors
     /// The error for the client.
@@ -419,28 +419,28 @@ impl Cluster {
         establish::check(&self.machine, job)
     }
 
-    /// Jobs as CLUSTER GETSLOTMIGRATIONS shows them, the newest first.
+    /// The rows of CLUSTER GETSLOTMIGRATIONS, newest job first.
     pub fn migrations(&self) -> impl Iterator<Item = MigrationRow<'_>> {
         let me = self.id();
         self.machine.keys.moves.rows(me)
     }
 
-    /// How many moves to this node, or to its primary, are not finished.
+    /// Number of unfinished moves to this node or to its primary.
     pub fn imports_under_way(&self) -> usize {
         self.machine.keys.moves.iter().filter(|job| !job.state.is_finished()).count()
     }
 
-    /// Whether a move of this name is not finished.
+    /// Whether a move with this name to this node or to its primary is unfinished.
     pub fn has_import(&self, name: JobName) -> bool {
         self.machine.keys.moves.iter().any(|job| job.name() == name && !job.state.is_finished())
     }
 
-    /// Whether this node carries out a move of this name that is not finished.
+    /// Whether this node itself carries out an unfinished move with this name.
     pub fn carries_out(&self, name: JobName) -> bool {
         self.machine.keys.moves.of_this_node().contains(&name)
     }
 
-    /// The id of this node's shard.
+    /// The id of this node's shard, as clients see it.
     pub fn shard_id(&self) -> ShardId {
         self.machine.table.me().shown_shard()
     }
@@ -453,13 +453,13 @@ impl Cluster {
         info::replica_lines(&self.machine, node, client)
     }
 
-    /// The offset that a node has told last, or this node's own.
+    /// The last offset that a node has sent, or this node's own; `None` for an unknown node.
     pub fn offset(&self, node: &NodeId) -> Option<u64> {
         let table = &self.machine.table;
         table.find(node).map(|ix| table.node(ix).offset)
     }
 
-    /// Replicas of this node that may be elected in its place: they are not suspected, and may fail over.
+    /// Replicas that may be elected in place of this node: not suspected, and allowed to fail over.
     pub fn electable_replicas(&self) -> impl Iterator<Item = NodeId> + '_ {
         let table = &self.machine.table;
         let is_electable = |node: &ClusterNode| {
@@ -468,7 +468,8 @@ impl Cluster {
         table.iter().map(|(_, node)| node).filter(move |node| is_electable(node)).map(|node| node.id)
     }
 
-    /// How many replicas of this node beside these may be elected one day, suspected ones too.
+    /// Number of replicas of this node that are not in `known` and may be elected some day,
+    /// suspected ones included.
     pub fn other_replicas(&self, known: &[NodeId]) -> usize {
         let table = &self.machine.table;
         let may_stand = |node: &&ClusterNode| {
@@ -477,34 +478,33 @@ impl Cluster {
         table.iter().map(|(_, node)| node).filter(may_stand).count()
     }
 
-    /// The newest map among the outputs that nobody has taken.
+    /// The newest map among the outputs that are not drained yet.
     pub fn awaited_map(&self) -> Option<&Arc<SlotMap>> {
         output::newest_map(self.machine.out.iter())
     }
 
-    /// The offset that this node tells the others.
+    /// The replication offset that this node sends to other nodes.
     pub fn own_offset(&self) -> u64 {
         self.machine.table.me().offset
     }
 
-    /// Whether this replica stands for election as soon as it has executed its paused primary's stream to the
-    /// end: its offset is of interest at once (M-4).
+    /// Whether this replica starts an election as soon as it has executed its paused primary's stream to
+    /// the end: its offset is then needed at once (M-4).
     pub fn awaits_own_offset(&self) -> bool {
         candidate::awaits_offset(&self.machine)
     }
 
-    /// Whether this primary pauses so that one of its replicas can take over: nothing may move its offset
-    /// (M-3).
+    /// Whether this primary pauses so that a replica can take over: its offset must not advance (M-3).
     pub fn is_handing_over(&self) -> bool {
         self.machine.failover.paused != machine::ManualFailover::Off
     }
 
-    /// Bytes that links have queued, and what they keep of unfinished messages.
+    /// Bytes queued on links, and bytes of incomplete messages.
     pub fn link_bytes(&self) -> usize {
         self.machine.links.iter().map(|(_, link)| link.queue.memory() + link.kept).sum()
     }
 
-    /// The numbers of CLUSTER INFO.
+    /// The figures of CLUSTER INFO.
     pub fn info(&self) -> ClusterInfo {
         info::info(&self.machine)
     }
@@ -514,40 +514,39 @@ impl Cluster {
         info::nodes(&self.machine)
     }
 
-    /// Links with a node, as CLUSTER LINKS shows them.
+    /// The rows of CLUSTER LINKS.
     pub fn links(&self) -> impl Iterator<Item = LinkFacts> + '_ {
         info::links(&self.machine)
     }
 
-    /// CONFIG RESETSTAT.
+    /// Sets all counters to 0, for CONFIG RESETSTAT.
     pub fn reset_statistics(&mut self) {
         self.machine.statistics = Statistics::default();
     }
 
-    /// What `nodes.conf` would hold of this moment, for a process that ends (N-21).
+    /// The text of `nodes.conf` at this moment, for a process that ends (N-21).
     pub fn file_text(&self) -> Arc<[u8]> {
         Arc::from(info::file_text(&self.machine))
     }
 
-    /// How many connections of the bus this node has when all is well: two with each node that it knows
-    /// (G-33).
+    /// Number of bus connections in a healthy cluster: two with each known node (G-33).
     pub fn connections_wanted(&self) -> usize {
         2 * self.machine.table.len().saturating_sub(1)
     }
 
-    /// What `CLUSTER NODES` shows of every node to somebody without a connection.
+    /// The reply of CLUSTER NODES to a caller without a connection.
     pub fn nodes_text(&self) -> String {
         let is_tls = self.machine.settings.transport == BusTransport::Tls;
         self.nodes_text_for(AskingClient { is_ipv6: false, is_tls })
     }
 
-    /// How many events there were of which what is shown of nodes may be another one: a text that was made
-    /// at the same number is still right. O(1).
+    /// Number of inputs that may have changed what is shown of nodes: a text made at the same number is
+    /// still current. O(1).
     pub fn inputs(&self) -> u64 {
         self.inputs
     }
 
-    /// What `CLUSTER NODES` shows of every node to a client (N-14). O(nodes and their runs of slots).
+    /// The reply of CLUSTER NODES to a client (N-14). O(nodes and their runs of slots).
     pub fn nodes_text_for(&self, client: AskingClient) -> String {
         info::nodes_text(&self.machine, client)
     }
@@ -571,7 +570,7 @@ impl Cluster {
             ClusterInput::Saved { generation } => m.todo.map |= m.durable.saved(generation),
             ClusterInput::SaveFailed { generation } => self.save_failed(generation),
             ClusterInput::Offset(offset) => {
-                // A replica at 0 is loading, which the map shows (N-8).
+                // A replica at offset 0 is loading, which the map shows (N-8).
                 let offset = leaving::offset_to_tell(m, offset);
                 let was_loading = std::mem::replace(&mut m.table.me_mut().offset, offset) == 0;
                 m.todo.map |= was_loading != (offset == 0);
@@ -604,7 +603,7 @@ impl Cluster {
         }
     }
 
-    /// A dial that failed in the call starts the clock of suspicion (G-3).
+    /// Handles a failed dial. A failure within the call starts the clock of suspicion (G-3).
     fn dial_failed(&mut self, key: LinkKey, moment: DialMoment) {
         let m = &mut self.machine;
         let Some(LinkKind::Out { node, target }) = m.links.get(key).map(|link| &link.kind) else { return };
@@ -636,7 +635,7 @@ impl Cluster {
         }
     }
 
-    /// A failed write ends the process, or bars votes (N-22, N-23).
+    /// Handles a failed write: it ends the process, or bars votes (N-22, N-23).
     fn save_failed(&mut self, generation: Generation) {
         let m = &mut self.machine;
         match m.settings.save_behavior {
@@ -657,7 +656,7 @@ impl Cluster {
         }
     }
 
-    /// Settings as far as they are kept in this node's own record.
+    /// Copies settings into this node's own record.
     fn apply_settings(&mut self) {
         let m = &mut self.machine;
         let announced = &m.settings.announced;
@@ -682,7 +681,8 @@ impl Cluster {
         export::settings_changed(m);
     }
 
-    /// The end of each step: state of the cluster, what may be told, what has to be written, the map.
+    /// The end of each step: evaluates the cluster's state, writes the file, releases withheld messages,
+    /// and gives out the map.
     fn settle(&mut self) {
         let m = &mut self.machine;
         failure::note_my_primary(m);
@@ -703,7 +703,7 @@ impl Cluster {
             let map = Arc::new(map::of(m));
             m.out.push_back(ClusterOutput::Slots(map));
         }
-        // By the map of before, writes that waited would be executed here and be lost (S-26).
+        // With the map of before, writes that waited would be executed here and be lost (S-26).
         if std::mem::take(&mut m.todo.unpause) && m.failover.paused == ManualFailover::Off {
             m.out.push_back(ClusterOutput::Unpause);
         }

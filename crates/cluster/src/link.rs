@@ -1,8 +1,8 @@
-//! Links of the bus: which connection belongs to which node, and what waits on it.
+//! Links of the bus: the node of each connection, and the bytes that wait on it.
 //!
-//! Invariants: (1) a key is never given out twice, so that a late input about a closed link finds nothing;
-//! (2) a link out has a node for as long as it lives; (3) links without a node are known apart, so that the
-//! cron need not look at all.
+//! Invariants: (1) a key is never used twice, so that a late input about a closed link finds no link;
+//! (2) an outgoing link has a node for its whole life; (3) links without a node are in a list of their
+//! own, so that the cron does not search all links.
 
 use crate::address::{IpText, NodeAddress};
 use crate::id::NodeId;
@@ -12,60 +12,59 @@ use crate::output::BusLane;
 use crate::wire::ReceiveBuffer;
 use std::collections::{BTreeSet, VecDeque};
 
-/// The direction of a link, and the other end as far as known.
+/// The direction of a link, and its node as far as known.
 #[derive(Clone, Debug)]
 pub(crate) enum LinkKind {
-    /// Dialled to the node.
+    /// Dialled by this node.
     Out { node: NodeIx, target: DialTarget },
-    /// Accepted; a message of a known node binds it (G-5). `greeted_by`: who has sent a PING or MEET on it
-    /// and was not known yet.
+    /// Accepted by this node; a message of a known node binds it (G-5). `greeted_by` is the unknown node
+    /// that sent a PING or MEET on it.
     In { node: Option<NodeIx>, greeted_by: Option<NodeId>, peer: IpText, local: IpText },
 }
 
-/// Which address of a node was dialled.
+/// The address of a node that was dialled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DialTarget {
     AnnouncedLabels,
-    /// An address that may be the node's (G-23).
+    /// A possible address of the node (G-23).
     Candidate(NodeAddress),
 }
 
-/// One connection.
+/// A connection of the bus.
 #[derive(Debug)]
 pub(crate) struct BusLink {
     pub(crate) kind: LinkKind,
     pub(crate) since: Ms,
     /// Wall time of `since`, for CLUSTER LINKS.
     pub(crate) since_wall_ms: i64,
-    /// Whether the connection is made.
+    /// Whether the connection is established.
     pub(crate) is_open: bool,
-    /// Whether a message with EXT_DATA came on the link (W-9).
+    /// Whether a message with EXT_DATA arrived on the link (W-9).
     pub(crate) reads_extensions: bool,
-    /// When the last PONG came on this very link.
+    /// When the last PONG arrived on this link.
     pub(crate) pong_at: Option<Ms>,
-    /// The other end has bound the link out, as far as can be told: messages without a sender may be sent on
-    /// it (P-3).
+    /// Whether the other node has bound this link, as far as this node can know: only then may messages
+    /// without a sender use it (P-3).
     pub(crate) is_bound_there: bool,
     pub(crate) queue: SendQueue,
-    /// Bytes of a message that is not whole. SlotsTaken out while its messages are handled.
+    /// The bytes of an incomplete message. The buffer is taken out while its messages are handled.
     pub(crate) inbox: ReceiveBuffer,
-    /// Bytes of `inbox` that count against the sum of all links.
+    /// Bytes of `inbox` that count against the limit for all links together.
     pub(crate) kept: usize,
 }
 
-/// Messages that were handed out for a link and are not written yet.
+/// Messages of a link that are handed out and not yet written.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SendQueue {
-    /// Bytes of each message that are left to write, and the message's memory: the control lane's, then the
-    /// published ones.
+    /// For each message the bytes that are left to write, and its memory; the control lane is first.
     lanes: [VecDeque<(usize, usize)>; 2],
     /// Memory of the messages of each lane.
     memory: [usize; 2],
 }
 
-/// Memory of a queue without a message, as the reference counts (G-30).
+/// Memory of an empty queue, as the reference counts it (G-30).
 pub(crate) const QUEUE_BASE_BYTES: usize = 48;
-/// What each queued message adds: the entry of the list, the block's head.
+/// Memory that each queued message adds: the list's entry and the block's header.
 const MESSAGE_OVERHEAD_BYTES: usize = 24 + 16;
 
 impl SendQueue {
@@ -76,7 +75,7 @@ impl SendQueue {
         self.memory[lane as usize] += memory;
     }
 
-    /// Takes off what was written of a lane.
+    /// Removes `bytes` that were written from a lane.
     pub(crate) fn written(&mut self, mut bytes: usize, lane: BusLane) {
         let messages = &mut self.lanes[lane as usize];
         while let Some((left, memory)) = messages.front_mut() {
@@ -91,12 +90,12 @@ impl SendQueue {
         }
     }
 
-    /// Bytes of memory, as `send-buffer-allocated` and the limit count them (G-30, G-31).
+    /// Bytes of memory that `send-buffer-allocated` and the limit count (G-30, G-31).
     pub(crate) fn memory(&self) -> usize {
         QUEUE_BASE_BYTES + self.memory[0] + self.memory[1]
     }
 
-    /// Whether a lane has room for a message of `bytes`. A message that waits alone always fits.
+    /// Whether a lane has room for a message of `bytes`. An empty lane has room for any message.
     pub(crate) fn has_room(&self, bytes: usize, lane: BusLane, limit: u64) -> bool {
         let memory = self.memory[lane as usize];
         memory == 0 || (memory + bytes) as u64 <= limit
@@ -117,20 +116,20 @@ impl BusLink {
     }
 }
 
-/// All links.
+/// All links of this node, by key.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     places: Vec<(u32, Option<Box<BusLink>>)>,
     free: Vec<u32>,
     live: usize,
-    /// The sum of what the links keep.
+    /// The sum of `kept` of all links.
     kept: usize,
     /// Positions of links without a node.
     strangers: BTreeSet<u32>,
 }
 
 impl Links {
-    /// Adds a link and names it.
+    /// Adds a link and returns its new key.
     pub(crate) fn insert(&mut self, link: BusLink) -> LinkKey {
         self.live += 1;
         let index = self.free.pop().unwrap_or_else(|| {
@@ -155,7 +154,7 @@ impl Links {
         link.as_deref_mut().filter(|_| *generation == key.generation)
     }
 
-    /// Takes a link away; its key names nothing from now on.
+    /// Removes a link; its key is invalid from now on.
     pub(crate) fn remove(&mut self, key: LinkKey) -> Option<BusLink> {
         let place = self.places.get_mut(key.index as usize).filter(|place| place.0 == key.generation)?;
         let link = place.1.take()?;
@@ -169,7 +168,7 @@ impl Links {
         Some(*link)
     }
 
-    /// Gives a link its buffer back after its bytes were handled.
+    /// Returns a link's buffer after the bytes in it were handled.
     pub(crate) fn keep(&mut self, key: LinkKey, inbox: ReceiveBuffer) {
         let kept = inbox.kept();
         let Some(link) = self.get_mut(key) else { return };
@@ -178,12 +177,12 @@ impl Links {
         self.kept = self.kept - before + kept;
     }
 
-    /// Bytes that all links keep of messages that are not whole, without those for subscribers.
+    /// Bytes of incomplete messages on all links, except published messages.
     pub(crate) fn kept(&self) -> usize {
         self.kept
     }
 
-    /// Makes a link in the link of a node.
+    /// Binds an incoming link to a node.
     pub(crate) fn bind(&mut self, key: LinkKey, ix: NodeIx) {
         if let Some(link) = self.get_mut(key)
             && let LinkKind::In { node, .. } = &mut link.kind
@@ -193,7 +192,7 @@ impl Links {
         }
     }
 
-    /// Makes a link in a stranger's again, as nothing of the product does.
+    /// Unbinds an incoming link; only tests do this.
     #[cfg(test)]
     pub(crate) fn unbind(&mut self, key: LinkKey) {
         if let Some(LinkKind::In { node, .. }) = self.get_mut(key).map(|link| &mut link.kind) {
@@ -202,7 +201,7 @@ impl Links {
         }
     }
 
-    /// Links without a node. O(these).
+    /// Links without a node. O(links without a node).
     pub(crate) fn strangers(&self) -> impl Iterator<Item = (LinkKey, &BusLink)> {
         self.strangers.iter().filter_map(|index| {
             let (generation, link) = &self.places[*index as usize];
@@ -210,18 +209,17 @@ impl Links {
         })
     }
 
-    /// The link without a node that keeps the most.
+    /// The link without a node that has the most bytes of incomplete messages.
     pub(crate) fn fullest_stranger(&self) -> Option<LinkKey> {
         let strangers = self.strangers().filter(|(_, link)| link.kept > 0);
         strangers.max_by_key(|(_, link)| link.kept).map(|(key, _)| key)
     }
 
-    /// How many links there are.
     pub(crate) fn len(&self) -> usize {
         self.live
     }
 
-    /// The first link without a node that is asked for.
+    /// The first link without a node for which `is_wanted` holds.
     pub(crate) fn find_stranger(&self, is_wanted: impl Fn(&BusLink) -> bool) -> Option<LinkKey> {
         self.strangers().find(|(_, link)| is_wanted(link)).map(|(key, _)| key)
     }

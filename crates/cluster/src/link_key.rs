@@ -1,6 +1,6 @@
 //! Names of links.
 
-/// The name of a link, for the process's life.
+/// The name of a link, which is unique within the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkKey {
     pub(crate) index: u32,

@@ -1,5 +1,5 @@
-//! The state of the machine, and what every part of it needs: logs, names of nodes, links that end, nodes
-//! that go.
+//! The state of the machine, and functions that all parts of it use: log lines, names of nodes, closing
+//! links, deleting nodes.
 
 use crate::address::LogName;
 use crate::candidacy::Candidacy;
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
-/// Writes a line of the log, which is made only if its level is asked for.
+/// Writes a line of the log; its text is formatted only if its level is enabled.
 macro_rules! log {
     ($machine:expr, $level:ident, $($text:tt)+) => {
         if $machine.settings.log_level <= sluice_base::LogLevel::$level {
@@ -38,21 +38,21 @@ pub(crate) struct StepTime {
     pub(crate) wall_ms: i64,
 }
 
-/// Epochs of the cluster (E-1). Each primary's own is in the table.
+/// Epochs of the cluster (E-1). The table holds each primary's config epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Epochs {
     pub(crate) current: ClusterEpoch,
     pub(crate) last_vote: ClusterEpoch,
 }
 
-/// Why the cluster is down.
+/// The reason that the cluster is down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DownReason {
     Coverage,
     Minority,
 }
 
-/// The cluster's state and how it came about (F-20 to F-24).
+/// The cluster's state and its history (F-20 to F-24).
 #[derive(Clone, Debug)]
 pub(crate) struct StateOfCluster {
     pub(crate) state: ClusterState,
@@ -61,41 +61,41 @@ pub(crate) struct StateOfCluster {
     pub(crate) first: Option<Ms>,
     /// Whether votes may be given (F-21).
     pub(crate) is_safe_to_join: bool,
-    /// Whether this process began with slots by its file, beside other nodes.
+    /// Whether the file of this process's start had slots of this node, and other nodes.
     pub(crate) has_come_back: bool,
-    /// Voters at the last evaluation.
+    /// Number of voters at the last evaluation.
     pub(crate) size: u32,
     pub(crate) last_minority: Option<Ms>,
-    /// When this node went on after it had stood still, as long as no quorum has answered since (S-24).
+    /// When this node's process ran again after it was suspended, until a quorum has answered since (S-24).
     pub(crate) stood_until: Option<Ms>,
 }
 
-/// Whether this node's own line of the file could be read (N-26).
+/// Whether the file's line of this node could be read (N-26).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sureness {
     Sure,
     Unsure { warned: Option<Ms> },
 }
 
-/// Whether the epochs of the file could be read (N-27).
+/// Whether the epochs in the file could be read (N-27).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum VoteRight {
     Free,
     EpochUnknown { since: Ms, heard: Vec<NodeId> },
 }
 
-/// A manual failover of this node as a primary (M3).
+/// A manual failover with this node as the primary (M3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ManualFailover {
     Off,
-    /// Writes are to be held back, and some may come yet: where the stream ends is not known. The request
-    /// came by `link`.
+    /// Writes are about to be held back, but some may still be executed, so the end of the stream is not
+    /// known. The request arrived on `link`.
     Pausing {
         replica: NodeIx,
         end: Ms,
         link: LinkKey,
     },
-    /// No write comes, and the replica is told where the stream ends.
+    /// No write is executed any more, and the replica receives the stream's end.
     Paused {
         replica: NodeIx,
         end: Ms,
@@ -103,7 +103,7 @@ pub(crate) enum ManualFailover {
 }
 
 impl ManualFailover {
-    /// The replica that is to take over.
+    /// The replica that is to become the primary.
     pub(crate) fn replica(self) -> Option<NodeIx> {
         match self {
             ManualFailover::Off => None,
@@ -111,7 +111,7 @@ impl ManualFailover {
         }
     }
 
-    /// When it is given up.
+    /// The time at which the failover is given up.
     pub(crate) fn end(self) -> Option<Ms> {
         match self {
             ManualFailover::Off => None,
@@ -120,58 +120,58 @@ impl ManualFailover {
     }
 }
 
-/// Failovers that this node has a part in.
+/// Failovers in which this node takes part.
 #[derive(Clone, Debug)]
 pub(crate) struct Failovers {
-    /// As a primary: whether a replica that takes over by hand has it paused.
+    /// As a primary: whether writes are paused for a replica's manual failover.
     pub(crate) paused: ManualFailover,
-    /// As a replica.
+    /// As a replica: this node's own election.
     pub(crate) candidacy: Candidacy,
-    /// Whether this node is about to end, and as a replica wants no clients.
+    /// Whether this node is about to end; as a replica it redirects readers then.
     pub(crate) is_leaving: bool,
-    /// As a primary: until when a replica of this node may claim the slots by a vote of this node.
+    /// As a primary: until when a replica of this node may claim the slots by this node's vote.
     pub(crate) voted_until: Ms,
 }
 
-/// What a settle has to do.
+/// The work for the end of the step, or of the event loop iteration.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Todo {
     /// Evaluate the cluster's state.
     pub(crate) evaluate: bool,
     /// Give out a new map of slots.
     pub(crate) map: bool,
-    /// Do both at the end of the event loop iteration: other nodes' health has changed. Where many nodes fail
-    /// or come back together, the messages about them come together.
+    /// Do both at the end of the event loop iteration, because other nodes' health has changed. When
+    /// many nodes fail or return together, the messages about them arrive together.
     pub(crate) reconsider: bool,
-    /// Look whether this replica stands for election, at the end of the event loop iteration.
+    /// Decide at the end of the event loop iteration whether this replica starts an election.
     pub(crate) elect: bool,
-    /// Begin no write before the unit has ended whose commands have changed this node: others would be told
-    /// of slots that one command has given up and the next one takes again.
+    /// Begin no write of the file before the current execution unit ends: otherwise other nodes could
+    /// receive slots that one command of the unit gives up and the next one takes back.
     pub(crate) is_in_unit: bool,
-    /// Let the writes go on that a failover by hand has held back, after the map by which they are judged,
-    /// unless another failover by hand has begun.
+    /// Let the writes continue that a manual failover has held back, after the map that decides about
+    /// them, unless another manual failover has begun.
     pub(crate) unpause: bool,
 }
 
-/// What this node owes its own keys, and the moves that bring it others.
+/// This node's own keys in slots of other nodes, and the moves that bring it keys.
 #[derive(Clone, Debug)]
 pub(crate) struct StrayKeys {
-    /// Slots whose keys are here although another node owned them at the start: they wait for the owner's
-    /// claim.
+    /// Slots that have keys here although another node owned them at the start: they wait for
+    /// the owner's claim.
     pub(crate) strays: SlotSet,
-    /// Slots taken from this node in the message being handled, with keys perhaps (E-15).
+    /// Slots taken from this node by the current message, possibly with keys here (E-15).
     pub(crate) dirty: SlotSet,
-    /// Whether there are keys at all; true until the server has said that there are none.
+    /// Whether this node has any keys; `true` until the server has reported that it has none.
     pub(crate) has_any: bool,
-    /// Whether the server has said so, which it does not while it loads.
+    /// Whether the server has reported that; it does not while it loads data.
     pub(crate) are_known: bool,
     /// Atomic moves of slots.
     pub(crate) moves: MoveLog,
-    /// Slots claimed by a grant, with their source, until that one is heard to give them up.
+    /// Slots claimed by a grant, each with its source, until the source no longer claims them.
     pub(crate) granted_here: BTreeMap<HashSlot, NodeId>,
 }
 
-/// The state.
+/// The whole state of a node in a cluster.
 pub(crate) struct ClusterMachine {
     pub(crate) settings: Arc<ClusterSettings>,
     pub(crate) time: StepTime,
@@ -191,41 +191,42 @@ pub(crate) struct ClusterMachine {
     pub(crate) out: VecDeque<ClusterOutput>,
 }
 
-/// What this node may do after a damaged file.
+/// Restrictions on this node after a damaged file.
 #[derive(Clone, Debug)]
 pub(crate) struct VotingRights {
     pub(crate) sureness: Sureness,
     pub(crate) votes: VoteRight,
 }
 
-/// The other primary of this node's shard (D-7).
+/// Another primary in this node's shard (D-7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TwinPrimary {
     pub(crate) id: NodeId,
-    /// The moment of the cron that saw this primary first.
+    /// The time of the tick that first saw the other primary.
     pub(crate) since: Ms,
-    /// Whether the log has said that keys stand in the way.
+    /// Whether the log has reported that keys prevent this node from becoming a replica.
     pub(crate) is_said: bool,
 }
 
-/// What the cron remembers.
+/// State that the cron keeps between ticks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CronMemory {
     pub(crate) rounds: u64,
-    /// When the first of the nodes that owe an answer is to be suspected (F-26).
+    /// When the first of the nodes with an unanswered ping is to be suspected (F-26).
     pub(crate) suspicion_at: Option<Ms>,
-    /// Primaries that have lost their replicas, and since when they have been seen so (R20).
+    /// Primaries that have lost their replicas, and since when this node has seen that (R20).
     pub(crate) orphans: BTreeMap<NodeId, Ms>,
-    /// The other primary of this node's shard (D-7).
+    /// The other primary in this node's shard (D-7).
     pub(crate) twin: Option<TwinPrimary>,
-    /// Room for the draws of gossip, kept between messages.
+    /// Memory for the random draws of gossip, reused between messages.
     pub(crate) draws: Vec<NodeIx>,
-    /// Room for gossip and for a message while they are made.
+    /// Memory for the gossip of a message, reused between messages.
     pub(crate) gossip: GossipBuffer,
     pub(crate) packet: Vec<u8>,
 }
 
-/// The key of a table's index of ids: it follows from the seed, and takes nothing from the draws to come.
+/// The hash key of a table's index of ids. It is derived from the seed, without a draw that would
+/// change later ones.
 pub(crate) fn index_seed(rng: &Rng) -> HashSeed {
     let mut rng = rng.clone();
     HashSeed { k0: !rng.next_u64(), k1: !rng.next_u64() }
@@ -284,8 +285,7 @@ impl ClusterMachine {
         machine
     }
 
-    /// What the state of this moment says of this node. Slots that another node may claim by now are not
-    /// claimed.
+    /// This node's role and slots as of now, without slots that another node may claim already.
     pub(crate) fn view(&self) -> ToldView {
         let me = self.table.me();
         let claim = match me.role {
@@ -310,29 +310,29 @@ impl ClusterMachine {
         ix.ok_or_else(|| format!("ERR Unknown node {}", String::from_utf8_lossy(text)))
     }
 
-    /// The file has to be written again.
+    /// Marks the state as changed, so that the file is written.
     pub(crate) fn save(&mut self) {
         self.durable.changed();
     }
 
-    /// Tells every node what this one is by now, once that is durable.
+    /// Sends this node's state to all nodes, once it is durable.
     pub(crate) fn announce(&mut self) {
         self.durable.hold(Withheld::Announce);
     }
 
-    /// Evaluates the cluster's state, and gives out the map, at the end of the step.
+    /// Evaluates the cluster's state and gives out a new map, at the end of the step.
     pub(crate) fn reconsider(&mut self) {
         (self.todo.evaluate, self.todo.map) = (true, true);
         self.todo.reconsider = false;
     }
 
-    /// Another node's health has changed: what follows for the cluster is found at the end of the event loop
-    /// iteration, once for all messages of it, and at any other input.
+    /// Evaluates the cluster's state after a change of another node's health: at the end of the event
+    /// loop iteration, once for all its messages, or at the next input of another kind.
     pub(crate) fn reconsider_soon(&mut self) {
         self.todo.reconsider = true;
     }
 
-    /// An operator has said what this node is (N-26).
+    /// An operator's command has confirmed this node's role, so that it is sure of itself again (N-26).
     pub(crate) fn grow_sure(&mut self) {
         if self.rights.sureness != Sureness::Sure {
             self.rights.sureness = Sureness::Sure;
@@ -360,20 +360,20 @@ impl ClusterMachine {
         }
     }
 
-    /// A new node, of which nothing but the id is known.
+    /// A new node of which only the id is known.
     pub(crate) fn new_node(&mut self, id: NodeId) -> ClusterNode {
         let shard = ShardId::random(&mut self.rng);
         ClusterNode::new(id, shard, self.time.now)
     }
 
-    /// Closes a link, on both sides of the interface.
+    /// Closes a link here and at the host.
     pub(crate) fn close(&mut self, key: LinkKey) {
         if self.unlink(key) {
             self.out.push_back(ClusterOutput::Close { link: key });
         }
     }
 
-    /// Takes a link that has ended out of the state; whether it was there.
+    /// Removes an ended link from the state; `false` if it was not there.
     pub(crate) fn unlink(&mut self, key: LinkKey) -> bool {
         let Some(link) = self.links.remove(key) else { return false };
         let now = self.time.now;
@@ -391,9 +391,9 @@ impl ClusterMachine {
         true
     }
 
-    /// A connection has ended at its other end. That of a link out starts the clock of suspicion (F-1), which
-    /// otherwise starts with the next PING that is due, up to half of the node timeout later: a process that
-    /// was killed says nothing else.
+    /// The other end has closed a connection. For an outgoing link this starts the clock of suspicion
+    /// (F-1), which otherwise starts with the next due PING, up to half of the node timeout later: a
+    /// killed process gives no other sign.
     pub(crate) fn lost(&mut self, key: LinkKey) {
         let node = self.links.get(key).filter(|link| link.is_open).and_then(|link| match link.kind {
             LinkKind::Out { node, target: DialTarget::AnnouncedLabels } => Some(node),
@@ -406,14 +406,14 @@ impl ClusterMachine {
         }
     }
 
-    /// Closes the link out of a node; the next cron dials again.
+    /// Closes the outgoing link to a node; the next tick dials again.
     pub(crate) fn drop_link_out(&mut self, ix: NodeIx) {
         if let Some(key) = self.table.node(ix).place.link_out.key() {
             self.close(key);
         }
     }
 
-    /// Takes a node and its links away (G-22).
+    /// Deletes a node and its links (G-22).
     pub(crate) fn delete(&mut self, ix: NodeIx) {
         self.drop_link_out(ix);
         if let Some(key) = self.table.node(ix).place.link_in {
@@ -428,8 +428,8 @@ impl ClusterMachine {
         self.save();
     }
 
-    /// A manual failover of this node as a primary is over. Writes go on when the map of this step is in
-    /// force: one that waited must not be taken by a node that has just lost the slot.
+    /// Ends a manual failover with this node as the primary. Writes continue once the map of this step
+    /// is in force: a write that waited must not be executed by a node that has just lost the slot.
     pub(crate) fn end_pause(&mut self) {
         if self.failover.paused != ManualFailover::Off {
             self.failover.paused = ManualFailover::Off;
@@ -437,14 +437,14 @@ impl ClusterMachine {
         }
     }
 
-    /// Takes a slot from its owner.
+    /// Removes the owner of a slot; returns the former owner.
     pub(crate) fn unbind(&mut self, slot: HashSlot) -> Option<NodeIx> {
         let owner = self.table.unbind(slot)?;
         self.reconsider();
         Some(owner)
     }
 
-    /// Tells subscribers of sharded channels that their slots are elsewhere.
+    /// Ends the subscriptions to sharded channels of these slots.
     pub(crate) fn channels_gone(&mut self, slots: SlotSet) {
         if !slots.is_empty() {
             self.out.push_back(ClusterOutput::ChannelsGone(Box::new(slots)));
@@ -452,7 +452,7 @@ impl ClusterMachine {
     }
 }
 
-/// A node as the log names it: `<id> (<name>)`.
+/// The form of a node in the log: `<id> (<name>)`.
 pub(crate) struct NamedNode<'a>(&'a ClusterNode, LogName<'a>);
 
 impl fmt::Display for NamedNode<'_> {

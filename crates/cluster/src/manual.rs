@@ -1,4 +1,4 @@
-//! A manual failover, on the primary's side: pause, tell the offset, end in time (M3, M4, M6).
+//! A manual failover at the primary: pause, send the offset, end in time (M3, M4, M6).
 
 use crate::link_key::LinkKey;
 use crate::machine::{ClusterMachine, ManualFailover, log};
@@ -8,13 +8,13 @@ use crate::output::ClusterOutput;
 use crate::send;
 use crate::wire::MessageType;
 
-/// MFSTART of one of my replicas (M3).
+/// Handles MFSTART of a replica of this node (M3).
 pub(crate) fn requested(m: &mut ClusterMachine, key: LinkKey, sender: NodeIx) {
     if m.table.node(sender).primary() != Some(m.table.my_ix()) || !m.table.me().is_primary() {
         return;
     }
-    // The replica does not know of the grant, and would take the slots from the target, with what was written
-    // there.
+    // The replica does not know of the grant: it would take the slots from the target, and the writes
+    // there would be lost.
     if export::has_granted(m) {
         let name = m.name(sender);
         log!(
@@ -31,8 +31,9 @@ pub(crate) fn requested(m: &mut ClusterMachine, key: LinkKey, sender: NodeIx) {
     m.out.push_back(ClusterOutput::PauseWrites { until: end.saturating_add(timeout) });
 }
 
-/// Writes are held back from this offset on: the replica is told, by the link of its request. Before that a
-/// write could be acknowledged behind the offset that the replica waits for, and be lost (S-26).
+/// Writes are held back from this offset on, and the replica is sent the offset on the link of its
+/// request. Earlier, a write could still be acknowledged after the offset that the replica waits for,
+/// and be lost (S-26).
 pub(crate) fn paused(m: &mut ClusterMachine, offset: u64) {
     m.table.me_mut().offset = offset;
     if let ManualFailover::Pausing { replica, end, link } = m.failover.paused {
@@ -41,8 +42,8 @@ pub(crate) fn paused(m: &mut ClusterMachine, offset: u64) {
     }
 }
 
-/// Tells the replica again where the stream stands, and ends what has taken too long (M6). Called by the
-/// cron.
+/// Sends the replica the end of the stream again, and ends a failover that has taken too long (M6).
+/// Called by the cron.
 pub(crate) fn tick(m: &mut ClusterMachine) {
     if m.failover.paused.end().is_some_and(|end| m.time.now > end) {
         log!(m, Warning, "Manual failover timed out.");

@@ -1,4 +1,4 @@
-//! The map of slots that the gate and the readers of CLUSTER SLOTS and SHARDS work with.
+//! Makes the map of slots for the gate, CLUSTER SLOTS and CLUSTER SHARDS.
 
 use crate::durable::OwnClaim;
 use crate::health;
@@ -8,7 +8,7 @@ use crate::node::{ClusterNode, NodeIx, NodeRole};
 use crate::output::{MapNode, SlotMap};
 use crate::slots::{HashSlot, SLOT_COUNT, SlotSet};
 
-/// The map of this moment: O(slots + nodes).
+/// The present map. O(slots + nodes).
 pub(crate) fn of(m: &ClusterMachine) -> SlotMap {
     let mut positions = vec![0_u16; m.table.positions() as usize];
     let mut nodes = Vec::with_capacity(m.table.len());
@@ -34,8 +34,8 @@ pub(crate) fn of(m: &ClusterMachine) -> SlotMap {
     }
 }
 
-/// Slots of mine that the file does not have yet; and those on their way here, key by key, that are still
-/// mine in the file: keys that come would be deleted with what is left of the old ones.
+/// Slots of this node that the file does not have yet; and slots that are imported key by key while the
+/// file still has them as this node's, because imported keys would be deleted with the remaining old ones.
 fn postponed(m: &ClusterMachine) -> SlotSet {
     let mut slots = m.table.me().slots.clone();
     if let OwnClaim::Primary { slots: told, .. } = &m.durable.told.claim {
@@ -43,7 +43,7 @@ fn postponed(m: &ClusterMachine) -> SlotSet {
             slots.remove(slot);
         });
     }
-    // They are not told, and served until the target has them.
+    // Granted slots are not announced, but served until the target has them.
     m.keys.moves.granted().for_each(|slot| _ = slots.remove(slot));
     let was_mine =
         |slot: &HashSlot| m.durable.is_owned_in_file(*slot) && m.table.owner(*slot) != Some(m.table.my_ix());

@@ -1,4 +1,4 @@
-//! How nodes come to know each other (G-12 to G-20).
+//! Meeting other nodes (G-12 to G-20).
 
 use crate::address::{IpText, Seen};
 use crate::addresses;
@@ -13,10 +13,10 @@ use crate::table::{HANDSHAKES_MAX, NODES_MAX};
 use crate::wire::{BusHeader, Gossip, NodeFlags};
 use sluice_base::mistake::{Mistake, is_made};
 
-/// MEETs that are sent unasked to a node until a link in of it is bound (G-13).
+/// MEETs that are sent without a command to a node until an incoming link is bound to it (G-13).
 const AUTO_MEETS_MAX: u8 = 3;
 
-/// Begins a handshake with an address. `None` if one is under way, or there is no room.
+/// Begins a handshake with an address. `None` if one with it is under way, or if there are too many.
 pub(crate) fn begin(m: &mut ClusterMachine, seen: &Seen<'_>, initiator: Initiator) -> Option<NodeIx> {
     let handshakes = m.table.iter().filter(|(_, node)| node.is_handshake());
     let mut count = 0;
@@ -41,8 +41,8 @@ pub(crate) fn begin(m: &mut ClusterMachine, seen: &Seen<'_>, initiator: Initiato
     Some(m.table.insert(node))
 }
 
-/// A MEET of a node that is not known, on a link without a node (G-12). One whose id an operator forgot is
-/// let in only if it knows nobody of this cluster: it is not on its way back by itself then.
+/// Handles MEET of an unknown node on a link without a node (G-12). A node whose id an operator has forgotten
+/// is only admitted if it knows no node of this cluster, because otherwise it is coming back by itself.
 pub(crate) fn met_by(m: &mut ClusterMachine, key: LinkKey, header: &BusHeader<'_>, gossip: &Gossip<'_>) {
     let Some(link) = m.links.get(key) else { return };
     let LinkKind::In { node: None, peer, .. } = &link.kind else { return };
@@ -63,7 +63,7 @@ pub(crate) fn met_by(m: &mut ClusterMachine, key: LinkKey, header: &BusHeader<'_
     }
 }
 
-/// Binds a link in to a node; an older one of the node is closed (G-5).
+/// Binds an incoming link to a node; an older one of the node is closed (G-5).
 pub(crate) fn bind(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx) {
     if let Some(old) = m.table.node(ix).place.link_in.filter(|old| *old != key) {
         log!(m, Debug, "Replacing inbound link of node {}", m.name(ix));
@@ -77,8 +77,8 @@ pub(crate) fn bind(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx) {
     }
 }
 
-/// Binds the link in on which this node, known from now on, has introduced itself before. The node was
-/// answered on that link, and may therefore send messages without a sender on it.
+/// Binds the incoming link on which a newly known node has introduced itself. The node received an
+/// answer on that link, and may therefore use it for messages without a sender.
 fn bind_greeted(m: &mut ClusterMachine, ix: NodeIx) {
     if m.table.node(ix).place.link_in.is_some() {
         return;
@@ -90,7 +90,8 @@ fn bind_greeted(m: &mut ClusterMachine, ix: NodeIx) {
     }
 }
 
-/// The first answer on a link out of a handshake (G-14). Whether the link and its node still stand.
+/// Handles the first answer on the outgoing link of a handshake (G-14); `false` if the link or its
+/// node was removed.
 pub(crate) fn finish(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx, header: &BusHeader<'_>) -> bool {
     let peer = IpText::clone(&m.table.node(ix).place.address.ip);
     if header.sender == m.table.me().id {
@@ -126,8 +127,8 @@ pub(crate) fn finish(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx, header: &
     true
 }
 
-/// An id that is not the link's node's (G-16). At an address that was a candidate alone, the candidate is
-/// dropped.
+/// Handles a message with another id than that of the link's node (G-16). If the address was only a
+/// candidate, the candidate is removed.
 pub(crate) fn is_somebody_else(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx) {
     let target = match m.links.get(key).map(|link| &link.kind) {
         Some(LinkKind::Out { target, .. }) => target.clone(),
@@ -164,7 +165,7 @@ pub(crate) fn is_somebody_else(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx)
     }
 }
 
-/// A message of the node itself: no MEET has to be repeated (G-13).
+/// A message of the node itself has arrived, so MEET need not be repeated (G-13).
 pub(crate) fn heard_from(m: &mut ClusterMachine, ix: NodeIx) {
     if m.table.node(ix).meet == MeetFlag::Wanted {
         m.table.node_mut(ix).meet = MeetFlag::No;
@@ -172,8 +173,8 @@ pub(crate) fn heard_from(m: &mut ClusterMachine, ix: NodeIx) {
     }
 }
 
-/// MEET of a known node that this one has a link to: it has forgotten me, and a new link makes it bind me
-/// (G-19).
+/// Handles MEET of a known node with an outgoing link: the node has forgotten this one, and a new link
+/// makes it bind this node again (G-19).
 pub(crate) fn met_again(m: &mut ClusterMachine, ix: NodeIx) {
     let node = m.table.node(ix);
     let is_old = m.time.now - node.clocks.created > m.settings.handshake_ms();
@@ -188,7 +189,7 @@ pub(crate) fn met_again(m: &mut ClusterMachine, ix: NodeIx) {
     }
 }
 
-/// Ends a handshake that has taken too long (G-15). Whether the node is gone.
+/// Ends a handshake that has taken too long (G-15); `true` if the node was removed.
 pub(crate) fn expire(m: &mut ClusterMachine, ix: NodeIx) -> bool {
     let NodeStanding::Handshake { since, .. } = m.table.node(ix).standing else { return false };
     if m.time.now - since <= m.settings.handshake_ms() {
@@ -200,7 +201,7 @@ pub(crate) fn expire(m: &mut ClusterMachine, ix: NodeIx) -> bool {
     true
 }
 
-/// MEET to a node that does not dial back (G-13). Called by the cron for each node.
+/// Sends MEET to a node that does not dial this one (G-13). Called by the cron for each node.
 pub(crate) fn meet_if_deaf(m: &mut ClusterMachine, ix: NodeIx) {
     let now = m.time.now;
     let limit = m.settings.handshake_ms();

@@ -1,14 +1,15 @@
-//! Atomic moves of slots (section 6 of the specification of the slots): jobs as one side of them sees them.
+//! Atomic moves of slots (section 6 of the specification of the slots): the state of each job on its
+//! source and on its target.
 //!
-//! On the target `establish.rs` says whether a move may begin, and `import.rs` carries it out; on the source
-//! `export.rs` does both; `contested.rs` keeps slots whose source has not heard of the claim. Keys and
-//! connections are the caller's: of the machine a job learns what the other side has said, how far the stream
-//! is, and that its connection has ended; it asks for words to be sent, for a connection to be opened or
-//! closed, for a stream, for writes to be held back, for keys to be deleted.
+//! On the target `establish.rs` decides whether a move may begin, and `import.rs` carries it out; on the
+//! source `export.rs` does both. `contested.rs` keeps slots whose source has not received the claim yet.
+//! Keys and connections belong to the caller: the machine's inputs are the other side's messages, the
+//! progress of the stream and the end of the connection; its outputs ask to send messages, to open or
+//! close a connection, to start a stream, to hold back writes and to delete keys.
 //!
-//! Invariants: (1) a slot belongs to at most one job that is not finished; (2) a job that has claimed its
-//! slots ends with success if they are still this node's when the file is durable, whatever becomes of its
-//! connection; (3) a job that fails is finished when the keys of its slots are gone, and no earlier.
+//! Invariants: (1) a slot belongs to at most one job that is not finished; (2) a job that has claimed
+//! its slots succeeds if this node still owns them when the file is durable, whatever happens to its
+//! connection; (3) a failed job is not finished before the keys of its slots are deleted.
 
 pub(crate) mod contested;
 pub(crate) mod convergence;
@@ -26,10 +27,10 @@ use crate::node::Ms;
 use crate::slots::HashSlot;
 use std::fmt;
 
-/// What operators are shown of a move whose other end was silent for `repl-timeout`.
+/// The message shown for a move whose other side sent nothing for `repl-timeout`.
 pub const MOVE_TIMED_OUT: &str = "Timed out after too long with no interaction";
 
-/// The name of a job: 40 bytes that the source has drawn.
+/// The name of a job: 40 bytes that the source draws at random.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct JobName(pub [u8; ID_LEN]);
 
@@ -48,35 +49,34 @@ impl fmt::Debug for JobName {
 /// A move to this shard, as ESTABLISH describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotMove {
-    /// The name.
+    /// The job's name, drawn by its source.
     pub name: JobName,
-    /// The node that the slots come from; none where only the move's two ends are heard of.
+    /// The node that the slots come from; `None` where this node only has another node's report of the move.
     pub source: Option<NodeId>,
-    /// The first and the last slot of each range, in the order in which they were named. No slot stands in
-    /// two.
+    /// The first and the last slot of each range, in the order of the command. No slot is in two ranges.
     pub ranges: Box<[(HashSlot, HashSlot)]>,
 }
 
 impl SlotMove {
-    /// The slots.
+    /// The slots of all ranges.
     pub fn slots(&self) -> impl Iterator<Item = HashSlot> + '_ {
         let numbers = self.ranges.iter().flat_map(|(first, last)| first.number()..=last.number());
         numbers.filter_map(HashSlot::new)
     }
 }
 
-/// One group of MIGRATESLOTS: ranges, and the node that they go to.
+/// One group of MIGRATESLOTS: ranges, and the node that they move to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotsToMove {
-    /// The first and the last slot of each range, as they were named. No slot stands in two.
+    /// The first and the last slot of each range, in the order of the command. No slot is in two ranges.
     pub ranges: Box<[(HashSlot, HashSlot)]>,
-    /// The target.
+    /// The node that is to own the slots.
     pub target: NodeId,
 }
 
-/// How far the connection of an export is.
+/// Progress of an export's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-// Names say all.
+// The names say enough.
 #[allow(missing_docs)]
 pub enum ExportHandshake {
     Connecting,
@@ -86,9 +86,9 @@ pub enum ExportHandshake {
     ReadingEstablishResponse,
 }
 
-/// What the two sides of a job say to each other, beside the data.
+/// The messages that the two sides of a job exchange, in addition to the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// Names say all of the undocumented ones.
+// The names of the undocumented ones say enough.
 #[allow(missing_docs)]
 pub enum SyncWord {
     Ack,
@@ -97,10 +97,10 @@ pub enum SyncWord {
     Paused,
     RequestFailover,
     FailoverGranted,
-    /// The target does not take the slots over, though they may have been granted. Only Sluice sends it, as
-    /// it closes the connection of a job while the source holds writers back.
+    /// The target does not take the slots over, although they may have been granted. Only Sluice sends
+    /// this message, when it closes a job's connection while the source holds writes back.
     Refused,
-    /// Any other.
+    /// Any other word, which a newer version may send.
     Unknown,
 }
 
@@ -115,47 +115,47 @@ impl SyncWord {
         (SyncWord::Refused, "REFUSED"),
     ];
 
-    /// The word of a command.
+    /// The message with this name; `Unknown` for any other text.
     pub fn parse(text: &[u8]) -> SyncWord {
         let known = SyncWord::KNOWN.iter().find(|(_, known)| text.eq_ignore_ascii_case(known.as_bytes()));
         known.map_or(SyncWord::Unknown, |(word, _)| *word)
     }
 
-    /// The word as it is sent.
+    /// The message's name on the connection.
     pub fn text(self) -> &'static str {
         SyncWord::KNOWN.iter().find(|(word, _)| *word == self).map_or("", |(_, text)| *text)
     }
 }
 
-/// Why a command of a job's connection was not executed.
+/// The reason that a command on a job's connection was not executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImportFault {
-    /// There is not enough memory.
+    /// This node is out of memory.
     OutOfMemory,
-    /// A replica that may take this node's place did not acknowledge in time what came ahead of the end.
+    /// A replica that may be elected in this node's place did not acknowledge the preceding data in time.
     ReplicasBehind,
-    /// Any other error.
+    /// The command failed with another error.
     Refused,
 }
 
-/// What happens to moves.
+/// Events of atomic moves.
 #[derive(Clone, Copy, Debug)]
-// Names say all of the undocumented ones.
+// The names of the undocumented ones say enough.
 #[allow(missing_docs)]
 pub enum MigrationInput<'a> {
-    /// The source has established a job, which `Cluster::may_import` allows; its slots have no keys here.
+    /// The source has established a job that `Cluster::may_import` allows; its slots have no keys here.
     Established(&'a SlotMove),
-    /// The other side has said something. What it sent before has been executed.
+    /// A message of the other side has arrived; all data before it have been executed.
     Said { job: JobName, word: SyncWord },
-    /// MIGRATESLOTS of a client: slots that `Cluster::may_export` allows, no two groups with one in common.
+    /// MIGRATESLOTS of a client: slots that `Cluster::may_export` allows, no slot in two groups.
     Begin { client: &'a str, groups: &'a [SlotsToMove] },
-    /// CANCELSLOTMIGRATIONS of a client. A move whose target may own its slots already goes on to its end.
+    /// CANCELSLOTMIGRATIONS of a client. A move whose target may already own its slots continues.
     Cancel { client: &'a str },
-    /// A move from this node goes on.
+    /// The connection or the stream of a move from this node has made progress.
     Export { job: JobName, input: ExportInput<'a> },
-    /// A command of the source was not executed.
+    /// A command of the source could not be executed.
     Faulted { job: JobName, fault: ImportFault },
-    /// Bytes of the source came last at this time. Told ahead of a tick.
+    /// The time when the source last sent bytes. Sent before a tick.
     Heard { job: JobName, at: Ms },
     /// The connection of the job has ended.
     LinkLost { job: JobName },
@@ -163,76 +163,76 @@ pub enum MigrationInput<'a> {
     Flushed,
     /// A client has deleted all keys of a slot.
     SlotFlushed(HashSlot),
-    /// Other data take the place of these.
+    /// The data of this node are replaced by other data.
     DataReplaced,
-    /// The primary of this node, a log or a file tells of a move.
+    /// The primary of this node, a log or a file reports a move.
     Told { job: &'a SlotMove, from: ToldBy },
-    /// The primary of this node, or a log, tells of a move's end.
+    /// The primary of this node, or a log, reports the end of a move.
     ToldEnd { job: JobName, success: bool, message: &'a [u8] },
-    /// A move that this node was told of cannot go on, because this node is the primary now.
+    /// A reported move cannot continue, because this node has become the primary.
     Abandoned { job: &'a SlotMove, why: &'static str },
-    /// The keys of a failed job are gone, and its slots are shown.
+    /// The keys of a failed job are deleted, and its slots are visible again.
     CleanedUp { job: JobName },
 }
 
-/// What the connection and the stream of a move from this node have come to.
+/// Progress of the connection and the stream of a move from this node.
 #[derive(Clone, Copy, Debug)]
 pub enum ExportInput<'a> {
-    /// The connection is so far.
+    /// The connection has reached this step.
     Handshake(ExportHandshake),
-    /// There is no connection with the target, or the target refuses the move: what is shown of it.
+    /// The connection failed, or the target refuses the move; the text is shown for the job.
     NotConnected(&'a str),
     /// The target has answered ESTABLISH with OK.
     Established,
-    /// The image of the slots is on its way, as are writes from now on.
+    /// The snapshot of the slots is being sent, with all later writes after it.
     StreamBegan,
-    /// All keys of the image stand in the stream, and SNAPSHOT-EOF after them.
+    /// All keys of the snapshot are in the stream, followed by SNAPSHOT-EOF.
     ImageSent,
-    /// The stream cannot begin, or cannot go on: why.
+    /// The stream cannot begin or continue, for this reason.
     StreamBroke(&'a str),
-    /// Writes to the slots are held back, and the stream has all before and PAUSED; so many bytes are left to
-    /// be sent.
+    /// Writes to the slots are held back; the stream has all earlier writes and PAUSED. `left` bytes are
+    /// not sent yet.
     Held {
-        /// Bytes, as `remaining_repl_size` counts them.
+        /// Unsent bytes, as `remaining_repl_size` counts them.
         left: u64,
     },
 }
 
-/// Who tells of a move.
+/// The origin of a report about a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToldBy {
-    /// A stream or a log: the move is the newest.
+    /// A stream or a log: the report is newer than this node's state.
     Command,
-    /// A snapshot, which is older than what this node remembers.
+    /// A snapshot: the report is older than this node's state.
     Snapshot,
 }
 
-/// What a move needs of the rest of the server.
+/// Requests to the host for atomic moves.
 #[derive(Clone, Debug, PartialEq, Eq)]
-// Names say all of the undocumented ones.
+// The names of the undocumented ones say enough.
 #[allow(missing_docs)]
 pub enum MigrationOrder {
-    /// Send a word to the other side, when everything that its connection has sent so far is as durable as
-    /// the answers of clients are.
+    /// Send a message to the other side, once all that its connection has sent so far is as durable as
+    /// replies to clients have to be.
     Say { job: JobName, word: SyncWord },
-    /// Close the connection of a job. No input is owed for it.
+    /// Close the connection of a job. No input reports the end.
     Close { job: JobName },
-    /// Tell the source [`SyncWord::Refused`], and close the connection of a job.
+    /// Send [`SyncWord::Refused`] to the source, and close the connection of the job.
     Refuse { job: JobName },
-    /// Delete the keys of a failed job in slots that this node does not own; the end is
-    /// [`MigrationInput::CleanedUp`].
+    /// Delete the keys of a failed job in slots that this node does not own;
+    /// [`MigrationInput::CleanedUp`] follows.
     CleanUp { job: JobName, why: &'static str },
-    /// Connect with the target of a move, say who this is, and ask to move the slots; what comes of it is
-    /// told by [`ExportInput`].
+    /// Connect to the target of a move, introduce this node and establish the move; [`ExportInput`]
+    /// reports the progress.
     Connect { job: JobName, ip: IpText, port: u16 },
-    /// Stream the slots of a move: their image, and all writes to them.
+    /// Stream the slots of a move: a snapshot of them, and all writes after it.
     Stream { job: JobName },
-    /// Hold back writes to the slots of a move as soon as little is left to be sent; the end is
-    /// [`ExportInput::Held`]. Said again it changes nothing.
+    /// Hold back writes to the slots of a move as soon as few bytes are unsent; [`ExportInput::Held`]
+    /// follows. A repetition changes nothing.
     Hold { job: JobName },
-    /// A move from this node has ended, and the map is that of after: no more is streamed or held back, and
-    /// the connection closes. No input is owed for it.
+    /// A move from this node has ended, and the current map shows the result: stop its stream, let held
+    /// writes continue, and close the connection. No input reports the end.
     EndExport { job: JobName },
-    /// Show the slots of a job: they are this node's. Replicas and the log are told.
+    /// Show the slots of a job, which this node owns now, also to replicas and in the log.
     Show { job: JobName },
 }

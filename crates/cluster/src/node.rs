@@ -1,9 +1,9 @@
-//! What is known of one node (N-1).
+//! The state that this node keeps of one node of the cluster (N-1).
 //!
-//! Invariants: (1) flags of the wire are derived from states when a message is written, and states are never
-//! read back from flags of our own; (2) times are milliseconds of the monotonic clock, but for the wall time
-//! of the last pong, which is shown; (3) an index of a node is valid until the node is deleted, and the table
-//! takes every index of a deleted node out of the others.
+//! Invariants: (1) flags on the wire are derived from states when a message is written; states are never
+//! derived from such flags of our own; (2) times are milliseconds of the monotonic clock, except the
+//! wall time of the last pong, which is for display; (3) an index of a node is valid until the node is
+//! deleted, and the table removes the index of a deleted node from all other nodes.
 
 use crate::address::{NodeAddress, NodeLabels};
 use crate::id::{ClusterEpoch, NodeId, ShardId};
@@ -15,55 +15,55 @@ use crate::wire::NodeFlags;
 /// Milliseconds of the monotonic clock.
 pub type Ms = u64;
 
-/// Addresses that are tried for one node beside the announced one.
+/// Addresses that are tried for one node in addition to the announced one.
 pub(crate) const CANDIDATES_MAX: usize = 8;
 
 /// The position of a node in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NodeIx(pub(crate) u32);
 
-/// How far the acquaintance with a node has come.
+/// Whether a node is part of the cluster yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// Names say all of the undocumented ones.
+// The names of the undocumented ones say enough.
 #[allow(missing_docs)]
 pub enum NodeStanding {
-    /// A node without its own id yet (N-2).
+    /// A node whose id is not known yet (N-2).
     Handshake { since: Ms, initiator: Initiator },
     /// A node that is part of the cluster.
     Known,
-    /// A node whose address led to somebody else (G-16).
+    /// A node at whose address another node answered (G-16).
     NoAddr,
 }
 
-/// Who began a handshake.
+/// The node that began a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// Names say all of the undocumented ones.
+// The names of the undocumented ones say enough.
 #[allow(missing_docs)]
 pub enum Initiator {
-    /// CLUSTER MEET here.
+    /// This node, by CLUSTER MEET of an operator.
     Met,
-    /// A MEET that was received.
+    /// The other node, by a MEET that this node received.
     MetBy,
 }
 
-/// Whether a node answers, as this node sees it (section 4).
+/// A node's health as this node sees it (section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// Names say all of the undocumented ones.
+// The names of the undocumented ones say enough.
 #[allow(missing_docs)]
 pub enum NodeHealth {
     Up,
-    /// No answer for T: an opinion of this node alone.
+    /// Suspected: no answer for T, in the view of this node alone.
     PFail,
-    /// The cluster's verdict.
+    /// Failed: a quorum of voters agrees, or a FAIL was received.
     Fail {
         since: Ms,
     },
 }
 
-/// What a node is in its shard.
+/// A node's role in its shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NodeRole {
-    /// No header has said (N-16).
+    /// No header of the node has arrived (N-16).
     Unknown,
     Primary,
     /// A replica; `None` while its primary is not known here.
@@ -77,61 +77,62 @@ pub(crate) enum MeetFlag {
     Wanted,
 }
 
-/// Times of a node (table of G-9). Times that gossip asks for come first, in one cache line.
+/// Times of a node (table of G-9). The times that gossip reads are first, in one cache line.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Clocks {
     pub(crate) ping_sent: Option<Ms>,
     pub(crate) pong_received: Option<Ms>,
-    /// Wall time of the last pong in milliseconds; 0 for none.
+    /// Wall time of the last pong in ms; 0 for none.
     pub(crate) pong_wall_ms: i64,
-    /// Wall time of the ping that is unanswered in milliseconds; 0 for none.
+    /// Wall time of the unanswered ping in ms; 0 for none.
     pub(crate) ping_wall_ms: i64,
     pub(crate) data_received: Ms,
     pub(crate) created: Ms,
     pub(crate) meet_sent: Option<Ms>,
     pub(crate) dialled: Option<Ms>,
-    /// When a header of the node's own said last that the node is a primary of the shard that is known here;
-    /// none where its last header said otherwise.
+    /// When a header of the node itself last said that it is a primary of the shard known here; `None`
+    /// where its last header said otherwise.
     pub(crate) told_primary: Option<Ms>,
-    /// Since when no link in of the node is bound.
+    /// Since when the node has no incoming link that is bound to it.
     pub(crate) link_in_lost: Ms,
-    /// The last UPDATE that the node was sent: its subject, and when.
+    /// The last UPDATE that was sent to the node: the node that it was about, and the time.
     pub(crate) updated: Option<(NodeIx, Ms)>,
 }
 
-/// Abilities and wishes of a node, and its conduct so far.
+/// Capabilities and flags of a node, and marks of its conduct.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Marks {
-    /// Bits EXTENSIONS, LIGHT_PUBLISH, MULTI_MEET.
+    /// The bits EXTENSIONS, LIGHT_PUBLISH and MULTI_MEET.
     pub(crate) capabilities: NodeFlags,
     pub(crate) no_failover: bool,
     pub(crate) my_primary_fail: bool,
     pub(crate) migrate_to: bool,
-    /// The node has told its slots at its epoch, to this process. Slots that the file of the start binds to
-    /// it, or a failover that another node tells of, it may have let go: nobody is told of those (E-20).
+    /// Whether the node has sent its slots at its current epoch to this process. The node may have given
+    /// up slots that come from the file of the start or from another node's report of a failover: they
+    /// are reported to no node (E-20).
     pub(crate) has_claimed: bool,
-    /// MEETs that were sent unasked since a link in was last bound (G-13).
+    /// MEETs that were sent without a command since an incoming link was last bound to the node (G-13).
     pub(crate) auto_meets: u8,
-    /// Until when the node would have been forgotten, had its own MEET not let it in: what others still say
-    /// of that FORGET does not count.
+    /// The time until which the node would be forgotten if its own MEET had not readmitted it: until
+    /// then, other nodes' reports of that FORGET do not count.
     pub(crate) let_in_until: Option<Ms>,
 }
 
-/// Addresses to try for a node whose announced one does not answer (G-23).
+/// Addresses to try for a node whose announced address does not answer (G-23).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Candidates {
     pub(crate) addresses: Vec<NodeAddress>,
-    /// The address at which somebody else was found (G-16): its ports count for addresses that come without.
+    /// The address at which another node was found (G-16): its ports are used for candidates without ports.
     pub(crate) lost: Option<NodeAddress>,
-    /// Which is dialled next: 0 for the announced address, `n` for candidate `n - 1`.
+    /// The address to dial next: 0 for the announced one, `n` for candidate `n - 1`.
     pub(crate) turn: usize,
-    /// When the announced address was first found not to answer.
+    /// When the announced address first failed to answer.
     pub(crate) failing_since: Option<Ms>,
     pub(crate) resolved: Option<Ms>,
 }
 
-/// The link that was dialled to a node.
+/// The outgoing link to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinkOut {
     None,
@@ -140,7 +141,7 @@ pub(crate) enum LinkOut {
 }
 
 impl LinkOut {
-    /// The link, being made or made.
+    /// The link's key, whether it is established or not.
     pub(crate) fn key(self) -> Option<LinkKey> {
         match self {
             LinkOut::None => None,
@@ -149,8 +150,8 @@ impl LinkOut {
     }
 }
 
-/// A node, as this node knows it. This node itself is one of them. Fields that each entry of gossip asks for
-/// come first, and the bitmap of slots last: the compiler's own order has the bitmap between the two.
+/// A node as this node sees it; this node has a record too. The fields that each entry of gossip reads
+/// are first, and the bitmap of slots last: the compiler's own order would put the bitmap between them.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct ClusterNode {
@@ -160,23 +161,23 @@ pub(crate) struct ClusterNode {
     pub(crate) role: NodeRole,
     pub(crate) meet: MeetFlag,
     pub(crate) slot_count: u16,
-    /// Reports that the node fails (F-3).
+    /// Other nodes' reports that the node has failed (F-3).
     pub(crate) reports: FailureReports,
     pub(crate) clocks: Clocks,
     pub(crate) marks: Marks,
     pub(crate) place: NodePlace,
     pub(crate) config_epoch: ClusterEpoch,
     pub(crate) offset: u64,
-    /// The node's replicas, by id.
+    /// The node's replicas, ordered by id.
     pub(crate) replicas: Vec<NodeIx>,
-    /// The shard that the node's own word, or its primary's, has put it in.
+    /// The shard that the node itself, or its primary, has named.
     pub(crate) shard: Option<ShardId>,
-    /// The shard that is shown while `shard` is not known (N-4).
+    /// The shard to show as long as `shard` is not known (N-4).
     pub(crate) made_up_shard: ShardId,
     pub(crate) slots: SlotSet,
 }
 
-/// Where a node is, and the connections with it.
+/// A node's address, and the connections with the node.
 #[derive(Clone, Debug)]
 pub(crate) struct NodePlace {
     pub(crate) address: NodeAddress,
@@ -187,7 +188,7 @@ pub(crate) struct NodePlace {
 }
 
 impl ClusterNode {
-    /// A node of which nothing but the id is known.
+    /// A node of which only the id is known.
     pub(crate) fn new(id: NodeId, made_up_shard: ShardId, now: Ms) -> ClusterNode {
         ClusterNode {
             id,
@@ -229,7 +230,7 @@ impl ClusterNode {
         matches!(self.health, NodeHealth::Fail { .. })
     }
 
-    /// Since when the node is FAIL, if it is.
+    /// The time since which the node is FAIL; `None` if it is not.
     pub(crate) fn failed_since(&self) -> Option<Ms> {
         match self.health {
             NodeHealth::Fail { since, .. } => Some(since),
@@ -237,7 +238,7 @@ impl ClusterNode {
         }
     }
 
-    /// Whether the node neither failed nor is suspected.
+    /// Whether the node is neither failed nor suspected.
     pub(crate) fn is_up(&self) -> bool {
         self.health == NodeHealth::Up
     }
@@ -250,12 +251,12 @@ impl ClusterNode {
         matches!(self.role, NodeRole::Replica(_))
     }
 
-    /// A primary with slots (*voter*).
+    /// Whether the node is a primary with slots (*voter*).
     pub(crate) fn is_voter(&self) -> bool {
         self.is_primary() && self.slot_count > 0
     }
 
-    /// The node's primary, for a replica of a known one.
+    /// The node's primary; `None` for a primary, or where the primary is not known.
     pub(crate) fn primary(&self) -> Option<NodeIx> {
         match self.role {
             NodeRole::Replica(primary) => primary,
@@ -263,17 +264,17 @@ impl ClusterNode {
         }
     }
 
-    /// The shard to show.
+    /// The shard for display.
     pub(crate) fn shown_shard(&self) -> ShardId {
         self.shard.unwrap_or(self.made_up_shard)
     }
 
-    /// Whether both are known to be of one shard. A shard that is not known is another one (N-4).
+    /// Whether both nodes are known to be in one shard. An unknown shard differs from every other (N-4).
     pub(crate) fn shares_shard_with(&self, other: &ClusterNode) -> bool {
         self.shard.is_some() && self.shard == other.shard
     }
 
-    /// Flags of W-3 that others are told of the node: role, health, capabilities.
+    /// The flags of W-3 that other nodes receive about the node: role, health, capabilities.
     pub(crate) fn flags(&self) -> NodeFlags {
         let mut flags = self.marks.capabilities;
         let mut set = |is_set: bool, flag: NodeFlags| {

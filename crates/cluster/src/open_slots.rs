@@ -1,7 +1,7 @@
-//! Open slots as a full synchronisation carries them: the field `cluster-slot-states` of an RDB file (O-11).
+//! Open slots in a full sync: the field `cluster-slot-states` of an RDB file (O-11).
 //!
-//! The text has `<slot><direction><id>,` for each open slot: the number in decimal, `<` for a slot that comes
-//! here or `>` for one that goes, the id of the other node, 40 hexadecimal digits. Imports stand first.
+//! The text has `<slot><direction><id>,` for each open slot: the number in decimal, `<` for an imported
+//! or `>` for a migrating slot, and the id of the other node, 40 hexadecimal digits. Imports precede.
 
 use crate::id::NodeId;
 use crate::output::SlotMap;
@@ -11,31 +11,31 @@ use std::fmt::Write as _;
 /// Open slots of a primary, each with the other end of its move.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenSlotList {
-    /// Slots on their way here, with the nodes that give them.
+    /// Slots that are imported, each with its source.
     pub importing: Vec<(HashSlot, NodeId)>,
-    /// Slots on their way to other nodes, with these nodes.
+    /// Slots that migrate, each with its target.
     pub migrating: Vec<(HashSlot, NodeId)>,
 }
 
 impl OpenSlotList {
-    /// The slots that a map shows on their way. O(open slots).
+    /// The open slots in a map. O(open slots).
     pub fn of(map: &SlotMap) -> OpenSlotList {
         OpenSlotList { importing: map.importing.clone(), migrating: map.migrating.clone() }
     }
 
-    /// The text; none where no slot is open.
+    /// The text; `None` if no slot is open.
     pub fn to_text(&self) -> Option<String> {
         let mut text = String::new();
         for (direction, slots) in [('<', &self.importing), ('>', &self.migrating)] {
             for (slot, node) in slots {
-                // A string takes all that is written.
+                // Writing to a string cannot fail.
                 let _ = write!(text, "{}{direction}{node},", slot.number());
             }
         }
         (!text.is_empty()).then_some(text)
     }
 
-    /// The slots of a text. `None`: the text has another form. Cost: O(bytes).
+    /// Parses a text; `None` if it is malformed. O(bytes).
     pub fn parse(text: &[u8]) -> Option<OpenSlotList> {
         let mut open = OpenSlotList::default();
         for item in text.split_inclusive(|byte| *byte == b',') {

@@ -1,7 +1,7 @@
-//! Replicas that move: a primary without replicas gets one of a primary that has most of them (R20).
+//! Replica migration: a primary without replicas gets one from a primary that has most of them (R20).
 //!
-//! Invariant: when this node leaves its primary, that one keeps `cluster-migration-barrier` replicas, those
-//! that this node suspects left out (S-37).
+//! Invariant: a primary that this node leaves keeps `cluster-migration-barrier` replicas, not counting
+//! those that this node suspects (S-37).
 
 use crate::id::NodeId;
 use crate::machine::{ClusterMachine, Sureness, log};
@@ -11,11 +11,11 @@ use crate::roles::{self, OpenSlots};
 use sluice_base::mistake::{Mistake, is_made};
 use std::collections::BTreeSet;
 
-/// Milliseconds for which a primary has no replica before one moves there.
+/// Milliseconds after which a replica moves to a primary without replicas.
 const ORPHANED_MS: Ms = 5_000;
 
-/// Looks for a primary without replicas, and moves this replica there if it is this one's turn. Called by the
-/// cron.
+/// Looks for a primary without replicas, and moves this replica there if it is this replica's turn.
+/// Called by the cron.
 pub(crate) fn tick(m: &mut ClusterMachine) {
     if m.table.me().primary().is_none() || !m.settings.allow_replica_migration {
         m.cron.orphans.clear();
@@ -29,7 +29,7 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
     m.announce();
 }
 
-/// Whether a node can be a primary whose replicas are counted.
+/// Whether a node is a reachable primary, so that its replicas are counted.
 fn is_there(m: &ClusterMachine, ix: NodeIx, node: &ClusterNode) -> bool {
     let is_known = ix != m.table.my_ix() && !node.is_handshake() && !node.is_without_address();
     is_known && node.is_primary() && !node.is_failed()
@@ -40,7 +40,7 @@ fn good_replicas<'a>(m: &'a ClusterMachine, node: &'a ClusterNode) -> impl Itera
     node.replicas.iter().copied().filter(|ix| !m.table.node(*ix).is_failed())
 }
 
-/// Remembers which primaries are orphaned, and since when.
+/// Notes the primaries without replicas, and since when they have none.
 fn note_orphans(m: &mut ClusterMachine) {
     let is_orphaned = |ix: NodeIx, node: &ClusterNode| {
         let wants_one = node.is_voter() && node.marks.migrate_to;
@@ -55,16 +55,16 @@ fn note_orphans(m: &mut ClusterMachine) {
     }
 }
 
-/// The primary with the smallest id among those that have been orphaned for long enough.
+/// The primary with the smallest id among those that have been without replicas for long enough.
 fn oldest_enough(m: &ClusterMachine) -> Option<NodeIx> {
     let mut orphans = m.cron.orphans.iter();
     let (id, _) = orphans.find(|(_, since)| m.time.now.saturating_sub(**since) > ORPHANED_MS)?;
     m.table.find(id)
 }
 
-/// Whether this replica is the one that moves: its primary has as many replicas as any, more than it has to
-/// keep, and none of the replicas of such primaries has a smaller id. A failed replica does not count, since
-/// all would wait for it (D16).
+/// Whether this replica is the one that moves: no primary has more replicas than its own, that one has
+/// more than it must keep, and no replica of such a primary has a smaller id. Failed replicas do not
+/// count, because all others would wait for them (D16).
 fn is_my_turn(m: &ClusterMachine) -> bool {
     let is_free = m.cluster.state == ClusterState::Ok
         && m.rights.sureness == Sureness::Sure

@@ -1,4 +1,4 @@
-//! What the machine wants done: outputs, drained after each step.
+//! The outputs of the machine: actions for the host, drained after each step.
 
 use crate::address::{IpText, NodeAddress, NodeLabels};
 use crate::id::{ClusterEpoch, NodeId, ShardId};
@@ -9,45 +9,46 @@ use crate::slots::SlotSet;
 use sluice_base::{Bytes, LogLevel};
 use std::sync::Arc;
 
-/// A state of what must be durable; a greater one holds everything of a smaller one.
+/// The number of a state of `nodes.conf`; a file of a greater generation holds all changes of
+/// the smaller ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Generation(pub u64);
 
-/// The command that an answer belongs to: a number of the caller's.
+/// The command that an answer belongs to: a number that the caller chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(pub u64);
 
-/// What overtakes what on a link (G-32).
+/// The two queues of a link, of which one overtakes the other (G-32).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BusLane {
-    /// Everything but published messages: goes ahead of these, at the borders of messages.
+    /// All messages but published ones; they overtake published messages, between two whole messages.
     Control,
-    /// Published messages, in their order.
+    /// Published messages, in the order of their publication.
     Publish,
 }
 
-/// One thing to do. Nothing that depends on a file is given out before the file is durable (E-53): the
-/// machine keeps it until [`crate::ClusterInput::Saved`].
+/// An action for the host. An output that depends on a file is withheld until the file is durable
+/// (E-53), as [`crate::ClusterInput::Saved`] reports.
 #[derive(Clone, Debug)]
-// Names say all of the undocumented ones.
+// The names of the undocumented ones say enough.
 #[allow(missing_docs)]
 pub enum ClusterOutput {
-    /// Connect; the end is [`crate::ClusterInput::Connected`] or [`crate::ClusterInput::DialFailed`].
+    /// Connect; [`crate::ClusterInput::Connected`] or [`crate::ClusterInput::DialFailed`] follows.
     Dial {
         link: LinkKey,
         ip: IpText,
         port: u16,
     },
-    /// Close a connection, with what is queued on it. No input is owed for it.
+    /// Close a connection and drop its queue. No input reports the end.
     Close {
         link: LinkKey,
     },
-    /// Ask for the addresses of a host name; the end is [`crate::ClusterInput::Resolved`].
+    /// Look up the addresses of a host name; [`crate::ClusterInput::Resolved`] follows.
     Resolve {
         node: NodeId,
         host: Arc<str>,
     },
-    /// Queue a message.
+    /// Append a message to a lane of a link's queue.
     Send {
         link: LinkKey,
         message: Arc<[u8]>,
@@ -58,14 +59,14 @@ pub enum ClusterOutput {
         generation: Generation,
         file: Arc<[u8]>,
     },
-    /// Answer a command.
+    /// Answer the command with this ticket.
     Reply {
         to: Ticket,
         answer: ClusterAnswer,
     },
-    /// Change what replication does.
+    /// Change the role of this node in replication.
     Role(RoleChange),
-    /// What the gate reads, whole.
+    /// The map of slots that the gate reads, in place of the map before it.
     Slots(Arc<SlotMap>),
     /// Hide the keys of slots that another node owns, and delete those of each as soon as
     /// [`crate::Cluster::may_delete_keys_of`] says so.
@@ -73,58 +74,58 @@ pub enum ClusterOutput {
         slots: Box<SlotSet>,
         why: LostSlots,
     },
-    /// End subscriptions to sharded channels of these slots (P-6).
+    /// End the subscriptions to sharded channels of these slots (P-6).
     ChannelsGone(Box<SlotSet>),
-    /// Say which slots have keys: [`crate::ClusterInput::KeysIn`].
+    /// Report the slots that have keys, by [`crate::ClusterInput::KeysIn`].
     AskKeys,
-    /// Hold client writes, expiry, eviction and traffic to replicas (M3); the end is
-    /// [`crate::ClusterInput::WritesPaused`].
+    /// Hold client writes, expiry, eviction and traffic to replicas (M3);
+    /// [`crate::ClusterInput::WritesPaused`] follows.
     PauseWrites {
         until: Ms,
     },
-    /// End of that pause. The map of its step comes first.
+    /// End that pause. The map of the step precedes this output.
     Unpause,
-    /// A message for subscribers of this node.
+    /// Deliver a message to subscribers of this node.
     Deliver {
         channel: Bytes,
         message: Bytes,
         scope: PublishScope,
     },
-    /// Go on with an atomic move of slots.
+    /// Carry out a part of an atomic move of slots.
     Migration(MigrationOrder),
     Log(LogLevel, String),
-    /// The process has to end (N-22).
+    /// End the process (N-22).
     End(ExitReason),
 }
 
-/// How slots with keys came to be another node's.
+/// The reason that slots with keys belong to another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LostSlots {
-    /// The other node has taken them from this one (E-15).
+    /// The other node has claimed them from this one (E-15).
     TakenOver,
-    /// The data that were loaded at the start have keys of them (R30).
+    /// The data loaded at the start have keys in slots of the other node (R30).
     FoundAtStart,
 }
 
-/// Why the process has to end.
+/// The reason that the process has to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitReason {
     /// `nodes.conf` could not be written, with `cluster-config-save-behavior sync`.
     ConfigNotSaved,
 }
 
-/// Who hears a published message.
+/// The nodes that a published message is sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PublishScope {
-    /// PUBLISH: every node.
+    /// PUBLISH: all nodes of the cluster.
     All,
     /// SPUBLISH: the nodes of the shard.
     Shard,
 }
 
-/// An answer to a command.
+/// The answer to a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-// Names say all of the undocumented ones.
+// The names of the undocumented ones say enough.
 #[allow(missing_docs)]
 pub enum ClusterAnswer {
     Ok,
@@ -135,31 +136,31 @@ pub enum ClusterAnswer {
     Error(String),
 }
 
-/// What becomes of replication.
+/// A change of this node's role in replication.
 #[derive(Clone, Debug, PartialEq, Eq)]
-// Names say all of the undocumented ones.
+// The names of the undocumented ones say enough.
 #[allow(missing_docs)]
 pub enum RoleChange {
-    /// A primary from now on. History is kept.
+    /// Become a primary; the replication history is kept.
     Primary,
-    /// Follow a primary.
+    /// Become a replica of `node`, or follow it at another address.
     ReplicaOf { node: NodeId, address: NodeAddress, synchronisation: Synchronisation },
     /// Drop all keys and functions: RESET and REPLICATE NO ONE on a replica (M21, R3).
     DropData,
 }
 
-/// How a replica begins with its primary (R1).
+/// How a replica's first synchronisation with its primary begins (R1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Synchronisation {
-    /// Own history is not offered.
+    /// By a full sync: the replica does not offer its own history.
     Full,
-    /// Own history is offered (PSYNC).
+    /// By PSYNC: the replica offers its own history.
     Partial,
 }
 
-/// Whether the cluster serves (F-22).
+/// Whether the cluster serves requests (F-22).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// Names say all of the undocumented ones.
+// The names of the undocumented ones say enough.
 #[allow(missing_docs)]
 pub enum ClusterState {
     Ok,
@@ -168,7 +169,7 @@ pub enum ClusterState {
 
 /// A node in a [`SlotMap`].
 #[derive(Clone, Debug)]
-// Names say all of the undocumented ones.
+// The names of the undocumented ones say enough.
 #[allow(missing_docs)]
 pub struct MapNode {
     pub id: NodeId,
@@ -176,40 +177,40 @@ pub struct MapNode {
     pub address: NodeAddress,
     pub labels: NodeLabels,
     pub health: NodeHealth,
-    /// Whether the node's offset is 0: a replica that has no data yet (N-8).
+    /// Whether the node's offset is 0, as of a replica that has no data yet (N-8).
     pub is_loading: bool,
     pub primary: Option<NodeId>,
     pub is_myself: bool,
-    /// In handshake, without address, or of no role yet: not shown to clients.
+    /// Whether clients are not shown the node: it is in handshake, has no address, or has no role yet.
     pub is_hidden: bool,
     pub config_epoch: ClusterEpoch,
 }
 
-/// What the gate and the readers of CLUSTER SLOTS and SHARDS need: made anew when it changes.
+/// The state that the gate, CLUSTER SLOTS and CLUSTER SHARDS read. Each change makes a new map.
 #[derive(Clone, Debug)]
-// Names say all of the undocumented ones.
+// The names of the undocumented ones say enough.
 #[allow(missing_docs)]
 pub struct SlotMap {
     pub state: ClusterState,
     /// For each slot the owner's position in `nodes` plus one; 0 for none.
     pub owners: Box<[u16]>,
-    /// By id.
+    /// The nodes, ordered by id.
     pub nodes: Vec<MapNode>,
-    /// Slots that this node has just got, or lost and gets back key by key: requests to them wait until the
-    /// file is durable.
+    /// Slots that this node has just received, or has lost and gets back key by key: requests to them
+    /// wait until the file is durable.
     pub postponed: SlotSet,
-    /// This node is a replica that is about to end: who reads here is sent to the slot's owner.
+    /// Whether this node is a replica that is about to end: its readers are redirected to the slot's owner.
     pub is_leaving: bool,
-    /// This node has come back, and hears first whether it is still a primary: until then requests that the
-    /// state would refuse wait. That is over at most two seconds after the node's first step.
+    /// Whether this node has restarted and does not know yet whether it is still a primary: requests
+    /// that the state would refuse wait, for at most two seconds after the node's first step.
     pub is_coming_back: bool,
-    /// This node's primary, for a replica.
+    /// This node's primary; `None` if this node is no replica.
     pub my_primary: Option<NodeId>,
     pub migrating: Vec<(crate::HashSlot, NodeId)>,
     pub importing: Vec<(crate::HashSlot, NodeId)>,
 }
 
-/// The last map among outputs.
+/// The last map in a list of outputs.
 pub fn newest_map<'a>(
     outputs: impl DoubleEndedIterator<Item = &'a ClusterOutput>,
 ) -> Option<&'a Arc<SlotMap>> {

@@ -1,4 +1,4 @@
-//! One message after another, in the order of 2.5.
+//! Handles received messages one after another, in the order of section 2.5.
 
 use crate::address::IpText;
 use crate::addresses;
@@ -30,16 +30,16 @@ use crate::wire::{
 use sluice_base::Bytes;
 use sluice_base::mistake::{Mistake, is_made};
 
-/// The time from a connection of another node to the moment at which it knows this one for sure, ms.
+/// Time from another node's connection to the moment at which that node certainly knows this one, ms.
 const INTRODUCTION_MS: Ms = 2 * CRON_MS;
 /// Bytes of a published message that a known node may send.
 const PUBLISHED_MAX: usize = 32 + 2 * 512 * 1024 * 1024;
-/// Bytes that all links may keep of messages which are not whole, without those for subscribers.
+/// Bytes of incomplete messages that all links together may keep, without published messages.
 pub(crate) const KEPT_MAX: usize = 64 << 20;
-/// Flags of a header that are taken as what the sender can do.
+/// Flags of a header that name capabilities of the sender.
 const CAPABILITIES: u16 = NodeFlags::LIGHT_PUBLISH.0 | NodeFlags::MULTI_MEET.0;
 
-/// Bytes of a link (step 1). What is not a whole message is kept.
+/// Handles bytes of a link (step 1). The bytes of an incomplete message are kept.
 pub(crate) fn bytes(m: &mut ClusterMachine, key: LinkKey, mut input: &[u8]) {
     let Some(link) = m.links.get_mut(key) else { return };
     let mut inbox = std::mem::take(&mut link.inbox);
@@ -75,8 +75,8 @@ pub(crate) fn bytes(m: &mut ClusterMachine, key: LinkKey, mut input: &[u8]) {
     limit_kept(m, key);
 }
 
-/// Closes links while all together keep too much: links without a node first, then the last one that was
-/// heard.
+/// Closes links while all together keep too many bytes: links without a node first, then the link that
+/// received bytes last.
 fn limit_kept(m: &mut ClusterMachine, last: LinkKey) {
     while m.links.kept() > KEPT_MAX {
         let key = m.links.fullest_stranger().unwrap_or(last);
@@ -94,7 +94,7 @@ fn limit_kept(m: &mut ClusterMachine, last: LinkKey) {
     }
 }
 
-/// Counts a message that came whole, also if it is dropped (step 2).
+/// Counts a message that arrived as a whole, even if it is dropped (step 2).
 fn count(m: &mut ClusterMachine, prefix: MessagePrefix, bytes: usize) {
     let bytes = bytes as u64;
     m.statistics.bytes_received += bytes;
@@ -108,7 +108,7 @@ fn count(m: &mut ClusterMachine, prefix: MessagePrefix, bytes: usize) {
     }
 }
 
-/// One whole message (steps 2 to 4).
+/// Handles one whole message (steps 2 to 4).
 fn whole(m: &mut ClusterMachine, key: LinkKey, bytes: &[u8]) {
     let Some(Ok(prefix)) = MessagePrefix::of(bytes) else { return };
     count(m, prefix, bytes.len());
@@ -137,7 +137,7 @@ fn whole(m: &mut ClusterMachine, key: LinkKey, bytes: &[u8]) {
     }
 }
 
-/// The other end of a handshake is no node.
+/// Ends a handshake whose other end is no node.
 fn end_handshake(m: &mut ClusterMachine, key: LinkKey) {
     let link = m.links.get(key).filter(|link| link.is_out());
     if let Some(ix) = link.and_then(|link| link.node()).filter(|ix| m.table.node(*ix).is_handshake()) {
@@ -145,7 +145,7 @@ fn end_handshake(m: &mut ClusterMachine, key: LinkKey) {
     }
 }
 
-/// One checked message of a link.
+/// Handles a checked message of a link.
 pub(crate) fn message_of(m: &mut ClusterMachine, key: LinkKey, message: &BusMessage<'_>) {
     match message {
         BusMessage::Full(header, body) => full(m, key, header, body),
@@ -153,7 +153,7 @@ pub(crate) fn message_of(m: &mut ClusterMachine, key: LinkKey, message: &BusMess
     }
 }
 
-/// A message without a sender: the link has to have one (step 5).
+/// Handles a message without a sender, for which the link must have a node (step 5).
 fn light(m: &mut ClusterMachine, key: LinkKey, body: &LightBody<'_>) {
     let Some(link) = m.links.get(key) else { return };
     let Some(ix) = link.node().filter(|ix| !m.table.node(*ix).is_handshake()) else {
@@ -167,8 +167,8 @@ fn light(m: &mut ClusterMachine, key: LinkKey, body: &LightBody<'_>) {
     }
 }
 
-/// A message without a sender came on a link without a node. Its sender, which holds the link for bound, is
-/// to dial anew.
+/// Closes a link without a node on which a message without a sender arrived, so that the sender, which
+/// considers the link bound, dials again.
 fn close_unbound(m: &mut ClusterMachine, key: LinkKey) {
     let peer = peer_of(m, key);
     log!(
@@ -195,14 +195,14 @@ fn peer_of(m: &ClusterMachine, key: LinkKey) -> IpText {
     }
 }
 
-/// A message with a header (steps 6 to 13).
+/// Handles a message with a full header (steps 6 to 13).
 fn full(m: &mut ClusterMachine, key: LinkKey, header: &BusHeader<'_>, body: &MessageBody<'_>) {
     let Some(link) = m.links.get_mut(key) else { return };
     link.reads_extensions |= header.message_flags.reads_extensions;
     let of_link = link.node();
     let is_out = link.is_out();
     if header.sender == m.table.me().id {
-        // only a handshake with myself is ended by my own id.
+        // this node's own id only ends a handshake with itself.
         if is_out && of_link.is_some_and(|ix| m.table.node(ix).is_handshake()) {
             end_handshake(m, key);
         } else if !is_out && matches!(body, MessageBody::Ping(_) | MessageBody::Meet(_)) {
@@ -210,8 +210,8 @@ fn full(m: &mut ClusterMachine, key: LinkKey, header: &BusHeader<'_>, body: &Mes
         }
         return;
     }
-    // A header of another id than the link's node says nothing of that node: the reference takes epochs and
-    // offset from it, and so from whoever got the address.
+    // A header with another id than that of the link's node says nothing about that node. The reference
+    // takes epochs and offset from it, and so from any node that got the address.
     let sender = m.table.find(&header.sender).filter(|ix| !m.table.node(*ix).is_handshake());
     let is_strange =
         is_out && of_link.is_some_and(|ix| !m.table.node(ix).is_handshake() && Some(ix) != sender);
@@ -230,7 +230,7 @@ fn full(m: &mut ClusterMachine, key: LinkKey, header: &BusHeader<'_>, body: &Mes
     }
 }
 
-/// What every message of a known node says (steps 6 and 7).
+/// Takes the properties of a known sender from its header (steps 6 and 7).
 fn claims_of_header(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx, header: &BusHeader<'_>) {
     let link = m.links.get(key);
     if link.is_some_and(|link| !link.is_out() && link.node().is_none()) {
@@ -245,20 +245,20 @@ fn claims_of_header(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx, header: &B
     }
     node.marks.capabilities = NodeFlags(capabilities);
     node.marks.my_primary_fail = header.flags.contains(NodeFlags::MY_PRIMARY_FAIL);
-    // A replica at 0 is hidden and loading; other offsets are asked for (N-8).
+    // A replica at offset 0 is hidden and loading; other offsets are read when needed (N-8).
     let was_loading = std::mem::replace(&mut node.offset, header.offset) == 0;
     m.todo.map |= was_loading != (header.offset == 0);
     epochs::heard(m, header.current_epoch);
     voter::heard(m, ix);
     if header.replica_of.is_none() {
-        // The slots of a new epoch count with PING, PONG and MEET.
+        // Slots with a new epoch only count in PING, PONG and MEET.
         let node = m.table.node_mut(ix);
         node.marks.has_claimed &= header.config_epoch <= node.config_epoch;
         epochs::claimed(m, ix, header.config_epoch);
     }
 }
 
-/// PING, PONG, MEET (steps 8 to 12).
+/// Handles PING, PONG and MEET (steps 8 to 12).
 fn talk(
     m: &mut ClusterMachine,
     key: LinkKey,
@@ -306,15 +306,15 @@ fn talk(
     }
     let id = m.table.node(ix).id;
     gossip::entries(m, ix, gossip);
-    // Nothing of gossip deletes its sender, but what it tells may be anything.
+    // No rule lets gossip delete its sender, but a peer may send any contents.
     if m.table.find(&id) == Some(ix) {
         gossip::extensions(m, ix, gossip);
         twins::heard(m, ix, header, gossip);
     }
 }
 
-/// A PING or MEET (step 8): my own address, who is met, and the answer, which shows the state ahead of the
-/// rest.
+/// Handles a PING or MEET (step 8): this node's own address, the handshake for MEET, and the answer,
+/// which shows the state before the rest of the message is handled.
 fn greet(
     m: &mut ClusterMachine,
     key: LinkKey,
@@ -356,7 +356,7 @@ fn note_failover_wish(m: &mut ClusterMachine, ix: NodeIx, header: &BusHeader<'_>
     }
 }
 
-/// A PONG on a link out: the node answers (step 9).
+/// Handles a PONG on an outgoing link: the node answers (step 9).
 fn pong(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx) {
     let time = m.time;
     let mut confirmed = None;
@@ -384,7 +384,7 @@ fn pong(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx) {
     failure::answered(m, ix);
 }
 
-/// Role, slots, epoch (step 10).
+/// Handles role, slots and epoch of a header (step 10).
 fn roles_and_slots(m: &mut ClusterMachine, ix: NodeIx, header: &BusHeader<'_>) -> HeaderVerdict {
     if roles::heard(m, ix, header.replica_of, header.config_epoch) == HeaderVerdict::Stale {
         return HeaderVerdict::Stale;
@@ -406,7 +406,7 @@ fn roles_and_slots(m: &mut ClusterMachine, ix: NodeIx, header: &BusHeader<'_>) -
     HeaderVerdict::Go
 }
 
-/// The other types (step 13). Of a sender that is not known nothing counts (W-14).
+/// Handles the other types (step 13). Messages of an unknown sender are ignored (W-14).
 fn rest(
     m: &mut ClusterMachine,
     key: LinkKey,
@@ -434,7 +434,7 @@ fn rest(
         }
         MessageBody::Unknown(number) => log!(m, Warning, "Received unknown packet type: {number}"),
         MessageBody::AuthAck => candidate::voted(m, ix, header),
-        // Counted, and dropped.
+        // These are counted and dropped.
         MessageBody::Module | MessageBody::Ping(_) | MessageBody::Pong(_) | MessageBody::Meet(_) => {}
     }
 }

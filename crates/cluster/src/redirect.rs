@@ -1,15 +1,15 @@
-//! The answer to a request by its slot: a pure function of the map (S-11 to S-19).
+//! Decides where a request is executed, by its slot: a pure function of the map (S-11 to S-19).
 //!
-//! Invariants: (1) keys are looked for only where a slot is open; (2) a request that may run here answers
-//! [`SlotVerdict::Local`] whatever later checks say.
+//! Invariants: (1) keys are looked up only where a slot is open; (2) a request that may be executed here
+//! gets [`SlotVerdict::Local`], whatever later checks decide.
 
 use crate::output::{ClusterState, MapNode, SlotMap};
 use crate::slots::HashSlot;
 
-/// A request whose keys have one slot, as far as the slot's owner asks.
+/// The properties of a request, whose keys are all in one slot, that decide where it is executed.
 #[derive(Clone, Copy, Debug)]
 pub struct SlotRequest {
-    /// The slot.
+    /// The slot of all keys of the request.
     pub slot: HashSlot,
     /// Whether a command of sharded publish/subscribe is among the commands.
     pub is_shard_pubsub: bool,
@@ -19,69 +19,68 @@ pub struct SlotRequest {
     pub is_migrate: bool,
     /// Whether the command takes a key to another database (S-13).
     pub leaves_db: bool,
-    /// Whether ASKING came before, or the command asks by itself.
+    /// Whether the client sent ASKING before, or the command implies ASKING.
     pub is_asking: bool,
     /// Whether the client has sent READONLY.
     pub is_readonly: bool,
 }
 
-/// Directives that decide while the cluster is down.
+/// Directives about requests while the cluster is down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DownRules {
-    /// `cluster-allow-reads-when-down`.
+    /// `cluster-allow-reads-when-down`: reads are executed while the cluster is down.
     pub allows_reads: bool,
-    /// `cluster-allow-pubsubshard-when-down`.
+    /// `cluster-allow-pubsubshard-when-down`: sharded publish/subscribe works while the cluster is down.
     pub allows_shard_pubsub: bool,
 }
 
-/// Keys of a request that were looked for here. Nothing is counted where they are not to be looked for.
+/// Counts of a request's keys that were looked up here; all 0 where no look-up is needed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyCounts {
-    /// Keys that are here, each as often as the request names it.
+    /// Keys that exist here, each as often as the request names it.
     pub existing: usize,
-    /// Keys that are not, or have expired.
+    /// Keys that do not exist here, or have expired.
     pub missing: usize,
     /// Whether two keys of the request differ.
     pub are_several: bool,
 }
 
-/// Where a request is answered.
+/// The place where a request is executed, or the reason that it is refused.
 #[derive(Clone, Copy, Debug)]
 pub enum SlotVerdict<'a> {
-    /// Here.
+    /// This node executes the request now.
     Local,
-    /// Here, as soon as the node's file says so.
+    /// This node executes the request once its `nodes.conf` is durable.
     LocalLater,
-    /// By what this node has heard shortly after it came back; now nowhere.
+    /// Undecided, because this node has just restarted: the request waits for news of the cluster's state.
     DownAtFirst,
-    /// Nowhere: the slot has no owner.
+    /// Refused: the slot has no owner.
     Unbound,
-    /// Nowhere: the cluster is down.
+    /// Refused: the cluster is down.
     Down,
-    /// Nowhere, because the request writes and the cluster is down.
+    /// Refused, because the request writes and the cluster is down.
     DownForWrites,
-    /// At two nodes: the client is to come again.
+    /// Refused, because the request's keys are at two nodes: the client has to try again.
     TryAgain,
-    /// At the node that the slot moves to, for this request.
+    /// The node that the slot moves to, for this request only (`-ASK`).
     Ask(&'a MapNode),
-    /// At the slot's owner.
+    /// The slot's owner (`-MOVED`).
     Moved(&'a MapNode),
 }
 
 impl SlotMap {
-    /// The owner of a slot.
+    /// The owner of a slot; `None` where the slot has none.
     pub fn owner(&self, slot: HashSlot) -> Option<&MapNode> {
         let position = self.owners.get(usize::from(slot.number())).copied().unwrap_or(0);
         self.nodes.get(usize::from(position).checked_sub(1)?)
     }
 
-    /// The node with this id.
     fn node(&self, id: crate::NodeId) -> Option<&MapNode> {
         let at = self.nodes.binary_search_by(|node| node.id.cmp(&id)).ok()?;
         self.nodes.get(at)
     }
 
-    /// Where a request is answered. `look` looks for its keys, and is called only where that matters.
+    /// Decides where a request is executed. `look` looks up its keys, and is called only where they matter.
     pub fn answer(
         &self,
         request: &SlotRequest,
@@ -139,7 +138,7 @@ impl SlotMap {
     }
 }
 
-/// Why a request is not answered while the cluster is down (S-14).
+/// The refusal of a request while the cluster is down; `None` for requests that are allowed then (S-14).
 fn refusal_when_down(request: &SlotRequest, rules: DownRules) -> Option<SlotVerdict<'static>> {
     if request.is_shard_pubsub {
         return (!rules.allows_shard_pubsub).then_some(SlotVerdict::Down);
@@ -150,7 +149,7 @@ fn refusal_when_down(request: &SlotRequest, rules: DownRules) -> Option<SlotVerd
     }
 }
 
-/// The node of an open slot in a list that is ordered by slot.
+/// The node of an open slot in a list ordered by slot.
 fn find(open: &[(HashSlot, crate::NodeId)], slot: HashSlot) -> Option<crate::NodeId> {
     let at = open.binary_search_by_key(&slot, |(slot, _)| *slot).ok()?;
     open.get(at).map(|(_, node)| *node)

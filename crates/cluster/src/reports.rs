@@ -1,14 +1,15 @@
-//! Reports that a node fails: their reporters, and their times (F-3, F-4).
+//! Reports that a node fails: the reporters, and the times of the reports (F-3, F-4).
 //!
-//! Where half of a large cluster fails at once, each message has a report about each of the failed nodes: a
-//! report is noted, and the count asked for, in a time that does not grow with the reporters.
+//! When half of a large cluster fails at once, each message has a report about each of the failed
+//! nodes. Therefore a report is noted, and the count is read, in a time that does not depend on the
+//! number of reporters.
 //!
-//! Reporters are positions in the table of nodes, times milliseconds of the monotonic clock.
+//! Reporters are positions in the table of nodes; times are milliseconds of the monotonic clock.
 //!
-//! Invariants: (1) a reporter has one report at most; (2) memory is bounded by 8 bytes for each position of
-//! the table, and there is none without a report.
+//! Invariants: (1) a reporter has one report at most; (2) memory is at most 8 bytes for each position of
+//! the table, and 0 without reports.
 
-/// The time that stands for "no report".
+/// The value for "no report".
 const NONE: u64 = 0;
 
 /// The reports about one node.
@@ -20,18 +21,18 @@ pub(crate) struct FailureReports {
 }
 
 impl FailureReports {
-    /// Whether no report is there. O(1).
+    /// Whether there is no report. O(1).
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The number of reports, young and old ones. O(1).
+    /// The number of reports, recent and old ones. O(1).
     pub(crate) fn len(&self) -> u32 {
         self.len
     }
 
-    /// Notes a report; whether it is the first of its reporter. An older time than the known one changes
-    /// nothing.
+    /// Notes a report; `true` if it is the reporter's first. An older time than that of the known
+    /// report changes nothing.
     pub(crate) fn note(&mut self, by: u32, at: u64) -> bool {
         let position = by as usize;
         if position >= self.at.len() {
@@ -44,7 +45,7 @@ impl FailureReports {
         is_first
     }
 
-    /// Takes a reporter's report back; whether there was one.
+    /// Removes a reporter's report; `true` if there was one.
     pub(crate) fn remove(&mut self, by: u32) -> bool {
         let Some(known) = self.at.get_mut(by as usize) else { return false };
         let was_there = std::mem::replace(known, NONE) != NONE;
@@ -53,7 +54,7 @@ impl FailureReports {
         was_there
     }
 
-    /// Drops the reports whose time is not wanted. O(positions).
+    /// Removes the reports for whose time `is_wanted` is false. O(positions).
     pub(crate) fn retain(&mut self, is_wanted: impl Fn(u64) -> bool) {
         for at in self.at.iter_mut().filter(|at| **at != NONE && !is_wanted(**at)) {
             *at = NONE;
@@ -62,7 +63,7 @@ impl FailureReports {
         self.give_back();
     }
 
-    /// Positions of the reporters. O(positions).
+    /// The positions of all reporters. O(positions).
     pub(crate) fn reporters(&self) -> impl Iterator<Item = u32> + '_ {
         let at = self.at.iter().zip(0..);
         at.filter(|(at, _)| **at != NONE).map(|(_, position)| position)

@@ -1,4 +1,4 @@
-//! Roles: what headers say of others' (E-16), and what becomes of this node (R1).
+//! Roles: those of other nodes by their headers (E-16), and changes of this node's role (R1).
 
 use crate::epochs;
 use crate::id::{ClusterEpoch, NodeId};
@@ -8,23 +8,23 @@ use crate::output::{ClusterOutput, RoleChange, Synchronisation};
 use crate::slots::{HashSlot, SLOT_COUNT, SlotSet};
 use sluice_base::mistake::{Mistake, is_made};
 
-/// Whether the rest of a message counts.
+/// Whether the rest of a message is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum HeaderVerdict {
     Go,
-    /// The message is older than what is known: nothing more of it is read.
+    /// The message is older than the known state, so the rest is ignored.
     Stale,
 }
 
-/// What becomes of open slots when this node follows another.
+/// What happens to open slots when this node follows another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OpenSlots {
     Keep,
     Close,
 }
 
-/// This node becomes a replica of `primary` (R1). This node owns no slot.
+/// Makes this node, which owns no slot, a replica of `primary` (R1).
 pub(crate) fn follow(m: &mut ClusterMachine, primary: NodeIx, open: OpenSlots, at_best: Synchronisation) {
     assert!(m.table.me().slot_count == 0, "a replica owns no slot");
     let target = m.table.node(primary);
@@ -48,8 +48,8 @@ pub(crate) fn follow(m: &mut ClusterMachine, primary: NodeIx, open: OpenSlots, a
     m.channels_gone(elsewhere);
     m.end_pause();
     m.failover.candidacy.give_up();
-    // A vote for a replica of this node has had its effect. Slots that this node gets as a primary again are
-    // its own by a new epoch, above that of the vote.
+    // The vote for a replica of this node has had its effect. Slots that this node gets later as a
+    // primary are its own with a new epoch, above that of the vote.
     m.failover.voted_until = 0;
     m.out.push_back(ClusterOutput::Role(RoleChange::ReplicaOf { node, address, synchronisation }));
     m.reconsider();
@@ -64,7 +64,7 @@ fn others_slots(slots: &SlotSet) -> SlotSet {
     others
 }
 
-/// What a header says of its sender's role (E-16).
+/// Handles the sender's role in a header (E-16).
 pub(crate) fn heard(
     m: &mut ClusterMachine,
     sender: NodeIx,
@@ -79,7 +79,7 @@ pub(crate) fn heard(
         }
         return HeaderVerdict::Go;
     };
-    // A node that follows itself, or a handshake's made-up id, is nobody's replica.
+    // A node whose primary is itself, or the temporary id of a handshake, has no known primary.
     let primary = m.table.find(&id).filter(|ix| *ix != sender && !m.table.node(*ix).is_handshake());
     if !m.table.node(sender).is_replica() {
         if demote(m, sender, primary, epoch) == HeaderVerdict::Stale {
@@ -99,9 +99,9 @@ pub(crate) fn heard(
     HeaderVerdict::Go
 }
 
-/// A replica claims nothing: slots that are still bound to it here are anybody's who does (E-12). It has them
-/// by a failover that was told late (E-16 item 2) and has been undone at the same epoch, so that the epoch of
-/// the true owner would not win them back; and an UPDATE would tell that owner to let go of them.
+/// A replica claims no slots: slots that are still bound to it here may be claimed by any node (E-12). The
+/// replica got them here by late news of a failover (E-16 item 2) that was undone at the same epoch, so that
+/// the epoch of the true owner would not win them back; and an UPDATE would make that owner give them up.
 fn disclaim(m: &mut ClusterMachine, replica: NodeIx) {
     if m.table.node(replica).slot_count == 0 {
         return;
@@ -112,15 +112,15 @@ fn disclaim(m: &mut ClusterMachine, replica: NodeIx) {
     }
 }
 
-/// Says whose replica a node is from now on.
+/// Logs the new primary of a node.
 fn log_primary(m: &mut ClusterMachine, replica: NodeIx) {
     let Some(primary) = m.table.node(replica).primary() else { return };
     let shard = m.table.node(primary).shown_shard();
     log!(m, Notice, "Node {} is now a replica of node {} in shard {shard}", m.name(replica), m.name(primary));
 }
 
-/// A primary says that it is a replica by now (E-16 item 2): its slots go to the winner of a failover, or
-/// nowhere.
+/// Handles a primary that has become a replica (E-16 item 2): its slots go to the winner of a failover,
+/// or lose their owner.
 fn demote(
     m: &mut ClusterMachine,
     sender: NodeIx,
@@ -134,7 +134,8 @@ fn demote(
         let is_me = winner == m.table.my_ix() && m.table.me().is_replica();
         let is_old = known > epoch && !is_made(Mistake::StaleRoleTaken);
         if is_old && !is_me && m.table.node(sender).slot_count == 0 {
-            // Nothing of it can be lost, and its own epoch may be above its primary's for ever (E-17).
+            // The sender has no slots that could be lost, and its own epoch may stay above its primary's
+            // for ever (E-17).
             return HeaderVerdict::Go;
         }
         if is_me && epoch > known && may_remember(m, sender) {
@@ -174,8 +175,8 @@ fn demote(
     HeaderVerdict::Go
 }
 
-/// Whether this replica may take its primary's word that it has won an epoch: a node with data, since the
-/// primary takes a copy of them, that is not about to end.
+/// Whether this replica may believe its primary's message that this replica has won an epoch: it has
+/// data, which the primary will copy, and is not about to end.
 fn may_remember(m: &ClusterMachine, sender: NodeIx) -> bool {
     m.rights.sureness == Sureness::Sure
         && m.table.me().primary() == Some(sender)
@@ -184,19 +185,20 @@ fn may_remember(m: &ClusterMachine, sender: NodeIx) -> bool {
         && !m.failover.is_leaving
 }
 
-/// Whether a copy of what this node has takes nothing from a primary that is to follow it. A shard may have
-/// no keys: then this node's files have to say that they are as far as that primary. A node that kept no
-/// files, or older ones, is not.
+/// Whether a primary that is to follow this node loses nothing by a copy of this node's data. A shard
+/// may have no keys: then this node's files must show that they are as recent as that primary. A node
+/// without files, or with older ones, does not qualify.
 fn has_data_of_shard(m: &ClusterMachine, primary: NodeIx) -> bool {
     let (mine, its) = (m.table.me().offset, m.table.node(primary).offset);
     m.keys.has_any || (its != 0 && mine >= its)
 }
 
-/// This node's primary follows this node, by an epoch that is news here. This node has won that epoch, told
-/// of it while its file could not be written (`cluster-config-save-behavior best-effort`), and has started
-/// again from the older file. Nobody serves the slots; by the reference's rule each of the two waits for the
-/// other until an operator comes. The message is of this start: connections end with their process. Another
-/// replica may have won a later epoch meanwhile: nothing is served until a majority has spoken.
+/// This node's primary follows this node, with an epoch that this node does not know. This node has won
+/// that epoch, announced it while its file could not be written (`cluster-config-save-behavior
+/// best-effort`), and has restarted from the older file. No node serves the slots, and by the
+/// reference's rule each of the two waits for the other until an operator repairs that. The message was
+/// sent to this process, because connections end with their process. Another replica may have won a
+/// later epoch meanwhile, so nothing is served until a majority has answered.
 fn remember(m: &mut ClusterMachine, old: NodeIx, epoch: ClusterEpoch) {
     log!(
         m,
@@ -212,20 +214,21 @@ fn remember(m: &mut ClusterMachine, old: NodeIx, epoch: ClusterEpoch) {
     m.todo.evaluate = true;
 }
 
-/// Whether two nodes are of one shard: by their ids of shards, or because one follows the other here.
+/// Whether two nodes are in one shard: by their shard ids, or because one follows the other in
+/// this node's view.
 fn are_of_one_shard(m: &ClusterMachine, one: NodeIx, other: NodeIx) -> bool {
     let (a, b) = (m.table.node(one), m.table.node(other));
     a.shares_shard_with(b) || a.primary() == Some(other) || b.primary() == Some(one)
 }
 
-/// A failover that this node did not see: all slots and references to open slots go from the loser to the
-/// winner.
+/// Applies a failover that this node did not see: all slots, and all open slots that name the loser, go
+/// to the winner.
 fn hand_over(m: &mut ClusterMachine, loser: NodeIx, winner: NodeIx, epoch: ClusterEpoch) {
     let shard = m.table.node(loser).shown_shard();
     let slots = m.table.node(loser).slots.clone();
     m.table.make_primary(winner);
     for slot in slots.iter() {
-        // What the loser did not claim the winner has not said to claim.
+        // The winner has not claimed slots that the loser did not claim.
         let is_unclaimed = m.table.is_unclaimed(slot);
         m.table.unbind(slot);
         m.table.bind(slot, winner);
@@ -282,7 +285,7 @@ fn hand_over(m: &mut ClusterMachine, loser: NodeIx, winner: NodeIx, epoch: Clust
     m.save();
 }
 
-/// Has open slots name another node; those that did not.
+/// Replaces a node in open slots by another one; returns the slots that changed.
 fn redirect(open: &mut std::collections::BTreeMap<HashSlot, NodeIx>, from: NodeIx, to: NodeIx) -> SlotSet {
     let of_node = open.iter_mut().filter(|(_, node)| **node == from);
     of_node
@@ -293,7 +296,7 @@ fn redirect(open: &mut std::collections::BTreeMap<HashSlot, NodeIx>, from: NodeI
         .collect()
 }
 
-/// Puts a node under its primary. A circle of primaries is not made: the node's primary is unknown then.
+/// Sets the primary of a node. Where that would form a circle, the node's primary is unknown.
 fn attach(m: &mut ClusterMachine, sender: NodeIx, primary: Option<NodeIx>) {
     let primary = primary.filter(|primary| !m.table.leads_to(*primary, sender));
     if m.table.node(sender).role != NodeRole::Replica(primary) {
@@ -303,7 +306,7 @@ fn attach(m: &mut ClusterMachine, sender: NodeIx, primary: Option<NodeIx>) {
     }
 }
 
-/// My primary follows another by now: I follow that one (E-16 item 3).
+/// If this node's primary follows another one, this node follows that one (E-16 item 3).
 fn follow_the_chain(m: &mut ClusterMachine) {
     let Some(primary) = m.table.me().primary() else { return };
     let Some(above) = m.table.node(primary).primary() else { return };
@@ -321,7 +324,7 @@ fn follow_the_chain(m: &mut ClusterMachine) {
     m.announce();
 }
 
-/// A replica is of its primary's shard (N-5).
+/// Puts a replica into its primary's shard (N-5).
 pub(crate) fn adopt_shard(m: &mut ClusterMachine, replica: NodeIx, primary: NodeIx) {
     let (shard, made_up) = (m.table.node(primary).shard, m.table.node(primary).made_up_shard);
     let node = m.table.node_mut(replica);
@@ -335,7 +338,7 @@ pub(crate) fn adopt_shard(m: &mut ClusterMachine, replica: NodeIx, primary: Node
     }
 }
 
-/// This replica becomes the primary of its shard (E-55).
+/// Makes this replica the primary of its shard (E-55).
 pub(crate) fn take_over(m: &mut ClusterMachine, old: NodeIx) {
     let (shard, my_ix) = (m.table.me().shown_shard(), m.table.my_ix());
     log!(
@@ -351,10 +354,10 @@ pub(crate) fn take_over(m: &mut ClusterMachine, old: NodeIx) {
         m.table.bind(slot, my_ix);
     }
     epochs::takes_seat(m);
-    // Who is unsure of itself comes here by an operator's hand alone (N-26).
+    // A node that is not sure of its state gets here only by an operator's command (N-26).
     m.grow_sure();
     m.channels_gone(slots);
-    // What the data hold of slots that are another's is found as at a start (R30).
+    // Keys in other nodes' slots are found as at a start (R30).
     m.out.push_back(ClusterOutput::AskKeys);
     m.reconsider();
     m.save();
@@ -362,7 +365,7 @@ pub(crate) fn take_over(m: &mut ClusterMachine, old: NodeIx) {
     m.keys.strays = SlotSet::EMPTY;
 }
 
-/// This node becomes a primary without slots.
+/// Makes this node a primary without slots.
 pub(crate) fn stand_alone(m: &mut ClusterMachine) {
     let my_ix = m.table.my_ix();
     m.table.make_primary(my_ix);

@@ -1,9 +1,9 @@
-//! What a file holds of a cluster, as plain data, and a machine that begins from it (N-15 to N-17, N-26,
-//! N-27).
+//! The contents of `nodes.conf` as plain data, and the machine that starts from them (N-15 to
+//! N-17, N-26, N-27).
 //!
-//! Invariants: (1) whatever the data are, the table they make is consistent: the first claim of a slot and
-//! the first line of an id count, and circles of primaries are opened; (2) nothing is told that the file did
-//! not say.
+//! Invariants: (1) for any data the resulting table is consistent: the first claim of a slot and the
+//! first line of an id count, and circles of primaries are broken; (2) after the load, other nodes
+//! receive no claim that the file did not hold.
 
 use crate::address::{IpText, NodeAddress, NodeLabels};
 use crate::addresses;
@@ -22,60 +22,60 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// One line of a node.
+/// The line of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedNode {
-    /// The node's id.
+    /// The id in the line's first field.
     pub id: NodeId,
-    /// Where the node listened.
+    /// The node's address and ports.
     pub address: NodeAddress,
-    /// Names, and addresses for clients.
+    /// The node's names, and its addresses for clients.
     pub labels: NodeLabels,
     /// The shard, if the line names one.
     pub shard: Option<ShardId>,
-    /// The role.
+    /// The node's role by its flags.
     pub role: SavedRole,
-    /// Flag FAIL, or NOADDR.
+    /// Whether flag FAIL or NOADDR is set.
     pub is_failed: bool,
-    /// Flag NOADDR.
+    /// Whether flag NOADDR is set.
     pub is_without_address: bool,
-    /// Flag NOFAILOVER.
+    /// Whether flag NOFAILOVER is set.
     pub no_failover: bool,
-    /// The epoch. Of a replica of a known primary nothing is read.
+    /// The node's config epoch. It is not read for a replica of a known primary.
     pub config_epoch: ClusterEpoch,
-    /// The slots.
+    /// The slots that the node owns by its line.
     pub slots: SlotSet,
 }
 
-/// The role that a line says.
+/// The role that the flags of a line give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SavedRole {
-    /// No flag says.
+    /// No flag names a role.
     Unknown,
-    /// A primary.
+    /// Flag `master` is set.
     Primary,
-    /// A replica, of the node with this id.
+    /// Flag `slave` is set; the id is the primary's, where the line has one.
     Replica(Option<NodeId>),
 }
 
-/// A whole file.
+/// All lines of one `nodes.conf`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedCluster {
     /// The line of this node.
     pub me: SavedNode,
-    /// Whether more than id and flags of that line could be read (N-26).
+    /// Whether the whole of that line could be read (N-26).
     pub own_line: OwnLine,
-    /// The lines of others.
+    /// The lines of the other nodes.
     pub others: Vec<SavedNode>,
-    /// Slots that move away, and where to.
+    /// Slots that migrate away from this node, each with its target.
     pub migrating: Vec<(HashSlot, NodeId)>,
-    /// Slots that move here, and where from.
+    /// Slots that this node imports, each with its source.
     pub importing: Vec<(HashSlot, NodeId)>,
-    /// The line `vars`.
+    /// The epochs of the line `vars`.
     pub epochs: SavedEpochs,
 }
 
-/// What the line `vars` says.
+/// The epochs in the line `vars`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SavedEpochs {
     /// currentEpoch; 0 if it could not be read.
@@ -87,14 +87,14 @@ pub struct SavedEpochs {
 /// How much of this node's own line could be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnLine {
-    /// All.
+    /// Every field could be read.
     Whole,
-    /// Id and flags alone: the node is unsure of itself.
+    /// Only id and flags could be read: the node is not sure of its role and slots.
     Damaged,
 }
 
-/// The machine that a file makes. `local` are addresses of this machine, of which one stands for an own
-/// address that is none of them any more.
+/// The machine that starts from a file. `local` are addresses of this machine: if this node's saved
+/// address is none of them, the only one of them replaces it.
 pub(crate) fn load(
     time: StepTime,
     settings: Arc<ClusterSettings>,
@@ -141,7 +141,7 @@ pub(crate) fn load(
     if saved.epochs.last_vote.is_none() {
         m.rights.votes = VoteRight::EpochUnknown { since: time.now, heard: Vec::new() };
     }
-    // The file said all of it.
+    // The file held all of this state.
     m.durable.loaded(m.view(), m.table.me().slots.clone());
     log!(m, Notice, "Node configuration loaded, I'm {}", saved.me.id);
     own_address(&mut m, local);
@@ -165,7 +165,8 @@ fn record(saved: &SavedNode, made_up: ShardId, time: StepTime) -> ClusterNode {
     node
 }
 
-/// The node with an id; one without a line exists, with the id alone (N-16). `None` where there are too many.
+/// The node with this id. An id without a line gets a node of which only the id is known (N-16). `None`
+/// where there are too many nodes.
 fn named(m: &mut ClusterMachine, id: NodeId) -> Option<NodeIx> {
     if let Some(ix) = m.table.find(&id) {
         return Some(ix);
@@ -194,14 +195,14 @@ fn set_role(m: &mut ClusterMachine, saved: &SavedNode) {
             }
         }
     }
-    // This node is something, whatever the file says.
+    // This node has a role, even if the file names none.
     if ix == m.table.my_ix() && m.table.me().role == NodeRole::Unknown {
         m.table.make_primary(ix);
     }
 }
 
-/// A replica is of its primary's shard, in whichever order the lines came; a primary whose line names no
-/// shard is of its replica's.
+/// Puts replicas into the shards of their primaries, whatever the order of the lines; a primary whose
+/// line names no shard gets that of a replica.
 fn share_shards(m: &mut ClusterMachine) {
     let replicas: Vec<(NodeIx, NodeIx)> =
         m.table.iter().filter_map(|(ix, node)| Some((ix, top(m, node.primary()?)))).collect();
@@ -215,7 +216,7 @@ fn share_shards(m: &mut ClusterMachine) {
     }
 }
 
-/// The node at the end of the primaries above `ix`, which are no circle.
+/// The last primary of the chain above `ix`, which has no circle.
 fn top(m: &ClusterMachine, ix: NodeIx) -> NodeIx {
     let mut at = ix;
     while let Some(above) = m.table.node(at).primary() {
@@ -224,7 +225,7 @@ fn top(m: &ClusterMachine, ix: NodeIx) -> NodeIx {
     at
 }
 
-/// Slots go to the lines that claim them: the first line of a slot, and of a node, counts.
+/// Gives slots to the lines that claim them; the first line of a slot, and of a node, counts.
 fn set_slots(m: &mut ClusterMachine, saved: &SavedCluster) {
     let mut seen = BTreeSet::new();
     for line in std::iter::once(&saved.me).chain(&saved.others) {
@@ -241,7 +242,7 @@ fn set_slots(m: &mut ClusterMachine, saved: &SavedCluster) {
     }
 }
 
-/// The open slots of my primary take the place of those that are known (O-11).
+/// Replaces the known open slots by those of this node's primary (O-11).
 pub(crate) fn reopen(m: &mut ClusterMachine, open: &OpenSlotList) {
     if !m.table.me().is_replica() {
         return;
@@ -276,8 +277,8 @@ fn open_slots(m: &mut ClusterMachine, saved: &SavedCluster) {
     }
 }
 
-/// My address of before counts if this machine has it; else the machine's only one does, or the next PING
-/// tells.
+/// Keeps this node's saved address if the machine has it; otherwise takes the machine's only address, or
+/// leaves it to the next PING.
 fn own_address(m: &mut ClusterMachine, local: &[IpAddr]) {
     let old = IpText::clone(&m.table.me().place.address.ip);
     let mut here =

@@ -1,4 +1,4 @@
-//! Messages to other nodes: their claims, and the link of each.
+//! Messages to other nodes: the claims in them, and the link for each.
 
 use crate::address::{BusTransport, Seen};
 use crate::durable::{OwnClaim, Withheld};
@@ -17,19 +17,19 @@ use sluice_base::Bytes;
 use sluice_base::mistake::{Mistake, is_made};
 use std::sync::Arc;
 
-/// What this version can do (W-3).
+/// The capabilities of this version (W-3).
 pub(crate) const CAPABILITIES: NodeFlags =
     NodeFlags(NodeFlags::EXTENSIONS.0 | NodeFlags::LIGHT_PUBLISH.0 | NodeFlags::MULTI_MEET.0);
 
-/// UPDATEs about one owner that a peer is sent in T at most.
+/// UPDATEs about one owner that a node is sent at most within T.
 const UPDATES_A_TIMEOUT: u64 = 10;
-/// Bytes of messages that wait on one link at most, beside published ones.
+/// Bytes of messages, without published ones, that may wait on one link.
 pub(crate) const CONTROL_MAX: u64 = 16 << 20;
-/// Bytes for which the reference allocates a PING at least; its queue's memory counts them (G-30).
+/// Bytes that the reference allocates at least for a PING; the memory of its queue includes them (G-30).
 const PING_ALLOCATION_MIN: usize = 4_352;
 
-/// The header of this moment. Role, slots and epochs of this node's own making are those of the last durable
-/// file (E-53); what others have said needs no waiting.
+/// The present header. Role, slots and epochs that this node itself has made are those of the last
+/// durable file (E-53); other nodes' values need not be durable.
 fn header(m: &ClusterMachine) -> BusHeader<'_> {
     let me = m.table.me();
     let announced = &m.settings.announced;
@@ -66,9 +66,9 @@ fn header(m: &ClusterMachine) -> BusHeader<'_> {
     }
 }
 
-/// Role, epoch, slots and primary that may be told. A replica tells its primary's epoch and slots. While the
-/// last durable file names a primary that is not known any more, a replica tells that id: zeros are what a
-/// primary tells (E-17).
+/// The role, epoch, slots and primary that may be sent. A replica sends its primary's epoch and slots.
+/// While the last durable file names a primary that is no longer known, a replica sends that id, because
+/// zeros would mean a primary (E-17).
 fn claim(m: &ClusterMachine) -> (NodeFlags, ClusterEpoch, &SlotSet, Option<NodeId>) {
     match &m.durable.told.claim {
         OwnClaim::Primary { config_epoch, slots } => (NodeFlags::PRIMARY, *config_epoch, slots, None),
@@ -101,8 +101,8 @@ fn queue(m: &mut ClusterMachine, key: LinkKey, kind: MessageType, message: Arc<[
     m.out.push_back(ClusterOutput::Send { link: key, message, lane });
 }
 
-/// A message without room on a link: published ones are dropped (G-32); for others the link is closed, since
-/// the other end does not read.
+/// Handles a message for which a link has no room: a published message is dropped (G-32); for others the
+/// link is closed, because the other end does not read.
 fn overfull(m: &mut ClusterMachine, key: LinkKey, bytes: usize, lane: BusLane) {
     match lane {
         BusLane::Publish => {
@@ -117,7 +117,8 @@ fn overfull(m: &mut ClusterMachine, key: LinkKey, bytes: usize, lane: BusLane) {
     }
 }
 
-/// PING on a link out, or MEET if the node has that flag (G-6): starts the clock that belongs to it.
+/// Sends PING on the outgoing link, or MEET if the node has that flag (G-6), and starts the clock
+/// of that message.
 pub(crate) fn ping_or_meet(m: &mut ClusterMachine, ix: NodeIx) {
     match m.table.node(ix).meet {
         MeetFlag::Wanted => {
@@ -130,7 +131,7 @@ pub(crate) fn ping_or_meet(m: &mut ClusterMachine, ix: NodeIx) {
     }
 }
 
-/// PING on the link out of a node.
+/// Sends PING on the outgoing link of a node.
 pub(crate) fn ping(m: &mut ClusterMachine, ix: NodeIx) {
     let Some(key) = m.table.node(ix).place.link_out.key() else { return };
     let time = m.time;
@@ -142,14 +143,14 @@ pub(crate) fn ping(m: &mut ClusterMachine, ix: NodeIx) {
     gossip(m, key, MessageType::Ping);
 }
 
-/// MEET on the link out of a node.
+/// Sends MEET on the outgoing link of a node.
 pub(crate) fn meet(m: &mut ClusterMachine, ix: NodeIx) {
     let Some(key) = m.table.node(ix).place.link_out.key() else { return };
     m.table.node_mut(ix).clocks.meet_sent = Some(m.time.now);
     gossip(m, key, MessageType::Meet);
 }
 
-/// PING, PONG or MEET on any link.
+/// Sends PING, PONG or MEET on any link.
 pub(crate) fn gossip(m: &mut ClusterMachine, key: LinkKey, kind: MessageType) {
     let Some(link) = m.links.get(key) else { return };
     let receiver = link.node();
@@ -184,7 +185,8 @@ pub(crate) fn gossip(m: &mut ClusterMachine, key: LinkKey, kind: MessageType) {
     }
 }
 
-/// Nodes that a message tells about (W-6): some drawn among those that may be of interest, and all suspects.
+/// Draws the nodes for a message's gossip (W-6): some random ones that may be of interest, and
+/// all suspected ones.
 pub(crate) fn draw(m: &mut ClusterMachine, receiver: Option<NodeIx>, draws: &mut Vec<NodeIx>) {
     let known = m.table.len();
     let wanted = (known * usize::from(m.settings.gossip_percent) / 100).max(3).min(known.saturating_sub(2));
@@ -198,8 +200,8 @@ pub(crate) fn draw(m: &mut ClusterMachine, receiver: Option<NodeIx>, draws: &mut
             && (node.place.link_out != LinkOut::None || node.slot_count > 0)
     };
     draws.clear();
-    // Nearly all nodes are eligible nearly always: positions are drawn, and what was drawn in vain, or twice,
-    // is drawn anew. Which nodes come is as by chance as from a list of all.
+    // Nearly all nodes are eligible nearly always. Therefore positions are drawn, and drawn again after
+    // a miss or a repetition: the result is as random as a choice from a list of all eligible nodes.
     let positions = u64::from(m.table.positions());
     let is_few = 2 * wanted as u64 <= positions;
     for _ in 0..if is_few { DRAWS_FOR_EACH * wanted } else { 0 } {
@@ -226,10 +228,10 @@ pub(crate) fn draw(m: &mut ClusterMachine, receiver: Option<NodeIx>, draws: &mut
     }
 }
 
-/// How often a position is drawn for each node that is wanted, until all are listed.
+/// Draws for each wanted node, after which all eligible nodes are listed instead.
 const DRAWS_FOR_EACH: usize = 3;
 
-/// What gossip says of a node.
+/// The gossip entry about a node.
 fn entry<'a>(m: &ClusterMachine, node: &'a ClusterNode) -> GossipEntry<'a> {
     let address = &node.place.address;
     let (port, other_port) = match m.settings.transport {
@@ -249,7 +251,7 @@ fn entry<'a>(m: &ClusterMachine, node: &'a ClusterNode) -> GossipEntry<'a> {
     }
 }
 
-/// This node's extensions (W-8).
+/// Adds this node's extensions (W-8).
 fn announce(m: &ClusterMachine, told: &mut GossipBuffer) {
     let labels = &m.settings.announced.labels;
     let announced = wire::AnnouncedLabels {
@@ -266,14 +268,14 @@ fn announce(m: &ClusterMachine, told: &mut GossipBuffer) {
     told.announce(&announced, forgotten.map(|(node, seconds)| ForgottenNode { node, seconds }));
 }
 
-/// The bytes of a message; `None` for one that is longer than a message can be.
+/// The bytes of a message; `None` if it is longer than messages may be.
 fn bytes(packet: &mut Vec<u8>, message: &BusMessage<'_>) -> Option<Arc<[u8]>> {
     packet.clear();
     wire::write(message, packet).ok()?;
     Some(Arc::from(&packet[..]))
 }
 
-/// A message without gossip.
+/// The bytes of a message without gossip.
 fn plain(
     m: &ClusterMachine,
     current_epoch: Option<ClusterEpoch>,
@@ -284,14 +286,14 @@ fn plain(
     bytes(&mut Vec::new(), &BusMessage::Full(header, body))
 }
 
-/// FAIL about a node, to every node but handshakes (F-6).
+/// Sends FAIL about a node to all nodes that are not in handshake (F-6).
 pub(crate) fn fail(m: &mut ClusterMachine, id: NodeId) {
     if let Some(message) = plain(m, None, MessageBody::Fail(id)) {
         to_all(m, MessageType::Fail, &message);
     }
 }
 
-/// AUTH_REQUEST to every node but handshakes, in an epoch that is durable (E-45).
+/// Sends AUTH_REQUEST to all nodes that are not in handshake, in an epoch that is durable (E-45).
 fn vote_request(m: &mut ClusterMachine, epoch: ClusterEpoch, forces: bool) {
     let mut header = header(m);
     header.current_epoch = epoch;
@@ -301,7 +303,7 @@ fn vote_request(m: &mut ClusterMachine, epoch: ClusterEpoch, forces: bool) {
     }
 }
 
-/// MFSTART to my primary (M-2).
+/// Sends MFSTART to this node's primary (M-2).
 pub(crate) fn failover_start(m: &mut ClusterMachine, primary: NodeIx) {
     let key = m.table.node(primary).place.link_out.key();
     let message = plain(m, None, MessageBody::ManualFailoverStart);
@@ -320,7 +322,7 @@ fn to_all(m: &mut ClusterMachine, kind: MessageType, message: &Arc<[u8]>) {
     }
 }
 
-/// UPDATE about the owner of slots that `to` has wrong (E-19).
+/// Sends `to` an UPDATE about the owner of slots of which it has an old state (E-19).
 pub(crate) fn update(m: &mut ClusterMachine, to: NodeIx, about: NodeIx) {
     let Some(key) = m.table.node(to).place.link_out.key() else { return };
     let (now, pause) = (m.time.now, m.settings.node_timeout_ms / UPDATES_A_TIMEOUT);
@@ -330,7 +332,7 @@ pub(crate) fn update(m: &mut ClusterMachine, to: NodeIx, about: NodeIx) {
     m.table.node_mut(to).clocks.updated = Some((about, now));
     let slots = m.table.claimed_slots(about);
     let node = m.table.node(about);
-    // What this node tells of itself is durable, here too.
+    // The state of this node itself is durable, here too.
     let (epoch, slots) = match &m.durable.told.claim {
         OwnClaim::Primary { config_epoch, slots } if about == m.table.my_ix() => (*config_epoch, &**slots),
         _ => (node.config_epoch, &slots),
@@ -341,7 +343,7 @@ pub(crate) fn update(m: &mut ClusterMachine, to: NodeIx, about: NodeIx) {
     }
 }
 
-/// What was held and may leave now.
+/// Sends or gives out an output that may leave now.
 pub(crate) fn release(m: &mut ClusterMachine, held: Withheld) {
     match held {
         Withheld::Vote { to, epoch } => {
@@ -351,7 +353,7 @@ pub(crate) fn release(m: &mut ClusterMachine, held: Withheld) {
                 queue(m, key, MessageType::AuthAck, message, BusLane::Control);
             }
         }
-        // The request leaves unless its election is over.
+        // The request is dropped if its election is over.
         Withheld::VoteRequest { epoch } => {
             if let Some(schedule) = m.failover.candidacy.open_election(epoch) {
                 m.failover.candidacy.asked_at = Some(m.time.now);
@@ -368,7 +370,7 @@ pub(crate) fn release(m: &mut ClusterMachine, held: Withheld) {
     }
 }
 
-/// PONG to every node with a link out.
+/// Sends PONG to all nodes with an outgoing link.
 fn pong_to_all(m: &mut ClusterMachine) {
     for position in 0..m.table.positions() {
         let Some(ix) = m.table.at(position) else { continue };
@@ -379,10 +381,10 @@ fn pong_to_all(m: &mut ClusterMachine) {
     }
 }
 
-/// A published message to the nodes of its scope (P-1, P-2), light where the node has bound the link (P-3).
-/// The answer to a first PING does not show that: the node may not have known this one when it answered, and
-/// closes the link at a light message. An answer to a PING that was sent when the node's own connection was
-/// there shows it.
+/// Sends a published message to the nodes of its scope (P-1, P-2), with a light header where the other
+/// node has bound the link (P-3). The answer to a first PING does not prove that: the node may not have
+/// known this one when it answered, and it closes an unbound link at a light message. The answer to a
+/// PING that was sent when the node's own connection existed proves it.
 pub(crate) fn publish(m: &mut ClusterMachine, channel: &Bytes, message: &Bytes, scope: PublishScope) {
     let kind = match scope {
         PublishScope::All => MessageType::Publish,
@@ -417,7 +419,7 @@ pub(crate) fn publish(m: &mut ClusterMachine, channel: &Bytes, message: &Bytes, 
     }
 }
 
-/// The address that a message's header names, with the connection's where the header has none.
+/// The address in a message's header, or that of the connection if the header has none.
 pub(crate) fn seen<'a>(m: &ClusterMachine, header: &BusHeader<'a>, peer: &'a str) -> Seen<'a> {
     let ip = if header.ip.is_empty() { peer } else { header.ip };
     Seen::new(ip, header.port, header.other_port, header.bus_port, m.settings.transport)

@@ -1,4 +1,4 @@
-//! CLUSTER SETSLOT: slots on their way by an operator's hand (O-1, O-5, O-6).
+//! CLUSTER SETSLOT: slots that an operator moves (O-1, O-5, O-6).
 
 use crate::epochs;
 use crate::id::NodeId;
@@ -13,14 +13,14 @@ use crate::slots::{HashSlot, SlotSet};
 /// Executes the command.
 ///
 /// # Errors
-/// The error for the client. Nothing has changed then.
+/// The error for the client; nothing has changed then.
 pub(crate) fn execute(m: &mut ClusterMachine, command: &SetSlot<'_>) -> Result<ClusterAnswer, String> {
     let slot = command.slot;
     match checked(m, command)? {
         Checked::Migrating(to) => {
             log!(m, Notice, "Migrating slot {} to node {}", slot.number(), m.name(to));
             m.table.migrating.insert(slot, to);
-            // The slot's former source may well be `to`, whose claim counts then as any other's.
+            // The slot's former source may be `to` itself, whose claim then counts as any other node's.
             let mut opened = SlotSet::EMPTY;
             opened.insert(slot);
             contested::may_leave(m, &opened);
@@ -41,7 +41,7 @@ pub(crate) fn execute(m: &mut ClusterMachine, command: &SetSlot<'_>) -> Result<C
     Ok(ClusterAnswer::Ok)
 }
 
-/// Whether the command could be executed now.
+/// Checks whether the command could be executed now.
 ///
 /// # Errors
 /// The error for the client.
@@ -49,7 +49,7 @@ pub(crate) fn check(m: &ClusterMachine, command: &SetSlot<'_>) -> Result<(), Str
     checked(m, command).map(drop)
 }
 
-/// A command whose conditions are met.
+/// A command that has passed its checks.
 enum Checked {
     Migrating(NodeIx),
     Importing(NodeIx),
@@ -87,7 +87,7 @@ fn checked(m: &ClusterMachine, command: &SetSlot<'_>) -> Result<Checked, String>
     }
 }
 
-/// The other end of an open slot.
+/// The node at the other end of an open slot.
 fn other_end(m: &ClusterMachine, text: &[u8]) -> Result<NodeIx, String> {
     let known = NodeId::parse(text).and_then(|id| m.table.find(&id));
     let ix = known.ok_or_else(|| format!("ERR I don't know about node {}", String::from_utf8_lossy(text)))?;
@@ -143,7 +143,7 @@ fn assign(m: &mut ClusterMachine, slot: HashSlot, ix: NodeIx, keys: HasKeys) {
     }
 }
 
-/// The last slot of this node's shard has gone to `winner`.
+/// Handles the loss of the last slot of this node's shard to `winner`.
 fn lose_last(m: &mut ClusterMachine, winner: NodeIx) {
     let shard = m.table.node(winner).shown_shard();
     if m.settings.allow_replica_migration {

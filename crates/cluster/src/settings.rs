@@ -1,4 +1,4 @@
-//! Directives that the machine reads (C-1), and facts of the process at its start.
+//! The directives that the machine reads (C-1).
 
 use crate::address::{BusTransport, IpText, NodeLabels};
 use sluice_base::LogLevel;
@@ -6,23 +6,24 @@ use sluice_base::LogLevel;
 /// What a failed write of `nodes.conf` does: `cluster-config-save-behavior` (N-22).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SaveBehavior {
-    /// The process ends.
+    /// The process ends with an error.
     #[default]
     Sync,
-    /// The node goes on, and gives no vote until a write succeeds.
+    /// The node keeps running, and gives no vote until a write succeeds.
     BestEffort,
 }
 
-/// Directives about replicas.
+/// Directives about this node as a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplicaRules {
-    /// `cluster-replica-no-failover`: this node announces NOFAILOVER, and does not stand for election.
+    /// `cluster-replica-no-failover`: this node announces NOFAILOVER, and starts no election.
     pub no_failover: bool,
-    /// `cluster-replica-validity-factor`; 0 for any age.
+    /// `cluster-replica-validity-factor`; 0 accepts data of any age.
     pub validity_factor: u64,
-    /// `repl-ping-replica-period`, in ms.
+    /// `repl-ping-replica-period`, in ms: time between two PINGs of a primary.
     pub ping_period_ms: u64,
-    /// `cluster-migration-barrier`: replicas that a primary keeps when one of them moves.
+    /// `cluster-migration-barrier`: replicas that a primary must keep when one of them moves
+    /// to another primary.
     pub migration_barrier: u64,
 }
 
@@ -35,11 +36,12 @@ impl Default for ReplicaRules {
 /// Directives about atomic moves of slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MigrationRules {
-    /// `repl-timeout`, in ms: how long the other side of a job may be silent.
+    /// `repl-timeout`, in ms: how long the other side of a job may send nothing.
     pub repl_timeout_ms: u64,
-    /// `cluster-slot-migration-log-max-len`: jobs that are remembered.
+    /// `cluster-slot-migration-log-max-len`: length of the list of jobs above which finished
+    /// ones are dropped.
     pub log_len_max: usize,
-    /// `tls-replication`: connections to targets are of TLS.
+    /// `tls-replication`: connections to targets use TLS.
     pub uses_tls: bool,
 }
 
@@ -49,48 +51,48 @@ impl Default for MigrationRules {
     }
 }
 
-/// Directives in force. A change is a whole new record.
+/// All directives in force. A change replaces the whole record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterSettings {
-    /// `cluster-node-timeout`, *T*.
+    /// `cluster-node-timeout`, *T*, in ms: silence after which a node is suspected.
     pub node_timeout_ms: u64,
-    /// `cluster-ping-interval`; 0 for T/2.
+    /// `cluster-ping-interval`, in ms; 0 stands for T/2.
     pub ping_interval_ms: u64,
     /// `cluster-message-gossip-perc`, 1 to 100.
     pub gossip_percent: u8,
-    /// `cluster-require-full-coverage`.
+    /// `cluster-require-full-coverage`: a slot without an owner takes the cluster down.
     pub require_full_coverage: bool,
-    /// What this node does as a replica.
+    /// Directives about this node as a replica.
     pub replica: ReplicaRules,
-    /// What holds for atomic moves of slots.
+    /// Directives about atomic moves of slots.
     pub migration: MigrationRules,
-    /// `cluster-allow-replica-migration`.
+    /// `cluster-allow-replica-migration`: this node may become a replica of another primary by itself.
     pub allow_replica_migration: bool,
-    /// `cluster-manual-failover-timeout`.
+    /// `cluster-manual-failover-timeout`, in ms: how long a manual failover may take.
     pub manual_failover_timeout_ms: u64,
-    /// `cluster-blacklist-ttl`.
+    /// `cluster-blacklist-ttl`, in seconds: how long a forgotten node stays forgotten.
     pub blacklist_ttl_s: u64,
-    /// `cluster-link-sendbuf-limit`; 0 for none.
+    /// `cluster-link-sendbuf-limit`, in bytes of one link's queue; 0 for no limit.
     pub link_sendbuf_limit_bytes: u64,
     /// `cluster-link-publish-limit`: bytes of published messages that wait on one link at most.
     pub link_publish_limit_bytes: u64,
-    /// `cluster-config-save-behavior`.
+    /// `cluster-config-save-behavior`: what a failed write of `nodes.conf` does.
     pub save_behavior: SaveBehavior,
-    /// `tls-cluster`.
+    /// `tls-cluster`: whether the bus uses TLS.
     pub transport: BusTransport,
-    /// What others are told of this node.
+    /// The address, ports and names that this node announces.
     pub announced: OwnAddress,
-    /// Log lines below this level are not made.
+    /// Log lines below this level are not written.
     pub log_level: LogLevel,
-    /// Switches of DEBUG.
+    /// Switches that DEBUG sets, for tests.
     pub debug: BusDebug,
 }
 
-/// Address, ports and names of this node, for others. Ports are derived: the announced one, else the one that
-/// is listened on.
+/// Address, ports and names of this node, for other nodes. A port is the announced one, or the one that
+/// the node listens on where none is announced.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnAddress {
-    /// `cluster-announce-ip`.
+    /// `cluster-announce-ip`; `None` where the directive is not set.
     pub ip: Option<IpText>,
     /// The port of clients without TLS; 0 for none.
     pub tcp_port: u16,
@@ -98,56 +100,56 @@ pub struct OwnAddress {
     pub tls_port: u16,
     /// The port of the bus.
     pub bus_port: u16,
-    /// Names, and addresses for clients.
+    /// Names of this node, and its addresses for clients.
     pub labels: NodeLabels,
 }
 
 /// Switches of DEBUG for the bus (V-10).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BusDebug {
-    /// `DEBUG DROP-CLUSTER-PACKET-FILTER`.
+    /// `DEBUG DROP-CLUSTER-PACKET-FILTER`: received messages that this node drops.
     pub packet_filter: PacketFilter,
-    /// `DEBUG CLOSE-CLUSTER-LINK-ON-PACKET-DROP`.
+    /// `DEBUG CLOSE-CLUSTER-LINK-ON-PACKET-DROP`: whether a dropped message closes its link.
     pub on_packet_drop: OnPacketDrop,
-    /// `DEBUG DISABLE-CLUSTER-RANDOM-PING`.
+    /// `DEBUG DISABLE-CLUSTER-RANDOM-PING`: whether the cron pings random nodes.
     pub random_ping: Switch,
-    /// `DEBUG DISABLE-CLUSTER-RECONNECTION`.
+    /// `DEBUG DISABLE-CLUSTER-RECONNECTION`: whether the cron dials lost links again.
     pub reconnection: Switch,
-    /// `DEBUG SLOTMIGRATION PREVENT-FAILOVER`.
+    /// `DEBUG SLOTMIGRATION PREVENT-FAILOVER`: whether granted imports claim their slots.
     pub takeover_of_imports: Switch,
-    /// `DEBUG SLOTMIGRATION PREVENT-PAUSE`.
+    /// `DEBUG SLOTMIGRATION PREVENT-PAUSE`: whether exports hold writes back.
     pub pauses_of_exports: Switch,
 }
 
-/// Which received messages are dropped.
+/// The received messages that the debug filter drops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PacketFilter {
-    /// None.
+    /// No message is dropped.
     #[default]
     None,
-    /// All.
+    /// Every message is dropped.
     All,
-    /// Packets whose type has this number on the wire.
+    /// Messages whose type has this number on the wire are dropped.
     Type(u16),
 }
 
-/// What becomes of a link whose message the filter drops.
+/// What happens to a link when the filter drops one of its messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnPacketDrop {
-    /// The link stays.
+    /// The link stays open.
     #[default]
     Keep,
     /// The link is closed.
     Close,
 }
 
-/// Whether a part of the cron runs.
+/// Whether a part of the machine's work is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Switch {
-    /// The part runs.
+    /// The work is done, as in production.
     #[default]
     Runs,
-    /// The part does nothing.
+    /// The work is left out, for a test.
     Disabled,
 }
 
@@ -175,12 +177,12 @@ impl Default for ClusterSettings {
 }
 
 impl ClusterSettings {
-    /// How old the last pong may be before a ping is due (G-8).
+    /// Age of the last pong, in ms, from which on a ping is due (G-8).
     pub(crate) fn ping_after_ms(&self) -> u64 {
         if self.ping_interval_ms > 0 { self.ping_interval_ms } else { self.node_timeout_ms / 2 }
     }
 
-    /// How long a handshake lasts, and how long a node waits before it repeats a MEET (G-13, G-15).
+    /// Milliseconds that a handshake lasts, and that a node waits before it repeats a MEET (G-13, G-15).
     pub(crate) fn handshake_ms(&self) -> u64 {
         self.node_timeout_ms.max(1_000)
     }

@@ -1,6 +1,6 @@
 //! Sets of slots, as a bitmap of 2,048 bytes.
 
-/// How many slots there are.
+/// The number of hash slots.
 pub const SLOT_COUNT: u16 = 16_384;
 /// Bytes of a bitmap of all slots.
 pub const BITMAP_LEN: usize = SLOT_COUNT as usize / 8;
@@ -26,8 +26,8 @@ impl HashSlot {
 #[derive(Clone, PartialEq, Eq)]
 pub struct SlotSet {
     bits: [u8; BITMAP_LEN],
-    /// How many bits are set: each iteration of a node, and each message, asks whether sets are empty that
-    /// nearly always are.
+    /// Number of set bits. Each event loop iteration, and each message, checks whether some sets are
+    /// empty, which nearly always is the case.
     len: u16,
 }
 
@@ -41,13 +41,13 @@ impl SlotSet {
     /// A set without slots.
     pub const EMPTY: SlotSet = SlotSet { bits: [0; BITMAP_LEN], len: 0 };
 
-    /// The set that a bitmap of a message shows.
+    /// The set in a bitmap of a message.
     pub fn from_bitmap(bits: &[u8; BITMAP_LEN]) -> SlotSet {
         let ones = bits.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word).count_ones());
         SlotSet { bits: *bits, len: ones.sum::<u32>() as u16 }
     }
 
-    /// The set as a bitmap of a message.
+    /// The bitmap for a message.
     pub fn bitmap(&self) -> &[u8; BITMAP_LEN] {
         &self.bits
     }
@@ -57,7 +57,7 @@ impl SlotSet {
         self.bits[usize::from(slot.0 / 8)] & 1 << (slot.0 % 8) != 0
     }
 
-    /// Adds `slot`; whether it was not there.
+    /// Adds `slot`; `true` if it was not in the set.
     pub fn insert(&mut self, slot: HashSlot) -> bool {
         let was_there = self.contains(slot);
         self.bits[usize::from(slot.0 / 8)] |= 1 << (slot.0 % 8);
@@ -65,7 +65,7 @@ impl SlotSet {
         !was_there
     }
 
-    /// Takes `slot` out; whether it was there.
+    /// Removes `slot`; `true` if it was in the set.
     pub fn remove(&mut self, slot: HashSlot) -> bool {
         let was_there = self.contains(slot);
         self.bits[usize::from(slot.0 / 8)] &= !(1 << (slot.0 % 8));
@@ -73,7 +73,7 @@ impl SlotSet {
         was_there
     }
 
-    /// How many slots the set has. O(1).
+    /// The number of slots in the set. O(1).
     pub fn len(&self) -> u16 {
         self.len
     }
@@ -83,7 +83,7 @@ impl SlotSet {
         self.len == 0
     }
 
-    /// The slots, ascending. O(1) for an empty set.
+    /// The slots in ascending order. O(1) for an empty set.
     pub fn iter(&self) -> impl Iterator<Item = HashSlot> + '_ {
         let words = if self.is_empty() { &[] } else { self.words() };
         words.iter().zip(0_u16..).filter(|(word, _)| **word != [0; 8]).flat_map(|(word, index)| {
@@ -103,8 +103,7 @@ impl SlotSet {
         self.bits.as_chunks().0
     }
 
-    /// The first slot from `from` on whose bit in the set differs from that in `flip`; the number of all
-    /// slots where there is none.
+    /// The first slot from `from` on whose bit in the set differs from that in `flip`, or [`SLOT_COUNT`].
     fn first(&self, from: u16, flip: u64) -> u16 {
         let (word, bit) = (usize::from(from / 64), from % 64);
         let mut hidden = !(u64::MAX << bit);
@@ -118,8 +117,8 @@ impl SlotSet {
         SLOT_COUNT
     }
 
-    /// The runs of neighbouring slots, ascending: the first and the last of each. 64 slots are looked at at a
-    /// time: a file of 1,000 nodes has the runs of each.
+    /// The runs of neighbouring slots in ascending order, first and last slot of each. 64 slots are
+    /// examined at a time, because a file of 1,000 nodes has the runs of each.
     pub fn runs(&self) -> impl Iterator<Item = (HashSlot, HashSlot)> + '_ {
         let (mut at, mut left) = (0, self.len);
         std::iter::from_fn(move || {
@@ -145,16 +144,14 @@ impl FromIterator<HashSlot> for SlotSet {
     }
 }
 
-/// How a line of the log names slots: `slot 5`, `slots 0-99 300`. Of more than 64 runs the
-/// first are named.
+/// Slots in a line of the log: `slot 5`, `slots 0-99 300`. Only the first 64 runs are named.
 #[derive(Clone, Copy, Debug)]
 pub struct NamedSlots<'a>(&'a SlotSet);
 
-/// Runs of slots that a line names.
 const RUNS_NAMED_MAX: usize = 64;
 
 impl SlotSet {
-    /// The slots as the log names them.
+    /// The slots in the form for log lines.
     pub fn named(&self) -> NamedSlots<'_> {
         NamedSlots(self)
     }
@@ -199,7 +196,7 @@ mod tests {
     fn the_count_is_that_of_the_bits_whatever_comes_and_goes() {
         let (mut rng, mut slots, mut twin) = (Rng::new(7), SlotSet::EMPTY, BTreeSet::new());
         for step in 0..4_000 {
-            // Few slots, so that many are there already, and the set is empty now and then.
+            // Few different slots, so that many are in the set already, and the set is sometimes empty.
             let number = [0, 1, 63, 64, 65, 8_191, 8_192, SLOT_COUNT - 1][rng.below(8) as usize];
             let slot = HashSlot::new(number).expect("a slot");
             match rng.below(2) {

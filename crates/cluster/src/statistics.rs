@@ -1,25 +1,25 @@
 //! Counters of the bus (V-1, V-6).
 
-/// Types that are counted: those of W-5.
+/// Number of types that are counted: those of W-5.
 pub(crate) const COUNTED_TYPES: usize = 11;
 
 /// Counters; CONFIG RESETSTAT sets all to 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-// Names say all of the undocumented ones.
+// The names of the undocumented ones say enough.
 #[allow(missing_docs)]
 pub struct Statistics {
     /// Messages queued, by the number of their type.
     pub sent: [u64; COUNTED_TYPES],
-    /// Messages received whole, by the number of their type.
+    /// Messages received as a whole, by the number of their type.
     pub received: [u64; COUNTED_TYPES],
     pub bytes_sent: u64,
     pub bytes_received: u64,
     pub pubsub_bytes_sent: u64,
     pub pubsub_bytes_received: u64,
     pub module_bytes_received: u64,
-    /// Links that were dropped for their queue, or for unfinished messages (G-31, X-2).
+    /// Links that were closed because of their queue, or because of incomplete messages (G-31, X-2).
     pub buffer_limit_exceeded: u64,
-    /// Published messages that did not fit into the queue of a link, and their bytes (G-32).
+    /// Published messages that did not fit into the queue of a link; then their bytes (G-32).
     pub dropped_publishes: u64,
     pub dropped_publish_bytes: u64,
     pub invalid_packets: u64,

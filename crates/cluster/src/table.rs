@@ -1,10 +1,10 @@
-//! Nodes, owners of slots, open slots, and who is whose replica.
+//! The nodes, the owners of slots, open slots, and the replicas of each primary.
 //!
 //! Invariants: (1) the table of owners, the nodes' bitmaps and their counts agree; (2) a node's list of
-//! replicas holds exactly the nodes whose primary it is, by id; (3) a deleted node is named nowhere; (4)
-//! exactly one node is this one, and it is never deleted; (5) nodes are walked in the order of their
-//! positions, so that a machine is a function of its inputs; (6) the next cron looks at every node that
-//! may have changed.
+//! replicas has exactly the nodes whose primary it is, ordered by id; (3) no part of the table refers to
+//! a deleted node; (4) exactly one node is this node, and it is never deleted; (5) nodes are visited in
+//! the order of their positions, so that a machine is a function of its inputs; (6) the next tick checks
+//! every node that may have changed.
 
 use crate::id::NodeId;
 use crate::id_index::IdIndex;
@@ -14,20 +14,20 @@ use sluice_base::HashSeed;
 use sluice_base::mistake::{Mistake, is_made};
 use std::collections::BTreeMap;
 
-/// Nodes that may be known. MEETs and gossip about more are ignored with a warning.
+/// The most nodes that may be known. MEETs and gossip about more are ignored with a warning.
 pub const NODES_MAX: usize = 2_000;
-/// Handshakes under way at once.
+/// The most handshakes at one time.
 pub const HANDSHAKES_MAX: usize = 64;
 
-/// The position that stands for "no owner".
+/// The position for "no owner".
 const NOBODY: u32 = u32::MAX;
 
-/// The cron's next look at a node.
+/// When the cron checks a node next.
 #[derive(Clone, Copy, Debug)]
 struct CronDue {
-    /// Nothing is due for the node before this time.
+    /// No work is due for the node before this time.
     at: Ms,
-    /// The moment at which the node is to be suspected, as long as nothing changes the node.
+    /// When the node is to be suspected, as long as its state does not change.
     suspicion: Option<Ms>,
 }
 
@@ -39,27 +39,27 @@ impl CronDue {
 #[derive(Clone, Debug)]
 pub(crate) struct NodeTable {
     nodes: Vec<Option<Box<ClusterNode>>>,
-    /// By position: the cron reads this, and few of the nodes.
+    /// By position, so that the cron reads this array and only few nodes.
     due: Vec<CronDue>,
     free: Vec<u32>,
-    /// Nodes in the order of their ids, for what is shown.
+    /// The nodes ordered by id, for display.
     by_id: BTreeMap<NodeId, NodeIx>,
-    /// Positions by id, for look-ups.
+    /// The positions by id, for look-ups.
     index: IdIndex,
     me: NodeIx,
     owners: Vec<u32>,
-    /// How many nodes are suspected (PFAIL).
+    /// Number of suspected nodes (PFAIL).
     suspects: usize,
-    /// Slots that their owner does not claim any more (E-12).
+    /// Slots that their owner no longer claims (E-12).
     unclaimed: SlotSet,
-    /// Slots of mine that move away, and where to.
+    /// Slots of this node that migrate, each with its target.
     pub(crate) migrating: BTreeMap<HashSlot, NodeIx>,
-    /// Slots that move to me, and where from.
+    /// Slots that this node imports, each with its source.
     pub(crate) importing: BTreeMap<HashSlot, NodeIx>,
 }
 
 impl NodeTable {
-    /// A table with this node alone. `seed` is the key of its index.
+    /// A table with only this node. `seed` is the key of its index of ids.
     pub(crate) fn new(me: ClusterNode, seed: HashSeed) -> NodeTable {
         let by_id = BTreeMap::from([(me.id, NodeIx(0))]);
         let mut index = IdIndex::new(seed);
@@ -91,38 +91,38 @@ impl NodeTable {
         self.node_mut(self.me)
     }
 
-    /// The node at `ix`, which the caller holds as valid.
+    /// The node at `ix`, which must be valid.
     pub(crate) fn node(&self, ix: NodeIx) -> &ClusterNode {
         self.nodes[ix.0 as usize].as_deref().expect("an index of a node lives as long as the node")
     }
 
-    /// The node at `ix` for a change, after which the next cron looks at that node.
+    /// The node at `ix` for a change; the next tick checks that node.
     pub(crate) fn node_mut(&mut self, ix: NodeIx) -> &mut ClusterNode {
         self.due[ix.0 as usize] = CronDue::NOW;
         self.nodes[ix.0 as usize].as_deref_mut().expect("an index of a node lives as long as the node")
     }
 
-    /// Whether the cron may have something to do for a node by now. O(1).
+    /// Whether work may be due for a node now. O(1).
     pub(crate) fn is_due(&self, ix: NodeIx, now: Ms) -> bool {
         self.due[ix.0 as usize].at <= now
     }
 
-    /// The cron has looked at a node: nothing is due before `at`, unless somebody changes the node.
+    /// Notes that the cron has checked a node: nothing is due before `at`, unless the node changes.
     pub(crate) fn set_due(&mut self, ix: NodeIx, at: Ms, suspicion: Option<Ms>) {
         self.due[ix.0 as usize] = CronDue { at, suspicion };
     }
 
-    /// The moment at which a node is to be suspected, as the cron found that looked at the node last. O(1).
+    /// When a node is to be suspected, by the cron's last check of it. O(1).
     pub(crate) fn suspicion_at(&self, ix: NodeIx) -> Option<Ms> {
         self.due[ix.0 as usize].suspicion
     }
 
-    /// The next cron looks at every node: directives have changed.
+    /// Makes the next tick check every node, because directives have changed.
     pub(crate) fn all_due(&mut self) {
         self.due.fill(CronDue::NOW);
     }
 
-    /// Whether a node stands at `ix`.
+    /// Whether there is a node at `ix`.
     pub(crate) fn has(&self, ix: NodeIx) -> bool {
         self.nodes.get(ix.0 as usize).is_some_and(Option::is_some)
     }
@@ -131,23 +131,23 @@ impl NodeTable {
         self.index.find(id, |position| &self.node(NodeIx(position)).id).map(NodeIx)
     }
 
-    /// The index has to be made anew: it is full, or a node has gone or has another id.
+    /// Rebuilds the index of ids: it is full, or a node was deleted or got another id.
     fn rebuild_index(&mut self) {
         let ids = self.by_id.iter().map(|(id, ix)| (id, ix.0));
         self.index.rebuild(self.by_id.len(), ids);
     }
 
-    /// How many nodes there are, this one and handshakes included.
+    /// The number of nodes, including this one and handshakes.
     pub(crate) fn len(&self) -> usize {
         self.by_id.len()
     }
 
-    /// How many positions there are: each below may hold a node.
+    /// The number of positions; each smaller number may be the position of a node.
     pub(crate) fn positions(&self) -> u32 {
         self.nodes.len() as u32
     }
 
-    /// The node at position `position`, if one is there.
+    /// The node at a position, if there is one.
     pub(crate) fn at(&self, position: u32) -> Option<NodeIx> {
         self.nodes.get(position as usize)?.as_ref().map(|_| NodeIx(position))
     }
@@ -156,12 +156,12 @@ impl NodeTable {
         self.nodes.iter().zip(0..).filter_map(|(node, ix)| Some((NodeIx(ix), node.as_deref()?)))
     }
 
-    /// All nodes by id.
+    /// All nodes, ordered by id.
     pub(crate) fn by_id(&self) -> impl Iterator<Item = NodeIx> + '_ {
         self.by_id.values().copied()
     }
 
-    /// Adds a node whose id nobody here has.
+    /// Adds a node whose id is not in the table.
     pub(crate) fn insert(&mut self, node: ClusterNode) -> NodeIx {
         let id = node.id;
         let ix = match self.free.pop() {
@@ -184,19 +184,19 @@ impl NodeTable {
         ix
     }
 
-    /// What is held of a node's health.
+    /// Sets the health of a node.
     pub(crate) fn set_health(&mut self, ix: NodeIx, health: NodeHealth) {
         let before = std::mem::replace(&mut self.node_mut(ix).health, health);
         self.suspects -= usize::from(before == NodeHealth::PFail);
         self.suspects += usize::from(health == NodeHealth::PFail);
     }
 
-    /// How many nodes are suspected. O(1).
+    /// The number of suspected nodes. O(1).
     pub(crate) fn suspects(&self) -> usize {
         self.suspects
     }
 
-    /// Gives a node its own id: the end of a handshake, or RESET HARD of this node.
+    /// Gives a node its own id: at the end of a handshake, or at RESET HARD of this node.
     pub(crate) fn rename(&mut self, ix: NodeIx, id: NodeId) {
         let old = std::mem::replace(&mut self.node_mut(ix).id, id);
         self.by_id.remove(&old);
@@ -208,8 +208,8 @@ impl NodeTable {
         }
     }
 
-    /// Takes a node out: slots, open slots, reports and replicas of it lose their reference (G-22). The slots
-    /// that it owned come back. The links are the caller's to close.
+    /// Deletes a node, and all references to it in slots, open slots, reports and replicas (G-22).
+    /// Returns the slots of the deleted node. The caller closes its links.
     pub(crate) fn delete(&mut self, ix: NodeIx) -> SlotSet {
         assert!(ix != self.me, "this node is never deleted");
         let slots = self.node(ix).slots.clone();
@@ -233,13 +233,13 @@ impl NodeTable {
         slots
     }
 
-    /// Who owns a slot.
+    /// The owner of a slot, `None` without one.
     pub(crate) fn owner(&self, slot: HashSlot) -> Option<NodeIx> {
         let owner = self.owners[usize::from(slot.number())];
         (owner != NOBODY).then_some(NodeIx(owner))
     }
 
-    /// Whether the owner of a slot has stopped claiming it.
+    /// Whether a slot is no longer claimed by its owner.
     pub(crate) fn is_unclaimed(&self, slot: HashSlot) -> bool {
         self.unclaimed.contains(slot)
     }
@@ -257,7 +257,7 @@ impl NodeTable {
         self.unclaimed.remove(slot);
     }
 
-    /// The slots of a node but those that it has stopped claiming (E-20).
+    /// The slots of a node, without those that it no longer claims (E-20).
     pub(crate) fn claimed_slots(&self, ix: NodeIx) -> SlotSet {
         let mut slots = self.node(ix).slots.clone();
         for slot in self.unclaimed.iter().filter(|_| !is_made(Mistake::UnclaimedSlotsTold)) {
@@ -266,7 +266,7 @@ impl NodeTable {
         slots
     }
 
-    /// Gives a slot without owner to a node.
+    /// Gives a slot without an owner to a node.
     pub(crate) fn bind(&mut self, slot: HashSlot, ix: NodeIx) {
         let owner = &mut self.owners[usize::from(slot.number())];
         assert!(*owner == NOBODY, "a slot has one owner");
@@ -283,7 +283,7 @@ impl NodeTable {
         }
     }
 
-    /// Takes a slot from its owner; whether it had one.
+    /// Removes the owner of a slot; returns the former owner.
     pub(crate) fn unbind(&mut self, slot: HashSlot) -> Option<NodeIx> {
         let owner = self.owner(slot)?;
         self.owners[usize::from(slot.number())] = NOBODY;
@@ -294,7 +294,7 @@ impl NodeTable {
         Some(owner)
     }
 
-    /// Makes a node a primary (R21: replicas may move to it).
+    /// Makes a node a primary; replicas may migrate to it (R21).
     pub(crate) fn make_primary(&mut self, ix: NodeIx) {
         let was_replica = self.node(ix).is_replica();
         self.leave_primary(ix);
@@ -306,7 +306,7 @@ impl NodeTable {
         }
     }
 
-    /// Makes a node the replica of another, or of one that is not known.
+    /// Makes a node a replica; `None` where its primary is not known.
     pub(crate) fn make_replica(&mut self, ix: NodeIx, primary: Option<NodeIx>) {
         assert!(primary != Some(ix), "no node is its own replica");
         self.leave_primary(ix);
@@ -337,12 +337,12 @@ impl NodeTable {
         self.node_mut(primary).replicas = replicas;
     }
 
-    /// The primary of a node: its primary if it is a replica of a known one, else itself.
+    /// The primary of a node: the known primary of a replica, or the node itself.
     pub(crate) fn primary_of(&self, ix: NodeIx) -> NodeIx {
         self.node(ix).primary().unwrap_or(ix)
     }
 
-    /// Whether the primaries above `ix` lead to `target`.
+    /// Whether the chain of primaries above `ix` contains `target`.
     pub(crate) fn leads_to(&self, ix: NodeIx, target: NodeIx) -> bool {
         let mut at = ix;
         for _ in 0..self.len() {
@@ -356,15 +356,15 @@ impl NodeTable {
     }
 }
 
-/// Ids that an operator forgot, each until a time (G-21).
+/// Ids that an operator has forgotten, each with the end of its time (G-21).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Blacklist {
     until: BTreeMap<NodeId, Ms>,
 }
 
-/// Ids that the blacklist holds at most; the one that ends first makes room.
+/// The most ids in the blacklist; the one whose time ends first makes room.
 pub const BLACKLIST_MAX: usize = 1_024;
-/// Seconds for which an id may be forgotten at most.
+/// The longest time for which an id may be forgotten, in seconds.
 const FORGOTTEN_S_MAX: u64 = 7 * 24 * 3_600;
 
 impl Blacklist {
@@ -383,7 +383,7 @@ impl Blacklist {
         self.until.get(id).is_some_and(|until| *until > now)
     }
 
-    /// Takes an id out; until when it would have stayed.
+    /// Removes an id; returns the end of its time.
     pub(crate) fn remove(&mut self, id: &NodeId) -> Option<Ms> {
         self.until.remove(id)
     }
@@ -392,16 +392,16 @@ impl Blacklist {
         self.until.clear();
     }
 
-    /// Drops ids whose time is over.
+    /// Removes ids whose time is over.
     pub(crate) fn expire(&mut self, now: Ms) {
         if !self.until.is_empty() {
             self.until.retain(|_, until| *until > now);
         }
     }
 
-    /// The ids, with the whole seconds that are left of each. An id in its last second is not told: what is
-    /// told is begun anew by whoever still knows the node, and a part of a second counted as one would go
-    /// around for ever.
+    /// The ids, each with the whole seconds that are left. An id in its last second is left out: a node
+    /// that still knows the forgotten node restarts the time that it receives, so that a part of a
+    /// second that counts as one would circulate for ever.
     pub(crate) fn iter(&self, now: Ms) -> impl Iterator<Item = (NodeId, u64)> + '_ {
         self.until
             .iter()

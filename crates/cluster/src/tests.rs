@@ -1,4 +1,4 @@
-//! Machines in memory that exchange messages.
+//! Machines that exchange messages in memory.
 
 mod demotion;
 mod elections;

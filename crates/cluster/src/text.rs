@@ -1,17 +1,17 @@
-//! Texts that a node announces: what may be in them, with the errors of CONFIG SET.
+//! Texts that a node announces: the characters that are allowed, and the errors of CONFIG SET.
 //!
-//! Invariants: (1) an empty text passes each check: it stands for none; (2) what passes can be written to
-//! nodes.conf, whose writer does not quote, and sent on the bus; the same checks judge what peers and the
-//! file say.
+//! Invariants: (1) an empty text passes every check and stands for no value; (2) a text that passes can
+//! be written to `nodes.conf`, whose writer does not quote, and sent on the bus; the same checks apply
+//! to texts of other nodes and of the file.
 
 use std::fmt;
 use std::net::{AddrParseError, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// Bytes of an address: its field in messages has 46, one of them a NUL.
+/// Bytes of an address: the field in messages has 46, one of which is a NUL.
 pub const IP_MAX: usize = 45;
-/// An IPv6 address as an operator has written it: one address has several spellings, and clients are told the
-/// operator's.
+/// An IPv6 address as the operator wrote it: an address has several spellings, and clients are
+/// shown the operator's.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Ipv6Text {
     bytes: [u8; IP_MAX],
@@ -23,7 +23,7 @@ impl Ipv6Text {
         self.bytes.get(..usize::from(self.len)).and_then(|text| std::str::from_utf8(text).ok()).unwrap_or("")
     }
 
-    /// `text` up to the longest spelling that there is.
+    /// The first bytes of `text`, as many as the longest spelling has.
     fn of(text: &str) -> Ipv6Text {
         let mut bytes = [0; IP_MAX];
         let len = bytes.iter_mut().zip(text.bytes()).map(|(to, byte)| *to = byte).count();
@@ -57,13 +57,13 @@ impl fmt::Debug for Ipv6Text {
     }
 }
 
-/// Bytes of a host name, as the reference has it.
+/// Bytes of a host name; the reference has the same limit.
 pub const HOST_NAME_MAX: usize = 255;
-/// Bytes of a human name and of a zone: with 1,024 forgotten nodes, all extensions of a message fit into 64
-/// KiB ([`crate::wire::EXTENSIONS_MAX`]). The reference has no bound.
+/// Bytes of a human name and of a zone: with 1,024 forgotten nodes, all extensions of a message then fit
+/// into 64 KiB ([`crate::wire::EXTENSIONS_MAX`]). The reference has no limit.
 pub const NAME_MAX: usize = 1_024;
 
-/// Why a text is refused, as CONFIG SET says it.
+/// The reason that a text is refused, in the words of CONFIG SET.
 pub type TextError = &'static str;
 
 /// Whether `text` has no byte that would need quotes in nodes.conf or that separates its fields: bytes
@@ -72,7 +72,7 @@ pub fn is_plain(text: &[u8]) -> bool {
     text.iter().all(|&byte| PLAIN[usize::from(byte)])
 }
 
-/// Which bytes are plain: a look-up each, as every entry of gossip has an address.
+/// The plain bytes as a table: one look-up for each byte, because every entry of gossip has an address.
 const PLAIN: [bool; 256] = {
     let mut plain = [true; 256];
     let mut byte = 0;
@@ -89,7 +89,7 @@ const PLAIN: [bool; 256] = {
     plain
 };
 
-/// Checks `cluster-announce-human-nodename`.
+/// Checks a value of `cluster-announce-human-nodename`: plain bytes, [`NAME_MAX`] at most.
 pub fn check_human_name(text: &[u8]) -> Result<(), TextError> {
     if !is_plain(text) {
         return Err("Announced human node name contained invalid character");
@@ -100,7 +100,7 @@ pub fn check_human_name(text: &[u8]) -> Result<(), TextError> {
     Ok(())
 }
 
-/// Checks `availability-zone`, which the reference does not.
+/// Checks `availability-zone`, which the reference does not check.
 pub fn check_zone(text: &[u8]) -> Result<(), TextError> {
     if !is_plain(text) {
         return Err("availability-zone contains invalid character");
@@ -111,7 +111,7 @@ pub fn check_zone(text: &[u8]) -> Result<(), TextError> {
     Ok(())
 }
 
-/// Checks `cluster-announce-ip`.
+/// Checks a value of `cluster-announce-ip`: plain ASCII, [`IP_MAX`] bytes at most.
 pub fn check_ip(text: &[u8]) -> Result<(), TextError> {
     if !is_plain(text) || !text.is_ascii() {
         return Err("cluster-announce-ip contains invalid character");
@@ -122,7 +122,7 @@ pub fn check_ip(text: &[u8]) -> Result<(), TextError> {
     Ok(())
 }
 
-/// Checks `cluster-announce-hostname`.
+/// Checks a value of `cluster-announce-hostname`: letters, digits, hyphens and dots.
 pub fn check_host_name(text: &[u8]) -> Result<(), TextError> {
     if text.len() > HOST_NAME_MAX {
         return Err("Hostnames must be less than 256 characters");
@@ -133,12 +133,12 @@ pub fn check_host_name(text: &[u8]) -> Result<(), TextError> {
     Ok(())
 }
 
-/// The address that `cluster-announce-client-ipv4` is; `None` for an empty text.
+/// Parses `cluster-announce-client-ipv4`; `None` for an empty text.
 pub fn client_ipv4(text: &[u8]) -> Result<Option<Ipv4Addr>, TextError> {
     parse_address(text, "Invalid IPv4 address")
 }
 
-/// The address that `cluster-announce-client-ipv6` is; `None` for an empty text.
+/// Parses `cluster-announce-client-ipv6`; `None` for an empty text.
 pub fn client_ipv6(text: &[u8]) -> Result<Option<Ipv6Text>, TextError> {
     parse_address(text, "Invalid IPv6 address")
 }
@@ -150,7 +150,7 @@ fn parse_address<T: FromStr>(text: &[u8], error: TextError) -> Result<Option<T>,
     std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).map(Some).ok_or(error)
 }
 
-/// `text` as an address that is no longer than its field; `None` for one that may not be stored.
+/// `text` as an address that fits into its field; `None` for one that may not be stored.
 pub(crate) fn ip(text: &[u8]) -> Option<&str> {
     check_ip(text).ok()?;
     std::str::from_utf8(text).ok()

@@ -1,15 +1,15 @@
-//! Two primaries of one shard: the one without slots follows the other (D-7).
+//! Two primaries in one shard: the one without slots becomes a replica of the other (D-7).
 //!
-//! A shard gets a second primary where its old one comes back after a failover and no claim of a slot tells
-//! the old one so: the shard has no slots, or its winner has given them away meanwhile. By the reference's
-//! rules both stay. The shard then lacks the replica that it seems to have, and nobody takes over when its
-//! primary fails.
+//! A shard gets a second primary when its old primary comes back after a failover, and no claim of a
+//! slot makes it a replica: the shard has no slots, or the winner has given them away meanwhile. By the
+//! reference's rules both stay primaries. The shard then lacks a replica that it seems to have, and no
+//! node takes over when its primary fails.
 //!
-//! Invariants: (1) a node that has slots, keys or a slot on its way follows nobody by this rule, and nor does
-//! a node that is unsure of itself or about to end; (2) a primary that has slots is followed whatever its
-//! epoch; among those without, the one with the lower configEpoch follows, and epochs of primaries only rise:
-//! no two nodes follow each other; (3) gossip and files count for nothing here, only headers that the other
-//! primary has sent to this process, before the wait and after its end.
+//! Invariants: (1) a node that has slots, keys or an open slot follows no other by this rule, nor does a
+//! node that is not sure of its state or is about to end; (2) a primary with slots is followed whatever
+//! its epoch is; among primaries without slots, the one with the lower configEpoch follows, and epochs
+//! of primaries only rise: no two nodes follow each other; (3) gossip and files do not count here, only
+//! headers that the other primary has sent to this process, before the wait and after its end.
 
 use crate::machine::{ClusterMachine, ManualFailover, Sureness, TwinPrimary, log};
 use crate::node::{LinkOut, NodeIx};
@@ -17,7 +17,7 @@ use crate::output::Synchronisation;
 use crate::roles::{self, OpenSlots};
 use crate::wire::{BusHeader, Extension, Gossip};
 
-/// What a PING, PONG or MEET that is not stale says of its sender's role and shard.
+/// Handles the sender's role and shard in a PING, PONG or MEET that is not stale.
 pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, header: &BusHeader<'_>, gossip: &Gossip<'_>) {
     let shard = m.table.node(sender).shard;
     let names_it =
@@ -26,8 +26,8 @@ pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, header: &BusHeader<'
     m.table.node_mut(sender).clocks.told_primary = is_told.then_some(m.time.now);
 }
 
-/// Follows the other primary of this node's shard, if there has been one for longer than T. Called by the
-/// cron.
+/// Follows the other primary of this node's shard, if there has been one for longer than T. Called
+/// by the cron.
 pub(crate) fn tick(m: &mut ClusterMachine) {
     let Some(other) = superior(m) else {
         m.cron.twin = None;
@@ -36,7 +36,7 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
     let (id, now) = (m.table.node(other).id, m.time.now);
     let known = m.cron.twin.filter(|twin| twin.id == id);
     let twin = *m.cron.twin.insert(known.unwrap_or(TwinPrimary { id, since: now, is_said: false }));
-    // A word that was under way for long does not count: one has to come after the wait.
+    // A message that was under way for long does not count, so one has to arrive after the wait.
     let end = twin.since.saturating_add(m.settings.handshake_ms());
     if m.table.node(other).clocks.told_primary.is_none_or(|at| at <= end) {
         return;
@@ -68,8 +68,8 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
     m.announce();
 }
 
-/// The primary that this one would have to follow: of its shard by its own word, reached, with slots or a
-/// configEpoch above this node's. One with slots comes first, then the highest epoch.
+/// The primary that this node has to follow: a reachable one that names this shard itself, with slots,
+/// or with a configEpoch above this node's. One with slots is preferred, then the highest epoch.
 fn superior(m: &ClusterMachine) -> Option<NodeIx> {
     let me = m.table.me();
     let is_free = me.is_primary()

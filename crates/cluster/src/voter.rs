@@ -1,4 +1,4 @@
-//! Votes for replicas of others (E-50, E-51), and who may vote after a damaged file (N-26, N-27).
+//! Votes for replicas of other nodes (E-50, E-51), and the right to vote after a damaged file (N-26, N-27).
 
 use crate::claims;
 use crate::durable::Withheld;
@@ -11,7 +11,7 @@ use crate::slots::SlotSet;
 use crate::wire::BusHeader;
 use sluice_base::mistake::{Mistake, is_made};
 
-/// A replica asks for my vote.
+/// Handles a replica's request for a vote.
 pub(crate) fn asked(m: &mut ClusterMachine, candidate: NodeIx, header: &BusHeader<'_>) {
     m.failover.candidacy.heard_rival(header.current_epoch);
     if m.failover.paused.replica() == Some(candidate) && is_made(Mistake::PauseEndsEarly) {
@@ -37,14 +37,14 @@ pub(crate) fn asked(m: &mut ClusterMachine, candidate: NodeIx, header: &BusHeade
     }
     m.statistics.votes_granted += 1;
     if m.table.node(candidate).primary() == Some(m.table.my_ix()) {
-        // Whatever has not been granted yet goes to the candidate, in the time that an election has.
+        // Slots that are not granted yet go to the candidate, within the time for which an election is open.
         m.failover.voted_until = m.time.now.saturating_add(m.settings.node_timeout_ms.saturating_mul(2));
         export::fail_all(m, "Slots are no longer owned by myself");
     }
     log!(m, Notice, "Failover auth granted to {} for epoch {epoch}", m.name(candidate));
 }
 
-/// Whether the vote is given, or why not (E-50).
+/// Checks whether the vote may be given; the error is the reason against it (E-50).
 fn judge(m: &mut ClusterMachine, candidate: NodeIx, header: &BusHeader<'_>) -> Result<(), String> {
     let current = m.epochs.current;
     if !may_vote(m) {
@@ -69,14 +69,14 @@ fn judge(m: &mut ClusterMachine, candidate: NodeIx, header: &BusHeader<'_>) -> R
     if !matches!(node.place.link_out, LinkOut::Open(_)) {
         return Err("(no link to answer on)".to_owned());
     }
-    // Their new owner may have told nobody yet.
+    // The new owner of the slots may not have announced them yet.
     if primary == m.table.my_ix() && export::has_granted(m) {
         return Err("(slots that it claims are granted to another node)".to_owned());
     }
     outdated(m, candidate, header)
 }
 
-/// Refuses a candidate that claims slots with an older epoch than their owner's, and tells it of that owner.
+/// Refuses a candidate that claims slots with an older epoch than their owner's, and sends it that owner.
 fn outdated(m: &mut ClusterMachine, candidate: NodeIx, header: &BusHeader<'_>) -> Result<(), String> {
     let slots = SlotSet::from_bitmap(header.slots);
     let newer = slots.iter().find_map(|slot| {
@@ -89,7 +89,8 @@ fn outdated(m: &mut ClusterMachine, candidate: NodeIx, header: &BusHeader<'_>) -
     Err(format!("(slot {} epoch ({epoch}) > reqConfigEpoch ({}))", slot.number(), header.config_epoch))
 }
 
-/// Whether this node may vote at all: safe to join, its file written, its epochs and itself known.
+/// Whether this node may vote at all: it is safe to join, its file is written, and its epochs and
+/// role are known.
 fn may_vote(m: &ClusterMachine) -> bool {
     m.cluster.is_safe_to_join
         && !m.durable.bars_votes(m.time.now, m.settings.node_timeout_ms)
@@ -97,7 +98,7 @@ fn may_vote(m: &ClusterMachine) -> bool {
         && m.rights.sureness == Sureness::Sure
 }
 
-/// A voter has told its epoch: one more that knows of elections which this node may have voted in (N-27).
+/// Notes that a voter has sent its epoch: it knows of elections in which this node may have voted (N-27).
 pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx) {
     let (id, is_voter) = (m.table.node(sender).id, m.table.node(sender).is_voter());
     let follows_me = m.table.node(sender).primary() == Some(m.table.my_ix());
@@ -109,8 +110,8 @@ pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx) {
     }
 }
 
-/// Gives the vote back once every election that this node may have voted in is over and known (N-27). Called
-/// by the cron.
+/// Restores this node's right to vote once every election in which it may have voted is over and known
+/// (N-27). Called by the cron.
 pub(crate) fn regain(m: &mut ClusterMachine) {
     let VoteRight::EpochUnknown { since, heard } = &m.rights.votes else { return };
     let wait = m.settings.node_timeout_ms.saturating_mul(2).max(2_000);
@@ -126,8 +127,8 @@ pub(crate) fn regain(m: &mut ClusterMachine) {
     m.save();
 }
 
-/// Whether enough voters other than me have told their epoch: one of them took part in any election that was
-/// won.
+/// Whether enough voters other than this node have sent their epochs: one of them took part in any
+/// election that was won.
 fn have_spoken(m: &ClusterMachine, heard: &[NodeId]) -> bool {
     let size = m.cluster.size as usize;
     let known = |id: &&NodeId| m.table.find(id).is_some();

@@ -1,7 +1,7 @@
-//! The bus's messages: what they hold, out of bytes and into bytes.
+//! The messages of the bus: parsing and writing.
 //!
-//! A message is read whole or not at all: [`BusMessage`] is what a message says after every rule about
-//! lengths, texts and ids has been asked.
+//! A message is parsed as a whole or not at all: a [`BusMessage`] has passed every rule about lengths,
+//! texts and ids.
 
 mod framing;
 mod gossip;

@@ -1,4 +1,4 @@
-//! What stands behind `--check-move` on the command line, and in the environment.
+//! The arguments of `--check-move`, and the environment variables with the password.
 //!
 //! Invariant: no password is taken from the command line, where other users of the machine would see it, and
 //! no error repeats a word that may be one.
@@ -6,10 +6,10 @@
 use std::fmt;
 use std::time::Duration;
 
-/// The argument that asks what is missing here of another server's use.
+/// The argument that starts the check of a move.
 pub const CHECK_MOVE: &[u8] = b"--check-move";
 
-/// What is to be asked, and how.
+/// The server to ask, and the options of the check.
 pub struct MovePlan {
     host: String,
     port: u16,
@@ -18,18 +18,16 @@ pub struct MovePlan {
     output: ReportForm,
     timeout: Duration,
     transport: MoveTransport,
-    /// The words that are a configuration: those of TLS.
+    /// The configuration file and directives for TLS; empty without `--tls`.
     pub words: Vec<Vec<u8>>,
 }
 
-/// In which form the report is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReportForm {
     Text,
     Json,
 }
 
-/// What is spoken below the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MoveTransport {
     Plain,
@@ -37,17 +35,17 @@ enum MoveTransport {
 }
 
 impl fmt::Debug for MovePlan {
-    /// Without the password.
+    /// Shows the plan without the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "MovePlan({}, {:?}, {:?}, {:?})", self.target(), self.output, self.transport, self.timeout)
     }
 }
 
 impl MovePlan {
-    /// Reads the words behind the program's name. `environment` finds a variable.
+    /// Parses the arguments after the program's name. `environment` looks up a variable.
     ///
     /// # Errors
-    /// What is wrong with them, as a sentence.
+    /// The first mistake in the arguments, as a sentence.
     pub fn read(
         words: Vec<Vec<u8>>,
         environment: &dyn Fn(&str) -> Option<Vec<u8>>,
@@ -92,42 +90,42 @@ impl MovePlan {
         Ok(plan)
     }
 
-    /// Host and port, as they are shown.
+    /// Host and port in printable ASCII.
     pub fn target(&self) -> String {
         shown_target(&self.host, self.port)
     }
 
-    /// The host's name or address.
+    /// The host's name or address, as given.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The port.
+    /// The port for clients of the server to ask.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Whether TLS is to be spoken.
+    /// Whether the connection uses TLS.
     pub fn wants_tls(&self) -> bool {
         self.transport == MoveTransport::Tls
     }
 
-    /// Whether the report is for programs.
+    /// Whether the report is printed as JSON.
     pub(crate) fn is_json(&self) -> bool {
         self.output == ReportForm::Json
     }
 
-    /// How long a connection and a reply may take.
+    /// The limit for opening a connection and for each reply.
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// The user's name, as it is shown.
+    /// The user's name in printable ASCII.
     pub(crate) fn user(&self) -> Option<String> {
         self.user.as_deref().map(super::shown::shown)
     }
 
-    /// The arguments of AUTH; none where there is no password.
+    /// The arguments of AUTH; `None` where there is no password.
     pub fn auth(&self) -> Option<Vec<&[u8]>> {
         let password = self.password.as_deref()?;
         let user = self.user.as_deref();
@@ -135,13 +133,13 @@ impl MovePlan {
     }
 }
 
-/// Host and port, as they are shown.
+/// Host and port in printable ASCII, an IPv6 address in brackets.
 pub fn shown_target(host: &str, port: u16) -> String {
     let host = super::shown::shown(host.as_bytes());
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// Host and port out of `HOST`, `HOST:PORT`, `[ADDRESS]:PORT`.
+/// Parses `HOST`, `HOST:PORT` or `[ADDRESS]:PORT`.
 fn target_of(text: &[u8]) -> Result<(String, u16), String> {
     let text = std::str::from_utf8(text).map_err(|_| "the target is no text".to_owned())?;
     if text.contains("://") || text.contains('@') {

@@ -1,4 +1,4 @@
-//! The commands that are asked, and facts out of their replies.
+//! Sends the commands of the check, and parses their replies into facts.
 //!
 //! | command | for |
 //! |---|---|
@@ -8,9 +8,9 @@
 //! | CLUSTER NODES; of each node PING, INFO, MODULE LIST, CLUSTER NODES | the cluster, where it is one |
 //! | SCAN, TYPE, OBJECT ENCODING, MEMORY USAGE, DUMP | which types of values there are, and whether they load |
 //!
-//! Invariants: (1) all of them only read; (2) keys are looked at in slices of [`SLICE`] with a pause behind
-//! each, [`KEYS_MAX`] keys in all; (3) DUMP is asked of keys that take [`DUMP_BYTES_MAX`] bytes at most, and
-//! of [`DUMPS_MAX`] keys; (4) secrets are dropped here.
+//! Invariants: (1) the commands only read; (2) keys are read in slices of [`SLICE`] with a pause between
+//! them, about [`KEYS_MAX`] keys in all; (3) DUMP is sent for keys that take [`DUMP_BYTES_MAX`] bytes at
+//! most, and for at most [`DUMPS_MAX`] keys; (4) this module drops secrets.
 
 mod cluster;
 
@@ -25,36 +25,36 @@ use sluice_config::names_secret;
 use sluice_resp::Value;
 use std::collections::BTreeMap;
 
-/// Keys that are looked at.
+/// Keys in the sample, of all databases together, after which no further slice is read.
 const KEYS_MAX: u64 = 10_000;
-/// Keys of a slice, as SCAN is asked for them.
+/// The COUNT of each SCAN: about as many keys are in a slice.
 const SLICE: &[u8] = b"100";
-/// Slices of all databases together: a server whose SCAN finds nothing is left in peace.
+/// Slices of all databases together; the limit ends the search at a server whose SCAN finds no keys.
 const SLICES_MAX: usize = 400;
-/// Keys that are taken of a slice, whatever the server sends.
+/// Keys of a slice that are used, even if the server sends more.
 const SLICE_KEYS_MAX: usize = 1_000;
-/// The longest key that is looked at.
+/// The longest key that is used, in bytes; longer keys are passed over.
 const KEY_BYTES_MAX: usize = 4_096;
-/// Databases that are looked at.
+/// Databases from which keys are sampled.
 const DATABASES_MAX: usize = 64;
-/// Keys of which DUMP is asked.
+/// Keys for which DUMP is sent, in all.
 const DUMPS_MAX: usize = 24;
-/// Keys of one type and encoding of which DUMP is asked.
+/// Keys of one type and encoding for which DUMP is sent.
 const DUMPS_OF_KIND: usize = 2;
-/// The largest key of which DUMP is asked, in bytes of its memory.
+/// The largest key for which DUMP is sent, by its MEMORY USAGE in bytes.
 const DUMP_BYTES_MAX: i64 = 64 * 1024;
-/// Types and encodings that are told apart.
+/// Pairs of type and encoding that are counted; further pairs are dropped.
 const KINDS_MAX: usize = 64;
-/// Connected clients up to which CLIENT LIST is asked: the command visits each of them in one go.
+/// CLIENT LIST is not sent to a server with more clients, because it visits all of them in one go.
 const CLIENTS_MAX: u64 = 20_000;
 
-/// Asks for everything. `open`: connects to the other nodes of a cluster.
+/// Asks the server for all facts. `open` connects to the other nodes of a cluster.
 ///
 /// # Errors
-/// Nothing can be judged.
+/// The peer refuses the user or does not answer, so that nothing can be judged.
 pub fn ask(peer: &mut dyn Peer, open: &mut OpenPeer<'_>, plan: &MovePlan) -> Result<MoveFacts, NoAnswer> {
     enter(peer, plan)?;
-    // Refusals of these change nothing: older servers do not know them.
+    // Older servers do not know these commands; their errors do no harm.
     peer.ask(&["CLIENT", "SETNAME", OWN_NAME])?;
     peer.ask(&["CLIENT", "NO-TOUCH", "ON"])?;
     let info = text_of("INFO", peer.ask(&["INFO"])?).map(|text| InfoFacts::read(&text));
@@ -92,7 +92,7 @@ fn libraries(list: Vec<Value>) -> Vec<(Vec<u8>, Vec<u8>)> {
     list.iter().filter_map(one).collect()
 }
 
-/// `cmdstat_NAME:calls=7,…,failed_calls=1`.
+/// Parses INFO commandstats: lines `cmdstat_NAME:calls=7,…,failed_calls=1`.
 fn commands(text: &[u8]) -> Vec<CommandCalls> {
     let of_line = |(name, value): (&Vec<u8>, &Vec<u8>)| {
         let name = name.strip_prefix(b"cmdstat_")?.to_ascii_lowercase();
@@ -102,7 +102,8 @@ fn commands(text: &[u8]) -> Vec<CommandCalls> {
     InfoFacts::read(text).0.iter().filter_map(of_line).collect()
 }
 
-/// Names and values; of a secret only whether there is one. A directive that is not known here may be one.
+/// Names and values of directives. The value of a secret is dropped; a directive that is unknown here
+/// counts as a secret if its name resembles one.
 fn settings(list: Vec<Value>) -> Vec<SettingFact> {
     let one = |pair: &[Value]| {
         let (name, value) = (text(&pair[0])?.to_ascii_lowercase(), text(&pair[1])?);
@@ -116,7 +117,7 @@ fn settings(list: Vec<Value>) -> Vec<SettingFact> {
     list.chunks_exact(2).filter_map(one).collect()
 }
 
-/// A line of ACL LIST, with another digest in place of each, and another password.
+/// A line of ACL LIST in which zeros replace each digest and each password.
 fn without_digests(line: &[u8]) -> Vec<u8> {
     let words = line.split(|byte| *byte == b' ').map(|word| match word.first() {
         Some(b'#') => NO_DIGEST,
@@ -126,10 +127,10 @@ fn without_digests(line: &[u8]) -> Vec<u8> {
     words.collect::<Vec<_>>().join(&b' ')
 }
 
-/// The digest that no password has.
+/// The digest that replaces every other one; no known password has it.
 const NO_DIGEST: &[u8] = b"#0000000000000000000000000000000000000000000000000000000000000000";
 
-/// Clients by what they have in common, without the connection of the check.
+/// The number of clients of each group, without the check's own connection.
 fn clients(text: &[u8]) -> BTreeMap<ClientGroup, u64> {
     let mut kinds = BTreeMap::new();
     for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
@@ -162,12 +163,12 @@ fn clients(text: &[u8]) -> BTreeMap<ClientGroup, u64> {
     kinds
 }
 
-/// The name of the check's own connection.
+/// The name that the check gives its own connection.
 const OWN_NAME: &str = "sluice-check-move";
-/// Kinds of clients that are told apart.
+/// Groups of clients that are counted; further groups are dropped.
 const CLIENT_KINDS_MAX: usize = 200;
 
-/// A sample of the keys of each database. A part that is refused makes the sample unknown.
+/// Samples the keys of each database. If the server refuses SELECT or SCAN, the whole sample is unknown.
 fn keys(peer: &mut dyn Peer, info: Option<&InfoFacts>) -> Result<Asked<KeySample>, NoAnswer> {
     let databases: Vec<u64> = match info {
         Some(info) => info.databases().map(|(number, _)| number).take(DATABASES_MAX).collect(),
@@ -203,7 +204,7 @@ fn keys(peer: &mut dyn Peer, info: Option<&InfoFacts>) -> Result<Asked<KeySample
     Ok(Ok(sample))
 }
 
-/// Looks at the keys of a slice.
+/// Reads type and encoding of the keys of a slice, and the payloads of some.
 fn slice(peer: &mut dyn Peer, keys: &[&[u8]], sample: &mut KeySample) -> Result<(), NoAnswer> {
     if keys.is_empty() {
         return Ok(());
@@ -216,7 +217,7 @@ fn slice(peer: &mut dyn Peer, keys: &[&[u8]], sample: &mut KeySample) -> Result<
             sample.refused += 1;
             continue;
         };
-        // It has been deleted, or has expired.
+        // The key has been deleted or has expired since SCAN.
         if kind == b"none" {
             continue;
         }
@@ -235,7 +236,7 @@ fn slice(peer: &mut dyn Peer, keys: &[&[u8]], sample: &mut KeySample) -> Result<
     Ok(())
 }
 
-/// The payload of a key that is small, or why it is not known; none for a large one.
+/// The payload of a small key, or the reason that it is not known; `None` for a large key.
 fn payload(peer: &mut dyn Peer, key: &[u8]) -> Result<Option<Asked<Vec<u8>>>, NoAnswer> {
     let usage = peer.ask_all(&[vec![b"MEMORY", b"USAGE", key, b"SAMPLES", b"5"]])?.pop();
     match usage {

@@ -1,44 +1,45 @@
-//! What was learnt of the other server: what is judged, and all that is judged.
+//! What was learnt about the other server: the only input of the judgement.
 //!
-//! Invariant: no password, digest or value of a secret directive is in here. Payloads of DUMP are data.
+//! Invariant: no facts hold a password, a digest or the value of a secret directive. Payloads of
+//! DUMP are data.
 
 use std::collections::BTreeMap;
 
-/// A part of what was asked, or why that part is not known.
+/// A part of the answers, or the reason that the part is not known.
 pub type Asked<T> = Result<T, UnknownFact>;
 
 /// Why a part is not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownFact {
-    /// The command that was asked.
+    /// The command whose answer is missing.
     pub command: &'static str,
-    /// Why there is no answer.
+    /// The reason that the command has no usable answer.
     pub why: WhyUnknown,
 }
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WhyUnknown {
-    /// The user may not ask.
+    /// The user has no right to the command.
     Rights,
     /// The server has no such command, or has given it another name.
     NoCommand,
-    /// Another error: its first word.
+    /// Another error, by its code (the first word of the reply).
     Error(String),
-    /// An answer of another kind than the command has.
+    /// A reply of another type than the command has.
     Strange,
-    /// There would be too much of it.
+    /// The reply would be so large that the server would be busy with it.
     TooMuch,
 }
 
-/// Everything that was learnt.
+/// All answers of the other server, one field for each group of commands.
 #[derive(Clone, Debug)]
 pub struct MoveFacts {
-    /// INFO.
+    /// The fields of INFO.
     pub info: Asked<InfoFacts>,
-    /// INFO commandstats.
+    /// INFO commandstats: the number of calls of each command.
     pub calls: Asked<Vec<CommandCalls>>,
-    /// CONFIG GET.
+    /// CONFIG GET *: the directives, without the values of secrets.
     pub settings: Asked<Vec<SettingFact>>,
     /// MODULE LIST: names and versions.
     pub modules: Asked<Vec<(Vec<u8>, i64)>>,
@@ -46,20 +47,20 @@ pub struct MoveFacts {
     pub users: Asked<Vec<Vec<u8>>>,
     /// FUNCTION LIST: names and engines.
     pub libraries: Asked<Vec<(Vec<u8>, Vec<u8>)>>,
-    /// CLIENT LIST, grouped.
+    /// CLIENT LIST: the number of clients of each kind.
     pub clients: Asked<BTreeMap<ClientGroup, u64>>,
-    /// CLUSTER NODES, and what the other nodes say; none where the server is no node of a cluster.
+    /// CLUSTER NODES, and the answers of the other nodes; `None` where the server is no node of a cluster.
     pub cluster: Option<Asked<ClusterFacts>>,
-    /// SCAN, TYPE, OBJECT ENCODING, DUMP.
+    /// SCAN, TYPE, OBJECT ENCODING and DUMP: a sample of the keys.
     pub keys: Asked<KeySample>,
 }
 
-/// The fields of INFO.
+/// The fields of INFO, by name.
 #[derive(Clone, Debug, Default)]
 pub struct InfoFacts(pub BTreeMap<Vec<u8>, Vec<u8>>);
 
 impl InfoFacts {
-    /// The fields of a text.
+    /// Parses the reply of INFO: a field is a line `name:value`.
     pub fn read(text: &[u8]) -> InfoFacts {
         let lines = text.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
         let fields = lines.filter_map(|line| {
@@ -69,17 +70,17 @@ impl InfoFacts {
         InfoFacts(fields.collect())
     }
 
-    /// A field; empty where there is none.
+    /// The value of a field; empty where the field is missing.
     pub fn text(&self, name: &str) -> &[u8] {
         self.0.get(name.as_bytes()).map_or(b"", Vec::as_slice)
     }
 
-    /// A field that is a number; 0 where there is none.
+    /// The value of a field as a number; 0 where the field is missing or no number.
     pub fn number(&self, name: &str) -> u64 {
         sluice_base::num::parse_u64(self.text(name)).unwrap_or(0)
     }
 
-    /// Whether a field is there with this value.
+    /// Whether the field `name` has exactly this value.
     pub(crate) fn is(&self, name: &str, value: &str) -> bool {
         self.text(name) == value.as_bytes()
     }
@@ -89,12 +90,12 @@ impl InfoFacts {
         self.is("redis_mode", "cluster") || self.is("cluster_enabled", "1")
     }
 
-    /// Keys of all databases together; the end of 64 bits where a server claims more.
+    /// Keys of all databases together; `u64::MAX` where the sum would be larger.
     pub fn keys(&self) -> u64 {
         self.databases().fold(0, |sum, (_, keys)| sum.saturating_add(keys))
     }
 
-    /// The databases that have keys, with their numbers of keys.
+    /// The numbers of the databases that have keys, each with its number of keys.
     pub(crate) fn databases(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.0.iter().filter_map(|(name, value)| {
             let number = sluice_base::num::parse_u64(name.strip_prefix(b"db")?)?;
@@ -103,7 +104,7 @@ impl InfoFacts {
     }
 }
 
-/// The number behind `name=` among fields with commas between.
+/// The number after `name=` in a text of fields with commas between them.
 pub fn field(text: &[u8], name: &[u8]) -> Option<u64> {
     text.split(|byte| *byte == b',')
         .find_map(|part| sluice_base::num::parse_u64(part.strip_prefix(name)?.strip_prefix(b"=")?))
@@ -112,148 +113,148 @@ pub fn field(text: &[u8], name: &[u8]) -> Option<u64> {
 /// How often a command was called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandCalls {
-    /// The name, `get` or `config|get`.
+    /// The name of the command, such as `get` or `config|get`.
     pub name: Vec<u8>,
-    /// Calls that ran.
+    /// Number of executed calls, failed ones included.
     pub calls: u64,
-    /// Calls of these that ended with an error.
+    /// Number of executed calls that ended with an error.
     pub failed: u64,
 }
 
-/// A directive.
+/// A directive of the other server, with its value unless that is a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingFact {
-    /// The name.
+    /// The directive's name in lower case.
     pub name: Vec<u8>,
-    /// The value.
+    /// The directive's value, or whether a secret is set.
     pub value: SettingValue,
 }
 
 /// The value of a directive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingValue {
-    /// One that is no secret.
+    /// The value of a directive that is no secret.
     Plain(Vec<u8>),
-    /// A secret that is set.
+    /// The directive is a secret and has a value.
     Secret,
-    /// A secret that is not set.
+    /// The directive is a secret and is empty.
     NoSecret,
 }
 
-/// What clients of one kind have in common.
+/// The properties by which clients are grouped.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClientGroup {
-    /// The library, or the client's own name where there is none.
+    /// The client library's name, or the name that the client has set where it reports no library.
     pub library: Vec<u8>,
-    /// The library's version.
+    /// The version of the client library; empty where unknown.
     pub version: Vec<u8>,
-    /// 2 or 3.
+    /// The RESP version of the connection, 2 or 3.
     pub protocol: u8,
-    /// What the client does beside commands.
+    /// What the connection is for, beside plain commands.
     pub role: ClientRole,
 }
 
-/// What a client does beside commands.
+/// What a client's connection is for, beside plain commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ClientRole {
-    /// Nothing.
+    /// Commands only.
     Usual,
-    /// Client-side caching.
+    /// The client uses client-side caching (CLIENT TRACKING).
     Tracking,
-    /// A replica.
+    /// The connection of a replica to its primary.
     Replica,
-    /// A Sentinel.
+    /// The connection of a Sentinel.
     Sentinel,
 }
 
-/// A cluster, as the node that was asked sees it, and what each of the others says of itself.
+/// A cluster as the node that was asked sees it, and the answers of each other node about itself.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterFacts {
     /// The nodes, in the order of the reply.
     pub nodes: Vec<ClusterNodeFact>,
-    /// Ranges of slots that nobody owns.
+    /// Ranges of slots without an owner, first and last slot of each.
     pub uncovered: Vec<(u16, u16)>,
 }
 
 /// A node of a cluster.
 #[derive(Clone, Debug)]
 pub struct ClusterNodeFact {
-    /// The address; empty where the node that was asked has not learnt its own.
+    /// The address; empty where the node that was asked does not know its own address yet.
     pub host: String,
     /// The port for clients.
     pub port: u16,
-    /// Whether this is the node that was asked.
+    /// Whether this node answered CLUSTER NODES.
     pub is_asked_one: bool,
     /// Whether the node is a primary.
     pub is_primary: bool,
     /// Whether the node owns slots.
     pub has_slots: bool,
-    /// How the node is, as the asked one sees it.
+    /// The node's condition, as the node that was asked sees it.
     pub health: NodeCondition,
-    /// Slots that a node names as on their way in its own line.
+    /// Slots that the node's line marks as migrating or importing.
     pub open: Vec<OpenSlotFact>,
-    /// The answers of the node, or why there are none; none where the node was not asked.
+    /// The node's own answers, or the reason that it gave none; `None` where the node was not asked.
     pub view: Option<Result<NodeView, String>>,
 }
 
 impl ClusterNodeFact {
-    /// Address and port, as they are shown.
+    /// Address and port in printable ASCII.
     pub fn name(&self) -> String {
         crate::arguments::shown_target(&self.host, self.port)
     }
 }
 
-/// How a node is.
+/// The condition of a node, from the flags in CLUSTER NODES.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeCondition {
-    /// It answers.
+    /// None of the flags of a failure is set.
     Well,
-    /// The node that was asked does not hear of it (`fail?`).
+    /// The node that was asked gets no answer from this node (`fail?`).
     Suspected,
-    /// Marked as failed, without an address, or never heard of.
+    /// The flag `fail`, `noaddr` or `handshake` is set.
     Failed,
 }
 
-/// A slot that is on its way by hand.
+/// A slot that an operator moves by CLUSTER SETSLOT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenSlotFact {
-    /// The slot.
+    /// The number of the slot, 0 to 16,383.
     pub slot: u16,
-    /// Whether it leaves the node (`migrating`), rather than comes (`importing`).
+    /// `true` if the slot leaves the node (`migrating`), `false` if the node receives the slot (`importing`).
     pub leaves: bool,
 }
 
-/// The answers of a node.
+/// The answers of another node of the cluster.
 #[derive(Clone, Debug)]
 pub struct NodeView {
-    /// INFO.
+    /// The fields of INFO of the node.
     pub info: Asked<InfoFacts>,
     /// MODULE LIST: names and versions.
     pub modules: Asked<Vec<(Vec<u8>, i64)>>,
-    /// The open slots of its own line.
+    /// The migrating and importing slots in the node's own line of CLUSTER NODES.
     pub open: Asked<Vec<OpenSlotFact>>,
 }
 
-/// Some of the keys.
+/// A sample of the keys of all databases.
 #[derive(Clone, Debug, Default)]
 pub struct KeySample {
-    /// How many were looked at.
+    /// Number of keys in the sample.
     pub looked_at: u64,
-    /// How many of these the user may not look at.
+    /// Number of keys in the sample whose TYPE the user may not ask.
     pub refused: u64,
-    /// Types and encodings, with how many keys have them.
+    /// Number of keys of each pair of type and encoding.
     pub kinds: BTreeMap<(Vec<u8>, Vec<u8>), u64>,
-    /// Payloads of some keys: type, encoding, and the payload or why there is none.
+    /// The payloads of a few keys of each type and encoding.
     pub payloads: Vec<PayloadFact>,
 }
 
-/// The payload of a key.
+/// The reply of DUMP for one key of the sample.
 #[derive(Clone, Debug)]
 pub struct PayloadFact {
-    /// The key's type.
+    /// The type of the key, such as `hash`.
     pub kind: Vec<u8>,
-    /// The key's encoding.
+    /// The encoding of the key, such as `listpack`.
     pub encoding: Vec<u8>,
-    /// What DUMP answered.
+    /// The payload, or the reason that DUMP gave none.
     pub payload: Asked<Vec<u8>>,
 }

@@ -1,4 +1,4 @@
-//! Findings: the lines of the report, and the list that they are added to.
+//! The findings, each of which is a line of the report, and the list that collects them.
 
 use super::facts::{Asked, UnknownFact, WhyUnknown};
 use super::shown::shown;
@@ -6,16 +6,16 @@ use super::shown::shown;
 /// How much a finding weighs; its number is the exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FindingWeight {
-    /// It works here.
+    /// This server supports what was found.
     Works = 0,
-    /// Somebody has to look.
+    /// An operator has to look at it.
     Look = 1,
-    /// It would not work here.
+    /// This server does not support what was found.
     Missing = 2,
 }
 
 impl FindingWeight {
-    /// The word for programs.
+    /// The weight as the JSON report names it.
     pub fn word(self) -> &'static str {
         match self {
             FindingWeight::Works => "works",
@@ -28,27 +28,27 @@ impl FindingWeight {
 /// One line of the report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MoveFinding {
-    /// How much it weighs.
+    /// The weight of the finding; the heaviest finding of a report gives the exit status.
     pub weight: FindingWeight,
-    /// What part of the server's use it is about.
+    /// The part of the server's use, such as `users` or `keys`.
     pub about: &'static str,
-    /// What was found.
+    /// The finding as a sentence, printable ASCII.
     pub what: String,
-    /// What to do; empty where there is nothing to do.
+    /// The action that the finding needs; empty where no action is needed.
     pub advice: String,
 }
 
 impl MoveFinding {
-    /// A finding.
+    /// A finding about the part `about`; an empty `advice` means that no action is needed.
     pub fn new(weight: FindingWeight, about: &'static str, what: String, advice: &str) -> MoveFinding {
         MoveFinding { weight, about, what, advice: advice.to_owned() }
     }
 }
 
-/// Names of one kind that are listed one by one: users, modules, libraries, nodes, slots.
+/// Users, modules, libraries, nodes or slots that one finding lists by name; the finding counts the others.
 pub(crate) const LISTED: usize = 20;
 
-/// The list that the parts add to.
+/// The list that every part of the judgement adds to.
 #[derive(Default)]
 pub struct Findings(Vec<MoveFinding>);
 
@@ -58,17 +58,17 @@ impl Findings {
         self.0
     }
 
-    /// Adds a finding.
+    /// Appends a finding; an empty `advice` means that no action is needed.
     pub fn add(&mut self, weight: FindingWeight, about: &'static str, what: impl Into<String>, advice: &str) {
         self.0.push(MoveFinding::new(weight, about, what.into(), advice));
     }
 
-    /// Adds what works, of which there is nothing to do.
+    /// Appends a finding that needs no action.
     pub fn works(&mut self, about: &'static str, what: impl Into<String>) {
         self.add(FindingWeight::Works, about, what, "");
     }
 
-    /// The part if it is known; else says that it could not be judged.
+    /// The part if it is known; otherwise adds the finding that the part could not be judged.
     pub fn known<'a, T>(&mut self, about: &'static str, part: &'a Asked<T>) -> Option<&'a T> {
         part.as_ref().map_err(|unknown| self.unknown(about, unknown)).ok()
     }

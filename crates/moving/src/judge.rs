@@ -1,4 +1,4 @@
-//! From facts to findings: what is there, what needs a look, what is missing. Pure.
+//! Turns facts into findings: what works here, what needs a look, what is missing. The functions are pure.
 //!
 //! Invariant: a finding's texts hold names only: of commands, directives, modules, types, users, libraries.
 
@@ -15,7 +15,7 @@ use sluice_acl::{ConfigUsers, Users};
 use sluice_persist::rdb::{self, PayloadError, ReadOptions};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Judges everything.
+/// Judges every part of the facts; a part that is not known becomes a finding as well.
 pub fn judge(facts: &MoveFacts) -> Vec<MoveFinding> {
     let mut verdict = Findings::default();
     if let Some(info) = verdict.known("server", &facts.info) {
@@ -116,7 +116,7 @@ fn replication(verdict: &mut Findings, info: &InfoFacts) {
     }
 }
 
-/// The databases of a server that is no node of a cluster.
+/// Judges the databases of a server that is no node of a cluster.
 fn databases(verdict: &mut Findings, info: &InfoFacts) {
     let Some((last, _)) = info.databases().max().filter(|(last, _)| *last > 0) else { return };
     let advice =
@@ -140,7 +140,8 @@ fn modules(verdict: &mut Findings, modules: &[(Vec<u8>, i64)]) {
     }
 }
 
-/// Judges the roles, then each user alone with these roles; where a line is refused, its rules one by one.
+/// Judges the roles, then each user alone with these roles. A refused line is split, and its rules about
+/// commands are tried one by one.
 fn users(verdict: &mut Findings, lines: &[Vec<u8>]) {
     let words = |line: &'_ Vec<u8>| -> Vec<Vec<u8>> {
         line.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).map(<[u8]>::to_vec).collect()
@@ -151,7 +152,8 @@ fn users(verdict: &mut Findings, lines: &[Vec<u8>]) {
     for role in &roles {
         let Err(reason) = try_line(role, &mut known) else { continue };
         refused.push((role, reason));
-        // The fault is the role's: an empty one stands for it, so that it is not told again of each user.
+        // An empty role takes the place of the refused one, so that users who have the role are
+        // not reported too.
         let _ = try_line(&role[..role.len().min(2)], &mut known);
     }
     let faulty_roles = refused.len();
@@ -193,17 +195,17 @@ fn users(verdict: &mut Findings, lines: &[Vec<u8>]) {
     );
 }
 
-/// Whether a line of ACL LIST describes a role of 9.2.
+/// Whether a line of ACL LIST describes a role (Valkey 9.2).
 fn is_role(words: &[Vec<u8>]) -> bool {
     words.first().is_some_and(|word| word == b"role")
 }
 
-/// What is wrong with a line: the rules about commands that are refused by themselves, else the reason.
+/// The fault of a line: the rules about commands that are refused on their own, or `reason` if no rule is.
 fn fault_of(words: &[Vec<u8>], reason: &str) -> String {
     let kind = if is_role(words) { "role" } else { "user" };
     let name = words.get(1).map_or_else(String::new, |name| shown(name));
     let name = if is_role(words) { format!("the role {name}") } else { name };
-    // Rules of commands are names; patterns of keys and channels may be more.
+    // Rules about commands hold names only; patterns of keys and channels may hold secrets.
     let rules = words.iter().skip(2).filter(|rule| matches!(rule.first(), Some(b'+' | b'-')));
     let alone = |rule: &[u8]| [kind.as_bytes(), b"probe", rule].map(<[u8]>::to_vec);
     let refused = rules.filter(|rule| try_line(&alone(rule), &mut Users::new(false)).is_err());
@@ -214,7 +216,7 @@ fn fault_of(words: &[Vec<u8>], reason: &str) -> String {
     }
 }
 
-/// Adds the user or role that a line of words makes; the reason, without the rule, where it makes none.
+/// Adds the user or role in a line of ACL LIST to `known`.
 fn try_line(words: &[Vec<u8>], known: &mut Users) -> Result<(), &'static str> {
     let mut line = ConfigUsers::default();
     let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
@@ -278,7 +280,7 @@ fn clients(verdict: &mut Findings, kinds: &BTreeMap<ClientGroup, u64>) {
     }
 }
 
-/// `all`: how many keys there are.
+/// Judges the types of the sampled keys. `all`: number of keys in all databases.
 fn keys(verdict: &mut Findings, sample: &KeySample, all: u64) {
     let mut types: BTreeMap<&[u8], u64> = BTreeMap::new();
     for ((kind, _), count) in &sample.kinds {
@@ -315,7 +317,7 @@ fn keys(verdict: &mut Findings, sample: &KeySample, all: u64) {
     payloads(verdict, sample);
 }
 
-/// Loads the payloads that were dumped, as a full copy would.
+/// Loads the payloads of the sample, as a full sync would.
 fn payloads(verdict: &mut Findings, sample: &KeySample) {
     let mut said = BTreeSet::new();
     let mut loaded = 0;
@@ -333,7 +335,7 @@ fn payloads(verdict: &mut Findings, sample: &KeySample) {
         let is_known = TYPES.contains(&String::from_utf8_lossy(&fact.kind).as_ref());
         match &fact.payload {
             Err(unknown) if said.insert(format!("{unknown:?}")) => verdict.unknown("keys", unknown),
-            // A type of a module has its finding already.
+            // A module's type has a finding already.
             Ok(payload) if is_known => match rdb::restore_entry(payload, options_for(payload)) {
                 Ok(entry) => {
                     loaded += 1;
@@ -346,7 +348,7 @@ fn payloads(verdict: &mut Findings, sample: &KeySample) {
                         );
                     }
                 }
-                // Its type stands in files and full copies, where it is read.
+                // RESTORE refuses the type, but files and full syncs are loaded with it.
                 Err(PayloadError::Foreign(_)) if is_of_redis(payload) => loaded += 1,
                 Err(_) if said.insert(format!("{:?} {:?}", fact.kind, fact.encoding)) => verdict.add(
                     FindingWeight::Missing,
@@ -373,31 +375,31 @@ fn payloads(verdict: &mut Findings, sample: &KeySample) {
     }
 }
 
-/// The RDB version that a payload names.
+/// The RDB version in the footer of a payload; 0 where the payload is too short.
 fn version_of(payload: &[u8]) -> u16 {
     let footer = payload.len().checked_sub(10).and_then(|at| payload.get(at..at + 2));
     footer.map_or(0, |bytes| u16::from_le_bytes([bytes[0], bytes[1]]))
 }
 
-/// Whether files and full copies of an RDB version are read: those up to Redis 8, and those of Valkey 9.0 to
-/// 9.2.
+/// Whether files and full syncs of an RDB version are read: those up to Redis 8, and those of Valkey
+/// 9.0 to 9.2.
 fn is_read(version: u16) -> bool {
     matches!(version, 0..=13 | 80 | 81)
 }
 
-/// How a payload is read: a full copy of Redis 8 is read, though RESTORE takes no payload of its version.
+/// The options for a payload: a full sync of Redis 8 is read, though RESTORE refuses its payloads.
 fn options_for(payload: &[u8]) -> ReadOptions {
     let unknown = if is_of_redis(payload) { rdb::Unknown::Skip } else { rdb::Unknown::Refuse };
     ReadOptions { unknown, ..ReadOptions::default() }
 }
 
-/// Whether a payload is of a version of Redis whose files and full copies are read, though RESTORE takes no
-/// payload of it.
+/// Whether a payload is of a version of Redis whose files and full syncs are read, though RESTORE
+/// refuses its payloads.
 fn is_of_redis(payload: &[u8]) -> bool {
     (12..=13).contains(&version_of(payload))
 }
 
-/// Bytes as people read them.
+/// A number of bytes as KiB, MiB or GiB.
 fn size(bytes: u64) -> String {
     match bytes {
         0..1_048_576 => format!("{} KiB", bytes / 1024),
@@ -406,7 +408,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// The types of values that there are.
+/// The types of values that this server has.
 const TYPES: [&str; 6] = ["string", "list", "set", "zset", "hash", "stream"];
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,5 @@
-//! `--check-move`: what of a running server's use is missing here, asked over its own protocol.
+//! `--check-move`: asks a running server over its own protocol which of the features that it uses
+//! are missing here.
 //!
 //! ```text
 //!  arguments ──► a Peer ──► ask ──► facts ──► judge ──► report
@@ -6,11 +7,11 @@
 //!                process's)
 //! ```
 //!
-//! Invariants: (1) the other server is only read, and no command that is sent blocks it: `ask.rs` lists them;
-//! (2) replies are a stranger's bytes: the [`Peer`] bounds their size, number of values, depth and time; (3)
-//! no password, no digest of one, no value of a secret directive, no key and no value of data is printed: the
-//! facts do not hold them, but for payloads of DUMP, which are judged and dropped; (4) what is printed is
-//! ASCII of one line each, whatever the server says: `shown.rs`.
+//! Invariants: (1) the other server is only read, and no command that is sent blocks it: `ask.rs` lists
+//! the commands; (2) replies are untrusted: the [`Peer`] bounds their size, number of values, depth and
+//! time; (3) no password, no digest of a password, no value of a secret directive, no key and no value
+//! of data is printed: the facts do not hold them, except payloads of DUMP, which are judged and
+//! dropped; (4) the output is ASCII, one line a finding, whatever the server answers: `shown.rs`.
 
 mod arguments;
 mod ask;
@@ -26,11 +27,11 @@ pub use arguments::{CHECK_MOVE, MovePlan, shown_target};
 pub use peer::{NoAnswer, OpenPeer, Peer};
 use report::MoveReport;
 
-/// Asks and judges: the text for standard output and the exit status. `open` connects to the other nodes of a
-/// cluster; `version` is that of the server that would take the place.
+/// Asks the server and judges the answers: the text for standard output and the exit status. `open`
+/// connects to the other nodes of a cluster; `version` is the version of the server to move to.
 ///
 /// # Errors
-/// No right to ask, or replies that are none.
+/// The user has no right to ask, or the peer does not reply in the protocol.
 pub fn run(
     peer: &mut dyn Peer,
     open: &mut OpenPeer<'_>,

@@ -1,48 +1,48 @@
-//! A server that is asked: how requests go there, and why there may be no answer.
+//! The connection to the server that is asked, and the reasons that the server gives no answer.
 
 use crate::arguments::MovePlan;
 use crate::replies::code_of;
 use sluice_resp::Value;
 
-/// Whom is asked.
+/// A connection to a server that is asked.
 pub trait Peer {
     /// Sends requests together, and waits for a reply to each.
     ///
     /// # Errors
-    /// The connection is of no use any more.
+    /// The connection cannot be used any more.
     fn ask_all(&mut self, requests: &[Vec<&[u8]>]) -> Result<Vec<Value>, NoAnswer>;
 
-    /// Leaves the other server alone for a moment.
+    /// Waits a moment, so that the questions do not load the other server.
     fn pause(&mut self);
 
-    /// Asks for one thing.
+    /// Sends one request and waits for the reply.
     ///
     /// # Errors
-    /// As [`Peer::ask_all`].
+    /// The errors of [`Peer::ask_all`].
     fn ask(&mut self, words: &[&str]) -> Result<Value, NoAnswer> {
         let words = words.iter().map(|word| word.as_bytes()).collect();
         self.ask_all(&[words])?.pop().ok_or(NoAnswer::NoReply)
     }
 }
 
-/// Why there is no answer, nor will there be.
+/// The reason that the peer does not answer, and will not answer later either.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoAnswer {
     /// The peer has ended the connection.
     Closed,
     /// The peer has not answered in time.
     Timeout,
-    /// The peer speaks another protocol.
+    /// A reply is missing, or is not in the protocol.
     NoReply,
-    /// A reply is larger than any that is asked for.
+    /// A reply is larger than the check accepts.
     TooLarge,
-    /// The system's reason.
+    /// The connection failed with this error of the operating system.
     System(String),
-    /// The peer lets nobody in: the first word of its error.
+    /// The peer refuses every command: the code of its error.
     Refused(String),
-    /// The peer does not let this user in, or the default user: the first word of its error.
+    /// The peer refuses the user, or the default user where the first field is `None`: the code of its error.
     RefusedUser(Option<String>, String),
-    /// The peer wants a password.
+    /// The peer wants a password, and the plan has none.
     NoAuth,
 }
 
@@ -69,13 +69,13 @@ impl NoAnswer {
     }
 }
 
-/// Connects to a server at an address and port, or says why that failed.
+/// Connects to a server at an address and port, or returns the reason that the connection failed.
 pub type OpenPeer<'a> = dyn FnMut(&str, u16) -> Result<Box<dyn Peer>, String> + 'a;
 
-/// Authenticates, and sees whether the peer answers.
+/// Authenticates, and checks that the peer answers.
 ///
 /// # Errors
-/// The peer lets nobody in, or does not answer.
+/// The peer refuses the user or every command, or does not answer.
 pub fn enter(peer: &mut dyn Peer, plan: &MovePlan) -> Result<(), NoAnswer> {
     if let Some(auth) = plan.auth() {
         match peer.ask_all(&[auth])?.pop() {
@@ -86,7 +86,7 @@ pub fn enter(peer: &mut dyn Peer, plan: &MovePlan) -> Result<(), NoAnswer> {
     }
     match peer.ask(&["PING"])? {
         Value::Error(text) if text.starts_with(b"NOAUTH") => Err(NoAnswer::NoAuth),
-        // A user may have no right to PING, and a server that loads answers INFO.
+        // A user may have no right to PING. A server that is loading refuses PING, but answers INFO.
         Value::Error(text) if text.starts_with(b"NOPERM") || text.starts_with(b"LOADING") => Ok(()),
         Value::Error(text) => Err(NoAnswer::Refused(code_of(&text))),
         _ => Ok(()),

@@ -1,20 +1,20 @@
-//! Parts of replies, and what a reply says that is none.
+//! Parses parts of replies, and finds the reason where a reply is no answer.
 
 use crate::facts::{Asked, UnknownFact, WhyUnknown};
 use sluice_resp::Value;
 
-/// The first word of an error, where that is a code: the rest may hold what nobody else is to see.
+/// The code of an error reply: its first word, in capitals. The rest is dropped, because it may hold secrets.
 pub(crate) fn code_of(error: &[u8]) -> String {
     let word: Vec<u8> = error.iter().copied().take_while(u8::is_ascii_uppercase).take(20).collect();
     if word.is_empty() { "an error".to_owned() } else { String::from_utf8_lossy(&word).into_owned() }
 }
 
-/// The reason that a reply gives for being no answer.
+/// The reason that `reply` is no answer to `command`.
 pub(crate) fn unknown(command: &'static str, reply: &Value) -> UnknownFact {
     let why = match reply {
         Value::Error(text) | Value::BulkError(text) => match code_of(text).as_str() {
             "NOPERM" => WhyUnknown::Rights,
-            // `ERR unknown command`, `ERR Unknown subcommand`, and texts of the kind by older versions.
+            // `ERR unknown command`, `ERR Unknown subcommand`, and similar texts of older versions.
             _ if text.to_ascii_lowercase().windows(7).any(|word| word == b"unknown") => WhyUnknown::NoCommand,
             code => WhyUnknown::Error(code.to_owned()),
         },
@@ -23,7 +23,7 @@ pub(crate) fn unknown(command: &'static str, reply: &Value) -> UnknownFact {
     UnknownFact { command, why }
 }
 
-/// The text that a command answers.
+/// The text in a reply, of any string type.
 pub(crate) fn text_of(command: &'static str, reply: Value) -> Asked<Vec<u8>> {
     match reply {
         Value::Bulk(text) | Value::Verbatim(_, text) | Value::Simple(text) => Ok(text),
@@ -31,7 +31,7 @@ pub(crate) fn text_of(command: &'static str, reply: Value) -> Asked<Vec<u8>> {
     }
 }
 
-/// The list that a command answers.
+/// The values in a reply that is an array.
 pub(crate) fn list_of(command: &'static str, reply: Value) -> Asked<Vec<Value>> {
     match reply {
         Value::Array(values) => Ok(values),
@@ -39,7 +39,7 @@ pub(crate) fn list_of(command: &'static str, reply: Value) -> Asked<Vec<Value>> 
     }
 }
 
-/// The bytes of a value that is a text.
+/// The bytes of a string value, `None` for other types.
 pub(crate) fn text(value: &Value) -> Option<&[u8]> {
     match value {
         Value::Bulk(text) | Value::Simple(text) => Some(text),
@@ -47,7 +47,7 @@ pub(crate) fn text(value: &Value) -> Option<&[u8]> {
     }
 }
 
-/// The values of a value that is a list, none of another one.
+/// The values of an array, none for other types.
 pub(crate) fn array(value: &Value) -> &[Value] {
     match value {
         Value::Array(values) => values,
@@ -55,12 +55,12 @@ pub(crate) fn array(value: &Value) -> &[Value] {
     }
 }
 
-/// The value behind a name, in a flat list of both.
+/// The value after a name in a flat list of names and values.
 pub(crate) fn named<'a>(list: &'a [Value], name: &str) -> Option<&'a Value> {
     list.chunks_exact(2).find_map(|pair| (text(&pair[0])? == name.as_bytes()).then_some(&pair[1]))
 }
 
-/// Names and versions out of MODULE LIST.
+/// Names and versions from the reply of MODULE LIST.
 pub(crate) fn modules(list: Vec<Value>) -> Vec<(Vec<u8>, i64)> {
     let one = |module: &Value| {
         let version = match named(array(module), "ver") {
@@ -72,8 +72,8 @@ pub(crate) fn modules(list: Vec<Value>) -> Vec<(Vec<u8>, i64)> {
     list.iter().filter_map(one).collect()
 }
 
-/// Whether a module was added to the server: scripts in Valkey 9.1, and vector sets in Redis 8, are modules
-/// that each server has.
+/// Whether a module was added to the server. The module `lua` is part of Valkey 9.1, and `vectorset`
+/// of Redis 8.
 pub(crate) fn is_added(name: &[u8]) -> bool {
     !matches!(name, b"lua" | b"vectorset")
 }

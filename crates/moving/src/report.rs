@@ -1,11 +1,12 @@
-//! Findings as text for people, and as JSON for programs.
+//! The report: text for people, JSON for programs.
 //!
-//! Invariant: findings hold a stranger's bytes as `shown.rs` shows them: ASCII, and no end of a line.
+//! Invariant: bytes of the other server are in findings only as `shown.rs` returns them: ASCII
+//! without line ends.
 
 use super::finding::{FindingWeight, MoveFinding};
 use std::fmt::Write;
 
-/// What is printed in the end.
+/// The findings about one server, and the two ways to print them.
 pub struct MoveReport<'a> {
     target: String,
     version: &'a str,
@@ -13,17 +14,17 @@ pub struct MoveReport<'a> {
 }
 
 impl<'a> MoveReport<'a> {
-    /// A report about the server at `target`, for a move to one of `version`.
+    /// A report about the server at `target`, for a move to a server of `version`.
     pub fn new(target: String, version: &'a str, findings: Vec<MoveFinding>) -> MoveReport<'a> {
         MoveReport { target, version, findings }
     }
 
-    /// 0: all is fine; 1: something needs a look; 2: something is missing.
+    /// The exit status. 0: all is fine; 1: something needs a look; 2: something is missing.
     pub fn status(&self) -> u8 {
         self.findings.iter().map(|finding| finding.weight as u8).max().unwrap_or(0)
     }
 
-    /// For people: what is missing comes first.
+    /// The report for people; missing features come first.
     pub fn text(&self) -> String {
         let mut out = format!("Moving from {} to Sluice {}\n", self.target, self.version);
         for (weight, title) in [
@@ -52,7 +53,7 @@ impl<'a> MoveReport<'a> {
         out
     }
 
-    /// For programs: one object.
+    /// The report for programs: one JSON object on one line.
     pub fn json(&self) -> String {
         let findings: Vec<String> = self
             .findings
@@ -77,7 +78,7 @@ impl<'a> MoveReport<'a> {
     }
 }
 
-/// A text of ASCII as a string of JSON.
+/// An ASCII text as a JSON string.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace(|c: char| c.is_control(), " "))
 }

@@ -1,8 +1,8 @@
-//! A stranger's bytes, as they may be printed.
+//! Bytes of the other server in printable form.
 
 use std::fmt::Write;
 
-/// Bytes of a stranger as they may be printed: ASCII, and no more than [`SHOWN_MAX`] of them.
+/// Bytes of the other server in printable ASCII, the first [`SHOWN_MAX`] of them.
 pub fn shown(bytes: &[u8]) -> String {
     let mut out = String::new();
     for &byte in bytes.iter().take(SHOWN_MAX) {
@@ -19,7 +19,7 @@ pub fn shown(bytes: &[u8]) -> String {
     out
 }
 
-/// Bytes of a stranger that are shown at most.
+/// Bytes of one value that are printed at most.
 const SHOWN_MAX: usize = 80;
 
 #[cfg(test)]

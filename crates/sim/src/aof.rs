@@ -1,49 +1,50 @@
-//! The append-only file of a node while it is appended to: what the thread of the server's does under
-//! `everysec`, in virtual time.
+//! A node's append-only file while it is written: the work of the server's thread under `everysec`,
+//! in virtual time.
 //!
-//! Invariants: (1) a unit is written whole before the next one, whatever of it a refused write has left; (2)
-//! a sync that has failed is never tried again, and nothing behind it is told durable before a base that was
-//! cut later is in force; (3) a base is put in force only with the log that begins at its cut.
+//! Invariants: (1) an execution unit is written whole before the next one, even if a refused write has
+//! left a part of it; (2) a failed sync is not repeated, and nothing after it is reported durable before
+//! a base of a later cut is in force; (3) a base is put in force only together with the log that begins
+//! at its cut.
 
 use crate::disk::{Disk, Refusal};
 use sluice_base::Rng;
 use std::collections::VecDeque;
 
-/// See the module.
+/// The append-only file of a node, with its unwritten units and its syncs.
 pub struct AofWriter {
     disk: Disk,
-    /// Logs since the base in force, or since the cut of the first one; the last is appended to.
+    /// Logs since the base in force, or since the cut of the first base; units are appended to the last one.
     logs: Vec<usize>,
     /// Logs since the last cut.
     behind_cut: Vec<usize>,
-    /// Whether a start reads them.
+    /// Whether a start of the node reads these logs.
     is_in_force: bool,
-    /// Whether the last log begins at the cut of the rewrite under way.
+    /// Whether the last log begins at the cut of the current rewrite.
     is_cut: bool,
-    /// Units that are not written yet, and where they end.
+    /// Units that are not written yet, each with the position of its end.
     waiting: VecDeque<(Vec<u8>, u64)>,
-    /// Bytes of the first of them that are in the log already.
+    /// Bytes of the first waiting unit that are already in the log.
     torn: usize,
-    /// Positions.
+    /// Position of the end of the last written unit.
     written: u64,
     synced: u64,
     /// A sync of the last log has failed.
     is_lost: bool,
-    /// A sync has failed: nothing behind this position is durable before a base that was cut later is in
-    /// force.
+    /// The position at which a sync failed: nothing after it is durable before a base of a later cut
+    /// is in force.
     lost_at: Option<u64>,
-    /// What the engine was told.
+    /// The fault that was reported to the engine.
     fault: Option<Refusal>,
     retry_ns: u64,
-    /// When the next sync begins, and the one under way: when it ends, bytes, position.
+    /// The time of the next sync; and of the sync under way its end, the log's bytes, and the position.
     next_sync_ns: u64,
     sync: Option<(u64, usize, u64)>,
-    /// Nanoseconds that a sync takes, and between two of them.
+    /// Duration of a sync, and time between two syncs, ns.
     sync_ns: (u64, u64),
 }
 
 impl AofWriter {
-    /// Appends to this log from this position on.
+    /// Appends to the log `log` from `position` on.
     pub fn new(
         disk: Disk,
         log: usize,
@@ -71,22 +72,22 @@ impl AofWriter {
         }
     }
 
-    /// Whether a start reads it.
+    /// Whether a start of the node reads the logs.
     pub fn is_in_force(&self) -> bool {
         self.is_in_force
     }
 
-    /// Why nothing can be written just now.
+    /// The reason that nothing can be written now, if any.
     pub fn fault(&self) -> Option<Refusal> {
         self.fault
     }
 
-    /// Position up to which everything is durable.
+    /// The position up to which all units are durable.
     pub fn durable(&self) -> u64 {
         self.synced.min(self.lost_at.unwrap_or(u64::MAX))
     }
 
-    /// Takes units to be written, which end at this position.
+    /// Takes units to be written; `end` is the position after them.
     pub fn push(&mut self, bytes: Vec<u8>, end: u64) {
         self.waiting.push_back((bytes, end));
     }
@@ -109,7 +110,7 @@ impl AofWriter {
         Ok(())
     }
 
-    /// Does what is due.
+    /// Does the writes and syncs that are due.
     pub fn work(&mut self, now_ns: u64, rng: &mut Rng) {
         self.write_if_due(now_ns, rng);
         if let Some((_, len, position)) = self.sync.take_if(|sync| sync.0 <= now_ns) {
@@ -128,7 +129,7 @@ impl AofWriter {
             return;
         }
         match self.write_waiting(rng) {
-            // Behind a sync that has failed, only a rewrite ends the fault.
+            // After a failed sync, only a rewrite ends the fault.
             Ok(()) if self.lost_at.is_none() => (self.fault, self.retry_ns) = (None, 0),
             Ok(()) => self.retry_ns = 0,
             Err(reason) => {
@@ -149,7 +150,8 @@ impl AofWriter {
         }
     }
 
-    /// Begins another log behind what was pushed: the cut of a rewrite. Errors: the log before goes on.
+    /// Begins a new log after the units taken so far: the cut of a rewrite. On an error the
+    /// old log continues.
     pub fn cut(&mut self, rng: &mut Rng) -> Result<(), Refusal> {
         self.is_cut = false;
         self.write_waiting(rng)?;
@@ -167,7 +169,7 @@ impl AofWriter {
         Ok(())
     }
 
-    /// Puts the base of the cut in force. Whether it is.
+    /// Puts the base of the cut in force; `false` if that fails.
     pub fn put_in_force(&mut self, base: Vec<u8>) -> bool {
         if !std::mem::take(&mut self.is_cut) || self.disk.put_in_force(base, self.behind_cut.clone()).is_err()
         {
@@ -175,7 +177,7 @@ impl AofWriter {
         }
         self.logs.clone_from(&self.behind_cut);
         self.is_in_force = true;
-        // A sync of the log behind the base may have failed, too.
+        // A sync of the log after the base may have failed, too.
         self.lost_at = self.is_lost.then_some(self.synced);
         if !self.is_lost && self.waiting.is_empty() {
             self.fault = None;
@@ -183,7 +185,7 @@ impl AofWriter {
         true
     }
 
-    /// Writes and syncs what there is, as far as the disk lets it.
+    /// Writes and syncs all units, as far as the disk accepts them.
     pub fn close(mut self, rng: &mut Rng) {
         if self.write_waiting(rng).is_ok() && !self.is_lost {
             self.end_sync(usize::MAX, self.written);
@@ -191,5 +193,4 @@ impl AofWriter {
     }
 }
 
-/// Time between two attempts to write.
 const RETRY_NS: u64 = 1_000_000_000;

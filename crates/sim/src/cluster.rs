@@ -1,16 +1,16 @@
-//! Clusters under a simulation: nodes of ours and of a plain model of Valkey 9.1.2, over a network, disks and
+//! Simulation of clusters: nodes of ours and of a plain model of Valkey 9.1.2, over a network, disks and
 //! clocks that fail, in virtual time.
 //!
 //! ```text
 //!  build ─► a storm, calm or a scene ─► nothing goes wrong any more ─► an operator repairs ─► all agree ─► one dies, and is back
 //! ```
 //!
-//! What must hold has the numbers of the specification of the bus (S-20 to S-40): asked of each message that
-//! a node of ours sends in `cluster/ledger.rs`, of all nodes five times a second in `cluster/look.rs`, at the
-//! end in `cluster/agreement.rs`.
+//! The checks have the numbers of the specification of the bus (S-20 to S-40): `cluster/ledger.rs`
+//! checks each message that a node of ours sends, `cluster/look.rs` all nodes five times a second, and
+//! `cluster/agreement.rs` the nodes' agreement at the end.
 //!
-//! Invariants: (1) no rule of the bus is known here but for the stock model's, which is written from the
-//! specification and shares the parser and writer of messages alone; (2) a run is a function of its seed.
+//! Invariants: (1) only the stock model has rules of the bus; it is written from the specification, and
+//! uses only the parser and the writer of messages of our crate; (2) a run is a function of its seed.
 
 mod act;
 mod agreement;
@@ -46,7 +46,7 @@ use plan::{Plan, Season};
 use sluice_base::Rng;
 use world::World;
 
-/// Runs the cluster of a seed. Errors: what does not hold.
+/// Runs the cluster of a seed. Errors: the check that failed.
 pub fn run_cluster(seed: u64, options: SimOptions) -> Result<ClusterMet, String> {
     let plan = Plan::new(seed, &mut Rng::new(seed ^ 0xC105_7E12));
     let season = plan.season;

@@ -12,7 +12,7 @@ fn hash(salt: u64, bytes: &[u8]) -> u64 {
     siphash13(HashSeed { k0: SEED.k0 ^ salt, k1: SEED.k1 }, bytes)
 }
 
-/// The fingerprint. Cost: O(data).
+/// The fingerprint of an engine's data. O(data).
 pub fn digest(engine: &Engine) -> u64 {
     let mut total = 0_u64;
     for (number, db) in engine.keyspace().iter().filter(|(_, db)| !db.is_empty()) {
@@ -31,7 +31,7 @@ pub fn digest(engine: &Engine) -> u64 {
     total
 }
 
-/// Keys, expiries and fingerprints of values, sorted.
+/// Keys with expiries and fingerprints of values, sorted.
 pub fn lines(engine: &Engine) -> Vec<String> {
     let mut lines = Vec::new();
     for (number, db) in engine.keyspace().iter() {
@@ -78,7 +78,7 @@ fn value(value: ValueRef<'_>) -> u64 {
         ValueRef::Zset(zset) => {
             zset.iter_all().fold(5, |folded, (member, score)| hash(folded ^ score.to_bits(), member))
         }
-        // The workload has none.
+        // Streams count by their number of entries: the workload has none.
         ValueRef::Stream(stream) => stream.log().len(),
     }
 }

@@ -1,12 +1,13 @@
-//! What of a node outlives its crash: the RDB file, and the append-only file with what of it is durable.
+//! The files of a node that outlive its crash: the RDB file, and the append-only file as far as
+//! it is durable.
 //!
-//! Invariants: (1) the RDB file, and which files are in force, change in one step, which is durable; how the
-//! server gets that from a disk is tested with its own storage; (2) bytes of a log are durable as far as it
-//! was synced; a crash leaves these and any number of those behind them; (3) what a sync that has failed
-//! should have made durable, and what is written behind that, never is: the kernel takes it for written.
+//! Invariants: (1) the RDB file and the set of files in force change in one durable step (the server's
+//! own storage has tests of how it achieves that); (2) the bytes of a log are durable as far as it was
+//! synced; a crash leaves these and any number of the bytes after them; (3) bytes whose sync has failed,
+//! and all bytes written after them, never become durable: the kernel considers them written.
 //!
-//! A disk that is faulty refuses what [`DiskFault`] says until it is healed. A write that it refuses may have
-//! been written in part.
+//! A faulty disk refuses the operations of its [`DiskFault`] until it is healed. A refused write may
+//! have been written in part.
 
 use sluice_base::Rng;
 use sluice_control::process::{AofFiles, AofPart, AofSource};
@@ -14,21 +15,21 @@ use sluice_snapshot::SnapshotSource;
 use sluice_testkit::Snapshots;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a disk refuses.
+/// The operations that a faulty disk refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskFault {
-    /// Writes, for want of room, and new files.
+    /// Writes and new files, because the disk is full.
     Full,
-    /// Writes, and new files.
+    /// Writes and new files, because of an I/O error.
     Writes,
-    /// Syncs.
+    /// Syncs; writes succeed.
     Syncs,
-    /// Reads.
+    /// Reads; writes and syncs succeed.
     Reads,
 }
 
 impl DiskFault {
-    /// All of them.
+    /// All faults, for a random choice.
     pub const ALL: [DiskFault; 4] = [DiskFault::Full, DiskFault::Writes, DiskFault::Syncs, DiskFault::Reads];
 
     fn of_write(self) -> Option<Refusal> {
@@ -44,22 +45,21 @@ impl DiskFault {
     }
 }
 
-/// Why a disk refuses something: the system's reason.
+/// The system's reason for a refusal.
 pub type Refusal = &'static str;
 
-/// A log: bytes, and how many of them are durable.
 #[derive(Debug, Default)]
 struct AofLog {
     bytes: Vec<u8>,
     durable: usize,
-    /// A sync of it has failed.
+    /// A sync of the log has failed.
     is_lost: bool,
-    /// A crash has taken its end behind such a sync.
+    /// A crash has cut off the log's end after such a sync.
     is_cut_off: bool,
 }
 
 impl AofLog {
-    /// What a crash leaves of the log may end within a command.
+    /// Whether the log may end within a command after a crash.
     fn has_lost_end(&self) -> bool {
         self.is_lost || self.is_cut_off
     }
@@ -72,7 +72,7 @@ struct InForce {
     logs: Vec<usize>,
 }
 
-/// The append-only file.
+/// The logs and bases of a node, and the fault of its disk.
 #[derive(Debug, Default)]
 pub struct AofDisk {
     logs: Vec<AofLog>,
@@ -106,28 +106,28 @@ impl Disk {
         self.aof.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Refuses this from now on, or nothing.
+    /// Sets the fault of the disk; `None` heals it.
     pub fn set_fault(&self, fault: Option<DiskFault>) {
         self.lock().fault = fault;
     }
 
-    /// What it refuses.
+    /// The current fault of the disk.
     pub fn fault(&self) -> Option<DiskFault> {
         self.lock().fault
     }
 
-    /// Why nothing can be written.
+    /// The reason that nothing can be written, if any.
     pub fn write_fault(&self) -> Option<Refusal> {
         self.fault().and_then(DiskFault::of_write)
     }
 
-    /// Why no file can be written, made durable and given its name.
+    /// The reason that no file can be written, synced and renamed, if any.
     pub fn commit_fault(&self) -> Option<Refusal> {
         let fault = self.fault()?;
         fault.of_write().or(fault.of_sync())
     }
 
-    /// A log that no start reads yet.
+    /// Adds an empty log that no start reads yet.
     pub fn add_log(&self) -> Result<usize, Refusal> {
         let mut aof = self.lock();
         aof.check_write()?;
@@ -135,13 +135,13 @@ impl Disk {
         Ok(aof.logs.len() - 1)
     }
 
-    /// How long a log is.
+    /// Bytes of a log.
     pub fn len(&self, log: usize) -> usize {
         self.lock().logs[log].bytes.len()
     }
 
-    /// Appends to a log. Errors: so many bytes were appended even so, because they could not be cut off
-    /// again; and the reason.
+    /// Appends to a log. An error has the number of bytes that were appended all the same, because they
+    /// could not be cut off again, and the reason.
     pub fn append(&self, log: usize, bytes: &[u8], rng: &mut Rng) -> Result<(), (usize, Refusal)> {
         let mut aof = self.lock();
         let result = aof.check_write().map_err(|reason| match rng.below(2) {
@@ -153,7 +153,7 @@ impl Disk {
         result
     }
 
-    /// So many bytes of a log are durable from now on.
+    /// Makes the first `len` bytes of a log durable.
     pub fn sync(&self, log: usize, len: usize) -> Result<(), Refusal> {
         let mut aof = self.lock();
         let refusal = aof.fault.and_then(DiskFault::of_sync);
@@ -165,7 +165,7 @@ impl Disk {
         refusal.map_or(Ok(()), Err)
     }
 
-    /// A start reads this base and these logs from now on. Errors: nothing has changed.
+    /// Makes this base and these logs the files that a start reads. On an error nothing changes.
     pub fn put_in_force(&self, base: Vec<u8>, logs: Vec<usize>) -> Result<(), Refusal> {
         if let Some(reason) = self.commit_fault() {
             return Err(reason);
@@ -182,19 +182,19 @@ impl Disk {
         Ok(())
     }
 
-    /// A start reads this log, too.
+    /// Adds a log to those that a start reads.
     pub fn add_in_force(&self, log: usize) {
         if let Some(in_force) = &mut self.lock().in_force {
             in_force.logs.push(log);
         }
     }
 
-    /// The log to which a start appends; none where there is no append-only file.
+    /// The log that a start appends to; `None` without an append-only file.
     pub fn last_log(&self) -> Option<usize> {
         self.lock().in_force.as_ref().and_then(|in_force| in_force.logs.last().copied())
     }
 
-    /// Bytes of all files that a start reads, and of the base.
+    /// Bytes of all files that a start reads, and of the base alone.
     pub fn sizes(&self) -> (u64, u64) {
         let aof = self.lock();
         let Some(in_force) = &aof.in_force else { return (0, 0) };
@@ -202,9 +202,9 @@ impl Disk {
         ((in_force.base.len() + logs) as u64, in_force.base.len() as u64)
     }
 
-    /// Whether the key, with the value of a promise, is in what a start would read after a crash at this
-    /// moment. A command whose end a crash has cut off does not count, nor what is behind a log that has
-    /// lost its end: a start may refuse the later logs, and [`Disk::repair`] leaves them out.
+    /// Whether a start after a crash at this moment would read the key with a promise. A command whose
+    /// end a crash has cut off does not count, nor do the logs after a log that has lost its end: a
+    /// start may refuse them, and [`Disk::repair`] leaves them out.
     pub fn has_durably(&self, key: &[u8]) -> bool {
         let aof = self.lock();
         let Some(in_force) = &aof.in_force else { return false };
@@ -215,7 +215,7 @@ impl Disk {
             || logs().take(readable).any(|log| contains_whole(&log.bytes[..log.durable], &command))
     }
 
-    /// The machine crashes: behind what is durable some is left, or nothing.
+    /// The machine crashes: after the durable bytes of a log, any number of its other bytes is left.
     pub fn crash(&self, rng: &mut Rng) {
         for log in &mut self.lock().logs {
             let more = (log.bytes.len() - log.durable) as u64;
@@ -226,13 +226,13 @@ impl Disk {
         }
     }
 
-    /// A start has loaded the files: what it appends is behind what it has found.
+    /// Notes that a start has loaded the files, and appends after their present ends.
     pub fn note_loaded(&self) {
         self.lock().logs.iter_mut().for_each(|log| log.is_cut_off = false);
     }
 
-    /// Leaves out what is behind a log whose end a crash has taken, as an operator does with a tool: a file
-    /// that ends within a command, and is not the last, is not loaded. Whether there is such a log.
+    /// Leaves out the logs after a log whose end a crash has cut off, as an operator does with a tool: a log
+    /// that ends within a command is only loaded if it is the last. Returns whether there was such a log.
     pub fn repair(&self) -> bool {
         let mut aof = self.lock();
         let Some(mut in_force) = aof.in_force.take() else { return false };
@@ -244,19 +244,19 @@ impl Disk {
         is_changed
     }
 
-    /// A file of this disk, whose bytes this source has.
+    /// A file of this disk with the bytes of `source`.
     pub fn file(&self, source: Box<dyn SnapshotSource>) -> DiskFile {
         DiskFile { source, disk: self.aof.clone() }
     }
 
-    /// The files that a start reads; none where there is no append-only file.
+    /// The files that a start reads; `None` without an append-only file.
     pub fn aof_files(&self) -> Option<Box<dyn AofFiles>> {
         self.lock().in_force.as_ref()?;
         Some(Box::new(Files(self.aof.clone())))
     }
 }
 
-/// An RDB file on a disk that may refuse to be read.
+/// An RDB file, on a disk that may refuse reads.
 pub struct DiskFile {
     source: Box<dyn SnapshotSource>,
     disk: Arc<Mutex<AofDisk>>,
@@ -272,7 +272,7 @@ impl SnapshotSource for DiskFile {
     }
 }
 
-/// Whether a log contains a command, and the end of the transaction that the command is a part of.
+/// Whether a log contains a command together with the end of its transaction.
 fn contains_whole(log: &[u8], command: &[u8]) -> bool {
     let Some(at) = find(log, command) else { return false };
     let begun = last(&log[..at], b"MULTI\r\n");
@@ -288,7 +288,7 @@ fn contains(bytes: &[u8], text: &[u8]) -> bool {
     find(bytes, text).is_some()
 }
 
-/// Where bytes contain a text whose first byte is rare.
+/// The position of a text whose first byte is rare.
 fn find(bytes: &[u8], text: &[u8]) -> Option<usize> {
     let first = text.first()?;
     let mut rest = bytes;

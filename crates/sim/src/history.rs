@@ -1,20 +1,20 @@
-//! What the data must be at each point of each history: whoever stands there first says so, and all others
-//! must have the same.
+//! The data at each point of each history: the first node that reaches a point sets its fingerprint, and
+//! every later node must have the same one.
 
 use sluice_replication::HistoryPoint;
 use std::collections::HashMap;
 
-/// See the module.
+/// The fingerprints at all points of all histories seen so far.
 #[derive(Debug, Default)]
 pub struct Histories {
-    /// By id: by offset, the fingerprint and who has said so first.
+    /// By history id and offset: the fingerprint, and the first node that reported it.
     known: HashMap<String, HashMap<u64, (u64, usize)>>,
-    /// Points at which two nodes were compared.
+    /// Number of comparisons between two nodes at one point.
     pub compared: u64,
 }
 
 impl Histories {
-    /// A node stands at this point with these data. Errors: another had other data there.
+    /// Notes a node's fingerprint at a point. Errors: another node had other data there.
     pub fn note(&mut self, node: usize, point: &HistoryPoint, digest: u64) -> Result<(), String> {
         let HistoryPoint { replid, offset } = point;
         if !self.known.contains_key(replid) {

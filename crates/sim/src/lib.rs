@@ -1,11 +1,12 @@
-//! Replication under a simulation: real engines, the real machine of the link, over a network and disks that
-//! fail, in virtual time. And clusters, beside a model of the reference's nodes ([`run_cluster`]).
+//! Simulation of replication: real engines and the real machine of the link, over a network and
+//! disks that fail, in virtual time. And simulations of clusters, beside a model of the
+//! reference's nodes ([`run_cluster`]).
 //!
-//! Everything is a function of one seed. A run that finds something can be repeated with a trace of its
-//! events: `cargo run --package sluice-sim -- --seed SEED`.
+//! A run is a function of one seed. A failing run can be repeated with a trace of its events: `cargo run
+//! --package sluice-sim -- --seed SEED`.
 //!
-//! Invariants: (1) no clock, socket, thread or file; (2) no word of replication's protocol is known here:
-//! what nodes say to each other comes out of the engine and the machine of the link and goes into them.
+//! Invariants: (1) no clock, socket, thread or file; (2) the simulation does not know the protocol of
+//! replication: it only carries the bytes of the engine and of the machine of the link.
 #![forbid(unsafe_code)]
 #![allow(missing_docs)]
 

@@ -1,10 +1,10 @@
 //! `sluice-sim [--cluster | --moves] [--seed SEED] [--first SEED] [--seeds COUNT] [--until-failure]
-//! [--mistake NAME]`: runs the simulation of replication, with `--cluster` that of clusters, with `--moves`
-//! that of moves of slots. `sluice-sim --many NODES` measures a cluster of so many nodes. `sluice-sim
-//! --mistakes` prints the names of the mistakes.
+//! [--mistake NAME]`: runs the simulation of replication, with `--cluster` that of clusters, with
+//! `--moves` that of moves of slots. `sluice-sim --many NODES` measures a cluster of so many nodes.
+//! `sluice-sim --mistakes` prints the names of the mistakes.
 //!
-//! With `--seed` one seed, with a trace of its events. Without, so many seeds from the first one on, or those
-//! up to the first that fails; the exit status says whether everything held.
+//! `--seed` runs one seed, with a trace of its events. Without it, `--seeds` seeds are run from
+//! `--first` on, or all up to the first that fails. The exit status is 0 if no check failed.
 
 use sluice_sim::{ClusterMet, Met, MovesMet, SimOptions, run, run_cluster, run_many, run_moves};
 use std::fmt::Debug;
@@ -41,8 +41,8 @@ fn main() -> ExitCode {
     play(&seeds, "", run, Met::add)
 }
 
-/// Measures a cluster of many nodes, and shows what the rules of the bus say beside it. How far the
-/// measurement is goes to the standard error, with the seconds since its start.
+/// Measures a cluster of many nodes, and prints the expected figures beside the measured ones. The
+/// progress is printed to standard error, with the seconds since the start.
 fn measure_many(count: usize) -> ExitCode {
     #[allow(
         clippy::disallowed_methods,
@@ -63,23 +63,23 @@ fn measure_many(count: usize) -> ExitCode {
     }
 }
 
-/// Which seeds are played.
+/// The seeds to run.
 struct Seeds {
-    /// This one alone, with a trace.
+    /// A single seed, which is run with a trace.
     one: Option<u64>,
     first: u64,
     count: u64,
     end: SeedsEnd,
 }
 
-/// Where a run of many seeds ends.
+/// When a run of many seeds ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SeedsEnd {
     AtLast,
     AtFirstFailure,
 }
 
-/// Plays the seeds of one of the simulations; `flag` is what chooses it.
+/// Runs the seeds in one of the simulations, the one that `flag` selects.
 fn play<T: Default + Debug>(
     seeds: &Seeds,
     flag: &str,
@@ -114,7 +114,7 @@ fn play<T: Default + Debug>(
     ExitCode::from(u8::from(failures > 0))
 }
 
-/// Has the mistake of this name be made in every run.
+/// Enables the mistake of this name in every run.
 #[cfg(sluice_mistakes)]
 fn make_mistake(name: &str) -> Result<(), String> {
     use sluice_base::mistake::{Mistake, make};
@@ -132,7 +132,7 @@ fn make_mistake(name: &str) -> Result<(), String> {
     Err(format!("{name} can be made by a build with RUSTFLAGS=\"--cfg sluice_mistakes\" alone"))
 }
 
-/// The names of the mistakes, each after the name of the simulation that is to find it.
+/// Prints the names of the mistakes, each after the simulation that is to detect it.
 fn print_mistakes() {
     use sluice_base::mistake::Mistake;
     Mistake::ALL.iter().for_each(|mistake| println!("replication {mistake:?}"));

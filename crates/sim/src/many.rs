@@ -1,8 +1,8 @@
-//! A cluster of many nodes that are well: what its bus costs, and how long news takes.
+//! Measures a healthy cluster of many nodes: the traffic of its bus, and the time that news takes.
 //!
-//! Every node is the machine of the server, on a network that loses nothing and takes a millisecond. What is
-//! measured is compared with what the rules of the bus say: each node pings each other one twice within
-//! `cluster-node-timeout`, each ping is answered, and both tell of a tenth of the nodes.
+//! Every node is the machine of the server, on a network without losses and with a delay of 1 ms. The
+//! traffic is compared with the rules of the bus: each node pings every other node twice within
+//! `cluster-node-timeout`, each ping is answered, and both messages carry gossip about a tenth of the nodes.
 
 use sluice_base::{LogLevel, Now};
 use sluice_cluster::{
@@ -13,47 +13,48 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-/// What was measured.
+/// The figures of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ManyFigures {
-    /// Nodes, a third of them replicas.
+    /// Number of nodes, a third of them replicas.
     pub nodes: usize,
     /// Bytes that a node sends in a second, the mean of all.
     pub bytes_a_second: f64,
     /// Messages that a node sends in a second, the mean of all.
     pub messages_a_second: f64,
-    /// The bytes of a second by the rules of the bus.
+    /// Bytes that a node sends in a second by the rules of the bus.
     pub bytes_by_formula: f64,
-    /// Milliseconds from MEET until every node knows a new one.
+    /// Milliseconds from MEET until every node knows a new node.
     pub known_after_ms: u64,
-    /// Milliseconds from the death of a replica until every node holds it for failed.
+    /// Milliseconds from the death of a replica until every node considers it failed.
     pub failed_after_ms: u64,
-    /// Primaries that die at one moment then: each has a replica, and a majority of primaries is left.
+    /// Number of primaries that then die at one moment: each has a replica, and a majority of
+    /// primaries is left.
     pub halved: usize,
-    /// Milliseconds from that death until all slots are served and every node says so.
+    /// Milliseconds from that death until every node reports that all slots are served.
     pub served_after_ms: u64,
     /// Milliseconds from then until all nodes agree on every node's role, shard, epoch, slots and failure.
     pub agreed_after_ms: u64,
 }
 
-/// `cluster-node-timeout`, ms.
+/// `cluster-node-timeout` of the measured cluster, ms.
 const TIMEOUT_MS: u64 = 15_000;
-/// How long the nodes have to connect to each other.
+/// Time for the nodes to connect to each other, ms.
 const CONNECT_MS: u64 = 12_000;
-/// How long is measured: all pings of half a timeout.
+/// Duration of the measurement, in which all pings of half a timeout are sent, ms.
 const MEASURE_MS: u64 = TIMEOUT_MS / 2;
-/// When news is given up.
+/// Time after which news counts as lost, ms.
 const NEWS_MS: u64 = 4 * TIMEOUT_MS;
-/// When agreement is given up: each node has heard each other one by then.
+/// Time after which agreement counts as missed, ms: every node has heard from every other by then.
 const AGREED_MS: u64 = 2 * TIMEOUT_MS;
-/// When the slots of many primaries are given up: replicas stand one after another, 500 ms apart, and a
-/// second time after four timeouts.
+/// Time after which the slots of many dead primaries count as lost: replicas start elections one after
+/// another, 500 ms apart, and a second time after four timeouts.
 const SERVED_MS: u64 = 24 * TIMEOUT_MS;
-/// How long a message is under way, ms.
+/// Delay of a message, ms.
 const DELAY_MS: u64 = 1;
-/// How long a write of `nodes.conf` takes, ms.
+/// Duration of a write of `nodes.conf`, ms.
 const DISK_MS: u64 = 5;
-/// Bytes of a message's header, of what it tells of a node, and of its extensions.
+/// Bytes of a message's header, of a gossip entry, and of the extensions.
 const HEADER_BYTES: f64 = 2_256.0;
 const GOSSIP_BYTES: f64 = 104.0;
 const EXTENSION_BYTES: f64 = 48.0;
@@ -62,11 +63,11 @@ struct ManyNode {
     cluster: Cluster,
     ip: Ipv4Addr,
     is_alive: bool,
-    /// The node's outputs are being carried out: what they bring on is carried out after them.
+    /// The node's outputs are being carried out; outputs that this causes are carried out after them.
     is_draining: bool,
-    /// The other ends of its connections.
+    /// The other ends of the node's connections.
     peers: BTreeMap<LinkKey, (usize, LinkKey)>,
-    /// What the node has last said of all nodes and slots.
+    /// The last map that the node has given out.
     map: Option<Arc<SlotMap>>,
 }
 
@@ -80,25 +81,24 @@ struct OnTheWay {
 struct ManyNodes<'a> {
     nodes: Vec<ManyNode>,
     now_ms: u64,
-    /// The phase of the measurement, and when it began.
+    /// The phase of the measurement, and the time at which it began.
     phase: (&'static str, u64),
-    /// Listener to how far the measurement is, which takes minutes in a large cluster.
+    /// Receives the progress of the measurement, which takes minutes in a large cluster.
     say: &'a mut dyn FnMut(&str),
     wire: VecDeque<OnTheWay>,
-    /// Writes of `nodes.conf`: the time of the end, the node, and the generation.
+    /// Writes of `nodes.conf`: time of the end, node, and generation.
     disks: VecDeque<(u64, usize, Generation)>,
-    /// Messages and bytes since they were set back.
+    /// Messages and bytes since the last reset of these counts.
     sent: (u64, u64),
-    /// All messages.
+    /// All messages since the start.
     messages: u64,
 }
 
-/// Lets `count` nodes form a cluster, at least 4 and at most 1,999, as a node knows 2,000, and measures it.
-/// `say` is told of each figure as soon as that is known, and once in a second of the simulation how far it
-/// is.
+/// Builds a cluster of `count` nodes, at least 4 and at most 1,999 (a node knows up to 2,000), and measures
+/// it. `say` receives each figure as soon as it is known, and the progress once in a simulated second.
 ///
 /// # Errors
-/// News that some node did not hear; connections that are missing; nodes that do not agree.
+/// A node that did not receive the news; missing connections; nodes that do not agree.
 pub fn run_many(count: usize, seed: u64, mut say: impl FnMut(&str)) -> Result<ManyFigures, String> {
     let mut world = ManyNodes::new(count, seed, &mut say);
     world.begin("connecting");
@@ -151,14 +151,15 @@ fn ip_of(number: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, high, low)
 }
 
-/// A file in which node `me` knows all others. Replicas are the last third, one for each of the first
-/// primaries.
+/// The file of node `me`, which knows all others. Replicas are the last third, one for each of
+/// the first primaries.
 fn file_of(me: usize, count: usize) -> String {
     let primaries = count - count / 3;
     let line = |number: usize| {
         let myself = if number == me { "myself," } else { "" };
         let id = number + 1;
-        // Without shards in the files each node would write its own again for each other one that tells it.
+        // Without shards in the files, each node would write its file again for every other node that
+        // sends its shard.
         let primary = number.checked_sub(primaries).unwrap_or(number) + 1;
         let place = format!("{}:6379@16379,,tls-port=0,shard-id={:040x}", ip_of(number), 5_000 + primary);
         if primary == id {
@@ -193,14 +194,14 @@ impl<'a> ManyNodes<'a> {
             let started = Cluster::start(world.now(), settings.clone(), seed, Some(file.as_bytes()), &local);
             world.add(started.expect("a file of ours"));
         }
-        // The map of the start.
+        // The map at the start.
         for number in 0..count {
             world.drain(number);
         }
         world
     }
 
-    /// Something else goes on from now on.
+    /// Begins a phase of the measurement.
     fn begin(&mut self, phase: &'static str) {
         self.phase = (phase, self.now_ms);
         (self.say)(phase);
@@ -222,7 +223,7 @@ impl<'a> ManyNodes<'a> {
         Now { mono_ns: self.now_ms * 1_000_000, unix_us: 1_700_000_000_000_000 + self.now_ms as i64 * 1_000 }
     }
 
-    /// Lets time pass. Each node has its cron at another millisecond of the hundred.
+    /// Advances the time. Each node has its tick at a millisecond of its own.
     fn pass(&mut self, ms: u64) {
         for _ in 0..ms {
             self.now_ms += 1;
@@ -238,14 +239,14 @@ impl<'a> ManyNodes<'a> {
             }
             let count = self.wire.iter().take_while(|next| next.at_ms <= self.now_ms).count();
             let mut arrived: Vec<OnTheWay> = self.wire.drain(..count).collect();
-            // What a node gets in one millisecond is handled together, as by its own process: the tables of
-            // 1,000 nodes do not fit into any cache, and one does.
+            // The messages that a node receives in one millisecond are handled together, as in a process
+            // of its own: the tables of 1,000 nodes do not fit into a cache, but those of one node do.
             arrived.sort_by_key(|next| next.to.0);
             arrived.iter().for_each(|next| self.deliver(next));
             while let Some((_, number, generation)) = self.disks.pop_front_if(|next| next.0 <= self.now_ms) {
                 self.step(number, &ClusterInput::Saved { generation });
             }
-            // What came in one millisecond is one event loop iteration.
+            // All messages of one millisecond form one event loop iteration.
             for number in 0..self.nodes.len() {
                 if self.nodes[number].cluster.awaits_iteration_end() {
                     self.step(number, &ClusterInput::IterationEnd);
@@ -270,8 +271,9 @@ impl<'a> ManyNodes<'a> {
         self.drain(number);
     }
 
-    /// Carries out what a node wants. A step that an output makes adds to the outputs, and calls this again:
-    /// three broadcasts to 1,000 nodes were calls within calls until the stack was full.
+    /// Carries out a node's outputs. A step that an output causes adds to the outputs, and calls this
+    /// function again: without `is_draining`, three broadcasts to 1,000 nodes would overflow the stack
+    /// by nested calls.
     fn drain(&mut self, number: usize) {
         if std::mem::replace(&mut self.nodes[number].is_draining, true) {
             return;
@@ -329,7 +331,7 @@ impl<'a> ManyNodes<'a> {
         self.step(number, &ClusterInput::Connected { link });
     }
 
-    /// A new node is introduced to the first one; how long it takes until all know it.
+    /// Introduces a new node to the first one; returns the milliseconds until all nodes know it.
     fn meet_another(&mut self, seed: u64) -> Result<u64, String> {
         self.begin("a new node");
         let number = self.nodes.len();
@@ -343,7 +345,7 @@ impl<'a> ManyNodes<'a> {
         self.until("a new node", |node| node.cluster.offset(&id).is_some())
     }
 
-    /// A node ends without a word; how long it takes until all hold it for failed.
+    /// Ends a node without a message; returns the milliseconds until all nodes consider it failed.
     fn lose(&mut self, number: usize) -> Result<u64, String> {
         self.begin("a death");
         let dead = self.nodes[number].cluster.id();
@@ -351,11 +353,11 @@ impl<'a> ManyNodes<'a> {
         self.until("a death", |node| node.seen(&dead).is_some_and(is_failed))
     }
 
-    /// As many of the first primaries end at one moment as have a replica that lives, and leave a majority;
-    /// how many, and how long it takes until every node says that all slots are served.
+    /// Ends, at one moment, as many of the first primaries as have a living replica and leave a majority.
+    /// Returns their number, and the milliseconds until every node reports that all slots are served.
     fn halve(&mut self, count: usize) -> Result<(usize, u64), String> {
         let (replicas, primaries) = (count / 3, count - count / 3);
-        // The last replica is dead.
+        // The last replica is already dead.
         let halved = (replicas - 1).min((primaries - 1) / 2);
         self.begin("half of the primaries");
         let at = Some(self.now_ms);
@@ -363,7 +365,7 @@ impl<'a> ManyNodes<'a> {
             self.step(replica, &ClusterInput::PrimaryContact { at });
             self.step(replica, &ClusterInput::Offset(1));
         }
-        // All siblings and voters hear of the offsets.
+        // All siblings and voters receive the offsets.
         self.pass(TIMEOUT_MS);
         for number in 0..halved {
             self.end(number);
@@ -372,12 +374,12 @@ impl<'a> ManyNodes<'a> {
             let info = node.cluster.info();
             info.state == ClusterState::Ok && info.slots.ok == 16_384
         };
-        // All are well for as long as nobody knows.
+        // Before the failure is noticed, all nodes report that all is well.
         self.pass(TIMEOUT_MS);
         Ok((halved, TIMEOUT_MS + self.until_within(SERVED_MS - TIMEOUT_MS, "successors", is_served)?))
     }
 
-    /// A process ends without a word, and so do its connections.
+    /// Ends a process without a message, and its connections with it.
     fn end(&mut self, number: usize) {
         self.nodes[number].is_alive = false;
         for (other, theirs) in std::mem::take(&mut self.nodes[number].peers).into_values() {
@@ -386,7 +388,7 @@ impl<'a> ManyNodes<'a> {
         }
     }
 
-    /// Whether every node has its two connections with each other one.
+    /// Checks that every node has two connections with each other one.
     fn are_connected(&self) -> Result<(), String> {
         for (number, node) in self.nodes.iter().enumerate() {
             let (links, wanted) = (node.cluster.links().count(), node.cluster.connections_wanted());
@@ -397,7 +399,7 @@ impl<'a> ManyNodes<'a> {
         Ok(())
     }
 
-    /// Waits until all nodes agree; for how long.
+    /// Waits until all nodes agree; returns the milliseconds.
     fn agree(&mut self) -> Result<u64, String> {
         self.begin("agreeing");
         let since_ms = self.now_ms;
@@ -410,7 +412,7 @@ impl<'a> ManyNodes<'a> {
         }
     }
 
-    /// Whether all living nodes say the same of every node and slot.
+    /// Checks that all living nodes have the same view of every node and slot.
     fn agreement(&self) -> Result<(), String> {
         let living = self.nodes.iter().enumerate().filter(|(_, node)| node.is_alive);
         let mut maps = living.filter_map(|(number, node)| Some((number, node.map.as_deref()?)));
@@ -447,7 +449,7 @@ impl<'a> ManyNodes<'a> {
 }
 
 impl ManyNode {
-    /// What the node says of the one with this id.
+    /// The node with this id in this node's map.
     fn seen(&self, id: &NodeId) -> Option<&MapNode> {
         let nodes = &self.map.as_deref()?.nodes;
         nodes.binary_search_by_key(id, |node| node.id).ok().map(|at| &nodes[at])
@@ -458,7 +460,8 @@ fn is_failed(node: &MapNode) -> bool {
     matches!(node.health, NodeHealth::Fail { .. })
 }
 
-/// What two nodes say otherwise, if anything: suspicion and its time are each node's own.
+/// The difference between two maps, if any. Suspicions and their times may differ, because each node
+/// has its own.
 fn difference(one: &SlotMap, other: &SlotMap) -> Option<String> {
     if one.state != other.state {
         return Some(format!("the state is {:?} or {:?}", one.state, other.state));
@@ -474,7 +477,7 @@ fn difference(one: &SlotMap, other: &SlotMap) -> Option<String> {
             return Some(format!("{:?} or {:?}", said(one), said(other)));
         }
     }
-    // Nodes are in the order of their ids, so that positions name the same ones.
+    // The nodes of both maps are ordered by id, so that positions name the same nodes.
     let slot = one.owners.iter().zip(&other.owners).position(|(one, other)| one != other);
     slot.map(|slot| format!("slot {slot} has two owners"))
 }

@@ -1,19 +1,19 @@
-//! Atomic moves of slots under a simulation: a cluster of whole nodes, each an engine with its files, its
+//! Simulation of atomic moves of slots: a cluster of whole nodes, each an engine with its files, its
 //! bus, its replicas and its clients.
 //!
 //! ```text
-//!  nodes as their files say ─► moves at random, under writes and faults ─► nothing goes wrong any more ─► all is looked at
+//!  nodes start from their files ─► random moves, under writes and faults ─► all faults end ─► checks
 //! ```
 //!
-//! What must hold: (1) a write that was confirmed is at the slot's owner at the end, once and in its place
-//! ([`Ledger`](ledger::Ledger) says which ones an operator or the bus may lose); (2) no two nodes own a slot
-//! at one epoch once these have told each other; (3) at the end each slot has an owner, on which all agree,
-//! and a replica has its primary's data; (4) each job ends, and no slot stays hidden, held or exported
-//! without a job; (5) where nothing goes wrong but delays, cancels and lost connections of jobs, nothing that
-//! was answered is excused at all.
+//! The simulation checks that (1) a confirmed write is at the slot's owner at the end, once and in order
+//! ([`Ledger`](ledger::Ledger) has the writes that an operator or the bus may lose); (2) no two nodes
+//! own a slot at one epoch after they have exchanged messages; (3) at the end each slot has an owner
+//! that all nodes agree on, and a replica has its primary's data; (4) each job ends, and no slot stays
+//! hidden, held or exported without a job; (5) where the only faults are delays, cancels and lost
+//! connections of jobs, every answered write is kept.
 //!
-//! Invariants: (1) no word of a move, of the bus or of replication is known here; (2) a run is a function of
-//! its seed.
+//! Invariants: (1) this module does not know the protocols of moves, of the bus or of replication; (2) a
+//! run is a function of its seed.
 
 mod clients;
 mod faults;
@@ -32,7 +32,7 @@ pub use met::MovesMet;
 use crate::SimOptions;
 use world::MovesWorld;
 
-/// Runs the moves of a seed. Errors: what does not hold.
+/// Runs the moves of a seed. Errors: the check that failed.
 pub fn run_moves(seed: u64, options: SimOptions) -> Result<MovesMet, String> {
     let mut world = MovesWorld::new(seed, options.is_traced)?;
     let played = world.play();

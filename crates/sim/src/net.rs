@@ -1,24 +1,24 @@
-//! The network between nodes: connections that deliver late, in pieces, stand still, and die.
+//! The network between nodes: connections that deliver late and in pieces, stall, and are lost.
 //!
-//! Invariants: (1) inside a connection bytes arrive in order, each once; (2) what one side has sent may be
-//! lost with the connection from any byte on, though the sender has acted; (3) between two nodes that are cut
-//! from each other nothing arrives, not even the end of a connection: what was sent waits.
+//! Invariants: (1) within a connection bytes arrive in order, each once; (2) bytes that one side has sent
+//! may be lost with the connection from any byte on, although the sender has acted; (3) between two nodes
+//! that are cut off from each other nothing arrives, not even the end of a connection: sent bytes wait.
 
 use sluice_base::Rng;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Number of a node.
+/// The number of a node, from 0 on.
 pub type NodeId = usize;
 
-/// Number of a connection.
+/// The number of a connection; numbers are not reused.
 pub type ConnId = u64;
 
-/// A side of a connection.
+/// One of the two ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The node that has opened it: a replica.
+    /// The node that opened the connection: a replica.
     Opener,
-    /// The node that has accepted it.
+    /// The node that accepted the connection.
     Acceptor,
 }
 
@@ -31,11 +31,11 @@ impl Side {
     }
 }
 
-/// What a side finds.
+/// The result of a receive.
 #[derive(Debug, Default)]
 pub struct Arrived {
     pub bytes: Vec<u8>,
-    /// Nothing more comes.
+    /// Whether the other side has closed the connection and all its bytes have arrived.
     pub has_ended: bool,
 }
 
@@ -49,32 +49,32 @@ struct Pipe {
 #[derive(Debug)]
 struct Conn {
     nodes: [NodeId; 2],
-    /// By sender.
+    /// Bytes under way, by the sender's side.
     pipes: [Pipe; 2],
-    /// Sides that have closed it.
+    /// Sides that have closed the connection, by side.
     closed: [bool; 2],
 }
 
-/// See the module.
+/// All connections between the nodes, and the cuts between nodes.
 #[derive(Debug, Default)]
 pub struct Net {
     conns: BTreeMap<ConnId, Conn>,
     next: ConnId,
     cuts: BTreeSet<(NodeId, NodeId)>,
-    /// Most milliseconds that a piece takes.
+    /// Longest usual delay of a piece, ms.
     pub latency_ms: u64,
-    /// Nanoseconds that each piece takes beside that.
+    /// Further delay of each piece, ns.
     pub slow_ns: u64,
     now_ns: u64,
 }
 
 impl Net {
-    /// Moves the clock.
+    /// Sets the time of the network, ns.
     pub fn pass(&mut self, now_ns: u64) {
         self.now_ns = now_ns;
     }
 
-    /// Opens a connection.
+    /// Opens a connection and returns its number.
     pub fn open(&mut self, opener: NodeId, acceptor: NodeId) -> ConnId {
         self.next += 1;
         let conn = Conn { nodes: [opener, acceptor], pipes: Default::default(), closed: [false; 2] };
@@ -82,7 +82,7 @@ impl Net {
         self.next
     }
 
-    /// How long the next piece takes, ns.
+    /// Draws the delay of the next piece, ns.
     pub fn delay_ns(&self, rng: &mut Rng) -> u64 {
         let ms = if rng.below(30) == 0 {
             rng.below(self.latency_ms * 20 + 1)
@@ -92,7 +92,7 @@ impl Net {
         ms * 1_000_000 + self.slow_ns
     }
 
-    /// Sends bytes, in one to three pieces.
+    /// Sends bytes in one to three pieces.
     pub fn send(&mut self, id: ConnId, side: Side, mut bytes: Vec<u8>, rng: &mut Rng) {
         while !bytes.is_empty() {
             let cut =
@@ -105,7 +105,7 @@ impl Net {
             }
             let pipe = &mut conn.pipes[side as usize];
             if pipe.end_ns.is_some() {
-                // It has died, which this side does not know yet.
+                // The connection was lost, which this side does not know yet.
                 return;
             }
             pipe.last_ns = pipe.last_ns.max(due_ns);
@@ -114,7 +114,7 @@ impl Net {
         }
     }
 
-    /// What has arrived at a side.
+    /// The bytes that have arrived at a side, and whether the connection has ended.
     pub fn receive(&mut self, id: ConnId, side: Side) -> Arrived {
         let Some(conn) = self.conns.get_mut(&id) else {
             return Arrived { bytes: Vec::new(), has_ended: true };
@@ -133,7 +133,7 @@ impl Net {
         Arrived { bytes, has_ended }
     }
 
-    /// A side closes the connection: the other finds the end behind what was sent.
+    /// Closes a side: the other side finds the end after the bytes that were sent.
     pub fn close(&mut self, id: ConnId, side: Side, rng: &mut Rng) {
         let delay_ns = self.delay_ns(rng);
         let Some(conn) = self.conns.get_mut(&id) else { return };
@@ -146,7 +146,7 @@ impl Net {
         }
     }
 
-    /// The connection dies: of what is on its way, some is lost.
+    /// Loses a connection, and some of the bytes under way.
     pub fn kill(&mut self, id: ConnId, rng: &mut Rng) {
         let Some(conn) = self.conns.get_mut(&id) else { return };
         for pipe in &mut conn.pipes {
@@ -159,7 +159,7 @@ impl Net {
         }
     }
 
-    /// Kills one connection, if there is any.
+    /// Loses a random connection, if there is any.
     pub fn kill_any(&mut self, rng: &mut Rng) -> Option<ConnId> {
         let at = rng.below(self.conns.len() as u64) as usize;
         let id = *self.conns.keys().nth(at)?;
@@ -167,7 +167,7 @@ impl Net {
         Some(id)
     }
 
-    /// A node has gone: its connections die with it.
+    /// Ends all connections of a node that has ended.
     pub fn leave(&mut self, node: NodeId, rng: &mut Rng) {
         let own: Vec<(ConnId, Side)> = self
             .conns
@@ -189,17 +189,17 @@ impl Net {
         }
     }
 
-    /// Cuts two nodes from each other.
+    /// Cuts two nodes off from each other.
     pub fn cut(&mut self, a: NodeId, b: NodeId) {
         self.cuts.insert((a.min(b), a.max(b)));
     }
 
-    /// Joins all nodes again.
+    /// Ends all cuts.
     pub fn heal(&mut self) {
         self.cuts.clear();
     }
 
-    /// Whether nothing passes between two nodes.
+    /// Whether two nodes are cut off from each other.
     pub fn is_cut(&self, a: NodeId, b: NodeId) -> bool {
         is_cut(&self.cuts, a, b)
     }

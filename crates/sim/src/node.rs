@@ -1,9 +1,9 @@
-//! A node: an engine, its process, and the link to its primary, driven by the network and the clock of the
-//! simulation.
+//! A node: an engine, its process and the link to its primary, driven by the network and the clock
+//! of the simulation.
 //!
-//! What is decided by the server's event loop and threads is here as short as it can be: who has the
-//! connection of the link, and when something that another thread does has ended. What the bytes mean is
-//! known to the engine and the machine of the link alone.
+//! The work of the server's event loop and threads is reduced to two facts: which part has the link's
+//! connection, and when another thread's work has ended. Only the engine and the machine of the link
+//! know the meaning of the bytes.
 
 mod bus;
 mod download;
@@ -37,83 +37,82 @@ use sluice_resp::{AuthState, ParseLimits, Parser, Requests, State};
 use sluice_session::{ClientAddress, Closing, Medium};
 use sluice_snapshot::LoadThread;
 
-/// What a node is started with.
+/// The configuration of a node.
 #[derive(Clone, Debug)]
 pub struct NodePlan {
-    /// Directives beside those of every node.
+    /// Directives in addition to those of every node.
     pub directives: Vec<(&'static str, String)>,
-    /// Whether there is an append-only file.
+    /// Whether the node has an append-only file.
     pub has_aof: bool,
-    /// Whether replies wait for it: `appendfsync always`.
+    /// Whether replies wait for the append-only file: `appendfsync always`.
     pub is_strict: bool,
-    /// Under which keys and members are hashed.
+    /// The seed for hashing keys and members.
     pub hash_seed: HashSeed,
-    /// The event loop lets go of the link's connection an iteration after it was asked.
+    /// Whether the event loop releases the link's connection one iteration later than asked.
     pub leaves_later: bool,
-    /// Bytes of the stream that are kept while a snapshot comes on another connection, and that are executed
-    /// in an iteration behind that.
+    /// Bytes of the stream that are buffered while a snapshot arrives on another connection, and bytes
+    /// of that buffer that one iteration executes afterwards.
     pub stream_bound: usize,
     pub block_bytes: usize,
-    /// How much later each look at the clock finds it while a script runs, microseconds.
+    /// How far each look at the clock advances it while a script runs, µs.
     pub look_us: u64,
-    /// The file of a node of a cluster; none outside of cluster mode.
+    /// `nodes.conf` of a cluster's node; `None` without cluster mode.
     pub node_file: Option<NodeFile>,
 }
 
-/// A connection that a node wants, beside that of the link to its primary.
+/// A connection that a node asks for, other than that of the link to its primary.
 #[derive(Clone, Copy, Debug)]
 pub enum Call {
-    /// A link of the bus.
+    /// A link of the bus to another node.
     Bus(LinkKey),
-    /// The connection of a move of slots.
+    /// The connection of a job that moves slots.
     Export(JobName),
 }
 
-/// The port of a node.
+/// The client port of a node.
 pub fn port_of(node: NodeId) -> u16 {
     7000 + node as u16
 }
 
-/// The node with that port.
+/// The node with the port of `primary`.
 pub fn node_of(primary: &Primary) -> NodeId {
     usize::from(primary.port.saturating_sub(7000))
 }
 
-/// Who a session's connection leads to.
+/// The other end of a session's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Peer {
-    /// A replica, or one that would be.
+    /// A replica, or a node that asks to become one.
     Accepted(ConnId),
-    /// The primary.
+    /// This node's primary, which sends the stream.
     Link(ConnId),
     /// The target of a move of slots.
     Export(ConnId),
-    /// A client of the simulation.
+    /// A simulated client, without a network connection.
     Client,
 }
 
-/// A session and its input.
 struct Seat {
     key: SessionKey,
     peer: Peer,
     buf: Vec<u8>,
     parser: Parser,
-    /// A request waits in the session.
+    /// A request of the session is blocked.
     waits: bool,
-    /// Nothing more of it is executed.
+    /// No further requests of the session are executed.
     is_shut: bool,
-    /// What a client was sent.
+    /// Replies that were sent to a client.
     out: Vec<u8>,
 }
 
-/// Who has the connection to the primary: as `server/replica.rs`.
+/// The owner of the connection to the primary, as in `server/replica.rs`.
 enum Holder {
     Nobody,
     Connecting,
     Attached(ConnId),
-    /// The event loop is to let go of it; these bytes of the snapshot have come.
+    /// The event loop is asked to release the connection; these bytes of the snapshot have arrived.
     Leaving(ConnId, Vec<u8>),
-    /// The event loop has let go of it.
+    /// The event loop has released the connection.
     Left(ConnId, Vec<u8>),
     Receiving(Box<Download>),
     Received(ConnId, Vec<u8>),
@@ -130,46 +129,46 @@ impl LoadThread for Here {
     }
 }
 
-/// A node that runs.
+/// A running node.
 pub struct SimNode {
     pub id: NodeId,
     pub engine: Engine,
     pub process: SimProcess,
     holder: Holder,
-    /// The main channel, while the holder has the connection of the snapshot.
+    /// The main channel, while `holder` has the connection of the snapshot.
     main: Option<MainLink>,
     replay: Option<Replay>,
     leaves_later: bool,
     stream_bound: usize,
     block_bytes: usize,
     look_us: u64,
-    /// It was told to end.
+    /// Whether the node was asked to shut down.
     is_ending: bool,
-    /// The attempt of the link that the connections are of.
+    /// The attempt of the link that the present connections belong to.
     attempt: u64,
     heard_ns: u64,
     next_cron_ns: u64,
     seats: Vec<Seat>,
     load: Option<(u64, Box<LoadJob>)>,
-    /// A load has ended that the engine has not taken up.
+    /// A load has ended, and the engine has not taken over its result yet.
     has_loaded: bool,
     rng: Rng,
-    /// Where to the link wants to connect.
+    /// The connection that the link asks for: its attempt, and the node to connect to.
     pub wants: Option<(u64, NodeId)>,
-    /// Connections to the buses of other nodes, in cluster mode.
+    /// The connections of the bus, in cluster mode.
     bus: Option<Bus>,
     /// Connections of moves whose targets have not agreed yet.
     exports: Vec<ExportDial>,
-    /// Further connections that are wanted, each with its node.
+    /// Further connections that the node asks for, each with the other node.
     pub calls: Vec<(Call, NodeId)>,
-    /// Snapshots that came on a connection of their own, with the stream behind them on another.
+    /// Number of snapshots that arrived on a connection of their own, with the stream after them on another.
     pub met_dual: u64,
-    /// What was digested last: changes, point, and the result.
+    /// The last fingerprint: number of changes, point, and result.
     digested: Option<(u64, HistoryPoint, u64)>,
 }
 
 impl SimNode {
-    /// Starts a node on its disk, as the server does.
+    /// Starts a node from its disk, as the server does.
     pub fn start(
         id: NodeId,
         plan: &NodePlan,
@@ -245,7 +244,7 @@ impl SimNode {
         }
     }
 
-    /// One iteration of the event loop at this time.
+    /// Runs one iteration of the event loop at the time `now`.
     pub fn iterate(&mut self, now: Now, net: &mut Net) {
         if self.process.base.now.mono_ns < now.mono_ns {
             self.process.base.now = now;
@@ -267,7 +266,7 @@ impl SimNode {
             self.next_cron_ns = now.mono_ns + CRON_NS;
         }
         self.act(net);
-        // Slices of moves end early where the clock leaps.
+        // In a leaping iteration, slices of moves end early, because each look advances the clock.
         self.process.base.us_each_look = if self.leaps() { self.look_us } else { 1 };
         self.engine.end_iteration(&mut self.process);
         self.process.base.us_each_look = 1;
@@ -289,7 +288,7 @@ impl SimNode {
     // --- input
 
     fn collect(&mut self, net: &mut Net) {
-        // Asked in the iteration before.
+        // The link asked for this in the iteration before.
         self.end_leave(net);
         let conns: Vec<(SessionKey, ConnId, Side)> = self
             .seats
@@ -353,7 +352,7 @@ impl SimNode {
         self.seats.iter_mut().find(|seat| seat.key == key)
     }
 
-    /// Executes what a session's connection has brought.
+    /// Executes the requests that a session's connection has received.
     fn execute(&mut self, key: SessionKey) {
         let Some(at) = self.seats.iter().position(|seat| seat.key == key) else { return };
         let mut buf = std::mem::take(&mut self.seats[at].buf);
@@ -396,7 +395,7 @@ impl SimNode {
         (seat.buf, seat.parser, seat.waits, seat.is_shut) = (buf, parser, waits, is_shut);
     }
 
-    /// Something was heard of the primary.
+    /// Notes that data of the primary have arrived.
     fn note_heard(&mut self) {
         self.heard_ns = self.process.base.now.mono_ns;
     }
@@ -412,25 +411,25 @@ impl SimNode {
         self.seats.push(Seat { key, peer, buf, parser, waits: false, is_shut: false, out });
     }
 
-    /// Another node has connected.
+    /// Adds a session for a connection of another node.
     pub fn accept(&mut self, conn: ConnId) {
         let key = self.engine.connect(connection(self.id), &mut self.process);
         self.add_seat(key, Peer::Accepted(conn), Vec::new());
     }
 
-    /// A client of the simulation.
+    /// Adds a session of a client.
     pub fn client(&mut self) -> SessionKey {
         let key = self.engine.connect(connection(self.id), &mut self.process);
         self.add_seat(key, Peer::Client, Vec::new());
         key
     }
 
-    /// Whether a client's session is there.
+    /// Whether the session of a client still exists.
     pub fn has_client(&self, key: SessionKey) -> bool {
         self.seats.iter().any(|seat| seat.key == key)
     }
 
-    /// A client sends a request.
+    /// Adds a request to a client's session.
     pub fn request(&mut self, key: SessionKey, words: &[&[u8]]) {
         let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
         for word in words {
@@ -444,7 +443,7 @@ impl SimNode {
         self.execute(key);
     }
 
-    /// A client sends a request that runs a script: the clock leaps meanwhile.
+    /// Executes a client's request that runs a script, during which each look advances the clock.
     pub fn request_run(&mut self, key: SessionKey, words: &[Vec<u8>]) {
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         self.process.base.us_each_look = self.look_us;
@@ -452,30 +451,30 @@ impl SimNode {
         self.process.base.us_each_look = 1;
     }
 
-    /// A client goes away.
+    /// Ends a client's session.
     pub fn close_client(&mut self, key: SessionKey) {
         self.engine.client_lost(key, &mut self.process);
         self.seats.retain(|seat| seat.key != key);
         self.engine.disconnect(key, &mut self.process);
     }
 
-    /// Whether it was told to end and may.
+    /// Whether the node was asked to shut down and may do so now.
     pub fn is_ending(&self) -> bool {
         self.is_ending
     }
 
-    /// Ends it: what was done is in its files, as far as the disk lets it.
+    /// Shuts the node down: its executed writes are in its files, as far as the disk accepts them.
     pub fn end(&mut self) {
         let SimNode { engine, process, .. } = self;
         process.end_aof(engine);
     }
 
-    /// What a client was sent since the last call.
+    /// The replies to a client since the last call.
     pub fn replies(&mut self, key: SessionKey) -> Vec<u8> {
         self.seat(key).map(|seat| std::mem::take(&mut seat.out)).unwrap_or_default()
     }
 
-    /// The connection of a session has ended.
+    /// Handles the end of a session's connection.
     fn connection_lost(&mut self, key: SessionKey, net: &mut Net) {
         self.engine.client_lost(key, &mut self.process);
         self.end_session(key, net);
@@ -498,7 +497,7 @@ impl SimNode {
         }
     }
 
-    /// Sends what there is, as far as it is durable.
+    /// Sends all replies and stream bytes that are durable.
     fn write(&mut self, net: &mut Net) {
         let mut ready = Vec::new();
         self.engine.take_ready(&mut ready);
@@ -569,7 +568,7 @@ impl SimNode {
                 | Action::FreeScripts(_)
                 | Action::TrimInput { .. }
                 | Action::FillPackets(_)
-                // No client of the simulation asks for one.
+                // No simulated client asks for this action.
                 | Action::Migrate(_)
                 | Action::LoadUsers(_)
                 | Action::FreeUsers(_)
@@ -583,7 +582,7 @@ impl SimNode {
 
     // --- what the simulation asks
 
-    /// Connections with targets of moves of slots.
+    /// Connections to targets of moves of slots.
     pub fn export_conns(&self) -> impl Iterator<Item = ConnId> + '_ {
         self.seats.iter().filter_map(|seat| match seat.peer {
             Peer::Export(conn) => Some(conn),
@@ -591,19 +590,19 @@ impl SimNode {
         })
     }
 
-    /// Snapshots of a primary that were loaded, and partial resynchronisations.
+    /// Number of loaded snapshots of a primary, and of partial resynchronisations.
     pub fn link_counts(&self) -> LinkCounts {
         self.engine.link_counts()
     }
 
-    /// How far the link is.
+    /// The state of the link.
     pub fn link_state(&self) -> LinkState {
         self.engine.link_state()
     }
 
-    /// Where the data stand in a history, and their fingerprint; none where they stand nowhere.
+    /// The point of a history at which the data are, with their fingerprint; `None` while they are at none.
     pub fn state(&mut self) -> Option<(HistoryPoint, u64)> {
-        // Half of a unit stands nowhere in the history.
+        // Half of an execution unit is at no point of the history.
         if self.engine.is_loading() || self.engine.has_open_unit() {
             return None;
         }
@@ -620,13 +619,13 @@ impl SimNode {
         Some((point, digest))
     }
 
-    /// The fingerprint of the data as they are now, whatever was known.
+    /// The fingerprint of the present data, without the result kept from before.
     pub fn state_anew(&mut self) -> Option<(HistoryPoint, u64)> {
         self.digested = None;
         self.state()
     }
 
-    /// Whether a key is there.
+    /// Whether database 0 of the node has a key.
     pub fn has_key(&self, key: &[u8]) -> bool {
         let keyspace = self.engine.keyspace();
         keyspace.db(0).find(keyspace.key(key)).is_some()
@@ -664,5 +663,5 @@ fn connection(node: NodeId) -> ClientAddress {
     }
 }
 
-/// Time between two crons.
+/// Time between two runs of the cron.
 const CRON_NS: u64 = 100_000_000;

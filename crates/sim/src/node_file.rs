@@ -1,6 +1,6 @@
-//! `nodes.conf` of a node of a cluster, which outlives its process: a write takes a while, and may fail.
+//! `nodes.conf` of a cluster's node. The file outlives the process; a write takes some time and may fail.
 //!
-//! Invariant: a process that ends while the file is written leaves the old text or the new one.
+//! Invariant: if the process ends during a write, the file has the old text or the new one.
 
 use sluice_base::Rng;
 use sluice_cluster::Generation;
@@ -8,7 +8,6 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A write under way.
 #[derive(Debug)]
 struct Writing {
     due_ns: u64,
@@ -20,46 +19,47 @@ struct Writing {
 struct OnDisk {
     text: Arc<[u8]>,
     writing: Option<Writing>,
-    /// Writes fail.
+    /// Whether writes fail.
     is_full: bool,
-    /// Most milliseconds that a write takes.
+    /// Longest duration of a write, ms.
     most_ms: u64,
 }
 
-/// See the module.
+/// The file `nodes.conf` of one node; clones share it.
 #[derive(Clone, Debug)]
 pub struct NodeFile(Rc<RefCell<OnDisk>>);
 
 impl NodeFile {
-    /// A file with this text, whose writes take so many milliseconds at most.
+    /// A file with this text, whose writes take up to `most_ms` milliseconds.
     pub fn new(text: &str, most_ms: u64) -> NodeFile {
         let text = text.as_bytes().into();
         NodeFile(Rc::new(RefCell::new(OnDisk { text, writing: None, is_full: false, most_ms })))
     }
 
-    /// What is durable.
+    /// The durable text.
     pub fn text(&self) -> Arc<[u8]> {
         Arc::clone(&self.0.borrow().text)
     }
 
-    /// Has writes fail, or succeed.
+    /// Makes writes fail, or succeed again.
     pub fn set_full(&self, is_full: bool) {
         self.0.borrow_mut().is_full = is_full;
     }
 
-    /// How many milliseconds a write takes at most, from the next one on.
+    /// Sets the longest duration of a write, ms, from the next write on.
     pub fn set_most_ms(&self, most_ms: u64) {
         self.0.borrow_mut().most_ms = most_ms;
     }
 
-    /// Begins a write.
+    /// Begins a write, of which only one is under way.
     pub fn begin(&self, generation: Generation, text: Arc<[u8]>, now_ns: u64, rng: &mut Rng) {
         let mut file = self.0.borrow_mut();
         let due_ns = now_ns + rng.below(file.most_ms * 1_000_000 + 1);
         file.writing = Some(Writing { due_ns, generation, text });
     }
 
-    /// What has become of a write that is over: its generation, and whether it is durable.
+    /// The result of a finished write: its generation, and whether it is durable. `None` while
+    /// none has finished.
     pub fn end(&self, now_ns: u64) -> Option<(Generation, bool)> {
         let mut file = self.0.borrow_mut();
         let Writing { generation, text, .. } = file.writing.take_if(|writing| writing.due_ns <= now_ns)?;
@@ -69,7 +69,7 @@ impl NodeFile {
         Some((generation, !file.is_full))
     }
 
-    /// The process ends.
+    /// Ends the process: a write under way leaves the old text or the new one.
     pub fn crash(&self, rng: &mut Rng) {
         let mut file = self.0.borrow_mut();
         let is_there = rng.below(2) == 0 && !file.is_full;

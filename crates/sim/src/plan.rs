@@ -1,9 +1,10 @@
-//! What a seed decides ahead: how many nodes, how they are configured, how often what goes wrong.
+//! The decisions that a seed makes before a run: the number of nodes, their configuration, the
+//! rates of faults.
 
 use crate::node::NodePlan;
 use sluice_base::{HashSeed, Rng};
 
-/// One in so many steps has such a fault; 0: none has.
+/// The rate of each fault: once in so many steps; 0 for never.
 #[derive(Clone, Copy, Debug)]
 pub struct FaultRates {
     pub crash: u64,
@@ -15,26 +16,26 @@ pub struct FaultRates {
     pub chain: u64,
 }
 
-/// See the module.
+/// The plan of one run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub nodes: Vec<NodePlan>,
     pub rates: FaultRates,
-    /// Most milliseconds that a piece takes on the network.
+    /// Longest usual delay of a piece on the network, ms.
     pub latency_ms: u64,
-    /// Most milliseconds of a step.
+    /// Longest step, ms.
     pub step_ms: u64,
-    /// How long things go wrong.
+    /// Duration of the phase with faults, ms.
     pub faulty_ms: u64,
-    /// A primary that has crashed may be there again before another is promoted: what no file has is lost
-    /// then.
+    /// Whether a crashed primary may restart before another node is promoted; it then loses the data
+    /// that no file has.
     pub restarts_primary: bool,
-    /// A command in so many steps for each client.
+    /// Each client sends a command once in so many steps.
     pub commands: u64,
 }
 
 impl Plan {
-    /// The plan of a seed.
+    /// Draws the plan of a seed.
     pub fn new(seed: u64, rng: &mut Rng) -> Plan {
         let count = 2 + rng.below(3) as usize;
         let has_files = rng.below(3);
@@ -68,8 +69,8 @@ impl Plan {
     }
 }
 
-/// Decides about the second channel of a synchronisation. Its chances are drawn apart: a run without it is
-/// what it was before there was any.
+/// Draws the use of the second channel of a full sync. These draws use a generator of their own, so that
+/// a run without the feature is the same as before there was one.
 fn add_second_channel(rng: &mut Rng, nodes: &mut [NodePlan]) {
     let share = rng.below(3);
     for node in nodes {
@@ -78,7 +79,7 @@ fn add_second_channel(rng: &mut Rng, nodes: &mut [NodePlan]) {
         }
         node.directives.push(("dual-channel-replication-enabled", "yes".to_owned()));
         if rng.below(4) > 0 {
-            // Otherwise a primary offers none.
+            // Without diskless sync a primary offers no second channel.
             node.directives.retain(|(name, _)| *name != "repl-diskless-sync");
             node.directives.push(("repl-diskless-sync", "yes".to_owned()));
         }
@@ -88,7 +89,7 @@ fn add_second_channel(rng: &mut Rng, nodes: &mut [NodePlan]) {
     }
 }
 
-/// Decides about `appendfsync always`, apart for the same reason.
+/// Draws the use of `appendfsync always`, from a generator of its own for the same reason.
 fn add_strict_logs(rng: &mut Rng, nodes: &mut [NodePlan]) {
     let share = rng.below(3);
     for node in nodes.iter_mut().filter(|node| node.has_aof) {
@@ -99,7 +100,8 @@ fn add_strict_logs(rng: &mut Rng, nodes: &mut [NodePlan]) {
     }
 }
 
-/// Decides how long scripts may take, and what waits for replicas at an end, apart for the same reason.
+/// Draws the time limit of scripts and the wait for replicas at a shutdown, for the same reason from a
+/// generator of its own.
 fn add_runs(rng: &mut Rng, nodes: &mut [NodePlan]) {
     for node in nodes {
         let mut pick = |values: &[&str]| values[rng.below(values.len() as u64) as usize].to_owned();
@@ -109,8 +111,8 @@ fn add_runs(rng: &mut Rng, nodes: &mut [NodePlan]) {
     }
 }
 
-/// Decides in which forms each node keeps its data, apart for the same reason: what a primary says must give
-/// the same data under other hashes and encodings.
+/// Draws the hash seeds and encodings of each node, for the same reason from a generator of its own: a
+/// primary's stream must give equal data under other hashes and encodings.
 fn add_forms(rng: &mut Rng, nodes: &mut [NodePlan]) {
     for node in nodes {
         node.hash_seed = HashSeed { k0: rng.next_u64(), k1: rng.next_u64() };

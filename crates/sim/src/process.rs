@@ -1,5 +1,5 @@
-//! The process around a node's engine: the fake of the tests, with an append-only file that has a disk, and
-//! random bytes of the seed.
+//! The process of a node's engine: the fake of the tests, with an append-only file on a simulated disk,
+//! and random bytes from the seed.
 
 use crate::aof::AofWriter;
 use crate::disk::{Disk, DiskFault};
@@ -20,27 +20,27 @@ use sluice_replication::{SnapshotPieces, StreamSpool};
 use sluice_snapshot::{SnapshotFile, SnapshotSource};
 use sluice_testkit::FakeProcess;
 
-/// See the module.
+/// A fake process with a simulated disk and append-only file.
 pub struct SimProcess {
     pub base: FakeProcess,
     pub disk: Disk,
     rng: Rng,
     aof: Option<AofWriter>,
-    /// A base that was written, and when it is in force.
+    /// A base that was written, and the time at which it is in force.
     finishing: Option<(u64, Vec<u8>)>,
-    /// What becomes of a rewrite that has no base, and of one without a log behind its cut.
+    /// Whether the rewrite has ended without a base, and whether it began without a new log.
     has_failed: bool,
     has_no_log: bool,
-    /// A fault of the append-only file that the engine was told.
+    /// The fault of the append-only file that was last reported to the engine.
     told: Option<&'static str>,
-    /// Milliseconds that a sync takes, and between two of them.
+    /// Duration of a sync, and time between two syncs, ms.
     sync_ms: (u64, u64),
-    /// Most milliseconds until a base that was written is in force.
+    /// Longest time until a written base is in force, ms.
     base_ms: u64,
 }
 
 impl SimProcess {
-    /// A process with this disk.
+    /// A process on this disk.
     pub fn new(disk: Disk, now: Now, mut rng: Rng) -> SimProcess {
         let base = FakeProcess { now, snapshots: disk.snapshots.clone(), ..FakeProcess::default() };
         let (sync_ms, base_ms) = ((rng.below(200), 1 + rng.below(1000)), [100, 4000][rng.below(2) as usize]);
@@ -58,8 +58,7 @@ impl SimProcess {
         }
     }
 
-    /// Opens the append-only file of a start, behind the data that were loaded. Errors: the reason of the
-    /// disk.
+    /// Opens the append-only file at a start, after the data were loaded. Errors: the reason of the disk.
     pub fn open_aof(&mut self, engine: &mut Engine) -> Result<(), String> {
         self.disk.note_loaded();
         let log = match self.disk.last_log() {
@@ -86,7 +85,7 @@ impl SimProcess {
         AofWriter::new(self.disk.clone(), log, is_in_force, (position, self.base.now.mono_ns), sync_ns)
     }
 
-    /// Feeds the file and has it synced; once an iteration.
+    /// Passes new units to the append-only file, and does its writes and syncs; once in an iteration.
     pub fn feed_aof(&mut self, engine: &mut Engine) {
         let now_ns = self.base.now.mono_ns;
         let made: Vec<_> = std::iter::from_fn(|| engine.take_made_aof(Vec::new)).collect();
@@ -114,7 +113,7 @@ impl SimProcess {
         }
     }
 
-    /// The server ends: writes and syncs what there is.
+    /// Writes and syncs all units before the server ends.
     pub fn end_aof(&mut self, engine: &mut Engine) {
         let mut bytes = Vec::new();
         let end = engine.take_aof(&mut bytes).map(|range| range.end);
@@ -126,7 +125,7 @@ impl SimProcess {
         }
     }
 
-    /// Position up to which the append-only file is durable, where there is one.
+    /// The position up to which the append-only file is durable; `None` without one.
     pub fn durable(&self) -> Option<u64> {
         Some(self.aof.as_ref()?.durable())
     }
@@ -136,17 +135,17 @@ impl SimProcess {
         self.aof.as_ref().is_some_and(|aof| !aof.is_in_force())
     }
 
-    /// Under `appendfsync always` a sync follows the one before.
+    /// Begins each sync right after the one before, as under `appendfsync always`.
     pub fn sync_always(&mut self) {
         self.sync_ms.1 = 0;
     }
 
-    /// Whether the append-only file takes nothing, or nothing that is durable.
+    /// Whether the append-only file accepts no units, or cannot make them durable.
     pub fn has_aof_fault(&self) -> bool {
         self.aof.as_ref().is_some_and(|aof| aof.fault().is_some())
     }
 
-    /// Lets what is written beside the append-only file meet the disk as it is.
+    /// Applies the disk's present fault to files beside the append-only file.
     pub fn meet_disk(&mut self) {
         let reason = self.disk.commit_fault();
         let is_full = self.disk.fault() == Some(DiskFault::Full);
@@ -255,7 +254,7 @@ impl AppendOnlyFile for SimProcess {
     }
 
     fn end_aof_rewrite(&mut self, is_whole: bool) {
-        // The fake writes a base under no name.
+        // The fake process writes a base under an empty name.
         let base = self.disk.snapshots.borrow_mut().remove(&b""[..]);
         self.finishing = None;
         if is_whole {

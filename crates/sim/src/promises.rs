@@ -1,35 +1,36 @@
-//! What a primary has promised to a client: that a write has reached so many replicas (WAIT), or so many
-//! disks (WAITAOF), or its own disk (`appendfsync always`).
+//! The promises of a primary to a client: that a write is at so many replicas (WAIT), on so many disks
+//! (WAITAOF), or on the primary's own disk (`appendfsync always`).
 
 use crate::net::NodeId;
 use sluice_base::SessionKey;
 use std::collections::BTreeSet;
 
-/// What is asked for behind a write.
+/// The promise that a client asks for after a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AskedFor {
-    /// `WAIT replicas`.
+    /// `WAIT` for this number of replicas.
     Wait(u64),
-    /// `WAITAOF local replicas`.
+    /// `WAITAOF`: the local disk (0 or 1), and this number of replicas.
     WaitAof(u64, u64),
-    /// Nothing: under `appendfsync always` the answer alone promises that the write is on the primary's disk.
+    /// No command: under `appendfsync always` the reply itself promises that the write is on
+    /// the primary's disk.
     Answer,
 }
 
-/// A write whose promise is awaited.
+/// A write whose promise is not given yet.
 #[derive(Debug)]
 pub struct PendingPromise {
     pub key: Vec<u8>,
     pub primary: NodeId,
     pub client: SessionKey,
     pub asked: AskedFor,
-    /// Nodes that have had the write in memory since.
+    /// Nodes that have had the write in memory since it was sent.
     pub had: BTreeSet<NodeId>,
-    /// Nodes of which nothing is known: they have crashed or have other data since.
+    /// Nodes whose data say nothing about the promise, because they have crashed or loaded other data since.
     pub excused: BTreeSet<NodeId>,
-    /// What the client was sent so far.
+    /// Replies to the client so far.
     pub replies: Vec<u8>,
-    /// A library is loaded ahead of the write: the promise's number.
+    /// The number of the promise, if a library is loaded before the write.
     pub library: Option<u64>,
 }
 
@@ -37,7 +38,7 @@ pub struct PendingPromise {
 #[derive(Debug)]
 pub struct Given {
     pub key: Vec<u8>,
-    /// Replicas that have had the write when the promise was given, and have neither crashed nor begun with
+    /// Replicas that had the write when the promise was given, and have neither crashed nor loaded
     /// other data since.
     pub holders: BTreeSet<NodeId>,
     /// Nodes that had the write on disk.

@@ -1,14 +1,14 @@
-//! What clients have run: scripts that write several keys and last longer than a slice, and libraries of
-//! functions.
+//! Scripts and functions of the clients: they write several keys, and take longer than one slice.
 //!
-//! A node's clock leaps at each look while a script runs ([`NodePlan::look_us`](crate::node::NodePlan)), so a
-//! few calls are a slice.
+//! While a script runs, each look at a node's clock advances the clock
+//! ([`NodePlan::look_us`](crate::node::NodePlan)), so that a few calls take a whole slice.
 
 use crate::workload::Words;
 use sluice_base::Rng;
 
-/// The body of a script and of a function. Of `args`: calls before the first write, between two writes, after
-/// which write it fails (0: it does not), another database to write to, a command to call beside.
+/// The body of a script and of a function. The arguments: calls before the first write, calls between
+/// two writes, the number of the write after which the body fails (0 for none), another database to
+/// write to, a command to call beside.
 const BODY: &str = "
 local function pass(times)
   for i = 1, tonumber(times) do
@@ -30,26 +30,26 @@ end
 return server.status_reply('OK')
 ";
 
-/// What the error of a script that fails as it was told contains.
+/// A part of the error of a script that fails on purpose.
 pub const FAILED_AS_TOLD: &str = "as it was told";
 
-/// What a run does.
+/// The course of a script or function.
 #[derive(Clone, Debug)]
 pub struct Course {
-    /// The keys that it sets, one after the other.
+    /// The keys that are set, one after the other.
     pub keys: Vec<Vec<u8>>,
-    /// Calls before the first write, and behind each.
+    /// Calls before the first write, and after each write.
     pub calls: (u64, u64),
-    /// It fails behind that write; 0: it does not.
+    /// The number of the write after which the script fails; 0 for none.
     pub fails_at: u64,
-    /// Another database that it writes to; 0: it does not.
+    /// A second database that is written to; 0 for none.
     pub db: u64,
-    /// A command that it calls beside each write.
+    /// A command that is called after each write.
     pub beside: Words,
 }
 
 impl Course {
-    /// The arguments behind the script or the name of the function.
+    /// The arguments after the script or the name of the function.
     fn words(&self) -> Words {
         let numbers = [self.calls.0, self.calls.1, self.fails_at, self.db].map(|number| number.to_string());
         let mut words = vec![self.keys.len().to_string().into_bytes()];
@@ -59,18 +59,18 @@ impl Course {
         words
     }
 
-    /// An EVAL.
+    /// An EVAL with this course.
     pub fn eval(&self) -> Words {
         let script = format!("local keys, args = KEYS, ARGV{BODY}");
         [vec![b"EVAL".to_vec(), script.into_bytes()], self.words()].concat()
     }
 
-    /// An FCALL of the function of this library.
+    /// An FCALL of this library's function with this course.
     pub fn fcall(&self, library: u64) -> Words {
         [vec![b"FCALL".to_vec(), format!("f{library}").into_bytes()], self.words()].concat()
     }
 
-    /// An EVAL_RO that only lasts so many calls.
+    /// An EVAL_RO that reads, and ends after so many calls.
     pub fn reads(calls: u64) -> Words {
         let script =
             b"for i = 1, tonumber(ARGV[1]) do server.pcall('GET', 's0') end return server.status_reply('OK')";
@@ -78,7 +78,7 @@ impl Course {
     }
 }
 
-/// A command that a run calls beside its writes.
+/// Draws a command that a script calls beside its writes.
 pub fn beside(rng: &mut Rng) -> Words {
     let words: &[&str] = match rng.below(8) {
         0 => &["INCR", "n1"],
@@ -92,34 +92,34 @@ pub fn beside(rng: &mut Rng) -> Words {
     words.iter().map(|word| word.as_bytes().to_vec()).collect()
 }
 
-/// Libraries that come and go: `l0` with the function `f0` and so on.
+/// Number of libraries that are loaded and deleted at random: `l0` with the function `f0` and so on.
 pub const LIBRARIES: u64 = 2;
 
-/// The library that only ever gets younger.
+/// The library whose version only ever rises.
 const KEPT: u64 = LIBRARIES;
 
-/// The code of a library, of which `version` is a part.
+/// The code of a library, which contains `version`.
 fn code(library: u64, version: u64) -> Vec<u8> {
     let function = format!("server.register_function('f{library}', function(keys, args){BODY}end)");
     format!("#!lua name=l{library}\n--{version};\nfor i = 1, 9000 do end\n{function}\n").into_bytes()
 }
 
-/// Loads a library in the place of what there is.
+/// FUNCTION LOAD REPLACE of a library.
 pub fn load(library: u64, version: u64) -> Words {
     vec![b"FUNCTION".to_vec(), b"LOAD".to_vec(), b"REPLACE".to_vec(), code(library, version)]
 }
 
-/// Loads the library that only ever gets younger.
+/// FUNCTION LOAD REPLACE of the library whose version only ever rises.
 pub fn load_kept(version: u64) -> Words {
     load(KEPT, version)
 }
 
-/// Deletes a library that may go.
+/// FUNCTION DELETE of a library.
 pub fn delete(library: u64) -> Words {
     vec![b"FUNCTION".to_vec(), b"DELETE".to_vec(), format!("l{library}").into_bytes()]
 }
 
-/// The version of the library that only ever gets younger, if this is its code.
+/// The version of the library whose version only ever rises, if `code` is this library's.
 pub fn kept_version(code: &[u8]) -> Option<u64> {
     let rest = code.strip_prefix(format!("#!lua name=l{KEPT}\n--").as_bytes())?;
     let digits = rest.split(|byte| *byte == b';').next()?;

@@ -1,24 +1,24 @@
-//! What clients ask for: writes of every kind that a small key space has.
+//! The commands of clients: writes of every kind on a few keys.
 
 use sluice_base::Rng;
 
-/// A command as words.
+/// A command: its name and its arguments.
 pub type Words = Vec<Vec<u8>>;
 
 fn words(parts: &[&str]) -> Words {
     parts.iter().map(|part| part.as_bytes().to_vec()).collect()
 }
 
-/// What is known of a client's session.
+/// The state of a client's session, as far as the simulation knows it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SessionState {
-    /// It may be within a transaction.
+    /// Whether the session may be within a transaction.
     in_transaction: bool,
-    /// It has surely selected another database than 0.
+    /// Whether the session has certainly selected another database than 0.
     is_beside: bool,
 }
 
-/// The next command of a client. Database 0 is never emptied: what was promised lies there.
+/// Draws the next command of a client. Database 0 is never emptied, because it holds the promised writes.
 pub fn command(rng: &mut Rng, session: &mut SessionState, step: u64) -> Words {
     let key = |rng: &mut Rng, kind: &str| format!("{kind}{}", rng.below(4));
     let number = rng.below(100).to_string();
@@ -58,7 +58,7 @@ pub fn command(rng: &mut Rng, session: &mut SessionState, step: u64) -> Words {
             session.in_transaction = false;
             words(&["EXEC"])
         }
-        // The unit stands open over some iterations.
+        // The transaction then takes several iterations.
         28 | 29 if session.in_transaction => words(&["DEBUG", "STAND-STILL", &rng.below(80).to_string()]),
         24 if session.is_beside => words(&["FLUSHDB"]),
         25 => words(&["COPY", &key(rng, "l"), &key(rng, "l"), "DB", &rng.below(4).to_string()]),

@@ -1,18 +1,18 @@
-//! The simulation: nodes, network, clients, what goes wrong, and a Sentinel that sees what it can.
+//! The simulation of replication: nodes, network, clients, faults, and a Sentinel that sees the nodes
+//! that it can reach.
 //!
 //! ```text
-//!  step: time passes ─► faults ─► Sentinel ─► clients ─► an iteration of each node ─► what must hold is checked
+//!  step: time passes ─► faults ─► Sentinel ─► clients ─► an iteration of each node ─► checks
 //! ```
 //!
-//! What must hold: (1) data at a point of a history are those that every other node had there
-//! ([`Histories`]): so a partial resynchronisation was right to be accepted; (2) so many replicas as WAIT has
-//! said have had the write; (3) so many disks as WAITAOF has said have it, and a node that crashes comes back
-//! with what its disk had; (4) when the primary is lost, the replica of its history with the highest offset
-//! has every write that a replica among those that can be promoted has acknowledged; (5) at the end, when
-//! nothing goes wrong any more, all nodes come to the same point with the same data, and no promise is
-//! forgotten; (6) what FAILOVER promises: `world/handover.rs`, and
-//! `world/handover/drill.rs` where steps are slow and nothing else is wrong; (7) what holds of scripts that
-//! stand still: `world/runs.rs`. Disks that fail: `world/disks.rs`.
+//! The simulation checks that (1) data at a point of a history are those of every other node there
+//! ([`Histories`]): so accepted partial resynchronisations were right; (2) as many replicas as WAIT has
+//! reported have had the write; (3) as many disks as WAITAOF has reported have the write, and a crashed node
+//! comes back with the data of its disk; (4) when the primary is lost, the replica of its history with the
+//! highest offset has every write that a promotable replica has acknowledged; (5) at the end, without faults,
+//! all nodes reach one point with the same data, and keep every promise; (6) FAILOVER keeps its promises:
+//! `world/handover.rs`, and `world/handover/drill.rs` for slow steps without other faults; (7) scripts that
+//! are interrupted by slices keep theirs: `world/runs.rs`. Faulty disks are in `world/disks.rs`.
 
 mod asked;
 mod disks;
@@ -34,16 +34,16 @@ use sluice_base::{Now, Rng};
 use sluice_replication::LinkState;
 use std::collections::BTreeSet;
 
-/// What a run is told beside its seed.
+/// The options of a run, in addition to its seed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SimOptions {
-    /// Events and logs are written to standard output.
+    /// Whether events and logs are written to standard output.
     pub is_traced: bool,
-    /// The Sentinel promotes the replica with the lowest offset: a mistake that must be found.
+    /// Whether the Sentinel promotes the replica with the lowest offset: a mistake that a run must detect.
     pub promotes_lowest: bool,
 }
 
-/// What a run has come to meet.
+/// Counts of the events of a run, which show what it has tested.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Met {
     pub syncs: u64,
@@ -55,32 +55,35 @@ pub struct Met {
     /// Writes that were answered under `appendfsync always`.
     pub answers: u64,
     pub compared: u64,
-    /// FAILOVER has come to its end, or to nothing; then a write that has waited was executed.
+    /// Failovers that handed the role over; then those that did not, and waiting writes that
+    /// were executed afterwards.
     pub handed_over: u64,
     pub not_handed_over: u64,
     pub resumed: u64,
-    /// Failovers of drills that have handed over, and slow steps that failovers have met.
+    /// Failovers of drills that handed the role over; then slow steps during failovers.
     pub drilled: u64,
     pub slow_steps: u64,
-    /// Disks that began to refuse something.
+    /// Disks that became faulty.
     pub disk_faults: u64,
-    /// Snapshots that came on a connection of their own.
+    /// Snapshots that arrived on a connection of their own.
     pub dual_syncs: u64,
-    /// Scripts and functions that were asked for, and iterations that found one standing still.
+    /// Scripts and functions that clients have started; then iterations that found one interrupted
+    /// by a slice.
     pub runs: u64,
     pub stood_still: u64,
-    /// How they have ended: well, by KILL, not by KILL, with their client, and in the middle of their writes.
+    /// How these have ended: completed, killed, not killable, with their client, and in the middle
+    /// of their writes.
     pub ended: u64,
     pub killed: u64,
     pub unkillable: u64,
     pub left: u64,
     pub lost_halves: u64,
-    /// Ends of servers that were asked for while a unit stood open.
+    /// Shutdowns that were asked for while an execution unit was open.
     pub shutdowns: u64,
 }
 
 impl Met {
-    /// Adds what another run has met.
+    /// Adds the counts of another run.
     pub fn add(&mut self, other: Met) {
         self.syncs += other.syncs;
         self.continued += other.continued;
@@ -108,23 +111,23 @@ impl Met {
     }
 }
 
-/// A simulated host: a node with what outlives it.
+/// A simulated host: a node, and the state that outlives it.
 struct SimHost {
     node: Option<SimNode>,
     disk: Disk,
-    /// Whom it follows as its configuration file says.
+    /// The primary in the node's configuration file; `None` for a primary.
     follows: Option<NodeId>,
-    /// When it starts again.
+    /// When the node starts again, ns.
     starts_ns: u64,
-    /// The process stands still until then.
+    /// Until when the process is suspended, ns.
     stalls_until_ns: u64,
-    /// Snapshots that its node had loaded at the last look.
+    /// Snapshots that the node had loaded at the last look.
     syncs: u64,
     /// Partial resynchronisations at the last look.
     continued: u64,
     /// Snapshots on a connection of their own at the last look.
     dual_syncs: u64,
-    /// The offset that the trace has shown last.
+    /// The last offset in the trace.
     shown: u64,
 }
 
@@ -141,7 +144,7 @@ struct Opening {
     to: NodeId,
 }
 
-/// See the module.
+/// The hosts, the network and the clients of a run, with the promises that are to be kept.
 pub struct World {
     plan: Plan,
     options: SimOptions,
@@ -155,10 +158,10 @@ pub struct World {
     pending: Option<PendingPromise>,
     given: Vec<Given>,
     promises: u64,
-    /// Whom the Sentinel takes for the primary, and the id of its history when it was seen last.
+    /// The node that the Sentinel considers the primary, and the id of its history when it was last seen.
     primary: NodeId,
     primary_replid: String,
-    /// Since when the Sentinel does not see it, ns.
+    /// Since when the Sentinel does not see the primary, ns; `None` while it does.
     unseen_ns: Option<u64>,
     isolated: Option<NodeId>,
     heals_ns: u64,
@@ -172,12 +175,12 @@ pub struct World {
 
 const START: Now = Now { mono_ns: 1_000_000_000, unix_us: 1_700_000_000_000_000 };
 const MS: u64 = 1_000_000;
-/// The Sentinel waits so long for a primary that it does not see.
+/// How long the Sentinel waits for a primary that it does not see.
 const FAILOVER_NS: u64 = 1_500 * MS;
-/// After so long without faults everybody must have come together.
+/// Milliseconds without faults after which all nodes must agree.
 const HEALED_MS: u64 = 150_000;
 
-/// Runs the simulation of a seed. Errors: what does not hold.
+/// Runs the simulation of a seed. Errors: the invariant that is broken.
 pub fn run(seed: u64, options: SimOptions) -> Result<Met, String> {
     let mut world = World::new(seed, options)?;
     let played = world.play();
@@ -337,7 +340,7 @@ impl World {
         }
     }
 
-    /// Looks at a node behind its iteration.
+    /// Checks a node after its iteration.
     fn observe(&mut self, id: NodeId) -> Result<(), String> {
         let host = &mut self.hosts[id];
         let Some(node) = &mut host.node else { return Ok(()) };
@@ -374,7 +377,7 @@ impl World {
         self.check_runs(id, has_other_data)
     }
 
-    // --- what goes wrong
+    // --- faults
 
     fn strikes(&mut self, one_in: u64) -> bool {
         one_in > 0 && self.rng.below(one_in) == 0
@@ -430,14 +433,14 @@ impl World {
         Ok(())
     }
 
-    /// A client of the moment.
+    /// Sends a command to a node, as a client without further requests.
     fn order(&mut self, id: NodeId, words: &[&str]) {
         self.trace(|| format!("to {id}: {}", words.join(" ")));
         let Some(node) = &mut self.hosts[id].node else { return };
         let client = node.client();
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         node.request(client, &words);
-        // The session stays: an answer that comes later finds it.
+        // The session is kept for an answer that arrives later.
     }
 
     fn follow(&mut self, id: NodeId, primary: Option<NodeId>) {
@@ -446,8 +449,7 @@ impl World {
         }
         self.hosts[id].follows = primary;
         if self.hosts[id].node.as_ref().is_some_and(|node| node.engine.has_failover()) {
-            // A primary of before, which waits for replicas that are not its own any more: REPLICAOF is
-            // refused meanwhile.
+            // A former primary waits for replicas that it no longer has, and refuses REPLICAOF meanwhile.
             self.order(id, &["FAILOVER", "ABORT"]);
         }
         match primary {
@@ -459,7 +461,7 @@ impl World {
         }
     }
 
-    /// Whom a node follows.
+    /// The node that a node follows, `None` for a primary.
     fn followed(&self, id: NodeId) -> Option<NodeId> {
         self.hosts[id].node.as_ref().and_then(|node| node.engine.primary().map(node_of))
     }
@@ -467,7 +469,7 @@ impl World {
     fn make_chain(&mut self) {
         let (low, high) = (self.any_node(), self.any_node());
         let is_replica = |id: NodeId| id != self.primary && self.hosts[id].node.is_some();
-        // Not in a circle.
+        // Following must not form a circle.
         let mut above = Some(high);
         while let Some(id) = above {
             if id == low {
@@ -494,7 +496,7 @@ impl World {
         if let Some(pending) = &mut self.pending {
             pending.excused.insert(id);
         }
-        // The process that starts here again gives its sessions the keys that these had.
+        // A process that restarts here gives its sessions the same keys again.
         self.pending.take_if(|pending| pending.primary == id);
         for client in self.clients.iter_mut().chain([&mut self.promiser]) {
             client.at.take_if(|(at, _)| *at == id);
@@ -507,7 +509,7 @@ impl World {
         host.starts_ns = self.now.mono_ns + (100 + self.rng.below(4_000)) * MS;
         let is_primary = host.follows.is_none();
         if is_primary && !self.plan.restarts_primary {
-            // Who is a primary as its file says comes back when it is not taken for one any more.
+            // A primary by its configuration file restarts only when the Sentinel has another primary.
             host.starts_ns = u64::MAX;
         }
         self.openings.retain(|opening| opening.from != id);
@@ -546,14 +548,13 @@ impl World {
         self.check_runs(id, true)
     }
 
-    /// Promises whose writes the primary of now does not have are over.
+    /// Ends the promises whose writes the new primary does not have.
     fn forget_lost(&mut self, id: NodeId) {
         let Some(node) = &self.hosts[id].node else { return };
         self.given.retain(|given| node.has_key(&given.key));
     }
 
-    /// The promise that is awaited is of no interest any more. What is answered to its client yet would be
-    /// taken for the answer to the next.
+    /// Ends the pending promise: its client's later replies would be taken for those to the next promise.
     fn forget_pending(&mut self) {
         self.pending = None;
         self.promiser.at = None;
@@ -594,7 +595,7 @@ impl World {
         }
     }
 
-    /// Nodes that can be promoted: they are in the history of the primary that is lost. With their offsets.
+    /// The nodes that can be promoted, with their offsets: they are in the lost primary's history.
     fn candidates(&self) -> Vec<(u64, NodeId)> {
         let candidate = |id: NodeId| {
             let node = self.hosts[id].node.as_ref().filter(|_| self.is_seen(id) && id != self.primary)?;
@@ -633,7 +634,7 @@ impl World {
         self.follow(best, None);
         self.forget_lost(best);
         self.forget_pending();
-        // Those that are seen; others when they are.
+        // Other nodes are switched to the new primary once the Sentinel sees them.
         for id in 0..self.hosts.len() {
             if id != best && id != old && self.is_seen(id) {
                 self.follow(id, Some(best));
@@ -646,7 +647,7 @@ impl World {
         Ok(())
     }
 
-    /// Nobody has the data of the primary: it has to come back.
+    /// Restarts the lost primary, because no other node has its data.
     fn give_up_primary(&mut self) -> Result<(), String> {
         let host = &mut self.hosts[self.primary];
         if host.starts_ns == u64::MAX {
@@ -657,7 +658,7 @@ impl World {
 
     // --- clients
 
-    /// A session of a client, at the primary or where it was.
+    /// A session of a client, at the primary or where the session was.
     fn attach(&mut self, client: &mut Client) -> Option<(NodeId, SessionKey)> {
         let is_there =
             |id: NodeId, key| self.hosts[id].node.as_ref().is_some_and(|node| node.has_client(key));
@@ -694,7 +695,7 @@ impl World {
 
     // --- the end
 
-    /// Nothing goes wrong any more: everybody comes to the same point with the same data.
+    /// Ends all faults: all nodes reach one point with the same data.
     fn heal(&mut self) -> Result<(), String> {
         self.trace(|| "nothing goes wrong any more".to_owned());
         self.end_handover();
@@ -703,7 +704,7 @@ impl World {
         self.net.latency_ms = self.net.latency_ms.min(20);
         (self.isolated, self.heals_ns) = (None, 0);
         for host in &mut self.hosts {
-            // A primary that waits for another to be promoted goes on waiting.
+            // A primary that waits for a promotion keeps waiting.
             if host.starts_ns < u64::MAX {
                 host.starts_ns = host.starts_ns.min(self.now.mono_ns + 100 * MS);
             }
@@ -711,7 +712,7 @@ impl World {
         self.settle()
     }
 
-    /// Waits until everybody has come together, and looks at what all have then.
+    /// Waits until all nodes are at one point, and checks their data.
     fn settle(&mut self) -> Result<(), String> {
         let end_ns = self.now.mono_ns + HEALED_MS * MS;
         while self.now.mono_ns < end_ns {
@@ -732,7 +733,7 @@ impl World {
     fn heal_roles(&mut self) {
         for id in 0..self.hosts.len() {
             if self.is_seen(id) && id != self.primary {
-                // A chain stays one.
+                // A chain of replicas is kept.
                 let to = self.hosts[id].follows.unwrap_or(self.primary);
                 self.follow(id, Some(to));
             }
@@ -750,7 +751,7 @@ impl World {
             let is_up = host.node.as_ref().is_some_and(|node| node.link_state() == LinkState::Connected);
             let has_fault = host.node.as_ref().is_some_and(|node| node.process.has_aof_fault());
             let is_open = host.node.as_ref().is_some_and(|node| node.engine.has_open_unit());
-            // What came last is looked for on the disk, too.
+            // The last write has to be on the disk too.
             let is_durable = host.node.as_ref().is_some_and(|node| {
                 node.process.durable().is_none_or(|position| position >= node.engine.aof_position())
             });
@@ -784,7 +785,7 @@ impl World {
         }
     }
 
-    /// All data of all nodes.
+    /// Prints all data of all nodes.
     fn show_data(&self) {
         for (id, host) in self.hosts.iter().enumerate() {
             let Some(node) = &host.node else { continue };

@@ -1,4 +1,4 @@
-//! One line of `nodes.conf` (N-10, N-11, N-15).
+//! Parses one line of `nodes.conf` (N-10, N-11, N-15).
 
 use crate::address::{BusTransport, NodeAddress, NodeLabels};
 use crate::id::{ClusterEpoch, NodeId, ShardId};
@@ -8,20 +8,20 @@ use crate::text;
 use sluice_base::quote::{Dialect, next_word};
 use std::str::FromStr;
 
-/// Words of a line of a node up to its slots.
+/// Words on the line of a node before its slots.
 const WORDS_MIN: usize = 8;
-/// What a bus port is above the port of clients, where a line names none.
+/// Difference between the bus port and the port of clients, where a line names no bus port.
 const BUS_PORT_OFFSET: u16 = 10_000;
 
-/// A reason why something cannot be read, as the end of a sentence.
+/// The reason that a line cannot be read, as the end of a sentence.
 pub(super) type Damage = &'static str;
 
-/// A line that does not even name a node.
+/// A line that names no node.
 pub(super) struct Unreadable {
     pub(super) why: Damage,
 }
 
-/// What a line is.
+/// The contents of a line.
 pub(super) enum ConfLine {
     Node(Box<NodeLine>),
     Vars(VarsLine),
@@ -36,18 +36,18 @@ pub(super) struct VarsLine {
     pub(super) damage: Option<Damage>,
 }
 
-/// A node, as far as its line could be read.
+/// A node, with the fields of its line that could be read.
 pub(super) struct NodeLine {
     pub(super) node: SavedNode,
     pub(super) is_me: bool,
     pub(super) migrating: Vec<(HashSlot, NodeId)>,
     pub(super) importing: Vec<(HashSlot, NodeId)>,
     pub(super) notes: Vec<LineNote>,
-    /// Why not all of it could be read.
+    /// The reason that not all fields could be read.
     pub(super) damage: Option<Damage>,
 }
 
-/// A part of a line that does not count.
+/// A part of a line that is ignored.
 pub(super) enum LineNote {
     UnknownFlag(Vec<u8>),
     UnknownField(Vec<u8>),
@@ -77,7 +77,7 @@ pub(super) fn read(line: &[u8], transport: BusTransport) -> Result<Option<ConfLi
 
 const TOO_SHORT: Damage = "it has fewer than eight fields";
 
-/// The words of a line, up to what cannot be split.
+/// The words of a line, up to the first that cannot be split off.
 fn split(line: &[u8]) -> (Vec<Vec<u8>>, Option<Damage>) {
     let mut words = Vec::new();
     let mut rest = line;
@@ -88,7 +88,7 @@ fn split(line: &[u8]) -> (Vec<Vec<u8>>, Option<Damage>) {
                 words.push(word);
                 rest = after;
             }
-            // A zero byte ends a line for the splitter, and what follows may have been slots.
+            // A zero byte ends the line for the splitter; slots may follow it.
             Ok(None) => return (words, rest.contains(&0).then_some("it has a zero byte")),
             Err(_) => return (words, Some("its quotes do not end")),
         }
@@ -130,7 +130,7 @@ fn epoch(word: &[u8]) -> Option<ClusterEpoch> {
     number(word).map(ClusterEpoch).filter(|epoch| *epoch < ClusterEpoch::END)
 }
 
-/// A node of which id and flags are read.
+/// A node with only its id and flags.
 fn node(id: NodeId, flags: &[u8]) -> NodeLine {
     let mut line = NodeLine {
         node: SavedNode {
@@ -161,7 +161,7 @@ fn node(id: NodeId, flags: &[u8]) -> NodeLine {
             b"handshake" => is_handshake = true,
             b"noaddr" => line.node.is_without_address = true,
             b"nofailover" => line.node.no_failover = true,
-            // A suspicion is this process's own, and comes back with it.
+            // A suspicion belongs to the process that had it, and arises again if its reason persists.
             b"fail?" | b"noflags" => {}
             _ => line.notes.push(LineNote::UnknownFlag(flag.to_vec())),
         }
@@ -179,7 +179,7 @@ fn node(id: NodeId, flags: &[u8]) -> NodeLine {
     line
 }
 
-/// The other fields. What cannot be read ends the filling.
+/// Fills in the other fields, up to the first that cannot be read.
 fn fill(line: &mut NodeLine, words: &[Vec<u8>], transport: BusTransport) -> Result<(), Damage> {
     place(line, words.get(1).ok_or(TOO_SHORT)?, transport)?;
     let primary = words.get(3).ok_or(TOO_SHORT)?;
@@ -213,7 +213,7 @@ fn slot(word: &[u8]) -> Result<HashSlot, Damage> {
     number(word).and_then(HashSlot::new).ok_or(BAD_SLOTS)
 }
 
-/// `n` or `n-n`.
+/// Adds a slot `n` or a range `n-n` to `slots`.
 fn range(slots: &mut SlotSet, word: &[u8]) -> Result<(), Damage> {
     let mut ends = word.splitn(2, |byte| *byte == b'-');
     let first = slot(ends.next().unwrap_or_default())?;
@@ -227,7 +227,7 @@ fn range(slots: &mut SlotSet, word: &[u8]) -> Result<(), Damage> {
     Ok(())
 }
 
-/// What stands in the brackets of an open slot.
+/// Parses an open slot, without its brackets.
 fn open_slot(line: &mut NodeLine, inner: &[u8]) -> Result<(), Damage> {
     let at = inner.iter().position(|byte| *byte == b'-').ok_or(BAD_SLOTS)?;
     let slot = slot(&inner[..at])?;
@@ -245,14 +245,14 @@ fn open_slot(line: &mut NodeLine, inner: &[u8]) -> Result<(), Damage> {
     Ok(())
 }
 
-/// Ports out of fields.
+/// Ports that are named by fields of their own.
 #[derive(Default)]
 struct NamedPorts {
     tcp: Option<u16>,
     tls: Option<u16>,
 }
 
-/// The second field: address, host name and what else is named.
+/// Parses the second field: address, host name and named values.
 fn place(line: &mut NodeLine, word: &[u8], transport: BusTransport) -> Result<(), Damage> {
     let mut fields = word.split(|byte| *byte == b',');
     let address = fields.next().unwrap_or_default();
@@ -275,7 +275,7 @@ fn place(line: &mut NodeLine, word: &[u8], transport: BusTransport) -> Result<()
         (Some(tcp), Some(tls), _) => (tcp, tls),
         (Some(tcp), None, _) => (tcp, port),
         (None, Some(tls), _) => (port, tls),
-        // Written by a version that knew one port alone.
+        // The line was written by a version that knew only one port.
         (None, None, BusTransport::Tcp) => (port, 0),
         (None, None, BusTransport::Tls) => (0, port),
     };
@@ -285,7 +285,7 @@ fn place(line: &mut NodeLine, word: &[u8], transport: BusTransport) -> Result<()
     Ok(())
 }
 
-/// What was read, or nothing, which is noted.
+/// The value that was read, or the default, which is noted as ignored.
 fn value<T: Default>(notes: &mut Vec<LineNote>, name: &'static str, read: Option<T>) -> T {
     if read.is_none() {
         notes.push(LineNote::BadValue(name));
@@ -293,7 +293,7 @@ fn value<T: Default>(notes: &mut Vec<LineNote>, name: &'static str, read: Option
     read.unwrap_or_default()
 }
 
-/// `name=value`.
+/// Parses an additional field `name=value`.
 fn named_field(line: &mut NodeLine, field: &[u8], ports: &mut NamedPorts) {
     let at = field.iter().position(|byte| *byte == b'=').unwrap_or(field.len());
     let (name, text) = (&field[..at], field.get(at + 1..).unwrap_or_default());

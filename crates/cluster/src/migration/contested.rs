@@ -1,11 +1,12 @@
-//! Slots that this node has claimed by a grant, until their source is heard to give them up.
+//! Slots that this node has claimed by a grant, until their source no longer claims them.
 //!
-//! The source takes the claim whatever its epoch. Until then it goes on telling that the slots are its
-//! own, and may make a higher epoch meanwhile, as the target of another move: by that epoch this node and all
-//! others would give the slots back to a node that is about to give them up, and both would delete the keys.
-//! So this node's epoch stays above the source's until a header of the source is without the slots. A PING
-//! follows the claim, whose answer has that header: an operator may hand a slot back by SETSLOT in the next
-//! moment, and this node learns of that by the claim alone.
+//! The source accepts the claim whatever its epoch is. Until then the source still claims the
+//! slots, and may get a higher epoch meanwhile, for example as the target of another move. With that
+//! epoch, this node and all others would give the slots back to a node that is about to give them up,
+//! and both would delete the keys. Therefore this node keeps its epoch above the source's until a header
+//! of the source is without the slots. A PING follows the claim, because its answer has such a header:
+//! an operator may give a slot back by SETSLOT at the next moment, and this node learns of that only by
+//! the source's claim.
 
 use crate::epochs;
 use crate::health;
@@ -15,27 +16,27 @@ use crate::node::NodeIx;
 use crate::slots::{HashSlot, SlotSet};
 use sluice_base::mistake::{Mistake, is_made};
 
-/// These slots are claimed, which were `source`'s.
+/// Notes that this node has claimed slots of `source`.
 pub(crate) fn claimed(m: &mut ClusterMachine, slots: &SlotSet, source: NodeIx) {
     let id = m.table.node(source).id;
     m.keys.granted_here.extend(slots.iter().map(|slot| (slot, id)));
 }
 
-/// These slots may go to another node, the source they came from among others: by a grant of this node, or by
-/// an operator who has opened them here.
+/// Notes that these slots may go to another node, also back to their source: by a grant of this node, or
+/// because an operator has opened them here.
 pub(crate) fn may_leave(m: &mut ClusterMachine, slots: &SlotSet) {
     m.keys.granted_here.retain(|slot, _| !slots.contains(*slot));
 }
 
-/// Whether a slot of mine stays mine whatever its source claims.
+/// Whether this node keeps a slot whatever the slot's source claims.
 pub(crate) fn is_kept(m: &ClusterMachine, slot: HashSlot, from: NodeIx) -> bool {
     let source = m.keys.granted_here.get(&slot);
     source.is_some_and(|source| *source == m.table.node(from).id) && !is_made(Mistake::SourceOutbidsClaim)
 }
 
-/// A node says that it follows a primary: it has no claim of its own any more, and the next one is an
-/// election's. A source that has granted its last slot follows its target at once, and a header of it
-/// without the slots never comes: a replica's has those of its primary.
+/// A node follows a primary now: it has no claim of its own any more, and its next one is that of an
+/// election. A source that has granted its last slot follows its target at once, and never sends a
+/// header without the slots, because a replica's header has those of its primary.
 pub(crate) fn follows(m: &mut ClusterMachine, sender: NodeIx) {
     if !m.keys.granted_here.is_empty() {
         let id = m.table.node(sender).id;
@@ -43,8 +44,8 @@ pub(crate) fn follows(m: &mut ClusterMachine, sender: NodeIx) {
     }
 }
 
-/// A node is heard of with this epoch; what it claims was taken up, so that of two nodes which have slots of
-/// each other each gives up its own first. `slots`: the claim, where it is the node's own word.
+/// A node's message with this epoch has been handled, including its claim, so that of two nodes with
+/// slots of each other each gives up its own first. `slots` is the claim, if the node itself has made it.
 pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: Option<&SlotSet>) {
     let my_ix = m.table.my_ix();
     let table = &m.table;
@@ -54,12 +55,14 @@ pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch,
         return;
     }
     let is_outbid = epoch > m.table.me().config_epoch && m.table.me().is_primary();
-    // A node that was apart may have lost its place to a replica, whose claim an epoch of now would outbid.
+    // A node that was out of contact may have lost its place to a replica, whose claim a new
+    // epoch would outbid.
     if is_outbid && !health::is_apart(m) && epochs::bump(m).is_some() {
         let name = m.name(sender);
         log!(m, Notice, "Node {name} has made epoch {epoch} and not heard that slots it granted are mine.");
     }
-    // Also where the slots are given up with that epoch: its older headers may come later, by another link.
+    // This also holds where the node gives up the slots with that epoch: older headers of it may arrive
+    // later, on another link.
     if let Some(slots) = slots {
         m.keys.granted_here.retain(|slot, source| *source != id || slots.contains(*slot));
     }

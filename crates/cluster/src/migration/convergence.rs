@@ -1,4 +1,5 @@
-//! When the writers of an export's slots are held back, so that the rest of its stream can leave (A-86).
+//! Decides when the writers of an export's slots are held back, so that the rest of its stream can
+//! be sent (A-86).
 //!
 //! ```text
 //!  flowing ──estimate ≤ 10 ms──► holding ──unsent ≤ limit──► paused
@@ -7,48 +8,48 @@
 //!     └──────── 50 ms later ────────────┘
 //! ```
 //!
-//! The estimate: the bytes that have not left, at the rate of the last 100 ms. All times are of the monotonic
-//! clock.
+//! The estimate is the time to send the unsent bytes at the rate of the last 100 ms. All times are of
+//! the monotonic clock.
 
 use std::collections::VecDeque;
 
 const MS: u64 = 1_000_000;
-/// Writers are held when the rest is expected to leave in so long.
+/// A hold begins when the estimate is at most this long.
 const HOLD_BELOW_NS: u64 = 10 * MS;
-/// A hold that has not led to the pause by then ends.
+/// A hold ends if it has not led to the pause after this time.
 const HOLD_NS_MAX: u64 = 20 * MS;
-/// Between two holds.
+/// Time between the end of a hold and the next one.
 const BETWEEN_HOLDS_NS: u64 = 50 * MS;
-/// The brake is put on when the estimate has not fallen for so long.
+/// The brake is applied when the estimate has not fallen for this long.
 const PATIENCE_NS: u64 = 1_000 * MS;
-/// A writer waits so long for the brake at most.
+/// The longest time that the brake makes a writer wait.
 const BRAKED_NS_MAX: u64 = 5 * MS;
-/// What leaves is measured over so long.
+/// The period over which the sending rate is measured.
 const RATE_OVER_NS: u64 = 100 * MS;
-/// Between two looks at how much has left.
+/// Time between two samples of the bytes sent.
 const SAMPLE_NS: u64 = 5 * MS;
-/// The share of what leaves that the brake lets come: so many of so many.
+/// The brake lets in [`BRAKE_OF`] of [`BRAKE_TO`] parts of the sending rate.
 const BRAKE_OF: u64 = 4;
 const BRAKE_TO: u64 = 5;
 
-/// See the module.
+/// The state of one export's convergence towards its pause.
 #[derive(Debug)]
 pub struct Convergence {
-    /// Bytes that may be left at the pause; none: any number.
+    /// The most unsent bytes at which the pause may begin; `None` for any number.
     limit: Option<u64>,
     stage: ConvergenceStage,
-    /// Times, and what had left by then; the oldest is the first.
+    /// Times, and the bytes sent by then, oldest first.
     samples: VecDeque<(u64, u64)>,
-    /// The time, and what had left, at the last look.
+    /// Time and bytes sent at the last step.
     latest: (u64, u64),
-    /// The lowest estimate so far, ns, and when it was met.
+    /// The lowest estimate so far and when it was reached, both ns.
     lowest: Option<(u64, u64)>,
     brake: Option<Brake>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConvergenceStage {
-    /// Writers write. No hold begins before this time.
+    /// No writer is held. No hold begins before this time.
     Flowing {
         not_before_ns: u64,
     },
@@ -60,30 +61,30 @@ enum ConvergenceStage {
     },
 }
 
-/// What lets writers come at a part of the rate at which the stream leaves.
+/// Limits the rate of writes to a part of the rate at which the stream is sent.
 #[derive(Clone, Copy, Debug)]
 struct Brake {
-    /// Bytes that may be written now.
+    /// Bytes that may be written now; negative after an excess.
     credit: i64,
-    /// When these were last added to.
+    /// When credit was last added.
     credited_ns: u64,
-    /// Since when no writer is let in.
+    /// Since when no writer is let in; `None` while writers are let in.
     closed_since_ns: Option<u64>,
 }
 
-/// What follows from a look at a stream.
+/// The action after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConvergenceStep {
-    /// Nothing.
+    /// Writers stay as they are.
     Stay,
-    /// Writers that waited may go on.
+    /// Writers that waited may continue.
     LetGo,
-    /// What is left of the stream is little enough: the pause begins.
+    /// Few enough bytes are unsent: the pause begins.
     Pause,
 }
 
 impl Convergence {
-    /// Begins; the pause is to begin when at most `limit` bytes are left.
+    /// A convergence at its beginning; the pause begins once at most `limit` bytes are unsent.
     pub fn new(limit: Option<u64>) -> Convergence {
         Convergence {
             limit,
@@ -95,7 +96,7 @@ impl Convergence {
         }
     }
 
-    /// Whether writers have to wait now.
+    /// Whether writers have to wait now, for the pause or for the brake.
     pub fn holds(&self) -> bool {
         match self.stage {
             ConvergenceStage::Flowing { .. } => {
@@ -105,7 +106,7 @@ impl Convergence {
         }
     }
 
-    /// Since when writers wait for the end, ns; what the brake makes them wait is apart.
+    /// Since when writers wait for the pause, ns. The brake's waiting time does not count.
     pub fn holds_since_ns(&self) -> Option<u64> {
         match self.stage {
             ConvergenceStage::Flowing { .. } => None,
@@ -113,13 +114,13 @@ impl Convergence {
         }
     }
 
-    /// Whether writers are let in at a part of the rate at which the stream leaves.
+    /// Whether the brake limits the rate of writes.
     pub fn is_braked(&self) -> bool {
         self.brake.is_some()
     }
 
-    /// A look at the stream, at most one for each iteration: so many bytes are left, and have left since the
-    /// begin of the stream.
+    /// Takes the state of the stream, at most once in an iteration: bytes `unsent`, and bytes that have
+    /// `left` since its beginning.
     pub fn step(&mut self, now_ns: u64, unsent: u64, left: u64) -> ConvergenceStep {
         self.sample(now_ns, left);
         if let ConvergenceStage::Paused { .. } = self.stage {
@@ -152,7 +153,7 @@ impl Convergence {
         }
     }
 
-    /// Bytes have come.
+    /// Takes note of `bytes` that writers have added to the stream.
     pub fn written(&mut self, now_ns: u64, bytes: usize) {
         if let Some(brake) = &mut self.brake {
             brake.credit -= i64::try_from(bytes).unwrap_or(i64::MAX).min(i64::MAX / 4);
@@ -172,14 +173,14 @@ impl Convergence {
         }
     }
 
-    /// Bytes that have left within how many ns.
+    /// Bytes that were sent, and in how many ns.
     fn rate(&self) -> (u64, u64) {
         let (to, after) = self.latest;
         let (from, before) = self.samples.front().copied().unwrap_or(self.latest);
         (after.saturating_sub(before), to.saturating_sub(from))
     }
 
-    /// How long it takes until all has left, ns.
+    /// Time to send all unsent bytes, ns.
     fn estimate_ns(&self, unsent: u64) -> u64 {
         match self.rate() {
             _ if unsent == 0 => 0,
@@ -191,7 +192,7 @@ impl Convergence {
         }
     }
 
-    /// Whether the brake lets writers go on that waited for it.
+    /// Applies the brake or adds to its credit; `true` if writers that waited for the brake may continue.
     fn step_brake(&mut self, now_ns: u64, estimate: u64) -> bool {
         if self.lowest.is_none_or(|(lowest, _)| estimate < lowest) {
             self.lowest = Some((estimate, now_ns));
@@ -215,7 +216,7 @@ impl Convergence {
         let Some(since_ns) = brake.closed_since_ns else { return false };
         let has_waited = now_ns.saturating_sub(since_ns) >= BRAKED_NS_MAX;
         if brake.credit > 0 || has_waited {
-            // Who has waited so long owes nothing any more.
+            // A writer that has waited this long continues even without credit.
             brake.credit = brake.credit.max(0);
             brake.closed_since_ns = None;
             return true;
@@ -228,7 +229,7 @@ impl Convergence {
 mod tests {
     use super::*;
 
-    /// A stream that leaves at a rate, under writers that fill it at another: what happens each millisecond.
+    /// A simulated stream that is sent at one rate while writers fill it at another, in steps of 1 ms.
     struct Flow {
         convergence: Convergence,
         now_ms: u64,
@@ -236,9 +237,9 @@ mod tests {
         left: u64,
         drain_per_ms: u64,
         writes_per_ms: u64,
-        /// For how long writers have waited in a row, ms; and the longest so far.
+        /// How long writers have waited without a break, ms; now and at most.
         waited: (u64, u64),
-        /// Bytes that were written.
+        /// Bytes added by writers.
         written: u64,
     }
 
@@ -257,11 +258,11 @@ mod tests {
             }
         }
 
-        /// A millisecond.
+        /// Simulates one millisecond.
         fn pass(&mut self) -> ConvergenceStep {
             self.now_ms += 1;
             let now_ns = self.now_ms * MS;
-            // Writers come in small pieces, and each asks.
+            // Writers add small pieces, and ask before each.
             for _ in 0..16 {
                 if !self.convergence.holds() {
                     let bytes = self.writes_per_ms / 16;
@@ -279,7 +280,7 @@ mod tests {
             step
         }
 
-        /// Milliseconds until the pause; none within `ms`.
+        /// Milliseconds until the pause; `None` if it does not begin within `ms`.
         fn until_pause(&mut self, ms: u64) -> Option<u64> {
             (0..ms).find(|_| self.pass() == ConvergenceStep::Pause)
         }
@@ -311,7 +312,7 @@ mod tests {
         for _ in 0..5 {
             flow.pass();
         }
-        // What leaves stops at a moment when little is left.
+        // The sending stops when few bytes are unsent.
         (flow.unsent, flow.drain_per_ms) = (10_000, 0);
         flow.pass();
         assert!(flow.convergence.holds());

@@ -1,5 +1,5 @@
-//! Whether a move may begin here. The words of ESTABLISH are judged in the order in which they come,
-//! so there is a question for each.
+//! Checks whether a move may begin here. The arguments of ESTABLISH are checked in their order,
+//! so there is one function for each.
 
 use super::SlotMove;
 use crate::id::NodeId;
@@ -7,12 +7,12 @@ use crate::machine::ClusterMachine;
 use crate::node::NodeIx;
 use crate::slots::HashSlot;
 
-/// The owner of the slots of a command's ranges, as far as they have been read.
+/// The owner of the slots in a command's ranges, as far as they are parsed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OwnersOfRanges(Option<NodeIx>);
 
 impl OwnersOfRanges {
-    /// Adds a range.
+    /// Adds a range; all ranges must have one owner.
     ///
     /// # Errors
     /// The error for the client: a slot has no owner, or another one than those before.
@@ -28,7 +28,7 @@ impl OwnersOfRanges {
     }
 }
 
-/// What stands in the way of any move, whatever its slots.
+/// Checks that this node can be the target of any move.
 ///
 /// # Errors
 /// The error for the client.
@@ -45,7 +45,7 @@ pub(crate) fn check_node(m: &ClusterMachine) -> Result<(), String> {
     Err(refusal.to_owned())
 }
 
-/// The node that slots are to come from.
+/// The node that slots are to move from.
 ///
 /// # Errors
 /// The error for the client.
@@ -58,7 +58,7 @@ pub(crate) fn source(m: &ClusterMachine, text: &[u8]) -> Result<NodeId, String> 
     }
 }
 
-/// Whether other moves leave these slots free.
+/// Checks that these slots are in no other move.
 ///
 /// # Errors
 /// The error for the client.
@@ -73,7 +73,7 @@ pub(crate) fn check_free(
     }
 }
 
-/// Whether a move may begin now, of which every word was right.
+/// Checks whether a move with valid arguments may begin now.
 ///
 /// # Errors
 /// The error for the client.
@@ -94,5 +94,5 @@ pub(crate) fn check(m: &ClusterMachine, job: &SlotMove) -> Result<(), String> {
     }
 }
 
-/// A slot, or the name, is that of another job.
+/// The error where another job has a slot of the move, or its name.
 const TAKEN: &str = "ERR Slot is already being imported on the target by a different migration";

@@ -1,9 +1,9 @@
-//! A move from this node: what operators ask, what the target says, holding writes back, the end (A-10 to
-//!
+//! A move from this node: operators' commands, the target's messages, holding writes back, the end (A-10
+//! to ).
 //!
-//! Invariant: from [`ExportState::FailoverGranted`] on the target may own the slots already. What ends the
-//! job then is what the map says of them or the end of the pause, and nothing of the connection or the data
-//! here. No replica takes over by hand meanwhile: it would claim the same slots.
+//! Invariant: from [`ExportState::FailoverGranted`] on the target may own the slots. From then on only the
+//! map's owner of the slots or the end of the pause ends the job; events of the connection or of the data
+//! here do not. No replica takes over manually meanwhile, because it would claim the same slots.
 
 use super::contested;
 use super::export_job::{ExportJob, ExportState};
@@ -21,10 +21,10 @@ use std::borrow::Cow;
 
 /// Milliseconds between two ACKs of this node.
 const ACK_MS: u64 = 1_000;
-/// Milliseconds for which writes are held back at least once the target may claim the slots.
+/// Milliseconds for which writes are held back at least after the slots are granted to the target.
 const GRANT_MS: u64 = 2_000;
 
-/// Whether slots of one owner may leave (A-10, rows 12 and 13).
+/// Checks that slots of one owner may leave this node (A-10, rows 12 and 13).
 ///
 /// # Errors
 /// The error for the client.
@@ -39,7 +39,7 @@ pub(crate) fn check_slots(m: &ClusterMachine, slots: &SlotSet) -> Result<(), Str
     }
 }
 
-/// The node that slots are to go to (A-10, rows 16 to 18).
+/// The node that slots are to move to (A-10, rows 16 to 18).
 ///
 /// # Errors
 /// The error for the client.
@@ -55,8 +55,8 @@ pub(crate) fn target(m: &ClusterMachine, text: &[u8]) -> Result<NodeId, String> 
     }
 }
 
-/// MIGRATESLOTS, of which every word was right: the jobs begin, and stand in the list in the command's order
-///
+/// Begins the jobs of a MIGRATESLOTS that has been checked; the list has them in the command's
+/// order.
 pub(crate) fn begin(m: &mut ClusterMachine, client: &str, groups: &[SlotsToMove]) {
     let mut names = Vec::new();
     for group in groups.iter().rev() {
@@ -76,13 +76,13 @@ pub(crate) fn begin(m: &mut ClusterMachine, client: &str, groups: &[SlotsToMove]
     names.into_iter().rev().for_each(|name| connect(m, name));
 }
 
-/// 40 hex digits.
+/// Draws the name of a job: 40 hex digits.
 fn new_name(m: &mut ClusterMachine) -> JobName {
     let digits = [(); ID_LEN].map(|()| b"0123456789abcdef"[m.rng.below(16) as usize]);
     JobName(digits)
 }
 
-/// Has the job's connection dialled.
+/// Asks the host to connect to the target of a job.
 fn connect(m: &mut ClusterMachine, name: JobName) {
     let Some(job) = m.keys.moves.unfinished_export(name) else { return };
     let (target, described) = (job.target, job.described.clone());
@@ -99,7 +99,7 @@ fn connect(m: &mut ClusterMachine, name: JobName) {
 
 const NOT_FOUND: &str = "Unable to connect to target node: target node not found";
 
-/// CANCELSLOTMIGRATIONS ends what may end.
+/// CANCELSLOTMIGRATIONS: ends all jobs whose slots are not granted yet.
 pub(crate) fn cancel(m: &mut ClusterMachine, client: &str) {
     for name in m.keys.moves.unfinished_exports() {
         let is_granted = |job: &mut ExportJob| job.state == ExportState::FailoverGranted;
@@ -110,7 +110,7 @@ pub(crate) fn cancel(m: &mut ClusterMachine, client: &str) {
     log!(m, Notice, "Canceled all in progress slot migrations (user request from '{client}')");
 }
 
-/// Takes up what the connection and the stream of a job have come to.
+/// Handles an event of a job's connection or stream.
 pub(crate) fn handle(m: &mut ClusterMachine, name: JobName, input: ExportInput<'_>) {
     let Some(job) = m.keys.moves.unfinished_export(name) else { return };
     let described = job.described.clone();
@@ -132,7 +132,7 @@ pub(crate) fn handle(m: &mut ClusterMachine, name: JobName, input: ExportInput<'
             change(m, name, ExportState::Snapshotting);
         }
         (ExportInput::ImageSent, ExportState::Snapshotting) => image_sent(m, name),
-        // Everything was sent ahead of the grant.
+        // All data were sent before the grant.
         (ExportInput::StreamBroke(_), ExportState::FailoverGranted) => {}
         (ExportInput::StreamBroke(why), _) => fail(m, name, why.to_owned()),
         (ExportInput::Held { left }, ExportState::WaitingToPause) => held(m, name, left),
@@ -155,7 +155,7 @@ fn image_sent(m: &mut ClusterMachine, name: JobName) {
     change(m, name, ExportState::Replicating);
 }
 
-/// Writes to the job's slots are held back from now on, and the stream has everything before and PAUSED.
+/// Writes to the job's slots are held back from now on, and the stream has all earlier writes and PAUSED.
 fn held(m: &mut ClusterMachine, name: JobName, left: u64) {
     let unpauses = m.time.now.saturating_add(m.settings.manual_failover_timeout_ms.saturating_mul(2));
     let Some(job) = m.keys.moves.unfinished_export(name) else { return };
@@ -169,7 +169,7 @@ fn held(m: &mut ClusterMachine, name: JobName, left: u64) {
     change(m, name, ExportState::FailoverPaused);
 }
 
-/// A word of the target. Whether the job is this node's export.
+/// Handles a message of the target; `false` if the job is no export of this node.
 pub(crate) fn said(m: &mut ClusterMachine, name: JobName, word: SyncWord) -> bool {
     let (now, now_s) = (m.time.now, m.time.wall_ms / 1_000);
     let Some(job) = m.keys.moves.unfinished_export(name) else { return false };
@@ -178,7 +178,7 @@ pub(crate) fn said(m: &mut ClusterMachine, name: JobName, word: SyncWord) -> boo
     }
     match (word, job.state) {
         (SyncWord::Ack, _) => (job.acked, job.acked_s) = (now, now_s),
-        // The target may have the image ahead of what this node hears of the same.
+        // The target may have received the snapshot before this node is notified that it was sent.
         (SyncWord::RequestPause, ExportState::Snapshotting | ExportState::Replicating) => {
             if job.state == ExportState::Snapshotting {
                 change(m, name, ExportState::Replicating);
@@ -188,7 +188,7 @@ pub(crate) fn said(m: &mut ClusterMachine, name: JobName, word: SyncWord) -> boo
         }
         (SyncWord::RequestFailover, ExportState::FailoverPaused) => granted(m, name),
         (SyncWord::Unknown, _) => fail(m, name, "Unknown SYNCSLOTS subcommand used"),
-        // The target has given the job up, and claims nothing by the grant.
+        // The target has given up the job, and claims no slots by the grant.
         (SyncWord::Refused, _) => fail(
             m,
             name,
@@ -206,14 +206,14 @@ pub(crate) fn said(m: &mut ClusterMachine, name: JobName, word: SyncWord) -> boo
     true
 }
 
-/// Has writes held back as soon as little is left to be sent.
+/// Asks the host to hold writes back as soon as few bytes are unsent.
 fn converge(m: &mut ClusterMachine, name: JobName) {
     if m.settings.debug.pauses_of_exports == Switch::Runs {
         order(m, MigrationOrder::Hold { job: name });
     }
 }
 
-/// The directives have changed: pauses that were prevented begin.
+/// The directives have changed: pauses that a debug switch prevented begin.
 pub(crate) fn settings_changed(m: &mut ClusterMachine) {
     for name in m.keys.moves.unfinished_exports() {
         let is_waiting = |job: &mut ExportJob| job.state == ExportState::WaitingToPause;
@@ -223,21 +223,21 @@ pub(crate) fn settings_changed(m: &mut ClusterMachine) {
     }
 }
 
-/// The target has everything, and may claim the slots.
+/// The target has all data, and may claim the slots from now on.
 fn granted(m: &mut ClusterMachine, name: JobName) {
     let now = m.time.now;
     let Some(job) = m.keys.moves.unfinished_export(name) else { return };
     let Some(unpauses) = job.unpauses.filter(|at| *at >= now) else {
         return fail(m, name, "Unpaused before failover completed");
     };
-    // The replica that is about to take over claims these slots too, by what it knows of them.
+    // The replica that is about to take over claims these slots too, as it knows no better.
     if m.failover.paused != ManualFailover::Off {
         return fail(m, name, "A manual failover is in progress");
     }
     if now < m.failover.voted_until {
         return fail(m, name, "Slots are no longer owned by myself");
     }
-    // A replica that may be elected in the place of the target lacks what has come by this move.
+    // A replica that may be elected in the target's place lacks the data of this move.
     let is_suspected = m.table.find(&job.target).is_some_and(|target| !m.table.node(target).is_up());
     if is_suspected {
         return fail(m, name, "Target node is failing");
@@ -250,7 +250,7 @@ fn granted(m: &mut ClusterMachine, name: JobName) {
     order(m, MigrationOrder::Say { job: name, word: SyncWord::FailoverGranted });
 }
 
-/// The connection of a job has ended. Whether the job is this node's export.
+/// Handles the end of a job's connection; `false` if the job is no export of this node.
 pub(crate) fn link_lost(m: &mut ClusterMachine, name: JobName) -> bool {
     let Some(job) = m.keys.moves.unfinished_export(name) else { return false };
     if job.state != ExportState::FailoverGranted || is_made(Mistake::LostLinkEndsGrant) {
@@ -265,13 +265,13 @@ pub(crate) fn link_lost(m: &mut ClusterMachine, name: JobName) -> bool {
     true
 }
 
-/// All exports fail for one reason.
+/// Fails all exports for one reason.
 pub(crate) fn fail_all(m: &mut ClusterMachine, why: &'static str) {
     m.keys.moves.unfinished_exports().into_iter().for_each(|name| fail(m, name, why));
 }
 
-/// A database was emptied: exports fail, but for those whose slots the target may own. Writers that went on
-/// here would be lost.
+/// A database was emptied: all exports fail except those whose slots the target may own, because later
+/// writes here would be lost.
 pub(crate) fn flushed(m: &mut ClusterMachine) {
     for name in m.keys.moves.unfinished_exports() {
         let is_granted = |job: &mut ExportJob| job.state == ExportState::FailoverGranted;
@@ -281,7 +281,7 @@ pub(crate) fn flushed(m: &mut ClusterMachine) {
     }
 }
 
-/// The cron: ACKs, targets that are silent, pauses that are over.
+/// The work of a tick: ACKs, targets that are silent for too long, pauses that are over.
 pub(crate) fn tick(m: &mut ClusterMachine) {
     let now = m.time.now;
     for name in m.keys.moves.unfinished_exports() {
@@ -315,7 +315,7 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
     }
 }
 
-/// The end of a step: what follows for jobs from the map.
+/// The end of a step: checks the owners of each job's slots in the map.
 pub(crate) fn advance(m: &mut ClusterMachine) {
     for name in m.keys.moves.unfinished_exports() {
         let Some(job) = m.keys.moves.unfinished_export(name) else { continue };
@@ -324,7 +324,7 @@ pub(crate) fn advance(m: &mut ClusterMachine) {
         let my_ix = m.table.my_ix();
         let are_all = |owner: NodeIx| slots.iter().all(|slot| m.table.owner(slot) == Some(owner));
         if are_all(my_ix) {
-            // A target that was forgotten in the middle takes nothing over any more.
+            // A target that was forgotten during the move cannot take the slots over.
             if target.is_none() && state < ExportState::FailoverGranted {
                 fail(m, name, NOT_FOUND);
             }
@@ -342,13 +342,13 @@ pub(crate) fn advance(m: &mut ClusterMachine) {
     }
 }
 
-/// Whether a target may own slots that were mine.
+/// Whether a target may own slots of this node.
 pub(crate) fn has_granted(m: &ClusterMachine) -> bool {
     m.keys.moves.exports().any(|job| job.state == ExportState::FailoverGranted)
 }
 
-/// Whether a claim of this node for a slot of mine counts whatever the epochs say: the slot was granted to
-/// that node.
+/// Whether a claim of `to` for a slot of this node counts whatever the epochs are, because the slot was
+/// granted to it.
 pub(crate) fn is_granted(m: &ClusterMachine, slot: HashSlot, to: NodeIx) -> bool {
     m.keys.moves.exports().any(|job| {
         job.state == ExportState::FailoverGranted
@@ -361,11 +361,11 @@ fn fail(m: &mut ClusterMachine, name: JobName, why: impl Into<Cow<'static, str>>
     end(m, name, ExportState::Failed, why.into());
 }
 
-/// A job ends: its connection closes, and whoever waits to write goes on by the map of then.
+/// Ends a job: its connection closes, and writers that were held back continue by the map of that moment.
 fn end(m: &mut ClusterMachine, name: JobName, state: ExportState, message: Cow<'static, str>) {
     let Some(job) = m.keys.moves.unfinished_export(name) else { return };
     if job.state == ExportState::FailoverGranted && state != ExportState::Success {
-        // The slots are claimed again when a file is written.
+        // The slots are claimed again once a file is written.
         m.save();
     }
     change(m, name, state);

@@ -1,4 +1,4 @@
-//! A move from this node, and what is shown of one.
+//! A move from this node, and the row that commands show for it.
 
 use super::job::{MigrationRow, described, ranges_text};
 use super::{ExportHandshake, JobName, SlotMove};
@@ -8,21 +8,21 @@ use crate::node::Ms;
 use crate::slots::SlotSet;
 use std::borrow::Cow;
 
-/// How far an export is.
+/// The state of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ExportState {
     Handshake(ExportHandshake),
     /// The target has agreed, and the stream has not begun.
     WaitingToSnapshot,
-    /// The image of the slots is on its way, and the writes after it.
+    /// The snapshot of the slots is being sent, followed by later writes.
     Snapshotting,
-    /// The image has left.
+    /// The snapshot has been sent.
     Replicating,
-    /// The target has the image: writes are held back as soon as little is left to be sent.
+    /// The target has the snapshot: writes are held back as soon as few bytes are unsent.
     WaitingToPause,
     /// Writes are held back.
     FailoverPaused,
-    /// The target may claim the slots, and may have done so.
+    /// The target may claim the slots, or has claimed them.
     FailoverGranted,
     Success,
     Cancelled,
@@ -30,7 +30,7 @@ pub(crate) enum ExportState {
 }
 
 impl ExportState {
-    /// What is shown.
+    /// The state's name in CLUSTER GETSLOTMIGRATIONS.
     pub(crate) fn text(self) -> &'static str {
         match self {
             ExportState::Handshake(ExportHandshake::Connecting) => "connecting",
@@ -54,7 +54,7 @@ impl ExportState {
         matches!(self, ExportState::Success | ExportState::Cancelled | ExportState::Failed)
     }
 
-    /// Whether the target has agreed to the move, and what it says counts.
+    /// Whether the target has agreed to the move, so that its messages count.
     pub(crate) fn is_established(self) -> bool {
         self >= ExportState::WaitingToSnapshot && !self.is_finished()
     }
@@ -66,25 +66,25 @@ pub(crate) struct ExportJob {
     pub(crate) job: SlotMove,
     pub(crate) target: NodeId,
     pub(crate) slots: Box<SlotSet>,
-    /// How the log names the job (V-8): made when the job began.
+    /// The job's name in the log (V-8), formatted when the job began.
     pub(crate) described: Box<str>,
     pub(crate) state: ExportState,
     pub(crate) message: Cow<'static, str>,
     created_s: i64,
-    /// The last change of state.
+    /// Time of the last change of state, seconds since the epoch.
     pub(crate) updated_s: i64,
-    /// The last ACK of the target.
+    /// Time of the target's last ACK, seconds since the epoch.
     pub(crate) acked_s: i64,
-    /// When that was; the beginning of the job where none came.
+    /// Time of the target's last ACK on the monotonic clock; the beginning of the job if no ACK arrived.
     pub(crate) acked: Ms,
     /// When this node sent its last ACK.
     pub(crate) said_ack: Option<Ms>,
-    /// When writes go on, whatever has become of the move; none before they are held back.
+    /// When writes continue, whatever the state of the move; `None` before they are held back.
     pub(crate) unpauses: Option<Ms>,
 }
 
 impl ExportJob {
-    /// A job that begins now; `labels` are those of its target.
+    /// A job that begins now; `labels` are the names of its target.
     pub(crate) fn new(
         job: SlotMove,
         (target, labels): (NodeId, &NodeLabels),
@@ -115,7 +115,7 @@ impl ExportJob {
         self.job.name
     }
 
-    /// What CLUSTER GETSLOTMIGRATIONS shows, at the node `me`. Whoever has the stream adds its sizes.
+    /// The row of CLUSTER GETSLOTMIGRATIONS at the node `me`. The owner of the stream adds its sizes.
     pub(crate) fn row(&self, me: NodeId) -> MigrationRow<'_> {
         MigrationRow {
             name: self.name(),

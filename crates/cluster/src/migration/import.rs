@@ -1,4 +1,4 @@
-//! A move to this node: what the source says, the takeover, failures.
+//! A move to this node: the source's messages, the takeover, failures.
 
 use super::contested;
 use super::export;
@@ -18,12 +18,12 @@ use std::borrow::Cow;
 
 /// Milliseconds between two ACKs of this node.
 const ACK_MS: u64 = 1_000;
-/// Milliseconds from the request for the slots in which a grant counts. The source holds writes back for two
-/// seconds from its grant on, which follows the request: a grant that was read later, by a process
-/// that stood still say, may be one whose source has gone on to write.
+/// Milliseconds after the request for the slots in which a grant counts. The source holds writes back for
+/// two seconds from its grant on, and the grant follows the request. A grant that is read later,
+/// for example because this process was suspended, may come from a source that executes writes again.
 const GRANT_COUNTS_MS: u64 = 1_500;
 
-/// Takes up what has happened.
+/// Handles an event of a move.
 pub(crate) fn handle(m: &mut ClusterMachine, input: MigrationInput<'_>) {
     match input {
         MigrationInput::Established(job) => establish(m, job),
@@ -84,7 +84,7 @@ fn establish(m: &mut ClusterMachine, job: &SlotMove) {
     m.keys.moves.add(import);
 }
 
-/// A word of the source.
+/// Handles a message of the source.
 fn said(m: &mut ClusterMachine, name: JobName, word: SyncWord) {
     let (now, now_s) = (m.time.now, m.time.wall_ms / 1_000);
     let Some(job) = m.keys.moves.unfinished(name).filter(|job| job.state.is_open()) else { return };
@@ -168,7 +168,7 @@ fn heard(m: &mut ClusterMachine, name: JobName, at: Ms) {
     }
 }
 
-/// The cron: ACKs, jobs whose source is silent, and the length of the list.
+/// The work of a tick: ACKs, jobs whose source is silent for too long, and the length of the list.
 pub(crate) fn tick(m: &mut ClusterMachine) {
     let now = m.time.now;
     for name in m.keys.moves.open() {
@@ -188,7 +188,7 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
     m.keys.moves.trim(m.settings.migration.log_len_max);
 }
 
-/// The end of a step: what follows for jobs from the map and the role, and the takeover.
+/// The end of a step: checks each job against the map and the role, and claims granted slots.
 pub(crate) fn advance(m: &mut ClusterMachine) {
     if !std::mem::take(&mut m.keys.moves.wants_look) && !m.todo.map {
         return;
@@ -213,16 +213,16 @@ pub(crate) fn advance(m: &mut ClusterMachine) {
     }
 }
 
-/// Why this node claims nothing now: another node may have its place, or get it.
+/// The reason that this node claims no slots now: another node has its place, or may get it.
 fn obstacle(m: &ClusterMachine) -> Option<&'static str> {
-    // The replica that is about to take over does so by an epoch that a claim would outbid.
+    // The replica that is about to take over does so with an epoch that a claim would outbid.
     if m.failover.paused != ManualFailover::Off || m.time.now < m.failover.voted_until {
         return Some("A manual failover is in progress");
     }
     health::is_apart(m).then_some("The target does not hear a majority of the primaries")
 }
 
-/// The slots of a job become this node's, without anybody being asked.
+/// This node takes the slots of a job, without asking for votes.
 fn claim(m: &mut ClusterMachine, name: JobName, slots: &SlotSet, source: Option<NodeIx>) {
     if let Some(why) = obstacle(m) {
         return fail(m, name, why);
@@ -239,7 +239,7 @@ fn claim(m: &mut ClusterMachine, name: JobName, slots: &SlotSet, source: Option<
         contested::claimed(m, slots, source);
     }
     m.channels_gone(slots.clone());
-    // Ahead of what is told: that waits for the file of this very change.
+    // Before other nodes are told, because that waits for the file of this change.
     m.save();
     if is_made(Mistake::ClaimedByEpochOfSource)
         && let Some(source) = source
@@ -259,14 +259,14 @@ fn claim(m: &mut ClusterMachine, name: JobName, slots: &SlotSet, source: Option<
     }
 }
 
-/// The claim of a job is durable. The result is the source, which is to be asked for a header: the claim, a
-/// PONG, is not answered.
+/// The claim of a job is durable. Returns the source, which is to be asked for a header, because a claim
+/// is a PONG and gets no answer.
 pub(crate) fn taken_over(m: &mut ClusterMachine, name: JobName) -> Option<NodeIx> {
     let my_ix = m.table.my_ix();
     let is_claimed = |job: &&mut ImportJob| job.state == ImportState::FailoverGranted(Takeover::Claimed);
     let job = m.keys.moves.unfinished(name).filter(is_claimed)?;
     let (described, slots, source) = (job.described.clone(), job.slots.clone(), job.job.source);
-    // An operator, or an epoch above this node's, may have been faster than the disk.
+    // An operator, or a claim with a higher epoch, may have taken the slots while the file was written.
     if slots.iter().any(|slot| m.table.owner(slot) != Some(my_ix)) {
         clean_up(m, name, "Slots are no longer owned by source node");
         return None;
@@ -282,7 +282,7 @@ pub(crate) fn taken_over(m: &mut ClusterMachine, name: JobName) -> Option<NodeIx
     source.and_then(|source| m.table.find(&source))
 }
 
-/// A job of this node is its primary's from now on: nothing is deleted here.
+/// A job of this node becomes a job of its primary: this node deletes no keys.
 fn hand_over(m: &mut ClusterMachine, name: JobName) {
     order(m, MigrationOrder::Close { job: name });
     change(m, name, ImportState::OccurringOnPrimary);
@@ -304,7 +304,7 @@ fn told(m: &mut ClusterMachine, job: &SlotMove, from: ToldBy) {
     }
 }
 
-/// A job that this node was told of ends here.
+/// Ends a job that was reported to this node and cannot continue.
 fn abandon(m: &mut ClusterMachine, job: &SlotMove, why: &'static str) {
     if m.keys.moves.unfinished(job.name).is_none() {
         told(m, job, ToldBy::Snapshot);
@@ -312,13 +312,13 @@ fn abandon(m: &mut ClusterMachine, job: &SlotMove, why: &'static str) {
     clean_up(m, job.name, why);
 }
 
-/// A job of this node fails, unless it has claimed its slots already.
+/// Fails a job of this node, unless it has claimed its slots already.
 fn fail(m: &mut ClusterMachine, name: JobName, why: &'static str) {
     let Some(state) = m.keys.moves.unfinished(name).map(|job| job.state).filter(|state| state.is_open())
     else {
         return;
     };
-    // The source holds writers back, after its grant for ten seconds if it is told nothing.
+    // The source holds writes back; without a message it would do so for ten seconds after its grant.
     order(
         m,
         match state {
@@ -331,7 +331,7 @@ fn fail(m: &mut ClusterMachine, name: JobName, why: &'static str) {
     clean_up(m, name, why);
 }
 
-/// The keys of a job go.
+/// Has the keys of a job deleted.
 fn clean_up(m: &mut ClusterMachine, name: JobName, why: &'static str) {
     change(m, name, ImportState::CleaningUp);
     if let Some(job) = m.keys.moves.find(name) {
@@ -342,7 +342,7 @@ fn clean_up(m: &mut ClusterMachine, name: JobName, why: &'static str) {
     }
 }
 
-/// All jobs end, and are forgotten: other data come.
+/// Ends and forgets all jobs, because other data replace those of this node.
 fn forget_all(m: &mut ClusterMachine) {
     if m.keys.moves.is_empty() {
         return;
@@ -356,7 +356,7 @@ fn forget_all(m: &mut ClusterMachine) {
     m.keys.moves.clear();
 }
 
-/// A job ends.
+/// Ends a job with this state, which the list shows with `message`.
 fn end(m: &mut ClusterMachine, name: JobName, state: ImportState, message: Cow<'static, str>) {
     if m.keys.moves.unfinished(name).is_none() {
         return;

@@ -1,4 +1,4 @@
-//! A job, and what is shown of one.
+//! A job of an atomic move, and the row that commands show for it.
 
 use super::{JobName, SlotMove};
 use crate::address::NodeLabels;
@@ -8,15 +8,15 @@ use crate::slots::{HashSlot, SlotSet};
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// How far an import is.
+/// The state of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ImportState {
     /// The source has not sent its first ACK.
     WaitingForAck,
     ReceivingSnapshot,
-    /// The image is here. The source is asked to hold writes back.
+    /// The snapshot has arrived. The source has been asked to hold writes back.
     WaitingForPaused,
-    /// The source holds writes back, and everything is here.
+    /// The source holds writes back, and all data have arrived.
     FailoverRequested,
     /// The slots may be claimed.
     FailoverGranted(Takeover),
@@ -28,16 +28,16 @@ pub(crate) enum ImportState {
     Failed,
 }
 
-/// How far the claim of a job's slots is.
+/// The state of the claim of a job's slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takeover {
     Awaited,
-    /// The slots are this node's, and the file that says so is not durable yet.
+    /// This node owns the slots, but the file with them is not durable yet.
     Claimed,
 }
 
 impl ImportState {
-    /// What is shown.
+    /// The state's name in CLUSTER GETSLOTMIGRATIONS.
     pub(crate) fn text(self) -> &'static str {
         match self {
             ImportState::WaitingForAck => "waiting-for-ack",
@@ -56,7 +56,7 @@ impl ImportState {
         matches!(self, ImportState::Success | ImportState::Failed)
     }
 
-    /// Whether this node carries the job out by a connection of its own, and may still fail.
+    /// Whether this node carries out the job with a connection of its own, and the job may still fail.
     pub(crate) fn is_open(self) -> bool {
         match self {
             ImportState::WaitingForAck
@@ -78,25 +78,25 @@ impl ImportState {
 pub(crate) struct ImportJob {
     pub(crate) job: SlotMove,
     pub(crate) slots: Box<SlotSet>,
-    /// How the log names the job (V-8): made when the job began.
+    /// The job's name in the log (V-8), formatted when the job began.
     pub(crate) described: Box<str>,
     pub(crate) state: ImportState,
     pub(crate) message: Cow<'static, str>,
     created_s: i64,
-    /// The last change of state.
+    /// Time of the last change of state, seconds since the epoch.
     pub(crate) updated_s: i64,
-    /// The last ACK of the source.
+    /// Time of the source's last ACK, seconds since the epoch.
     pub(crate) acked_s: i64,
     /// When the source sent something last.
     pub(crate) heard: Ms,
     /// When this node sent its last ACK.
     pub(crate) said_ack: Option<Ms>,
-    /// When this node was told that the source holds writes back, and was to ask for the slots.
+    /// When this node learnt that the source holds writes back, and was to ask for the slots.
     pub(crate) requested: Option<Ms>,
 }
 
 impl ImportJob {
-    /// A job that begins now; `labels` are those of its source.
+    /// A job that begins now; `labels` are the names of its source.
     pub(crate) fn new(
         job: &SlotMove,
         state: ImportState,
@@ -127,7 +127,7 @@ impl ImportJob {
         self.job.name
     }
 
-    /// What CLUSTER GETSLOTMIGRATIONS shows, at the node `me`.
+    /// The row of CLUSTER GETSLOTMIGRATIONS at the node `me`.
     pub(crate) fn row(&self, me: NodeId) -> MigrationRow<'_> {
         MigrationRow {
             name: self.name(),
@@ -146,29 +146,29 @@ impl ImportJob {
     }
 }
 
-/// A row of CLUSTER GETSLOTMIGRATIONS, its fields in their order.
+/// A row of CLUSTER GETSLOTMIGRATIONS; the fields are in the reply's order.
 #[derive(Clone, Debug)]
 pub struct MigrationRow<'a> {
-    /// `name`.
+    /// The field `name`: the job's name.
     pub name: JobName,
-    /// `operation`.
+    /// The field `operation`: `IMPORT` or `EXPORT`.
     pub operation: &'static str,
-    /// `slot_ranges`.
+    /// The field `slot_ranges`: ranges such as `0-9 20-29`.
     pub slot_ranges: String,
-    /// `target_node` and `source_node`, where this node has a part in the move.
+    /// The fields `target_node` and `source_node`, where this node takes part in the move.
     pub nodes: Option<(NodeId, NodeId)>,
-    /// Times, seconds since the epoch.
+    /// The names and values of the times, in seconds since the epoch.
     pub numbers: [(&'static str, i64); 3],
-    /// `state`.
+    /// The field `state`: the name of the job's state.
     pub state: &'static str,
-    /// `message`.
+    /// The field `message`: the reason of a failure; empty without one.
     pub message: &'a str,
-    /// Bytes.
+    /// The names and values of the sizes, in bytes.
     pub sizes: [(&'static str, i64); 2],
 }
 
 impl MigrationRow<'_> {
-    /// `slot_ranges`, whole ranges of so many bytes at most.
+    /// The field `slot_ranges`, cut after the last whole range within `bytes_max` bytes.
     pub fn slots_text(&self, bytes_max: usize) -> String {
         let ranges = &self.slot_ranges;
         match ranges.get(..bytes_max).and_then(|start| start.rfind(' ')) {
@@ -178,14 +178,14 @@ impl MigrationRow<'_> {
     }
 }
 
-/// Ranges as they are shown: `a-b c-d`.
+/// Ranges in the form `a-b c-d`.
 pub(super) fn ranges_text(ranges: &[(HashSlot, HashSlot)]) -> String {
     let texts = ranges.iter().map(|(first, last)| format!("{}-{}", first.number(), last.number()));
     texts.collect::<Vec<_>>().join(" ")
 }
 
-/// How the log names a job (V-8): its operation, what the other node is in it, and that node; with the labels
-/// of that node, where it is known.
+/// The job's name in the log (V-8): its operation, and the role, id and labels of the other node where
+/// it is known.
 pub(super) fn described(
     job: &SlotMove,
     (operation, part, other): (&str, &str, Option<NodeId>),

@@ -1,45 +1,47 @@
-//! A word of a target that waits for its replicas: one of them may be elected as soon as the slots are
-//! this node's, and has to have what WAIT has confirmed at the source.
+//! A message of a target that waits for the target's replicas: a replica may be elected as soon
+//! as this node owns the slots, and must then have the data that WAIT confirmed at the source.
 
 use super::SyncWord;
 use crate::id::NodeId;
 
-/// How late a replica's answer may be when writers are about to be held back, ns: they wait for as long.
+/// The longest time between request and acknowledgement of the replicas, ns, at which writers may be
+/// held back: they wait as long.
 const LAG_NS_MAX: u64 = 50_000_000;
-/// How long replicas are waited for before the source is asked to hold writes back, ns. Those that lag still
+/// How long replicas are waited for before the source is asked to hold writes back, ns. Slower replicas
 /// are left out.
 pub const AWAITED_NS_MAX: u64 = 3_000_000_000;
 /// How long replicas are waited for while the source holds writes back, ns.
 const HELD_NS_MAX: u64 = 500_000_000;
 
-/// A word to the source that waits until the replicas have acknowledged what has come.
+/// A message to the source that waits until the replicas have acknowledged the data received so far.
 #[derive(Clone, Copy, Debug)]
 pub struct KeptWord {
-    /// The word.
+    /// The message to send when the wait is over.
     pub word: SyncWord,
-    /// The offset of the stream that they are asked for.
+    /// The replication offset that the replicas have to acknowledge.
     pub offset: u64,
-    /// When they were asked, ns of the monotonic clock.
+    /// When the replicas were asked, ns of the monotonic clock.
     pub asked_ns: u64,
-    /// Since when the word waits, ns of the monotonic clock.
+    /// Since when the message waits, ns of the monotonic clock.
     pub since_ns: u64,
 }
 
-/// What is to be done about a word that waits.
+/// The action for a message that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeptStep {
-    /// Wait on.
+    /// Keep the message back, and look again later.
     Wait,
-    /// Ask the replicas anew: their answer came so late that writers would wait for as long.
+    /// Ask the replicas again: they answered so late that writers would have to wait as long.
     AskAnew,
-    /// The word leaves. Replicas that have not acknowledged by now are left out.
+    /// Send the message. Replicas that have not acknowledged the offset are left out.
     Say,
-    /// The job fails: writers wait at the source, and no longer.
+    /// Fail the job, because writers wait at the source and must not wait any longer.
     Fail,
 }
 
 impl KeptWord {
-    /// The step at this time; `lag`: replicas that are waited for and have not acknowledged the offset.
+    /// The action at this time; `lag` is the number of awaited replicas that have not
+    /// acknowledged the offset.
     pub fn step(&self, lag: usize, now_ns: u64) -> KeptStep {
         let (waited_ns, late_ns) =
             (now_ns.saturating_sub(self.since_ns), now_ns.saturating_sub(self.asked_ns));
@@ -55,8 +57,8 @@ impl KeptWord {
     }
 }
 
-/// Whether a replica is one that a word waits for: while the source holds writes back only those that had all
-/// of it before. One that takes a snapshot meanwhile, or lags for long, does not keep slots from moving.
+/// Whether a message waits for a replica. While the source holds writes back, only replicas that had all
+/// data before count: one that receives a snapshot or lags does not delay the move.
 pub fn is_awaited(word: SyncWord, in_sync: &[NodeId], replica: &NodeId) -> bool {
     word != SyncWord::RequestFailover || in_sync.contains(replica)
 }

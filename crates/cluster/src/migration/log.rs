@@ -1,4 +1,4 @@
-//! The list of jobs, those under way and those that have ended.
+//! The list of jobs, unfinished and finished ones.
 
 use super::JobName;
 use super::export_job::{ExportJob, ExportState};
@@ -7,7 +7,7 @@ use crate::id::NodeId;
 use crate::slots::{HashSlot, SlotSet};
 use std::collections::VecDeque;
 
-/// A job of this node, or one that it was told of.
+/// A job of this node, or one that was reported to it.
 #[derive(Clone, Debug)]
 enum MoveJob {
     Import(ImportJob),
@@ -23,13 +23,13 @@ impl MoveJob {
     }
 }
 
-/// Jobs, the newest first.
+/// All jobs, newest first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MoveLog {
     jobs: VecDeque<MoveJob>,
     /// Exports that have ended in this step.
     pub(crate) ended: Vec<JobName>,
-    /// Something has happened to a job that its next look at the map may answer.
+    /// Whether an event has changed a job so that the map must be checked again.
     pub(crate) wants_look: bool,
 }
 
@@ -54,7 +54,7 @@ impl MoveLog {
         self.imports()
     }
 
-    /// What CLUSTER GETSLOTMIGRATIONS shows, at the node `me`.
+    /// The rows of CLUSTER GETSLOTMIGRATIONS at the node `me`.
     pub(crate) fn rows(&self, me: NodeId) -> impl Iterator<Item = MigrationRow<'_>> {
         self.jobs.iter().map(move |job| match job {
             MoveJob::Import(job) => job.row(me),
@@ -62,7 +62,7 @@ impl MoveLog {
         })
     }
 
-    /// The newest import of a name: names of finished jobs may come again.
+    /// The newest import with this name: names of finished jobs may be used again.
     pub(crate) fn find(&mut self, name: JobName) -> Option<&mut ImportJob> {
         self.jobs.iter_mut().find_map(|job| match job {
             MoveJob::Import(job) if job.name() == name => Some(job),
@@ -70,12 +70,12 @@ impl MoveLog {
         })
     }
 
-    /// The import of a name that is not finished.
+    /// The unfinished import with this name.
     pub(crate) fn unfinished(&mut self, name: JobName) -> Option<&mut ImportJob> {
         self.find(name).filter(|job| !job.state.is_finished())
     }
 
-    /// The export of a name.
+    /// The newest export with this name.
     pub(crate) fn export(&mut self, name: JobName) -> Option<&mut ExportJob> {
         self.jobs.iter_mut().find_map(|job| match job {
             MoveJob::Export(job) if job.name() == name => Some(job),
@@ -83,17 +83,17 @@ impl MoveLog {
         })
     }
 
-    /// The export of a name that is not finished.
+    /// The unfinished export with this name.
     pub(crate) fn unfinished_export(&mut self, name: JobName) -> Option<&mut ExportJob> {
         self.export(name).filter(|job| !job.state.is_finished())
     }
 
-    /// Names of the exports that are not finished.
+    /// The names of all unfinished exports.
     pub(crate) fn unfinished_exports(&self) -> Vec<JobName> {
         self.exports().filter(|job| !job.state.is_finished()).map(ExportJob::name).collect()
     }
 
-    /// Slots of exports that are not finished. O(jobs, slots).
+    /// The slots of all unfinished exports. O(jobs, slots).
     pub(crate) fn exported(&self) -> SlotSet {
         let mut exported = SlotSet::EMPTY;
         let unfinished = self.exports().filter(|job| !job.state.is_finished());
@@ -101,25 +101,25 @@ impl MoveLog {
         exported
     }
 
-    /// Slots that targets of exports may claim.
+    /// The slots that targets of exports may claim.
     pub(crate) fn granted(&self) -> impl Iterator<Item = HashSlot> + '_ {
         let granted = self.exports().filter(|job| job.state == ExportState::FailoverGranted);
         granted.flat_map(|job| job.slots.iter())
     }
 
-    /// Names of the imports that this node carries out by connections of its own and that may still fail.
+    /// The names of the imports that this node carries out with its own connections and that may still fail.
     pub(crate) fn open(&self) -> Vec<JobName> {
         self.imports().filter(|job| job.state.is_open()).map(ImportJob::name).collect()
     }
 
-    /// Names of the imports that are not finished and that this node carries out.
+    /// The names of the unfinished imports that this node carries out.
     pub(crate) fn of_this_node(&self) -> Vec<JobName> {
         let is_own =
             |job: &&ImportJob| !job.state.is_finished() && job.state != ImportState::OccurringOnPrimary;
         self.imports().filter(is_own).map(ImportJob::name).collect()
     }
 
-    /// Slots of imports that are not finished. O(jobs, slots).
+    /// The slots of all unfinished imports. O(jobs, slots).
     pub(crate) fn imported(&self) -> SlotSet {
         let mut imported = SlotSet::EMPTY;
         let unfinished = self.imports().filter(|job| !job.state.is_finished());
@@ -137,7 +137,7 @@ impl MoveLog {
         self.wants_look = true;
     }
 
-    /// Adds a job that is older than all.
+    /// Adds a job that is older than all others.
     pub(crate) fn add_oldest(&mut self, job: ImportJob) {
         self.jobs.push_back(MoveJob::Import(job));
         self.wants_look = true;
@@ -151,7 +151,7 @@ impl MoveLog {
         self.jobs.is_empty()
     }
 
-    /// Forgets finished jobs from the tail on, until the list is no longer than `len_max`.
+    /// Removes the oldest finished jobs until the list has at most `len_max` jobs.
     pub(crate) fn trim(&mut self, len_max: usize) {
         let mut at = self.jobs.len();
         while self.jobs.len() > len_max && at > 0 {

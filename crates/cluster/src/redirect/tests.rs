@@ -1,4 +1,4 @@
-//! The table of the specification (1.3), each row as it is written there.
+//! The table of the specification (1.3), each row as it is there.
 
 use super::*;
 use crate::address::{NodeAddress, NodeLabels};
@@ -6,13 +6,13 @@ use crate::id::{ClusterEpoch, NodeId, ShardId};
 use crate::node::NodeHealth;
 use crate::slots::{SLOT_COUNT, SlotSet};
 
-/// The slot that is asked about, and the nodes of the map by position.
+/// The slot of the requests, and the nodes of the map by position.
 const SLOT: u16 = 7;
 const ME: usize = 0;
 const OTHER: usize = 1;
 const PRIMARY: usize = 2;
 
-/// Who this node is.
+/// The role of this node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Role {
     Primary,
@@ -59,7 +59,7 @@ fn slot() -> HashSlot {
     HashSlot::new(SLOT).unwrap()
 }
 
-/// States of a slot, with the owner's position for a role.
+/// A map with a slot in the state of this name, and the owner that belongs to the role.
 fn state(name: &str, role: Role) -> SlotMap {
     let own = if role == Role::Primary { ME } else { PRIMARY };
     let mut of = match name {
@@ -103,7 +103,7 @@ fn told(verdict: SlotVerdict<'_>) -> String {
     }
 }
 
-/// Keys of one request: all here, none, or one of two.
+/// The keys of a request by their name: all here, none, or one of two.
 fn keys(name: &str) -> KeyCounts {
     let of = |existing, missing, are_several| KeyCounts { existing, missing, are_several };
     match name {
@@ -120,8 +120,8 @@ fn answer(name: &str, role: Role, flags: &str, found: &str) -> String {
     told(state(name, role).answer(&request(flags), rules, || keys(found)))
 }
 
-/// State, keys, and what is told: on a primary (with ASKING or without: two columns), on a replica, and on a
-/// replica with READONLY to a read and to a write.
+/// State, keys, and the answers: at a primary (without and with ASKING), at a replica, and at a replica
+/// with READONLY to a read and to a write.
 #[test]
 fn cb_s11_to_s19_answer_as_the_table() {
     let rows: [(&str, &str, [&str; 5]); 14] = [
@@ -152,19 +152,19 @@ fn cb_s11_to_s19_answer_as_the_table() {
     }
 }
 
-/// What the rows of the table say beside their columns.
+/// Rules of the table that are not in its columns.
 #[test]
 fn cb_s13_to_s18_special_requests() {
     let rows = [
-        // A write is told so wherever it comes while only reads are answered.
+        // A write gets this answer at any node while only reads are executed.
         ("down, reads", Role::Primary, "w", "one here", "down for writes"),
-        // ASKING on a replica counts with READONLY alone (S-12, S-17).
+        // ASKING at a replica only counts together with READONLY (S-12, S-17).
         ("importing", Role::Replica, "a", "one here", "moved other"),
         ("importing", Role::Replica, "ra", "one here", "local"),
         ("importing", Role::Replica, "raw", "one here", "local"),
         ("importing", Role::Replica, "ra", "some", "try again"),
         ("importing", Role::Primary, "a", "all missing", "try again"),
-        // MIGRATE (S-15), which a replica is not asked for.
+        // MIGRATE (S-15), which is not sent to a replica.
         ("migrating", Role::Primary, "m", "all missing", "local"),
         ("importing", Role::Primary, "m", "some", "local"),
         ("migrating", Role::Replica, "mw", "all missing", "moved primary"),
@@ -229,7 +229,7 @@ fn keys_are_looked_for_in_open_slots_alone() {
     }
 }
 
-/// A map that nobody has made yet has no owners, and no slot without one is served.
+/// A map that was never made has no owners, and no slot without an owner is served.
 #[test]
 fn an_empty_map_binds_no_slot() {
     let empty = SlotMap { owners: Box::default(), ..map(Role::Primary, Some(ME)) };

@@ -1,4 +1,4 @@
-//! Roles, slots and epochs by what others say.
+//! This node's view of roles, slots and epochs, by other nodes' messages.
 use super::network::{Network, header_of};
 use crate::*;
 
@@ -119,8 +119,8 @@ fn cl_e19_e20_update_teaches_where_the_winner_is_not_reached() {
     assert_eq!(network.line(0, 0).unwrap()[3], network.id(3).to_string());
 }
 
-/// Node 1 starts with a file in which node 2 has a slot of node 0's, by an epoch that node 0 does not know.
-/// Node 2 has let it go.
+/// Node 1 starts with a file in which node 2 owns a slot of node 0's, with an epoch that node 0 does not
+/// know. Node 2 has given the slot up.
 #[test]
 fn cl_e20_nobody_is_told_what_a_node_has_not_claimed_since_the_start() {
     let mut network = Network::cluster(3, 3);
@@ -150,8 +150,8 @@ fn cl_e20_nobody_is_told_what_a_node_has_not_claimed_since_the_start() {
     }
 }
 
-/// Node 1 has a slot of node 0 by a grant, and node 0's epoch is above node 1's by now; node 3, the
-/// replica of node 0, does not reach node 1.
+/// Node 1 has a slot of node 0 by a grant, and node 0's epoch is above node 1's by now. Node 3,
+/// the replica of node 0, does not reach node 1.
 #[test]
 fn cl_e19_a_replica_learns_from_its_primary_who_owns_what_that_has_let_go() {
     let mut network = with_replica();
@@ -167,7 +167,7 @@ fn cl_e19_a_replica_learns_from_its_primary_who_owns_what_that_has_let_go() {
         m.table.unbind(slot);
         m.table.bind(slot, to);
         m.save();
-        // The old owner tells its claim of before no more.
+        // The old owner no longer sends its former claim.
         network.run(1_000);
     }
     assert_eq!(owner(&network, 3, slot), Some(network.id(1)));
@@ -179,7 +179,7 @@ fn cl_e19_a_replica_learns_from_its_primary_who_owns_what_that_has_let_go() {
     }
 }
 
-/// Node 2 hears of a failover from node 0 to node 3 by node 0 alone.
+/// Only node 0 reports to node 2 the failover from node 0 to node 3.
 #[test]
 fn cl_e16_a_winner_is_not_held_to_claim_what_the_loser_had_let_go() {
     let mut network = with_replica();
@@ -259,7 +259,7 @@ fn cl_e7_a_node_that_gets_slots_at_epoch_0_among_others_takes_a_new_epoch() {
     network.meet(0, 1);
     network.meet(0, 2);
     network.run(2_000);
-    // Nobody's epochs collide here but those at 0.
+    // Only epochs of 0 collide here.
     let at_zero = (1..3).find(|number| network.peers[*number].cluster.info().my_epoch == ClusterEpoch(0));
     let at_zero = at_zero.expect("the greater id stays");
     let id = network.id(at_zero);
@@ -270,7 +270,7 @@ fn cl_e7_a_node_that_gets_slots_at_epoch_0_among_others_takes_a_new_epoch() {
     assert!(info.my_epoch > ClusterEpoch(9) && info.my_epoch == info.current_epoch, "{info:?}");
     network.run(500);
     assert_eq!(network.line(0, at_zero).unwrap()[6], info.my_epoch.to_string());
-    // SETSLOT of a slot that is not imported raises no epoch of its own.
+    // SETSLOT of a slot that is not imported takes no new epoch.
     network.peers[at_zero].cluster.machine.table.me_mut().config_epoch = ClusterEpoch(0);
     let slots = [other];
     assert_eq!(network.command(at_zero, ClusterCommand::DelSlots { slots: &slots }), ClusterAnswer::Ok);
@@ -317,8 +317,8 @@ fn cl_e12_a_slot_that_its_owner_lets_go_stays_bound_and_yields_to_anyone() {
     assert_eq!(owner(&network, 2), Some(id1), "although the epoch of the first owner is not below");
 }
 
-/// E-16 item 2, E-12. Node 1 hears an old word of a failover from node 0 to node 3, then what they are, by
-/// the same epoch.
+/// E-16 item 2, E-12. Node 1 receives late news of a failover from node 0 to node 3, and then the real
+/// roles with the same epoch.
 #[test]
 fn cl_e16_slots_of_a_replica_are_their_claimants_at_any_epoch() {
     let mut network = with_replica();
@@ -387,7 +387,7 @@ fn owner(network: &Network, number: usize, slot: HashSlot) -> Option<NodeId> {
     table.owner(slot).map(|ix| table.node(ix).id)
 }
 
-/// Node 1 imports slot 0 from node 0, as CLUSTER SETSLOT would say.
+/// Makes node 1 import slot 0 from node 0, as CLUSTER SETSLOT does.
 fn with_import(network: &mut Network) -> HashSlot {
     let slot = HashSlot::new(0).unwrap();
     let from = network.id(0);
@@ -425,7 +425,7 @@ fn cl_e11_open_slots_name_the_winner_of_a_failover_that_its_loser_tells_of() {
     let table = &network.peers[1].cluster.machine.table;
     assert_eq!(table.node(table.importing[&slot]).id, network.id(3));
     assert_eq!(table.node(table.migrating[&other]).id, network.id(3));
-    // In the reference's words, which its suite looks for.
+    // The log lines have the reference's words, because the reference's tests look for them.
     let lines = [
         "Failover occurred in migration source. Update importing source for slot 0 to node",
         "Failover occurred in migration target. Slot 6000 is now being migrated to node",
@@ -471,7 +471,7 @@ fn cl_k7_equal_epochs_rebind_nothing() {
 fn cl_e17_a_node_without_slots_is_a_replica_whatever_its_epoch() {
     let mut network = Network::cluster(4, 3);
     let (first, own) = (network.id(0), network.id(3));
-    // Node 1 has the shard's news ahead of the role's.
+    // Node 1 has received the shard before the role.
     let m = &mut network.peers[1].cluster.machine;
     let (primary, ix) = (m.table.find(&first).unwrap(), m.table.find(&own).unwrap());
     m.table.node_mut(ix).shard = m.table.node(primary).shard;

@@ -1,8 +1,8 @@
-//! Elections of this node's own, and failovers by hand.
+//! Elections of this node, and manual failovers.
 use super::network::{Network, TIMEOUT_MS, header_of};
 use crate::*;
 
-/// Three voters, and nodes 3 and 4 replicas of node 0 that hear it.
+/// Three voters; nodes 3 and 4 are replicas of node 0 and in contact with it.
 fn with_replicas() -> Network {
     let mut network = Network::with_replicas();
     hear_primary(&mut network, &[100, 90]);
@@ -10,7 +10,7 @@ fn with_replicas() -> Network {
     network
 }
 
-/// The replicas hear their primary now, and have so much of its stream.
+/// Notes that the replicas are in contact with their primary now, at these offsets of its stream.
 fn hear_primary(network: &mut Network, offsets: &[u64]) {
     let at = Some(network.now_ms);
     for (replica, offset) in (3..).zip(offsets) {
@@ -24,7 +24,7 @@ fn masters(network: &Network, seen_by: usize) -> Vec<usize> {
     (0..5).filter(|node| network.flags(seen_by, *node).contains("master")).collect()
 }
 
-/// Whether the newest map that a node has told its server shows the node itself as one that loads.
+/// Whether the newest map that a node has given out shows the node itself as loading.
 fn is_loading(network: &mut Network, at: usize) -> Option<bool> {
     let outputs: Vec<ClusterOutput> =
         std::iter::from_fn(|| network.peers[at].cluster.next_output()).collect();
@@ -95,7 +95,7 @@ fn cl_e45_votes_are_asked_for_when_the_epoch_is_durable() {
     network.run(TIMEOUT_MS + 1_000);
     let asked = |network: &Network| network.sent(3, 1, wire::MessageType::AuthRequest);
     assert_eq!(asked(&network), 0);
-    // The first write holds FAIL, the second one the epoch of the election.
+    // The first write has FAIL, the second one has the epoch of the election.
     network.write(3);
     network.write(3);
     assert_eq!(asked(&network), 1);
@@ -122,7 +122,7 @@ fn cl_m2_m4_a_failover_by_hand_waits_for_the_data() {
     network.run(1_000);
     assert_eq!(masters(&network, 1), [1, 2, 4]);
     assert_eq!(network.flags(0, 0), "myself,slave");
-    // Writes that waited are judged by the map of the new primary, and not executed here.
+    // Writes that waited are decided about by the new primary's map, and are not executed here.
     let seen = &network.peers[0].seen;
     let is_replicas = |output: &_| matches!(output, ClusterOutput::Slots(map) if map.my_primary.is_some());
     let map = seen.iter().position(is_replicas).unwrap();
@@ -147,13 +147,13 @@ fn cl_s26_no_offset_is_told_while_writes_may_still_come() {
     assert!(network.has_logged(4, "Received replication offset for paused primary manual failover: 150"));
     assert_eq!(masters(&network, 1), [0, 1, 2]);
     assert!(network.peers[4].cluster.awaits_own_offset());
-    // A key is deleted in the pause, by nobody's command.
+    // The primary deletes a key during the pause, without a command.
     network.step(0, &ClusterInput::Offset(155));
     network.run(300);
     network.step(4, &ClusterInput::Offset(155));
     network.run(1_000);
     assert_eq!(masters(&network, 1), [1, 2, 4]);
-    // Clients that were kept waiting are let go by a replica, after its new role and map.
+    // Clients whose writes waited continue after the new role and the new map.
     let at = |wanted: &dyn Fn(&ClusterOutput) -> bool| {
         network.peers[0].seen.iter().rposition(wanted).expect("it was told")
     };
@@ -164,7 +164,7 @@ fn cl_s26_no_offset_is_told_while_writes_may_still_come() {
     assert!(role < unpaused && map < unpaused, "{role} {map} {unpaused}");
 }
 
-/// A pause ends with its process, whose successor answers writes at once.
+/// A pause ends with the primary's process; the next process executes writes at once.
 #[test]
 fn cl_s26_a_failover_ends_with_the_pause_that_it_was_agreed_on() {
     let mut network = with_replicas();
@@ -223,7 +223,7 @@ fn cl_m7_m8_force_asks_voters_and_takeover_asks_nobody() {
     assert_eq!(network.command(4, command), ClusterAnswer::Ok);
     network.run(1_000);
     assert_eq!(masters(&network, 1), [1, 2, 4]);
-    // No majority is left.
+    // The living voters are no majority.
     network.kill(1);
     network.kill(2);
     let command = ClusterCommand::Failover { kind: FailoverKind::Takeover };
@@ -237,7 +237,7 @@ fn cl_m7_m8_force_asks_voters_and_takeover_asks_nobody() {
 fn cl_m5_a_second_force_leaves_the_election_as_it_is() {
     let mut network = with_replicas();
     let force = ClusterCommand::Failover { kind: FailoverKind::Forced };
-    // Nobody answers: the election stays open.
+    // The other voters do not answer, so the election stays open.
     network.cut(4, 1);
     network.cut(4, 2);
     assert_eq!(network.command(4, force.clone()), ClusterAnswer::Ok);
@@ -254,7 +254,7 @@ fn cl_m5_a_second_force_leaves_the_election_as_it_is() {
     assert_eq!(network.command(4, agreed), ClusterAnswer::Ok);
     network.run(200);
     assert_eq!(network.peers[4].cluster.info().current_epoch, epoch, "nor by a wish of the other kind");
-    // An election that has ended, or was never sent, gives way to a new wish.
+    // An election that has ended, or was never sent, is replaced by a new order.
     network.run(6_000);
     network.heal();
     network.run(3_000);
@@ -263,12 +263,12 @@ fn cl_m5_a_second_force_leaves_the_election_as_it_is() {
     assert_eq!(masters(&network, 1), [1, 2, 4]);
 }
 
-/// Two replicas of different shards have asked for votes in one epoch, and the other one has won it.
+/// Two replicas of different shards have asked for votes in one epoch, and this node's rival has won it.
 #[test]
 fn cl_e3_an_election_gives_way_to_a_claim_of_its_epoch_and_begins_anew() {
     let mut network = with_replicas();
     network.kill(0);
-    // Nobody answers node 3: its election stays open.
+    // Node 3 gets no answers, so its election stays open.
     network.cut(3, 1);
     network.cut(3, 2);
     network.kill(4);
@@ -297,7 +297,7 @@ fn cl_e3_an_election_gives_way_to_a_claim_of_its_epoch_and_begins_anew() {
 #[test]
 fn cl_e46_a_vote_of_another_epoch_counts_for_nothing() {
     let mut network = with_replicas();
-    // Two of three voters are gone: nobody can win.
+    // Two of three voters are dead, so no replica can win.
     network.kill(0);
     network.kill(1);
     network.run(TIMEOUT_MS * 2);
@@ -308,7 +308,7 @@ fn cl_e46_a_vote_of_another_epoch_counts_for_nothing() {
     assert_eq!(masters(&network, 3), [0, 1, 2]);
 }
 
-/// The header of a node of the network, as it stands, with gossip of nobody.
+/// The present header of a node of the network, with empty gossip.
 fn pong_of<'a>(network: &Network, from: usize, slots: &'a SlotSet, offset: u64) -> wire::BusMessage<'a> {
     let m = &network.peers[from].cluster.machine;
     let primary = m.table.me().primary().map(|primary| m.table.node(primary).id);
@@ -323,12 +323,12 @@ fn pong_of<'a>(network: &Network, from: usize, slots: &'a SlotSet, offset: u64) 
     wire::BusMessage::Full(header, wire::MessageBody::AuthRequest)
 }
 
-/// The FAIL of its primary and the offset of its sibling come to a replica together, as 15 replicas of one
-/// host had them (5 took the first rank at once): the rank is that of both messages.
+/// The FAIL of its primary and the offset of its sibling reach a replica together; the rank must result
+/// from both messages. With 15 replicas on one host, 5 took the first rank at once.
 #[test]
 fn cl_e42_messages_that_come_together_decide_together_on_the_rank() {
     let mut network = with_replicas();
-    // Node 4 has more than node 3 has heard of.
+    // Node 4 has more data than node 3 knows of.
     let (dead, teller) = (network.id(0), network.id(1));
     let (slots, offset) = (network.peers[0].cluster.machine.table.me().slots.clone(), 500);
     let mut news = Vec::new();
@@ -361,13 +361,13 @@ fn cl_e42_messages_that_come_together_decide_together_on_the_rank() {
     assert!(!network.peers[3].cluster.awaits_iteration_end());
 }
 
-/// The votes of an epoch went to replicas of two shards, and neither has a majority: the next election does
-/// not wait until the time of this one is over twice.
+/// The votes of an epoch went to replicas of two shards, and neither has a majority: the next election
+/// does not wait for twice the time of this one.
 #[test]
 fn cl_d23_an_election_whose_votes_went_to_two_replicas_is_held_again() {
     let mut network = with_replicas();
     network.kill(4);
-    // Of two voters that live one hears nothing of node 3, so that nobody has a majority.
+    // One of the two living voters receives nothing from node 3, so that no replica has a majority.
     network.cut(3, 2);
     network.kill(0);
     network.run(TIMEOUT_MS + 300);
@@ -376,7 +376,7 @@ fn cl_d23_an_election_whose_votes_went_to_two_replicas_is_held_again() {
     assert_eq!(requests(&network), 1);
     network.run(1_500);
     assert_eq!(requests(&network), 1, "nobody else asks");
-    // Node 4, of another shard for once, asks in the same epoch.
+    // Node 4, here of another shard, asks for votes in the same epoch.
     network.ask_for_vote(4, 3, epoch.0, super::network::Force::Yes);
     network.heal();
     network.run(1_000);
@@ -385,7 +385,7 @@ fn cl_d23_an_election_whose_votes_went_to_two_replicas_is_held_again() {
     assert!(network.peers[3].cluster.info().my_epoch > epoch);
 }
 
-/// Files that take long: votes come later than they are waited for, and would do so for ever.
+/// The files of voters take so long that all votes arrive after the time for which they are awaited.
 #[test]
 fn cl_d23_each_split_election_is_waited_for_longer_than_the_one_before() {
     let mut network = with_replicas();
@@ -407,7 +407,8 @@ fn cl_d23_each_split_election_is_waited_for_longer_than_the_one_before() {
     assert!(gaps.len() >= 2 && gaps.windows(2).all(|two| two[1] > two[0] + 300), "{at:?}");
 }
 
-/// A voter has refused, and tells of an epoch of the dead primary that this replica has missed (V#2169).
+/// A voter has refused its vote, and sends an epoch of the dead primary that this replica does
+/// not know (V#2169).
 #[test]
 fn cl_e50_a_replica_that_was_refused_for_its_primarys_epoch_asks_again_at_once() {
     let mut network = with_replicas();
@@ -422,7 +423,7 @@ fn cl_e50_a_replica_that_was_refused_for_its_primarys_epoch_asks_again_at_once()
     assert_eq!(masters(&network, 1), [0, 1, 2, 3]);
 }
 
-/// K-4: no simulated network brings a vote twice, so that this is asked here.
+/// K-4: no simulated network delivers a vote twice, so this is tested here.
 #[test]
 fn cl_e46_a_voter_counts_once() {
     let mut network = with_replicas();

@@ -4,7 +4,7 @@ use super::network::{Force, Network};
 use crate::node::NodeHealth;
 use crate::*;
 
-/// Slots of node 0 that go to node 1 in most tests.
+/// Slots of node 0 that move to node 1 in most tests.
 const SLOTS: [(u16, u16); 2] = [(100, 101), (7, 7)];
 /// `cluster-manual-failover-timeout` of these tests, in ms.
 const PAUSE_MS: u64 = 5_000;
@@ -39,7 +39,7 @@ fn begun_in(mut network: Network) -> (Network, JobName) {
     (network, name)
 }
 
-/// What brings a job into each of its states, in order.
+/// The events that bring a job into each of its states, in order.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Is(ExportInput<'static>),
@@ -72,7 +72,7 @@ fn take_place(network: &mut Network, job: JobName, event: Event) {
     }
 }
 
-/// The job in the state of this name.
+/// A network with a job in the state of this name.
 fn in_state(state: &str) -> (Network, JobName) {
     let (mut network, job) = begun();
     bring_to(&mut network, job, state);
@@ -91,13 +91,13 @@ fn bring_to(network: &mut Network, job: JobName, state: &str) {
     orders(network);
 }
 
-/// State and message of the newest job.
+/// State and message of the newest job, as commands show them.
 fn shown(network: &Network) -> (String, String) {
     let row = network.peers[0].cluster.migrations().next().unwrap();
     (row.state.to_owned(), row.message.to_owned())
 }
 
-/// What the machine has ordered since the last call.
+/// The outputs for moves since the last call.
 fn orders(network: &mut Network) -> Vec<MigrationOrder> {
     let seen = std::mem::take(&mut network.peers[0].seen);
     let orders = seen.into_iter().filter_map(|output| match output {
@@ -112,7 +112,7 @@ fn owner(network: &Network, of: usize, number: u16) -> Option<NodeId> {
     table.owner(slot(number)).map(|ix| table.node(ix).id)
 }
 
-/// Node 1 has claimed the slots, with an epoch of this node's choice: the claim comes by a header.
+/// Node 1 claims the slots in a header, with an epoch that the test chooses.
 fn claim(network: &mut Network, by: usize, ranges: &[(u16, u16)]) {
     let m = &mut network.peers[by].cluster.machine;
     let ix = m.table.my_ix();
@@ -282,7 +282,7 @@ fn cb_a47_a_lost_connection_is_no_failure_once_the_slots_may_be_claimed() {
 fn cb_a48_a_claim_counts_at_any_epoch_once_it_was_granted_and_not_before() {
     for (state, is_taken) in [("failover-paused", false), ("failover-granted", true)] {
         let (mut network, _) = in_state(state);
-        // The source's epoch is above the target's, whatever the target bumps to by itself.
+        // The source's epoch is above the target's, even after the target has taken a new one.
         for _ in 0..3 {
             network.command(0, ClusterCommand::BumpEpoch);
         }
@@ -351,10 +351,10 @@ fn cb_a48_slots_that_may_be_the_targets_are_not_unbound_by_hand() {
     }
 }
 
-/// Node 3 follows node 0, from which slots move, and is told to take over.
+/// Node 3 follows node 0, the source of a move, and is ordered to take over.
 fn with_a_replica_that_takes_over(state: &str) -> (Network, JobName) {
     let mut network = Network::with_replicas();
-    // The replica waits for data that it does not have.
+    // The replica waits for data that it lacks.
     network.step(0, &ClusterInput::Offset(120));
     network.step(3, &ClusterInput::Offset(50));
     network.run(1_000);
@@ -383,15 +383,15 @@ fn cb_a64_nothing_is_granted_while_a_replica_may_claim_by_the_vote_of_the_source
     let (mut network, job) = begun_in(Network::with_replicas());
     bring_to(&mut network, job, "failover-paused");
     network.ask_for_vote(3, 0, 50, Force::Yes);
-    // The candidate's claim is slow, and another move is not.
+    // The candidate's claim is slow, while another move is fast.
     let (mut network, job) = begun_in(network);
     bring_to(&mut network, job, "failover-paused");
     step(&mut network, MigrationInput::Said { job, word: SyncWord::RequestFailover });
     assert_eq!(shown(&network), ("failed".to_owned(), "Slots are no longer owned by myself".to_owned()));
 }
 
-/// Found by `cargo xtask histories --moving`: a primary that nobody had heard of for a while got a slot just
-/// as its replica was elected, which had none of the slot's keys.
+/// Found by `cargo xtask histories --moving`: a primary that had been out of contact got a slot just
+/// when its replica was elected, which had none of the slot's keys.
 #[test]
 fn cb_a64_nothing_is_granted_to_a_target_in_whose_place_a_replica_may_be_elected() {
     for health in [NodeHealth::PFail, NodeHealth::Fail { since: 0 }] {
@@ -405,7 +405,7 @@ fn cb_a64_nothing_is_granted_to_a_target_in_whose_place_a_replica_may_be_elected
     }
 }
 
-/// A target that has refused claims nothing: writers need not wait for the time that a lost link takes.
+/// A target that has refused claims no slots: writers need not wait for the time that a lost link takes.
 #[test]
 fn cb_a47_a_target_that_refuses_ends_the_move_at_once() {
     for state in ["failover-paused", "failover-granted"] {
@@ -500,7 +500,7 @@ fn cb_a23_a_name_belongs_to_one_job() {
     assert_eq!(network.peers[0].cluster.may_import(&import), Err(taken.to_owned()));
 }
 
-/// A target that starts again has the claim in its file, and has forgotten the source of the slots.
+/// After a restart, the target has the claim in its file and has forgotten the source of the slots.
 #[test]
 fn cb_a47_slots_that_were_granted_are_not_claimed_until_the_move_fails() {
     let claims = |network: &Network| {

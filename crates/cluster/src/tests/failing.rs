@@ -1,4 +1,4 @@
-//! Nodes that fail, and the cluster's state.
+//! Failing nodes, and the cluster's state.
 use super::network::{Network, TIMEOUT_MS, header_of};
 use crate::*;
 
@@ -41,7 +41,7 @@ fn cl_f4_reports_expire() {
     let mut network = Network::cluster(3, 3);
     network.cut(0, 2);
     network.run(2 * TIMEOUT_MS);
-    // Nobody hears the reporter any more.
+    // The reporter is cut off from node 0.
     network.cut(0, 1);
     let node = network.id(2);
     network.run(2 * TIMEOUT_MS + 1_000);
@@ -130,7 +130,7 @@ fn cl_f21_a_primary_waits_after_its_start() {
     assert_eq!(network.peers[0].cluster.info().state, ClusterState::Ok);
 }
 
-/// By the size that it knew as a replica, one voter of three would be a quorum.
+/// With the number of voters that the node knew as a replica, one voter of three would be a quorum.
 #[test]
 fn cl_f21_who_becomes_a_primary_ahead_of_the_delays_end_counts_the_voters_of_now() {
     let mut network = Network::with_replicas();
@@ -213,7 +213,7 @@ fn cl_f7_w14_fail_of_an_unknown_sender_is_ignored() {
 #[test]
 fn cl_f5_a_node_that_has_just_started_does_not_condemn_alone() {
     let mut network = Network::cluster(3, 3);
-    // Below the writable delay, at whose end voters are counted first (F-21).
+    // This is below the writable delay, at whose end voters are first counted (F-21).
     (0..3).for_each(|number| network.configure(number, |settings| settings.node_timeout_ms = 1_000));
     network.run(500);
     let ip = network.peers[0].ip;
@@ -234,7 +234,7 @@ fn cl_f26_a_primary_that_is_cut_off_stops_at_its_deadline_without_a_cron() {
     let mut network = Network::cluster(3, 3);
     network.cut(0, 1);
     network.cut(0, 2);
-    // The last cron that is on time sends the pings that stay unanswered.
+    // The last tick on time sends the pings that stay unanswered.
     network.run(300);
     assert_eq!(network.peers[0].cluster.info().state, ClusterState::Ok);
     let mut steps = 0;

@@ -1,4 +1,4 @@
-//! What is told waits for its file.
+//! Messages and answers wait until their file is durable.
 use super::network::{Disk, Network};
 use crate::*;
 
@@ -32,7 +32,8 @@ fn cl_e53_slots_are_answered_and_told_when_they_are_durable() {
     assert_eq!(network.line(1, 2).unwrap()[8], "0");
 }
 
-/// Another node has taken the slot by a higher epoch, and this node's file is not written yet, or cannot be.
+/// Another node has taken the slot with a higher epoch, and this node's file is not written yet,
+/// or cannot be.
 #[test]
 fn cl_e53_keys_of_a_lost_slot_may_go_when_a_file_is_without_the_slot() {
     let mut network = Network::cluster(3, 3);
@@ -44,7 +45,7 @@ fn cl_e53_keys_of_a_lost_slot_may_go_when_a_file_is_without_the_slot() {
     let owner = last_map(&network, 0).owner(slot).map(|node| node.id);
     assert_eq!(owner, Some(network.id(1)));
     assert!(!may_delete(&network), "a start would take the slot for this node's");
-    // Keys that come back one by one would go with those of before.
+    // Keys that are imported again would be deleted with the old ones.
     let from = network.id(1);
     let action = SlotAction::Importing(from.as_bytes());
     let command = ClusterCommand::SetSlot(SetSlot { slot, action, keys: HasKeys::No });
@@ -85,7 +86,7 @@ fn cl_k25_a_pong_never_waits_for_the_disk() {
     }
 }
 
-/// What a node of a network has in its table, as a file would hold it.
+/// The table of a node of the network in the form of a file.
 pub(super) fn saved(network: &Network, number: usize) -> SavedCluster {
     let m = &network.peers[number].cluster.machine;
     let node = |node: &crate::node::ClusterNode| SavedNode {
@@ -117,7 +118,7 @@ pub(super) fn saved(network: &Network, number: usize) -> SavedCluster {
     }
 }
 
-/// Starts a node again, from a file.
+/// Restarts a node from a file.
 pub(super) fn restart(network: &mut Network, number: usize, saved: &SavedCluster) {
     let now = network.now();
     let settings = network.peers[number].settings.clone().into();
@@ -148,21 +149,21 @@ fn cl_n15_n17_a_node_goes_on_from_its_file() {
     assert!(follows, "R5");
 }
 
-/// With best-effort a takeover may be told and not written (E-53).
+/// With best-effort, a takeover may be announced although it is not written (E-53).
 #[test]
 fn cl_e16_a_takeover_that_its_file_does_not_know_is_made_good() {
     takeover_is_made_good(&ClusterInput::HasKeys(HasKeys::Yes), 1_000_000);
 }
 
-/// The shard has no keys, and the files of the node say up to where that is so.
+/// The shard has no keys, and the node's files show up to which offset that is so.
 #[test]
 fn cl_e16_a_takeover_of_a_shard_without_keys_is_made_good() {
     takeover_is_made_good(&ClusterInput::Offset(100), 90);
 }
 
-/// `data` is what tells the node that has won that its data are the shard's, whose earlier primary is at
-/// `offset`. A node without keys at a smaller offset, or beside a primary that tells none, would have it take
-/// a copy of nothing.
+/// `data` is the input by which the winner learns that its data are the shard's; the shard's earlier
+/// primary is at `offset`. If a node without keys at a smaller offset, or beside a primary without an
+/// offset, qualified, the primary would copy an empty data set.
 fn takeover_is_made_good(data: &ClusterInput, offset: u64) {
     let mut network = Network::with_replicas();
     let forgetful = saved(&network, 3);
@@ -204,7 +205,7 @@ fn takeover_is_made_good(data: &ClusterInput, offset: u64) {
 fn cl_n16_lines_in_any_order_make_one_consistent_table() {
     let network = Network::cluster(4, 3);
     let mut file = saved(&network, 1);
-    // Circles, a primary without a line, the same slots twice.
+    // Circles of primaries, a primary without a line, the same slots on two lines.
     let lost = NodeId::parse(&[b'x'; 40]).unwrap();
     let ids: Vec<NodeId> = file.others.iter().map(|node| node.id).collect();
     file.others[0].role = SavedRole::Replica(Some(ids[1]));
@@ -249,8 +250,8 @@ fn cl_n26_a_node_that_is_unsure_of_itself_serves_nothing_and_gives_no_vote() {
     assert_eq!((sure.repairs, sure.saved.own_line), (Vec::new(), OwnLine::Whole));
 }
 
-/// Nodes 0 to 2 are voters, and node 3, a replica of node 0, starts from a file whose line of itself says
-/// `role` and no more.
+/// Nodes 0 to 2 are voters, and node 3, a replica of node 0, starts from a file in which its own line
+/// has only `role`.
 fn with_an_unsure_replica(role: impl Fn(NodeId) -> SavedRole) -> Network {
     let mut network = Network::cluster(4, 3);
     let node = network.id(0);
@@ -306,7 +307,7 @@ fn cl_n26_replicate_no_one_setslot_and_takeover_say_what_a_node_is() {
 
 #[test]
 fn cl_n26_a_node_that_is_unsure_of_itself_follows_nobody_by_what_others_say() {
-    // The primary of its shard has no slots by now, and a higher epoch (E-14).
+    // The primary of its shard has no slots by now, but a higher epoch (E-14).
     let mut network = with_an_unsure_replica(|_| SavedRole::Primary);
     let slots: Vec<HashSlot> = network.peers[0].cluster.machine.table.me().slots.iter().collect();
     assert_eq!(network.command(0, ClusterCommand::DelSlots { slots: &slots }), ClusterAnswer::Ok);
@@ -314,7 +315,7 @@ fn cl_n26_a_node_that_is_unsure_of_itself_follows_nobody_by_what_others_say() {
     network.run(3_000);
     assert!(!network.has_logged(3, "Reconfiguring myself as a replica"));
     assert_eq!(network.flags(3, 3), "myself,master");
-    // Its primary follows another (E-16 item 3).
+    // Its primary follows another node (E-16 item 3).
     let mut network = with_an_unsure_replica(replica_of);
     assert_eq!(network.command(0, ClusterCommand::DelSlots { slots: &slots }), ClusterAnswer::Ok);
     let other = network.id(1);
@@ -338,7 +339,7 @@ fn cl_n26_a_node_that_is_unsure_of_itself_stands_for_nothing() {
     assert!(!network.has_logged(3, "Start of election"));
 }
 
-/// Starts a node again from what it wrote last, which is returned as it was read.
+/// Restarts a node from its last written file, which is returned as it was read.
 fn start_from_own_file(network: &mut Network, number: usize) -> conf::ConfFile {
     let (_, text) = network.peers[number].written.last().expect("a file").clone();
     let read = conf::read(text.as_bytes(), BusTransport::Tcp).expect("a file of ours");
@@ -438,7 +439,7 @@ fn cl_s12_s23_an_epoch_that_was_told_while_the_vote_is_unknown_outlives_a_crash(
     file.epochs = SavedEpochs { current: file.epochs.current, last_vote: None };
     network.kill(3);
     restart(&mut network, 3, &file);
-    // On the line of a replica is its primary's epoch: its own is on none but `vars`.
+    // A replica's line has its primary's epoch: its own epoch is only in `vars`.
     network.command(3, ClusterCommand::BumpEpoch);
     let told = network.peers[3].cluster.info().current_epoch;
     assert!(told > file.epochs.current);
@@ -475,7 +476,7 @@ fn cl_n12_the_file_has_a_line_for_each_node_and_the_epochs() {
     let network = Network::cluster(3, 3);
     let (_, file) = network.peers[0].written.last().unwrap();
     assert_eq!(file.lines().count(), 4);
-    // With its first slots the node took a voter's place, in epoch 1.
+    // With its first slots the node took the place of a voter, in epoch 1.
     assert!(file.ends_with("vars currentEpoch 3 lastVoteEpoch 1\n"), "{file}");
     assert!(file.contains("myself,master - 0 0 1 connected 0-5461\n"), "{file}");
     assert!(file.contains(",,tls-port=0,shard-id="));
@@ -500,7 +501,7 @@ fn cl_n26_a_node_that_is_unsure_of_itself_collides_with_nobody() {
     network.peers[smaller].cluster = cluster.unwrap();
     network.revive(smaller, ip);
     network.run(2_000);
-    // The other has kept epoch 0, and has the greater id.
+    // The other node has kept epoch 0, because it has the greater id.
     assert_eq!(network.peers[smaller].cluster.machine.table.me().config_epoch, ClusterEpoch(0));
 }
 
@@ -519,7 +520,7 @@ fn cl_f21_a_primary_that_has_come_back_says_for_two_seconds_that_it_does_not_kno
     let map = last_map(&network, 0);
     assert!(!map.is_coming_back && map.state == ClusterState::Ok, "it is what it was");
 
-    // Nobody is there whom it could hear from: it waits no longer.
+    // There is no node that it could receive news from, so it stops waiting.
     [0, 1, 2, 3].into_iter().for_each(|number| network.kill(number));
     restart(&mut network, 0, &file);
     network.run(2_200);
@@ -538,7 +539,7 @@ fn cl_f21_a_primary_that_has_come_back_says_for_two_seconds_that_it_does_not_kno
     let map = last_map(&network, 0);
     assert!(!map.is_coming_back && map.my_primary == Some(network.id(3)), "it has heard");
 
-    // Neither a replica nor a new node has anything to ask.
+    // Neither a replica nor a new node has to wait for news.
     network.kill(3);
     restart(&mut network, 3, &of_replica);
     let new = network.add(std::net::Ipv4Addr::new(10, 0, 0, 9));

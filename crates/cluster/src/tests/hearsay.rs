@@ -1,4 +1,4 @@
-//! What others say of this node, of its primary and of nodes that nobody has met, and what is left of it.
+//! Other nodes' messages about this node, its primary and unknown nodes, and their lasting effects.
 use super::network::{Network, TIMEOUT_MS, header_of};
 use crate::wire::{
     AnnouncedLabels, BusHeader, BusMessage, ForgottenNode, GossipBuffer, GossipEntry, MessageBody,
@@ -7,7 +7,7 @@ use crate::wire::{
 use crate::*;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// A PING of a node, with a buffer's gossip, to another.
+/// Sends a PING of a node, with the gossip in a buffer, to another node.
 fn ping(network: &mut Network, from: usize, to: usize, told: &GossipBuffer) {
     let m = &network.peers[from].cluster.machine;
     let (slots, replica_of) = match m.table.me().primary() {
@@ -26,7 +26,7 @@ fn ping(network: &mut Network, from: usize, to: usize, told: &GossipBuffer) {
     network.inject(from, to, &BusMessage::Full(header, MessageBody::Ping(told.gossip())));
 }
 
-/// Gossip without entries that says of some nodes that they were forgotten for so many seconds.
+/// Gossip without entries, in which some nodes are forgotten for so many seconds.
 fn forgotten(network: &Network, by: usize, nodes: &[NodeId], seconds: u64) -> GossipBuffer {
     let shard = network.peers[by].cluster.machine.table.me().shard.unwrap();
     let labels = AnnouncedLabels {
@@ -76,7 +76,7 @@ fn cl_g10_x6_flags_that_are_the_speakers_own_knowledge_are_not_taken_with_a_node
     let mut network = Network::cluster(2, 2);
     let id = NodeId::parse(&[b'a'; 40]).unwrap();
     let mut told = GossipBuffer::default();
-    // PRIMARY, PFAIL, MYSELF, MEET, MIGRATE_TO, MY_PRIMARY_FAIL, and what the node can do.
+    // PRIMARY, PFAIL, MYSELF, MEET, MIGRATE_TO, MY_PRIMARY_FAIL, and the node's capabilities.
     let flags = NodeFlags(0x0001 | 0x0004 | 0x0010 | 0x0080 | 0x0100 | 0x2000 | 0x1C00);
     told.push(&GossipEntry {
         node: id,
@@ -93,7 +93,7 @@ fn cl_g10_x6_flags_that_are_the_speakers_own_knowledge_are_not_taken_with_a_node
     let node = table.node(table.find(&id).unwrap());
     assert_eq!(node.flags(), NodeFlags(0x1C01));
     assert_eq!(table.me().id, network.id(0));
-    // Nobody is at the address: a node that was to be met would be sent MEETs there.
+    // There is no node at the address; a node with the flag MEET would be sent MEETs there.
     let listener = network.add(Ipv4Addr::new(10, 0, 0, 99));
     network.run(1_000);
     assert_eq!(network.sent(0, listener, MessageType::Meet), 0);
@@ -115,7 +115,8 @@ fn cl_w16_the_shard_of_a_node_that_gossip_named_counts_ahead_of_its_role() {
     let first = network.id(0);
     network.command(3, ClusterCommand::Replicate { node: first.as_bytes(), data: HasKeys::No });
     network.run(1_000);
-    // Node 1 has the old primary from a file without ids of shards, and does not know whom the other follows.
+    // Node 1 has the old primary from a file without shard ids, and does not know the primary of
+    // the other node.
     let third = network.id(3);
     let table = &mut network.peers[1].cluster.machine.table;
     let (old, winner) = (table.find(&first).unwrap(), table.find(&third).unwrap());
@@ -129,7 +130,7 @@ fn cl_w16_the_shard_of_a_node_that_gossip_named_counts_ahead_of_its_role() {
     assert_eq!(network.flags(3, 0), "slave");
     let told = forgotten(&network, 0, &[], 0);
     ping(&mut network, 0, 1, &told);
-    // The loser and the winner are of one shard: the slots are the winner's, and not nobody's.
+    // The loser and the winner are in one shard, so the slots go to the winner and do not lose their owner.
     assert_eq!(network.peers[1].cluster.machine.table.node(winner).slots, slots);
 }
 

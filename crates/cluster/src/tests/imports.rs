@@ -4,7 +4,7 @@ use super::files::{restart, saved};
 use super::network::{Disk, Network, header_of};
 use crate::*;
 
-/// The job of most tests: two slots of node 1 come to node 0.
+/// The job of most tests: two slots of node 1 move to node 0.
 const JOB: JobName = JobName([b'a'; 40]);
 const FIRST: u16 = 8_200;
 
@@ -36,7 +36,7 @@ fn begun() -> Network {
     network
 }
 
-/// All words up to one that the source says.
+/// All messages of a source, up to one of them.
 const WORDS: [SyncWord; 4] =
     [SyncWord::Ack, SyncWord::SnapshotEof, SyncWord::Paused, SyncWord::FailoverGranted];
 
@@ -48,7 +48,7 @@ fn message(network: &Network) -> String {
     network.peers[0].cluster.migrations().next().map(|row| row.message.to_owned()).unwrap_or_default()
 }
 
-/// What the machine has ordered since the last call.
+/// The outputs for moves since the last call.
 fn orders(network: &mut Network) -> Vec<MigrationOrder> {
     let seen = std::mem::take(&mut network.peers[0].seen);
     seen.into_iter()
@@ -66,8 +66,8 @@ fn owner(network: &Network, of: usize, number: u16) -> Option<NodeId> {
 
 const CLOSE: MigrationOrder = MigrationOrder::Close { job: JOB };
 
-/// How a job that fails closes its connection when so many of [`WORDS`] have been said: a source that holds
-/// writers back is told.
+/// How a failing job closes its connection after so many of [`WORDS`]: a source that holds writers back
+/// is sent a refusal.
 fn close_after(said: usize) -> MigrationOrder {
     if said < 3 { CLOSE } else { MigrationOrder::Refuse { job: JOB } }
 }
@@ -117,7 +117,7 @@ fn cb_a22_an_import_goes_through_its_states_and_asks_the_source_to_go_on() {
 fn cb_a46_the_source_takes_nothing_back_by_an_epoch_that_it_took_while_the_slots_moved() {
     let mut network = begun();
     say(&mut network, &WORDS[..3]);
-    // The source has taken slots of others, and says so just as this node claims these.
+    // The source has taken slots of other nodes, and announces that just when this node claims the slots.
     network.peers[1].cluster.machine.epochs.current = ClusterEpoch(50);
     let command = ClusterCommand::BumpEpoch;
     network.step(1, &ClusterInput::Command { ticket: Ticket(99), client: "test", command });
@@ -130,11 +130,12 @@ fn cb_a46_the_source_takes_nothing_back_by_an_epoch_that_it_took_while_the_slots
     }
     let epochs = [0, 1].map(|node| network.peers[node].cluster.info().my_epoch);
     assert!(epochs[0] > epochs[1] && epochs[1] > ClusterEpoch(50), "{epochs:?}");
-    // The source knows by now: what it claims from here on counts by its epoch, as ever.
+    // The source knows the claim by now: its later claims count by their epochs, as usual.
     assert!(network.peers[0].cluster.machine.keys.granted_here.is_empty());
 }
 
-/// SETSLOT of an operator's tool: opens the slot at both ends, and gives it to `target` there first.
+/// SETSLOT as an operator's tool sends it: opens the slot at both ends, and assigns it to `target`,
+/// first at the target.
 fn move_by_hand(network: &mut Network, from: usize, target: usize, opens_source: bool) {
     let (source_id, target_id) = (network.id(from), network.id(target));
     let of = |network: &mut Network, node: usize, action: SlotAction<'_>| {
@@ -167,13 +168,13 @@ fn cb_a46_a_slot_goes_back_to_its_source_by_hand_in_the_next_moment() {
     }
 }
 
-/// A stock source that has granted its last slot follows its target at once: its headers have its primary's
-/// slots from then on. Found with a stock node: its election took the shard apart.
+/// A stock source that has granted its last slot follows its target at once: its later headers have its
+/// primary's slots. Found with a stock node, whose election divided the shard.
 #[test]
 fn cb_a46_a_source_that_follows_its_target_may_be_elected_for_the_slots_it_gave() {
     let mut network = begun();
     say(&mut network, &WORDS[..3]);
-    // What the source answers is on its way, and comes as a replica's.
+    // The answer of the source is on its way, and arrives as a replica's.
     let granted = MigrationInput::Said { job: JOB, word: SyncWord::FailoverGranted };
     network.cut(0, 1);
     network.step(0, &ClusterInput::Migration(granted));
@@ -192,7 +193,7 @@ fn cb_a46_a_source_that_follows_its_target_may_be_elected_for_the_slots_it_gave(
     let ping = wire::MessageBody::Ping(wire::Gossip::default());
     network.inject(1, 0, &wire::BusMessage::Full(header, ping));
     assert!(network.peers[0].cluster.machine.keys.granted_here.is_empty());
-    // It wins an election, and claims what this node had.
+    // The source wins an election, and claims the slots that this node had.
     let elected = ClusterEpoch(epoch.0 + 5);
     let header = wire::BusHeader {
         current_epoch: elected,
@@ -212,7 +213,7 @@ fn cb_a46_a_source_that_follows_its_target_may_be_elected_for_the_slots_it_gave(
 fn cb_a46_a_slot_that_an_operator_opens_is_not_held_against_its_source() {
     let mut network = begun();
     say(&mut network, &WORDS[..3]);
-    // What the source answers is on its way.
+    // The answer of the source is on its way.
     let granted = MigrationInput::Said { job: JOB, word: SyncWord::FailoverGranted };
     network.step(0, &ClusterInput::Migration(granted));
     let kept = |network: &Network| network.peers[0].cluster.machine.keys.granted_here.len();
@@ -307,7 +308,7 @@ fn cb_a70_an_ack_leaves_each_second_from_the_first_of_the_source_on() {
 #[test]
 fn cb_a60_a_job_fails_when_the_slots_are_not_the_sources_any_more() {
     let slots = [slot(FIRST)];
-    // Another node gets one.
+    // Another node gets one of the slots.
     let mut network = Network::cluster(3, 2);
     let moved = job(&network, 1, &[(FIRST, FIRST)]);
     step(&mut network, MigrationInput::Established(&moved));
@@ -316,18 +317,18 @@ fn cb_a60_a_job_fails_when_the_slots_are_not_the_sources_any_more() {
     let command = SetSlot { slot: slots[0], action, keys: HasKeys::No };
     network.command(0, ClusterCommand::SetSlot(command));
     assert_eq!(message(&network), "Slots are no longer owned by source node");
-    // This node gets one in another way.
+    // This node gets one of the slots in another way.
     let mut network = begun();
     let me = network.id(0);
     let command = SetSlot { slot: slots[0], action: SlotAction::Node(me.as_bytes()), keys: HasKeys::No };
     network.command(0, ClusterCommand::SetSlot(command));
     assert_eq!(message(&network), "Slots were unexpectedly assigned to myself during import");
-    // The source is forgotten.
+    // The source is forgotten here.
     let mut network = begun();
     let source = network.id(1);
     network.command(0, ClusterCommand::Forget { node: source.as_bytes() });
     assert_eq!(message(&network), "Slots are no longer owned by source node");
-    // This node forgets everything.
+    // This node is reset, which forgets all others.
     let mut network = begun();
     network.command(0, ClusterCommand::Reset { kind: ResetKind::Soft, data: HasKeys::No });
     assert_eq!(message(&network), "Slots are no longer owned by source node");
@@ -344,7 +345,7 @@ fn cb_a46_nothing_is_told_of_a_takeover_before_its_file_is_durable() {
     network.run(300);
     assert_eq!(owner(&network, 1, FIRST), Some(network.id(1)), "the source knows nothing yet");
     assert_eq!(state(&network), "failover-granted");
-    // The source has gone meanwhile: the slots are taken all the same.
+    // The source has ended meanwhile: the slots are taken all the same.
     step(&mut network, MigrationInput::LinkLost { job: JOB });
     step(&mut network, MigrationInput::Flushed);
     network.write(0);
@@ -357,7 +358,7 @@ fn cb_a46_nothing_is_told_of_a_takeover_before_its_file_is_durable() {
     assert_eq!(owner(&network, 1, FIRST), Some(network.id(0)));
 }
 
-/// A node whose epoch is the greatest keeps it, and tells its claim all the same.
+/// A node with the greatest epoch keeps its epoch, and announces its claim nevertheless.
 #[test]
 fn cb_a70_the_claim_is_told_at_once_whatever_the_epoch() {
     for (target, source) in [(0, 1), (1, 0)] {
@@ -442,7 +443,7 @@ fn cb_a46_debug_holds_the_takeover_and_a_lost_link_fails_it_then() {
 fn cb_a60_a_demoted_target_leaves_the_job_to_its_primary_and_deletes_nothing() {
     let mut network = Network::cluster(3, 2);
     let moved = job(&network, 1, &[(FIRST, FIRST)]);
-    // The third node has no slots and takes some from the second; then it follows the first.
+    // The third node has no slots and imports some from the second; then it becomes a replica of the first.
     network.step(2, &ClusterInput::Migration(MigrationInput::Established(&moved)));
     let primary = network.id(0);
     let command = ClusterCommand::Replicate { node: primary.as_bytes(), data: HasKeys::No };
@@ -466,7 +467,7 @@ fn cb_a15_the_rows_are_those_of_the_reference_the_newest_first() {
     say(&mut network, &[SyncWord::Ack]);
     let row = network.peers[0].cluster.migrations().next().expect("the job");
     assert_eq!(row.numbers.map(|number| number.1 - created), [0, 2, 2]);
-    // Of a move that its primary carries out a replica knows neither end.
+    // A replica knows neither end of a move that its primary carries out.
     let second = SlotMove { name: JobName([b'b'; 40]), ..job(&network, 1, &[(9_000, 9_001)]) };
     step(&mut network, MigrationInput::Told { job: &second, from: ToldBy::Snapshot });
     let rows: Vec<_> = network.peers[0].cluster.migrations().collect();
@@ -520,8 +521,9 @@ fn cb_a23_what_stands_in_the_way_of_a_job() {
     assert_eq!(network.peers[0].cluster.may_import_at_all(), by_hand);
 }
 
-/// A source that is the target of another move makes an epoch of its own between the grant and the news of
-/// the claim: what it said then is no reason to give the slots back, which it is about to give up.
+/// A source that is the target of another move takes a new epoch between the grant and the news of the
+/// claim. Its messages of that time are no reason to give the slots back to it, because it is about to
+/// give them up.
 #[test]
 fn cb_a48_the_source_takes_nothing_back_by_an_epoch_that_it_made_ahead_of_the_news() {
     let mut network = begun();
@@ -542,20 +544,19 @@ fn cb_a48_the_source_takes_nothing_back_by_an_epoch_that_it_made_ahead_of_the_ne
     tells(&mut network, 9, &old);
     assert_eq!(owner(&network, 0, FIRST), Some(network.id(0)), "the grant binds the source");
     assert!(epoch(&network) > ClusterEpoch(9), "others are to believe this node");
-    // The news has come, and the source has made another epoch meanwhile.
+    // The news has arrived, and the source has taken another epoch meanwhile.
     let mut given_up = old.clone();
     [FIRST, 8_300].into_iter().for_each(|number| _ = given_up.remove(slot(number)));
     tells(&mut network, 20, &given_up);
     assert!(epoch(&network) > ClusterEpoch(20), "an older header may come later");
     tells(&mut network, 20, &old);
     assert_eq!(owner(&network, 0, FIRST), Some(network.id(0)));
-    // From then on the source is a node as any other.
+    // From then on the source counts as any other node.
     tells(&mut network, 40, &old);
     assert_eq!(owner(&network, 0, FIRST), Some(network.id(1)), "the higher epoch counts");
 }
 
-/// Two slots of node 1 have been claimed by node 0, to which node 1 has granted them. Node 1 does not hear of
-/// the claim.
+/// Node 0 has claimed two slots that node 1 has granted to it. Node 1 has not received the claim.
 fn claimed_unheard() -> (Network, JobName) {
     let mut network = Network::cluster(3, 3);
     for node in [0, 1] {
@@ -586,8 +587,8 @@ fn claimed_unheard() -> (Network, JobName) {
     (network, name)
 }
 
-/// The claimant's memory of the grant is not in its file: the source's own, which tells the slots no more as
-/// its own, is enough.
+/// The claimant's file does not have the grant. The source's file is enough, because it no longer
+/// claims the slots.
 #[test]
 fn cb_a48_a_claimant_that_starts_again_ahead_of_the_news_keeps_the_slots() {
     let (mut network, name) = claimed_unheard();

@@ -20,7 +20,7 @@ fn begin(network: &mut Network, candidates: &[usize]) -> Option<NodeId> {
     chosen
 }
 
-/// Whether the newest map of a node says that another has no data for clients.
+/// Whether the newest map of a node shows another node as one without data for clients.
 fn is_hidden(network: &Network, at: usize, node: usize) -> bool {
     let map = newest_map(network.peers[at].seen.iter()).expect("a map");
     map.nodes.iter().any(|seen| seen.id == network.id(node) && seen.is_loading)
@@ -35,7 +35,7 @@ fn cl_m10_m11_a_primary_hands_over_and_pauses_until_it_has() {
     assert!(network.peers[0].cluster.is_handing_over());
     assert!(network.peers[0].seen.iter().any(|output| matches!(output, ClusterOutput::PauseWrites { .. })));
     assert!(network.peers[0].cluster.is_voter());
-    // The order comes by the stream, to whom it names.
+    // The order is in the stream, which names the replica.
     let command = ClusterCommand::Failover { kind: FailoverKind::Ordered };
     assert_eq!(network.command(first, command), ClusterAnswer::Ok);
     assert!(
@@ -95,7 +95,7 @@ fn cl_n8_a_replica_that_ends_is_hidden_from_clients_and_stands_for_no_election()
     assert!(is_hidden(&network, 1, 3) && is_hidden(&network, 0, 3), "all hear it at once");
     let map = newest_map(network.peers[3].seen.iter()).unwrap();
     assert!(map.is_leaving);
-    // A replica that goes on executing the stream stays hidden.
+    // A replica that continues to execute the stream stays hidden.
     network.step(3, &ClusterInput::Offset(60));
     network.run(1_000);
     assert!(is_hidden(&network, 1, 3));

@@ -1,4 +1,4 @@
-//! Nodes that come to know each other.
+//! Nodes that meet.
 use super::network::{Network, TIMEOUT_MS};
 use crate::*;
 
@@ -171,7 +171,7 @@ fn cl_g2_d29_dials_to_nodes_that_do_not_answer_are_throttled() {
 #[test]
 fn cl_g19_a_node_that_has_forgotten_me_is_dialled_anew() {
     let mut network = Network::cluster(2, 2);
-    // Node 1 drops all it knows, and its link in from node 0 stays as it was there.
+    // Node 1 forgets all nodes, and node 0's connection to it stays open.
     let m = &mut network.peers[1].cluster.machine;
     let ix = m.table.iter().find(|(ix, _)| *ix != m.table.my_ix()).unwrap().0;
     let key = m.table.node_mut(ix).place.link_in.take().unwrap();

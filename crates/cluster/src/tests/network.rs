@@ -5,19 +5,19 @@ use sluice_base::Now;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
 
-/// T of the tests.
+/// The node timeout T of the tests.
 pub(super) const TIMEOUT_MS: u64 = 3_000;
 
-/// What a node's disk does with a write.
+/// The result of a write at a node's disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Disk {
     Writes,
-    /// Writes stand until [`Network::write`].
+    /// Writes wait until [`Network::write`].
     Stands,
     Fails,
 }
 
-/// FORCEACK of a request for a vote.
+/// The flag FORCEACK in a request for a vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Force {
     Yes,
@@ -32,15 +32,15 @@ pub(super) struct Peer {
     pub(super) is_alive: bool,
     pub(super) written: Vec<(Generation, String)>,
     pub(super) standing: Option<(Generation, String)>,
-    /// Outputs for others than network, disk and log.
+    /// All outputs except those for network, disk and log.
     pub(super) seen: Vec<ClusterOutput>,
     pub(super) log: Vec<String>,
-    /// Types of the messages sent, with the receiver.
+    /// The type and the receiver of each message sent.
     pub(super) sent: Vec<(u16, usize)>,
-    /// Lengths of these messages.
+    /// The lengths of these messages.
     pub(super) lengths: Vec<usize>,
     pub(super) dials: usize,
-    /// Whether a unit stands open, so that a pause of writes is not in force yet.
+    /// Whether an execution unit is open, so that a pause of writes is not in force yet.
     pub(super) is_busy: bool,
 }
 
@@ -49,9 +49,8 @@ pub(super) struct Network {
     pub(super) peers: Vec<Peer>,
     pub(super) now_ms: u64,
     connections: BTreeMap<(usize, LinkKey), (usize, LinkKey)>,
-    /// Pairs between which nothing passes, in this direction.
+    /// Pairs of sender and receiver between which nothing arrives.
     cuts: BTreeSet<(usize, usize)>,
-    /// Messages on their way.
     wire: VecDeque<((usize, LinkKey), (usize, LinkKey), std::sync::Arc<[u8]>)>,
     tickets: u64,
     pub(super) wall_offset_ms: i64,
@@ -71,7 +70,7 @@ fn with_ip(_: Ipv4Addr) -> ClusterSettings {
     ClusterSettings::default()
 }
 
-/// The header of a primary at epoch 0, with what it claims; a test writes over it what it is about.
+/// The header of a primary at epoch 0 that claims `slots`; a test overwrites the fields that it is about.
 pub(super) fn header_of(sender: NodeId, slots: &SlotSet) -> wire::BusHeader<'_> {
     wire::BusHeader {
         current_epoch: ClusterEpoch(0),
@@ -91,7 +90,7 @@ pub(super) fn header_of(sender: NodeId, slots: &SlotSet) -> wire::BusHeader<'_> 
 }
 
 impl Network {
-    /// `count` nodes that know nobody, and have waited out the writable delay of their start.
+    /// `count` nodes that know no other, after the writable delay of their start.
     pub(super) fn of(count: usize) -> Network {
         let mut network = Network { now_ms: 1_000_000, ..Network::default() };
         for number in 0..count {
@@ -100,8 +99,8 @@ impl Network {
         network
     }
 
-    /// A cluster: `count` nodes that know each other, the first `primaries` of them share the slots, and have
-    /// epochs of their own.
+    /// A cluster: `count` nodes that know each other; the first `primaries` of them share the slots, and
+    /// have different epochs.
     pub(super) fn cluster(count: usize, primaries: usize) -> Network {
         let mut network = Network::of(count);
         for number in 0..count {
@@ -121,7 +120,7 @@ impl Network {
         network
     }
 
-    /// Three voters; nodes 3 and 4 follow node 0, and have nothing of it yet.
+    /// Three voters; nodes 3 and 4 follow node 0, and have none of its data yet.
     pub(super) fn with_replicas() -> Network {
         let mut network = Network::cluster(5, 3);
         let node = network.id(0);
@@ -173,7 +172,7 @@ impl Network {
         assert_eq!(self.command(from, command), ClusterAnswer::Ok);
     }
 
-    /// Time passes, with a cron each 100 ms.
+    /// Advances the time, with a tick each 100 ms.
     pub(super) fn run(&mut self, ms: u64) {
         for _ in 0..ms / 100 {
             self.now_ms += 100;
@@ -186,7 +185,7 @@ impl Network {
         }
     }
 
-    /// One input, in an event loop iteration of its own.
+    /// Passes one input to a node, in an event loop iteration of its own.
     pub(super) fn step(&mut self, number: usize, input: &ClusterInput<'_>) {
         self.step_within(number, input);
         if self.peers[number].cluster.awaits_iteration_end() {
@@ -194,18 +193,18 @@ impl Network {
         }
     }
 
-    /// One input of an event loop iteration that goes on.
+    /// Passes one input to a node, in an event loop iteration that continues.
     pub(super) fn step_within(&mut self, number: usize, input: &ClusterInput<'_>) {
         let now = self.now();
         self.peers[number].cluster.step(now, input);
     }
 
-    /// A command, whose answer comes without time passing.
+    /// Sends a command that is answered at once.
     pub(super) fn command(&mut self, number: usize, command: ClusterCommand<'_>) -> ClusterAnswer {
         self.ask(number, command).expect("an answer")
     }
 
-    /// A command, and its answer if that comes without time passing.
+    /// Sends a command, and returns its answer if that comes at once.
     pub(super) fn ask(&mut self, number: usize, command: ClusterCommand<'_>) -> Option<ClusterAnswer> {
         self.tickets += 1;
         let ticket = Ticket(self.tickets);
@@ -225,7 +224,7 @@ impl Network {
         })
     }
 
-    /// Finishes the write that stands.
+    /// Completes the write that waits.
     pub(super) fn write(&mut self, number: usize) {
         if let Some((generation, file)) = self.peers[number].standing.take() {
             self.peers[number].written.push((generation, file));
@@ -234,7 +233,7 @@ impl Network {
         }
     }
 
-    /// Nothing passes from `one` to `other` and back; connections stay.
+    /// Cuts two nodes off from each other; their connections stay open.
     pub(super) fn cut(&mut self, one: usize, other: usize) {
         self.cuts.insert((one, other));
         self.cuts.insert((other, one));
@@ -244,7 +243,7 @@ impl Network {
         self.cuts.clear();
     }
 
-    /// A node stops: its connections break, dials are refused.
+    /// Stops a node: its connections are lost, and dials to it are refused.
     pub(super) fn kill(&mut self, number: usize) {
         self.peers[number].is_alive = false;
         let broken = self.connections.iter().filter(|(one, _)| one.0 == number);
@@ -257,13 +256,13 @@ impl Network {
         self.deliver();
     }
 
-    /// A node that was killed goes on with what it knew, at an address.
+    /// Continues a killed node with its old state, at an address.
     pub(super) fn revive(&mut self, number: usize, ip: Ipv4Addr) {
         self.peers[number].is_alive = true;
         self.peers[number].ip = ip;
     }
 
-    /// A request of `from` for the vote of `to`, in `epoch`.
+    /// Sends a request of `from` for the vote of `to`, in `epoch`.
     pub(super) fn ask_for_vote(&mut self, from: usize, to: usize, epoch: u64, force: Force) {
         let m = &self.peers[from].cluster.machine;
         let primary = m.table.node(m.table.primary_of(m.table.my_ix()));
@@ -279,7 +278,7 @@ impl Network {
         self.inject(from, to, &wire::BusMessage::Full(header, wire::MessageBody::AuthRequest));
     }
 
-    /// A vote of `from` for `to`, in `epoch`.
+    /// Sends a vote of `from` for `to`, in `epoch`.
     pub(super) fn vote(&mut self, from: usize, to: usize, epoch: ClusterEpoch) {
         let m = &self.peers[from].cluster.machine;
         let slots = m.table.me().slots.clone();
@@ -291,12 +290,12 @@ impl Network {
         self.inject(from, to, &wire::BusMessage::Full(header, wire::MessageBody::AuthAck));
     }
 
-    /// How many messages of a type went from one node to another.
+    /// Number of messages of a type that one node has sent to another.
     pub(super) fn sent(&self, from: usize, to: usize, kind: wire::MessageType) -> usize {
         self.peers[from].sent.iter().filter(|sent| **sent == (kind as u16, to)).count()
     }
 
-    /// A node takes a slot of another one by a higher epoch, and the others have a second to hear of that.
+    /// Makes a node take a slot of another one with a higher epoch, and lets a second pass.
     pub(super) fn outbid(&mut self, number: usize, slot: HashSlot) {
         let m = &mut self.peers[number].cluster.machine;
         let my_ix = m.table.my_ix();
@@ -306,7 +305,7 @@ impl Network {
         self.run(1_000);
     }
 
-    /// A node that took over from its primary, as a winner of an election does (E-55).
+    /// Makes a node take over from its primary, as the winner of an election does (E-55).
     pub(super) fn take_over(&mut self, number: usize) {
         let m = &mut self.peers[number].cluster.machine;
         let my_ix = m.table.my_ix();
@@ -326,8 +325,8 @@ impl Network {
         self.deliver();
     }
 
-    /// A message from one node to another that the sender's machine does not make by itself: the bytes come
-    /// on a new connection of `from`.
+    /// Sends a message that the sender's machine does not make itself: the bytes arrive on a new
+    /// connection of `from`.
     pub(super) fn inject(&mut self, from: usize, to: usize, message: &wire::BusMessage<'_>) {
         let mut bytes = Vec::new();
         wire::write(message, &mut bytes).unwrap();
@@ -396,7 +395,7 @@ impl Network {
         }
     }
 
-    /// Writes are held back where the stream ends now.
+    /// Reports that writes are held back, at the present end of the stream.
     pub(super) fn pause(&mut self, number: usize) {
         let offset = self.peers[number].cluster.machine.table.me().offset;
         self.step(number, &ClusterInput::WritesPaused { offset });
@@ -432,7 +431,7 @@ impl Network {
         }
     }
 
-    /// What `one` holds of `other`: the fields of its line in CLUSTER NODES.
+    /// The fields of the line about `other` in CLUSTER NODES of `one`.
     pub(super) fn line(&self, one: usize, other: usize) -> Option<Vec<String>> {
         let id = self.id(other).to_string();
         let text = self.peers[one].cluster.nodes_text();
@@ -440,7 +439,7 @@ impl Network {
         Some(line.split(' ').map(str::to_owned).collect())
     }
 
-    /// Flags that `one` shows of `other`.
+    /// The flags of `other` in CLUSTER NODES of `one`.
     pub(super) fn flags(&self, one: usize, other: usize) -> String {
         self.line(one, other).map(|line| line[2].clone()).unwrap_or_default()
     }

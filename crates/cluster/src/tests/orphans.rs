@@ -1,4 +1,4 @@
-//! Replicas that move to primaries which have lost theirs (R20, R21).
+//! Replicas that migrate to primaries which have lost theirs (R20, R21).
 use super::network::{Network, TIMEOUT_MS};
 use crate::*;
 
@@ -14,7 +14,7 @@ fn with_spares() -> Network {
     network
 }
 
-/// The replicas that live and follow a primary, as node 2 sees them.
+/// The living replicas of a primary, as node 2 sees them.
 fn followers(network: &Network, primary: usize) -> Vec<usize> {
     let id = network.id(primary).to_string();
     let follows = |replica: &usize| {
@@ -23,14 +23,14 @@ fn followers(network: &Network, primary: usize) -> Vec<usize> {
     (3..7).filter(follows).collect()
 }
 
-/// The replicas of node 0 by their ids.
+/// The replicas of node 0, ordered by id.
 fn by_id(network: &Network) -> Vec<usize> {
     let mut replicas = vec![3, 4, 5];
     replicas.sort_by_key(|replica| network.id(*replica));
     replicas
 }
 
-/// Until a silent node is FAIL everywhere.
+/// Time until a silent node is FAIL at all nodes.
 const FAILS_MS: u64 = TIMEOUT_MS + 1_000;
 
 #[test]
@@ -54,7 +54,7 @@ fn cl_r20_the_replica_with_the_smallest_id_moves_to_a_primary_without_replicas()
     };
     assert_eq!((*node, *synchronisation), (network.id(1), Synchronisation::Full));
     assert_eq!(network.line(4, first).unwrap()[3], name, "all have heard");
-    // One is enough: nobody follows.
+    // One replica is enough: no other one migrates.
     network.run(12_000);
     assert_eq!((followers(&network, 0).len(), followers(&network, 1).len()), (2, 1));
 }
@@ -81,7 +81,7 @@ fn cl_r20_s37_a_primary_keeps_as_many_replicas_as_the_barrier_says() {
         network.run(FAILS_MS + 8_000);
         assert_eq!(followers(&network, 1).len(), moved, "barrier {barrier}");
     }
-    // One that is suspected does not count as one that stays.
+    // A suspected replica does not count as one that stays.
     let mut network = with_spares();
     for node in 3..7 {
         network.configure(node, |settings| settings.replica.migration_barrier = 2);
@@ -103,7 +103,7 @@ fn cl_r20_nobody_moves_who_may_not() {
             "no" => (3..7).for_each(|node| {
                 network.configure(node, |settings| settings.allow_replica_migration = false);
             }),
-            // Node 2 has never had a replica, and wants none (R21); node 1 keeps its own.
+            // Node 2 has never had a replica, so it wants none (R21); node 1 keeps its own.
             "never had one" => {}
             _ => {
                 let node = network.id(1);

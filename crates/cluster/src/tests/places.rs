@@ -1,4 +1,4 @@
-//! Addresses that change.
+//! Changes of addresses.
 use super::network::{Network, TIMEOUT_MS};
 use crate::*;
 use std::net::{IpAddr, Ipv4Addr};
@@ -36,7 +36,7 @@ fn cl_g16_somebody_else_at_an_address_is_noaddr_and_fail_for_all() {
     assert_eq!(network.peers[stranger].cluster.info().known_nodes, 1);
 }
 
-/// All nodes stop and come back with other addresses, as pods do.
+/// Stops all nodes and starts them at other addresses, as pods do.
 fn all_move(network: &mut Network) {
     let count = network.peers.len();
     for number in 0..count {
@@ -53,7 +53,8 @@ fn all_move(network: &mut Network) {
     }
 }
 
-/// Answers what nodes ask of the names, with the addresses of this moment and with one that leads to nobody.
+/// Answers the nodes' look-ups of host names with the present addresses, and with one at which there
+/// is no node.
 fn resolve(network: &mut Network) {
     for number in 0..network.peers.len() {
         let asked: Vec<(NodeId, String)> = network.peers[number]
@@ -148,12 +149,12 @@ fn cl_g10_an_address_that_gossip_alone_names_is_a_candidate() {
         "a wrong id there is nothing: {line:?}"
     );
     assert!(!network.knows(0, stranger));
-    // The node itself answers at such an address.
+    // The node itself answers at that address.
     network.kill(stranger);
     network.revive(1, Ipv4Addr::new(10, 0, 5, 6));
     let seen = crate::address::Seen { ip: "10.0.5.6", ..seen };
     crate::addresses::heard(&mut network.peers[0].cluster.machine, ix, &seen);
-    // The cron of node 1, which would dial, does not come.
+    // Node 1 has no tick here, in which it would dial.
     network.now_ms += 200;
     network.step(0, &ClusterInput::Tick);
     network.deliver();

@@ -1,10 +1,10 @@
-//! The file as it is written and read, and starts from it.
+//! The file: written, read back, and used for a start.
 use crate::conf;
 use crate::node::{ClusterNode, NodeRole};
 use crate::*;
 use sluice_base::{Now, Rng};
 
-/// What the file of a machine has to hold: its table, in the table's order.
+/// The contents of a machine's file: its table, in the table's order.
 fn held(cluster: &Cluster) -> SavedCluster {
     let m = &cluster.machine;
     let node = |node: &ClusterNode| SavedNode {
@@ -110,7 +110,7 @@ fn draw(rng: &mut Rng) -> SavedCluster {
     }
 }
 
-/// Settings under which a node's own record stays as the file has it.
+/// Settings with which a node's own record stays as in the file.
 fn settings(me: &SavedNode) -> ClusterSettings {
     let (address, labels) = (&me.address, me.labels.clone());
     ClusterSettings {
@@ -130,7 +130,7 @@ fn now() -> Now {
     Now { mono_ns: 1_000_000_000_000, unix_us: 1_700_000_000_000_000 }
 }
 
-/// The text that a machine wants written first.
+/// The text of the first file that a machine asks to write.
 fn written(cluster: &mut Cluster) -> std::sync::Arc<[u8]> {
     while let Some(output) = cluster.next_output() {
         if let ClusterOutput::Persist { file, .. } = output {
@@ -218,7 +218,7 @@ fn cl_r5_a_replica_whose_primary_has_no_address_waits_for_one() {
     assert!(follows(format!("{me}{primary}")));
 }
 
-/// A primary with an id of digits.
+/// A primary with the id `number`, in digits.
 fn primary(number: usize, slots: SlotSet) -> SavedNode {
     let mut node =
         draw_node(&mut Rng::new(1), &[NodeId::parse(format!("{number:040}").as_bytes()).unwrap()], 0);

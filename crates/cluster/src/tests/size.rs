@@ -1,4 +1,4 @@
-//! A large cluster: what a cron costs, and the news of many failures.
+//! A large cluster: the cost of a tick, and the news of many failures.
 use crate::*;
 use sluice_base::Now;
 
@@ -6,7 +6,7 @@ fn id(number: u32) -> NodeId {
     NodeId::parse(format!("{number:040}").as_bytes()).expect("digits")
 }
 
-/// A node that knows 999 others, all dialled.
+/// A node that knows 999 others and has dialled all of them.
 fn large() -> (Cluster, Vec<LinkKey>, Now) {
     let node = |number: u32| SavedNode {
         id: id(number),
@@ -63,7 +63,7 @@ fn cl_x10_a_cron_of_a_thousand_quiet_nodes_sends_nothing_and_asks_for_nothing() 
     assert!(outputs.is_empty(), "{outputs:?}");
 }
 
-/// Outputs of a machine by now: maps, and generations of files.
+/// The outputs so far: the maps, and the generations of the files.
 fn maps_and_files(cluster: &mut Cluster) -> (Vec<std::sync::Arc<SlotMap>>, Vec<Generation>) {
     let (mut maps, mut files) = (Vec::new(), Vec::new());
     while let Some(output) = cluster.next_output() {
@@ -81,7 +81,7 @@ fn cl_f7_failures_that_are_told_together_give_one_map_and_their_file_none() {
     let (mut cluster, _, now) = large();
     let ip = std::net::IpAddr::from([10, 1, 0, 2]);
     let link = cluster.accept(now, ip, ip).expect("room");
-    // What the start has to write is written, and the first of it is under way.
+    // All files of the start are written; the first write is under way.
     let mut files = vec![Generation(1)];
     while let Some(generation) = files.pop() {
         cluster.step(now, &ClusterInput::Saved { generation });
@@ -105,7 +105,7 @@ fn cl_f7_failures_that_are_told_together_give_one_map_and_their_file_none() {
     let has_failed = |node: &&MapNode| matches!(node.health, NodeHealth::Fail { .. });
     let failed: Vec<usize> = maps.iter().map(|map| map.nodes.iter().filter(has_failed).count()).collect();
     assert_eq!((failed, files.len()), (vec![100], 1));
-    // The file says nothing of this node's own that nobody was told.
+    // The file holds nothing about this node that it has not announced yet.
     cluster.step(now, &ClusterInput::Saved { generation: files[0] });
     let (maps, files) = maps_and_files(&mut cluster);
     assert_eq!((maps.len(), files.len()), (0, 1), "what came after the first file began is written, too");

@@ -1,4 +1,4 @@
-//! Gossip, extensions, published messages, clocks, bounds.
+//! Gossip, extensions, published messages, clocks, limits.
 use super::network::{Disk, Network, TIMEOUT_MS, header_of};
 use crate::wire::MessageType;
 use crate::*;
@@ -55,7 +55,7 @@ fn delivered(network: &Network, number: usize) -> Vec<(Vec<u8>, PublishScope)> {
     .collect()
 }
 
-/// P-3: two nodes that meet each other at once answer one another before they know each other.
+/// P-3: two nodes that meet each other at the same time answer each other before they know each other.
 #[test]
 fn cl_p3_no_message_is_lost_between_nodes_that_have_met_each_other_at_once() {
     let mut network = Network::of(2);
@@ -117,7 +117,7 @@ fn cl_p1_p2_p3_published_messages_go_to_all_or_to_the_shard() {
 #[test]
 fn cl_w6_nodes_are_drawn_alike_and_each_once() {
     let mut network = Network::cluster(40, 3);
-    // Positions that nobody stands at any more.
+    // Positions without a node.
     for gone in [5, 11, 17] {
         network.kill(gone);
         let id = network.id(gone);
@@ -217,7 +217,7 @@ fn cl_e16_w15_a_stale_claim_of_being_a_replica_is_ignored() {
     network.run(1_000);
     network.take_over(3);
     network.run(2_000);
-    // What node 3 said ahead of the takeover comes late: it is node 0's replica.
+    // A message of node 3 from before its takeover arrives late: in it, node 3 is node 0's replica.
     let slots = network.peers[3].cluster.machine.table.me().slots.clone();
     let header = wire::BusHeader {
         current_epoch: ClusterEpoch(4),
@@ -300,7 +300,7 @@ fn cl_e53_the_shard_is_told_with_the_role_that_it_belongs_to() {
     network.peers[3].disk = Disk::Writes;
     network.write(3);
     network.run(1_000);
-    // Its own epoch is 4, and its primary's is 1: within one shard that message would be a stale one (E-16).
+    // Its own epoch is 4, and its primary's is 1: within one shard that message would be stale (E-16).
     assert_eq!(network.flags(1, 3), "slave");
     assert_eq!(shard_here(&network, 1, &own), shard_here(&network, 1, &first));
 }
@@ -347,7 +347,7 @@ fn cl_g32_published_messages_beyond_the_limit_are_dropped_one_by_one() {
         let outputs = std::iter::from_fn(|| m.next_output());
         outputs.filter(|output| matches!(output, ClusterOutput::Send { lane: BusLane::Publish, .. })).count()
     };
-    // Nothing is written meanwhile.
+    // No bytes are written meanwhile.
     let count: usize = (0..5)
         .map(|_| {
             m.step(now, &publish);
@@ -370,7 +370,7 @@ fn cl_x2_what_links_keep_of_unfinished_messages_has_a_sum() {
     let now = network.now();
     let m = &mut network.peers[0].cluster;
     let ip = std::net::IpAddr::V4(Ipv4Addr::new(10, 9, 9, 9));
-    // A PING of the greatest length, but for its end.
+    // A PING of the greatest length, without its last byte.
     let mut bytes = vec![0; crate::wire::MESSAGE_MAX - 1];
     bytes[..14].copy_from_slice(b"RCmb\0\0\0\0\0\x01\0\0\0\0");
     bytes[4..8].copy_from_slice(&(crate::wire::MESSAGE_MAX as u32).to_be_bytes());
@@ -427,7 +427,7 @@ fn cb_e13_what_a_transaction_gives_up_and_takes_again_is_told_to_nobody() {
     let mut network = Network::cluster(2, 2);
     let slot = HashSlot::new(5).unwrap();
     let source = network.id(0);
-    // A source that lets go of a slot leaves the slot to the node that imports it.
+    // A source that gives up a slot leaves it to the importing node.
     let action = SlotAction::Importing(source.as_bytes());
     let command = SetSlot { slot, action, keys: HasKeys::No };
     assert_eq!(network.command(1, ClusterCommand::SetSlot(command)), ClusterAnswer::Ok);
@@ -436,7 +436,7 @@ fn cb_e13_what_a_transaction_gives_up_and_takes_again_is_told_to_nobody() {
         let now = network.now();
         let answer = network.peers[0].cluster.execute_at_once(now, "test", &command);
         assert_eq!(answer, ClusterAnswer::Ok);
-        // The unit may stand open meanwhile.
+        // The execution unit may stay open meanwhile.
         network.run(2_000);
         assert!(network.peers[0].cluster.awaits_unit_end());
     }
@@ -446,6 +446,6 @@ fn cb_e13_what_a_transaction_gives_up_and_takes_again_is_told_to_nobody() {
         let table = &peer.cluster.machine.table;
         assert_eq!(table.owner(slot).map(|ix| table.node(ix).id), Some(source));
     }
-    // One write, of the end.
+    // One write, of the state at the end.
     assert!(!network.has_logged(1, "Slot 5 is not claimed by its source"));
 }

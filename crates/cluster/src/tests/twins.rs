@@ -2,8 +2,8 @@
 use super::network::{Network, TIMEOUT_MS};
 use crate::*;
 
-/// Node 0, without slots, was away while its replica, node 3, took over, and is back: nothing that node 3
-/// claims tells node 0 so.
+/// Node 0, without slots, did not run while its replica, node 3, took over, and is back: no claim of
+/// node 3 makes node 0 a replica.
 fn twins() -> Network {
     let mut network = Network::cluster(4, 3);
     let node = network.id(0);
@@ -100,7 +100,7 @@ fn cl_d7_a_primary_with_a_slot_or_one_that_is_on_its_way_stays() {
 #[test]
 fn cl_d7_the_lower_epoch_decides_who_follows() {
     let mut network = twins();
-    // Both would follow the other if epochs did not count.
+    // If epochs did not count, each would follow the other.
     assert!(matches!(network.command(0, ClusterCommand::BumpEpoch), ClusterAnswer::Status(_)));
     network.run(3 * TIMEOUT_MS);
     assert_eq!([0, 3].map(|number| is_primary(&network, number)), [true, false]);
@@ -138,7 +138,7 @@ fn cl_d7_what_a_file_says_of_a_shard_is_no_word_of_the_other_primary() {
     let mut network = twins();
     let other = network.id(3);
     for _ in 0..3 * TIMEOUT_MS / 100 {
-        // Headers of the other primary come, and none names the shard.
+        // Headers of the other primary arrive, but none names the shard.
         let table = &mut network.peers[0].cluster.machine.table;
         let other = table.find(&other).unwrap();
         table.node_mut(other).clocks.told_primary = None;

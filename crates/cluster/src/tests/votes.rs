@@ -1,10 +1,10 @@
-//! Votes of this node, and pauses of it as a primary.
+//! Votes of this node, and pauses of this node as a primary.
 use super::network::{Disk, Force, Network, TIMEOUT_MS, header_of};
 use crate::machine::ManualFailover;
 use crate::wire::MessageType;
 use crate::*;
 
-/// Three voters, of which node 0 has failed, and node 3 its replica.
+/// Three voters, of which node 0 has failed; node 3 is its replica.
 fn with_dead_primary() -> Network {
     let mut network = Network::cluster(4, 3);
     let node = network.id(0);
@@ -31,7 +31,7 @@ fn cl_e50_e51_one_vote_in_an_epoch() {
     assert_eq!(network.sent(1, 3, MessageType::AuthAck), 2, "no waiting time between epochs");
 }
 
-/// Whether a replica that asks for a vote in an epoch gets it.
+/// Whether a node votes for a replica that asks in an epoch.
 fn is_granted(network: &mut Network, from: usize, to: usize, epoch: ClusterEpoch) -> bool {
     let before = network.sent(to, from, MessageType::AuthAck);
     network.ask_for_vote(from, to, epoch.0, Force::Yes);
@@ -50,7 +50,7 @@ fn cl_s20_who_takes_over_has_the_vote_of_the_old_primary_and_not_one_more() {
         assert_eq!(network.command(3, ClusterCommand::Failover { kind }), ClusterAnswer::Ok);
         network.run(1_000);
         assert_eq!(network.flags(3, 3), "myself,master");
-        // In a forced failover node 0 has voted in this epoch, and node 3 has its place by now.
+        // In a forced failover node 0 has voted in this epoch, and node 3 has taken node 0's place by now.
         let epoch = network.peers[3].cluster.info().current_epoch;
         assert!(!is_granted(&mut network, 4, 3, epoch), "{kind:?}: two votes of one place");
         assert!(network.has_logged(3, &format!("already voted for epoch {epoch}")));
@@ -86,7 +86,7 @@ fn cl_e53_a_vote_waits_for_its_file() {
     network.run(500);
     assert_eq!(network.sent(1, 3, MessageType::AuthAck), 0);
     let (_, file) = network.peers[1].standing.clone().unwrap();
-    // The write that stands may have begun before the vote.
+    // The waiting write may have begun before the vote.
     network.write(1);
     if !file.contains("lastVoteEpoch 10") {
         assert_eq!(network.sent(1, 3, MessageType::AuthAck), 0);

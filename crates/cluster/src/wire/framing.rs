@@ -1,29 +1,26 @@
-//! Messages out of a stream of bytes: what the first bytes of one say, and a buffer for one that is not
-//! whole.
+//! Finds messages in a stream of bytes: the first bytes of a message, and a buffer for an incomplete one.
 //!
-//! Invariants: (1) memory follows the bytes that came, never a length that was told; (2) no more than one
-//! message is kept, and none that is longer than its type and sender allow: such bytes are counted
-//! and passed over; (3) what comes out is a function of the bytes alone, however they were split.
+//! Invariants: (1) memory is proportional to the bytes received, never to a length in a message; (2) at
+//! most one message is kept, and none that is longer than its type and sender allow: its bytes are
+//! counted and skipped; (3) the result is a function of the bytes, however they are split.
 
 use super::layout::{self, field, u16_at, u32_at};
 use super::message::MessageType;
 use crate::id::{ID_LEN, NodeId};
 
-/// Bytes that show signature, length and type of a message (2.5, step 1).
+/// Bytes that contain a message's signature, length and type (2.5, step 1).
 const PREFIX_LEN: usize = 14;
-/// Bytes that also name the sender of a message with a full header.
+/// Bytes that also contain the sender of a message with a full header.
 const SENDER_END: usize = layout::SENDER + ID_LEN;
-/// Bytes of a message at most whose length is not the clients' matter: a header, 65,535 entries, extensions
-///
+/// The longest message whose length does not depend on clients: a header, 65,535 entries, extensions.
 pub const MESSAGE_MAX: usize =
     layout::HEADER_LEN + layout::ENTRY_LEN * u16::MAX as usize + layout::EXTENSIONS_MAX;
-/// Bytes that a buffer keeps between messages; a longer one is given back after its message.
+/// Bytes of memory that a buffer keeps between messages; a longer buffer is freed after its message.
 pub const BUFFER_MIN: usize = 1_024;
-/// From this many bytes on a buffer grows by an eighth and no longer to the double, so that little of it is
-/// unused.
+/// Size from which on a buffer grows by an eighth instead of doubling, so that little of it is unused.
 const DOUBLE_MAX: usize = 1 << 20;
 
-/// What is known of a message from its first 14 bytes.
+/// The properties of a message in its first 14 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessagePrefix {
     /// Bytes of the message, its header included.
@@ -35,9 +32,9 @@ pub struct MessagePrefix {
 }
 
 impl MessagePrefix {
-    /// What `bytes` begin with; `None` as long as they are too few to say.
+    /// The prefix at the beginning of `bytes`; `None` while there are too few bytes.
     ///
-    /// [`BadPrefix`] where they are no message, so that the connection cannot go on.
+    /// [`BadPrefix`] if the bytes are no message, so that the connection must be closed.
     pub fn of(bytes: &[u8]) -> Option<Result<MessagePrefix, BadPrefix>> {
         if bytes.len() < PREFIX_LEN {
             return None;
@@ -54,29 +51,29 @@ impl MessagePrefix {
         )
     }
 
-    /// Whether the type is known and its length the clients' matter.
+    /// Whether the type is known, and its length depends on clients.
     fn is_published(self) -> bool {
         MessageType::from_number(self.number).is_some_and(MessageType::may_be_light)
     }
 }
 
-/// Bytes that are no message: `Bad message length or signature received on the Cluster bus`; the connection
-/// is closed.
+/// Bytes that are no message: `Bad message length or signature received on the Cluster bus`. The
+/// connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadPrefix;
 
-/// What a link has received.
+/// The next item in the stream of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceivedMessage<'a> {
-    /// One whole message, for [`super::parse()`].
+    /// A whole message, for [`super::parse()`].
     BusMessage(&'a [u8]),
-    /// A message that had to be passed over, now that all of it is. The message counts as received.
+    /// A message that had to be skipped; all its bytes have arrived. It counts as received.
     PassedOver(MessagePrefix),
-    /// The connection must be closed. Nothing comes after this.
+    /// The connection must be closed; no further items follow.
     Bad(BadPrefix),
 }
 
-/// What a link has received of a message that is not whole.
+/// The bytes of a link's incomplete message.
 #[derive(Debug, Default)]
 pub struct ReceiveBuffer {
     bytes: Vec<u8>,
@@ -85,22 +82,22 @@ pub struct ReceiveBuffer {
 
 #[derive(Clone, Copy, Debug, Default)]
 enum PendingMessage {
-    /// The bytes are the beginning of a message.
+    /// The bytes are the beginning of a message whose prefix is incomplete.
     #[default]
     Undecided,
-    /// The bytes are the beginning of a message of this length, which is to be kept.
+    /// The bytes are the beginning of a message of this length, which is kept.
     Keeping(usize),
     /// The bytes are a message that was handed out.
     HandedOut,
-    /// So many bytes of the message are still to be passed over.
+    /// This many bytes of the message are still to be skipped.
     PassingOver(MessagePrefix, usize),
-    /// The connection is at its end.
+    /// The connection must be closed.
     Bad,
 }
 
-/// What is to be done with a message that begins.
+/// The action for a message that begins.
 enum Disposition {
-    /// More bytes are needed: so many.
+    /// This many bytes are needed before the decision.
     NeedMore(usize),
     Keep(usize),
     PassOver(MessagePrefix),
@@ -113,12 +110,11 @@ impl ReceiveBuffer {
         ReceiveBuffer::default()
     }
 
-    /// The next message of the stream, of which `input` are the next bytes; they are taken from its front.
+    /// The next item of the stream. `input` has the stream's next bytes, and loses those that are consumed.
     ///
-    /// `None` when all of `input` is taken. A message that lies in `input` whole is not copied.
-    /// `published_max` is the greatest length of a message for subscribers or modules, which only known
-    /// senders may send: `is_known` says so of the sender that a header names, and of the link's own node
-    /// for `None`.
+    /// `None` when all of `input` is consumed. A message that is completely in `input` is not copied.
+    /// `published_max` is the longest published or module message that a known sender may send; `is_known`
+    /// decides that for the sender in a header, and for the link's own node if the argument is `None`.
     pub fn next<'a, 'b: 'a>(
         &'a mut self,
         input: &mut &'b [u8],
@@ -174,7 +170,7 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Bytes of memory that a message takes whose length is not the clients' matter; 0 for others.
+    /// Memory of an incomplete message whose length does not depend on clients, in bytes; 0 for others.
     pub fn kept(&self) -> usize {
         match MessagePrefix::of(&self.bytes) {
             Some(Ok(prefix)) if prefix.is_published() => 0,
@@ -182,12 +178,12 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Bytes of memory that the buffer has.
+    /// Bytes of memory that the buffer has allocated.
     pub fn memory(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// Takes bytes from `input` until there are `length`.
+    /// Moves bytes from `input` to the buffer until the buffer has `length` bytes.
     fn append(&mut self, input: &mut &[u8], length: usize) {
         let more = take(input, length.saturating_sub(self.bytes.len()));
         let needed = self.bytes.len() + more.len();
@@ -229,7 +225,7 @@ fn decide(bytes: &[u8], published_max: usize, is_known: &impl Fn(Option<NodeId>)
     if is_known { Disposition::Keep(length) } else { Disposition::PassOver(prefix) }
 }
 
-/// Takes up to `len` bytes from the front of `input`.
+/// Splits up to `len` bytes off the front of `input`.
 fn take<'a>(input: &mut &'a [u8], len: usize) -> &'a [u8] {
     let (taken, rest) = input.split_at(len.min(input.len()));
     *input = rest;

@@ -1,4 +1,4 @@
-//! Gossip entries and extensions: out of a checked message, and into bytes for one.
+//! Reads gossip entries and extensions from a checked message, and writes them for a new one.
 
 use super::layout::{self, extension, field, u16_at, u32_at, u64_at, until_nul};
 use super::message::{Extension, ForgottenNode, Gossip, GossipEntry, NodeFlags};
@@ -7,63 +7,62 @@ use crate::text::{self, Ipv6Text};
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
-/// An extension that is passed over, for the log.
+/// An extension that is ignored, for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PassedOver {
-    /// A type that this version does not know: `ReceivedMessage unknown extension type <n>`.
+    /// An unknown type; the log line is `Received unknown extension type <n>`.
     Unknown(u16),
-    /// A text, of the extension with this number, that CONFIG SET would refuse. The value counts as
-    /// absent.
+    /// A text, of the extension with this number, that CONFIG SET would refuse. The value
+    /// counts as absent.
     Refused(u16),
 }
 
 impl<'a> Gossip<'a> {
-    /// How many entries the message has, those included that [`Gossip::entries`] leaves out.
+    /// Number of entries in the message, including those that [`Gossip::entries`] leaves out.
     pub fn count(&self) -> u16 {
         (self.entries.len() / layout::ENTRY_LEN) as u16
     }
 
-    /// Whether the message has extensions, unknown ones too: without any, it clears what they would say
-    /// (W-10).
+    /// Whether the message has any extensions, even unknown ones only. A message without extensions
+    /// resets all values that extensions carry (W-10).
     pub fn has_extensions(&self) -> bool {
         self.extensions.is_some()
     }
 
-    /// The entries. None if an id among them is none (G-11). Left out are those without a usable address
-    /// a text that is not ended or may not be stored, or no port although the node is not NOADDR.
+    /// The entries; none at all if one of them has a malformed id (G-11). Entries without a usable
+    /// address are left out: those whose text has no NUL or may not be stored, and those without a
+    /// port unless the node is NOADDR.
     ///
-    /// Flags are those of the wire: whoever believes them chooses the bits (G-10).
+    /// Flags are as on the wire; the reader decides which bits to believe (G-10).
     pub fn entries(&self) -> impl Iterator<Item = GossipEntry<'a>> + use<'a> {
         let entries = if self.invalid_ids > 0 { &[] } else { self.entries };
         entries.chunks_exact(layout::ENTRY_LEN).filter_map(read_entry)
     }
 
-    /// The first entry whose id is none, as it is on the wire, for the log: `Received gossip about a
-    /// node with invalid ID …`.
+    /// The first malformed id, as on the wire, for the log: `Received gossip about a node with invalid ID …`.
     pub fn invalid_id(&self) -> Option<&'a [u8]> {
         let mut ids = self.entries.chunks_exact(layout::ENTRY_LEN).map(|entry| &entry[..ID_LEN]);
         ids.find(|id| NodeId::parse(id).is_none())
     }
 
-    /// The extensions that say something. Empty texts, and those of [`Gossip::passed_over`], are left out.
+    /// The extensions with a value. Empty texts and those of [`Gossip::passed_over`] are left out.
     pub fn extensions(&self) -> impl Iterator<Item = Extension<'a>> + use<'a> {
         Payloads { rest: self.extensions.unwrap_or_default() }
             .filter_map(|(kind, payload)| read_extension(kind, payload).ok().flatten())
     }
 
-    /// The extensions that are not believed or not known.
+    /// The extensions that are ignored: unknown types and refused texts.
     pub fn passed_over(&self) -> impl Iterator<Item = PassedOver> + use<'a> {
         Payloads { rest: self.extensions.unwrap_or_default() }
             .filter_map(|(kind, payload)| read_extension(kind, payload).err())
     }
 
-    /// How many extensions the message has.
     pub(super) fn extension_count(&self) -> u16 {
         Payloads { rest: self.extensions.unwrap_or_default() }.count() as u16
     }
 }
 
-/// The number and the payload of each extension; the parser has checked their lengths.
+/// The number and the payload of each extension; the parser has checked the lengths.
 struct Payloads<'a> {
     rest: &'a [u8],
 }
@@ -98,7 +97,7 @@ fn read_entry(entry: &[u8]) -> Option<GossipEntry<'_>> {
     })
 }
 
-/// What the extension says: `None` for an empty text, and for one that says nothing to this server.
+/// Reads an extension: `None` for an empty text, and for one that has no meaning for this server.
 fn read_extension(kind: u16, payload: &[u8]) -> Result<Option<Extension<'_>>, PassedOver> {
     let text = until_nul(payload).unwrap_or_default();
     let refused = PassedOver::Refused(kind);
@@ -125,34 +124,32 @@ fn read_extension(kind: u16, payload: &[u8]) -> Result<Option<Extension<'_>>, Pa
     })
 }
 
-/// What a node tells of itself beside its header, in extensions. Texts are empty, and ports 0, where there
-/// is nothing.
+/// The sender's properties that it announces by extensions. Empty texts and ports of 0 are not announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnnouncedLabels<'a> {
-    /// `cluster-announce-hostname`.
+    /// `cluster-announce-hostname`, empty for none.
     pub host_name: &'a str,
-    /// `cluster-announce-human-nodename`.
+    /// `cluster-announce-human-nodename`, empty for none.
     pub human_name: &'a [u8],
-    /// `cluster-announce-client-ipv4`.
+    /// `cluster-announce-client-ipv4`, `None` where not set.
     pub client_ipv4: Option<Ipv4Addr>,
-    /// `cluster-announce-client-ipv6`.
+    /// `cluster-announce-client-ipv6`, `None` where not set.
     pub client_ipv6: Option<Ipv6Text>,
-    /// `cluster-announce-client-port`.
+    /// `cluster-announce-client-port`, 0 for none.
     pub client_port: u16,
-    /// `cluster-announce-client-tls-port`.
+    /// `cluster-announce-client-tls-port`, 0 for none.
     pub client_tls_port: u16,
-    /// `availability-zone`.
+    /// `availability-zone`, empty for none.
     pub availability_zone: &'a [u8],
-    /// The shard.
+    /// The id of the sender's shard, which is always announced.
     pub shard: ShardId,
 }
 
-/// Gossip in the making: entries and extensions as bytes, for messages that are to be written. It may be
-/// used again.
+/// A writer of gossip for messages: entries and extensions as bytes. The buffer can be reused.
 #[derive(Clone, Debug, Default)]
 pub struct GossipBuffer {
     entries: Vec<u8>,
-    /// Extensions: not empty once [`GossipBuffer::announce`] was called.
+    /// The bytes of the extensions; not empty once [`GossipBuffer::announce`] was called.
     extensions: Vec<u8>,
 }
 
@@ -162,7 +159,7 @@ impl GossipBuffer {
         GossipBuffer::default()
     }
 
-    /// Forgets entries and extensions, and keeps their memory.
+    /// Removes entries and extensions, and keeps their memory.
     pub fn clear(&mut self) {
         self.entries.clear();
         self.extensions.clear();
@@ -174,7 +171,7 @@ impl GossipBuffer {
         Gossip { entries: &self.entries, invalid_ids: 0, extensions }
     }
 
-    /// Adds an entry; whether there was room for it: a message counts up to 65,535.
+    /// Adds an entry; `false` if the message has 65,535 entries already.
     pub fn push(&mut self, entry: &GossipEntry<'_>) -> bool {
         if self.entries.len() / layout::ENTRY_LEN >= usize::from(u16::MAX) {
             return false;
@@ -190,11 +187,11 @@ impl GossipBuffer {
         true
     }
 
-    /// Makes the extensions anew, in the reference's order (W-8): names, addresses, ports and zone as far
-    /// as there are any, `forgotten`, the shard.
+    /// Replaces the extensions, in the reference's order (W-8): those of names, addresses, ports and
+    /// zone that have a value, `forgotten`, the shard.
     ///
-    /// What `forgotten` has beyond [`layout::EXTENSIONS_MAX`] is left out: readers of ours would drop the
-    /// message.
+    /// Forgotten nodes that exceed [`layout::EXTENSIONS_MAX`] are left out, because the receivers would
+    /// drop the message.
     pub fn announce(
         &mut self,
         announced: &AnnouncedLabels<'_>,
@@ -229,12 +226,12 @@ impl GossipBuffer {
     fn push_address(&mut self, kind: u16, address: Option<impl std::fmt::Display>) {
         let Some(address) = address else { return };
         let mut text = String::with_capacity(text::IP_MAX);
-        // A string takes all that is written.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{address}");
         self.push_text(kind, text.as_bytes());
     }
 
-    /// A text and its NUL; nothing for an empty one.
+    /// Adds a text with its NUL; adds nothing for an empty text.
     fn push_text(&mut self, kind: u16, text: &[u8]) {
         if !text.is_empty() {
             self.push_extension(kind, &[text, &[0]]);
@@ -256,8 +253,8 @@ impl GossipBuffer {
     }
 }
 
-/// The field of an address. Texts come from settings and messages, where they are no longer than
-/// [`text::IP_MAX`]; of a longer one nothing is said rather than a part.
+/// The field of an address. Settings and messages have no text longer than [`text::IP_MAX`]; a longer
+/// one gives an empty field, not a part of the address.
 pub(super) fn ip_field(ip: &str) -> [u8; layout::IP_LEN] {
     let mut out = [0; layout::IP_LEN];
     if ip.len() <= text::IP_MAX {

@@ -1,87 +1,87 @@
-//! Why a message is dropped: rule, offset and the reference's text.
+//! The reason that a message is dropped: rule, offset and log line.
 
 use super::layout::name_of;
 use std::fmt;
 
-/// A message that is dropped whole, and why. Its text is the line of the log: that of the reference where
-/// it has one.
+/// A message that is dropped as a whole. Its text is the line of the log, in the reference's words where
+/// the reference has such a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidMessage {
     /// The type's number, without the light bit.
     pub number: u16,
     /// The offset of the field that breaks the rule, in bytes from the message's start.
     pub at: usize,
-    /// The rule.
+    /// The rule that the message breaks.
     pub breach: Breach,
 }
 
 /// The rule that a message breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Breach {
-    /// Not one whole message, or none at all (2.5, step 1). Framing lets none of these through.
+    /// Not exactly one whole message (2.5, step 1). The framing never passes such bytes on.
     Framing,
-    /// A light header on a type that has none (W-4).
+    /// A light header on a type that does not allow one (W-4).
     Light,
     /// A version other than 1 (W-11). The reference does not log it.
     Version(u16),
-    /// More gossip entries than bytes for them.
+    /// More gossip entries than the message has bytes for.
     GossipCount {
-        /// Entries that the header counts.
+        /// Entries by the header's count.
         count: u16,
-        /// The message's length.
+        /// The message's length in bytes.
         length: usize,
     },
-    /// Extensions although the sender does not say that it reads them.
+    /// Extensions without the sender's flag EXT_DATA.
     ExtensionsUnannounced,
-    /// An extension beyond the message's end.
+    /// An extension that ends after the message.
     ExtensionOverrun {
-        /// The message's length.
+        /// The message's length in bytes.
         length: usize,
     },
     /// An extension whose length is no multiple of eight.
     ExtensionPadding(u32),
-    /// An extension that is shorter than its type needs.
+    /// An extension that is shorter than its type requires.
     ExtensionShort {
-        /// The extension's number.
+        /// The extension's number on the wire.
         kind: u16,
     },
-    /// A text of an extension without a NUL.
+    /// A text extension without a NUL.
     ExtensionText {
-        /// The extension's number.
+        /// The extension's number on the wire.
         kind: u16,
     },
-    /// A channel beyond the message's end.
+    /// A channel name that ends after the message.
     ChannelOverrun {
-        /// The message's length.
+        /// The message's length in bytes.
         length: usize,
     },
-    /// A published message beyond the bus message's end.
+    /// A published message that ends after the bus message.
     PublishedOverrun {
-        /// The message's length.
+        /// The message's length in bytes.
         length: usize,
     },
-    /// A module's payload beyond the message's end.
+    /// A module's payload that ends after the message.
     ModuleOverrun {
-        /// The message's length.
+        /// The message's length in bytes.
         length: usize,
     },
     /// A length that is not the sum of the message's parts.
     Length {
-        /// The message's length.
+        /// The message's length in bytes.
         length: usize,
-        /// What the parts add up to.
+        /// The sum of the lengths of the parts.
         expected: usize,
     },
-    /// The sender's id is none. On a link to a node in handshake the handshake ends.
+    /// The sender's id is malformed. A handshake on the link ends.
     SenderId,
-    /// Another id is none: the primary's, that of a body, of a forgotten node or of a shard.
+    /// Another id is malformed: the primary's, one in the body, that of a forgotten node or of a shard.
     Id,
     /// An epoch of 2^63 or more.
     ClusterEpoch(u64),
 }
 
 impl InvalidMessage {
-    /// The requirement that the message breaks, as `docs/formats/cluster-bus.md` numbers them.
+    /// The number of the broken requirement in `docs/formats/cluster-bus.md`.
     pub fn rule(&self) -> &'static str {
         match self.breach {
             Breach::Framing

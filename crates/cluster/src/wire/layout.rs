@@ -1,10 +1,10 @@
-//! Where fields lie in messages, and how long parts of them are (2.1 to 2.3 of the specification).
+//! The positions of fields in messages, and the lengths of their parts (2.1 to 2.3 of the specification).
 
 use super::message::MessageType;
 use crate::id::ID_LEN;
 use crate::slots::BITMAP_LEN;
 
-/// The first bytes of each message.
+/// The first bytes of every message.
 pub(super) const SIGNATURE: &[u8; 4] = b"RCmb";
 /// The version of messages, the same in all releases (W-11).
 pub(super) const VERSION: u16 = 1;
@@ -32,32 +32,32 @@ pub(super) const MESSAGE_FLAGS: usize = 2_253;
 pub const HEADER_LEN: usize = 2_256;
 /// Bytes of a light header.
 pub const LIGHT_HEADER_LEN: usize = 16;
-/// The bit of a type that says that the header is light (W-4).
+/// The bit in a message's type that marks a light header (W-4).
 pub(super) const LIGHT: u16 = 0x8000;
 
 /// Bytes of an address, a NUL included.
 pub(super) const IP_LEN: usize = 46;
 /// Bytes of a gossip entry.
 pub const ENTRY_LEN: usize = 104;
-/// Bytes of the lengths ahead of a channel and a message.
+/// Bytes of the two lengths before a channel and a message.
 pub(super) const PUBLISHED_LEN: usize = 8;
-/// Bytes ahead of a module's payload: module, length, type.
+/// Bytes before a module's payload: module, length, type.
 pub(super) const MODULE_LEN: usize = 13;
 /// Bytes of the body of UPDATE.
 pub(super) const UPDATE_LEN: usize = 8 + ID_LEN + BITMAP_LEN;
 
-/// Bytes of an extension's head: length, type, two zero bytes.
+/// Bytes of an extension's header: length, type, two zero bytes.
 pub(super) const EXTENSION_HEAD: usize = 8;
-/// Bytes of all extensions of a message that are read at most, and written: 1,024 forgotten nodes
-/// take 56 KiB.
+/// The most bytes that the extensions of one message may take, when read and when written: 1,024
+/// forgotten nodes take 56 KiB.
 pub const EXTENSIONS_MAX: usize = 64 * 1_024;
 
-/// PAUSED, FORCEACK and EXT_DATA.
+/// The bits of `MessageFlags` in byte 2253 of the header (W-2).
 pub(super) const PAUSED: u8 = 1;
 pub(super) const FORCE_ACK: u8 = 2;
 pub(super) const EXT_DATA: u8 = 4;
 
-/// Extensions by number.
+/// The numbers of the extensions on the wire.
 pub(super) mod extension {
     pub(crate) const HOST_NAME: u16 = 0;
     pub(crate) const HUMAN_NAME: u16 = 1;
@@ -70,13 +70,13 @@ pub(super) mod extension {
     pub(crate) const ZONE: u16 = 8;
 }
 
-/// Whether an extension is what Redis 8 has under this number: a secret of 40 digits without NUL, which is
-/// longer than any address.
+/// Whether an extension is the secret that Redis 8 sends under this number: 40 digits without NUL, which
+/// is longer than any address.
 pub(super) fn is_secret_of_redis(kind: u16, payload: &[u8]) -> bool {
     kind == extension::CLIENT_IPV4 && payload.len() == 40 && payload.iter().all(u8::is_ascii_hexdigit)
 }
 
-/// The `N` bytes of `bytes` from `at` on; zeros where `bytes` ends sooner, which callers have ruled out.
+/// The `N` bytes of `bytes` from `at` on; zeros where `bytes` is too short, which callers have checked.
 pub(super) fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
 }
@@ -96,7 +96,7 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_be_bytes(field(bytes, at))
 }
 
-/// What stands ahead of the first NUL; `None` without one.
+/// The bytes before the first NUL; `None` without one.
 pub(super) fn until_nul(bytes: &[u8]) -> Option<&[u8]> {
     bytes.iter().position(|&byte| byte == 0).map(|end| &bytes[..end])
 }
@@ -117,12 +117,12 @@ impl MessageType {
         MessageType::PublishShard,
     ];
 
-    /// The type with this number, the light bit taken off; `None` for one that is not known.
+    /// The type with this number, without the light bit; `None` for an unknown number.
     pub fn from_number(number: u16) -> Option<MessageType> {
         MessageType::ALL.get(usize::from(number)).copied()
     }
 
-    /// The type's number.
+    /// The type's number on the wire, without the light bit.
     pub fn number(self) -> u16 {
         self as u16
     }
@@ -144,13 +144,13 @@ impl MessageType {
         }
     }
 
-    /// Whether the type has light messages (W-4). Those are the types whose length is the clients' matter.
+    /// Whether the type may have a light header (W-4). These are the types whose length depends on clients.
     pub fn may_be_light(self) -> bool {
         matches!(self, MessageType::Publish | MessageType::Module | MessageType::PublishShard)
     }
 }
 
-/// The name of a type's number in the log.
+/// The name in the log of a type with this number.
 pub(super) fn name_of(number: u16) -> &'static str {
     MessageType::from_number(number).map_or("unknown", MessageType::name)
 }

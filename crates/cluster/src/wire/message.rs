@@ -1,4 +1,4 @@
-//! What the bus's messages hold, checked (W-1 to W-17).
+//! The contents of the bus's messages, after all checks (W-1 to W-17).
 
 use crate::id::{ClusterEpoch, NodeId, ShardId};
 use crate::slots::BITMAP_LEN;
@@ -7,31 +7,31 @@ use crate::slots::BITMAP_LEN;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u16)]
 pub enum MessageType {
-    /// What a node says by itself, and what is answered with a PONG.
+    /// A node's regular message, which a PONG answers.
     Ping = 0,
-    /// The answer to a PING or MEET; a change that all are to hear at once.
+    /// The answer to a PING or MEET, or an unasked announcement to all nodes.
     Pong = 1,
-    /// A PING whose sender wants to be known.
+    /// A PING whose sender wants to join the receiver's cluster.
     Meet = 2,
-    /// A node has failed.
+    /// The report that a node has failed.
     Fail = 3,
     /// A message for subscribers of a channel.
     Publish = 4,
     /// A replica asks for votes.
     AuthRequest = 5,
-    /// A vote.
+    /// A voter's vote for the replica that asked.
     AuthAck = 6,
-    /// The slots of a node, for one that has them wrong.
+    /// The slots of a node, for a node that has an older state of them.
     Update = 7,
-    /// A replica asks its primary to pause for a failover by hand.
+    /// A replica asks its primary to pause writes for a manual failover.
     ManualFailoverStart = 8,
-    /// A module's own.
+    /// A message between modules; its contents are not read.
     Module = 9,
     /// A message for subscribers of a sharded channel.
     PublishShard = 10,
 }
 
-/// What a node says of itself in a header, or another of it in gossip: bits of W-3.
+/// Properties of a node, in its own header or in gossip about it: bits of W-3.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeFlags(pub u16);
 
@@ -40,29 +40,29 @@ impl NodeFlags {
     pub const PRIMARY: NodeFlags = NodeFlags(0x0001);
     /// The node is a replica.
     pub const REPLICA: NodeFlags = NodeFlags(0x0002);
-    /// The node does not answer the one who speaks of it.
+    /// The node does not answer the sender of the flags.
     pub const PFAIL: NodeFlags = NodeFlags(0x0004);
-    /// The node has failed, as a quorum holds.
+    /// The node has failed: a quorum agrees.
     pub const FAIL: NodeFlags = NodeFlags(0x0008);
-    /// The node is the one who speaks.
+    /// The node is the sender of the flags.
     pub const MYSELF: NodeFlags = NodeFlags(0x0010);
-    /// The node's id is not known yet. Such nodes are not spoken of.
+    /// The node's id is not known yet. Gossip leaves such nodes out.
     pub const HANDSHAKE: NodeFlags = NodeFlags(0x0020);
-    /// The node's address is not known. Such nodes are not spoken of.
+    /// The node's address is not known. Gossip leaves such nodes out.
     pub const NOADDR: NodeFlags = NodeFlags(0x0040);
     /// The node is to get a MEET.
     pub const MEET: NodeFlags = NodeFlags(0x0080);
     /// Replicas of others may move to this primary.
     pub const MIGRATE_TO: NodeFlags = NodeFlags(0x0100);
-    /// The replica does not take over by itself.
+    /// The replica does not start a failover by itself.
     pub const NOFAILOVER: NodeFlags = NodeFlags(0x0200);
-    /// The node reads extensions, as gossip says it.
+    /// The node reads extensions; set in gossip about the node.
     pub const EXTENSIONS: NodeFlags = NodeFlags(0x0400);
     /// The node reads published messages with a light header.
     pub const LIGHT_PUBLISH: NodeFlags = NodeFlags(0x0800);
     /// The node reads light messages of modules, and may be sent MEET again.
     pub const MULTI_MEET: NodeFlags = NodeFlags(0x1000);
-    /// The replica holds its primary for FAIL.
+    /// The replica considers its primary failed.
     pub const MY_PRIMARY_FAIL: NodeFlags = NodeFlags(0x2000);
 
     /// Whether every bit of `other` is set.
@@ -79,27 +79,27 @@ impl std::ops::BitOr for NodeFlags {
     }
 }
 
-/// What a header says of its message: byte 2253 (W-2).
+/// Flags of one message: byte 2253 of its header (W-2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessageFlags {
     /// PAUSED: the sender is a primary that pauses writes for a manual failover.
     pub is_paused: bool,
-    /// FORCEACK: a voter is to vote although the primary is up.
+    /// FORCEACK: a voter may vote although the primary is up.
     pub force_ack: bool,
     /// EXT_DATA: the sender reads extensions.
     pub reads_extensions: bool,
 }
 
-/// The full header (2.1): who speaks, and what that node claims.
+/// The full header (2.1): the sender, and the slots and epochs that it claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BusHeader<'a> {
     /// The highest epoch of elections that the sender knows.
     pub current_epoch: ClusterEpoch,
     /// The version of `slots`: the sender's, or that of its primary.
     pub config_epoch: ClusterEpoch,
-    /// The sender's offset in the replication stream; of a replica, what it has processed (N-8).
+    /// The sender's replication offset; a replica sends the offset that it has processed (N-8).
     pub offset: u64,
-    /// The sender's id.
+    /// The id of the sending node.
     pub sender: NodeId,
     /// The sender's slots, or those of its primary, as a bitmap.
     pub slots: &'a [u8; BITMAP_LEN],
@@ -107,148 +107,149 @@ pub struct BusHeader<'a> {
     pub replica_of: Option<NodeId>,
     /// The address that the sender announces, as text without NUL; empty: that of the connection.
     pub ip: &'a str,
-    /// The port for clients: that for TLS if the sender has `tls-cluster yes`, else that for TCP.
+    /// The port for clients: the TLS port if the sender has `tls-cluster yes`, or the TCP port.
     pub port: u16,
-    /// The port for clients that `port` is not; 0 for none.
+    /// The other port for clients; 0 for none.
     pub other_port: u16,
     /// The port of the bus.
     pub bus_port: u16,
     /// Bits about the sender.
     pub flags: NodeFlags,
-    /// Whether the cluster's state is fail, as the sender sees it. Nobody reads it.
+    /// Whether the sender considers the cluster down. This server ignores the field.
     pub is_down: bool,
-    /// What the sender says of the message.
+    /// The flags of this message.
     pub message_flags: MessageFlags,
 }
 
-/// A message that has been checked as a whole.
+/// A message whose every part has been checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BusMessage<'a> {
-    /// A message with a full header, by which the sender is named.
+    /// A message with a full header, which names the sender.
     Full(BusHeader<'a>, MessageBody<'a>),
-    /// A message that names no sender: the connection does (W-4).
+    /// A message that names no sender: it belongs to the node of its connection (W-4).
     Light(LightBody<'a>),
 }
 
-/// What follows a full header.
+/// The body after a full header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MessageBody<'a> {
-    /// A question, with gossip.
+    /// A request for a PONG, with gossip.
     Ping(Gossip<'a>),
-    /// An answer, or a change.
+    /// The answer to a PING or MEET, or an announcement, with gossip.
     Pong(Gossip<'a>),
-    /// A PING of a sender that wants to be known.
+    /// A PING of a sender that wants to join the receiver's cluster.
     Meet(Gossip<'a>),
-    /// A node that has failed.
+    /// The report that the node with this id has failed.
     Fail(NodeId),
-    /// A message to subscribers of a channel.
+    /// A message for subscribers of a channel.
     Publish(PublishedMessage<'a>),
-    /// A message to subscribers of a sharded channel.
+    /// A message for subscribers of a sharded channel.
     PublishShard(PublishedMessage<'a>),
-    /// A request for votes.
+    /// A replica's request for votes.
     AuthRequest,
-    /// A vote.
+    /// A voter's vote for the replica that asked.
     AuthAck,
-    /// The slots of a node that the receiver has wrong.
+    /// The slots of a node, for a receiver that has an older state of them.
     Update {
-        /// The version of the slots.
+        /// The config epoch of these slots.
         config_epoch: ClusterEpoch,
-        /// Whose slots they are.
+        /// The owner of the slots.
         node: NodeId,
         /// The slots, as a bitmap.
         slots: &'a [u8; BITMAP_LEN],
     },
-    /// A request to pause.
+    /// A replica's request that its primary pauses writes.
     ManualFailoverStart,
-    /// A module's message. Nothing of it is read.
+    /// A message between modules; its contents are not read.
     Module,
-    /// A type that this version does not know; its header counts (W-13).
+    /// A message of an unknown type; its header counts (W-13).
     Unknown(u16),
 }
 
-/// What follows a light header.
+/// The body after a light header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LightBody<'a> {
-    /// A message to subscribers of a channel.
+    /// A message for subscribers of a channel.
     Publish(PublishedMessage<'a>),
-    /// A message to subscribers of a sharded channel.
+    /// A message for subscribers of a sharded channel.
     PublishShard(PublishedMessage<'a>),
-    /// A module's message. Nothing of it is read.
+    /// A message between modules; its contents are not read.
     Module,
 }
 
-/// A message to subscribers.
+/// A published message, for subscribers of one channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PublishedMessage<'a> {
-    /// The channel.
+    /// The name of the channel, any bytes.
     pub channel: &'a [u8],
-    /// What is told.
+    /// The message as the client published it.
     pub message: &'a [u8],
 }
 
-/// What PING, PONG and MEET tell of other nodes, and of the sender beside its header.
+/// Gossip about other nodes in PING, PONG and MEET, and extensions about the sender.
 ///
-/// An iterator over the entries rather than a list: a message may have 65,535 of them, and they have been
-/// checked.
+/// Entries are parsed by an iterator, not collected in a list: a message may have 65,535 of them. They
+/// are checked already.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gossip<'a> {
-    /// Entries, 104 bytes each, of which [`Gossip::entries`] makes [`GossipEntry`]s.
+    /// The entries' bytes, 104 each; [`Gossip::entries`] parses them.
     pub(super) entries: &'a [u8],
-    /// Entries whose id is none: with one, the section is ignored (G-11).
+    /// Number of entries with a malformed id; if it is not 0, the whole section is ignored (G-11).
     pub invalid_ids: u16,
-    /// Extensions; `None` for a message without any, which differs from one with unknown ones alone (W-10).
+    /// The extensions' bytes; `None` for a message without extensions, which differs from one with
+    /// unknown extensions only (W-10).
     pub(super) extensions: Option<&'a [u8]>,
 }
 
-/// What a message tells of a node that is neither sender nor receiver (2.2).
+/// A message's gossip about one node, which is neither sender nor receiver (2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GossipEntry<'a> {
-    /// The node that is spoken of.
+    /// The node that the entry is about.
     pub node: NodeId,
-    /// Wall time in seconds; 0 for no ping that is unanswered.
+    /// When the sender sent the unanswered ping to the node: wall time in seconds, 0 for none.
     pub ping_sent_s: u32,
-    /// Wall time in seconds.
+    /// When the sender last received a pong of the node: wall time in seconds.
     pub pong_received_s: u32,
-    /// The address as text without NUL. Entries whose text is not ended are skipped.
+    /// The address as text without NUL. Entries without a NUL are skipped.
     pub ip: &'a str,
-    /// The port for clients: that for TLS if the sender has `tls-cluster yes`, else that for TCP.
+    /// The port for clients: the TLS port if the sender has `tls-cluster yes`, or the TCP port.
     pub port: u16,
-    /// The port for clients that `port` is not; 0 for none.
+    /// The other port for clients; 0 for none.
     pub other_port: u16,
     /// The port of the bus.
     pub bus_port: u16,
-    /// Bits as they are on the wire: whoever believes them chooses (G-10).
+    /// Flags as on the wire; the reader decides which bits to believe (G-10).
     pub flags: NodeFlags,
 }
 
-/// What an extension says (2.3). Texts that would not pass CONFIG SET are absent.
+/// The contents of an extension (2.3). A text that CONFIG SET would refuse counts as absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extension<'a> {
-    /// `cluster-announce-hostname`.
+    /// The sender's `cluster-announce-hostname`, not empty.
     HostName(&'a str),
-    /// `cluster-announce-human-nodename`.
+    /// The sender's `cluster-announce-human-nodename`, not empty.
     HumanName(&'a [u8]),
     /// A node that an operator had forgotten.
     Forgotten(ForgottenNode),
-    /// The sender's shard.
+    /// The id of the sender's shard.
     Shard(ShardId),
-    /// `cluster-announce-client-ipv4`.
+    /// The sender's `cluster-announce-client-ipv4`, not empty.
     ClientIpv4(std::net::Ipv4Addr),
-    /// `cluster-announce-client-ipv6`.
+    /// The sender's `cluster-announce-client-ipv6`, not empty.
     ClientIpv6(crate::text::Ipv6Text),
-    /// `cluster-announce-client-port`.
+    /// The sender's `cluster-announce-client-port`, for TCP.
     ClientPort(u16),
-    /// `cluster-announce-client-tls-port`.
+    /// The sender's `cluster-announce-client-tls-port`, for TLS.
     ClientTlsPort(u16),
-    /// `availability-zone`.
+    /// The sender's `availability-zone`, not empty.
     AvailabilityZone(&'a [u8]),
 }
 
-/// A node that was forgotten by an operator, and for how many seconds it stays so.
+/// A node that an operator has forgotten, and for how many seconds it stays so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForgottenNode {
-    /// The node.
+    /// The id of the forgotten node.
     pub node: NodeId,
-    /// Seconds left; any number on the wire (G-21).
+    /// Seconds left; the wire allows any number (G-21).
     pub seconds: u64,
 }

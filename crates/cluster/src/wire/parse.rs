@@ -1,8 +1,8 @@
-//! One whole message out of bytes.
+//! Parses one whole message.
 //!
-//! Invariants: (1) nothing is allocated; (2) the message that comes out has passed every rule about
-//! lengths, ids and epochs, so that its reader can change state as it goes; (3) the parser accepts what the
-//! reference accepts, but for.
+//! Invariants: (1) the parser allocates no memory; (2) a parsed message has passed every rule about
+//! lengths, ids and epochs, so that its reader can change state at once; (3) the parser accepts the same
+//! messages as the reference, except for.
 
 use super::invalid::{Breach, InvalidMessage};
 use super::layout::{self, extension, field, u16_at, u32_at, u64_at, until_nul};
@@ -14,9 +14,9 @@ use crate::id::{ClusterEpoch, ID_LEN, NodeId, ShardId};
 use crate::slots::BITMAP_LEN;
 use crate::text;
 
-/// The message that `bytes`, one whole message, are.
+/// Parses `bytes`, which are one whole message.
 ///
-/// Cost: constant but for gossip, whose entries and extensions are looked at once each.
+/// Cost: constant, except for gossip, of which each entry and extension is checked once.
 pub fn parse(bytes: &[u8]) -> Result<BusMessage<'_>, InvalidMessage> {
     let raw = u16_at(bytes, layout::TYPE);
     let number = raw & !layout::LIGHT;
@@ -42,7 +42,7 @@ pub fn parse(bytes: &[u8]) -> Result<BusMessage<'_>, InvalidMessage> {
     Ok(BusMessage::Full(message.header()?, body))
 }
 
-/// A message whose length is right and whose rest is being looked at.
+/// A message with a correct length, whose other fields are being checked.
 #[derive(Clone, Copy)]
 struct RawMessage<'a> {
     bytes: &'a [u8],
@@ -64,7 +64,7 @@ impl<'a> RawMessage<'a> {
         }
     }
 
-    /// The length rules of X-1 come first, as they do in the reference; then what the body says.
+    /// Checks the lengths by X-1 first, as the reference does, and then the body's contents.
     fn body(self, kind: Option<MessageType>) -> Result<MessageBody<'a>, InvalidMessage> {
         let at = layout::HEADER_LEN;
         let Some(kind) = kind else { return Ok(MessageBody::Unknown(self.number)) };
@@ -128,7 +128,7 @@ impl<'a> RawMessage<'a> {
     fn published(self, at: usize) -> Result<PublishedMessage<'a>, InvalidMessage> {
         let length = self.bytes.len();
         let start = at + layout::PUBLISHED_LEN;
-        // Without its two lengths a message is one of the wrong length.
+        // A message without room for its two lengths has a wrong length.
         let rest =
             self.bytes.get(start..).ok_or(self.invalid(at, Breach::Length { length, expected: start }))?;
         let (channel_len, message_len) =
@@ -173,7 +173,7 @@ impl<'a> RawMessage<'a> {
         Ok(Gossip { entries, invalid_ids, extensions })
     }
 
-    /// Checks the extensions, which begin at `at`; the offset of their end.
+    /// Checks the extensions from `at` on; returns the offset of their end.
     fn check_extensions(self, mut at: usize) -> Result<usize, InvalidMessage> {
         let count = u16_at(self.bytes, layout::EXTENSIONS);
         if count > 0 && self.bytes[layout::MESSAGE_FLAGS] & layout::EXT_DATA == 0 {
@@ -219,14 +219,14 @@ impl<'a> RawMessage<'a> {
         }
     }
 
-    /// The bitmap at `at`, which the length of the message has shown to be there.
+    /// The bitmap at `at`; the length of the message was checked before.
     fn bitmap_at(self, at: usize) -> &'a [u8; BITMAP_LEN] {
         const NONE: &[u8; BITMAP_LEN] = &[0; BITMAP_LEN];
         self.bytes.get(at..).and_then(|rest| rest.first_chunk()).unwrap_or(NONE)
     }
 }
 
-/// Checks what an extension holds; an unknown one passes.
+/// Checks the payload of an extension; an unknown extension passes.
 fn check_payload(kind: u16, payload: &[u8]) -> Result<(), Breach> {
     let at_least = |least: usize| {
         if payload.len() < least { Err(Breach::ExtensionShort { kind }) } else { Ok(()) }

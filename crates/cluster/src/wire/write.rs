@@ -1,19 +1,20 @@
-//! Messages into bytes, as the reference writes them: every field of the header in every type, zeros where
-//! there is nothing (W-1).
+//! Writes messages in the form of the reference: every field of the header in every type, zeros in
+//! unused fields (W-1).
 
 use super::gossip::ip_field;
 use super::layout;
 use super::message::{BusHeader, BusMessage, Gossip, LightBody, MessageBody, MessageType, PublishedMessage};
 use crate::id::ID_LEN;
 
-/// A message of 4 GiB or more, which its length cannot say.
+/// A message of 4 GiB or more, which its length field cannot express.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLong;
 
-/// Appends `message` to `out`; nothing if it is too long.
+/// Appends `message` to `out`, or nothing if the message is too long.
 ///
-/// A message that [`super::parse()`] gave comes back equal. Gossip is copied as it is; a module's message is
-/// written empty, and one of unknown type as a header alone, since nothing else of them is kept.
+/// A message that [`super::parse()`] returned is equal after it is written and parsed again. Gossip is
+/// copied; a module's message is written empty, and one of unknown type as a header only, because their
+/// other bytes are not kept.
 pub fn write(message: &BusMessage<'_>, out: &mut Vec<u8>) -> Result<(), TooLong> {
     let length = u32::try_from(length(message)).map_err(|_| TooLong)?;
     out.reserve(length as usize);
@@ -93,7 +94,7 @@ fn push_header(out: &mut Vec<u8>, length: u32, header: &BusHeader<'_>, body: &Me
     out.extend_from_slice(&[0; layout::OTHER_PORT - layout::EXTENSIONS - 2]);
     push_u16s(out, [header.other_port, header.bus_port, header.flags.0]);
     let flags = header.message_flags;
-    // Extensions go only to readers of them, from a sender that reads them too.
+    // Extensions are sent only to nodes that read them, and the sender reads them too.
     let reads_extensions = flags.reads_extensions || extensions > 0;
     let bits = [
         (flags.is_paused, layout::PAUSED),
@@ -160,7 +161,7 @@ fn push_body(out: &mut Vec<u8>, body: &MessageBody<'_>) {
     }
 }
 
-/// Lengths fit: that of the whole message does.
+/// The lengths fit into their fields, because the length of the whole message does.
 fn push_published(out: &mut Vec<u8>, published: &PublishedMessage<'_>) {
     for part in [published.channel, published.message] {
         out.extend_from_slice(&(part.len() as u32).to_be_bytes());

@@ -1,4 +1,4 @@
-//! Messages that are drawn, with the memory that they borrow from.
+//! Random messages, with the memory that they borrow from.
 
 use sluice_base::Rng;
 use sluice_cluster::wire::{
@@ -7,7 +7,7 @@ use sluice_cluster::wire::{
 };
 use sluice_cluster::{BITMAP_LEN, ClusterEpoch, NodeId, ShardId};
 
-/// What a drawn message borrows from.
+/// The memory that a random message borrows from.
 pub(crate) struct Drawn {
     header: Box<BusHeader<'static>>,
     slots: Box<[u8; BITMAP_LEN]>,
@@ -16,7 +16,7 @@ pub(crate) struct Drawn {
     message: Vec<u8>,
     kind: u64,
     node: NodeId,
-    /// What the gossip was made of, for comparison.
+    /// The parts that the gossip was made of, for comparison.
     pub(crate) announced: Option<AnnouncedLabels<'static>>,
     pub(crate) forgotten: Vec<ForgottenNode>,
     pub(crate) entries: Vec<GossipEntry<'static>>,

@@ -1,4 +1,4 @@
-//! Messages out of a stream, however it is split.
+//! Messages in a stream that is split in different ways.
 
 use crate::drawn::Drawn;
 use crate::golden::MESSAGES;
@@ -7,10 +7,10 @@ use sluice_base::Rng;
 use sluice_cluster::NodeId;
 use sluice_cluster::wire::{BUFFER_MIN, MESSAGE_MAX, MessagePrefix, ReceiveBuffer, ReceivedMessage, write};
 
-/// Greater than every message of these tests.
+/// Longer than every message of these tests.
 const PUBLISHED_MAX: usize = 100_000;
 
-/// What comes out of `stream`, in words, when it is split at the lengths that `piece` gives.
+/// The items of `stream` in words, when it is split into pieces of the lengths that `piece` returns.
 fn receive(
     stream: &[u8],
     mut piece: impl FnMut() -> usize,
@@ -117,7 +117,7 @@ fn cl_x2_lengths_beyond_the_bounds_are_passed_over_without_memory() {
                 other => panic!("{other:?}"),
             }
         }
-        // The next message is read again.
+        // The next message is received as usual.
         let mut input = MESSAGES[0].1;
         assert_eq!(
             buffer.next(&mut input, PUBLISHED_MAX, |_| true),

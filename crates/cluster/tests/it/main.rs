@@ -1,4 +1,4 @@
-//! The bus's messages and nodes.conf beside what stock nodes send and write.
+//! Compares the bus's messages and `nodes.conf` with those of stock nodes.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 

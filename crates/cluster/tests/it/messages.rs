@@ -1,4 +1,4 @@
-//! What is written is read back, and every rule about bad messages.
+//! Written messages are read back, and every rule about bad messages is tested.
 
 use crate::drawn::Drawn;
 use crate::golden::MESSAGES;
@@ -13,7 +13,7 @@ fn golden(name: &str) -> Vec<u8> {
     MESSAGES.iter().find(|(other, _)| *other == name).unwrap().1.to_vec()
 }
 
-/// `bytes` with their count in the header.
+/// `bytes` with their length in the header.
 fn sized(mut bytes: Vec<u8>) -> Vec<u8> {
     let length = bytes.len() as u32;
     bytes[4..8].copy_from_slice(&length.to_be_bytes());
@@ -159,7 +159,7 @@ fn cl_x1_a_modules_payload_has_to_fit() {
     assert_eq!(refused(&bytes).breach, Breach::Length { length: 32, expected: 31 });
 }
 
-/// A PING with one extension of `kind` that holds `payload`, whose length field is `length`.
+/// A PING with one extension of `kind` with `payload`, and `length` in the extension's length field.
 fn with_extension(kind: u16, length: u32, payload: &[u8]) -> Vec<u8> {
     let mut bytes = golden("meet-first");
     bytes[2215] = 1;
@@ -205,7 +205,7 @@ fn cl_x3_extensions_that_are_too_short_or_have_no_end() {
     assert_eq!(refused(&with_extension(6, 24, &[0; 8])).to_string(), text);
 }
 
-/// Redis 8 has another extension under the number of an address for clients.
+/// Redis 8 uses the number of an address for clients for another extension.
 #[test]
 fn cl_w8_the_secret_of_a_redis_8_says_nothing_and_drops_no_message() {
     let bytes = with_extension(4, 48, &[b'a'; 40]);
@@ -238,7 +238,7 @@ fn cl_x4_texts_that_may_not_be_stored_count_as_absent() {
         assert_eq!(gossip.passed_over().collect::<Vec<_>>(), [PassedOver::Refused(kind)]);
         assert!(gossip.has_extensions(), "W-10: the message has one");
     }
-    // The address of a header likewise: with a blank, or without an end.
+    // The same rule for the address in a header: with a blank, or without an end.
     let mut bytes = golden("meet-first");
     bytes[2168..2172].copy_from_slice(b"1 2\0");
     let ip = |bytes: &[u8]| match parse(bytes) {
@@ -415,7 +415,7 @@ fn cl_s40_any_bytes_are_read_or_refused() {
     assert!(read > 1_000 && refused > 1_000, "{read} {refused}");
 }
 
-/// Changes some bytes near fields that mean something, or the length.
+/// Changes some bytes near fields that have a meaning, or the length.
 pub(crate) fn mutate(bytes: &mut Vec<u8>, rng: &mut Rng) {
     const FIELDS: [u64; 12] = [0, 4, 8, 12, 14, 16, 40, 2_128, 2_168, 2_214, 2_250, 2_256];
     if bytes.is_empty() {

@@ -1,5 +1,5 @@
-//! Stock nodes and nodes of ours in one cluster, over sockets. Runs where `SLUICE_PEER_SERVER` names the
-//! reference; which nodes are stock, each test says.
+//! Stock nodes and nodes of ours in one cluster, over sockets. The tests run where `SLUICE_PEER_SERVER`
+//! names the reference.
 
 use crate::reference::{StockNode, free_port};
 use crate::sockets::SocketNode;
@@ -38,28 +38,28 @@ fn slots(first: u16, last: u16) -> Vec<HashSlot> {
     (first..=last).filter_map(HashSlot::new).collect()
 }
 
-/// The fields of a node's line as a stock node shows them.
+/// The fields of a node's line in a stock node's CLUSTER NODES.
 fn line(stock: &mut StockNode, id: &str) -> Option<Vec<String>> {
     let text = stock.call(&["cluster", "nodes"]);
     let line = text.lines().find(|line| line.starts_with(id))?;
     Some(line.split(' ').map(str::to_owned).collect())
 }
 
-/// A number of CLUSTER INFO of a stock node.
+/// A number in a stock node's CLUSTER INFO.
 fn number(stock: &mut StockNode, name: &str) -> u64 {
     let info = stock.call(&["cluster", "info"]);
     let line = info.lines().find_map(|line| line.strip_prefix(&format!("{name}:")));
     line.map_or(0, |value| value.trim().parse().unwrap())
 }
 
-/// What a stock node warned of that comes from our messages.
+/// A stock node's log lines with complaints about our messages.
 fn complaints(stock: &StockNode) -> Vec<String> {
     let words = ["Bad message", "nvalid", "without proper padding", "unknown", "mismatching"];
     let log = stock.log();
     log.lines().filter(|line| words.iter().any(|word| line.contains(word))).map(str::to_owned).collect()
 }
 
-/// A cluster of two stock nodes and one of ours, which met the first stock node. Each has some slots.
+/// A cluster of two stock nodes and one of ours, which has met the first stock node. Each has some slots.
 fn cluster() -> Option<(StockNode, StockNode, SocketNode)> {
     let mut one = StockNode::start(None, &STOCK)?;
     let mut two = StockNode::start(None, &STOCK)?;
@@ -78,12 +78,12 @@ fn cluster() -> Option<(StockNode, StockNode, SocketNode)> {
     Some((one, two, ours))
 }
 
-/// Whether a line is that of a known primary that answers.
+/// Whether a line is that of a known primary in contact.
 fn is_well(line: Option<&Vec<String>>) -> bool {
     line.is_some_and(|line| line[2].ends_with("master") && line[7] == "connected" && line.len() > 8)
 }
 
-/// Runs until all three know each other.
+/// Runs until all three nodes know each other.
 fn settle(one: &mut StockNode, two: &mut StockNode, ours: &mut SocketNode) {
     let (my_id, first, second) =
         (ours.cluster.id().to_string(), one.call(&["cluster", "myid"]), two.call(&["cluster", "myid"]));
@@ -193,7 +193,7 @@ fn header(sender: NodeId, bus_port: u16) -> BusHeader<'static> {
     }
 }
 
-/// The next message on a connection, whose bytes `then` sees.
+/// Reads the next message of a connection, and passes it to `then`.
 fn next_message(stream: &mut TcpStream, then: impl FnOnce(&BusMessage<'_>)) {
     let (mut inbox, mut buffer) = (ReceiveBuffer::new(), [0; 1_000]);
     loop {
@@ -219,7 +219,7 @@ fn cl_g12_a_stock_node_answers_a_meet_by_hand_and_lists_who_sent_it() {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, stock.bus_port)).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let mut packet = Vec::new();
-    // The first message on a link bears no extensions (W-9).
+    // The first message on a link has no extensions (W-9).
     write(&BusMessage::Full(header(id, bus_port), MessageBody::Meet(told.gossip())), &mut packet).unwrap();
     stream.write_all(&packet).unwrap();
     next_message(&mut stream, |answer| {
@@ -228,7 +228,7 @@ fn cl_g12_a_stock_node_answers_a_meet_by_hand_and_lists_who_sent_it() {
         assert_eq!(header.flags, NodeFlags(0x1c11), "a stock primary at rest");
         assert_eq!(header.bus_port, stock.bus_port);
     });
-    // The stock node dials back and asks.
+    // The stock node dials back and sends a PING.
     let (mut back, _) = listener.accept().unwrap();
     back.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     next_message(&mut back, |question| {
@@ -252,7 +252,8 @@ fn cl_g12_a_stock_node_answers_a_meet_by_hand_and_lists_who_sent_it() {
             .unwrap();
         stream.write_all(&packet).unwrap();
     };
-    // The first answer ends the handshake, the second is that of a known node, whose names count (W-10).
+    // The first answer ends the handshake; the second one is that of a known node, so that its
+    // names count (W-10).
     answer(&mut back);
     next_message(&mut back, |_| {});
     answer(&mut back);

@@ -1,4 +1,4 @@
-//! Nodes of the reference in cluster mode, where `SLUICE_PEER_SERVER` names its binary.
+//! Nodes of the reference in cluster mode, if `SLUICE_PEER_SERVER` names its binary.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,12 +7,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Nodes that this process started, for the names of their folders.
+/// Number of nodes that this process has started, for the names of their folders.
 static STARTED: AtomicUsize = AtomicUsize::new(0);
-/// The next port to try. Ports lie below those that the kernel gives to outgoing connections.
+/// The next port to try. The ports are below those that the kernel gives to outgoing connections.
 static NEXT_PORT: AtomicU16 = AtomicU16::new(0);
 
-/// A port of 127.0.0.1 that nobody listens on.
+/// A port of 127.0.0.1 without a listener.
 pub(crate) fn free_port() -> u16 {
     let first = 21_000 + (std::process::id() % 1_000) as u16 * 11;
     loop {
@@ -23,7 +23,7 @@ pub(crate) fn free_port() -> u16 {
     }
 }
 
-/// A stock node, which ends with its folder.
+/// A stock node; its folder is deleted with it.
 pub(crate) struct StockNode {
     child: Child,
     pub(crate) port: u16,
@@ -41,8 +41,8 @@ impl Drop for StockNode {
 }
 
 impl StockNode {
-    /// A node that goes on from `file`, or a new one; `None`, with a word about it, where there is no
-    /// reference.
+    /// Starts a node, from `file` if there is one. `None`, after a line on standard output, if there
+    /// is no reference.
     pub(crate) fn start(file: Option<&[u8]>, arguments: &[&str]) -> Option<StockNode> {
         let Ok(binary) = std::env::var("SLUICE_PEER_SERVER") else {
             println!("skipped: SLUICE_PEER_SERVER names no reference");
@@ -87,7 +87,7 @@ impl StockNode {
         std::fs::read_to_string(self.folder.join("log")).unwrap_or_default()
     }
 
-    /// The reply to a command: texts as they are, arrays as their elements, each with a line end.
+    /// The reply to a command: texts unchanged, the elements of arrays one in a line.
     pub(crate) fn call(&mut self, words: &[&str]) -> String {
         let mut request = format!("*{}\r\n", words.len());
         words.iter().for_each(|word| request += &format!("${}\r\n{word}\r\n", word.len()));

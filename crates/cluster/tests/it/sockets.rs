@@ -1,4 +1,4 @@
-//! A node of ours on real sockets: what the server does with a machine's outputs, in one thread, for tests.
+//! A node of ours on real sockets, in one thread: it carries out the machine's outputs as the server does.
 
 use sluice_base::Now;
 use sluice_cluster::{
@@ -10,12 +10,11 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Milliseconds between two crons.
+/// Milliseconds between two ticks.
 const CRON_MS: u64 = 100;
-/// Milliseconds that a test waits for something to become true.
+/// Milliseconds that a test waits for a condition.
 const PATIENCE_MS: u64 = 30_000;
 
-/// A node of ours.
 pub(crate) struct SocketNode {
     pub(crate) cluster: Cluster,
     pub(crate) bus_port: u16,
@@ -25,7 +24,7 @@ pub(crate) struct SocketNode {
     next_cron: u64,
     tickets: u64,
     pub(crate) log: Vec<String>,
-    /// Outputs for others than sockets, disk and log.
+    /// All outputs except those for sockets, disk and log.
     pub(crate) seen: Vec<ClusterOutput>,
 }
 
@@ -40,7 +39,7 @@ fn unix_us() -> i64 {
 }
 
 impl SocketNode {
-    /// A new node at 127.0.0.1 with these settings, but for its ports.
+    /// A new node at 127.0.0.1 with these settings, except for its ports.
     pub(crate) fn start(settings: ClusterSettings, seed: u64) -> SocketNode {
         let bus_port = crate::reference::free_port();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, bus_port)).unwrap();
@@ -54,7 +53,7 @@ impl SocketNode {
         SocketNode { cluster, bus_port, listener, streams, start, next_cron: 0, tickets: 0, log, seen }
     }
 
-    /// A command, which has to be answered OK.
+    /// Sends a command that must be answered with OK.
     pub(crate) fn command(&mut self, command: ClusterCommand<'_>) {
         self.tickets += 1;
         let ticket = Ticket(self.tickets);
@@ -71,7 +70,7 @@ impl SocketNode {
         self.carry_out();
     }
 
-    /// Runs until `is_done` says so, asked ten times a second.
+    /// Runs until `is_done` returns true; it is called ten times a second.
     pub(crate) fn run_until(&mut self, what: &str, mut is_done: impl FnMut(&mut SocketNode) -> bool) {
         let end = self.ms() + PATIENCE_MS;
         loop {
@@ -167,14 +166,14 @@ impl SocketNode {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     std::thread::sleep(Duration::from_millis(1));
                 }
-                // The reading end says that the connection is gone.
+                // The end of the connection is reported by its reading side.
                 Err(_) => return,
             }
         }
         self.cluster.step(now(self.start), &ClusterInput::Sent { link, lane, bytes });
     }
 
-    /// The fields of a node's line.
+    /// The fields of a node's line in this node's CLUSTER NODES.
     pub(crate) fn line(&self, id: &str) -> Option<Vec<String>> {
         let text = self.cluster.nodes_text();
         let line = text.lines().find(|line| line.starts_with(id))?;

@@ -1,5 +1,5 @@
-//! Stock nodes beside this crate: they start from our files. Runs where `SLUICE_PEER_SERVER` names the
-//! reference.
+//! Stock nodes that start from files of this crate. The tests run where `SLUICE_PEER_SERVER`
+//! names the reference.
 
 use crate::reference::StockNode;
 use sluice_base::{Now, Rng};
@@ -12,8 +12,8 @@ use sluice_cluster::{
 const PRIMARIES: usize = 5;
 const NODES: usize = 9;
 
-/// A cluster whose first nodes are primaries and share the slots; the others are replicas. This node is the
-/// one at `me`.
+/// Draws a cluster whose first nodes are primaries and share the slots; the others are replicas. This
+/// node is number `me`.
 fn draw(rng: &mut Rng, me: usize) -> SavedCluster {
     let ids: Vec<NodeId> = (0..NODES).map(|_| NodeId::random(rng)).collect();
     let shards: Vec<ShardId> = (0..PRIMARIES).map(|_| ShardId::random(rng)).collect();
@@ -23,7 +23,7 @@ fn draw(rng: &mut Rng, me: usize) -> SavedCluster {
             let is_gone = number != me && rng.below(5) == 0;
             SavedNode {
                 id: ids[number],
-                // Nobody listens there.
+                // There is no node at this address.
                 address: if is_gone { NodeAddress::none() } else { address(number) },
                 labels: draw_labels(rng),
                 shard: Some(shards[primary]),
@@ -130,7 +130,7 @@ fn cl_i4_stock_nodes_start_from_our_files_and_keep_what_they_say() {
         for (our, their) in by_id(&ours.saved).iter().zip(&by_id(&theirs.saved)) {
             assert_eq!(our, their, "from {}", file.escape_ascii());
         }
-        // Address and names of its own come from its directives.
+        // A node's own address and names come from its directives.
         let (our, their) = (&ours.saved, &theirs.saved);
         assert_eq!((our.others.len(), our.epochs), (their.others.len(), their.epochs));
         assert_eq!((our.me.id, our.me.shard, our.me.role), (their.me.id, their.me.shard, their.me.role));

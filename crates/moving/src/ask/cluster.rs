@@ -1,7 +1,9 @@
-//! What is asked of a cluster: the view of the node that is asked, and of every other node what it is.
+//! Asks the nodes of a cluster: the first node for its view of the cluster, every other node for its
+//! version, modules and slots.
 //!
-//! Invariants: (1) at most [`NODES_MAX`] nodes are connected to, at addresses that the first node names, with
-//! the password of the plan; (2) after [`SILENT_MAX`] nodes that could not be asked no further one is tried.
+//! Invariants: (1) at most [`NODES_MAX`] nodes are connected to, at addresses that the first node names,
+//! with the password of the plan; (2) once more than [`SILENT_MAX`] nodes could not be asked, no further
+//! node is tried.
 
 use crate::arguments::MovePlan;
 use crate::facts::{Asked, ClusterFacts, ClusterNodeFact, InfoFacts, NodeCondition, NodeView, OpenSlotFact};
@@ -10,15 +12,14 @@ use crate::replies::{list_of, modules, text_of};
 use sluice_base::num::parse_u64;
 use sluice_resp::Value;
 
-/// Nodes that are asked, beside the first one.
+/// Nodes that are asked beside the first one.
 const NODES_MAX: usize = 200;
-/// Nodes that could not be asked, after which no further one is tried: each takes up to the time of a
-/// connection.
+/// Once more nodes than this could not be asked, no further node is tried: each of them can take the
+/// whole timeout of a connection.
 const SILENT_MAX: usize = 8;
-/// Slots of a cluster.
 const SLOTS: u16 = 16_384;
 
-/// The cluster of a node whose CLUSTER NODES this reply is.
+/// Parses the reply of CLUSTER NODES, and asks every other node that has not failed.
 pub(super) fn cluster(reply: Value, open: &mut OpenPeer<'_>, plan: &MovePlan) -> Asked<ClusterFacts> {
     let text = text_of("CLUSTER NODES", reply)?;
     let mut facts = read(&text);
@@ -37,7 +38,7 @@ pub(super) fn cluster(reply: Value, open: &mut OpenPeer<'_>, plan: &MovePlan) ->
     Ok(facts)
 }
 
-/// Version, modules and open slots of another node, or why these are not known.
+/// Version, modules and migrating slots of another node, or the reason that they are not known.
 fn look_at(node: &ClusterNodeFact, open: &mut OpenPeer<'_>, plan: &MovePlan) -> Result<NodeView, String> {
     let mut peer = open(&node.host, node.port)?;
     let told = |why: NoAnswer| why.text(&node.name());
@@ -49,13 +50,13 @@ fn look_at(node: &ClusterNodeFact, open: &mut OpenPeer<'_>, plan: &MovePlan) -> 
     Ok(NodeView { info, modules, open })
 }
 
-/// The open slots that a node names in the line of itself.
+/// The migrating and importing slots in the line of the node itself.
 fn own_open_slots(text: &[u8]) -> Vec<OpenSlotFact> {
     let own = read(text).nodes.into_iter().find(|node| node.is_asked_one);
     own.map_or_else(Vec::new, |node| node.open)
 }
 
-/// Reads CLUSTER NODES.
+/// Parses the reply of CLUSTER NODES, up to [`NODES_MAX`] + 1 lines.
 pub(super) fn read(text: &[u8]) -> ClusterFacts {
     let mut owned = vec![false; usize::from(SLOTS)];
     let lines = text.split(|byte| *byte == b'\n').filter_map(|line| node_of(line, &mut owned));
@@ -63,7 +64,7 @@ pub(super) fn read(text: &[u8]) -> ClusterFacts {
     ClusterFacts { nodes, uncovered: gaps_of(&owned) }
 }
 
-/// A line: `ID HOST:PORT@BUS[,NAME…] FLAGS PRIMARY PING PONG EPOCH LINK SLOT…`.
+/// Parses a line `ID HOST:PORT@BUS[,NAME…] FLAGS PRIMARY PING PONG EPOCH LINK SLOT…`.
 fn node_of(line: &[u8], owned: &mut [bool]) -> Option<ClusterNodeFact> {
     let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
     let [_id, address, flags, _primary, _ping, _pong, _epoch, _link, slots @ ..] = words.as_slice() else {
@@ -99,7 +100,7 @@ fn node_of(line: &[u8], owned: &mut [bool]) -> Option<ClusterNodeFact> {
     })
 }
 
-/// `[SLOT->-ID]` or `[SLOT-<-ID]`.
+/// Parses `[SLOT->-ID]` or `[SLOT-<-ID]`.
 fn open_slot(word: &[u8]) -> Option<OpenSlotFact> {
     let inner = word.strip_prefix(b"[")?;
     let dash = inner.iter().position(|byte| *byte == b'-')?;
@@ -107,7 +108,7 @@ fn open_slot(word: &[u8]) -> Option<OpenSlotFact> {
     Some(OpenSlotFact { slot, leaves: inner[dash..].starts_with(b"->-") })
 }
 
-/// Notes the slots of a range, `FIRST-LAST` or `SLOT`, as owned.
+/// Marks the slots of a range, `FIRST-LAST` or `SLOT`, as owned.
 fn own(word: &[u8], owned: &mut [bool]) {
     let mut ends = word.split(|byte| *byte == b'-');
     let mut next = || ends.next().and_then(parse_u64).and_then(|slot| usize::try_from(slot).ok());
@@ -118,7 +119,7 @@ fn own(word: &[u8], owned: &mut [bool]) {
     }
 }
 
-/// Ranges of slots that nobody owns, first and last slot of each.
+/// Ranges of slots without an owner, first and last slot of each.
 fn gaps_of(owned: &[bool]) -> Vec<(u16, u16)> {
     let mut gaps: Vec<(u16, u16)> = Vec::new();
     for (slot, _) in (0..SLOTS).zip(owned).filter(|(_, is_owned)| !**is_owned) {

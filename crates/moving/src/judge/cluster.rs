@@ -1,4 +1,4 @@
-//! A cluster: what has to be put right ahead of a move, and what the new nodes need.
+//! Judges a cluster: faults to repair before a move, and the settings that the new nodes need.
 
 use super::versions;
 use crate::facts::{ClusterFacts, ClusterNodeFact, InfoFacts, NodeCondition, NodeView, OpenSlotFact};
@@ -32,7 +32,7 @@ pub(super) fn judge(verdict: &mut Findings, cluster: &ClusterFacts, own: &InfoFa
     databases(verdict, &views, own);
 }
 
-/// Slots without an owner, and slots on their way.
+/// Judges slots without an owner, and migrating slots.
 fn slots(verdict: &mut Findings, cluster: &ClusterFacts) {
     if !cluster.uncovered.is_empty() {
         let ranges = cluster.uncovered.iter().map(|(first, last)| match first == last {
@@ -68,7 +68,7 @@ fn slots(verdict: &mut Findings, cluster: &ClusterFacts) {
     }
 }
 
-/// Nodes that are down, and nodes that could not be asked.
+/// Reports nodes that have failed, and nodes that could not be asked.
 fn health(verdict: &mut Findings, cluster: &ClusterFacts) {
     for node in &cluster.nodes {
         let name = node.name();
@@ -128,7 +128,7 @@ fn modules(verdict: &mut Findings, views: &[(&ClusterNodeFact, &NodeView)]) {
     }
 }
 
-/// The databases that hold keys at any node.
+/// Judges the databases that hold keys at any node.
 fn databases(verdict: &mut Findings, views: &[(&ClusterNodeFact, &NodeView)], own: &InfoFacts) {
     let infos = views.iter().filter_map(|(_, view)| view.info.as_ref().ok());
     let used: BTreeSet<u64> =
@@ -147,7 +147,7 @@ fn databases(verdict: &mut Findings, views: &[(&ClusterNodeFact, &NodeView)], ow
     }
 }
 
-/// Words with commas between, the first ones of many.
+/// Joins the first [`LISTED`] words with commas, and adds the number of the others.
 fn listed(words: impl Iterator<Item = String>) -> String {
     let mut words: Vec<String> = words.collect();
     let more = words.len().saturating_sub(LISTED);

@@ -1,14 +1,15 @@
-//! Commands that were called: those that are missing here, and those that are others under the same name.
+//! Judges the commands that were called: commands that are missing here, and commands of Redis
+//! that differ here.
 
 use crate::facts::CommandCalls;
 use crate::finding::{FindingWeight, Findings};
 use crate::shown::shown;
 use sluice_command::lookup_full;
 
-/// Commands that are listed one by one.
+/// Commands that one finding lists by name.
 pub(super) const COMMANDS_SHOWN: usize = 20;
 
-/// Judges the calls of a server that is no Valkey, or of one that is.
+/// Judges the calls of a server. `is_valkey` tells Valkey from Redis, whose commands of the same name differ.
 pub(super) fn judge(verdict: &mut Findings, calls: &[CommandCalls], uptime_s: u64, is_valkey: bool) {
     let called = || calls.iter().filter(|command| command.calls > 0);
     let mut missing: Vec<&CommandCalls> =
@@ -54,7 +55,7 @@ fn name_missing(verdict: &mut Findings, CommandCalls { name, calls, failed }: &C
     verdict.add(weight, "commands", what, advice);
 }
 
-/// What to do about a command that is not there.
+/// What to do about a command that is missing here.
 fn advice_of(name: &[u8]) -> &'static str {
     let begins = |part: &[u8]| name.starts_with(part);
     let replacement = REPLACEMENTS.iter().find(|(of, _)| of.as_bytes() == name);
@@ -75,10 +76,10 @@ fn advice_of(name: &[u8]) -> &'static str {
     }
 }
 
-/// What takes the place of BACKUP of Redis 8.10.
+/// The replacement for BACKUP of Redis 8.10.
 const BACKUP: &str = "sluice-backup and its timers take and rotate snapshots, valkey-cli --rdb takes one: docs/operating.md, \"Backups\"";
 
-/// Commands of Redis 8 that are not here, and what does the same.
+/// Commands of Redis 8 that are missing here, and their replacements.
 const REPLACEMENTS: [(&str, &str); 8] = [
     ("blmovem", "BLMOVE moves one element, which a script repeats with LMOVE"),
     ("cluster|migration", "CLUSTER MIGRATESLOTS moves slots as a whole"),
@@ -90,7 +91,7 @@ const REPLACEMENTS: [(&str, &str); 8] = [
     ("xnack", "XCLAIM with IDLE gives a message to another consumer"),
 ];
 
-/// Commands of Redis 8 that are here with the arguments and replies of Valkey.
+/// Commands of Redis 8 that have Valkey's arguments and replies here.
 const OTHERS_OF_REDIS: [(&str, &str); 4] = [
     ("delex", "IFDEQ, IFDNE and a DELEX without a condition are errors here: use IFEQ, IFNE, DEL"),
     ("hotkeys|get", "the reply has Valkey's form: change what reads it"),

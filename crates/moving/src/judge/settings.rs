@@ -1,4 +1,5 @@
-//! Directives of the other server: those that are refused here, that have no effect, that are not known.
+//! Judges directives of the other server: those that are refused here, have no effect here, or
+//! are unknown here.
 
 use crate::facts::{SettingFact, SettingValue};
 use crate::finding::{FindingWeight, Findings};
@@ -6,7 +7,7 @@ use crate::shown::shown;
 use sluice_config::{Config, Honoured, ParamId, param};
 use std::collections::BTreeSet;
 
-/// Judges all directives.
+/// Judges all directives; unknown ones share one finding.
 pub(super) fn judge(verdict: &mut Findings, settings: &[SettingFact]) {
     let mut config = Config::default();
     let (mut known, mut unknown, mut seen) = (0, Vec::new(), BTreeSet::new());
@@ -17,7 +18,7 @@ pub(super) fn judge(verdict: &mut Findings, settings: &[SettingFact]) {
             }
             continue;
         };
-        // Old names are listed beside the new ones; what a server follows, INFO says.
+        // Old names of a directive are listed beside the new ones. Replication is judged by INFO.
         if !seen.insert(id) || id == param::REPLICAOF.into() {
             continue;
         }
@@ -47,7 +48,7 @@ pub(super) fn judge(verdict: &mut Findings, settings: &[SettingFact]) {
     }
 }
 
-/// A directive that is known, with a value that may be shown.
+/// Judges a directive that is known here and whose value is no secret.
 fn plain(verdict: &mut Findings, config: &mut Config, id: ParamId, text: &[u8]) {
     let param = id.param();
     if let Err(reason) = config.assign_shown(id, text) {
@@ -61,7 +62,7 @@ fn plain(verdict: &mut Findings, config: &mut Config, id: ParamId, text: &[u8]) 
     }
     let name = param.name;
     let is_their_default = THEIR_DEFAULTS.iter().any(|(of, value)| *of == name && value.as_bytes() == text);
-    // A server that is no node of a cluster makes nothing of them.
+    // A server that is no node of a cluster does not use these directives.
     let is_about_clusters = name.starts_with("cluster-");
     if is_their_default || is_about_clusters && matches!(param.honoured, Honoured::NotYet(_)) {
         return;
@@ -78,20 +79,20 @@ fn plain(verdict: &mut Findings, config: &mut Config, id: ParamId, text: &[u8]) 
     }
 }
 
-/// Whether a directive that is not known here has the value that it has where nobody has set it.
+/// Whether a directive that is unknown here has its default value.
 fn is_default_of_others(name: &[u8], value: &SettingValue) -> bool {
     let SettingValue::Plain(value) = value else { return *value == SettingValue::NoSecret };
     let is = |(of, default): &(&str, &str)| of.as_bytes() == name && default.as_bytes() == value;
     THEIR_DEFAULTS.iter().any(is) || MODULES.iter().any(|prefix| name.starts_with(prefix.as_bytes()))
 }
 
-/// A sentence of ours as one line.
+/// A sentence of this server on one line of ASCII.
 fn shown_whole(sentence: &str) -> String {
     sentence.replace(|c: char| !(' '..='~').contains(&c), " ")
 }
 
-/// Defaults of Redis 7 and 8 and of earlier Valkeys, of directives that are unknown here, or have no effect
-/// here and another default.
+/// Default values in Redis 7 and 8 and in earlier Valkeys, of directives that are unknown here, or that
+/// have no effect and another default here.
 const THEIR_DEFAULTS: [(&str, &str); 9] = [
     ("aof-disable-auto-gc", "no"),
     ("cluster-compatibility-sample-ratio", "0"),
@@ -104,8 +105,8 @@ const THEIR_DEFAULTS: [(&str, &str); 9] = [
     ("sanitize-dump-payload", "no"),
 ];
 
-/// How directives of Redis 8's own modules begin: the modules have findings of their own.
+/// Prefixes of the directives of Redis 8's own modules; the modules have findings of their own.
 const MODULES: [&str; 6] = ["bf-", "cf-", "search-", "ts-", "vset-", "json-"];
 
-/// Names of unknown directives in one line.
+/// Unknown directives that the finding lists by name.
 const UNKNOWN_SHOWN: usize = 20;

@@ -5,7 +5,7 @@ use crate::facts::{
     SettingFact, SettingValue, UnknownFact, WhyUnknown,
 };
 
-/// A server of which nothing is used that is not here.
+/// The facts of a server that uses only features that are available here.
 fn plain() -> MoveFacts {
     let info = "# Server\r\nredis_version:7.2.4\r\nvalkey_version:9.1.2\r\nuptime_in_seconds:200000\r\nrole:master\r\n\
                 used_memory:1000000\r\nmaxmemory:0\r\ncluster_enabled:0\r\ndb0:keys=3,expires=0,avg_ttl=0\r\n";
@@ -31,7 +31,7 @@ fn setting(name: &str, value: &str) -> SettingFact {
     SettingFact { name, value }
 }
 
-/// The findings that weigh something, as `weight about: what`.
+/// The findings that do not say `works`, as `weight about: what`.
 fn heavy(facts: &MoveFacts) -> Vec<String> {
     let heavy = judge(facts).into_iter().filter(|finding| finding.weight != FindingWeight::Works);
     heavy
@@ -55,8 +55,8 @@ fn a_server_like_ours_has_nothing_in_the_way() {
     check(|_| {}, &[]);
 }
 
-/// Numbers of the other server are bytes from a stranger: each at the edges of its type, alone and all at
-/// once.
+/// Numbers from the other server are untrusted: each is tried at the edges of its type, alone and
+/// all at once.
 #[test]
 fn numbers_of_the_other_server_may_be_any() {
     let names: Vec<Vec<u8>> = plain().info.unwrap().0.into_keys().collect();
@@ -176,7 +176,7 @@ fn rules_of_users_that_are_refused_are_named_and_nothing_else_of_them() {
     );
 }
 
-/// ACL LIST of 9.2 has the roles first. A role with a fault is told once, and not again of each user.
+/// ACL LIST of Valkey 9.2 lists the roles first. A faulty role is reported once, not again for each user.
 #[test]
 fn users_are_judged_with_their_roles() {
     let lines = |lines: &[&str]| Ok(lines.iter().map(|line| line.as_bytes().to_vec()).collect());
@@ -333,7 +333,7 @@ fn an_rdb_version_that_is_not_read_is_named() {
     );
 }
 
-/// A node with this port that is well and was asked.
+/// A healthy node with this port, which was asked.
 fn node(port: u16, info: &str) -> ClusterNodeFact {
     let view = NodeView {
         info: Ok(InfoFacts::read(info.as_bytes())),

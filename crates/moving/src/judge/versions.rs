@@ -1,4 +1,4 @@
-//! Which server it is, and whether a move from its version was tried.
+//! Judges the server's version: which server it is, and whether a move from the version was tested.
 
 use crate::facts::InfoFacts;
 use crate::finding::{FindingWeight, Findings};
@@ -17,7 +17,7 @@ fn parts(info: &InfoFacts) -> (&'static str, &[u8]) {
     }
 }
 
-/// Judges the version.
+/// Compares the server's version with the versions that moves were tested from.
 pub(super) fn judge(verdict: &mut Findings, info: &InfoFacts) {
     let (server, version) = parts(info);
     let what = name(info);
@@ -59,7 +59,7 @@ pub(super) fn judge(verdict: &mut Findings, info: &InfoFacts) {
     }
 }
 
-/// Major and minor number of a version; 0 where there is none.
+/// Major and minor number of a version; 0 for a part that is missing.
 fn numbers(version: &[u8]) -> [u64; 2] {
     let mut parts = version.split(|byte| *byte == b'.');
     [(); 2].map(|()| parts.next().and_then(sluice_base::num::parse_u64).unwrap_or(0))

@@ -1,24 +1,24 @@
-//! What a node is asked for, and what it wants done, whichever model it is.
+//! Inputs and outputs of a node that do not depend on its model.
 
 use crate::cluster::stock::StockFile;
 use sluice_cluster::{LinkKey, NodeId, SlotMap, SlotSet};
 use std::sync::Arc;
 
-/// The name of a link within its node's process.
+/// The name of a link in its node's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Link {
     Ours(LinkKey),
     Stock(u64),
 }
 
-/// The file of a node: a text, or what the stock model keeps in place of one.
+/// The file of a node: a text, or the stock model's replacement for one.
 #[derive(Clone)]
 pub(super) enum File {
     Text(Arc<[u8]>),
     Stock(Arc<StockFile>),
 }
 
-/// What a node wants done.
+/// A request of a node to its host.
 pub(super) enum Act {
     Dial {
         link: Link,
@@ -31,7 +31,7 @@ pub(super) enum Act {
         link: Link,
         message: Arc<[u8]>,
     },
-    /// A file to be written; `generation` is 0 for a stock node, which waits for its disk.
+    /// Write a file. `generation` is 0 for a stock node, which waits for its disk.
     Persist {
         generation: u64,
         file: File,
@@ -44,20 +44,21 @@ pub(super) enum Act {
         ticket: u64,
         text: Result<String, String>,
     },
-    /// The keys of these slots go.
+    /// Delete the keys of these slots.
     Empty(Box<SlotSet>),
-    /// All keys go: the node was reset.
+    /// Delete all keys: the node was reset.
     DropKeys,
-    /// The node follows another by now: by a full copy of its data, or going on with its stream.
+    /// Follow another node, by a full sync or by continuing its stream.
     Follow {
         is_full: bool,
     },
-    /// The node follows nobody any more.
+    /// Become a primary.
     Lead,
     Pause,
     Unpause,
     Map(Arc<SlotMap>),
-    /// A stock node has won an election by these votes: by whose, and in which epochs they were given.
+    /// A stock node has won an election by these votes: each with its voter and the epoch in which
+    /// it was given.
     Won {
         epoch: u64,
         votes: Vec<(NodeId, u64)>,
@@ -66,7 +67,7 @@ pub(super) enum Act {
     End,
 }
 
-/// How a replica is told to take over.
+/// The option of CLUSTER FAILOVER.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failover {
     Default,

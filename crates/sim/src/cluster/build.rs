@@ -1,4 +1,4 @@
-//! How a cluster is made: epochs, slots, meetings, replicas. Nothing goes wrong meanwhile.
+//! Builds a cluster without faults: epochs, slots, meetings, replicas.
 
 use crate::cluster::act::Order;
 use crate::cluster::plan::Part;
@@ -7,7 +7,7 @@ use crate::cluster::world::World;
 use sluice_cluster::SLOT_COUNT;
 
 impl World {
-    /// Makes the clusters of the plan.
+    /// Builds the clusters of the plan.
     pub(super) fn build(&mut self) -> Result<(), String> {
         self.run(2_500)?;
         let groups = self.hosts.iter().map(|host| host.group).max().unwrap_or(0) + 1;
@@ -36,7 +36,6 @@ impl World {
         self.wait_until("S-27 with replicas", 20 * self.plan.timeout_ms, World::agree)
     }
 
-    /// The hosts of a cluster.
     pub(super) fn members(&self, group: usize) -> Vec<usize> {
         (0..self.hosts.len()).filter(|host| self.hosts[*host].group == group).collect()
     }
@@ -63,7 +62,7 @@ impl World {
         Ok(())
     }
 
-    /// The greatest id keeps epoch 0 among nodes that all began there (E-6).
+    /// Checks that of the nodes, which all began at epoch 0, the one with the greatest id has kept it (E-6).
     fn greatest_has_not_moved(&self) -> Result<(), String> {
         for group in [0, 1] {
             let views = self.views_of(group);
@@ -85,7 +84,7 @@ impl World {
         Ok(())
     }
 
-    /// MEETs die with their connections for a while; the handshakes go on.
+    /// Loses MEETs with their connections for a while; the handshakes continue.
     fn lose_meetings(&mut self) -> Result<(), String> {
         self.run(self.plan.timeout_ms.max(1_000) + 500)?;
         self.net.eats_meets = true;
@@ -98,7 +97,7 @@ impl World {
         self.wait_until("S-33 after lost MEETs", wait_ms, |world| world.have_met())
     }
 
-    /// Runs until something holds. Errors: why it does not after so long.
+    /// Runs until `holds` returns no error. Errors: the last one when the time is over.
     pub(super) fn wait_until(
         &mut self,
         what: &str,

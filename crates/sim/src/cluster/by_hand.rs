@@ -1,15 +1,15 @@
-//! Failovers by hand whose messages, votes and files are late (S-20, S-26, S-36).
+//! Manual failovers with late messages, votes and files (S-20, S-26, S-36).
 
 use crate::cluster::act::{Failover, Order};
 use crate::cluster::clock::MS;
 use crate::cluster::view::Role;
 use crate::cluster::world::World;
 
-/// How long a failover by hand is waited for, ms: `cluster-manual-failover-timeout`.
+/// Time limit of a manual failover, ms: `cluster-manual-failover-timeout`.
 const GIVEN_UP_MS: u64 = 5_000;
 
 impl World {
-    /// Agreed failovers, and forced ones whose votes come when they are for nothing.
+    /// Runs agreed failovers, and forced ones whose votes arrive too late.
     pub(super) fn hand_over(&mut self) -> Result<(), String> {
         for round in 0..8 {
             let Some((replica, primary)) = self.any_pair(round) else { return Ok(()) };
@@ -24,7 +24,7 @@ impl World {
         self.wait_until("S-27 after failovers by hand", 20 * self.plan.timeout_ms, World::agree)
     }
 
-    /// A replica and its primary, by the replica's word: those of ours in every second round.
+    /// A replica and its primary, by the replica's view: of ours in every second round.
     fn any_pair(&mut self, round: usize) -> Option<(usize, usize)> {
         let mut pairs = Vec::new();
         for (host, view) in self.views_of(0) {
@@ -41,7 +41,7 @@ impl World {
         pairs.get(at).copied()
     }
 
-    /// The request for a pause, what the primary says, and the votes take their time, each on its own way.
+    /// Delays the request for a pause, the primary's answer, and the votes, each by a time of its own.
     fn agree_late(&mut self, replica: usize, primary: usize) -> Result<(), String> {
         for host in (0..self.hosts.len()).filter(|host| *host != replica) {
             for way in [(replica, host), (host, replica)] {
@@ -52,7 +52,7 @@ impl World {
             }
         }
         if self.rng.below(2) == 0 {
-            // Longer than an election takes.
+            // Longer than an election lasts.
             let late_ms = self.plan.timeout_ms + self.rng.below(self.plan.timeout_ms);
             self.net.slow_ways.insert((replica, primary), late_ms * MS);
         }
@@ -67,8 +67,8 @@ impl World {
         self.run(GIVEN_UP_MS + 1_000)
     }
 
-    /// Votes of an election are on their way when its time is over, and another one begins. Voters hear of
-    /// the second election too late, so that it has no vote.
+    /// The votes of an election arrive after its end, when another election has begun. Voters receive
+    /// the second request too late, so that the second election gets no vote.
     fn vote_too_late(&mut self, replica: usize) -> Result<(), String> {
         let others: Vec<usize> = (0..self.hosts.len()).filter(|host| *host != replica).collect();
         others.iter().for_each(|other| self.net.cut(*other, replica));

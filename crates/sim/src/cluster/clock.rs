@@ -1,4 +1,4 @@
-//! A host's clocks: one that only goes forward, a little too fast or too slow, and a wall clock that jumps.
+//! A host's clocks: a monotonic one that is slightly too fast or too slow, and a wall clock that jumps.
 
 use sluice_base::Now;
 
@@ -11,34 +11,35 @@ const EPOCH_US: i64 = 1_700_000_000_000_000;
 /// The clocks of a host.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HostClock {
-    /// How much faster the clock goes than time does, in millionths.
+    /// How much faster than time the monotonic clock is, in millionths.
     pub(super) drift_ppm: i64,
-    /// How far the wall clock is off, ms.
+    /// The error of the wall clock, ms.
     pub(super) wall_off_ms: i64,
 }
 
 impl HostClock {
-    /// What the clocks show at a real time.
+    /// The readings of the clocks at a real time.
     pub(super) fn now(self, real_ns: u64) -> Now {
         let mono_ns = (i128::from(real_ns) * i128::from(1_000_000 + self.drift_ppm) / 1_000_000) as u64;
         let unix_us = EPOCH_US + (mono_ns / 1_000) as i64 + self.wall_off_ms * 1_000;
         Now { mono_ns, unix_us }
     }
 
-    /// Where a stream ends that grows with time, at a time of this clock: as the stock model says of its own.
+    /// The end of a stream that grows with time, at a time of this clock: the same rule as in
+    /// the stock model.
     pub(super) fn stream_end(self, mono_ns: u64) -> u64 {
         written((EPOCH_US as u64 + mono_ns / 1_000) / 1_000)
     }
 
-    /// The real time at which the clock shows so many milliseconds.
+    /// The real time at which the monotonic clock shows `mono_ms`.
     pub(super) fn real_ns(self, mono_ms: u64) -> u64 {
         let ns = i128::from(mono_ms) * i128::from(MS);
         (ns * 1_000_000 / i128::from(1_000_000 + self.drift_ppm)) as u64 + MS
     }
 }
 
-/// Where a stream ends at a wall time, ms: writes come in bursts, and between two of them it stands still, so
-/// that a replica has all of it before anybody pauses.
+/// The end of a stream at a wall time, ms: writes arrive in bursts, and between two bursts the stream
+/// does not grow, so that a replica has all of it before a pause.
 pub(super) fn written(wall_ms: u64) -> u64 {
     wall_ms - wall_ms % BURST_MS
 }

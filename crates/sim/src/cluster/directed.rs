@@ -1,6 +1,6 @@
-//! Directed histories: for a rule of ours that stock nodes can notice, the course of events in which a
-//! cluster of nodes of ours and of stock ones comes to harm by the reference's rule, and to none by ours.
-//! Each fails with its rule taken out; `docs/design/cluster-arrows.md` has the list.
+//! Directed scenarios. Each is a course of events in which a cluster of nodes of ours and stock nodes
+//! comes to harm by a rule of the reference, and to none by our rule, which stock nodes can notice. A
+//! scenario fails when its rule is removed; `docs/design/cluster-arrows.md` has the list.
 
 use crate::cluster::act::{Failover, File, Order};
 use crate::cluster::clock::MS;
@@ -18,7 +18,7 @@ mod twins;
 
 const TIMEOUT_MS: u64 = 2_000;
 
-/// The kind of a node, and what it is made.
+/// The model of a node, and its role in the cluster.
 type Wanted = (Kind, Part);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ enum Kind {
 use Kind::{Ours, Stock};
 use Part::{Primary, ReplicaOf};
 
-/// A cluster in which all agree. Its nodes have epochs from 1 on, in their order.
+/// A cluster in which all nodes agree. The nodes have epochs from 1 on, in their order.
 fn cluster(hosts: &[Wanted], seed: u64) -> World {
     cluster_with_pings_after(100, hosts, seed)
 }
@@ -91,7 +91,7 @@ impl World {
         self.seen(host).own().slots.clone()
     }
 
-    /// Nothing comes from `from` to `to`; what is said waits.
+    /// Holds back all messages from `from` to `to`.
     fn deafen(&mut self, to: usize, from: &[usize]) {
         from.iter().for_each(|from| self.net.cut(*from, to));
     }
@@ -105,7 +105,7 @@ impl World {
         self.net.mend(|_, _| true, self.now_ns, &mut self.queue);
     }
 
-    /// Slots go to a node that the others believe to own none of them.
+    /// Gives slots to a node that, as the other nodes see it, owns none of them.
     fn hand(&mut self, slots: &SlotSet, to: usize) {
         let boxed = Box::new(slots.clone());
         for host in 0..self.hosts.len() {
@@ -117,26 +117,26 @@ impl World {
     }
 }
 
-/// Whether a node holds another for the owner of slots.
+/// Whether `owner` owns slots in a node's view.
 fn believes(view: &View, owner: NodeId, slots: &SlotSet) -> bool {
     view.nodes.get(&owner).is_some_and(|node| sets::minus(slots, &node.slots).is_empty())
 }
 
-/// S-20. Stock node 0 votes in an epoch for stock node 4. Node 3, of ours, has won the epoch before, takes
-/// node 0's place, and is asked by stock node 5 for a vote of that same epoch. Nodes 4 and 5 would both
-/// win it.
+/// S-20. Stock node 0 votes in an epoch for stock node 4. Node 3, of ours, has won the epoch before,
+/// takes node 0's place, and is asked by stock node 5 for a vote in the epoch of node 4's election. If
+/// it voted, nodes 4 and 5 would both win.
 #[test]
 fn cl_s20_stock_replicas_do_not_both_win_an_epoch_by_the_votes_of_one_place() {
     let replicas = [(Ours, ReplicaOf(0)), (Stock, ReplicaOf(1)), (Stock, ReplicaOf(2))];
     let hosts = [[(Stock, Primary), (Stock, Primary), (Stock, Primary)], replicas].concat();
     let mut world = cluster(&hosts, 1);
     let epoch = world.seen(0).current_epoch;
-    // Node 3 asks for votes of the next epoch. They are given, and come late.
+    // Node 3 asks for votes of the next epoch. The votes are given, and arrive late.
     world.deafen(3, &[0, 1, 2, 4]);
     world.told(3, &Order::Failover(Failover::Force));
     world.pass(50);
     assert_eq!(world.seen(5).current_epoch, epoch + 1);
-    // Node 4 asks for those of the epoch after that one, without nodes 1, 3 and 5.
+    // Node 4 asks for votes of the epoch after that, without nodes 1, 3 and 5.
     world.deafen(5, &[0, 1, 2, 3, 4]);
     world.deafen(1, &[0, 2, 4]);
     world.deafen(0, &[1]);
@@ -144,7 +144,7 @@ fn cl_s20_stock_replicas_do_not_both_win_an_epoch_by_the_votes_of_one_place() {
     world.told(4, &Order::Failover(Failover::Force));
     world.pass(50);
     assert_eq!((world.seen(4).own().role, world.seen(4).own().epoch), (Role::Primary, epoch + 2));
-    // Node 3 hears of that epoch, gets its votes, and has the place of node 0.
+    // Node 3 learns of that epoch, receives its votes, and takes the place of node 0.
     world.hears_again(3, &[0]);
     world.pass(400);
     assert_eq!(world.seen(3).own().role, Role::Replica(Some(world.named(0))));
@@ -152,17 +152,17 @@ fn cl_s20_stock_replicas_do_not_both_win_an_epoch_by_the_votes_of_one_place() {
     world.pass(50);
     let taken = world.seen(3);
     assert!(taken.own().is_voter() && taken.own().epoch == epoch + 1 && taken.current_epoch == epoch + 2);
-    // Node 5 has heard nothing of the second election: it asks for the same epoch.
+    // Node 5 knows nothing of the second election: it asks for votes of the same epoch.
     world.told(5, &Order::Failover(Failover::Force));
     world.pass(20);
     assert_eq!(world.seen(5).current_epoch, epoch + 2);
     world.hears_again(5, &[1, 3]);
-    // The ledger would say that two have won.
+    // The ledger would report two winners.
     world.pass(400);
     assert_eq!(world.seen(5).own().role, Role::Replica(Some(world.named(2))));
 }
 
-/// E-7. Node 3, of ours, is at epoch 0, and gets the slots of a stock node that is dead and comes back.
+/// E-7. Node 3, of ours, is at epoch 0, and takes the slots of a dead stock node, which comes back.
 #[test]
 fn cl_e7_slots_of_a_dead_stock_node_are_kept_when_it_is_back() {
     let hosts = [(Stock, Primary), (Stock, Primary), (Stock, Primary), (Ours, ReplicaOf(0))];
@@ -186,12 +186,13 @@ fn cl_e7_slots_of_a_dead_stock_node_are_kept_when_it_is_back() {
     assert_eq!(world.hosts[3].keys, slots, "keys that were written after the slots had come");
 }
 
-/// E-4. A stock node dies with the epoch that node 0, of ours, has as well. Node 0 gets a slot of it and an
-/// epoch by BUMPEPOCH; then the other is back, and moves on where the epochs are still the same.
+/// E-4. A stock node dies with an epoch that node 0, of ours, has as well. Node 0 gets one of its slots,
+/// and a new epoch by BUMPEPOCH; then the stock node comes back, and takes a new epoch if the two epochs
+/// are still equal.
 #[test]
 fn cl_e4_bumpepoch_keeps_a_slot_from_a_stock_node_that_died_with_the_same_epoch() {
     let hosts = [(Ours, Primary), (Stock, Primary), (Stock, Primary)];
-    // The node with the smaller id moves (E-6).
+    // The node with the smaller id takes a new epoch (E-6).
     let mut worlds = (1..20).map(|seed| cluster(&hosts, seed));
     let mut world = worlds.find(|world| world.named(1) < world.named(0)).expect("ids are drawn");
     let highest = world.seen(0).current_epoch;
@@ -203,7 +204,7 @@ fn cl_e4_bumpepoch_keeps_a_slot_from_a_stock_node_that_died_with_the_same_epoch(
     let epochs = [0, 1].map(|host| world.seen(host).own().epoch);
     let expected = if epochs[0] == highest { highest } else { highest + 1 };
     assert_eq!(epochs, [expected; 2]);
-    // Node 0 hears of the other's epoch, and not the other of node 0's.
+    // Node 0 receives the other node's epoch, but the other does not receive node 0's.
     world.hears_again(0, &[1]);
     world.pass(300);
     assert_eq!(world.seen(0).nodes[&world.named(1)].epoch, expected);
@@ -226,8 +227,8 @@ fn cl_e4_bumpepoch_keeps_a_slot_from_a_stock_node_that_died_with_the_same_epoch(
     assert!(!sets::and(&world.hosts[0].keys, &slot).is_empty());
 }
 
-/// F-4. Stock node 1 does not reach node 3, says so, and gives its slots away. Then node 0, of ours, does not
-/// reach node 3 either: that is one of three voters.
+/// F-4. Stock node 1 does not reach node 3, reports that, and gives its slots away. Then node 0, of
+/// ours, does not reach node 3 either: that is one of three voters.
 #[test]
 fn cl_f4_a_report_of_a_stock_node_that_is_no_voter_any_more_makes_nobody_fail() {
     let hosts =
@@ -251,8 +252,8 @@ fn cl_f4_a_report_of_a_stock_node_that_is_no_voter_any_more_makes_nobody_fail() 
     assert_eq!(world.seen(0).nodes[&silent].opinion, Opinion::Suspected);
 }
 
-/// E-51. Node 0, of ours, is asked by stock node 3, which no link leads to, and in the same epoch by
-/// stock node 4, which needs its vote.
+/// E-51. Node 0, of ours, is asked for a vote by stock node 3, to which it has no link, and in the same
+/// epoch by stock node 4, which needs its vote.
 #[test]
 fn cl_e51_a_vote_that_cannot_be_sent_is_left_for_another_stock_candidate() {
     let replicas = [(Stock, ReplicaOf(1)), (Stock, ReplicaOf(2))];
@@ -264,7 +265,7 @@ fn cl_e51_a_vote_that_cannot_be_sent_is_left_for_another_stock_candidate() {
     let (conn, _) = world.hosts[0].links[&link];
     world.net.kill(conn, world.now_ns, (&mut world.rng, &mut world.queue));
     world.pass(300);
-    // Nobody but node 0 hears of the first election.
+    // Only node 0 learns of the first election.
     [1, 2, 4].into_iter().for_each(|host| world.deafen(host, &[0, 3]));
     world.part(1, 4);
     world.told(3, &Order::Failover(Failover::Force));
@@ -277,8 +278,8 @@ fn cl_e51_a_vote_that_cannot_be_sent_is_left_for_another_stock_candidate() {
     assert!(world.seen(4).own().is_voter(), "nodes 0 and 2 are a majority");
 }
 
-/// N-26. The own line of node 2, of ours, was damaged. Its stock replica takes over, and gives the slots
-/// away: it is the primary of a shard without slots, which others follow.
+/// N-26. Node 2, of ours, starts with a damaged line about itself. Its stock replica takes over, and
+/// gives the slots away: it is then the primary of a shard without slots, which others follow.
 #[test]
 fn cl_n26_a_node_with_a_damaged_line_keeps_its_data_when_a_stock_node_has_its_shard() {
     let hosts = [(Stock, Primary), (Stock, Primary), (Ours, Primary), (Stock, ReplicaOf(2))];
@@ -302,8 +303,8 @@ fn cl_n26_a_node_with_a_damaged_line_keeps_its_data_when_a_stock_node_has_its_sh
     assert_eq!(world.hosts[2].keys, slots);
 }
 
-/// N-26. The own line of node 3, of ours, ends after the id of its primary, stock node 0. Then node 0 goes to
-/// another shard.
+/// N-26. In the file of node 3, of ours, its own line ends after the id of its primary, stock node 0.
+/// Then node 0 moves to another shard.
 #[test]
 fn cl_n26_a_node_with_a_damaged_line_keeps_its_data_when_its_stock_primary_follows_another() {
     let hosts = [(Stock, Primary), (Stock, Primary), (Stock, Primary), (Ours, ReplicaOf(0))];
@@ -332,8 +333,8 @@ fn cl_n26_a_node_with_a_damaged_line_keeps_its_data_when_its_stock_primary_follo
     assert_eq!(world.hosts[3].keys, slots);
 }
 
-/// G-10. Stock node 1 has moved, and stock node 3 has its old address. Old words of stock node 2 say to
-/// node 0, of ours, which does not reach node 1, that node 1 is well at the old address.
+/// G-10. Stock node 1 has a new address, and stock node 3 has node 1's old one. Late messages of stock
+/// node 2 report to node 0, of ours, which does not reach node 1, that node 1 is well at its old address.
 #[test]
 fn cl_g10_an_old_address_in_the_gossip_of_a_stock_node_makes_nobody_fail() {
     for seed in 1..5 {
@@ -343,7 +344,7 @@ fn cl_g10_an_old_address_in_the_gossip_of_a_stock_node_makes_nobody_fail() {
 
 fn is_looked_for_at_an_old_address(seed: u64) {
     let hosts = [(Ours, Primary), (Stock, Primary), (Stock, Primary), (Stock, Primary)];
-    // Fresh words are rare, so that the old ones count for a while.
+    // New messages are rare, so that the late ones count for a while.
     let mut world = cluster_with_pings_after(TIMEOUT_MS / 2, &hosts, seed);
     let moved = world.named(1);
     world.net.slow_ways.insert((2, 0), 5_000 * MS);
@@ -371,8 +372,8 @@ fn is_looked_for_at_an_old_address(seed: u64) {
 }
 
 /// E-17. Node 4, of ours, follows stock node 3 by now, and forgets the dead primary that its file still
-/// names, since its disk is slow. Stock nodes that took it for a primary meanwhile would do so for ever: its
-/// own epoch is above that of node 3.
+/// names, because its disk is slow. Stock nodes that took it for a primary meanwhile would do so for
+/// ever: its own epoch is above that of node 3.
 #[test]
 fn cl_e17_a_replica_that_forgets_its_old_primary_is_no_primary_for_stock_nodes() {
     let replicas = [(Stock, ReplicaOf(0)), (Ours, ReplicaOf(0))];
@@ -401,9 +402,9 @@ fn cl_e17_a_replica_that_forgets_its_old_primary_is_no_primary_for_stock_nodes()
     }
 }
 
-/// E-17. The file of stock node 3 has lost its primary, so that all take it for one; then it is told again
-/// whom it follows. Its own epoch is above its primary's: by the reference's rule it is a primary for ever,
-/// which gets no vote.
+/// E-17. The file of stock node 3 has lost its primary, so that all nodes take it for a primary; then it
+/// is made a replica again. Its own epoch is above its primary's: by the reference's rule it stays a
+/// primary for ever in the view of the others, and gets no vote.
 #[test]
 fn cl_e17_a_stock_replica_that_looked_like_a_primary_gets_the_votes_of_ours() {
     let hosts = [(Stock, Primary), (Ours, Primary), (Ours, Primary), (Stock, ReplicaOf(0))];
@@ -424,8 +425,9 @@ fn cl_e17_a_stock_replica_that_looked_like_a_primary_gets_the_votes_of_ours() {
     assert!(world.seen(3).own().is_voter(), "the slots of the dead primary are served");
 }
 
-/// F-9. Replicas 3, of ours, and 4, of the reference, have seen their primary FAIL and come back. It dies
-/// again, when node 3 has more of its data than node 4 knows: node 4 may not stand at once.
+/// F-9. Replicas 3, of ours, and 4, a stock node, have seen their primary FAIL and come back. The
+/// primary dies again when node 3 has more of its data than node 4 knows: node 4 must not start an
+/// election at once.
 #[test]
 fn cl_f9_a_stock_replica_waits_for_the_offset_of_ours_at_the_second_failure_too() {
     let replicas = [(Ours, ReplicaOf(0)), (Stock, ReplicaOf(0))];
@@ -433,7 +435,7 @@ fn cl_f9_a_stock_replica_waits_for_the_offset_of_ours_at_the_second_failure_too(
     let mut world = cluster(&hosts, 1);
     let primary = world.named(0);
     let opinion = |world: &World, host: usize| world.seen(host).nodes[&primary].opinion;
-    // The first failure, in which nobody gets a vote.
+    // The first failure, in which no replica gets a vote.
     world.crash(0, true);
     world.pass(TIMEOUT_MS - 100);
     [1, 2].into_iter().for_each(|host| world.deafen(host, &[4]));
@@ -445,7 +447,7 @@ fn cl_f9_a_stock_replica_waits_for_the_offset_of_ours_at_the_second_failure_too(
     world.all_hear();
     world.pass(2 * TIMEOUT_MS);
     assert!((1..5).all(|host| opinion(&world, host) == Opinion::Up));
-    // The second one. Node 3 has news of it, and node 4 of node 3's offset, a moment later.
+    // The second failure. Node 3 has new data, and node 4 receives node 3's offset a moment later.
     let changed = world.configure(3, |settings| {
         (settings.replica.no_failover, settings.replica.validity_factor) = (false, 0);
     });
@@ -467,15 +469,16 @@ fn cl_f9_a_stock_replica_waits_for_the_offset_of_ours_at_the_second_failure_too(
     assert_eq!(world.seen(4).own().role, Role::Replica(Some(world.named(3))));
 }
 
-/// E-46. Votes of stock nodes 1 and 2 for the first election of node 3, of ours, come when its second one is
-/// scheduled and not open yet. That one has the epoch in which stock node 4 wins by their votes.
+/// E-46. Votes of stock nodes 1 and 2 for the first election of node 3, of ours, arrive when its second
+/// election is scheduled but not open yet. The second election has the epoch in which stock node 4 wins
+/// by their votes.
 #[test]
 fn cl_e46_late_votes_of_stock_nodes_do_not_win_the_next_epoch() {
     let replicas = [(Ours, ReplicaOf(0)), (Stock, ReplicaOf(0))];
     let hosts = [&[(Stock, Primary), (Stock, Primary), (Stock, Primary)][..], &replicas].concat();
     let mut world = cluster(&hosts, 1);
     let primary = world.named(0);
-    // Without data node 3 waits for half a second more.
+    // Without data, node 3 waits half a second longer.
     let changed = world.configure(3, |settings| {
         (settings.replica.no_failover, settings.replica.validity_factor) = (false, 0);
     });
@@ -490,13 +493,13 @@ fn cl_e46_late_votes_of_stock_nodes_do_not_win_the_next_epoch() {
     while world.seen(3).current_epoch < epoch {
         world.pass(5);
     }
-    // The next election is scheduled four times the timeout later. Node 4 stands meanwhile.
+    // The next election is scheduled four timeouts later. Node 4 starts its election meanwhile.
     world.pass(500);
     world.start(4).unwrap();
     world.pass(4 * TIMEOUT_MS - 300);
     assert_eq!((world.seen(4).own().role, world.seen(4).own().epoch), (Role::Primary, epoch + 1));
     assert_eq!(world.seen(3).current_epoch, epoch);
-    // What was said long ago comes, and nothing newer.
+    // Only the old messages arrive, no newer ones.
     world.hears_again(3, &[1, 2]);
     world.pass(5);
     world.deafen(3, &[1, 2, 4]);

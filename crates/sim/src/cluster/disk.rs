@@ -1,10 +1,9 @@
-//! The file of a host: a write takes its time, fails, and a crash leaves the old file or the new one
+//! The file of a host: a write takes time and may fail, and a crash leaves the old file or the new one
 //! (the steps of N-20: a temporary file, its fsync, the rename, the folder's fsync).
 
 use crate::cluster::act::File;
 use sluice_base::Rng;
 
-/// A write under way.
 struct Write {
     generation: u64,
     file: File,
@@ -13,17 +12,16 @@ struct Write {
     fails: bool,
 }
 
-/// The disk of one host.
 #[derive(Default)]
 pub(super) struct HostDisk {
     pub(super) file: Option<File>,
     write: Option<Write>,
-    /// Writes fail.
+    /// Whether writes fail.
     pub(super) is_full: bool,
 }
 
 impl HostDisk {
-    /// Begins a write. One is under way at a time (S-7).
+    /// Begins a write, of which only one is under way (S-7).
     pub(super) fn begin(
         &mut self,
         generation: u64,
@@ -39,7 +37,7 @@ impl HostDisk {
         Ok(())
     }
 
-    /// The end of a write: what was written, and whether it is there.
+    /// The end of a write: the file, and whether it is durable. `None` for another generation.
     pub(super) fn end(&mut self, generation: u64) -> Option<(File, bool)> {
         let write = self.write.take_if(|write| write.generation == generation)?;
         if !write.fails {
@@ -48,7 +46,7 @@ impl HostDisk {
         Some((write.file, !write.fails))
     }
 
-    /// The process, or the machine, dies: a write that has come to its rename may be there or not.
+    /// Ends the process or the machine: a write that has reached its rename may be durable or not.
     pub(super) fn crash(&mut self, now_ns: u64, rng: &mut Rng) {
         let Some(write) = self.write.take() else { return };
         let is_renamed = (now_ns - write.begun_ns) * 4 >= (write.ends_ns - write.begun_ns) * 3;

@@ -1,4 +1,4 @@
-//! What goes wrong in a storm, and the storm itself.
+//! The faults of a storm, and the storm itself.
 
 use crate::cluster::act::{File, Order};
 use crate::cluster::clock::MS;
@@ -10,7 +10,7 @@ use crate::cluster::world::World;
 use sluice_cluster::{NodeId, wire};
 use std::net::Ipv4Addr;
 
-/// One kind of fault.
+/// A kind of fault.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     Crash,
@@ -26,7 +26,7 @@ enum Fault {
 }
 
 impl World {
-    /// Everything goes wrong; then nothing, and all must come to agree.
+    /// A phase with all faults, then one without: all nodes must come to agree.
     pub(super) fn storm(&mut self) -> Result<(), String> {
         self.looks.writes = true;
         self.is_stormy = true;
@@ -42,7 +42,7 @@ impl World {
         self.drill()
     }
 
-    /// Delays and clocks alone: nobody is suspected.
+    /// Only delays and wrong clocks: no node is suspected.
     pub(super) fn calm(&mut self) -> Result<(), String> {
         self.queue.push(self.now_ns, Event::Fault);
         self.run(self.plan.storm_ms)?;
@@ -52,11 +52,11 @@ impl World {
         self.wait_until("S-27", 20 * self.plan.timeout_ms, World::agree)
     }
 
-    /// S-29: a node that starts again within eight tenths of the timeout becomes FAIL for nobody.
+    /// S-29: a node that restarts within eight tenths of the timeout becomes FAIL at no node.
     fn restart_some(&mut self) -> Result<(), String> {
         let (delays, late_ms) = (self.net.delays, self.plan.late_tick_ms);
         (self.net.delays, self.plan.late_tick_ms) = (Delays { usual_ms: 2, ..Delays::default() }, 0);
-        // What is late comes.
+        // Late messages arrive.
         self.run(self.plan.timeout_ms)?;
         self.looks.bears_suspicion = true;
         for _ in 0..6 {
@@ -75,7 +75,7 @@ impl World {
         Ok(())
     }
 
-    /// Nothing goes wrong from now on, and every node runs.
+    /// Ends all faults, and starts every node.
     pub(super) fn heal(&mut self) -> Result<(), String> {
         self.trace(|| "nothing goes wrong any more".to_owned());
         self.is_stormy = false;
@@ -89,7 +89,7 @@ impl World {
             host.disk.is_full = false;
             host.frozen_ns = host.frozen_ns.min(self.now_ns);
             self.thaw(number)?;
-            // Slow connections end.
+            // Slow connections are closed.
             for (conn, _) in self.net.of_host(number) {
                 self.net.kill(conn, self.now_ns, (&mut self.rng, &mut self.queue));
             }
@@ -98,7 +98,7 @@ impl World {
         Ok(())
     }
 
-    /// One fault, and the next one's time.
+    /// Causes one fault, and schedules the next one.
     pub(super) fn fault(&mut self) -> Result<(), String> {
         let rates = self.plan.rates;
         let all = [
@@ -149,7 +149,8 @@ impl World {
             Fault::Freeze => {
                 self.met.freezes += 1;
                 let until_ns = self.now_ns + self.rng.below(5 * self.plan.timeout_ms) * MS;
-                // A shorter one ends with the one under way: what waits for that one waits until its end.
+                // A suspension does not shorten the one under way: events that wait keep waiting
+                // until its end.
                 self.hosts[host].frozen_ns = self.hosts[host].frozen_ns.max(until_ns);
                 Ok(())
             }
@@ -179,7 +180,7 @@ impl World {
         }
     }
 
-    /// A process ends, and starts again after a while.
+    /// Ends a process, which starts again after a while.
     fn fall(&mut self, host: usize) -> Result<(), String> {
         let is_loud = self.rng.below(2) == 0;
         self.crash(host, is_loud);
@@ -191,13 +192,13 @@ impl World {
         Ok(())
     }
 
-    /// The host has an address that nobody had.
+    /// Gives the host an address that no host had before.
     pub(super) fn move_away(&mut self, host: usize) {
         let [a, b, c, d] = self.hosts[host].ip.octets();
         self.hosts[host].ip = Ipv4Addr::new(a, b + 1, c, d);
     }
 
-    /// A host from some or all others, in one direction or both.
+    /// Cuts a host off from some or all others, in one direction or in both.
     fn cut_somebody(&mut self, host: usize) {
         self.met.cuts += 1;
         let until_ns = self.now_ns + self.rng.below(5 * self.plan.timeout_ms) * MS;
@@ -218,7 +219,7 @@ impl World {
         }
     }
 
-    /// A crash after which a part of the file is not there.
+    /// Crashes a process and removes a part of its file.
     fn lose_file(&mut self, number: usize) -> Result<(), String> {
         if !self.is_alive(number) {
             return Ok(());
@@ -234,7 +235,7 @@ impl World {
         Ok(())
     }
 
-    /// Takes something out of the file of a node that does not run. The reference cannot read a damaged one.
+    /// Damages the file of a node that does not run. The reference cannot read a damaged file.
     pub(super) fn spoil(&mut self, number: usize, damage: Damage) {
         let host = &mut self.hosts[number];
         host.disk.file = match (&host.disk.file, damage) {
@@ -248,8 +249,8 @@ impl World {
         self.met.damaged_files += 1;
     }
 
-    /// A stranger says what is no message, or a message in which a bit is wrong: nothing changes by what
-    /// cannot be read (S-40).
+    /// A stranger sends bytes that are no message, or a message with a wrong bit: bytes that cannot be
+    /// read change nothing (S-40).
     fn send_garbage(&mut self, number: usize) -> Result<(), String> {
         let Some(before) = self.hosts[number].view().filter(|_| self.hosts[number].is_ours()) else {
             return Ok(());
@@ -285,7 +286,7 @@ impl World {
         if same { Ok(()) } else { Err(format!("S-40: garbage has changed node {number}")) }
     }
 
-    /// After all have agreed: a node dies for all (S-31), somebody takes over, and the node comes back.
+    /// After all nodes agree: a node dies (S-31), another one takes over, and the node comes back.
     fn drill(&mut self) -> Result<(), String> {
         let victim = self.rng.below(self.hosts.len() as u64) as usize;
         let Some(view) = self.hosts[victim].view() else { return Ok(()) };
@@ -295,12 +296,12 @@ impl World {
             return Ok(());
         }
         let timeout = self.plan.timeout_ms;
-        // A stock node takes a replica for a primary for ever that was one, in the same shard, with a higher
-        // epoch than its primary has (E-16.2), and gives such a one no vote.
+        // A stock node takes a replica for a primary for ever, if the replica was a primary of the shard
+        // with a higher epoch than its present primary (E-16.2); it gives such a replica no vote.
         let mut views = self.views_of(0);
         views.retain(|(host, _)| !self.hosts[*host].is_ours());
-        // A stock heir takes the slots of its primary by its own map. A slot that the map binds to a replica
-        // of another shard, with an epoch above the owner's, stays bound to it for ever (E-12).
+        // A stock replica takes over its primary's slots by its own map. A slot that the map gives to a
+        // replica of another shard, with an epoch above the owner's, stays there for ever (E-12).
         let holds_less = |(_, heir): &(usize, View)| {
             heir.own().role == Role::Replica(Some(id)) && heir.nodes[&id].slots != view.own().slots
         };
@@ -329,7 +330,7 @@ impl World {
                 None => Ok(()),
             }
         };
-        // PFAIL of the last one, the word of the others on its way, FAIL to all.
+        // PFAIL at the last node, the reports of the others on their way, FAIL to all nodes.
         self.wait_until("S-31", 4 * timeout + 2_000, fails)?;
         if view.own().is_voter() && has_heir {
             let slots = view.own().slots.clone();
@@ -348,7 +349,7 @@ impl World {
         Ok(())
     }
 
-    /// S-38: a node at rest sends no more pings than its nodes and its interval need.
+    /// S-38: a node at rest sends no more pings than its number of nodes and its interval require.
     fn stays_bounded(&mut self) -> Result<(), String> {
         let window_ms = 4 * self.plan.timeout_ms;
         self.hosts.iter_mut().for_each(|host| host.sent = [0; 11]);
@@ -358,7 +359,7 @@ impl World {
         } else {
             self.plan.timeout_ms / 2
         };
-        // A ping goes out half a cron early, at a cron.
+        // A ping is sent half a tick early, at a tick.
         let interval_ms = interval_ms.saturating_sub(50).max(100);
         let known = self.hosts.len() as u64;
         for (number, host) in self.hosts.iter().enumerate().filter(|(_, host)| host.is_ours()) {
@@ -374,7 +375,7 @@ impl World {
         Ok(())
     }
 
-    /// Another answer than the one wanted is a fault of the simulation.
+    /// Sends an order to all running nodes except `but`; the answers are not checked.
     pub(super) fn order_all(&mut self, order: &Order, but: usize) -> Result<(), String> {
         for host in 0..self.hosts.len() {
             if host != but && self.is_alive(host) {

@@ -1,19 +1,19 @@
-//! `nodes.conf` as a text that a node of ours reads back, whole or damaged.
+//! `nodes.conf` as a text that a node of ours can read, complete or damaged.
 
 use sluice_cluster::{BusTransport, HashSlot, SavedCluster, SlotSet, conf};
 
-/// What of a file cannot be read.
+/// The part of a file that is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Damage {
-    /// The file is not there.
+    /// The whole file is missing.
     Lost,
-    /// The line `vars` (N-27).
+    /// The line `vars` is missing (N-27).
     Epochs,
-    /// The own line, but for id and flags (N-26).
+    /// The node's own line is missing, except for id and flags (N-26).
     OwnLine,
 }
 
-/// The text without what the damage takes.
+/// Removes the damaged part from a text.
 pub(super) fn damage(text: &[u8], damage: Damage) -> Vec<u8> {
     let text = String::from_utf8_lossy(text);
     let lines = text.lines().filter_map(|line| match damage {
@@ -28,13 +28,13 @@ pub(super) fn damage(text: &[u8], damage: Damage) -> Vec<u8> {
     lines.map(|line| line + "\n").collect::<String>().into_bytes()
 }
 
-/// What the text says.
+/// Parses the text as a node of ours does.
 pub(super) fn read(text: &[u8]) -> Result<SavedCluster, String> {
     let read = conf::read(text, BusTransport::Tcp);
     read.map(|file| file.saved).map_err(|why| format!("{why}: {}", text.escape_ascii()))
 }
 
-/// The slots of a line.
+/// The slots in the words of a line.
 pub(super) fn slots(words: &[&str]) -> SlotSet {
     let mut slots = SlotSet::EMPTY;
     for word in words.iter().filter(|word| !word.starts_with('[')) {

@@ -23,13 +23,13 @@ pub(super) enum Model {
     Stock(StockSettings),
 }
 
-/// A process.
+/// The running process of a host.
 pub(super) enum Machine {
     Ours(Box<Cluster>),
     Stock(Box<Stock>),
 }
 
-/// What a node said of itself in a durable file.
+/// A node's claim in a durable file.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct OwnWord {
     pub(super) id: NodeId,
@@ -39,7 +39,7 @@ pub(super) struct OwnWord {
     pub(super) slots: SlotSet,
 }
 
-/// See the module.
+/// A node of either model, with its disk, its clocks, its address, and the record of its life.
 pub(super) struct Host {
     pub(super) model: Model,
     pub(super) machine: Option<Machine>,
@@ -48,57 +48,58 @@ pub(super) struct Host {
     pub(super) ip: Ipv4Addr,
     pub(super) boot: u64,
     pub(super) started_ns: u64,
-    /// F-21's delay does not bind the node: it began as a replica, or has taken over from its primary since.
+    /// Whether the delay of F-21 does not apply to the node: it began as a replica, or has taken over
+    /// from its primary since.
     pub(super) serves_at_once: bool,
-    /// With best-effort it has told, or may have told, what its file did not get: a process that ends then
-    /// knows less of itself than others do.
+    /// Whether the node, with best-effort, may have announced state that its file did not get: after a
+    /// restart it knows less about itself than other nodes do.
     pub(super) told_beyond_file: bool,
-    /// The process stands still until then.
+    /// Until when the process is suspended, ns.
     pub(super) frozen_ns: u64,
-    /// The first thing that waited for it to go on happened then.
+    /// When the first event that waits for the suspended process happened, ns.
     pub(super) stands_since_ns: u64,
-    /// When the process of a voter went on last after it had stood still for longer than T.
+    /// When the process of a voter last ran again after it was suspended for longer than T, ns.
     pub(super) stood_until_ns: Option<u64>,
-    /// What happens to it then, in order.
+    /// The events that happen then, in order.
     pub(super) waiting: Vec<Event>,
-    /// Which cluster it belongs to.
+    /// The number of the cluster that the node belongs to.
     pub(super) group: usize,
     pub(super) links: BTreeMap<Link, (ConnId, usize)>,
     pub(super) keys: SlotSet,
-    /// Epochs of this node when it was last seen to own a slot that has keys, by slot.
+    /// By slot with keys, the epoch of this node when it was last seen to own the slot.
     pub(super) held_at: BTreeMap<u16, u64>,
     pub(super) map: Option<Arc<SlotMap>>,
-    /// The end of an event loop iteration is due.
+    /// Whether the end of an event loop iteration is due.
     pub(super) ends_iteration: bool,
-    /// The offset that the machine was told last.
+    /// The last offset that was given to the machine.
     pub(super) told_offset: u64,
-    /// A replica of ours loads a full copy of its primary's data until then.
+    /// Until when a replica of ours loads a full sync of its primary's data, ns.
     pub(super) loads_until_ns: u64,
-    /// A replica of ours has data of its primary, on its disk, too.
+    /// Whether a replica of ours has data of its primary, also on its disk.
     pub(super) has_copy: bool,
-    /// When a replica of ours heard its primary last, ms of its clock.
+    /// When a replica of ours last received data of its primary, ms of its clock.
     pub(super) contact_ms: Option<u64>,
-    /// When a failover by hand found that this replica has all of its primary's data.
+    /// When a manual failover found that this replica has all of its primary's data, ns.
     pub(super) caught_up_ns: Option<u64>,
-    /// A pause has been asked for and not lifted, since then.
+    /// Since when a pause of writes is ordered, ns; `None` without one.
     pub(super) paused_ns: Option<u64>,
-    /// No write has come since then, which is when the first of these pauses began.
+    /// Since when no write is executed, ns: the beginning of the first of successive pauses.
     pub(super) quiet_ns: Option<u64>,
-    /// All that it may tell of itself (S-23), and the epochs of its files.
+    /// All claims that the node may send (S-23), and the epochs of its files.
     pub(super) words: Vec<OwnWord>,
     pub(super) durable_epoch: u64,
     pub(super) durable_vote: u64,
     pub(super) heard_epoch: u64,
-    /// The wake-up that was asked for last, ms of its clock.
+    /// The last deadline that the machine asked for, ms of its clock.
     pub(super) wakes_ms: Option<u64>,
-    /// The own line of its file was damaged: what it was.
+    /// The node's view before its own line was damaged.
     pub(super) was: Option<View>,
     /// Messages sent, by type, since a scene began to count.
     pub(super) sent: [u64; 11],
 }
 
 impl Host {
-    /// Drops all keys; what was copied is no copy any more.
+    /// Drops all keys; the replica's copy of its primary's data is lost too.
     pub(super) fn drop_keys(&mut self) {
         self.keys = SlotSet::EMPTY;
         self.held_at.clear();
@@ -109,7 +110,7 @@ impl Host {
         matches!(self.model, Model::Ours(_))
     }
 
-    /// Starts the process from the file.
+    /// Starts the process from its file.
     pub(super) fn start(&mut self, now: Now, seed: u64) -> Result<(), String> {
         let local = [IpAddr::V4(self.ip)];
         self.machine = Some(match (&self.model, &self.disk.file) {
@@ -134,7 +135,7 @@ impl Host {
         Ok(())
     }
 
-    /// A line of the log says that an agreed failover has all data, or that another election follows.
+    /// Reads a log line that reports that an agreed failover has all data, or that another election follows.
     pub(super) fn note_catching_up(&mut self, text: &str, now_ns: u64) {
         let is_other = text.starts_with("Manual failover timed out")
             || text.starts_with("Forced failover")
@@ -169,8 +170,8 @@ impl Host {
         }
     }
 
-    /// The cron; `heard` is the offset that a node of ours has of its stream by now, if it is in contact with
-    /// its source.
+    /// Does a tick. `heard` is the offset that a node of ours has reached in its stream, if it is in
+    /// contact with its source.
     pub(super) fn tick(&mut self, now: Now, heard: Option<u64>) {
         let is_primary = self.is_primary();
         if heard.is_some() {
@@ -246,7 +247,7 @@ impl Host {
         }
     }
 
-    /// An input for a node of ours alone.
+    /// Passes an input to the machine of a node of ours.
     pub(super) fn input(&mut self, now: Now, input: &ClusterInput<'_>) {
         if let Some(Machine::Ours(cluster)) = &mut self.machine {
             cluster.step(now, input);
@@ -266,7 +267,7 @@ impl Host {
         matches!(&self.machine, Some(Machine::Ours(cluster)) if cluster.awaits_iteration_end())
     }
 
-    /// Where the stream of a primary ends: it grows with time, in bursts, and not while writes are paused.
+    /// The end of a primary's stream: it grows with time, in bursts, except while writes are paused.
     pub(super) fn stream_end(&self, now: Now) -> u64 {
         match &self.machine {
             Some(Machine::Ours(_)) => {
@@ -278,7 +279,7 @@ impl Host {
         }
     }
 
-    /// The next deadline of the machine, ms of its clock.
+    /// The machine's next deadline, ms of its clock.
     pub(super) fn deadline_ms(&self) -> Option<u64> {
         match &self.machine {
             Some(Machine::Ours(cluster)) => cluster.deadline(),
@@ -286,7 +287,7 @@ impl Host {
         }
     }
 
-    /// What the machine wants done.
+    /// The machine's requests since the last call.
     pub(super) fn take_acts(&mut self) -> Vec<Act> {
         match &mut self.machine {
             Some(Machine::Ours(cluster)) => {
@@ -328,7 +329,7 @@ fn order_ours(cluster: &mut Cluster, now: Now, ticket: u64, order: &Order, data:
     cluster.step(now, &ClusterInput::Command { ticket: Ticket(ticket), client: "sim", command });
 }
 
-/// What an output asks for; nothing for those that change no node of the simulation.
+/// The request in an output; `None` for outputs that have no effect in the simulation.
 fn act(output: ClusterOutput) -> Option<Act> {
     Some(match output {
         ClusterOutput::Dial { link, ip, .. } => Act::Dial { link: Link::Ours(link), ip: ip.to_string() },

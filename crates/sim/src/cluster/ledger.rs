@@ -1,4 +1,4 @@
-//! What was said to whom: asked of each message that a node of ours sends.
+//! The messages that hosts have exchanged: each message that a node of ours sends is checked against them.
 
 use crate::cluster::host::{Host, OwnWord};
 use crate::cluster::queue::HostId;
@@ -8,32 +8,32 @@ use sluice_cluster::wire::{self, BusHeader, BusMessage, MessageBody, NodeFlags};
 use sluice_cluster::{HashSlot, NodeId, SlotMap, SlotSet};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Ns for which a header may tell of a primary's failure that is over.
+/// Time for which a header may report a failure of the sender's primary that is over, ns.
 const MOURNING_NS: u64 = 2_000_000_000;
 
-/// See the module. Times are ns of the simulation.
+/// The state that messages are checked against. Times are ns of the simulation.
 #[derive(Default)]
 pub(super) struct Ledger {
-    /// Whose id each one is, or was.
+    /// The host that has, or had, each id.
     pub(super) ids: BTreeMap<NodeId, HostId>,
-    /// To whom a voter gave its vote in an epoch (S-21).
+    /// The candidate that got a voter's vote in an epoch (S-21).
     votes: BTreeMap<(NodeId, u64), NodeId>,
-    /// Voters whose vote has come to a candidate, by candidate and epoch (S-20).
+    /// By candidate and epoch, the voters whose votes have arrived at the candidate (S-20).
     ballots: BTreeMap<(NodeId, u64), BTreeSet<NodeId>>,
-    /// Winner of an epoch in a group (S-20).
+    /// The winner of an epoch in a group (S-20).
     winners: BTreeMap<(usize, u64), NodeId>,
-    /// When bytes of one host came to another last: by receiver and sender.
+    /// By receiver and sender, when bytes last arrived.
     pub(super) heard: BTreeMap<(HostId, HostId), u64>,
-    /// When a node was last reported to a host: by host, reporter and subject.
+    /// By host, reporter and subject, when the subject was last reported to the host.
     reports: BTreeMap<(HostId, NodeId, NodeId), u64>,
-    /// The last claim of a primary that came to a host since owners changed there: by host and primary.
+    /// By host and primary, the last claim that arrived at the host since owners changed there.
     claims: BTreeMap<(HostId, NodeId), SlotSet>,
-    /// Slots that a primary has stopped claiming, and that a host still holds for the primary's: by host and
-    /// primary.
+    /// By host and primary, the slots that the primary no longer claims, but owns in the host's view.
     dropped: BTreeMap<(HostId, NodeId), SlotSet>,
-    /// Voters that a host knew when gossip about a failure came last.
+    /// By host, the voters that it knew when gossip about a failure last arrived.
     voters: BTreeMap<HostId, BTreeSet<NodeId>>,
-    /// Since when a host tells without a break that its primary has failed, and holds it for well.
+    /// Since when a host has reported the failure of its primary although the primary is well in
+    /// the host's view.
     mourning: BTreeMap<HostId, u64>,
     pub(super) votes_given: u64,
     pub(super) fails_told: u64,
@@ -41,8 +41,8 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// A stock node has won an election by votes: two winners of an epoch are no fault of ours where votes
-    /// were counted that a node of ours would not have counted, or not have given.
+    /// A stock node has won an election. Two winners of an epoch are no fault of ours where a node of
+    /// ours would not have counted, or not have given, some of the votes.
     pub(super) fn won(
         &mut self,
         (group, epoch): (usize, u64),
@@ -57,8 +57,8 @@ impl Ledger {
             self.winners.insert((group, epoch), id);
             return Ok(());
         };
-        // A stock node that has won gives a vote in the epoch that it has won (measured with 9.1.2): it has
-        // the place of a primary that may have voted for it, and so one place has two votes.
+        // A stock node that has won gives a vote in the epoch that it has won (measured with 9.1.2): it
+        // has the place of a primary that may have voted for it, so that one place has two votes.
         let is_stock = self.ids.get(&first).is_some_and(|host| !hosts[*host].is_ours());
         if is_stock && votes.iter().any(|(voter, _)| *voter == first) {
             return Ok(());
@@ -66,7 +66,7 @@ impl Ledger {
         Err(format!("S-20: {first} and {id} have both won epoch {epoch}"))
     }
 
-    /// A host's process has ended: what came to it is forgotten.
+    /// Forgets the messages that arrived at a host's process, which has ended.
     pub(super) fn ended(&mut self, host: HostId) {
         self.reports.retain(|(to, _, _), _| *to != host);
         self.claims.retain(|(to, _), _| *to != host);
@@ -74,7 +74,7 @@ impl Ledger {
         self.mourning.remove(&host);
     }
 
-    /// A whole message is about to be handed to a host.
+    /// Takes note of a whole message before it is handed to a host.
     pub(super) fn comes(&mut self, to: (HostId, &mut Host), from: HostId, message: &[u8], now_ns: u64) {
         let (number, host) = to;
         self.heard.insert((number, from), now_ns);
@@ -84,13 +84,14 @@ impl Ledger {
             epoch = epoch.max(config_epoch.0);
         }
         host.heard_epoch = host.heard_epoch.max(epoch);
-        // Where it comes, not where it is sent: at that moment the other end may not have accepted yet.
+        // At its arrival, not when it is sent: at that moment the other end may not have
+        // accepted the connection.
         if let (MessageBody::AuthAck, Some(candidate)) = (&body, host.id()) {
             self.ballots.entry((candidate, header.current_epoch.0)).or_default().insert(header.sender);
         }
         if let MessageBody::Ping(gossip) | MessageBody::Pong(gossip) | MessageBody::Meet(gossip) = body {
-            // Slots are claimed by these messages alone; and what a node has sent to itself, met at its own
-            // address, is no claim of another.
+            // Only these messages claim slots. A message that a node has sent to itself, at its own
+            // address, is no claim of another node.
             if header.replica_of.is_none() && host.id() != Some(header.sender) {
                 self.claimed((number, host), header.sender, SlotSet::from_bitmap(header.slots));
             }
@@ -105,7 +106,7 @@ impl Ledger {
         }
     }
 
-    /// A node of ours sends a message. Errors: a message that the node must not send.
+    /// Checks a message that a node of ours sends. Errors: the rule that the message breaks.
     pub(super) fn goes(
         &mut self,
         from: (HostId, &Host),
@@ -141,7 +142,8 @@ impl Ledger {
         }
     }
 
-    /// A primary claims slots. Those of the host's map that are not among them are claimed no more (E-12).
+    /// Takes note of a primary's claim. Slots of the host's map that are not in it are no
+    /// longer claimed (E-12).
     fn claimed(&mut self, (number, host): (HostId, &Host), primary: NodeId, slots: SlotSet) {
         let key = (number, primary);
         let before = self.claims.get(&key);
@@ -152,19 +154,19 @@ impl Ledger {
         }
     }
 
-    /// Owners of slots change for a host of ours. A slot that goes to a node by the word of another one, as
-    /// at a failover in its shard (E-16), is none that the node has stopped claiming.
+    /// Takes note of new owners in the map of a host of ours. A slot that gets its owner by another node's
+    /// message, as at a failover in its shard (E-16), does not count as one that the owner no longer claims.
     pub(super) fn owners_change(&mut self, number: HostId, map: &SlotMap) {
         for ((_, primary), dropped) in self.dropped.iter_mut().filter(|((to, _), _)| *to == number) {
             if !dropped.is_empty() {
                 *dropped = sets::and(dropped, &owned_by(map, *primary));
             }
         }
-        // The next claim of each is judged by these owners.
+        // The next claim of each primary is judged by these owners.
         self.claims.retain(|(to, _), _| *to != number);
     }
 
-    /// S-20 rests on this: a node of ours that wins an epoch has votes of a majority in that very epoch.
+    /// S-20 relies on this: a node of ours that wins an epoch has votes of a majority given in this epoch.
     pub(super) fn has_majority(&self, host: &Host, epoch: u64) -> Result<(), String> {
         let Some(view) = host.view() else { return Ok(()) };
         let votes = self.ballots.get(&(view.me, epoch)).map_or(0, BTreeSet::len);
@@ -175,8 +177,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// N-8, for S-41 and S-25: a replica tells the offset 0 while it loads a full copy. By the offset of data
-    /// that go, the replica would stand ahead of others that have data.
+    /// N-8, for S-41 and S-25: a replica sends the offset 0 while it loads a full sync. With the offset
+    /// of data that are being replaced, the replica would precede other replicas that have data.
     fn has_what_it_tells(host: &Host, header: &BusHeader<'_>, now_ns: u64) -> Result<(), String> {
         if host.loads_until_ns > now_ns && header.offset != 0 {
             let (sender, offset) = (header.sender, header.offset);
@@ -185,8 +187,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// F-9: MY_PRIMARY_FAIL is told by a replica whose primary is FAIL, and for no longer than that. The view
-    /// is that of the end of the step in which the header was made.
+    /// F-9: MY_PRIMARY_FAIL is sent only by a replica whose primary is FAIL, and no longer than that.
+    /// `view` is that of the end of the step that made the header.
     fn mourns_the_dead(
         &mut self,
         (number, host): (HostId, &Host),
@@ -210,7 +212,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// S-23: what is told was durable first.
+    /// S-23: claims were durable before they are sent.
     fn is_durable(&self, host: &Host, header: &BusHeader<'_>) -> Result<(), String> {
         let is_replica = header.flags.contains(NodeFlags::REPLICA);
         let is_said = |word: &OwnWord| {
@@ -239,7 +241,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// S-21, and S-23 for votes.
+    /// S-21; and S-23 for votes.
     fn vote(&mut self, host: &Host, to: Option<NodeId>, header: &BusHeader<'_>) -> Result<(), String> {
         self.votes_given += 1;
         let (voter, epoch) = (header.sender, header.current_epoch.0);
@@ -258,8 +260,8 @@ impl Ledger {
         }
     }
 
-    /// F-4, F-5: FAIL is told when a quorum of voters has reported the node within 2T and a second, or when
-    /// another node answered at its address.
+    /// F-4, F-5: FAIL is sent when a quorum of voters has reported the node within 2T and a second, or
+    /// when another node answered at its address.
     fn has_quorum(
         &self,
         number: HostId,
@@ -272,14 +274,15 @@ impl Ledger {
         if subject.is_nowhere {
             return Ok(());
         }
-        // A clock that is a hundredth off, and the moment between coming and being handled.
+        // The allowance is for a clock that is off by a hundredth, and for the time between
+        // arrival and handling.
         let limit_ns = (2 * timeout_ms + 1_000) * 1_020_000 + 1_000_000;
         let is_fresh = |voter: &NodeId| {
             let at = self.reports.get(&(number, *voter, about));
             at.is_some_and(|at| now_ns - at <= limit_ns)
         };
-        // The size is that of the end of the step before (F-20). A voter of then counts, too: the extensions
-        // of the message, which follow its gossip, may have taken it out of the table (G-21).
+        // The size is that of the end of the step before (F-20). A voter of that moment counts, too: the
+        // extensions of the message, which follow its gossip, may have removed it from the table (G-21).
         let now: BTreeSet<NodeId> = view.voters().copied().collect();
         let before = self.voters.get(&number).unwrap_or(&now);
         let votes = now.union(before).filter(|voter| **voter != view.me && is_fresh(voter)).count()
@@ -291,14 +294,14 @@ impl Ledger {
         Ok(())
     }
 
-    /// Whether a view holds ids of another group than the host's.
+    /// An id of another group than the host's in a view, if there is any.
     pub(super) fn strangers(&self, view: &View, group: usize, hosts: &[Host]) -> Option<NodeId> {
         let is_strange = |id: &&NodeId| self.ids.get(id).is_some_and(|host| hosts[*host].group != group);
         view.nodes.keys().find(is_strange).copied()
     }
 }
 
-/// The slots that a node owns by a map.
+/// The slots that a node owns in a map.
 fn owned_by(map: &SlotMap, id: NodeId) -> SlotSet {
     let at = map.nodes.iter().zip(1_u16..).find(|(node, _)| node.id == id).map(|(_, at)| at);
     let mut slots = SlotSet::EMPTY;
@@ -310,7 +313,7 @@ fn owned_by(map: &SlotMap, id: NodeId) -> SlotSet {
     slots
 }
 
-/// Whether votes of another epoch were counted, or a voter twice, as stock nodes do (D-2).
+/// Whether a stock node has counted votes of another epoch, or a voter twice (D-2).
 fn is_by_defect(epoch: u64, votes: &[(NodeId, u64)]) -> bool {
     let voters: BTreeSet<&NodeId> = votes.iter().map(|(voter, _)| voter).collect();
     voters.len() < votes.len() || votes.iter().any(|(_, of)| *of != epoch)

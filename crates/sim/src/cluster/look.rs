@@ -1,4 +1,4 @@
-//! What must hold at each moment, looked at five times a second.
+//! The checks at every moment, made five times a second.
 
 use crate::cluster::clock::MS;
 use crate::cluster::plan::Season;
@@ -8,9 +8,9 @@ use crate::cluster::view::{Opinion, Role, View};
 use crate::cluster::world::World;
 use sluice_cluster::SlotSet;
 
-/// Milliseconds between looks.
+/// Milliseconds between two rounds of checks.
 const LOOK_MS: u64 = 200;
-/// Milliseconds for which a primary does not serve after its start (F-21).
+/// Milliseconds for which a primary serves no slots after its start (F-21).
 const JOIN_MS: u64 = 2_000;
 
 impl World {
@@ -35,7 +35,8 @@ impl World {
     }
 
     fn look_at(&mut self, host: usize, view: &View) -> Result<(), String> {
-        // A slot that the file does not have yet is not held: no other node is told, and requests wait.
+        // A slot that the file does not have yet does not count: no other node knows of it,
+        // and requests wait.
         let held = self.without_postponed(host, &view.own().slots);
         for slot in sets::and(&self.hosts[host].keys, &held).iter() {
             self.hosts[host].held_at.insert(slot.number(), view.own().epoch);
@@ -55,7 +56,7 @@ impl World {
         Ok(())
     }
 
-    /// How late a cron of the plan may be.
+    /// The longest delay of a tick in the plan, ms.
     fn late_ms(&self) -> u64 {
         self.plan.late_tick_ms + 100
     }
@@ -80,13 +81,13 @@ impl World {
         let began = serves && !self.looks.served.insert(host, serves).unwrap_or(false);
         self.looks.served.insert(host, serves);
         if view.own().role != Role::Primary {
-            // A replica that takes over waits for nothing (F-21, F-23).
+            // A replica that takes over serves at once (F-21, F-23).
             self.looks.minority.remove(&host);
             return Ok(());
         }
         if !serves {
-            // A node that knows no voter has missed no majority, and within the delay of F-21 none is looked
-            // for.
+            // A node that knows no voter has missed no majority, and within the delay of F-21 a node
+            // looks for none.
             let is_judged = up_ms > limit_ms.max(JOIN_MS * 102 / 100 + LOOK_MS);
             if !has_quorum && voters > 0 && is_judged && thawed_ms > limit_ms {
                 self.looks.minority.insert(host, self.now_ns);
@@ -96,7 +97,8 @@ impl World {
         if up_ms * 102 / 100 + LOOK_MS < JOIN_MS && !record.serves_at_once {
             return Err(format!("F-21: node {host} serves {up_ms} ms after its start"));
         }
-        // Nobody else may have answered a process that has stood still for long, and F-23 comes after that.
+        // A process that was suspended for long may have had no answer from any node; F-23
+        // applies after that.
         if let Some(at) = record.stood_until_ns
             && voters > 1
             && (self.now_ns - at) / MS < timeout.clamp(500, 5_000) * 97 / 100
@@ -106,8 +108,8 @@ impl World {
                 (self.now_ns - at) / MS
             ));
         }
-        // A process that has stood still for less finds out T later that nobody answers, as does one that
-        // learns of a voter.
+        // A process that was suspended for a shorter time notices T later that no node answers, as does a
+        // process that learns of a voter.
         if !has_quorum && up_ms > limit_ms && thawed_ms > limit_ms && voters_ms > limit_ms {
             let heard = view.voters().filter_map(|id| self.ledger.ids.get(id)).map(|other| {
                 let at = self.ledger.heard.get(&(host, *other));
@@ -123,7 +125,7 @@ impl World {
         let minority_ns = self.looks.minority.get(&host).copied().unwrap_or(0).max(record.started_ns);
         let waited_ms = (self.now_ns - minority_ns) / MS;
         let was_out = self.looks.minority.get(&host).is_some_and(|at| *at > record.started_ns);
-        // The node's own last look may lie a late cron before this one.
+        // The node's own last check may be a late tick earlier than this one.
         let tolerance_ms = 3 * LOOK_MS + timeout / 20 + self.plan.late_tick_ms;
         if began && was_out && waited_ms + tolerance_ms < rejoin_ms {
             return Err(format!("F-23: node {host} serves {waited_ms} ms after it was in a minority"));
@@ -131,7 +133,7 @@ impl World {
         Ok(())
     }
 
-    /// S-36.
+    /// S-36: a pause of writes ends in time.
     fn pause_ends(&self, host: usize) -> Result<(), String> {
         let Some(since_ns) = self.hosts[host].paused_ns else { return Ok(()) };
         let paused_ms = (self.now_ns - since_ns) / MS;
@@ -142,7 +144,7 @@ impl World {
         Ok(())
     }
 
-    /// S-35: no replica follows a FAIL primary while its shard has another with slots.
+    /// S-35: no replica keeps following a FAIL primary while its shard has another primary with slots.
     fn follows_the_living(&mut self, host: usize, view: &View) -> Result<(), String> {
         let Role::Replica(Some(primary)) = view.own().role else {
             self.looks.follows_dead.remove(&host);
@@ -164,8 +166,8 @@ impl World {
         Ok(())
     }
 
-    /// S-37: no replica leaves a primary with fewer than it has to keep. Node 0 of the scene has three, and
-    /// loses one more at most to a crash.
+    /// S-37: no replica leaves a primary that has fewer than it has to keep. Node 0 of the scene has
+    /// three replicas, and loses at most one more by a crash.
     fn keeps_its_replicas(&mut self) -> Result<(), String> {
         if self.plan.season != Season::Orphaned {
             return Ok(());
@@ -178,7 +180,7 @@ impl World {
         Ok(())
     }
 
-    /// S-22: of nodes at the same epoch not two serve a slot once they have told each other.
+    /// S-22: no two nodes at one epoch serve a slot after they have exchanged messages.
     fn one_owner(&mut self, views: &[(usize, View)]) -> Result<(), String> {
         let limit_ns = (10 * self.plan.timeout_ms + 2 * self.plan.disk_ms) * MS;
         for (at, (one, of_one)) in views.iter().enumerate() {
@@ -202,7 +204,7 @@ impl World {
         Ok(())
     }
 
-    /// A client writes a key to a node of ours that serves its slot.
+    /// A client writes a key to a node of ours that serves the key's slot.
     fn write_somewhere(&mut self, views: &[(usize, View)]) {
         if !self.looks.writes || views.is_empty() {
             return;
@@ -214,7 +216,7 @@ impl World {
         }
     }
 
-    /// These slots, but for those to which a host's clients wait until the file has them.
+    /// The given slots, without those whose clients wait until the host's file has them.
     fn without_postponed(&self, host: usize, slots: &SlotSet) -> SlotSet {
         match &self.hosts[host].map {
             Some(map) => sets::minus(slots, &map.postponed),
@@ -222,15 +224,15 @@ impl World {
         }
     }
 
-    /// S-34: keys go only in slots that another node owns, with a higher epoch than this one had when it
-    /// owned them. Its epoch may be newer since, for other slots.
+    /// S-34: keys are deleted only in slots that another node owns with a higher epoch than this node
+    /// had when it owned them. This node's epoch may be newer since, because of other slots.
     pub(super) fn empty(&mut self, host: usize, slots: &SlotSet) -> Result<(), String> {
         self.met.emptied += 1;
         let Some(view) = self.hosts[host].view() else { return Ok(()) };
         let gone = sets::and(&self.hosts[host].keys, slots);
         for slot in gone.iter() {
             let owner = view.nodes.iter().find(|(_, node)| node.slots.contains(slot));
-            // A reset makes the epoch smaller.
+            // A reset lowers the epoch.
             let held_at = self.hosts[host].held_at.get(&slot.number()).copied();
             let held_at = held_at.map_or(view.own().epoch, |at| at.min(view.own().epoch));
             let is_right = owner.is_some_and(|(id, node)| *id != view.me && node.epoch > held_at);
@@ -246,7 +248,7 @@ impl World {
         Ok(())
     }
 
-    /// S-34 at the end: no primary keeps keys of slots that another owns.
+    /// S-34 at the end: no primary has keys in slots of other owners.
     pub(super) fn no_stray_keys(&self) -> Result<(), String> {
         for (number, host) in self.hosts.iter().enumerate() {
             let Some(view) = host.view().filter(|view| view.own().role == Role::Primary) else { continue };
@@ -259,7 +261,7 @@ impl World {
     }
 }
 
-/// S-29, S-30.
+/// S-29 and S-30: no node is FAIL, nor suspected unless `bears_suspicion` is set.
 fn nobody_is_failing(host: usize, view: &View, bears_suspicion: bool) -> Result<(), String> {
     let is_borne = |opinion| opinion == Opinion::Up || (bears_suspicion && opinion == Opinion::Suspected);
     match view.nodes.iter().find(|(_, node)| !is_borne(node.opinion)) {

@@ -1,28 +1,28 @@
-//! The memory of looks.
+//! The state that checks keep between two rounds.
 
 use sluice_cluster::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What looks remember: since when something is so that may not last, ns.
+/// Since when states last that must not last long, ns.
 #[derive(Default)]
 pub(super) struct Looks {
     pub(super) two_owners: BTreeMap<(usize, usize), u64>,
     pub(super) follows_dead: BTreeMap<usize, u64>,
     /// When a node was last out of contact with a quorum.
     pub(super) minority: BTreeMap<usize, u64>,
-    /// In a calm, nodes start again: they may be suspected, and not fail.
+    /// Whether nodes restart in a calm season: they may be suspected, but not FAIL.
     pub(super) bears_suspicion: bool,
-    /// Keys are written.
+    /// Whether clients write keys.
     pub(super) writes: bool,
     /// The most replicas that node 0 of a scene has had.
     pub(super) most_followers: usize,
     pub(super) served: BTreeMap<usize, bool>,
-    /// The voters that a node knows, and since when it has known these.
+    /// The voters that a node knows, and since when its set of voters has been the same.
     voters: BTreeMap<usize, (BTreeSet<NodeId>, u64)>,
 }
 
 impl Looks {
-    /// A node knows these voters now. The answer is the time, in ns, since which it has known the same ones.
+    /// Notes the voters that a node knows now. Returns since when it has known the same ones, ns.
     pub(super) fn voters_since<'a>(
         &mut self,
         host: usize,
@@ -37,7 +37,7 @@ impl Looks {
         known.1
     }
 
-    /// A node starts: what was seen of its last process does not count.
+    /// Forgets the state of a node's last process.
     pub(super) fn restarts(&mut self, host: usize) {
         self.served.remove(&host);
         self.minority.remove(&host);

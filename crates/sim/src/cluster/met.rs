@@ -1,6 +1,6 @@
-//! Counters of faults and of events, so that a run in which nothing happens is found out.
+//! Counters of faults and events, which reveal a run in which nothing happens.
 
-/// What a run of a cluster has come to meet.
+/// The counts of a cluster's run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClusterMet {
     pub messages: u64,
@@ -17,28 +17,28 @@ pub struct ClusterMet {
     pub forgotten: u64,
     pub resets: u64,
     pub contested: u64,
-    /// Names that were asked for.
+    /// Host names that were looked up.
     pub resolved: u64,
     pub pauses: u64,
     /// Elections that were won.
     pub won: u64,
-    /// Elections that nodes of ours won: counted there, too.
+    /// Elections that nodes of ours won, which the counter before includes.
     pub won_by_ours: u64,
-    /// Takeovers of nodes of ours that were agreed with their primary, which lives.
+    /// Takeovers by nodes of ours in agreement with their living primary.
     pub agreed_failovers: u64,
-    /// Full copies that replicas of ours have begun to load.
+    /// Full syncs that replicas of ours have begun to load.
     pub copies: u64,
-    /// Votes, FAIL messages and UPDATEs of nodes of ours.
+    /// Votes, FAIL messages and UPDATEs that nodes of ours have sent.
     pub votes: u64,
     pub fails: u64,
     pub updates: u64,
     pub emptied: u64,
     pub repairs: u64,
-    /// Storms at whose end all agreed, and nodes that died and came back then.
+    /// Storms after which all nodes agreed, and nodes that then died and came back.
     pub agreed: u64,
     pub drills: u64,
     pub calms: u64,
-    /// Nodes that started again within eight tenths of the timeout.
+    /// Nodes that restarted within eight tenths of the timeout.
     pub restarts: u64,
     pub scenes: u64,
     /// Replicas that moved to orphaned primaries.
@@ -46,7 +46,7 @@ pub struct ClusterMet {
 }
 
 impl ClusterMet {
-    /// Adds what another run has met.
+    /// Adds the counts of another run.
     pub fn add(&mut self, other: ClusterMet) {
         self.messages += other.messages;
         self.crashes += other.crashes;

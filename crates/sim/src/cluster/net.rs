@@ -1,9 +1,9 @@
-//! Connections of the bus: ordered bytes that come late, in pieces, stand still while nodes are cut from each
-//! other in one direction or both, and die with what is on its way.
+//! Connections of the bus: ordered bytes that arrive late and in pieces, wait while nodes are cut off
+//! from each other in one direction or in both, and are lost with their connection.
 //!
-//! Invariants: (1) within a direction of a connection bytes arrive in order, each once; (2) the two
-//! connections of a pair of nodes know nothing of each other (W-15); (3) an end whose process has died
-//! answers nobody until the host starts again.
+//! Invariants: (1) in each direction of a connection bytes arrive in order, each once; (2) the two
+//! connections of a pair of nodes are independent of each other (W-15); (3) an end whose process has
+//! ended does not answer until the host starts again.
 
 use crate::cluster::act::Link;
 use crate::cluster::clock::MS;
@@ -13,27 +13,26 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How long pieces take.
+/// The delays of pieces.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Delays {
-    /// Most milliseconds of a piece.
+    /// Longest usual delay of a piece, ms.
     pub(super) usual_ms: u64,
-    /// One piece in so many is late; 0: none is.
+    /// One of this many pieces is late; 0 for none.
     pub(super) late_one_in: u64,
     pub(super) late_ms: u64,
-    /// One direction of a connection in so many is slow for good; 0: none is.
+    /// One of this many directions of connections stays slow; 0 for none.
     pub(super) slow_one_in: u64,
     pub(super) slow_ms: u64,
-    /// One message in so many is split.
+    /// One of this many messages is split into pieces.
     pub(super) split_one_in: u64,
 }
 
-/// A process's end of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct End {
     pub(super) host: HostId,
     pub(super) boot: u64,
-    /// The name within the process; none until it has accepted.
+    /// The name of the link in the process; `None` until the process has accepted the connection.
     pub(super) link: Option<Link>,
 }
 
@@ -51,19 +50,19 @@ struct Pipe {
     slow_ns: u64,
 }
 
-/// A connection: end 0 has dialled.
+/// A connection; end 0 has dialled.
 pub(super) struct Conn {
     pub(super) ends: [Option<End>; 2],
-    /// The hosts at both ends, closed ones too.
+    /// The hosts at both ends, also after an end is closed.
     pub(super) hosts: [Option<HostId>; 2],
     pub(super) ip: String,
-    /// By sender.
+    /// Bytes under way, by the sender's end.
     pipes: [Pipe; 2],
 }
 
-/// What an end finds.
+/// The next event at an end of a connection.
 pub(super) enum Found {
-    /// Bytes of a message, and whether they are its last.
+    /// Bytes of a message, and the part of it that has arrived.
     Bytes(Arc<[u8]>, Range<usize>),
     End,
     Nothing,
@@ -73,12 +72,12 @@ pub(super) enum Found {
 pub(super) struct Net {
     conns: BTreeMap<ConnId, Conn>,
     next: ConnId,
-    /// Pairs of sender and receiver between which nothing passes.
+    /// Pairs of sender and receiver between which nothing arrives.
     cuts: BTreeSet<(HostId, HostId)>,
     pub(super) delays: Delays,
-    /// A connection on which a MEET is sent dies.
+    /// Whether a connection is lost when a MEET is sent on it.
     pub(super) eats_meets: bool,
-    /// Slow connections that a scene wants: who has dialled whom, and how long the dialler's words take, ns.
+    /// Slow connections of a scene: by dialling and dialled host, the delay of the dialler's messages, ns.
     pub(super) slow_ways: BTreeMap<(HostId, HostId), u64>,
 }
 
@@ -104,7 +103,7 @@ impl Net {
         self.next
     }
 
-    /// How long a piece takes, ns.
+    /// Draws the delay of a piece, ns.
     pub(super) fn delay_ns(&self, rng: &mut Rng) -> u64 {
         let delays = &self.delays;
         let is_late = delays.late_one_in > 0 && rng.below(delays.late_one_in) == 0;
@@ -112,7 +111,7 @@ impl Net {
         rng.below(most_ms * MS + 1) + MS / 10
     }
 
-    /// Sends a message, in one to three pieces.
+    /// Sends a message in one to three pieces.
     pub(super) fn send(
         &mut self,
         (id, side): (ConnId, usize),
@@ -149,7 +148,7 @@ impl Net {
         }
     }
 
-    /// The next thing that has arrived from `side`.
+    /// The next event that has arrived from `side`.
     pub(super) fn receive(&mut self, id: ConnId, side: usize, now_ns: u64) -> Found {
         let Some(conn) = self.conns.get_mut(&id) else { return Found::Nothing };
         if let (Some(from), Some(to)) = (conn.hosts[side], conn.hosts[1 - side])
@@ -166,7 +165,7 @@ impl Net {
         if has_ended { Found::End } else { Found::Nothing }
     }
 
-    /// An end closes: the other finds that behind what was sent.
+    /// Closes an end: the other end finds that after the bytes that were sent.
     pub(super) fn close(
         &mut self,
         id: ConnId,
@@ -187,7 +186,7 @@ impl Net {
         }
     }
 
-    /// The connection is reset: of what is on its way some is lost, in the middle of a message too.
+    /// Resets a connection: some of the bytes under way are lost, possibly in the middle of a message.
     pub(super) fn kill(&mut self, id: ConnId, now_ns: u64, (rng, queue): (&mut Rng, &mut Queue)) {
         let Some(conn) = self.conns.get_mut(&id) else { return };
         for (side, pipe) in conn.pipes.iter_mut().enumerate() {
@@ -202,7 +201,7 @@ impl Net {
         }
     }
 
-    /// The connections of two hosts are reset.
+    /// Resets the connections between two hosts.
     pub(super) fn kill_between(
         &mut self,
         one: HostId,
@@ -218,13 +217,13 @@ impl Net {
         }
     }
 
-    /// A connection, drawn.
+    /// A random connection, or `None` without any.
     pub(super) fn any(&self, rng: &mut Rng) -> Option<ConnId> {
         let at = rng.below(self.conns.len() as u64) as usize;
         self.conns.keys().nth(at).copied()
     }
 
-    /// The connections of a host whose process is gone.
+    /// The connections of a host whose process has ended.
     pub(super) fn of_host(&self, host: HostId) -> Vec<(ConnId, usize)> {
         let mut found = Vec::new();
         for (id, conn) in &self.conns {
@@ -249,7 +248,7 @@ impl Net {
         self.cuts.contains(&(from, to))
     }
 
-    /// Joins hosts again: what has waited comes by and by.
+    /// Ends a cut between hosts: the waiting messages arrive one after another.
     pub(super) fn mend(
         &mut self,
         is_mended: impl Fn(HostId, HostId) -> bool,

@@ -1,4 +1,4 @@
-//! Operators: what is asked of nodes in a storm, and the repair after one, as by `valkey-cli --cluster fix`.
+//! Operators: random commands in a storm, and the repair after it, as by `valkey-cli --cluster fix`.
 
 use crate::cluster::act::{Failover, Order};
 use crate::cluster::plan::Season;
@@ -9,7 +9,7 @@ use sluice_cluster::{NodeId, SlotSet};
 use std::collections::BTreeSet;
 
 impl World {
-    /// Something that operators do.
+    /// Sends a random command of an operator.
     pub(super) fn operate(&mut self, host: usize) -> Result<(), String> {
         let Some(view) = self.hosts[host].view() else { return Ok(()) };
         self.met.orders += 1;
@@ -36,14 +36,14 @@ impl World {
         self.configure(host, |settings| settings.announced.labels.human_name = name.into_bytes().into())
     }
 
-    /// A node takes a slot that it knows another owns.
+    /// Makes a node take a slot that another node owns in its view.
     fn contest(&mut self, host: usize, view: &View) -> Result<(), String> {
         if view.own().role != Role::Primary {
             return Ok(());
         }
         let theirs = sets::minus(&sets::range(0, 16_384), &view.own().slots);
         let drawn = self.rng.next_u64();
-        // Half of the slots are taken with their keys: whoever loses one has to delete them.
+        // Half of the slots are taken with their keys: a node that loses such a slot has to delete them.
         let written = self.hosts.iter().fold(SlotSet::EMPTY, |all, host| sets::or(&all, &host.keys));
         let written = if drawn.is_multiple_of(2) { sets::and(&theirs, &written) } else { SlotSet::EMPTY };
         let slot = sets::pick(&written, drawn / 2).or_else(|| sets::pick(&theirs, drawn));
@@ -58,7 +58,7 @@ impl World {
         Ok(())
     }
 
-    /// An owner lets go of some slots, and another takes one of them.
+    /// Makes an owner give up some slots, and another node take one of them.
     fn give(&mut self, host: usize, view: &View) -> Result<(), String> {
         let slots = view.own().slots.clone();
         let Some(first) = sets::pick(&slots, self.rng.next_u64()) else { return Ok(()) };
@@ -97,7 +97,7 @@ impl World {
         self.order_all(&Order::Forget(view.me), host)
     }
 
-    /// Nodes without slots alone are reset, so that an operator can mend it.
+    /// Resets a node, only if it has no slots, so that an operator can repair the cluster.
     fn reset(&mut self, host: usize, view: &View) -> Result<(), String> {
         if !view.own().slots.is_empty() {
             return Ok(());
@@ -107,11 +107,11 @@ impl World {
         self.order(host, &order).map(|_| ())
     }
 
-    /// Brings together what operators and lost files have parted: nobody else does that.
+    /// Repairs a cluster that operators and lost files have divided: no node does that by itself.
     pub(super) fn repair(&mut self) -> Result<(), String> {
         let timeout = self.plan.timeout_ms;
         if self.met.forgotten > 0 {
-            // A forgotten node is not let in before the lists have run out.
+            // A forgotten node is not admitted before the lists of forgotten nodes have expired.
             self.run(self.plan.blacklist_ttl_s * 1_000 + 2_000)?;
         }
         self.run(4 * timeout + 2_500)?;
@@ -125,7 +125,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether something had to be done.
+    /// One round of repairs; `true` if something was repaired.
     fn repair_once(&mut self) -> Result<bool, String> {
         let views = self.views_of(0);
         let mut acted = self.restore_the_unsure(&views)?;
@@ -139,7 +139,7 @@ impl World {
             }
         }
         if acted {
-            // The lists run out before anybody is met.
+            // The lists of forgotten nodes expire before any node is met.
             self.run(self.plan.blacklist_ttl_s * 1_000 + 2_000)?;
             return Ok(true);
         }
@@ -147,7 +147,7 @@ impl World {
             return Ok(false);
         };
         for (host, view) in &views {
-            // A link that is being dialled, to an address that nobody has, is one as well.
+            // A link that is being dialled, to an address without a host, exists as well.
             let is_reached = of_first
                 .nodes
                 .get(&view.me)
@@ -163,7 +163,7 @@ impl World {
         Ok(self.cover(&views)? || self.attach_the_lost(&views)?)
     }
 
-    /// A replica of somebody who is nobody follows another.
+    /// Makes a replica of a node that no longer exists follow another one.
     fn leave(&mut self, host: usize, view: &View, id: NodeId, views: &[(usize, View)]) -> Result<(), String> {
         if view.own().role != Role::Replica(Some(id)) {
             return Ok(());
@@ -177,7 +177,7 @@ impl World {
         }
     }
 
-    /// Nodes whose own line was damaged are told what they were (N-26).
+    /// Gives nodes whose own line was damaged their former role (N-26).
     fn restore_the_unsure(&mut self, views: &[(usize, View)]) -> Result<bool, String> {
         let mut acted = false;
         for (host, view) in views {
@@ -185,7 +185,7 @@ impl World {
             acted = true;
             self.hosts[*host].keys = SlotSet::EMPTY;
             match was.own().role {
-                // Whom the node does not hold for a primary, it refuses to follow.
+                // A node refuses to follow another that is no primary in its view.
                 Role::Replica(Some(primary))
                     if views.iter().any(|(_, view)| view.me == primary)
                         && view.nodes.get(&primary).is_some_and(|seen| seen.role == Role::Primary) =>
@@ -194,7 +194,7 @@ impl World {
                 }
                 _ => {
                     self.order(*host, &Order::ResetSoft)?;
-                    // Its epoch is lost, and others remember a higher one.
+                    // Its epoch is lost, and other nodes remember a higher one.
                     self.order(*host, &Order::Bump)?;
                 }
             }
@@ -202,7 +202,7 @@ impl World {
         Ok(acted)
     }
 
-    /// Slots that nobody claims of itself go to a primary, with an epoch that all believe.
+    /// Gives slots without an owner to a primary, with an epoch that all nodes accept.
     fn cover(&mut self, views: &[(usize, View)]) -> Result<bool, String> {
         let mut claimed = SlotSet::EMPTY;
         for (_, view) in views.iter().filter(|(_, view)| view.own().role == Role::Primary) {
@@ -226,7 +226,7 @@ impl World {
         Ok(true)
     }
 
-    /// Replicas that know no primary get one.
+    /// Gives a primary to replicas that know none.
     fn attach_the_lost(&mut self, views: &[(usize, View)]) -> Result<bool, String> {
         let mut acted = false;
         for (host, view) in views {

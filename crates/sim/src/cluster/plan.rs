@@ -1,40 +1,41 @@
-//! Plan of a run, drawn from its seed: nodes, orders of operators, faults and their rates.
+//! The plan of a run, drawn from its seed: nodes, operators' commands, faults and their rates.
 
 use crate::cluster::net::Delays;
 use sluice_base::Rng;
 
-/// What a run is about.
+/// The kind of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Season {
-    /// Everything goes wrong, then nothing does, then one node dies.
+    /// A phase with all faults, a phase without, then one node dies.
     Storm,
-    /// Delays and late crons below T/4, slow disks, wall clocks that jump: nobody becomes FAIL (S-29, S-30).
+    /// Delays and late ticks below T/4, slow disks, wall clocks that jump: no node becomes FAIL (S-29, S-30).
     Calm,
-    /// Each node starts again at another address; names are all that is left. Of all nodes, or of half.
+    /// Each node restarts at another address, so that only host names lead to the nodes; `named` nodes
+    /// have one, `moved` nodes move.
     Moved { named: Share, moved: Share },
-    /// Two clusters get each other's addresses.
+    /// Two clusters exchange their addresses.
     Swapped,
-    /// Half of the nodes of a cluster get each other's addresses.
+    /// Half of the nodes of a cluster exchange their addresses.
     Shuffled,
-    /// A node that everybody has forgotten wants back, and may later.
+    /// A node that all others have forgotten tries to come back, which it may later.
     Forgotten,
-    /// A node is forgotten, reset and met at once.
+    /// A node is forgotten, reset and met, all at once.
     Replaced,
-    /// Voters crash between vote and disk, lose epochs, and are asked again.
+    /// Voters crash between their vote and its file, lose epochs, and are asked again.
     Votes,
-    /// A replica's old words arrive after news of its promotion.
+    /// A replica's old messages arrive after the news of its promotion.
     LateWords,
-    /// MEETs get lost, and the other is of 8.0.
+    /// MEETs are lost, and the other node is of version 8.0.
     LostMeetings,
     /// Two primaries claim a slot with one epoch.
     OneEpoch,
     /// Two primaries lose their only replicas, and a third has three.
     Orphaned,
-    /// Failovers by hand: agreed ones whose messages are late, and forced ones whose votes are.
+    /// Manual failovers: agreed ones with late messages, and forced ones with late votes.
     ByHand,
 }
 
-/// Share of the nodes for which something holds.
+/// The share of the nodes that have a property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Share {
     All,
@@ -52,14 +53,14 @@ impl Share {
     }
 }
 
-/// What a node of the plan is made.
+/// The role of a node in the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Primary,
     ReplicaOf(usize),
 }
 
-/// One node.
+/// The plan of one node.
 #[derive(Clone, Debug)]
 pub(super) struct HostPlan {
     pub(super) is_stock: bool,
@@ -67,12 +68,12 @@ pub(super) struct HostPlan {
     pub(super) group: usize,
     pub(super) has_name: bool,
     pub(super) is_best_effort: bool,
-    /// As a replica of ours it stands for elections.
+    /// Whether the node, as a replica of ours, may start elections.
     pub(super) stands: bool,
     pub(super) drift_ppm: i64,
 }
 
-/// How often faults strike: one in so many; 0 for never.
+/// Rates of faults: once in so many steps; 0 for never.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FaultRates {
     pub(super) crash: u64,
@@ -87,7 +88,7 @@ pub(super) struct FaultRates {
     pub(super) address: u64,
 }
 
-/// See the module.
+/// The plan of one run of a cluster.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) season: Season,
@@ -96,7 +97,7 @@ pub(super) struct Plan {
     pub(super) ping_interval_ms: u64,
     pub(super) delays: Delays,
     pub(super) late_tick_ms: u64,
-    /// Most milliseconds of a write.
+    /// Longest duration of a write of the file, ms.
     pub(super) disk_ms: u64,
     pub(super) rates: FaultRates,
     pub(super) storm_ms: u64,
@@ -108,7 +109,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// The plan of a seed: five of ten are storms, one is calm, the rest are scenes in turn.
+    /// Draws the plan of a seed: five seeds of ten are storms, one is calm, the others are the
+    /// scenes in turn.
     pub(super) fn new(seed: u64, rng: &mut Rng) -> Plan {
         const SCENES: [Season; 16] = [
             Season::Votes,
@@ -154,7 +156,7 @@ impl Plan {
         match season {
             Season::Storm => {
                 plan.go_wrong(rng);
-                // By another die, so that plans of before are the same else.
+                // Drawn from a generator of its own, so that earlier plans stay the same otherwise.
                 let stands = Rng::new(seed ^ 0x0057_A2D5).below(4) > 0;
                 plan.hosts.iter_mut().for_each(|host| host.stands = stands);
             }
@@ -205,7 +207,7 @@ impl Plan {
     }
 }
 
-/// The nodes: primaries first.
+/// The nodes of a run, primaries first.
 fn hosts(season: Season, rng: &mut Rng) -> Vec<HostPlan> {
     let (primaries, replicas) = match season {
         Season::Storm => match rng.below(20) {
@@ -217,7 +219,7 @@ fn hosts(season: Season, rng: &mut Rng) -> Vec<HostPlan> {
         Season::Orphaned => (3, 5),
         Season::ByHand => (3, 3),
         Season::Swapped => (6, 0),
-        // F-8 keeps a voter with replicas FAIL for 2T.
+        // By F-8 a voter with replicas stays FAIL for 2T.
         Season::Shuffled => (3 + rng.below(3) as usize, 0),
         _ => (3 + rng.below(3) as usize, rng.below(3) as usize),
     };
@@ -249,7 +251,7 @@ fn hosts(season: Season, rng: &mut Rng) -> Vec<HostPlan> {
     hosts
 }
 
-/// Scenes about what we do better have nodes of ours alone.
+/// Whether a node is a stock one: scenes about rules of ours have only nodes of ours.
 fn is_stock(season: Season, part: Part, number: usize, primaries: usize, drawn: bool) -> bool {
     match season {
         Season::Storm => drawn || (part != Part::Primary && number.is_multiple_of(2)),

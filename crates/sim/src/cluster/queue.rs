@@ -1,4 +1,4 @@
-//! What happens when, in the order of time, and of asking where times are equal.
+//! The events of a run, ordered by time, and by the order of their insertion where times are equal.
 
 use sluice_cluster::NodeId;
 use std::collections::BTreeMap;
@@ -6,33 +6,33 @@ use std::collections::BTreeMap;
 pub(super) type HostId = usize;
 pub(super) type ConnId = u64;
 
-/// Something that happens. A number beside a host is the process that it is meant for.
+/// An event. A number after a host is that of the process that the event is for.
 #[derive(Clone, Debug)]
 pub(super) enum Event {
     Tick(HostId, u64),
-    /// The end of an event loop iteration: what came at the same moment has been handled.
+    /// The end of an event loop iteration: all events of the same moment have been handled.
     IterationEnd(HostId, u64),
-    /// A deadline of the machine.
+    /// A deadline that the machine asked for.
     Wake(HostId, u64),
-    /// Something has arrived from a side of a connection.
+    /// Bytes of a side of a connection have arrived.
     Pipe(ConnId, usize),
-    /// A dial has come to its target's host.
+    /// A dial has arrived at its target's host.
     Dial(ConnId),
-    /// The target's process finds the connection.
+    /// The target's process accepts the connection.
     Accept(ConnId),
-    /// The dialling process finds the connection made.
+    /// The dialling process finds the connection established.
     Made(ConnId),
     DialFailed(ConnId, bool),
     Disk(HostId, u64, u64),
     Resolved(HostId, u64, NodeId, String),
     Start(HostId),
-    /// What must hold is looked at.
+    /// A round of checks.
     Look,
     Fault,
-    /// A fault's end.
+    /// The end of a cut: of one pair of hosts, or of all cuts of a host.
     Mend(HostId, Option<HostId>),
     DiskHeals(HostId),
-    /// A process goes on that stood still.
+    /// A suspended process runs again.
     Thaw(HostId),
 }
 

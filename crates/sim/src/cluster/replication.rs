@@ -1,13 +1,13 @@
-//! Replication as far as elections ask for it: how much of its primary's stream a replica of ours has.
+//! Replication as far as elections need it: how much of its primary's stream a replica of ours has.
 
 use crate::cluster::host::Host;
 use crate::cluster::queue::HostId;
 use crate::cluster::world::World;
 
 impl World {
-    /// The offset of a node of ours: where its own stream ends, or how far it is in that of its primary,
-    /// if it is in contact with that one. None without contact, while a full copy is loaded, and for stock
-    /// nodes, which know their own.
+    /// The offset of a node of ours: the end of its own stream, or its position in its primary's stream
+    /// while it is in contact with the primary. `None` without contact, while a full sync is loaded, and
+    /// for stock nodes, which compute their own.
     pub(super) fn replicated(&self, number: HostId) -> Option<u64> {
         let host = self.hosts.get(number).filter(|host| host.is_ours() && host.machine.is_some())?;
         let now = host.clock.now(self.now_ns);
@@ -26,9 +26,8 @@ impl World {
         Some(of_source.stream_end(of_source.clock.now(self.now_ns)))
     }
 
-    /// S-26: at the moment in which a replica of ours takes over by an agreed failover, its primary, if it
-    /// lives, writes nothing any more, and the replica has all that was written before. `old` begins with
-    /// the primary's id.
+    /// S-26: when a replica of ours takes over by an agreed failover, its primary, if it lives, executes
+    /// no more writes, and the replica has all earlier ones. `old` begins with the primary's id.
     pub(super) fn has_all_data(&mut self, number: HostId, old: &str) -> Result<(), String> {
         let Some(caught_up_ns) = self.hosts[number].caught_up_ns.take() else { return Ok(()) };
         let is_old = |host: &&Host| host.id().is_some_and(|id| old.starts_with(&id.to_string()));

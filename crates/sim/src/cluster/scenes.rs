@@ -1,4 +1,4 @@
-//! Scenes: addresses that change, nodes that are forgotten and come back, old words.
+//! Scenes: addresses that change, nodes that are forgotten and come back, old messages.
 
 use crate::cluster::act::Order;
 use crate::cluster::clock::MS;
@@ -20,12 +20,12 @@ impl World {
             Season::OneEpoch => self.claim_at_one_epoch(),
             Season::Orphaned => self.orphan_two(),
             Season::ByHand => self.hand_over(),
-            // Its scene is how the cluster is made.
+            // The scene is a part of the cluster's construction.
             Season::LostMeetings | Season::Storm | Season::Calm | Season::Votes => Ok(()),
         }
     }
 
-    /// All processes end, get other addresses, and start.
+    /// Ends all processes, changes addresses by `change`, and starts them again.
     fn start_elsewhere(&mut self, change: impl FnOnce(&mut World)) -> Result<(), String> {
         let is_loud = self.rng.below(2) == 0;
         (0..self.hosts.len()).for_each(|host| self.crash(host, is_loud));
@@ -38,7 +38,7 @@ impl World {
         Ok(())
     }
 
-    /// All pods of a cluster, or half of them, start at new addresses (D14).
+    /// All nodes of a cluster, or half of them, start at new addresses, as pods do (D14).
     fn all_move(&mut self, moved: Share) -> Result<(), String> {
         self.start_elsewhere(|world| {
             for host in (0..world.hosts.len()).filter(|host| moved.has(*host)) {
@@ -62,7 +62,7 @@ impl World {
         self.wait_until("S-27 at swapped addresses", 24 * self.plan.timeout_ms + 2_000, World::agree)
     }
 
-    /// Half of the nodes of a cluster have each other's addresses: nobody who lives is FAIL for long.
+    /// Half of the nodes exchange their addresses: no living node is FAIL for long.
     fn shuffle(&mut self) -> Result<(), String> {
         let half = self.hosts.len().div_ceil(2).max(2);
         for host in 0..half {
@@ -103,8 +103,8 @@ impl World {
         Ok(())
     }
 
-    /// A node that all others have forgotten wants back by itself: not while it is on the list, nor later
-    /// (S-32). After a reset it may be met.
+    /// A node that all others have forgotten tries to come back by itself: it is not admitted while it
+    /// is on the list, nor later (S-32). After a reset it may be met.
     fn forget_one(&mut self) -> Result<(), String> {
         let last = self.hosts.len() - 1;
         let Some(id) = self.hosts[last].id() else { return Ok(()) };
@@ -119,7 +119,7 @@ impl World {
         };
         let listed_ms = self.plan.blacklist_ttl_s * 1_000;
         for at_ms in (0..listed_ms + 12 * self.plan.timeout_ms).step_by(100) {
-            // It is told to meet them, too: the header names an id that is on the list.
+            // Orders the node to meet the others, too: the header has an id that is on the list.
             if self.rng.below(20) == 0 && at_ms + self.plan.timeout_ms + 1_000 < listed_ms {
                 let to = self.rng.below(last as u64) as usize;
                 self.meet(last, to)?;
@@ -133,7 +133,7 @@ impl World {
         self.come_back(last)
     }
 
-    /// A member that has come back without slots and role: others have the rest.
+    /// A member has come back without slots and role: other nodes have its slots.
     fn come_back(&mut self, host: usize) -> Result<(), String> {
         self.run(3 * self.plan.timeout_ms)?;
         self.repair()?;
@@ -142,7 +142,7 @@ impl World {
         Ok(())
     }
 
-    /// del-node and add-node at once: forgotten by all, reset, met.
+    /// Removes a node and adds it again at once: all others forget it, it is reset, and met.
     fn replace_one(&mut self) -> Result<(), String> {
         let last = self.hosts.len() - 1;
         let Some(id) = self.hosts[last].id() else { return Ok(()) };
@@ -156,13 +156,13 @@ impl World {
         self.come_back(last)
     }
 
-    /// Two primaries lose their only replicas: replicas of the third, which has three, move there one by one
-    /// until it has no more than it must keep (S-37). Then the dead come back.
+    /// Two primaries lose their only replicas: replicas of the third primary, which has three, move
+    /// there one by one until it has only as many as it must keep (S-37). Then the dead nodes come back.
     fn orphan_two(&mut self) -> Result<(), String> {
         let timeout = self.plan.timeout_ms;
         let barrier = self.plan.migration_barrier;
-        // Nodes 3 to 5 follow node 0, 6 follows 1, and 7 follows 2. A dead candidate (D16) is possible where
-        // no stock node would wait for it.
+        // Nodes 3 to 5 follow node 0, 6 follows 1, and 7 follows 2. A dead candidate (D16) is only
+        // possible where no stock node would wait for it.
         let others = (3..6).filter(|host| self.hosts[*host].is_ours());
         let is_ours = others.count() == 3;
         let dead =
@@ -189,7 +189,7 @@ impl World {
         self.wait_until("S-27 after replicas have moved", 20 * timeout + 10_000, World::agree)
     }
 
-    /// The replicas of nodes 0, 1 and 2 that run, by their own word.
+    /// The running replicas of nodes 0, 1 and 2, by their own view.
     pub(super) fn followers(&self) -> [Vec<usize>; 3] {
         let ids = [0, 1, 2].map(|host: usize| self.hosts[host].id());
         ids.map(|id| {
@@ -201,14 +201,14 @@ impl World {
         })
     }
 
-    /// Two primaries that hear nothing of each other take the same epoch, and one of them a slot of the
-    /// other. Neither yields to an equal epoch: the collision parts the epochs, and the higher one has the
-    /// slot (E-6, E-10).
+    /// Two primaries that are cut off from each other take the same epoch, and one of them takes a slot
+    /// of the other. Neither yields to an equal epoch: the collision changes one of the epochs, and the
+    /// node with the higher one has the slot (E-6, E-10).
     fn claim_at_one_epoch(&mut self) -> Result<(), String> {
         for _ in 0..4 {
             let views = self.views_of(0);
             let highest = views.iter().map(|(_, view)| view.current_epoch).max().unwrap_or(0);
-            // Whoever has the highest epoch takes no other.
+            // A node that has the highest epoch takes no other one.
             let mut able: Vec<usize> = Vec::new();
             for (host, view) in &views {
                 if view.own().is_voter() && view.own().epoch < highest && view.current_epoch == highest {
@@ -245,8 +245,8 @@ impl World {
         Ok(())
     }
 
-    /// What a replica said before its promotion comes after the news of it, by its own connection (W-15). The
-    /// old primary stays dead: its other replicas follow the new one (V#3468).
+    /// A replica's messages from before its promotion arrive after the news of it, on the replica's own
+    /// connection (W-15). The old primary stays dead: its other replicas follow the new one (V#3468).
     fn late_words(&mut self) -> Result<(), String> {
         let timeout = self.plan.timeout_ms;
         let candidate = self

@@ -1,4 +1,4 @@
-//! Sets of slots as wholes.
+//! Operations on whole sets of slots.
 
 use sluice_cluster::{BITMAP_LEN, HashSlot, SLOT_COUNT, SlotSet};
 
@@ -22,7 +22,7 @@ pub(super) fn minus(a: &SlotSet, b: &SlotSet) -> SlotSet {
     bytewise(a, b, |a, b| a & !b)
 }
 
-/// The slots from `first` to `end`, which is left out.
+/// The slots from `first` up to and without `end`.
 pub(super) fn range(first: u16, end: u16) -> SlotSet {
     let mut set = SlotSet::EMPTY;
     (first..end.min(SLOT_COUNT)).filter_map(HashSlot::new).for_each(|slot| {
@@ -31,7 +31,7 @@ pub(super) fn range(first: u16, end: u16) -> SlotSet {
     set
 }
 
-/// Some slot of a set, drawn by `at`.
+/// An element of a set, chosen by the random number `at`.
 pub(super) fn pick(set: &SlotSet, at: u64) -> Option<HashSlot> {
     let len = u64::from(set.len());
     if len == 0 { None } else { set.iter().nth((at % len) as usize) }

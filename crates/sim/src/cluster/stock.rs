@@ -1,9 +1,9 @@
-//! A node of Valkey 9.1.2 as the specification describes it, without what Sluice does better: a plain model,
-//! literal, and no faster than it has to be. Each file is a section of the specification; `order.rs` has the
-//! order in which a message is processed (2.5). Messages are parsed and written by the crate `cluster`, and
-//! nothing else of that crate's is used.
+//! A node of Valkey 9.1.2 as the specification describes it, without our improvements: a plain, literal
+//! model that is not optimised. Each file is a section of the specification; `order.rs` has the order in
+//! which a message is processed (2.5). The crate `cluster` parses and writes the messages; the model
+//! uses nothing else of that crate.
 //!
-//! Left out: published messages, TLS and open slots: the worlds have none.
+//! Published messages, TLS and open slots are left out, because the simulations have none.
 
 mod claims;
 mod election;

@@ -1,4 +1,4 @@
-//! What a node holds of the cluster, whichever model it is.
+//! A node's view of its cluster, whichever model the node is of.
 
 use crate::cluster::file;
 use crate::cluster::stock::{Stock, StockNode};
@@ -6,7 +6,7 @@ use sluice_cluster::wire::NodeFlags;
 use sluice_cluster::{Cluster, ClusterState, NodeId, ShardId, SlotMap, SlotSet};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The role that a node is held to have.
+/// A node's role in a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Unknown,
@@ -21,7 +21,7 @@ pub(super) enum Opinion {
     Failed,
 }
 
-/// One node as another, or itself, holds it.
+/// A node's view of another node, or of itself.
 #[derive(Clone, Debug)]
 pub(super) struct SeenNode {
     pub(super) role: Role,
@@ -41,14 +41,14 @@ impl SeenNode {
     }
 }
 
-/// All that a node holds.
+/// The whole view of a node.
 #[derive(Clone, Debug)]
 pub(super) struct View {
     pub(super) me: NodeId,
     pub(super) nodes: BTreeMap<NodeId, SeenNode>,
     pub(super) is_ok: bool,
     pub(super) current_epoch: u64,
-    /// Nodes of which a stock node holds something old by a defect of its own.
+    /// Nodes of which a stock node keeps old state by a defect of its own.
     pub(super) stuck: BTreeSet<NodeId>,
 }
 
@@ -62,13 +62,13 @@ impl View {
         self.nodes.iter().filter(|(_, node)| node.is_voter()).map(|(id, _)| id)
     }
 
-    /// The slots that the node serves: as a primary in a cluster that is ok.
+    /// The slots that the node serves: those that it owns as a primary while the cluster is ok.
     pub(super) fn served(&self) -> SlotSet {
         let own = self.own();
         if self.is_ok && own.role == Role::Primary { own.slots.clone() } else { SlotSet::EMPTY }
     }
 
-    /// What a node of ours shows.
+    /// The view of a node of ours, from its texts and its map.
     pub(super) fn ours(cluster: &Cluster, map: Option<&SlotMap>) -> View {
         let mut nodes: BTreeMap<NodeId, SeenNode> =
             cluster.nodes_text().lines().filter_map(seen_in).collect();
@@ -93,7 +93,7 @@ impl View {
         }
     }
 
-    /// What a stock node holds.
+    /// The view of a stock node.
     pub(super) fn stock(stock: &Stock) -> View {
         let nodes = stock.nodes().iter().map(|(id, node)| (*id, seen_of(stock, node))).collect();
         View {
@@ -106,7 +106,7 @@ impl View {
     }
 }
 
-/// A node of a line of CLUSTER NODES.
+/// Parses a line of CLUSTER NODES.
 fn seen_in(line: &str) -> Option<(NodeId, SeenNode)> {
     let words: Vec<&str> = line.split(' ').collect();
     let has = |name: &str| words[2].split(',').any(|flag| flag == name);

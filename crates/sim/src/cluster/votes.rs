@@ -1,4 +1,4 @@
-//! Voters that are asked, crash between vote and disk, lose what they knew, and are asked again (S-21).
+//! Voters that are asked, crash between vote and file, lose their epochs, and are asked again (S-21).
 
 use crate::cluster::act::Link;
 use crate::cluster::file::Damage;
@@ -9,7 +9,7 @@ use sluice_cluster::ClusterEpoch;
 use sluice_cluster::wire::{self, BusHeader, BusMessage, MessageBody, MessageFlags, NodeFlags};
 
 impl World {
-    /// Rounds of asking a voter for two candidates in one epoch.
+    /// Rounds in which a voter is asked for its vote by two candidates in one epoch.
     pub(super) fn votes(&mut self) -> Result<(), String> {
         self.met.scenes += 1;
         for round in 0..6 {
@@ -33,7 +33,7 @@ impl World {
         let epoch = view.current_epoch + 1;
         let at = self.rng.below(replicas.len() as u64) as usize;
         let (first, second) = (replicas[at], replicas[(at + 1) % replicas.len()]);
-        // Nobody else is to hear of the epoch.
+        // No other node must learn of the epoch.
         others(voter).for_each(|other| self.part(voter, other));
         for replica in &replicas {
             for host in (0..self.hosts.len()).filter(|host| *host != voter && host != replica) {
@@ -48,7 +48,7 @@ impl World {
             self.spoil(voter, Damage::Epochs);
         }
         self.start(voter)?;
-        // It hears of some voters: of fewer than it needs, or of enough.
+        // The voter hears from some other voters: fewer than it needs, or enough.
         let heard = self.rng.below(voters.len() as u64) as usize;
         for other in others(voter).take(heard).collect::<Vec<_>>() {
             self.join(voter, other);
@@ -59,8 +59,8 @@ impl World {
         self.run(self.plan.timeout_ms)
     }
 
-    /// A voter that has helped a candidate to a majority loses its epochs, and hears of voters that know
-    /// nothing of that election, or of nobody. Then another candidate asks for its vote in the same epoch.
+    /// A voter that has helped a candidate to a majority loses its epochs. It hears from voters that know
+    /// nothing of that election, or from none. Then another candidate asks for its vote in the same epoch.
     fn ask_who_forgot(&mut self) -> Result<(), String> {
         let (mut voters, replicas): (Vec<usize>, Vec<usize>) =
             (0..self.hosts.len()).partition(|host| self.plan.hosts[*host].part == Part::Primary);
@@ -72,8 +72,8 @@ impl World {
         let (first, second) = (replicas[at], replicas[(at + 1) % replicas.len()]);
         let known = (0..self.hosts.len()).filter_map(|host| Some(self.hosts[host].view()?.current_epoch));
         let epoch = known.max().unwrap_or(0) + 1;
-        // Of the election only those hear who take part. What is on its way is lost, so that nothing that is
-        // said in the new epoch waits for the end of a cut.
+        // Only the nodes that take part in the election learn of it. Messages under way are lost, so
+        // that no message of the new epoch waits for the end of a cut.
         for one in 0..self.hosts.len() {
             for other in (one + 1)..self.hosts.len() {
                 let takes_part = |host: &usize| *host == first || helpers.contains(host);
@@ -122,8 +122,8 @@ impl World {
         self.net.mend(is_theirs, self.now_ns, &mut self.queue);
     }
 
-    /// A replica asks a voter for its vote, in a failover by hand, in an epoch to which it has come by
-    /// itself.
+    /// A replica asks a voter for its vote in a manual failover, in an epoch that the replica has
+    /// reached by itself.
     fn canvass(&mut self, replica: usize, voter: usize, epoch: u64) -> Result<(), String> {
         let Some(view) = self.hosts[replica].view() else { return Ok(()) };
         let Some(link) = self.link_to(replica, voter) else { return Ok(()) };
@@ -137,7 +137,7 @@ impl World {
         self.run(5 + 2 * self.plan.delays.usual_ms)
     }
 
-    /// The link that a host has dialled to another.
+    /// The link from a host to another one.
     pub(super) fn link_to(&self, from: usize, to: usize) -> Option<Link> {
         let links = self.hosts[from].links.iter().filter(|(_, (_, side))| *side == 0);
         let mut to_other = links.filter(|(_, (conn, _))| {

@@ -1,4 +1,4 @@
-//! Hosts, network and disks in virtual time: events in their order, and what nodes want done.
+//! Hosts, network and disks in virtual time: events in their order, and the requests of nodes.
 
 use crate::cluster::act::{Act, File, Link, Order};
 use crate::cluster::clock::{HostClock, MS};
@@ -19,7 +19,7 @@ use sluice_cluster::{
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-/// See the module.
+/// The state of a run: hosts, network, events and checks.
 pub(super) struct World {
     pub(super) plan: Plan,
     pub(super) is_traced: bool,
@@ -33,11 +33,11 @@ pub(super) struct World {
     pub(super) met: ClusterMet,
     pub(super) tickets: u64,
     pub(super) answers: BTreeMap<u64, Result<String, String>>,
-    /// Faults strike.
+    /// Whether faults are caused at random.
     pub(super) is_stormy: bool,
 }
 
-/// The beginning, ns.
+/// Time at the beginning of a run, ns.
 const START_NS: u64 = 1_000_000 * MS;
 
 /// The type of a vote on the wire.
@@ -65,7 +65,8 @@ impl World {
             is_stormy: false,
             plan,
         };
-        // A cluster is made in peace: what is lost then, nobody repeats but its operator.
+        // A cluster is built without losses: a message that is lost then would only be repeated
+        // by an operator.
         world.net.delays = match world.plan.season {
             Season::Storm => Delays { late_one_in: 0, slow_one_in: 0, ..world.plan.delays },
             _ => world.plan.delays,
@@ -85,7 +86,7 @@ impl World {
         }
     }
 
-    /// Traces what each node holds of each.
+    /// Prints each node's view of each other.
     pub(super) fn show_views(&self) {
         for (number, host) in self.hosts.iter().enumerate() {
             let Some(view) = host.view() else { continue };
@@ -107,7 +108,7 @@ impl World {
         }
     }
 
-    /// Lets time pass.
+    /// Handles the events of the next `ms` milliseconds.
     pub(super) fn run(&mut self, ms: u64) -> Result<(), String> {
         let until_ns = self.now_ns + ms * MS;
         while let Some((at_ns, event)) = self.queue.pop(until_ns) {
@@ -163,8 +164,7 @@ impl World {
         }
     }
 
-    /// What has waited for a process that stood still happens now, unless the process stands still for
-    /// longer by now.
+    /// Handles the events that waited for a suspended process, unless the suspension was extended meanwhile.
     pub(super) fn thaw(&mut self, number: HostId) -> Result<(), String> {
         let host = &mut self.hosts[number];
         if host.frozen_ns > self.now_ns {
@@ -185,7 +185,7 @@ impl World {
         self.step(number, |host, now| host.input(now, &ClusterInput::StoodStill))
     }
 
-    /// The host whose process the event is meant for, if it stands still.
+    /// The host whose process the event is for, if the process is suspended.
     fn frozen_host(&self, event: &Event) -> Option<HostId> {
         let end = |conn: &ConnId, side: usize| self.net.get(*conn)?.ends[side].map(|end| end.host);
         let host = match event {
@@ -220,7 +220,7 @@ impl World {
         Ok(())
     }
 
-    /// One event for a host's machine, and what the machine wants then.
+    /// Passes an event to a host's machine, and carries out the machine's requests.
     pub(super) fn step(
         &mut self,
         number: HostId,
@@ -232,21 +232,21 @@ impl World {
         self.carry_out(number)
     }
 
-    /// An operator's command. The answer comes later, by the ticket.
+    /// Sends an operator's command; returns the ticket of the answer.
     pub(super) fn order(&mut self, number: HostId, order: &Order) -> Result<u64, String> {
         self.tickets += 1;
         let ticket = self.tickets;
         self.trace(|| format!("operator: node {number}: {order:?}"));
         let host = &mut self.hosts[number];
         if let Order::DelSlots(slots) = order {
-            // Whoever takes a slot away has taken its keys.
+            // The command that took a slot away has taken its keys with it.
             host.keys = crate::cluster::sets::minus(&host.keys, slots);
         }
         host.order(host.clock.now(self.now_ns), ticket, order);
         if matches!(order, Order::ResetHard)
             && let Some(view) = host.view()
         {
-            // A new id has told nobody anything.
+            // No node knows anything of the new id.
             note_view(host, &view);
         }
         self.carry_out(number)?;
@@ -321,7 +321,8 @@ impl World {
                 host.keys = SlotSet::EMPTY;
                 host.loads_until_ns = host.loads_until_ns.max(self.now_ns + copy_ns);
                 host.has_copy &= !is_full;
-                // Whoever has become a replica serves again by votes of a majority alone.
+                // A node that has become a replica serves slots again only by an election with votes
+                // of a majority.
                 host.stood_until_ns = None;
                 self.met.copies += u64::from(is_full);
             }
@@ -349,7 +350,7 @@ impl World {
         Ok(())
     }
 
-    /// A line of a node's log, which says what no other output does.
+    /// Reads a line of a node's log that reports what no other output does.
     fn logged(&mut self, number: HostId, text: &str) -> Result<(), String> {
         self.trace(|| format!("node {number}: {text}"));
         self.hosts[number].note_catching_up(text, self.now_ns);
@@ -360,7 +361,7 @@ impl World {
             self.ledger.has_majority(&self.hosts[number], epoch)?;
         }
         if let Some(old) = text.split("; my old primary is ").nth(1) {
-            // By an operator's TAKEOVER, too, which asks nobody.
+            // Also by an operator's TAKEOVER, which asks for no votes.
             self.hosts[number].serves_at_once = true;
             self.has_all_data(number, old)?;
         }
@@ -426,7 +427,8 @@ impl World {
         self.hosts.iter().position(|host| host.ip.to_string() == ip)
     }
 
-    /// A dial comes to its target: it waits while something is cut, and is refused where nobody listens.
+    /// A dial arrives at its target: it waits while the hosts are cut off, and is refused where
+    /// no process listens.
     fn dial(&mut self, id: ConnId) -> Result<(), String> {
         let Some(conn) = self.net.get(id) else { return Ok(()) };
         let Some(dialler) = conn.ends[0].map(|end| end.host) else { return Ok(()) };
@@ -447,7 +449,7 @@ impl World {
             None if target.is_some() || self.rng.below(2) == 0 => {
                 self.queue.push(self.now_ns + delay_ns, Event::DialFailed(id, false));
             }
-            // Nobody answers.
+            // No host has the address, so there is no answer.
             None => self.queue.push(self.now_ns + 1_000 * MS, Event::Dial(id)),
         }
         Ok(())
@@ -490,13 +492,13 @@ impl World {
         self.step(end.host, |host, now| host.dial_failed(now, link, at_once))
     }
 
-    /// What has come from a side of a connection, in order.
+    /// Passes the bytes that have arrived from a side of a connection to its other end.
     fn arrive(&mut self, id: ConnId, side: usize) -> Result<(), String> {
         loop {
             let Some(conn) = self.net.get(id) else { return Ok(()) };
             let Some(end) = conn.ends[1 - side] else { return Ok(()) };
             let from = conn.hosts[side];
-            // Not accepted yet, or its process is gone.
+            // The connection is not accepted yet, or its process has ended.
             let Some(link) = end.link.filter(|_| self.is_running(end.host, end.boot)) else { return Ok(()) };
             match self.net.receive(id, side, self.now_ns) {
                 Found::Nothing => return Ok(()),
@@ -527,7 +529,7 @@ impl World {
         let generation = Generation(generation);
         let input = match is_there {
             true => ClusterInput::Saved { generation },
-            // A node that goes on without its file may tell what it would have held.
+            // A node that continues without its file may announce the state that the file would have held.
             false => ClusterInput::SaveFailed { generation },
         };
         self.met.failed_writes += u64::from(!is_there);
@@ -546,7 +548,7 @@ impl World {
         })
     }
 
-    /// A process starts.
+    /// Starts the process of a host.
     pub(super) fn start(&mut self, number: HostId) -> Result<(), String> {
         if self.is_alive(number) {
             return Ok(());
@@ -588,7 +590,7 @@ impl World {
         self.carry_out(number)
     }
 
-    /// A process ends. `is_loud`: the machine tells its peers.
+    /// Ends a process. `is_loud`: its connections are closed at once, which its peers notice.
     pub(super) fn crash(&mut self, number: HostId, is_loud: bool) {
         if !self.is_alive(number) {
             return;
@@ -608,7 +610,7 @@ impl World {
         }
     }
 
-    /// Settings of a node of ours change.
+    /// Changes the settings of a node of ours.
     pub(super) fn configure(
         &mut self,
         number: HostId,
@@ -621,17 +623,17 @@ impl World {
     }
 }
 
-/// The epoch of the election that a node of ours says to have won.
+/// The epoch of the election that a log line of a node of ours reports as won.
 fn epoch_won(text: &str) -> Option<u64> {
     text.strip_prefix("configEpoch set to ")?.strip_suffix(" after successful failover")?.parse().ok()
 }
 
-/// Host names of the simulation.
+/// The host name of a host in the simulation.
 pub(super) fn host_name(number: usize) -> String {
     format!("node-{number}.example")
 }
 
-/// What a node of ours does as a replica.
+/// The directives of a node of ours as a replica.
 fn rules_of(plan: &Plan, host: &HostPlan) -> ReplicaRules {
     ReplicaRules {
         no_failover: !host.stands,
@@ -709,7 +711,7 @@ fn new_host(plan: &Plan, host: &HostPlan, number: usize) -> Host {
     }
 }
 
-/// What a file lets a node say: all of it, or if it is not there all but votes.
+/// Notes the claims that a file allows a node to send; all but votes if the file is not durable.
 fn note_words(host: &mut Host, file: &File, is_there: bool) {
     let File::Text(text) = file else { return };
     let Ok(saved) = crate::cluster::file::read(text) else { return };
@@ -736,7 +738,7 @@ fn note_words(host: &mut Host, file: &File, is_there: bool) {
     }
 }
 
-/// What a node holds of itself may be told: at its start, and when a write has failed that it does without.
+/// Notes that a node may announce its own view: at its start, and after a failed write with best-effort.
 fn note_view(host: &mut Host, view: &crate::cluster::view::View) {
     let own = view.own();
     let (is_replica, replica_of) = match own.role {

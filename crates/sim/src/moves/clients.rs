@@ -1,4 +1,4 @@
-//! Clients that write: one write at a time each, followed where redirects lead; and what an answer promises.
+//! Clients that write, one write at a time, and follow redirects; and the promise of each answer.
 
 use super::ledger::Excuse;
 use super::plan::MovesSeason;
@@ -9,12 +9,12 @@ use crate::net::NodeId;
 
 /// How long a client waits for an answer, ms.
 const PATIENCE_MS: u64 = 6_000;
-/// Keys of each kind under a hash tag: so many of all kinds take some buckets of the slot's index, so that
-/// writes come amid a walk.
+/// Keys of each kind under a hash tag. The keys of all kinds take several buckets of the slot's index,
+/// so that writes occur in the middle of a walk.
 const NAMES: u64 = 8;
 
 impl MovesWorld {
-    /// Each client goes on.
+    /// Advances each client by one step.
     pub(super) fn write(&mut self) {
         for at in 0..self.writers.len() {
             let mut writer = std::mem::take(&mut self.writers[at]);
@@ -105,7 +105,7 @@ impl MovesWorld {
         writer.since_ns = self.now.mono_ns;
     }
 
-    /// The client writes to another node from now on.
+    /// Makes the client write to another node from now on.
     fn go_to(&self, writer: &mut Writer, id: NodeId) {
         writer.next = Some(id);
         writer.idle_until_ns = self.now.mono_ns;
@@ -144,7 +144,7 @@ impl MovesWorld {
                     self.met.redirected += 1;
                     self.go_to(writer, usize::from(port - crate::node::port_of(0)));
                 } else {
-                    // Somewhere else it may be better.
+                    // After an error, another node is tried.
                     writer.next = Some(self.rng.below(self.hosts.len() as u64) as usize);
                     writer.idle_until_ns = now_ns + self.rng.below(200) * MS;
                 }
@@ -162,8 +162,8 @@ impl MovesWorld {
         self.plan.follows.iter().filter(|follows| follows.is_none()).count()
     }
 
-    /// Whether another node owns the slot of a key as much as the one that writes, or may own it by a grant.
-    /// In a calm nothing is excused by that: the node that writes hears the other.
+    /// Whether another node owns the slot of a key with the same right as the node `id`, or may own it by
+    /// a grant. In a calm season this excuses nothing, because the node receives the other's messages.
     fn claimed_elsewhere(&self, id: NodeId, key: &KeyName) -> Option<Excuse> {
         if self.plan.season == MovesSeason::Calm {
             return None;
@@ -171,7 +171,7 @@ impl MovesWorld {
         let slot = slot_of(key);
         let lines = self.own_lines();
         let own_epoch = if lines[id].has(slot) { lines[id].epoch } else { 0 };
-        // A primary that was replaced claims slots of its shard until it hears of that.
+        // A replaced primary claims slots of its shard until it receives news of its replacement.
         let of_my_shard = |other: NodeId| self.shard_of(other) == self.shard_of(id);
         let mut others = (0..lines.len()).filter(|other| *other != id);
         others
@@ -183,7 +183,7 @@ impl MovesWorld {
             .then_some(Excuse::Claims)
     }
 
-    /// The shard in which a node has begun.
+    /// The shard of a node at the beginning of the run.
     fn shard_of(&self, id: NodeId) -> NodeId {
         self.plan.follows[id].unwrap_or(id)
     }
@@ -201,7 +201,7 @@ impl MovesWorld {
     }
 }
 
-/// Whether a job of this state is over.
+/// Whether a job in this state has ended.
 pub(super) fn is_over(state: &str) -> bool {
     matches!(state, "success" | "failed" | "cancelled")
 }

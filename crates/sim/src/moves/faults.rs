@@ -1,4 +1,4 @@
-//! What goes wrong.
+//! The faults of a run with moves.
 
 use super::world::{MS, MovesWorld};
 use crate::net::NodeId;
@@ -8,7 +8,7 @@ impl MovesWorld {
         one_in > 0 && self.rng.below(one_in) == 0
     }
 
-    /// Faults of this step.
+    /// Causes the faults of this step.
     pub(super) fn strike(&mut self) -> Result<(), String> {
         let (rates, now_ns, count) = (self.plan.rates, self.now.mono_ns, self.hosts.len() as u64);
         if self.heals_ns > 0 && self.heals_ns <= now_ns {
@@ -63,7 +63,7 @@ impl MovesWorld {
         Ok(())
     }
 
-    /// A node that has claimed slots, of which nobody was told yet.
+    /// A node that has claimed slots and has not announced the claim yet.
     fn claimant(&self) -> Option<NodeId> {
         (0..self.hosts.len()).find(|id| {
             let machine = self.hosts[*id].node.as_ref().and_then(|node| node.engine.node());
@@ -72,7 +72,7 @@ impl MovesWorld {
         })
     }
 
-    /// A connection of a move dies.
+    /// Kills the connection of a random move.
     fn kill_move(&mut self) {
         let nodes = self.hosts.iter().filter_map(|host| host.node.as_ref());
         let conns: Vec<_> = nodes.flat_map(|node| node.export_conns()).collect();
@@ -84,7 +84,7 @@ impl MovesWorld {
         }
     }
 
-    /// Nothing goes wrong any more, and every node runs.
+    /// Ends all faults, and starts every node.
     pub(super) fn heal(&mut self) -> Result<(), String> {
         self.trace(|| "nothing goes wrong any more".to_owned());
         self.net.heal();

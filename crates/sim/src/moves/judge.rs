@@ -1,4 +1,4 @@
-//! What must hold at each step, and at the end.
+//! The checks at each step, and at the end.
 
 use super::clients::{is_over, ranges_have};
 use super::ledger::Excuse;
@@ -10,14 +10,15 @@ use sluice_cluster::SLOT_COUNT;
 use sluice_engine::exports::slot_exports;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Steps between two looks at owners.
+/// Steps between two checks of the slots' owners.
 const LOOK_STEPS: u64 = 8;
-/// Milliseconds in which all must have come together, and of these so many in which clients go on.
+/// Milliseconds without faults within which all nodes must agree; clients write during the first
+/// part of them.
 const TOGETHER_MS: u64 = 60_000;
 const WRITTEN_MS: u64 = 30_000;
 
 impl MovesWorld {
-    /// What must hold at each step.
+    /// Does the checks of a step.
     pub(super) fn look(&mut self) -> Result<(), String> {
         for id in 0..self.hosts.len() {
             if self.goes_on(id) {
@@ -31,7 +32,7 @@ impl MovesWorld {
         Ok(())
     }
 
-    /// H-29: what hides or exports slots belongs to a job that is not finished.
+    /// H-29: a node hides or exports slots only for a job that is not finished.
     fn has_no_bit_without_job(&mut self, id: NodeId) -> Result<(), String> {
         let Some(node) = &mut self.hosts[id].node else { return Ok(()) };
         let exports = slot_exports(&mut node.engine).map_or(0, |exports| exports.jobs().count());
@@ -56,8 +57,7 @@ impl MovesWorld {
         Ok(())
     }
 
-    /// The slots of a move that is under way are hidden (G-13), and one that has failed leaves none of its
-    /// keys.
+    /// The slots of a move under way are hidden (G-13), and a failed move leaves no keys in them.
     fn hides_what_comes(&mut self, id: NodeId) -> Result<(), String> {
         let Some(node) = &self.hosts[id].node else { return Ok(()) };
         let Some(machine) = node.engine.node().filter(|_| !node.engine.is_loading()) else { return Ok(()) };
@@ -95,8 +95,8 @@ impl MovesWorld {
         Ok(())
     }
 
-    /// Notes the slots of failed imports that a primary keeps as its own: whatever becomes of the
-    /// slots later, a replica has their keys until the primary's deletions come.
+    /// Notes the slots of failed imports that a primary keeps as its own: a replica has their
+    /// keys until the primary's deletions arrive, whoever owns the slots later.
     pub(super) fn note_kept(&mut self, id: NodeId) {
         let own = self.hosts[id].own_line();
         let machine = self.hosts[id].node.as_ref().and_then(|node| node.engine.node());
@@ -108,7 +108,7 @@ impl MovesWorld {
         }
     }
 
-    /// No two nodes that hear each other own a slot at one epoch for long.
+    /// No two nodes that receive each other's messages own a slot at one epoch for long.
     fn has_one_owner(&mut self) -> Result<(), String> {
         let lines = self.own_lines();
         let limit_ns = 8 * self.plan.timeout_ms * MS;
@@ -133,7 +133,7 @@ impl MovesWorld {
         Ok(())
     }
 
-    /// Runs until all agree and nothing is under way.
+    /// Runs until all nodes agree and no job is under way.
     pub(super) fn come_together(&mut self) -> Result<(), String> {
         let end_ns = self.now.mono_ns + TOGETHER_MS * MS;
         self.rests_ns = self.now.mono_ns + WRITTEN_MS * MS;
@@ -173,7 +173,7 @@ impl MovesWorld {
         (0..self.hosts.len()).try_for_each(|id| self.keeps_own_keys(id))
     }
 
-    /// A primary has no keys of slots that are another's.
+    /// A primary has no keys in slots of other owners.
     fn keeps_own_keys(&self, id: NodeId) -> Result<(), String> {
         let (host, own) = (&self.hosts[id], self.hosts[id].own_line());
         let Some(node) = host.node.as_ref().filter(|_| own.is_primary) else { return Ok(()) };
@@ -183,7 +183,7 @@ impl MovesWorld {
         }
     }
 
-    /// All nodes as one of them holds these, without which of them it is.
+    /// All nodes as node `id` sees them, without the mark of the node itself.
     fn lines_seen_by(&self, id: NodeId) -> Result<Vec<NodeLine>, String> {
         let machine = self.hosts[id].node.as_ref().and_then(|node| node.engine.node());
         let Some(machine) = machine else { return Err(format!("node {id} does not run")) };
@@ -214,7 +214,7 @@ impl MovesWorld {
         }
     }
 
-    /// Each replica has what its primary has.
+    /// Each replica has its primary's data.
     fn have_their_primaries_data(&self) -> Result<(), String> {
         let contents: Vec<BTreeMap<KeyName, Vec<u64>>> = self
             .hosts
@@ -237,7 +237,7 @@ impl MovesWorld {
         Ok(())
     }
 
-    /// What must hold at the end.
+    /// Does the checks of the end.
     pub(super) fn judge(&mut self) -> Result<(), String> {
         let lines = self.own_lines();
         for (id, line) in lines.iter().enumerate() {

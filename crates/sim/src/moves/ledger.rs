@@ -1,61 +1,61 @@
-//! Writes that clients were answered, and which of them may be lost.
+//! The answered writes of clients, and the reasons for which they may be lost.
 //!
-//! A write counts when it was answered, under `appendfsync always`, and acknowledged by a replica where the
-//! plan has replicas. Excused is (1) what the primary whose place a replica takes has and the replica has
-//! not, where it was not acknowledged by a replica yet, an operator has forced the failover, or the primary's
-//! log has said that the replica lacks slots which came; (2) what FLUSHALL deletes; (3) what a node answers
-//! while another one claims the slot with an epoch not below the node's, or may claim it by a grant that the
-//! node has forgotten: what a claim without consensus costs where the two do not hear each other; (4) what a
-//! primary that crashes has in memory alone, because no base of its append-only file has been in force since
-//! its full copy.
+//! A write counts when it was answered, under `appendfsync always`, and acknowledged by a replica where
+//! the plan has replicas. Excused are (1) writes of a replaced primary that its replica does not have,
+//! where no replica had acknowledged them, an operator has forced the failover, or the primary's log has
+//! reported that the replica lacks moved slots; (2) writes that FLUSHALL deletes; (3) writes that a node
+//! answers while another node claims the slot with an epoch that is not lower, or may claim it by a
+//! grant that the node has forgotten: the price of a claim without consensus while the two do not
+//! receive each other's messages; (4) writes that a crashing primary has only in memory, because no base
+//! of its append-only file has been in force since its full sync.
 
 use super::view::{KeyName, slot_of};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Why a write may be lost.
+/// The reason that a write may be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Excuse {
     Failover,
-    /// A failover that an operator has forced: a replica without a link takes over with what it has.
+    /// A failover forced by an operator: a replica without a link takes over with the data it has.
     Forced,
-    /// A failover of a node that has taken slots and told its log that a replica lacks them.
+    /// A failover of a node that has received slots, and has logged that a replica lacks them.
     LeftOut,
     Flush,
     Claims,
     Base,
 }
 
-/// A write.
+/// A write that was answered.
 #[derive(Clone, Copy, Debug)]
 struct Written {
     id: u64,
-    /// The last id that was given out at the answer: writes of later ids were sent after it.
+    /// The last id drawn when the write was answered: writes with later ids were sent after that.
     answered_by: u64,
     is_confirmed: bool,
     excuse: Option<Excuse>,
 }
 
-/// See the module.
+/// The answered writes of each key, in the order of the answers.
 #[derive(Debug, Default)]
 pub struct Ledger {
     keys: BTreeMap<KeyName, Vec<Written>>,
-    /// The last id that was given out ahead of a flush, by slot: what was executed before it may be answered
-    /// after it.
+    /// By slot, the last id drawn before a flush: a write that was executed before the flush may be
+    /// answered after it.
     flushed: BTreeMap<u16, u64>,
-    /// Writes that somebody has lost, and why it may: some of them are answered later.
+    /// Lost writes with the reason that excuses each; some of them are answered later.
     lost: BTreeMap<u64, Excuse>,
     last_id: u64,
 }
 
 impl Ledger {
-    /// Ids for so many writes.
+    /// Draws the ids for so many writes.
     pub fn new_ids(&mut self, count: u64) -> Vec<u64> {
         let first = self.last_id + 1;
         self.last_id += count;
         (first..=self.last_id).collect()
     }
 
-    /// Writes were answered; `excuse`: they may be lost.
+    /// Notes answered writes; `excuse` is the reason that they may be lost, if any.
     pub fn answered(&mut self, key: &KeyName, ids: &[u64], excuse: Option<Excuse>) {
         let flushed = self.flushed.get(&slot_of(key)).copied().unwrap_or(0);
         let lost = &self.lost;
@@ -66,7 +66,7 @@ impl Ledger {
         self.keys.entry(key.clone()).or_default().extend(written);
     }
 
-    /// Writes count from now on.
+    /// Makes writes count from now on.
     pub fn confirmed(&mut self, key: &KeyName, ids: &[u64]) {
         let all = self.keys.entry(key.clone()).or_default();
         for written in all.iter_mut().filter(|written| ids.contains(&written.id)) {
@@ -74,7 +74,7 @@ impl Ledger {
         }
     }
 
-    /// Excuses writes of a key.
+    /// Excuses the loss of writes of a key.
     pub fn lost(&mut self, key: &KeyName, ids: &BTreeSet<u64>, excuse: Excuse) {
         ids.iter().for_each(|id| _ = self.lost.entry(*id).or_insert(excuse));
         for written in
@@ -86,7 +86,7 @@ impl Ledger {
         }
     }
 
-    /// Excuses all writes of a slot that were sent so far.
+    /// Excuses the loss of all writes to a slot that were sent so far.
     pub fn flushed(&mut self, slot: u16) {
         self.flushed.insert(slot, self.last_id);
         for written in self.keys.iter_mut().filter(|(key, _)| slot_of(key) == slot).flat_map(|(_, all)| all) {
@@ -94,18 +94,17 @@ impl Ledger {
         }
     }
 
-    /// Keys that somebody has written to.
+    /// All keys that have answered writes.
     pub fn keys(&self) -> Vec<KeyName> {
         self.keys.keys().cloned().collect()
     }
 
-    /// Confirmed writes of a key that are not excused.
+    /// Confirmed writes of a key whose loss is not excused.
     pub fn owed(&self, key: &KeyName) -> impl Iterator<Item = u64> + '_ {
         self.counted(key).map(|written| written.id)
     }
 
-    /// Two confirmed writes that stand the wrong way round in a key: the first was answered before the second
-    /// was sent.
+    /// Two confirmed writes in the wrong order in a key: the first was answered before the second was sent.
     pub fn reversed(&self, key: &KeyName, ids: &[u64]) -> Option<(u64, u64)> {
         let answered_by: BTreeMap<u64, u64> =
             self.counted(key).map(|written| (written.id, written.answered_by)).collect();
@@ -125,7 +124,7 @@ impl Ledger {
         all.filter(|written| written.is_confirmed && written.excuse.is_none())
     }
 
-    /// How many confirmed writes there are, and how many are excused for this reason.
+    /// Number of confirmed writes that are excused for this reason; with `None`, of all confirmed writes.
     pub fn counts(&self, excuse: Option<Excuse>) -> u64 {
         let all = self.keys.values().flatten().filter(|written| written.is_confirmed);
         all.filter(|written| excuse.is_none() || written.excuse == excuse).count() as u64

@@ -1,20 +1,20 @@
-//! Counters of moves, faults and writes, so that a run in which nothing happens is found out.
+//! Counters of moves, faults and writes, which reveal a run in which nothing happens.
 
-/// What a run of moves has come to meet.
+/// The counts of a run's events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MovesMet {
-    /// Moves that a node has begun.
+    /// Moves that a source has begun.
     pub begun: u64,
-    /// Ends of moves, as the sources say.
+    /// Ends of moves, by the logs of the sources.
     pub succeeded: u64,
     pub failed: u64,
     pub cancelled: u64,
-    /// Moves whose source ended first: nobody remembers them.
+    /// Moves whose source's process ended first, so that no log has their end.
     pub forgotten: u64,
-    /// Orders that were refused.
+    /// Refused MIGRATESLOTS.
     pub refused: u64,
     pub answered: u64,
-    /// Writes that count: answered, and where there are replicas acknowledged by one.
+    /// Writes that count: answered and, where there are replicas, acknowledged by one.
     pub confirmed: u64,
     /// Confirmed writes that may be lost, by the reason.
     pub lost_by_failover: u64,
@@ -41,7 +41,7 @@ pub struct MovesMet {
 }
 
 impl MovesMet {
-    /// Adds what another run has met.
+    /// Adds the counts of another run.
     pub fn add(&mut self, other: MovesMet) {
         self.begun += other.begun;
         self.succeeded += other.succeeded;

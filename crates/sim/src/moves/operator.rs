@@ -1,4 +1,4 @@
-//! Operators: moves that begin and are cancelled, failovers, flushes, rewrites.
+//! The operators' commands: moves and cancels, failovers, flushes, rewrites.
 
 use super::orders::{Asked, OrderKind};
 use super::plan::id_of;
@@ -7,7 +7,8 @@ use super::world::MovesWorld;
 use crate::net::NodeId;
 use std::collections::BTreeSet;
 
-/// How long after an operator's order a failover counts as forced, ns: an election may begin anew.
+/// Time after an operator's order, ns, within which a failover counts as forced: an election may have
+/// to be repeated.
 const FORCED_NS: u64 = 10_000_000_000;
 
 impl MovesWorld {
@@ -30,7 +31,7 @@ impl MovesWorld {
         self.order(id, &words, what);
     }
 
-    /// What operators do beside faults.
+    /// Sends the operators' random commands.
     pub(super) fn order_moves(&mut self) {
         self.hear_answers();
         let rates = self.plan.rates;
@@ -74,7 +75,7 @@ impl MovesWorld {
         replicas.get(at).copied()
     }
 
-    /// MIGRATESLOTS: one to three groups of slots that clients write to, and of others.
+    /// Sends MIGRATESLOTS with one to three groups of slots; clients write to some of these.
     fn migrate(&mut self, source: NodeId) {
         let own = self.hosts[source].own_line();
         if !own.is_primary || own.slots.is_empty() {
@@ -87,7 +88,7 @@ impl MovesWorld {
             let target = self.rng.below(self.hosts.len() as u64) as usize;
             let ranges = self.ranges(&own, &mut taken);
             let is_target = target != source && self.hosts[target].own_line().is_primary;
-            // Now and then to a replica, which refuses.
+            // Sometimes the target is a replica, which is refused.
             if ranges.is_empty() || (!is_target && (target == source || self.rng.below(8) > 0)) {
                 continue;
             }
@@ -101,11 +102,11 @@ impl MovesWorld {
         }
     }
 
-    /// Ranges that a node owns, with slots of clients in them, none of which is taken.
+    /// Ranges of slots that a node owns, with slots of clients in them, all of them free.
     fn ranges(&mut self, own: &NodeLine, taken: &mut BTreeSet<u16>) -> Vec<(u16, u16)> {
         let mut ranges: Vec<(u16, u16)> = Vec::new();
         if self.rng.below(20) == 0 && taken.is_empty() {
-            // All of a run, with whoever has keys there.
+            // A whole range with all clients' slots in it.
             let at = self.rng.below(own.slots.len() as u64) as usize;
             ranges.push(own.slots[at]);
         } else {
@@ -129,12 +130,12 @@ impl MovesWorld {
         ranges
     }
 
-    /// Takes up answers.
+    /// Takes the replies to operators' commands.
     pub(super) fn hear_answers(&mut self) {
         for asked in std::mem::take(&mut self.operators.asked) {
             let Asked { node: id, boot, session, what } = asked;
             if self.hosts[id].boot != boot || self.hosts[id].node.is_none() {
-                // A flush may have been done, and not answered.
+                // A flush may have been executed without a reply.
                 if what == OrderKind::Flush {
                     self.excuse_flush(id);
                 }
@@ -161,7 +162,8 @@ impl MovesWorld {
         }
     }
 
-    /// What a node had may be gone: all writes to slots that it, or its file, claims, or has keys of.
+    /// Excuses all writes to slots that a node, or its file, claims or has keys of, because its data
+    /// may be gone.
     fn excuse_flush(&mut self, id: NodeId) {
         let own = self.hosts[id].own_line();
         let node = self.hosts[id].node.as_ref();

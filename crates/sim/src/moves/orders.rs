@@ -1,11 +1,11 @@
-//! What operators have ordered, and what logs say of moves.
+//! The commands that operators have sent, and the lines of logs about moves.
 
 use super::met::MovesMet;
 use crate::net::NodeId;
 use sluice_base::SessionKey;
 use std::collections::BTreeSet;
 
-/// An order whose answer has not come.
+/// A command that is not answered yet.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) node: NodeId,
@@ -16,22 +16,22 @@ pub(super) struct Asked {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OrderKind {
-    /// So many moves.
+    /// MIGRATESLOTS with so many groups.
     Migrate(u64),
     Flush,
     Other,
 }
 
-/// What operators know.
+/// The commands without a reply, and the unfinished jobs.
 #[derive(Debug, Default)]
 pub(super) struct Operators {
     pub(super) asked: Vec<Asked>,
-    /// Jobs that have begun and not ended, with their sources.
+    /// Jobs that have begun and not ended, each with its source.
     open: BTreeSet<(NodeId, String)>,
 }
 
 impl Operators {
-    /// A line of a node's log.
+    /// Reads a line of a node's log.
     pub(super) fn read(&mut self, node: NodeId, line: &str, met: &mut MovesMet) {
         let Some((_, job)) = line.split_once("{name: ") else { return };
         let Some((name, rest)) = job.split_once(", operation: export") else { return };
@@ -49,7 +49,7 @@ impl Operators {
         }
     }
 
-    /// A process has ended, with what it knew of moves.
+    /// Forgets the unfinished jobs of a process that has ended.
     pub(super) fn ended(&mut self, node: NodeId, met: &mut MovesMet) {
         let before = self.open.len();
         self.open.retain(|(of, _)| *of != node);

@@ -1,4 +1,4 @@
-//! What a seed decides ahead of moves.
+//! The decisions that a seed makes before a run with moves.
 
 use crate::net::NodeId;
 use crate::node::{NodePlan, port_of};
@@ -6,16 +6,16 @@ use crate::node_file::NodeFile;
 use sluice_base::{HashSeed, Rng, key_slot};
 use sluice_cluster::SLOT_COUNT;
 
-/// What goes wrong.
+/// The kinds of faults in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MovesSeason {
-    /// Delays, cancels and lost connections of jobs.
+    /// Delays, cancels and lost connections of jobs only.
     Calm,
-    /// Everything.
+    /// All faults, crashes and cuts included.
     Storm,
 }
 
-/// One in so many steps has such an event; 0: none has.
+/// The rate of each event: once in so many steps; 0 for never.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MoveRates {
     pub migrate: u64,
@@ -23,7 +23,7 @@ pub struct MoveRates {
     pub kill_move: u64,
     pub kill: u64,
     pub crash: u64,
-    /// Crashes of nodes that have claimed slots and told nobody yet.
+    /// Crashes of nodes that have claimed slots and not announced the claim yet.
     pub crash_claimant: u64,
     pub cut: u64,
     pub isolate: u64,
@@ -34,32 +34,32 @@ pub struct MoveRates {
     pub fail_over: u64,
 }
 
-/// See the module.
+/// The plan of one run with moves.
 #[derive(Clone, Debug)]
 pub struct MovesPlan {
     pub season: MovesSeason,
     pub nodes: Vec<NodePlan>,
-    /// Each node's primary at first.
+    /// The primary of each node at the beginning; `None` for primaries.
     pub follows: Vec<Option<NodeId>>,
     pub rates: MoveRates,
     pub databases: u64,
     pub timeout_ms: u64,
     pub latency_ms: u64,
     pub step_ms: u64,
-    /// How long moves begin.
+    /// How long moves are begun, ms.
     pub busy_ms: u64,
-    /// Most milliseconds that a write of `nodes.conf` takes.
+    /// Longest duration of a write of `nodes.conf`, ms.
     pub file_ms: u64,
-    /// Hash tags, and their slots.
+    /// The hash tags of clients' keys, and their slots.
     pub tags: Vec<(String, u16)>,
 }
 
 impl MovesPlan {
-    /// The plan of a seed.
+    /// Draws the plan of a seed.
     pub fn new(seed: u64, rng: &mut Rng) -> MovesPlan {
         let season = if seed.is_multiple_of(4) { MovesSeason::Calm } else { MovesSeason::Storm };
         let primaries = 2 + rng.below(3) as usize;
-        // Without a replica a confirmed write is one that was answered.
+        // Without replicas, an answered write is confirmed.
         let replicas = if rng.below(4) == 0 { 0 } else { primaries };
         let follows: Vec<Option<NodeId>> =
             (0..primaries + replicas).map(|node| node.checked_sub(primaries)).collect();
@@ -73,7 +73,7 @@ impl MovesPlan {
         }
         let rates = rates(season, rng);
         if rates.crash + rates.crash_claimant > 0 {
-            // A node that goes on without the file tells what a crash takes from the node.
+            // A node that continues without its file announces state that a crash takes from it.
             let best_effort = ("cluster-config-save-behavior", "best-effort".to_owned());
             nodes.iter_mut().for_each(|node| node.directives.retain(|row| *row != best_effort));
         }
@@ -139,7 +139,7 @@ fn node(rng: &mut Rng, (timeout_ms, databases): (u64, u64), file: NodeFile) -> N
         ("slot-migration-max-failover-repl-bytes", pick(&["0", "0", "200", "-1"])),
         ("repl-timeout", pick(&["3", "5", "60"])),
         ("repl-diskless-sync-delay", "0".to_owned()),
-        // Slots are written to while they are walked.
+        // A slow walk, so that writes occur during the walk of a slot.
         ("rdb-key-save-delay", pick(&["0", "0", "10000"])),
         ("repl-backlog-size", pick(&["16kb", "1mb"])),
         ("aof-use-rdb-preamble", pick(&["yes", "no"])),
@@ -160,12 +160,12 @@ fn node(rng: &mut Rng, (timeout_ms, databases): (u64, u64), file: NodeFile) -> N
     }
 }
 
-/// The id of a node.
+/// The id of a node, as `nodes.conf` has it.
 pub fn id_of(node: NodeId) -> String {
     format!("{:02x}{:038x}", 0x30 + node * 16 % 200 + node, node + 1)
 }
 
-/// `nodes.conf` of each node of a cluster in which all know all.
+/// The `nodes.conf` of each node, in a cluster in which all nodes know each other.
 fn files(follows: &[Option<NodeId>]) -> Vec<String> {
     let primaries = follows.iter().filter(|primary| primary.is_none()).count();
     let share = SLOT_COUNT.div_ceil(primaries as u16);

@@ -1,5 +1,4 @@
-//! What a node says of itself and of others, out of the text of CLUSTER NODES and of `nodes.conf`; and what
-//! keys it has.
+//! A node's view of the cluster, read from CLUSTER NODES and from `nodes.conf`; and the keys of a node.
 
 use sluice_base::key_slot;
 use sluice_base::num::IntBuffer;
@@ -7,7 +6,7 @@ use sluice_engine::Engine;
 use sluice_keyspace::{Str, ValueRef};
 use std::collections::BTreeMap;
 
-/// A node as a line has it.
+/// A node by its line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeLine {
     pub id: String,
@@ -16,7 +15,7 @@ pub struct NodeLine {
     pub is_failing: bool,
     pub primary: String,
     pub epoch: u64,
-    /// First and last slots.
+    /// Ranges of slots, first and last slot of each.
     pub slots: Vec<(u16, u16)>,
 }
 
@@ -25,19 +24,19 @@ impl NodeLine {
         self.slots.iter().any(|(first, last)| (*first..=*last).contains(&slot))
     }
 
-    /// A slot that both have, if both are primaries.
+    /// A slot that both nodes own, if both are primaries.
     pub fn shared_with(&self, other: &NodeLine) -> Option<u16> {
         let mut firsts = self.slots.iter().chain(&other.slots).map(|(first, _)| *first);
         firsts.find(|slot| self.has(*slot) && other.has(*slot))
     }
 }
 
-/// The lines of a text.
+/// Parses the lines of a text.
 pub fn lines_of(text: &str) -> Vec<NodeLine> {
     text.lines().filter_map(line_of).collect()
 }
 
-/// The line of the node itself.
+/// Parses the line with the flag `myself`.
 pub fn own_line(text: &str) -> NodeLine {
     lines_of(text).into_iter().find(|line| line.is_myself).unwrap_or_default()
 }
@@ -60,20 +59,20 @@ fn line_of(line: &str) -> Option<NodeLine> {
     })
 }
 
-/// A key: its database and its name.
+/// A key: the number of its database, and its name.
 pub type KeyName = (usize, Vec<u8>);
 
-/// A key, in words.
+/// A key in printable form.
 pub fn shown((number, name): &KeyName) -> String {
     format!("{} of database {number}", name.escape_ascii())
 }
 
-/// The slot of a key.
+/// The hash slot of a key.
 pub fn slot_of(key: &KeyName) -> u16 {
     key_slot(&key.1)
 }
 
-/// The ids of writes in each key, in their order.
+/// The ids of the writes in each key, in their order.
 pub fn content_of(engine: &Engine) -> BTreeMap<KeyName, Vec<u64>> {
     let mut content = BTreeMap::new();
     for (number, db) in engine.keyspace().iter() {
@@ -84,7 +83,7 @@ pub fn content_of(engine: &Engine) -> BTreeMap<KeyName, Vec<u64>> {
     content
 }
 
-/// The ids of writes in one key.
+/// The ids of the writes in one key, in their order.
 pub fn ids_in(engine: &Engine, (number, name): &KeyName) -> Vec<u64> {
     let keyspace = engine.keyspace();
     let db = keyspace.db(*number);

@@ -1,4 +1,4 @@
-//! Hosts, network and time of moves: steps, connections, crashes and starts.
+//! Hosts, network and time of the simulation of moves: steps, connections, crashes and starts.
 
 use super::ledger::{Excuse, Ledger};
 use super::met::MovesMet;
@@ -16,33 +16,33 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) const MS: u64 = 1_000_000;
 const START: Now = Now { mono_ns: 1_000_000_000, unix_us: 1_700_000_000_000_000 };
 
-/// A host: a node with what outlives it.
+/// A host: a node, and the state that outlives it.
 pub(super) struct MovesHost {
     pub(super) node: Option<SimNode>,
     disk: Disk,
     pub(super) file: NodeFile,
-    /// Processes that have run here.
+    /// Number of processes that were started here.
     pub(super) boot: u64,
     starts_ns: u64,
-    /// The process stands still until then.
+    /// Until when the process is suspended, ns.
     pub(super) stalls_until_ns: u64,
     pub(super) file_heals_ns: u64,
-    /// Slots have come here of which a replica had not everything: the node's log said so.
+    /// Whether a replica lacks data of slots that moved here, as the node's log has reported.
     has_left_out: bool,
-    /// Until when a failover here may be one that an operator has forced.
+    /// Until when a failover here counts as forced by an operator, ns.
     pub(super) forced_until_ns: u64,
-    /// The primary of the node at the last look.
+    /// The node's primary at the last look.
     followed: Option<NodeId>,
-    /// The imports that it had at the last step: names and slots.
+    /// The node's imports at the last step: names and slots.
     pub(super) imports: Vec<(Vec<u8>, Vec<u16>)>,
-    /// What its last process had.
+    /// The data of the last process.
     last_content: BTreeMap<KeyName, Vec<u64>>,
     /// Whether the last process was a primary whose append-only file had no base.
     lacked_base: bool,
 }
 
 impl MovesHost {
-    /// What the node says of itself, or of one that does not run its file.
+    /// The node's own line: from CLUSTER NODES, or from its file if it does not run.
     pub(super) fn own_line(&self) -> NodeLine {
         match self.node.as_ref().and_then(|node| node.engine.node()) {
             Some(machine) => own_line(&machine.nodes_text()),
@@ -55,7 +55,7 @@ impl MovesHost {
     }
 }
 
-/// A connection that somebody wants.
+/// A connection that is being established.
 struct Opening {
     due_ns: u64,
     from: NodeId,
@@ -65,12 +65,12 @@ struct Opening {
 }
 
 enum Wanted {
-    /// The link to the primary, by its attempt.
+    /// The link to the primary, with the number of its attempt.
     Primary(u64),
     Other(Call),
 }
 
-/// See the module.
+/// The hosts, the network, the clients and the operators of a run.
 pub(super) struct MovesWorld {
     pub(super) plan: MovesPlan,
     is_traced: bool,
@@ -82,15 +82,15 @@ pub(super) struct MovesWorld {
     pub(super) writers: Vec<Writer>,
     pub(super) operators: Operators,
     pub(super) ledger: Ledger,
-    /// When the network is whole again.
+    /// When all nodes can reach each other again, ns.
     pub(super) heals_ns: u64,
-    /// Since when two nodes own a slot at one epoch.
+    /// Since when two nodes own a slot at one epoch, ns.
     pub(super) two_owners: BTreeMap<(NodeId, NodeId), u64>,
-    /// Names of failed imports, with slots of theirs that a primary has kept as its own.
+    /// Names of failed imports, each with a slot that a primary has kept as its own.
     pub(super) kept: BTreeSet<(Vec<u8>, u16)>,
     pub(super) met: MovesMet,
     pub(super) steps: u64,
-    /// When clients rest, so that replicas can have all of their primaries' data.
+    /// Until when clients pause, so that replicas can receive all of their primaries' data, ns.
     pub(super) rests_ns: u64,
 }
 
@@ -147,7 +147,7 @@ impl MovesWorld {
         }
     }
 
-    /// Traces what each node holds.
+    /// Prints the view of each node.
     pub(super) fn show(&self) {
         for (id, host) in self.hosts.iter().enumerate() {
             self.trace(|| format!("node {id} holds:"));
@@ -185,7 +185,7 @@ impl MovesWorld {
         Ok(())
     }
 
-    /// Time passes, clients do something, each node has an iteration, and all is looked at.
+    /// One step: time, clients, an iteration of each node, checks.
     pub(super) fn step(&mut self) -> Result<(), String> {
         self.steps += 1;
         let ms = 1 + self.rng.below(self.plan.step_ms);
@@ -241,7 +241,7 @@ impl MovesWorld {
         Ok(())
     }
 
-    /// A replica that has become a primary has the place of the one that it followed.
+    /// Notes that a replica has taken the place of its primary.
     fn follow_roles(&mut self, id: NodeId) {
         let host = &self.hosts[id];
         let Some(node) = &host.node else { return };
@@ -262,7 +262,7 @@ impl MovesWorld {
         self.hosts[id].followed = None;
     }
 
-    /// Excuses what of a content the node has not, in its slots.
+    /// Excuses writes in `content` that the node does not have, in its slots.
     fn excuse_all_but_own(&mut self, id: NodeId, content: BTreeMap<KeyName, Vec<u64>>, excuse: Excuse) {
         let host = &self.hosts[id];
         let Some(node) = &host.node else { return };
@@ -274,7 +274,8 @@ impl MovesWorld {
         }
     }
 
-    /// Excuses what the last process of a node had in memory alone, in slots that nobody has taken from it.
+    /// Excuses writes that the last process of a node had only in memory, in slots that no node has
+    /// taken from it.
     fn excuse_memory_of(&mut self, id: NodeId) {
         let (lines, mut content) = (self.own_lines(), self.hosts[id].last_content.clone());
         content.retain(|key, _| {
@@ -284,7 +285,7 @@ impl MovesWorld {
         self.excuse_all_but_own(id, content, Excuse::Base);
     }
 
-    /// whoever has just claimed the slots of a grant has an epoch above all that it knows of.
+    /// a node that has just claimed granted slots has a higher epoch than all that it knows.
     fn claims_by_the_highest_epoch(&self, id: NodeId) -> Result<(), String> {
         let Some(machine) = self.hosts[id].node.as_ref().and_then(|node| node.engine.node()) else {
             return Ok(());
@@ -338,7 +339,7 @@ impl MovesWorld {
         self.hosts[id].stalls_until_ns > self.now.mono_ns
     }
 
-    /// Whether a node runs and goes on.
+    /// Whether a node's process is running and not suspended.
     pub(super) fn goes_on(&self, id: NodeId) -> bool {
         self.hosts[id].node.is_some() && !self.is_stalled(id)
     }
@@ -371,7 +372,7 @@ impl MovesWorld {
         host.boot += 1;
         let started = SimNode::start(id, &self.plan.nodes[id], None, host.disk.clone(), (self.now, rng));
         let node = started.map_err(|why| format!("node {id} does not start: {why}"))?;
-        // Role of before: a node may have been replaced while it was away.
+        // The role in the file: the node may have been replaced while its process was not running.
         host.followed = node.engine.primary().map(node_of);
         host.node = Some(node);
         if std::mem::take(&mut host.lacked_base) {
@@ -380,7 +381,7 @@ impl MovesWorld {
         Ok(())
     }
 
-    /// The nodes that own a slot by their own word, with their epochs.
+    /// The lines of all nodes about themselves, with slots and epochs.
     pub(super) fn own_lines(&self) -> Vec<NodeLine> {
         self.hosts.iter().map(MovesHost::own_line).collect()
     }

@@ -1,20 +1,20 @@
-//! What a client does.
+//! The state of a client.
 
 use super::ledger::Excuse;
 use super::view::KeyName;
 use crate::net::NodeId;
 use sluice_base::SessionKey;
 
-/// A client.
+/// A client that writes, at one node at a time.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
     pub(super) at: Option<(NodeId, u64, SessionKey)>,
     pub(super) doing: Doing,
     pub(super) since_ns: u64,
     pub(super) idle_until_ns: u64,
-    /// Bytes of a line whose end has not come.
+    /// Received bytes of an incomplete line.
     pub(super) input: String,
-    /// Where it was redirected to.
+    /// The node that the client was redirected to.
     pub(super) next: Option<NodeId>,
 }
 
@@ -29,21 +29,21 @@ pub(super) enum Doing {
     },
 }
 
-/// A write whose answer has not come.
+/// A write that is not answered yet.
 #[derive(Clone, Debug)]
 pub(super) struct Write {
-    /// Lines that come ahead of the answer.
+    /// Number of lines before the reply.
     pub(super) ahead: usize,
     pub(super) key: KeyName,
     pub(super) ids: Vec<u64>,
     pub(super) when: Executed,
 }
 
-/// When a write was executed, as far as the client's node shows.
+/// When a write is executed, as far as its client's node shows.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Executed {
-    /// At once, with the excuse of that moment.
+    /// When it was sent; the excuse is that of this moment.
     AtOnce(Option<Excuse>),
-    /// Some time until the answer.
+    /// At an unknown time before the reply.
     Later,
 }

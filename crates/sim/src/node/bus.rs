@@ -1,4 +1,4 @@
-//! The bus of a node in the simulation: as `server/iteration/bus.rs`, over the network of the simulation.
+//! The bus of a node, over the simulated network; the counterpart of `server/iteration/bus.rs`.
 
 mod links;
 
@@ -12,11 +12,11 @@ use crate::net::{ConnId, Net, NodeId, Side};
 use sluice_cluster::{ClusterInput, DialMoment, LinkKey};
 use sluice_control::cluster::order::BusOrder;
 
-/// What a bus port is above the port for clients.
+/// Difference between the bus port and the port for clients.
 const BUS_PORT: u16 = 10_000;
 
 impl SimNode {
-    /// Takes what has come from other nodes and of the file.
+    /// Takes the bytes of other nodes, and the result of a write of the file.
     pub(super) fn collect_bus(&mut self, net: &mut Net) {
         let now_ns = self.process.base.now.mono_ns;
         let Some(bus) = &mut self.bus else { return };
@@ -46,7 +46,7 @@ impl SimNode {
         self.engine.step_cluster(input, &mut self.process);
     }
 
-    /// Closes the connection of a link; whether there was one.
+    /// Closes the connection of a link; `false` if it had none.
     fn leave_bus(&mut self, link: LinkKey, net: &mut Net) -> bool {
         let Some(bus) = &mut self.bus else { return false };
         bus.dialling.retain(|dialled| *dialled != link);
@@ -56,7 +56,7 @@ impl SimNode {
         true
     }
 
-    /// Does what the machine has ordered, until nothing is left.
+    /// Carries out the outputs of the machine until there are no more.
     pub(super) fn drive_bus(&mut self, net: &mut Net) {
         while let Some(order) = self.engine.next_bus_order() {
             let now_ns = self.process.base.now.mono_ns;
@@ -86,7 +86,7 @@ impl SimNode {
         }
     }
 
-    /// Another node has connected to the bus.
+    /// Adds a connection that another node has opened to the bus.
     pub fn accept_bus(&mut self, conn: ConnId, from: NodeId, net: &mut Net) {
         let local = ip_of(self.id);
         match self.engine.accept_bus_link(ip_of(from), local, &mut self.process) {
@@ -101,7 +101,7 @@ impl SimNode {
         }
     }
 
-    /// A connection that a link has wanted is there, or is refused.
+    /// The result of a connection that a link asked for.
     pub fn bus_connected(&mut self, link: LinkKey, made: Result<ConnId, &str>, net: &mut Net) {
         let Some(bus) = &mut self.bus else { return };
         let is_wanted = bus.dialling.contains(&link);

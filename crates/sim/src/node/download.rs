@@ -1,7 +1,8 @@
-//! The snapshot of a primary on its way: received, to disk or into memory, put in force, loaded.
+//! The snapshot of a primary, from its first byte to its load: received to disk or into memory, put
+//! in force, loaded.
 //!
-//! What the server's threads do to the disk is done here at the end of the time that they take; a disk that
-//! fails then fails them.
+//! Disk operations of the server's threads are done here at the end of the time that they take; a disk
+//! that is faulty at that moment fails them.
 
 mod stage;
 
@@ -17,7 +18,7 @@ use sluice_replication::{Input, SyncFailure};
 use std::sync::PoisonError;
 
 impl SimNode {
-    /// The event loop has let go of the connection.
+    /// The event loop has released the connection.
     pub(super) fn end_leave(&mut self, net: &mut Net) {
         match std::mem::replace(&mut self.holder, Holder::Nobody) {
             Holder::Leaving(conn, first) => self.holder = Holder::Left(conn, first),
@@ -30,7 +31,7 @@ impl SimNode {
         self.download(&first, net);
     }
 
-    /// Begins to receive from the connection that was left.
+    /// Begins to receive from the connection that the event loop has released.
     pub(super) fn begin_download(&mut self, stage: DownloadStage) -> Result<(), String> {
         match std::mem::replace(&mut self.holder, Holder::Nobody) {
             Holder::Left(conn, first) => {
@@ -44,7 +45,7 @@ impl SimNode {
         }
     }
 
-    /// Bytes of the snapshot have come.
+    /// Takes bytes of the snapshot.
     pub(super) fn download(&mut self, mut come: &[u8], net: &mut Net) {
         let at_ns = self.later(400);
         let fault = self.process.disk.write_fault();
@@ -92,7 +93,7 @@ impl SimNode {
         }
     }
 
-    /// What takes time on the way to the disk has ended.
+    /// Ends the operations on the way to the disk whose time is over.
     pub(super) fn advance_download(&mut self, net: &mut Net) {
         let (now_ns, attempt) = (self.process.base.now.mono_ns, self.attempt);
         let fault = self.process.disk.commit_fault();
@@ -113,7 +114,8 @@ impl SimNode {
                 self.download_failed(reason, net);
             }
             (DownloadStage::Committing(at_ns), Some(reason)) if *at_ns <= now_ns => {
-                // Either it has its name, and nobody knows for how long, or the file before has.
+                // After the failure the file may have its new name or not, and it is not known when
+                // that is decided.
                 if self.rng.below(2) == 0 {
                     self.put_download_in_force();
                 }
@@ -130,7 +132,7 @@ impl SimNode {
         self.process.disk.snapshots.borrow_mut().insert(name, bytes);
     }
 
-    /// The disk does not take the snapshot.
+    /// Handles a snapshot that the disk has refused.
     fn download_failed(&mut self, reason: &str, net: &mut Net) {
         let (attempt, holder) = (self.attempt, std::mem::replace(&mut self.holder, Holder::Nobody));
         let Holder::Receiving(download) = holder else { return self.holder = holder };
@@ -159,7 +161,7 @@ impl SimNode {
                 self.holder = Holder::Nobody;
                 self.link_input(Input::Failed(attempt, SyncFailure::Transfer), net);
             }
-            // It was received whole: what is on disk goes on.
+            // The snapshot has been received as a whole: its way to the disk continues.
             DownloadStage::Saving(_) | DownloadStage::Saved | DownloadStage::Committing(_) => {}
         }
     }
@@ -174,7 +176,7 @@ impl SimNode {
             return;
         }
         let ended = self.engine.advance_load(&mut self.process);
-        // While a unit stands open, the engine does not take it up.
+        // While an execution unit is open, the engine does not take over the result.
         self.has_loaded = ended.is_none();
         match ended {
             Some(LoadEnded::Sync(_)) => self.take_up_load(net),

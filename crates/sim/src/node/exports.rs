@@ -1,5 +1,5 @@
-//! The connections of moves of slots from a node in the simulation: as `server/slot_export.rs`, whose threads
-//! have the target agree, and `server/iteration/exports.rs`.
+//! The connections for moves of slots from a node: the counterpart of `server/slot_export.rs`, whose
+//! threads establish the move with the target, and of `server/iteration/exports.rs`.
 
 mod dial;
 
@@ -18,7 +18,7 @@ impl SimNode {
         self.calls.push((Call::Export(job), usize::from(port - port_of(0))));
     }
 
-    /// A connection that a move has wanted is there, or is refused.
+    /// The result of a connection that a move asked for.
     pub fn export_connected(&mut self, job: JobName, made: Result<ConnId, &str>, net: &mut Net) {
         let at = self.exports.iter().position(|dial| dial.job == job);
         match (made, at) {
@@ -39,7 +39,8 @@ impl SimNode {
         }
     }
 
-    /// Whether the clock leaps in this iteration, in which keys are walked or deleted for a move.
+    /// Whether each look advances the clock in this iteration, in which keys are walked or deleted
+    /// for a move.
     pub(super) fn leaps(&mut self) -> bool {
         let Some(machine) = self.engine.node() else { return false };
         let cleans = machine.migrations().any(|row| row.state == "cleaning-up");
@@ -51,7 +52,7 @@ impl SimNode {
         links::tell(&mut self.engine, job, input, &mut self.process);
     }
 
-    /// Takes the answers of targets. Moves that have ended want none.
+    /// Takes the answers of targets; jobs that have ended need none.
     pub(super) fn collect_exports(&mut self, net: &mut Net) {
         for mut dial in std::mem::take(&mut self.exports) {
             let Some(conn) = dial.conn else {
@@ -82,7 +83,7 @@ impl SimNode {
         }
     }
 
-    /// The target has agreed: the connection is a session's from now on.
+    /// The target has agreed: the connection gets a session.
     fn adopt_export(&mut self, job: JobName, conn: ConnId, rest: Vec<u8>) {
         let key = links::connect(&mut self.engine, connection(self.id), &mut self.process);
         self.add_seat(key, Peer::Export(conn), rest);

@@ -1,7 +1,6 @@
-//! The connections of the link to the primary in the simulation: what stands for the server's event loop and
-//! threads.
+//! The connections of the link to the primary, in place of the server's event loop and threads.
 //!
-//! What is done when is decided by [`LinkDriver`], which the server uses, too.
+//! The order of the actions is decided by [`LinkDriver`], which the server uses too.
 
 use super::download::DownloadStage;
 use super::main_channel::MainLink;
@@ -24,7 +23,7 @@ impl SimNode {
         Wired { node: self, net }
     }
 
-    /// Goes on with the link: once an iteration.
+    /// Drives the link, once in an iteration.
     pub(super) fn follow_primary(&mut self, net: &mut Net) {
         self.wired(net).carry_out();
         self.replay_stream();
@@ -38,18 +37,18 @@ impl SimNode {
         self.wired(net).link_input(input);
     }
 
-    /// The event loop has let go of the link's connection.
+    /// The event loop has released the link's connection.
     pub(super) fn link_left(&mut self, net: &mut Net) {
         let attempt = self.attempt;
         self.wired(net).link_left(attempt);
     }
 
-    /// The load of a snapshot of the primary has ended, of which the link knows.
+    /// Reports the end of a snapshot's load to the link.
     pub(super) fn take_up_load(&mut self, net: &mut Net) {
         self.wired(net).carry_out();
     }
 
-    /// A connection that the link has wanted is there, or is refused.
+    /// The result of a connection that the link asked for.
     pub fn connected(&mut self, attempt: u64, made: Result<ConnId, &str>, net: &mut Net) {
         if attempt != self.attempt || !matches!(self.holder, Holder::Connecting) {
             if let Ok(conn) = made {

@@ -1,8 +1,8 @@
-//! The main channel while the snapshot comes on a connection of its own: as
-//! `server/iteration/main_channel.rs`.
+//! The main channel, while the snapshot arrives on a connection of its own: the
+//! counterpart of `server/iteration/main_channel.rs`.
 //!
-//! Invariants: (1) what it brings is executed behind the snapshot, in the order in which it came, and before
-//! what the network still has; (2) an iteration executes one block at most.
+//! Invariants: (1) the buffered stream is executed after the snapshot is loaded, in order, and before
+//! bytes that are still in the network; (2) an iteration executes one block at most.
 
 mod link;
 
@@ -13,7 +13,7 @@ use crate::net::{Arrived, Net, Side};
 use sluice_replication::Input;
 
 impl SimNode {
-    /// Takes what has come on it. Beyond the bound nothing more is received.
+    /// Buffers the bytes that the main channel has received, up to the bound.
     pub(super) fn collect_for_main(&mut self, net: &mut Net) {
         let attempt = self.attempt;
         let Some(main) = &mut self.main else { return };
@@ -29,13 +29,12 @@ impl SimNode {
             None => self.link_input(Input::MainReceived(attempt, &bytes), net),
         }
         if has_ended {
-            // Ignored where another attempt is under way by now.
+            // The link ignores this if another attempt is under way.
             self.link_input(Input::MainEnded(attempt), net);
         }
     }
 
-    /// The snapshot is loaded: the main channel becomes the connection of a session, which executes what was
-    /// buffered first.
+    /// The snapshot is loaded: the main channel gets a session, which first executes the buffered stream.
     pub(super) fn stream_from_main(&mut self, main: MainLink, net: &mut Net) {
         if let Holder::Received(conn, _) = std::mem::replace(&mut self.holder, Holder::Nobody) {
             net.close(conn, Side::Opener, &mut self.rng);
@@ -49,7 +48,8 @@ impl SimNode {
         self.replay_stream();
     }
 
-    /// Executes a block of what was buffered; behind the last one, the network is received from again.
+    /// Executes one block of the buffered stream; after the last block, the session receives from
+    /// the network again.
     pub(super) fn replay_stream(&mut self) {
         let Some(mut replay) = self.replay.take() else { return };
         let (key, block_bytes) = (replay.key, self.block_bytes);
@@ -57,7 +57,7 @@ impl SimNode {
         if replay.rest.is_empty() {
             return;
         }
-        // A command that waits has the others wait.
+        // A blocked command blocks those after it.
         if !seat.waits {
             let behind = replay.rest.split_off(block_bytes.min(replay.rest.len()));
             seat.buf.extend_from_slice(&std::mem::replace(&mut replay.rest, behind));
@@ -69,7 +69,7 @@ impl SimNode {
         }
     }
 
-    /// Gives the main channel up, and what it has brought.
+    /// Closes the main channel and drops the buffered stream.
     pub(super) fn close_main(&mut self, net: &mut Net) {
         self.replay = None;
         if let Some(main) = self.main.take() {

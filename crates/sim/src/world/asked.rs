@@ -1,4 +1,4 @@
-//! Promises: what is asked for behind a write, and what the answer says.
+//! Promises: the command after a promised write, and its reply.
 
 use super::World;
 use super::runs::HowPromised;
@@ -10,7 +10,7 @@ use sluice_resp::{Value, decode};
 use std::collections::BTreeSet;
 
 impl World {
-    /// Writes something whose arrival is waited for, or goes on waiting.
+    /// Sends a write with a promise, or looks for the reply to the one under way.
     pub(super) fn promise(&mut self) -> Result<(), String> {
         if self.pending.is_some() {
             return self.hear_promise();
@@ -26,7 +26,7 @@ impl World {
         let name = key_of(self.promises);
         let replicas = 1 + self.rng.below(self.hosts.len() as u64 - 1);
         let is_strict = self.plan.nodes[id].is_strict;
-        // Where a first base is missing, the answers of disks are asked for.
+        // Where a first base is missing, the promise is about disks.
         let is_about_disks = self.rng.below(2) == 1 || self.disks.are_drawn() && self.has_no_base();
         let asked = match is_about_disks {
             _ if is_strict && self.rng.below(3) == 0 => AskedFor::Answer,
@@ -98,8 +98,8 @@ impl World {
             }
         }
         let Ok(Some((Value::Simple(_), first))) = decode(&pending.replies) else {
-            // An error: it is no primary any more, or its disk is faulty. What is asked behind that is
-            // answered to nobody.
+            // The write failed: the node is no primary any more, or its disk is faulty. The command
+            // after the write has no meaning then.
             match pending.replies.starts_with(b"-") {
                 true => {
                     self.runs.drop_run_of(&pending.key);
@@ -128,7 +128,7 @@ impl World {
         }
     }
 
-    /// A primary under `appendfsync always` has answered.
+    /// Handles the reply of a primary under `appendfsync always`.
     fn answered(&mut self, pending: PendingPromise) -> Result<(), String> {
         let PendingPromise { key, primary, .. } = pending;
         self.trace(|| format!("{} was answered", key.escape_ascii()));
@@ -147,7 +147,7 @@ impl World {
         Ok(())
     }
 
-    /// WAIT has told a number.
+    /// Handles the number in the reply of WAIT.
     fn waited(&mut self, pending: PendingPromise, count: u64) -> Result<(), String> {
         self.trace(|| format!("{} has reached {count}; had {:?}", pending.key.escape_ascii(), pending.had));
         let PendingPromise { key, primary, mut had, excused, .. } = pending;
@@ -164,7 +164,7 @@ impl World {
         Ok(())
     }
 
-    /// WAITAOF has told numbers.
+    /// Handles the numbers in the reply of WAITAOF.
     fn waited_for_disks(&mut self, pending: PendingPromise, local: bool, count: u64) -> Result<(), String> {
         let PendingPromise { key, primary, mut had, excused, .. } = pending;
         let on_disk: BTreeSet<NodeId> = (0..self.hosts.len())

@@ -1,8 +1,8 @@
-//! Disks that fail: what the disk of a node refuses, since when, and until when. An operator has an
-//! append-only file written anew that a failed sync has left.
+//! Faulty disks: the operations that a node's disk refuses, since when, and until when. An operator
+//! rewrites an append-only file after a failed sync.
 //!
-//! What must hold is what holds with good disks, but that a server whose disk refuses something may not start
-//! before it is healed, and a primary may refuse writes.
+//! The checks are those for good disks, except that a server with a faulty disk may fail to start before
+//! the disk is healed, and that a primary may refuse writes.
 
 mod faults;
 
@@ -13,7 +13,7 @@ use crate::disk::DiskFault;
 use crate::net::NodeId;
 
 impl World {
-    /// Breaks a disk, or heals one.
+    /// Makes a disk faulty, or heals one.
     pub(super) fn break_disks(&mut self) {
         if !self.disks.are_drawn() {
             return;
@@ -24,7 +24,7 @@ impl World {
         due.into_iter().for_each(|id| self.heal_disk(id));
         self.mend_logs();
         let DiskFaults { rng, one_in, heals_ns } = &mut self.disks;
-        // What comes of a first base that cannot be put in force is seen where there is one on its way.
+        // A first base that cannot be put in force is tested where a first base is under way.
         let without_base = self
             .hosts
             .iter()
@@ -55,13 +55,13 @@ impl World {
         self.trace(|| format!("the disk of node {id} is healed"));
     }
 
-    /// Nothing goes wrong any more.
+    /// Heals all disks.
     pub(super) fn heal_disks(&mut self) {
         self.disks.heals_ns.clear();
         self.hosts.iter().for_each(|host| host.disk.set_fault(None));
     }
 
-    /// Where a disk is good and the append-only file is not, it is written anew, some time.
+    /// Rewrites, after some time, a faulty append-only file on a good disk.
     pub(super) fn mend_logs(&mut self) {
         for id in 0..self.hosts.len() {
             let host = &self.hosts[id];

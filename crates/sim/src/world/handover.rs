@@ -1,13 +1,12 @@
-//! FAILOVER: the primary hands its role over, whatever goes wrong meanwhile, and the Sentinel learns of it
-//! when it sees the outcome.
+//! FAILOVER: the primary hands its role over while faults occur, and the Sentinel sees the result later.
 //!
-//! What must hold: (1) without FORCE the node that has taken over has every write of the primary before, and
-//! of those that were promised; (2) when a failover comes to nothing, the primary executes the write that has
-//! waited, and soon; (3) both go on in one history, as at the end of every run.
+//! The simulation checks that (1) without FORCE the new primary has every write of the old one, and of
+//! the promised ones; (2) after a failover that did not happen, the primary soon executes the waiting
+//! write; (3) both continue one history, as at the end of every run.
 //!
-//! A client that gives a failover up whose target was asked already leaves two primaries, as in the
-//! reference: nothing was handed over then, and what was promised is what the primary of before has. The
-//! Sentinel makes a replica of the other one.
+//! A client that aborts a failover after its target was asked leaves two primaries, as in the reference:
+//! no role was handed over, and the old primary has the promised writes. The Sentinel makes the other
+//! one a replica.
 
 mod drill;
 mod slow;
@@ -23,7 +22,7 @@ use crate::promises::key_of;
 use std::collections::BTreeSet;
 
 impl World {
-    /// Asks for a failover, or for its end.
+    /// Asks for a failover, or aborts one.
     pub(super) fn hand_over_or_abort(&mut self) {
         let is_left = self.handovers.under_way.is_none() && self.has_failover(self.primary);
         let is_seen = self.is_seen(self.primary);
@@ -41,7 +40,7 @@ impl World {
                 self.give_up(from);
             }
             Some(_) => {}
-            // One that the Sentinel has lost sight of.
+            // A failover that the Sentinel no longer watches.
             None if is_left && rng.below(40) == 0 => self.order(self.primary, &["FAILOVER", "ABORT"]),
             None if is_left => {}
             None if rng.below(*one_in) == 0 && is_seen => self.ask_for_failover(),
@@ -88,7 +87,7 @@ impl World {
         }
     }
 
-    /// What the Sentinel does about a failover: the outcome, once the primary of before is seen to know it.
+    /// Watches a failover: takes its outcome once the former primary is visible and knows it.
     pub(super) fn watch_handover(&mut self) -> Result<(), String> {
         self.check_resumed()?;
         let Some(handover) = &self.handovers.under_way else { return Ok(()) };
@@ -113,8 +112,8 @@ impl World {
         }
     }
 
-    /// The primary is not seen, and its outcome with it. When it would be replaced, whoever has taken over is
-    /// preferred.
+    /// The primary is not visible, so its outcome is unknown. When it would be replaced, a replica that
+    /// has taken over is preferred.
     fn leave_handover(&mut self) -> Result<(), String> {
         let is_lost = self.unseen_ns.is_some_and(|since_ns| self.now.mono_ns - since_ns > FAILOVER_NS);
         let Some(handover) = self.handovers.under_way.as_ref().filter(|_| is_lost) else { return Ok(()) };
@@ -131,12 +130,12 @@ impl World {
         }
     }
 
-    /// The role has another owner.
+    /// Takes `target` as the new owner of the role.
     fn handed_over(&mut self, target: NodeId) -> Result<(), String> {
         let Some(Handover { from, is_forced, .. }) = self.handovers.under_way.take() else { return Ok(()) };
         self.trace(|| format!("node {from} has handed over to node {target}"));
         self.met.handed_over += 1;
-        // One that has crashed since has what its disk had.
+        // A new primary that has crashed since has only the data of its disk.
         let has_role = self.hosts[target].node.as_ref().is_some_and(|node| node.engine.primary().is_none());
         if has_role && !is_forced {
             self.check_has_all(from, target)?;
@@ -146,7 +145,7 @@ impl World {
         }
         (self.primary, self.unseen_ns) = (target, None);
         self.forget_pending();
-        // As it rewrites their configuration files.
+        // The Sentinel rewrites the configuration files of both nodes.
         self.hosts[from].follows = Some(target);
         if self.hosts[from].starts_ns == u64::MAX {
             self.hosts[from].starts_ns = self.now.mono_ns + self.handovers.rng.below(3_000) * MS;
@@ -159,12 +158,12 @@ impl World {
         if self.hosts[target].node.is_none() && !self.plan.restarts_primary {
             self.hosts[target].starts_ns = u64::MAX;
         }
-        // One that is down is replaced in its time; one that is up again follows whom it followed before, and
-        // is no primary.
+        // A node that is down is replaced later; a node that runs again follows its primary of before,
+        // so it is no primary.
         if self.hosts[target].node.is_some() { self.fail_over() } else { Ok(()) }
     }
 
-    /// Checks that a node that has taken over has what was written before.
+    /// Checks that the new primary has all earlier writes.
     fn check_has_all(&self, from: NodeId, target: NodeId) -> Result<(), String> {
         let has = |id: NodeId, key: &[u8]| self.hosts[id].node.as_ref().is_some_and(|node| node.has_key(key));
         let mut promised = self.given.iter().map(|given| given.key.clone());
@@ -178,7 +177,7 @@ impl World {
         }
     }
 
-    /// Looks whether the write that has waited was executed.
+    /// Checks that the waiting write was executed.
     fn check_resumed(&mut self) -> Result<(), String> {
         let Some(mut resumed) = self.handovers.resumed.take() else { return Ok(()) };
         let Resumed { at, waiter, since_ns, iterations } = resumed;
@@ -200,13 +199,13 @@ impl World {
         if node.engine.primary().is_some() || node.engine.has_failover() {
             return Ok(());
         }
-        // A script goes on, or was busy; or the end of the server was waited for.
+        // A script is running, or the server was shutting down.
         if node.engine.has_open_unit() || replies.starts_with(b"-BUSY") || self.runs.ends(at) {
             return Ok(());
         }
         let is_late = self.now.mono_ns - since_ns > 1_000 * MS && iterations > 3;
         if is_late && self.disks.are_drawn() && self.plan.nodes[at].is_strict {
-            // The answer waits for the disk.
+            // The reply waits for the disk.
             return Ok(());
         }
         if is_late || !replies.is_empty() {
@@ -218,7 +217,7 @@ impl World {
         Ok(())
     }
 
-    /// Nothing goes wrong any more: who waits for a replica that does not come is not waited for.
+    /// Ends failovers at the end of a run: no failover waits for a replica that does not answer.
     pub(super) fn end_handover(&mut self) {
         for id in 0..self.hosts.len() {
             if self.has_failover(id) {

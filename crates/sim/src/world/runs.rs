@@ -1,12 +1,12 @@
-//! Scripts and functions: runs that write several keys and stand still in between, what goes wrong meanwhile,
-//! and libraries.
+//! Scripts and functions: runs that write several keys and are interrupted by slices, faults
+//! meanwhile, and libraries.
 //!
-//! What must hold: (1) a node that does not execute a run has all of what the run writes, or nothing, and so
-//! has a node that starts from its files; (2) a run that was refused, killed, or lost with its node before
-//! its end is nowhere, at no time; (3) a run that was answered was whole where it ran; (4) a node keeps its
-//! role, and a primary its history, while a unit stands open; (5) whoever has a promised key has the
-//! libraries that were acknowledged before; at equal points of a history all have equal libraries, which are
-//! a part of the data's fingerprint.
+//! The simulation checks that (1) a node that does not execute a run has all of the run's writes or
+//! none, also after a start from its files; (2) a run that was refused, killed, or lost with its node
+//! before its end has no effect at any node, at any time; (3) a run that was answered was complete where
+//! it ran; (4) a node keeps its role, and a primary its history, while an execution unit is open; (5) a
+//! node with a promised key has the libraries that were acknowledged before it; at equal points of a
+//! history all nodes have equal libraries, which are part of the data's fingerprint.
 
 mod ledger;
 
@@ -22,20 +22,20 @@ use crate::workload::Words;
 use sluice_base::Rng;
 use sluice_resp::{Value, decode};
 
-/// Runs whose keys are looked for behind each iteration; all of them are at starts, behind snapshots and at
-/// the end.
+/// Number of runs whose keys are checked after each iteration; all runs are checked at starts, after
+/// snapshots and at the end.
 const LOOKED_FOR: usize = 6;
 
-/// The unit of a node that stands open, with the role of the node.
+/// The open execution unit of a node, with the role of the node.
 fn open_at(node: &SimNode) -> Option<OpenAt> {
     let (unit, follows) = (node.engine.open_unit()?, node.engine.primary().map(node_of));
     let history = node.engine.history_point().map(|point| point.replid);
-    // What a replica follows is told of another id by its primary at any time.
+    // A replica can receive a new history id from its primary at any time.
     Some(OpenAt { unit, follows, history: history.filter(|_| follows.is_none()) })
 }
 
 impl World {
-    /// Has something run, or disturbs what runs.
+    /// Starts a run, or disturbs one.
     pub(super) fn run_something(&mut self) -> Result<(), String> {
         if !self.runs.are_drawn() {
             return Ok(());
@@ -43,7 +43,7 @@ impl World {
         self.hear_runs()?;
         let Runs { rng, one_in, has_libraries, .. } = &mut self.runs;
         let (runs, loads) = (rng.below(*one_in) == 0, *has_libraries && rng.below(*one_in * 4) == 0);
-        // Most often a primary, whoever takes it for one.
+        // Usually the node that the Sentinel considers the primary.
         let any = rng.below(self.hosts.len() as u64) as usize;
         let at = if rng.below(4) == 0 { any } else { self.primary };
         if loads {
@@ -76,7 +76,7 @@ impl World {
         let Some(node) = &mut self.hosts[at].node else { return };
         let (snapshots, is_replica) = (node.link_counts().snapshots, node.engine.primary().is_some());
         let caller = node.client();
-        // A replica refuses what may write, most often before it runs.
+        // A replica refuses scripts that may write, usually before they run.
         if kind == 0 || is_replica && kind < 6 {
             let words = Course::reads(rng.below(40));
             self.trace(|| format!("to {at}: EVAL_RO"));
@@ -121,7 +121,7 @@ impl World {
         self.met.runs += 1;
     }
 
-    /// How the write of the next promise is made.
+    /// Draws the command that makes the next promised write.
     pub(super) fn how_promised(&mut self, at: NodeId, key: &[u8]) -> HowPromised {
         if !self.runs.are_drawn() {
             return HowPromised::Plainly;
@@ -152,7 +152,7 @@ impl World {
         course.eval()
     }
 
-    /// Something goes wrong while a unit stands open.
+    /// Causes a fault while an execution unit is open.
     fn disturb(&mut self, id: NodeId) {
         let is_open = self.hosts[id].node.as_ref().is_some_and(|node| node.engine.has_open_unit());
         if !is_open {
@@ -197,7 +197,7 @@ impl World {
         self.runs.killers.push((id, client));
     }
 
-    /// A client goes away whose run stands still.
+    /// Ends a client whose run is interrupted.
     fn leave_run(&mut self, id: NodeId) {
         let mut waiting = self.runs.all.iter_mut().filter(|run| run.at == Some(id));
         let Some(caller) = waiting.find_map(|run| run.caller.take()) else { return };
@@ -208,7 +208,7 @@ impl World {
         }
     }
 
-    // --- what runs have come to
+    // --- results of runs
 
     fn hear_runs(&mut self) -> Result<(), String> {
         let killers = std::mem::take(&mut self.runs.killers);
@@ -271,7 +271,7 @@ impl World {
         }
     }
 
-    /// Runs of a process that ends: those that had not ended are nowhere.
+    /// Handles the end of a process: its unfinished runs must have no effect.
     pub(super) fn lose_runs(&mut self, id: NodeId, node: &SimNode) {
         self.runs.ending.remove(&id);
         self.runs.open.remove(&id);
@@ -289,7 +289,7 @@ impl World {
         self.met.lost_halves += lost;
     }
 
-    /// Looks at what a node has of runs: of the last ones, or of all.
+    /// Checks the runs' keys at a node: of the last runs, or of all.
     pub(super) fn check_runs(&mut self, id: NodeId, of_all: bool) -> Result<(), String> {
         let Some(node) = &self.hosts[id].node else { return Ok(()) };
         if !self.runs.are_drawn() || node.engine.is_loading() {
@@ -327,7 +327,7 @@ impl World {
         self.check_kept(id)
     }
 
-    /// Whoever has a promised key has the library that was acknowledged before.
+    /// Checks that a node with a promised key has the library that was acknowledged before the key.
     fn check_kept(&self, id: NodeId) -> Result<(), String> {
         let Some(node) = &self.hosts[id].node else { return Ok(()) };
         let Some(wanted) = self.runs.kept.iter().rev().find(|promise| node.has_key(&key_of(**promise)))
@@ -340,7 +340,7 @@ impl World {
         }
     }
 
-    /// A node ends as it was told: what it has done is in its files.
+    /// Shuts a node down at its request: its executed writes are in its files.
     pub(super) fn shut_down(&mut self, id: NodeId) {
         let Some(node) = &mut self.hosts[id].node else { return };
         node.end();
@@ -349,8 +349,8 @@ impl World {
         self.crash(id);
     }
 
-    /// The Sentinel's order to be a primary may have met a busy script: it is repeated, and the script
-    /// killed.
+    /// Repeats the Sentinel's order to become a primary, which a busy script may have refused, and
+    /// kills the script.
     pub(super) fn insist_on_primary(&mut self) {
         let id = self.primary;
         if self.runs.are_drawn() && self.followed(id).is_some() && self.runs.rng.below(10) == 0 {
@@ -361,7 +361,6 @@ impl World {
     }
 }
 
-/// How a run goes.
 fn course(rng: &mut Rng, keys: Vec<Vec<u8>>, fails_at: u64) -> Course {
     let calls = [(0, 3), (0, 12), (6, 6), (20, 0)][rng.below(4) as usize];
     let db = if rng.below(3) == 0 { 1 + rng.below(3) } else { 0 };

@@ -1,11 +1,11 @@
-//! Runs of the first seeds, on all processors.
+//! Runs the first seeds of a simulation, on all processors.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Runs the seeds from 0 on, as many as the variable of the environment says, or the number beside the
-/// variable. Returns the number of seeds, and the sum, by `add`, of the counts that `run` returns for each
-/// seed. An error of `run` is the reason for which a seed fails.
+/// Runs the seeds from 0 on, as many as the environment variable says, or else the default number.
+/// Returns the number of seeds, and the sum, by `add`, of the counts that `run` returns for each seed.
+/// An error of `run` is the reason for which a seed fails.
 ///
 /// # Panics
 /// The reasons of all seeds that fail.
@@ -21,7 +21,7 @@ pub fn first_seeds<M: Default + Send>(
         for _ in 0..threads {
             scope.spawn(|| {
                 loop {
-                    // Relaxed: each number is taken once, and nothing else is passed on by it.
+                    // Relaxed: each number is taken once, and no other data are shared through it.
                     let seed = next.fetch_add(1, Ordering::Relaxed);
                     if seed >= seeds {
                         return;

@@ -1,10 +1,10 @@
-//! What the first seeds come to meet must hold: 150 of them in the tests, a thousand in `cargo xtask ci`,
-//! which sets `SLUICE_SIM_SEEDS`; `cargo xtask deep sim` runs ten thousand.
+//! Runs the first seeds of replication, in which all checks must pass: 150 seeds in the tests, a thousand
+//! in `cargo xtask ci`, which sets `SLUICE_SIM_SEEDS`; `cargo xtask deep sim` runs ten thousand.
 
 use crate::first_seeds::first_seeds;
 use sluice_sim::{Met, SimOptions, run};
 
-/// So many without `SLUICE_SIM_SEEDS`.
+/// Number of seeds without `SLUICE_SIM_SEEDS`.
 const SEEDS: u64 = 150;
 
 #[test]
@@ -14,7 +14,7 @@ fn histories_promises_and_disks_hold_whatever_goes_wrong() {
             .map_err(|why| format!("{why}\n  cargo run --package sluice-sim -- --seed {seed}"))
     };
     let (seeds, met) = first_seeds(("SLUICE_SIM_SEEDS", SEEDS), run_one, Met::add);
-    // A run in which nothing happens shows nothing. The bounds are those of a thousand seeds.
+    // A run without events tests nothing. The bounds are for a thousand seeds.
     let at_least = |met: u64, of_thousand: u64| met * 1000 > of_thousand * seeds;
     let Met { syncs, continued, failovers, crashes, waits, aof_waits, compared, .. } = met;
     assert!(at_least(syncs, 1000) && at_least(continued, 1000), "{met:?}");

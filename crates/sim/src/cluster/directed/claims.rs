@@ -1,17 +1,18 @@
-//! What is told of others' slots (E-20), and two primaries of one shard with one epoch (E-6).
+//! Reports about slots of other nodes (E-20), and two primaries of one shard with one epoch (E-6).
 
 use super::*;
 
-/// E-20, E-16. Stock node 3 takes over from stock node 0, and lets go of all slots in the same moment and
-/// with the same epoch. Node 2, of ours, hears that first, then an old word of node 3, which counts since
-/// node 3 has no slots (E-17), and then node 0's word that it follows node 3: by that word the slots are
-/// node 3's. Node 2 tells nobody so until node 3 has claimed them here with that epoch, and it never will.
+/// E-20, E-16. Stock node 3 takes over from stock node 0, and gives up all slots at the same moment and
+/// with the same epoch. Node 2, of ours, receives that first, then an old message of node 3, which
+/// counts because node 3 has no slots (E-17), and then node 0's message that it follows node 3: by that
+/// message the slots are node 3's. Node 2 reports this owner to no other node before node 3 has claimed
+/// the slots in a message to node 2 with that epoch, which never happens.
 #[test]
 fn cl_e20_slots_of_a_failover_are_not_told_while_their_stock_owner_has_claimed_none_here() {
     let hosts = [(Stock, Primary), (Stock, Primary), (Ours, Primary), (Stock, ReplicaOf(0))];
     let mut world = cluster(&hosts, 1);
     let (old, new, slots) = (world.named(0), world.named(3), world.owned(0));
-    // What node 3 says by its own connection comes later than its answers.
+    // Messages of node 3 on its own connection arrive later than its answers.
     world.net.slow_ways.insert((3, 2), 800 * MS);
     world.pass(1_500);
     world.deafen(2, &[0]);
@@ -23,7 +24,7 @@ fn cl_e20_slots_of_a_failover_are_not_told_while_their_stock_owner_has_claimed_n
     }
     let (epoch, is_empty) = (of_new(&world).epoch, of_new(&world).slots.is_empty());
     assert_eq!((epoch, is_empty), (world.seen(3).own().epoch, true));
-    // Node 3 answers nothing more.
+    // Node 3 stops answering.
     world.hosts[3].frozen_ns = world.now_ns + 60_000 * MS;
     while of_new(&world).role == Role::Primary {
         world.pass(2);
@@ -32,7 +33,7 @@ fn cl_e20_slots_of_a_failover_are_not_told_while_their_stock_owner_has_claimed_n
     world.hears_again(2, &[0]);
     world.pass(20);
     assert_eq!((of_new(&world).slots, of_new(&world).epoch), (slots.clone(), epoch));
-    // Node 1 claims one of them with a lower epoch.
+    // Node 1 claims one of the slots with a lower epoch.
     let slot = sets::pick(&slots, 0).expect("a slot");
     let one = Box::new(sets::range(slot.number(), slot.number() + 1));
     world.told(1, &Order::DelSlots(one.clone()));
@@ -43,10 +44,10 @@ fn cl_e20_slots_of_a_failover_are_not_told_while_their_stock_owner_has_claimed_n
     assert!(of_new(&world).slots.contains(slot), "node 1's epoch is lower");
 }
 
-/// E-6 inside a shard (V#974). Node 3, of ours, has won an epoch while its stock primary, node 0, was cut
-/// off and got the same epoch by BUMPEPOCH. By the reference's rule, which is ours, the one with the smaller
-/// id moves on, and has the slots, whichever of the two has been written to since. If that is node 0, what
-/// was written to node 3 is lost.
+/// E-6 inside a shard (V#974). Node 3, of ours, has won an epoch while its stock primary, node 0, was
+/// cut off and got the same epoch by BUMPEPOCH. By the reference's rule, which is ours too, the node
+/// with the smaller id takes a new epoch and has the slots, whichever of the two has received writes
+/// since. If that is node 0, the writes to node 3 are lost.
 #[test]
 fn cl_e6_of_two_primaries_of_a_shard_with_one_epoch_the_smaller_id_has_the_slots() {
     let mut winners = [0; 2];

@@ -1,10 +1,10 @@
-//! Elections that public threads tell of, by the number of each (`V#`: valkey-io/valkey), in clusters of
-//! nodes of ours and of stock ones. V#4655 and V#4533 are `cl_e46_…` and `cl_f9_…`.
+//! Elections from public threads, each by its number (`V#`: valkey-io/valkey), in clusters of nodes of
+//! ours and stock nodes. V#4655 and V#4533 are `cl_e46_…` and `cl_f9_…`.
 
 use super::*;
 use sluice_cluster::wire::{self, BusHeader, BusMessage, MessageBody, MessageFlags, NodeFlags};
 
-/// A replica of ours that stands, however old its data.
+/// Lets a replica of ours start elections however old its data are.
 fn stands(world: &mut World, host: usize) {
     let stands = world.configure(host, |settings| {
         (settings.replica.no_failover, settings.replica.validity_factor) = (false, 0);
@@ -12,7 +12,7 @@ fn stands(world: &mut World, host: usize) {
     stands.unwrap();
 }
 
-/// Primaries, and as many replicas after them, the first of the first. Node `n` is of ours where bit `n` of
+/// `count` primaries, then as many replicas in the same order. Node `n` is of ours if bit `n` of
 /// `ours` is set.
 fn pairs(count: usize, ours: u64, seed: u64) -> World {
     let kind = |number: usize| if ours >> number & 1 == 1 { Ours } else { Stock };
@@ -25,8 +25,8 @@ fn pairs(count: usize, ours: u64, seed: u64) -> World {
     world
 }
 
-/// V#3996. Two controllers tell node 3, of ours, to take over by force, again and again, while the votes of
-/// stock nodes 1 and 2 are on their way: by the reference's rule each command begins another election.
+/// V#3996. Two controllers order node 3, of ours, to take over by force, again and again, while the votes
+/// of stock nodes 1 and 2 are on their way: by the reference's rule each command begins a new election.
 #[test]
 fn cl_v3996_commands_of_two_controllers_do_not_delay_each_other() {
     let hosts = [(Stock, Primary), (Stock, Primary), (Stock, Primary), (Ours, ReplicaOf(0))];
@@ -48,8 +48,8 @@ fn cl_v3996_commands_of_two_controllers_do_not_delay_each_other() {
     assert_eq!(world.seen(3).own().epoch, epoch + 1, "the first election");
 }
 
-/// V#2169. Node 3, of ours, has not heard of the last epoch of its stock primary, which dies: voters of both
-/// kinds refuse, and tell it of that epoch. Without the UPDATE of a voter node 3 never wins.
+/// V#2169. Node 3, of ours, does not know the last epoch of its stock primary, which dies: voters of
+/// both models refuse their votes, and send that epoch. Without the UPDATE of a voter node 3 never wins.
 #[test]
 fn cl_v2169_a_replica_that_has_missed_its_primarys_last_epoch_wins() {
     let hosts = [(Stock, Primary), (Ours, Primary), (Stock, Primary), (Ours, ReplicaOf(0))];
@@ -68,9 +68,9 @@ fn cl_v2169_a_replica_that_has_missed_its_primarys_last_epoch_wins() {
     assert_eq!(world.owned(3), slots, "long before the time of the election that was refused is over");
 }
 
-/// V#4627, V#4700. Voters of 9.2 say that they refuse, in a message that no version before has (W-12). Node
-/// 3, of ours, neither gives its election up for that nor begins another one: candidates that end an election
-/// at any refusal ask for epoch after epoch.
+/// V#4627, V#4700. Voters of 9.2 report a refusal by a message that earlier versions do not have (W-12).
+/// Node 3, of ours, neither ends its election for that reason nor begins another one: candidates that
+/// end an election at a refusal ask for epoch after epoch.
 #[test]
 fn cl_v4627_v4700_a_refusal_of_9_2_ends_no_election_and_begins_none() {
     let hosts = [(Stock, Primary), (Stock, Primary), (Stock, Primary), (Ours, ReplicaOf(0))];
@@ -93,7 +93,7 @@ fn cl_v4627_v4700_a_refusal_of_9_2_ends_no_election_and_begins_none() {
     assert_eq!((world.owned(3), world.seen(3).own().epoch), (slots, epoch));
 }
 
-/// A message of type 11: a header, the epoch of the request, the reason "already voted".
+/// A message of type 11: a header, the epoch of the request, and the reason "already voted".
 fn refusal(view: &View, epoch: u64) -> Vec<u8> {
     let slots = view.own().slots.clone();
     let header = BusHeader {
@@ -121,7 +121,7 @@ fn refusal(view: &View, epoch: u64) -> Vec<u8> {
     bytes
 }
 
-/// All of these nodes die in one moment; within how many milliseconds each one's replica has its slots.
+/// Ends all nodes in `dead` at one moment; returns the milliseconds until each one's replica has its slots.
 fn replaced_after(world: &mut World, dead: &[usize], is_loud: bool) -> u64 {
     let count = world.hosts.len() / 2;
     let slots: Vec<SlotSet> = dead.iter().map(|host| world.owned(*host)).collect();
@@ -137,16 +137,17 @@ fn replaced_after(world: &mut World, dead: &[usize], is_loud: bool) -> u64 {
     panic!("some of {dead:?} are not replaced");
 }
 
-/// Whether all replicas are of ours: a stock one whose votes were split waits for 4T (D23).
+/// Whether all replicas are of ours: a stock replica whose votes were split waits for 4T (D23).
 fn are_replicas_ours(ours: u64, count: usize) -> bool {
     (count..2 * count).all(|replica| ours >> replica & 1 == 1)
 }
 
-/// Two shards lose their primaries in one moment. Replicas stand in the order of their shards (E-42), one
-/// whose epoch another has won begins anew (E-3), and so does one whose votes went to another (D23).
+/// Two shards lose their primaries at one moment. Replicas start elections in the order of their shards
+/// (E-42). A replica whose epoch another one has won starts a new election (E-3), and so does one whose
+/// votes were given to another (D23).
 #[test]
 fn two_primaries_that_die_at_once_are_replaced_at_once_among_ours_and_stock_ones() {
-    // Ours alone; stock primaries; stock replicas of them; every second node.
+    // All nodes of ours; stock primaries; stock replicas of them; every second node.
     for ours in [0x3FF, 0x3E0, 0x01F, 0x155] {
         for seed in 1..4 {
             let mut world = pairs(5, ours, seed);
@@ -158,7 +159,7 @@ fn two_primaries_that_die_at_once_are_replaced_at_once_among_ours_and_stock_ones
     }
 }
 
-/// V#2181. As many primaries die in one moment as a majority allows: three of seven.
+/// V#2181. As many primaries die at one moment as a majority allows: three of seven.
 #[test]
 fn cl_v2181_half_of_all_primaries_are_replaced_among_ours_and_stock_ones() {
     for ours in [0x3FFF, 0x3F80, 0x1555] {

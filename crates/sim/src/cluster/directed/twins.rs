@@ -1,9 +1,9 @@
-//! D-7: a shard that has two primaries.
+//! D-7: a shard with two primaries.
 
 use super::*;
 
-/// Node 4 has its shard's slots, which node 3, of ours, is to have as well; then node 4 dies. By the
-/// reference's rules node 3 goes on as a primary without slots, so that nobody takes over.
+/// Node 4 owns its shard's slots, of which node 3, of ours, is to be a replica; then node 4 dies. By the
+/// reference's rules node 3 stays a primary without slots, so that no node takes over.
 fn is_replaced_by_its_twin(mut world: World, old: usize, new: usize, slots: &SlotSet) {
     let shard = |world: &World, host: usize| world.seen(host).own().shard;
     assert_eq!(shard(&world, old), shard(&world, new));
@@ -23,8 +23,8 @@ fn is_replaced_by_its_twin(mut world: World, old: usize, new: usize, slots: &Slo
     assert_eq!(world.owned(old), *slots, "the slots of the primary that died are served");
 }
 
-/// Node 3, of ours, has given its slots away, and is away itself while its stock replica, node 4, takes its
-/// place: neither claims a slot, so that no claim tells node 3.
+/// Node 3, of ours, has given its slots away, and does not run while its stock replica, node 4, takes
+/// its place: neither claims a slot, so that no claim makes node 3 a replica.
 #[test]
 fn cl_d7_a_primary_without_slots_that_was_replaced_by_a_stock_node_becomes_its_replica() {
     let replicas = [(Ours, Primary), (Stock, ReplicaOf(3))];
@@ -42,8 +42,8 @@ fn cl_d7_a_primary_without_slots_that_was_replaced_by_a_stock_node_becomes_its_r
     is_replaced_by_its_twin(world, 3, 4, &slots);
 }
 
-/// Node 0, of ours, dies with slots. Stock node 3 takes over, and gives them to stock node 1, before node 0
-/// is back with the keys of them.
+/// Node 0, of ours, dies with slots. Stock node 3 takes over, and gives them to stock node 1, before
+/// node 0 comes back with the keys of these slots.
 #[test]
 fn cl_d7_a_primary_whose_winner_has_given_the_slots_away_becomes_the_replica_of_that_stock_node() {
     let hosts = [(Ours, Primary), (Stock, Primary), (Stock, Primary), (Stock, ReplicaOf(0))];
@@ -61,8 +61,8 @@ fn cl_d7_a_primary_whose_winner_has_given_the_slots_away_becomes_the_replica_of_
     is_replaced_by_its_twin(world, 0, 3, &slots);
 }
 
-/// Node 0, of ours, is the second primary of the shard of stock node 3, and has keys that no other node has:
-/// node 0 stays.
+/// Node 0, of ours, is the second primary of stock node 3's shard, and has keys that no other node has:
+/// it stays a primary.
 #[test]
 fn cl_d7_a_primary_with_keys_stays_beside_a_stock_one_of_its_shard() {
     let hosts = [(Ours, Primary), (Stock, Primary), (Stock, Primary), (Stock, ReplicaOf(0))];

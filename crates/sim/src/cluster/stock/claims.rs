@@ -7,7 +7,7 @@ use sluice_cluster::wire::{BusHeader, MessageBody, NodeFlags};
 use sluice_cluster::{ClusterEpoch, NodeId, SlotSet};
 
 impl Stock {
-    /// E-3.
+    /// E-3: takes a sender's higher config epoch, and ends an election of this node that is not above it.
     pub(super) fn take_epoch(&mut self, sender: NodeId, epoch: u64) {
         if epoch <= self.nodes[&sender].config_epoch {
             return;
@@ -19,7 +19,7 @@ impl Stock {
         }
     }
 
-    /// E-4; whether there is a new epoch.
+    /// E-4: takes a new epoch without an election; `false` if this node has the highest one already.
     pub(super) fn bump(&mut self) -> bool {
         let highest = self.nodes.values().map(|node| node.config_epoch).max().unwrap_or(0);
         let highest = highest.max(self.current_epoch);
@@ -34,7 +34,7 @@ impl Stock {
         true
     }
 
-    /// Step 10, but for the role: slots, one UPDATE, the collision (E-6).
+    /// Step 10 without the role: slots, one UPDATE, the collision (E-6).
     pub(super) fn slots_of_header(&mut self, sender: NodeId, header: &BusHeader<'_>) {
         if header.replica_of.is_some() {
             return;
@@ -107,7 +107,7 @@ impl Stock {
         }
     }
 
-    /// E-19: one UPDATE, about the first newer owner.
+    /// E-19: sends one UPDATE, about the first newer owner.
     fn correct(&mut self, sender: NodeId, epoch: u64, slots: &SlotSet) {
         let first = self.nodes.iter().filter(|(id, node)| **id != sender && node.config_epoch > epoch);
         let first = first.filter_map(|(id, node)| {
@@ -128,7 +128,7 @@ impl Stock {
         self.send(number, &MessageBody::Update { config_epoch, node: about, slots: claimed.bitmap() });
     }
 
-    /// E-20.
+    /// E-20: takes the slots and the higher epoch in an UPDATE about a node.
     pub(super) fn update(&mut self, about: NodeId, epoch: u64, slots: &SlotSet) {
         let Some(node) = self.nodes.get_mut(&about) else { return };
         if epoch <= node.config_epoch {
@@ -141,7 +141,7 @@ impl Stock {
         self.claim(about, epoch, slots);
     }
 
-    /// E-16; whether the rest of the message counts.
+    /// E-16: takes the role in the sender's header; `false` if the rest of the message is ignored.
     pub(super) fn role(&mut self, sender: NodeId, header: &BusHeader<'_>) -> bool {
         let Some(primary) = header.replica_of else {
             if !self.nodes[&sender].has(NodeFlags::PRIMARY) {
@@ -176,7 +176,7 @@ impl Stock {
         true
     }
 
-    /// E-16 item 2.
+    /// E-16 item 2: a primary has become a replica; `false` if its header is stale.
     fn demote(&mut self, sender: NodeId, primary: Option<NodeId>, epoch: u64) -> bool {
         let same = primary.filter(|id| self.nodes[id].shard == self.nodes[&sender].shard);
         let Some(winner) = same else {
@@ -201,7 +201,7 @@ impl Stock {
         true
     }
 
-    ///
+    /// this node becomes a replica of `primary`.
     pub(super) fn follow(&mut self, primary: NodeId) {
         self.out.push(Act::Log(format!("stock: I follow {primary}")));
         let shard = self.nodes[&primary].shard;
@@ -214,7 +214,7 @@ impl Stock {
         (self.todo.save, self.todo.evaluate) = (true, true);
     }
 
-    /// MFSTART to my primary (M-2).
+    /// Sends MFSTART to this node's primary (M-2).
     pub(super) fn ask_for_pause(&mut self) {
         let primary = self.own().primary.and_then(|id| self.nodes.get(&id)?.link_out);
         if let Some(number) = primary {

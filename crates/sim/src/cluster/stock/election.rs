@@ -1,4 +1,4 @@
-//! Elections and failovers by hand (5.4 to 5.6, 6.1).
+//! Elections and manual failovers (5.4 to 5.6, 6.1).
 
 use super::record::StockNode;
 use super::state::{Election, Manual, Stock};
@@ -9,8 +9,8 @@ use sluice_cluster::SlotSet;
 use sluice_cluster::wire::{BusHeader, MessageBody, MessageFlags, MessageType, NodeFlags};
 
 impl Stock {
-    /// What this node has of the stream (N-8): a primary's grows with time while writes are not paused, a
-    /// replica has what its primary has told last.
+    /// This node's replication offset (N-8): a primary's grows with time while writes are not paused; a
+    /// replica has the offset that its primary has sent last.
     pub(in crate::cluster) fn offset(&self) -> u64 {
         if self.own().has(NodeFlags::PRIMARY) {
             written(self.manual.paused_ms.unwrap_or(self.now))
@@ -19,7 +19,7 @@ impl Stock {
         }
     }
 
-    /// The primary's header moves a replica's offset, and PAUSED gives the goal (M-4).
+    /// A replica takes the offset in its primary's header; the first one with PAUSED is the goal (M-4).
     pub(super) fn follow_offset(&mut self, sender: NodeId, header: &BusHeader<'_>) {
         if self.own().primary != Some(sender) {
             return;
@@ -39,7 +39,7 @@ impl Stock {
         self.manual = Manual::default();
     }
 
-    /// M6.
+    /// M6: ends a manual failover after its time limit, and pings the replica that the pause is for.
     pub(super) fn manual_tick(&mut self) {
         if self.manual.end.is_some_and(|end| self.now > end) {
             self.clear_manual();
@@ -50,12 +50,12 @@ impl Stock {
         }
     }
 
-    /// MFSTART of a replica of mine (M-3).
+    /// Handles MFSTART of a replica of this node (M-3).
     pub(super) fn pause_for(&mut self, number: u64, sender: NodeId) {
         if !self.own().has(NodeFlags::PRIMARY) || self.nodes[&sender].primary != Some(self.me) {
             return;
         }
-        // A second request moves the end of the pause, and no write comes between the two.
+        // A second request extends the pause, and no write is executed between the two.
         let paused_ms = self.manual.paused_ms.unwrap_or(self.now);
         self.clear_manual();
         self.manual.end = Some(self.now + self.settings.manual_timeout_ms);
@@ -65,7 +65,7 @@ impl Stock {
         self.gossip(number, MessageType::Ping);
     }
 
-    /// CLUSTER FAILOVER of a replica, FORCE or not (M1, M7).
+    /// CLUSTER FAILOVER of a replica, with or without FORCE (M1, M7).
     pub(super) fn begin_manual(&mut self, is_forced: bool) {
         self.clear_manual();
         self.manual.end = Some(self.now + self.settings.manual_timeout_ms);
@@ -74,12 +74,12 @@ impl Stock {
         } else {
             self.ask_for_pause();
         }
-        // M-5.
+        // By M-5, the next election is scheduled anew.
         self.election.time = 0;
         self.todo.failover = true;
     }
 
-    /// E-50, E-51.
+    /// E-50, E-51: handles a request for this node's vote.
     pub(super) fn asked_for_vote(&mut self, candidate: NodeId, header: &BusHeader<'_>) {
         let may = self.own().is_voter()
             && self.health.is_safe_to_join
@@ -109,7 +109,7 @@ impl Stock {
         }
     }
 
-    /// E-46 with its defect: whether or not an election is open.
+    /// E-46 with its defect: a vote counts whether an election is open or not.
     pub(super) fn vote_came(&mut self, sender: NodeId, epoch: u64) {
         if self.nodes[&sender].is_voter() && epoch >= self.election.epoch {
             self.election.votes += 1;
@@ -118,7 +118,7 @@ impl Stock {
         }
     }
 
-    /// E-40 to E-47.
+    /// E-40 to E-47: schedules an election, asks for votes, takes over with a majority.
     pub(super) fn failover(&mut self) {
         let own = self.own();
         let Some(primary) = own.primary.filter(|id| self.nodes.contains_key(id)) else { return };
@@ -153,7 +153,7 @@ impl Stock {
         }
     }
 
-    /// E-42, E-43.
+    /// E-42, E-43: sets the time of the next election by this replica's ranks.
     fn schedule(&mut self, primary: NodeId, d: u64) {
         let (rank, frank) = (self.rank(primary), self.frank());
         let jitter = self.rng.below(d + 1);
@@ -177,7 +177,7 @@ impl Stock {
         }
     }
 
-    /// The other replicas of my primary.
+    /// The other replicas of this node's primary.
     fn siblings(&self, primary: NodeId) -> impl Iterator<Item = (&NodeId, &StockNode)> {
         self.nodes.iter().filter(move |(id, node)| **id != self.me && node.primary == Some(primary))
     }
@@ -191,7 +191,7 @@ impl Stock {
         ahead.count() as u64
     }
 
-    /// Failed voters with a replica, of shards ahead of mine.
+    /// The number of failed voters with a replica whose shards precede this node's.
     fn frank(&self) -> u64 {
         let shard = self.own().shard;
         let ahead = self.nodes.iter().filter(|(id, node)| {
@@ -203,13 +203,13 @@ impl Stock {
         ahead.count() as u64
     }
 
-    /// Whether every replica of my primary says that the primary has failed.
+    /// Whether every replica of this node's primary reports that the primary has failed.
     fn all_mourn(&self, primary: NodeId) -> bool {
         let mut replicas = self.nodes.values().filter(|node| node.primary == Some(primary));
         replicas.all(|node| node.has(NodeFlags::MY_PRIMARY_FAIL))
     }
 
-    /// E-44.
+    /// E-44: moves a scheduled election when this replica's ranks change.
     fn move_ranks(&mut self, primary: NodeId, d: u64) {
         let (rank, frank) = (self.rank(primary), self.frank());
         let election = &mut self.election;
@@ -223,7 +223,7 @@ impl Stock {
         }
     }
 
-    /// E-45.
+    /// E-45: asks all nodes for votes in a new epoch.
     fn request_votes(&mut self) {
         self.current_epoch += 1;
         self.election.epoch = self.current_epoch;
@@ -233,7 +233,7 @@ impl Stock {
         self.todo.save = true;
     }
 
-    /// E-55.
+    /// E-55: becomes a primary with the slots of the former one.
     pub(super) fn take_over(&mut self) {
         let Some(old) = self.own().primary else { return };
         let slots = self.nodes.get_mut(&old).map(|old| std::mem::replace(&mut old.slots, SlotSet::EMPTY));

@@ -9,7 +9,7 @@ impl Stock {
         self.health.size / 2 + 1
     }
 
-    /// F-1.
+    /// F-1: suspects a node with an unanswered ping that was silent for longer than T.
     pub(super) fn suspect(&mut self, id: NodeId) {
         let now = self.now;
         let node = &self.nodes[&id];
@@ -26,7 +26,7 @@ impl Stock {
         }
     }
 
-    /// F-3: at the next whole second.
+    /// F-3: notes a report, with the time rounded up to the next whole second.
     pub(super) fn report(&mut self, id: NodeId, by: NodeId) {
         let at = (self.now / 1_000 + 1) * 1_000;
         if !self.nodes[&id].has(NodeFlags::FAIL) {
@@ -34,7 +34,8 @@ impl Stock {
         }
     }
 
-    /// F-5. Reports count until they expire, whoever the reporter is by now (F-4).
+    /// F-5: marks a suspected node as failed if a quorum reports it. Reports count until they expire,
+    /// whatever the reporter's role is by now (F-4).
     pub(super) fn condemn_if_agreed(&mut self, id: NodeId) {
         let node = &self.nodes[&id];
         if !node.has(NodeFlags::PFAIL) || node.has(NodeFlags::FAIL) {
@@ -58,18 +59,18 @@ impl Stock {
         self.todo.evaluate = true;
         self.todo.save = true;
         if self.own().primary == Some(id) {
-            // Never cleared (D-1).
+            // The flag is never cleared (D-1).
             self.own_mut().set(NodeFlags::MY_PRIMARY_FAIL);
             self.todo.failover = true;
         }
     }
 
-    /// F-6.
+    /// F-6: sends FAIL about a node to all nodes.
     pub(super) fn tell_of_failure(&mut self, id: NodeId) {
         self.tell_all(&MessageBody::Fail(id), MessageFlags::default());
     }
 
-    /// F-7.
+    /// F-7: marks a node as failed because of a FAIL message.
     pub(super) fn told_of_failure(&mut self, id: NodeId) {
         let is_known = self.nodes.get(&id).is_some_and(|node| !node.has(NodeFlags::FAIL));
         if is_known && id != self.me {
@@ -77,7 +78,7 @@ impl Stock {
         }
     }
 
-    /// A PONG on the link out (step 9, F-8).
+    /// A PONG on the outgoing link ends suspicion or failure (step 9, F-8).
     pub(super) fn pong(&mut self, id: NodeId) {
         let (now, limit) = (self.now, 2 * self.settings.timeout_ms);
         let node = self.node_mut(id);
@@ -94,7 +95,7 @@ impl Stock {
         }
     }
 
-    /// F-20 to F-23.
+    /// F-20 to F-23: evaluates the cluster's state.
     pub(super) fn evaluate(&mut self) {
         let now = self.now;
         let first = *self.health.first_ms.get_or_insert(now);

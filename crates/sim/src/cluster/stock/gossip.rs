@@ -1,11 +1,11 @@
-//! Whom messages tell about (W-6), and what is believed of it (section 3.2).
+//! The nodes in a message's gossip (W-6), and the parts of received gossip that count (section 3.2).
 
 use super::state::Stock;
 use sluice_cluster::NodeId;
 use sluice_cluster::wire::{Extension, Gossip, GossipEntry, NodeFlags};
 
 impl Stock {
-    /// Nodes for a gossip section: some at random, all suspects.
+    /// Draws the nodes for a gossip section: some at random, and all suspected ones.
     pub(super) fn draw(&mut self, receiver: Option<NodeId>) -> Vec<NodeId> {
         let known = self.nodes.len();
         let wanted = (known / 10).max(3).min(known.saturating_sub(2));
@@ -29,7 +29,7 @@ impl Stock {
         drawn
     }
 
-    /// The entries of a message (G-10); nothing if one has an invalid id (G-11).
+    /// Handles the entries of a message (G-10); none if one of them has an invalid id (G-11).
     pub(super) fn entries(&mut self, sender: Option<NodeId>, gossip: &Gossip<'_>) {
         for entry in gossip.entries() {
             match self.nodes.contains_key(&entry.node) {
@@ -39,7 +39,7 @@ impl Stock {
         }
     }
 
-    /// Item 1: all flags are taken, and a FAIL begins at 0 (D31).
+    /// Item 1: a new node gets all flags of the entry, and a FAIL begins at time 0 (D31).
     fn unknown_entry(&mut self, sender: Option<NodeId>, entry: &GossipEntry<'_>) {
         let is_forgotten = self.blacklist.get(&entry.node).is_some_and(|until| *until > self.now);
         if sender.is_none() || entry.flags.contains(NodeFlags::NOADDR) || is_forgotten {
@@ -50,7 +50,7 @@ impl Stock {
         self.nodes.insert(entry.node, node);
     }
 
-    /// Items 2 to 5.
+    /// Items 2 to 5: an entry about a known node.
     fn known_entry(&mut self, sender: Option<NodeId>, entry: &GossipEntry<'_>) {
         let id = entry.node;
         if id == self.me || self.nodes[&id].has(NodeFlags::HANDSHAKE) {
@@ -84,7 +84,7 @@ impl Stock {
         }
     }
 
-    /// Extensions of a known sender (step 12, W-10).
+    /// Handles the extensions of a known sender (step 12, W-10).
     pub(super) fn extensions(&mut self, sender: NodeId, gossip: &Gossip<'_>) {
         let (mut host_name, mut shard) = (String::new(), None);
         for extension in gossip.extensions() {
@@ -104,7 +104,7 @@ impl Stock {
         let of_primary =
             self.nodes[&sender].primary.and_then(|primary| self.nodes.get(&primary)).map(|node| node.shard);
         match of_primary {
-            // N-5: what differs from the primary's is refused.
+            // N-5: a shard that differs from the primary's is refused.
             Some(theirs) => self.node_mut(sender).shard = theirs,
             None => {
                 if let Some(id) = shard.filter(|id| self.nodes[&sender].shard != *id) {
@@ -117,7 +117,7 @@ impl Stock {
         }
     }
 
-    /// Extension 2 (G-21).
+    /// Extension 2: forgets a node that another node has forgotten (G-21).
     fn forgotten_elsewhere(&mut self, id: NodeId, seconds: u64) {
         if id == self.me || !self.nodes.contains_key(&id) || self.own().primary == Some(id) {
             return;

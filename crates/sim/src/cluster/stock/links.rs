@@ -1,4 +1,4 @@
-//! Links and meeting (sections 3.1 and 3.3).
+//! Links and meetings (sections 3.1 and 3.3).
 
 use super::state::{Stock, StockLink};
 use crate::cluster::act::{Act, Link};
@@ -28,13 +28,13 @@ impl Stock {
         self.next_link
     }
 
-    /// A connection was accepted (G-5).
+    /// Adds an accepted connection (G-5).
     pub(in crate::cluster) fn accept(&mut self, now: u64, peer: String, local: String) -> Link {
         self.now = now;
         Link::Stock(self.add_link(None, false, peer, local))
     }
 
-    /// A dialled connection is made: PING, or MEET if the node has that flag (G-6).
+    /// A dialled connection is established: sends PING, or MEET if the node has that flag (G-6).
     pub(in crate::cluster) fn connected(&mut self, now: u64, number: u64) {
         self.now = now;
         if let Some(id) = self.links.get(&number).and_then(|link| link.node) {
@@ -48,13 +48,13 @@ impl Stock {
         self.settle();
     }
 
-    /// A connection has ended.
+    /// Removes a connection that has ended.
     pub(in crate::cluster) fn closed(&mut self, now: u64, number: u64) {
         self.now = now;
         self.unlink(number);
     }
 
-    /// A dial has failed (G-3).
+    /// Handles a failed dial (G-3).
     pub(in crate::cluster) fn dial_failed(&mut self, now: u64, number: u64, at_once: bool) {
         self.now = now;
         let node = self.links.get(&number).and_then(|link| link.node);
@@ -90,7 +90,7 @@ impl Stock {
         }
     }
 
-    /// An inbound link is the node's from now on; an older one goes.
+    /// Binds an incoming link to a node; an older incoming link is closed.
     pub(super) fn bind(&mut self, number: u64, id: NodeId) {
         if let Some(old) = self.nodes[&id].link_in.filter(|old| *old != number) {
             self.close(old);
@@ -101,7 +101,7 @@ impl Stock {
         }
     }
 
-    /// Handshakes that end, and dials (G-2, G-15).
+    /// Ends handshakes that have timed out, and dials (G-2, G-15).
     pub(super) fn connect(&mut self, id: NodeId) {
         let now = self.now;
         let node = &self.nodes[&id];
@@ -119,7 +119,7 @@ impl Stock {
         self.out.push(Act::Dial { link: Link::Stock(number), ip });
     }
 
-    /// How long a handshake lasts, and a MEET is not repeated.
+    /// Milliseconds that a handshake lasts, and for which a MEET is not repeated.
     pub(super) fn handshake_ms(&self) -> u64 {
         self.settings.timeout_ms.max(1_000)
     }
@@ -132,7 +132,7 @@ impl Stock {
         }
     }
 
-    /// A ping to the one of five whose pong is the oldest (G-7).
+    /// Pings, of five random nodes, the one with the oldest pong (G-7).
     pub(super) fn ping_at_random(&mut self) {
         let ids: Vec<NodeId> = self.nodes.keys().copied().collect();
         let mut oldest: Option<(u64, u64)> = None;
@@ -152,7 +152,7 @@ impl Stock {
         }
     }
 
-    /// What a cron does for one node: auto-MEET, a dead link, a ping, suspicion (G-8, G-9, G-13, F-1).
+    /// The work of a tick for one node: auto-MEET, a dead link, a ping, suspicion (G-8, G-9, G-13, F-1).
     pub(super) fn contact(&mut self, id: NodeId) {
         let (now, timeout) = (self.now, self.settings.timeout_ms);
         let node = &self.nodes[&id];
@@ -188,7 +188,7 @@ impl Stock {
         self.suspect(id);
     }
 
-    /// Step 8: my own address, who is met, the answer.
+    /// Step 8: takes this node's own address, begins a handshake for MEET, and answers.
     pub(super) fn greet(
         &mut self,
         number: u64,
@@ -215,7 +215,7 @@ impl Stock {
         self.gossip(number, MessageType::Pong);
     }
 
-    /// MEET of an unknown node on a link without one (G-12).
+    /// Handles a MEET of an unknown node on a link without a node (G-12).
     fn met_by(&mut self, number: u64, header: &BusHeader<'_>, gossip: &Gossip<'_>) {
         let link = &self.links[&number];
         if link.node.is_some() || link.is_out || header.sender == self.me {
@@ -229,7 +229,7 @@ impl Stock {
         self.todo.save = true;
     }
 
-    /// A node without a known id (N-2); none if one of the address is under way.
+    /// Adds a node whose id is not known yet (N-2); `None` if a handshake with its address is under way.
     pub(super) fn begin_handshake(&mut self, ip: String, flags: NodeFlags) -> Option<NodeId> {
         if self.nodes.values().any(|node| node.has(NodeFlags::HANDSHAKE) && node.ip == ip) {
             return None;
@@ -241,7 +241,8 @@ impl Stock {
         Some(id)
     }
 
-    /// The first answer on a link out of a handshake (G-14): the node under its own id, if it is new.
+    /// The first answer on the outgoing link of a handshake (G-14): adds the node under its own id, if
+    /// it is new.
     pub(super) fn finish_handshake(
         &mut self,
         number: u64,
@@ -270,7 +271,7 @@ impl Stock {
         Some(header.sender)
     }
 
-    /// Another id at the address (G-16).
+    /// Handles an answer from a node with another id (G-16).
     pub(super) fn is_somebody_else(&mut self, number: u64, id: NodeId) {
         self.close(number);
         let now = self.now;
@@ -288,7 +289,7 @@ impl Stock {
         self.todo.evaluate = true;
     }
 
-    /// A PING by another link than the link out names the sender's address (G-17).
+    /// Takes the sender's address from a PING on another link than the outgoing one (G-17).
     pub(super) fn take_address(&mut self, sender: NodeId, number: u64, header: &BusHeader<'_>) {
         let peer = self.links[&number].peer.clone();
         let ip = if header.ip.is_empty() { peer } else { header.ip.to_owned() };
@@ -307,7 +308,7 @@ impl Stock {
         self.todo.save = true;
     }
 
-    /// The header of this moment (2.1, W-17).
+    /// The header of a message that is sent now (2.1, W-17).
     pub(super) fn header<'a>(&'a self, slots: &'a SlotSet) -> BusHeader<'a> {
         let own = self.own();
         let primary = own.primary.filter(|primary| self.nodes.contains_key(primary));
@@ -340,12 +341,12 @@ impl Stock {
         }
     }
 
-    /// The slots of a header: mine, or my primary's.
+    /// The slots in this node's header: its own, or its primary's.
     pub(super) fn header_slots(&self) -> SlotSet {
         self.nodes[&self.primary_of(self.me)].slots.clone()
     }
 
-    /// PING, PONG or MEET on a link.
+    /// Sends PING, PONG or MEET on a link.
     pub(super) fn gossip(&mut self, number: u64, kind: MessageType) {
         let (now, Some(link)) = (self.now, self.links.get(&number)) else { return };
         let (receiver, is_out) = (link.node, link.is_out);
@@ -403,7 +404,7 @@ impl Stock {
         }
     }
 
-    /// A message without gossip to every node but handshakes, by link out.
+    /// Sends a message without gossip on the outgoing links of all nodes that are not in handshake.
     pub(super) fn tell_all(&mut self, body: &MessageBody<'_>, flags: MessageFlags) {
         let slots = self.header_slots();
         let mut bytes = Vec::new();

@@ -6,12 +6,12 @@ use sluice_cluster::NodeId;
 use sluice_cluster::wire::NodeFlags;
 use std::collections::BTreeMap;
 
-/// Milliseconds for which a primary is orphaned before a replica moves there.
+/// Milliseconds after which a replica moves to an orphaned primary.
 const ORPHANED_MS: u64 = 5_000;
 
 impl Stock {
-    /// R21, as far as a look each cron can tell: a primary that gets its first replica or slot wants
-    /// replicas, and one whose last replica was taken off does not.
+    /// R21, as far as a check at each tick can approximate it: a primary that gets its first replica or
+    /// slot wants replicas, and one that has lost its last replica does not.
     fn note_wishes(&mut self) {
         let mut replicas: BTreeMap<NodeId, usize> = BTreeMap::new();
         for primary in self.nodes.values().filter_map(|node| node.primary) {
@@ -38,7 +38,7 @@ impl Stock {
         self.nodes.values().filter(is_good).count()
     }
 
-    /// R20, each cron.
+    /// R20: moves this replica to an orphaned primary if it is its turn; at each tick.
     pub(super) fn migrate(&mut self) {
         self.note_wishes();
         let Some(mine) = self.own().primary.filter(|_| self.settings.allow_replica_migration) else { return };
@@ -65,7 +65,7 @@ impl Stock {
         }
         let is_up = |node: &&StockNode| node.primary == Some(mine) && !node.is_failing();
         let is_spare = self.nodes.values().filter(is_up).count() > self.settings.migration_barrier;
-        // A dead one counts (D16).
+        // By D16 a dead replica counts.
         let full = self.nodes.iter().filter(|(_, node)| {
             node.primary.and_then(|primary| good.get(&primary)).is_some_and(|count| *count == most)
         });

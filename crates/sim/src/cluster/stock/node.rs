@@ -1,4 +1,4 @@
-//! Nodes at the start, as records, and taken away (section 1).
+//! Records of nodes: at the start, and when nodes are added and deleted (section 1).
 
 use super::record::{StockFile, StockNode};
 use super::state::{Election, Health, Manual, Stock, StockSettings, Todo};
@@ -7,14 +7,14 @@ use sluice_cluster::wire::NodeFlags;
 use sluice_cluster::{NodeId, ShardId, SlotSet};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Bits of 9.1.2, and of 8.0.
+/// The capability bits of 9.1.2, or of 8.0.
 fn capabilities(settings: &StockSettings) -> NodeFlags {
     let old = NodeFlags::EXTENSIONS | NodeFlags::LIGHT_PUBLISH;
     if settings.is_old { old } else { old | NodeFlags::MULTI_MEET }
 }
 
 impl Stock {
-    /// A node without a file (N-18).
+    /// A node that starts without a file (N-18).
     pub(in crate::cluster) fn new(now: u64, settings: StockSettings, seed: u64) -> Stock {
         let mut rng = Rng::new(seed);
         let me = NodeId::random(&mut rng);
@@ -28,7 +28,7 @@ impl Stock {
         stock
     }
 
-    /// A node that goes on from its file (N-15).
+    /// A node that starts from its file (N-15).
     pub(in crate::cluster) fn load(now: u64, settings: StockSettings, seed: u64, file: &StockFile) -> Stock {
         let mut nodes = file.nodes.clone();
         for (id, node) in &mut nodes {
@@ -37,7 +37,7 @@ impl Stock {
             (node.created, node.data_received) = (now, now);
             node.reports.clear();
             node.clear(NodeFlags::MEET);
-            // N-15: times that are not 0 become now; a FAIL begins now.
+            // N-15: times other than 0 become the present time, and so does the beginning of a FAIL.
             node.ping_sent = if node.ping_sent == 0 { 0 } else { now };
             node.pong_received = if node.pong_received == 0 { 0 } else { now };
             node.fail_time = now;
@@ -68,7 +68,7 @@ impl Stock {
         }
     }
 
-    /// The file of this moment: handshakes are left out (N-12).
+    /// The file of the present state, without handshakes (N-12).
     pub(super) fn file(&self) -> StockFile {
         let known = self.nodes.iter().filter(|(_, node)| !node.has(NodeFlags::HANDSHAKE));
         StockFile {
@@ -79,7 +79,7 @@ impl Stock {
         }
     }
 
-    /// A record with a random shard (N-4).
+    /// A new record with a random shard (N-4).
     pub(super) fn new_node(&mut self, flags: NodeFlags) -> StockNode {
         StockNode {
             shard: ShardId::random(&mut self.rng),
@@ -105,7 +105,7 @@ impl Stock {
         }
     }
 
-    /// Takes a node away (G-22).
+    /// Deletes a node (G-22).
     pub(super) fn delete(&mut self, id: NodeId) {
         let links = self.nodes.get(&id).map(|node| [node.link_out, node.link_in]).unwrap_or_default();
         for number in links.into_iter().flatten() {

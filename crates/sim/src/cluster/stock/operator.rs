@@ -7,7 +7,7 @@ use sluice_cluster::wire::NodeFlags;
 use sluice_cluster::{NodeId, ShardId, SlotSet};
 
 impl Stock {
-    /// One command; the answer follows the step's file.
+    /// Executes a command; the answer follows the file of the step.
     pub(in crate::cluster) fn order(&mut self, now: u64, ticket: u64, order: &Order) {
         self.now = now;
         let text = self.execute(order).map(|()| "OK".to_owned()).map_err(str::to_owned);
@@ -92,7 +92,7 @@ impl Stock {
         Ok(())
     }
 
-    /// M20 to M22; with a new id it is HARD.
+    /// M20 to M22: CLUSTER RESET; HARD if there is a new id.
     fn reset(&mut self, id: Option<NodeId>) -> Result<(), &'static str> {
         self.clear_manual();
         let others: Vec<NodeId> = self.nodes.keys().copied().filter(|id| *id != self.me).collect();
@@ -112,7 +112,7 @@ impl Stock {
         self.changed()
     }
 
-    /// M-1.
+    /// M-1: CLUSTER FAILOVER, plain or with FORCE or TAKEOVER.
     fn manual_failover(&mut self, kind: Failover) -> Result<(), &'static str> {
         let primary = self.own().primary.and_then(|id| self.nodes.get(&id)).ok_or("no replica")?;
         let is_down = primary.has(NodeFlags::FAIL) || primary.link_out.is_none();

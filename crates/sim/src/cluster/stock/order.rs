@@ -1,4 +1,4 @@
-//! The order in which a message is processed (2.5), and what else a step is.
+//! The order in which a message is processed (2.5), and the other work of a step.
 
 use super::record::StockNode;
 use super::state::Stock;
@@ -35,7 +35,7 @@ impl Stock {
         self.current_epoch
     }
 
-    /// What is to be done, in order.
+    /// The node's requests since the last call, in order.
     pub(in crate::cluster) fn take_acts(&mut self) -> Vec<Act> {
         std::mem::take(&mut self.out)
     }
@@ -52,12 +52,12 @@ impl Stock {
         self.nodes.get_mut(&id).expect("the caller knows the node")
     }
 
-    /// The primary of a node: its own if it is a replica of a known one, else itself.
+    /// The primary of a node: the known primary of a replica, or the node itself.
     pub(super) fn primary_of(&self, id: NodeId) -> NodeId {
         self.nodes[&id].primary.filter(|primary| self.nodes.contains_key(primary)).unwrap_or(id)
     }
 
-    /// Bytes of a link (step 1).
+    /// Handles bytes of a link (step 1).
     pub(in crate::cluster) fn received(&mut self, now: u64, number: u64, mut bytes: &[u8]) {
         self.now = now;
         let Some(link) = self.links.get_mut(&number) else { return };
@@ -82,7 +82,7 @@ impl Stock {
         self.settle();
     }
 
-    /// Steps 6 to 13.
+    /// Steps 6 to 13 of a message.
     fn message(&mut self, number: u64, header: &BusHeader<'_>, body: &MessageBody<'_>) {
         let sender = self.sender_of(number, header);
         if let Some(sender) = sender {
@@ -100,7 +100,8 @@ impl Stock {
         }
     }
 
-    /// Step 6: the node of the link, whatever the id in the header; else who is named.
+    /// Step 6: the sender is the node of the link, whatever id the header has; without one, the node
+    /// that the header names.
     fn sender_of(&mut self, number: u64, header: &BusHeader<'_>) -> Option<NodeId> {
         let link = self.links.get_mut(&number)?;
         link.reads_extensions |= header.message_flags.reads_extensions;
@@ -119,7 +120,7 @@ impl Stock {
         sender
     }
 
-    /// Steps 6 and 7: what every header says of its sender.
+    /// Steps 6 and 7: takes the properties of the sender from its header.
     fn header_of(&mut self, sender: NodeId, header: &BusHeader<'_>) {
         let taken = NodeFlags::LIGHT_PUBLISH | NodeFlags::MULTI_MEET | NodeFlags::MY_PRIMARY_FAIL;
         let node = self.node_mut(sender);
@@ -135,7 +136,7 @@ impl Stock {
         self.follow_offset(sender, header);
     }
 
-    /// PING, PONG, MEET (steps 8 to 12).
+    /// Handles PING, PONG and MEET (steps 8 to 12).
     fn talk(
         &mut self,
         number: u64,
@@ -177,8 +178,8 @@ impl Stock {
             self.stuck.insert(sender);
             return;
         }
-        // A slot that a primary gave up before its failover stays bound to it as a replica, and it claims
-        // none that could be told from that (E-16 item 2; observed with 9.1.2).
+        // A slot that a primary gave up before its failover stays bound to it as a replica; its later
+        // claims do not show the difference (E-16 item 2; observed with 9.1.2).
         let node = &self.nodes[&sender];
         if node.has(NodeFlags::REPLICA) && !node.slots.is_empty() {
             self.stuck.insert(sender);
@@ -192,7 +193,7 @@ impl Stock {
         }
     }
 
-    /// The other types (step 13).
+    /// Handles all other types (step 13).
     fn rest(&mut self, number: u64, sender: NodeId, header: &BusHeader<'_>, body: &MessageBody<'_>) {
         match body {
             MessageBody::Fail(about) => self.told_of_failure(*about),
@@ -207,7 +208,8 @@ impl Stock {
         }
     }
 
-    /// The hook ahead of waiting: failover, state, file. The file is durable before the sockets are written.
+    /// The work before the event loop waits: failover, state, file. The file is durable before any
+    /// message is sent.
     pub(super) fn settle(&mut self) {
         if std::mem::take(&mut self.todo.failover) {
             self.failover();
@@ -221,7 +223,7 @@ impl Stock {
         }
     }
 
-    /// The cron, every 100 ms.
+    /// The work of a tick, every 100 ms.
     pub(in crate::cluster) fn tick(&mut self, now: u64) {
         self.now = now;
         self.crons += 1;
@@ -246,7 +248,7 @@ impl Stock {
         self.settle();
     }
 
-    /// A message without gossip, with the header of this moment.
+    /// Sends a message without gossip, with the present header.
     pub(super) fn send(&mut self, number: u64, body: &MessageBody<'_>) {
         let slots = self.header_slots();
         let mut bytes = Vec::new();

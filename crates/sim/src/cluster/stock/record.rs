@@ -1,17 +1,17 @@
-//! A node as another holds it, and the file of all (N-1, N-12).
+//! The record of a node, and the file with all records (N-1, N-12).
 
 use sluice_cluster::wire::NodeFlags;
 use sluice_cluster::{NodeId, ShardId, SlotSet};
 use std::collections::BTreeMap;
 
-/// A node (N-1), as far as the model needs it. Flags are those of the wire.
+/// The state of another node (N-1), as far as the model needs it. Flags are those of the wire.
 #[derive(Clone, Debug)]
 pub(in crate::cluster) struct StockNode {
     pub(in crate::cluster) shard: ShardId,
     pub(in crate::cluster) flags: u16,
     pub(in crate::cluster) config_epoch: u64,
     pub(in crate::cluster) slots: SlotSet,
-    /// Slots that the node stopped claiming (E-12).
+    /// Slots that the node no longer claims (E-12).
     pub(super) unclaimed: SlotSet,
     pub(in crate::cluster) primary: Option<NodeId>,
     pub(super) ip: String,
@@ -25,7 +25,7 @@ pub(in crate::cluster) struct StockNode {
     pub(super) link_in_lost: u64,
     pub(super) dialled: u64,
     pub(super) offset: u64,
-    /// When each reporter reported (F-3).
+    /// By reporter, the time of its report (F-3).
     pub(super) reports: BTreeMap<NodeId, u64>,
     pub(in crate::cluster) link_out: Option<u64>,
     pub(in crate::cluster) link_in: Option<u64>,
@@ -69,7 +69,7 @@ impl StockNode {
     }
 }
 
-/// What the model keeps in place of `nodes.conf`.
+/// The model's replacement for `nodes.conf`.
 #[derive(Clone)]
 pub(in crate::cluster) struct StockFile {
     pub(super) me: NodeId,
@@ -80,7 +80,7 @@ pub(in crate::cluster) struct StockFile {
 
 #[cfg(test)]
 impl StockFile {
-    /// The file with `-` for the primary on the own line.
+    /// The file with `-` in place of the primary on the node's own line.
     pub(in crate::cluster) fn without_primary(&self) -> StockFile {
         let mut file = self.clone();
         if let Some(own) = file.nodes.get_mut(&file.me) {

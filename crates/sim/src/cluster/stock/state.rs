@@ -18,11 +18,11 @@ pub(in crate::cluster) struct StockSettings {
     pub(in crate::cluster) migration_barrier: usize,
     pub(in crate::cluster) manual_timeout_ms: u64,
     pub(in crate::cluster) host_name: String,
-    /// 8.0: knows nothing of repeated MEETs (bit 12).
+    /// Version 8.0, which does not know repeated MEETs (bit 12).
     pub(in crate::cluster) is_old: bool,
 }
 
-/// What settle has to do.
+/// The work for the end of the step.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Todo {
     pub(super) failover: bool,
@@ -30,7 +30,7 @@ pub(super) struct Todo {
     pub(super) save: bool,
 }
 
-/// The state of the cluster as the node sees it (F-20).
+/// The state of the cluster in this node's view (F-20).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Health {
     pub(super) is_ok: bool,
@@ -52,34 +52,34 @@ pub(in crate::cluster) struct Stock {
     pub(super) next_link: u64,
     pub(super) current_epoch: u64,
     pub(super) last_vote: u64,
-    /// Forgotten ids, each until a time (G-21).
+    /// Forgotten ids, each with the end of its time (G-21).
     pub(super) blacklist: BTreeMap<NodeId, u64>,
     pub(super) health: Health,
     pub(super) election: Election,
     pub(super) manual: Manual,
-    /// Whose messages are ignored as stale, for good perhaps (D17), and replicas that own slots here: what is
-    /// held of them is old.
+    /// Nodes of which this node keeps old state: those whose messages are ignored as stale, perhaps for
+    /// good (D17), and replicas that own slots in this node's view.
     pub(super) stuck: BTreeSet<NodeId>,
     pub(super) seen_primaries: BTreeMap<NodeId, SeenPrimary>,
     pub(super) todo: Todo,
     pub(super) out: Vec<Act>,
 }
 
-/// One connection.
+/// A connection of the bus, by either direction.
 #[derive(Debug)]
 pub(super) struct StockLink {
     pub(super) node: Option<NodeId>,
     pub(super) is_out: bool,
     pub(super) created: u64,
     pub(super) reads_extensions: bool,
-    /// The other end's address, for a link in.
+    /// The address of the other end, for an incoming link.
     pub(super) peer: String,
-    /// This end's address, for a link in.
+    /// The address of this end, for an incoming link.
     pub(super) local: String,
     pub(super) inbox: ReceiveBuffer,
 }
 
-/// What the cron remembers of a primary.
+/// State that the cron keeps of a primary.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SeenPrimary {
     pub(super) replicas: usize,
@@ -97,17 +97,18 @@ pub(super) struct Election {
     pub(super) rank: u64,
     pub(super) frank: u64,
     pub(super) is_forced: bool,
-    /// Whose votes of which epochs were counted: to mark what the defects of E-46 do.
+    /// The voters whose votes were counted, with the epochs of the votes: this reveals the effects
+    /// of E-46's defects.
     pub(super) counted: Vec<(NodeId, u64)>,
 }
 
-/// A failover by hand, on either side.
+/// A manual failover, at the replica or at the primary.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Manual {
     pub(super) end: Option<u64>,
     pub(super) goal: Option<u64>,
     pub(super) can_start: bool,
-    /// The replica that this node, a primary, pauses for.
+    /// The replica for which this node, a primary, pauses writes.
     pub(super) pauses_for: Option<NodeId>,
     /// The beginning of that pause, ms.
     pub(super) paused_ms: Option<u64>,

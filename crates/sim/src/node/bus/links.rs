@@ -14,21 +14,21 @@ pub(in crate::node) struct BusSeat {
     pub(in crate::node) side: Side,
 }
 
-/// See the module.
+/// The bus of a node: its connections by link, and its file.
 pub(in crate::node) struct Bus {
     pub(in crate::node) file: NodeFile,
     pub(in crate::node) seats: Vec<BusSeat>,
-    /// Links that are being dialled.
+    /// Links whose connections are being established.
     pub(in crate::node) dialling: Vec<LinkKey>,
 }
 
-/// The address of a node.
+/// The address of a node, which depends on its number only.
 pub fn ip_of(node: NodeId) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, 0, 0, node as u8 + 1))
 }
 
 impl Bus {
-    /// Has an engine be a node, ahead of its data.
+    /// Makes an engine a node of a cluster, before its data are loaded.
     pub(in crate::node) fn start(
         id: NodeId,
         file: NodeFile,

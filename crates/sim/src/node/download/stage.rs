@@ -1,19 +1,18 @@
-//! What a node keeps of a snapshot on its way.
+//! The state of a snapshot that is being received.
 
 use crate::net::ConnId;
 use sluice_replication::{Extent, Framing};
 use sluice_snapshot::SnapshotSource;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A snapshot that is received.
 pub(in crate::node) struct Download {
     pub conn: ConnId,
-    /// What had come of it when the event loop let go of the connection, and was not looked at.
+    /// Bytes of the snapshot that had arrived when the event loop released the connection.
     pub(super) first: Vec<u8>,
     pub(super) framing: Framing,
     pub(super) extent: Option<Extent>,
     pub(super) bytes: Vec<u8>,
-    /// What has come behind it.
+    /// Bytes that arrived after the snapshot.
     pub(super) rest: Vec<u8>,
     pub stage: DownloadStage,
 }
@@ -26,31 +25,31 @@ impl Download {
 }
 
 pub(in crate::node) enum DownloadStage {
-    /// Into memory, for a load that has begun.
+    /// Into memory, for a load that has already begun.
     ToMemory(SharedBytes),
     ToDisk,
-    /// The file is durable under its temporary name at this time.
+    /// The file is durable under its temporary name at this time, ns.
     Saving(u64),
     Saved,
-    /// It has its name at this time.
+    /// The file has its final name at this time, ns.
     Committing(u64),
 }
 
 impl DownloadStage {
-    /// Into memory, and where a load reads it.
+    /// A stage that receives into memory, and the source that a load reads.
     pub(in crate::node) fn to_memory() -> (DownloadStage, Box<dyn SnapshotSource>) {
         let bytes = SharedBytes::default();
         (DownloadStage::ToMemory(bytes.clone()), Box::new(SharedSource { bytes, at: 0 }))
     }
 }
 
-/// A snapshot on its way to a load.
+/// The bytes of a snapshot, shared between the receiver and a load.
 pub(in crate::node) type SharedBytes = Arc<Mutex<SharedSnapshot>>;
 
 #[derive(Default)]
 pub(in crate::node) struct SharedSnapshot {
     pub(super) bytes: Vec<u8>,
-    /// Otherwise the connection has ended before.
+    /// Whether the snapshot is complete; `false` at the connection's end means that it was cut off.
     pub(super) is_whole: bool,
 }
 

@@ -1,9 +1,8 @@
-//! A connection of a move of slots ahead of the target's answer.
+//! A connection of a move of slots, before the target has agreed.
 
 use crate::net::ConnId;
 use sluice_cluster::JobName;
 
-/// A connection whose target has not agreed yet.
 pub(in crate::node) struct ExportDial {
     pub(in crate::node) job: JobName,
     pub(in crate::node) establish: Vec<u8>,

@@ -1,25 +1,25 @@
-//! What a node keeps of the main channel.
+//! The state of the main channel.
 
 use crate::net::ConnId;
 use sluice_base::SessionKey;
 
-/// The main channel.
+/// The connection of the main channel, and its buffered stream.
 pub(in crate::node) struct MainLink {
     pub conn: ConnId,
-    /// What it has brought of the stream; none before that was promised.
+    /// The buffered stream; `None` before the primary has announced the stream.
     pub(in crate::node) buffer: Option<Vec<u8>>,
-    /// Its end was told.
+    /// Whether the end of the connection was reported to the link.
     pub(super) has_ended: bool,
 }
 
 impl MainLink {
-    /// A connection that has brought nothing.
+    /// The channel of a connection on which nothing has arrived yet.
     pub(in crate::node) fn new(conn: ConnId) -> MainLink {
         MainLink { conn, buffer: None, has_ended: false }
     }
 }
 
-/// What was buffered and is not executed, and the session that executes it.
+/// Buffered bytes that are not executed yet, and the session that executes them.
 pub(in crate::node) struct Replay {
     pub key: SessionKey,
     pub(super) rest: Vec<u8>,

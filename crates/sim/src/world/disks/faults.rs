@@ -1,21 +1,21 @@
-//! Which disks are faulty, and how often one becomes so.
+//! The faulty disks of a run, and the rate at which disks become faulty.
 
 use crate::net::NodeId;
 use sluice_base::Rng;
 use std::collections::BTreeMap;
 
-/// What of a run is about faulty disks. Its chances are drawn apart: a run without them is what it was before
-/// there were any.
+/// The faulty disks of a run. The draws use a generator of their own, so that a run without faulty disks
+/// is the same as before there were any.
 pub(in crate::world) struct DiskFaults {
     pub(super) rng: Rng,
-    /// One in so many steps; 0: none.
+    /// A disk becomes faulty in one of this many steps; 0 for none.
     pub(super) one_in: u64,
-    /// When the disks that are faulty are healed.
+    /// When each faulty disk is healed, ns.
     pub(super) heals_ns: BTreeMap<NodeId, u64>,
 }
 
 impl DiskFaults {
-    /// Those of a seed.
+    /// The disk faults that a run of `seed` plans.
     pub(in crate::world) fn new(seed: u64) -> DiskFaults {
         let mut rng = Rng::new(seed ^ 0xD15C_FA17);
         let one_in = match rng.below(2) {
@@ -25,7 +25,7 @@ impl DiskFaults {
         DiskFaults { rng, one_in, heals_ns: BTreeMap::new() }
     }
 
-    /// Whether there are any.
+    /// Whether the run has disk faults.
     pub(in crate::world) fn are_drawn(&self) -> bool {
         self.one_in > 0
     }

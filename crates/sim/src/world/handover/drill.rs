@@ -1,18 +1,18 @@
-//! A drill: a FAILOVER at the end of a run, where everybody has come together, the network is whole, and
-//! steps are slow. Ahead of the order the link of the target is cut twice within a second, at the primary and
-//! then at the target, as CLIENT KILL at each server does.
+//! A drill: a FAILOVER at the end of a run, when all nodes agree, the network works, and only steps are
+//! slow. Before the order the link of the target is cut twice within a second, at the primary and then
+//! at the target, as by CLIENT KILL at each server.
 //!
 //! ```text
 //!  calm ─► cut at primary ─► linked again ─► cut at target ─► time ─► FAILOVER TO ─► outcome ─► settled
 //! ```
 //!
-//! What must hold, because nothing is lost here and slow steps have a bound:
-//! (1) the target is a replica again before the order comes;
+//! The drill checks the following, because no data are lost here and slow steps have a bound:
+//! (1) the target is a replica again before the order arrives;
 //! (2) the failover has an outcome within its time limit and the time of the slow steps;
-//! (3) the role is handed over where the limit leaves the time for that;
-//! (4) one node is then a primary, at once, and executes writes;
-//! (5) no write that was answered is lost, though no WAIT has followed;
-//! (6) everybody comes together again.
+//! (3) the role is handed over where the limit leaves enough time;
+//! (4) exactly one node is then a primary, at once, and executes writes;
+//! (5) no answered write is lost, although no WAIT followed;
+//! (6) all nodes agree again.
 
 use super::under_way::Handover;
 use super::{MS, World};
@@ -22,17 +22,17 @@ use sluice_base::SessionKey;
 use sluice_replication::LinkState;
 use std::collections::BTreeSet;
 
-/// So long a replica takes at most to be linked again, with latencies and iterations of a drill and no slow
-/// step. Less than the shortest pause of a link that makes one.
+/// Longest time until a replica is linked again, with the delays and iterations of a drill and without
+/// slow steps, ms. This is less than the shortest pause between two attempts of a link.
 const LINK_MS: u64 = 450;
-/// A replica says once a second how far it is; then roles change.
+/// Longest time of a failover, ms: a replica reports its offset once a second, then the roles change.
 const HAND_OVER_MS: u64 = 1_000 + 2 * LINK_MS;
-/// So long a failover takes at most in which nothing goes wrong any more.
+/// Longest time of a failover that began before the drill, ms.
 const EARLIER_MS: u64 = 10_000;
-/// Milliseconds of an iteration, at most.
+/// Longest iteration of a drill, ms.
 const STEP_MS: u64 = 12;
 
-/// Writes of a drill: a client, what it waits for, and what was answered.
+/// The writes of a drill: the client, the write that it waits for, and the answered writes.
 #[derive(Default)]
 struct DrillWrites {
     at: Option<(NodeId, SessionKey)>,
@@ -42,14 +42,14 @@ struct DrillWrites {
 }
 
 impl World {
-    /// See the module. The chances of a drill are those of the slow steps.
+    /// Runs a drill, as the module describes it. The draws use the generator of the slow steps.
     pub(in crate::world) fn drill(&mut self) -> Result<(), String> {
         if !self.handovers.slow.has_drill {
             return Ok(());
         }
         self.net.latency_ms = 1;
         for id in 0..self.hosts.len() {
-            // A process that stands still is no link that is lost.
+            // A suspended process must not count as a lost link.
             self.order(id, &["CONFIG", "SET", "repl-timeout", "60"]);
         }
         let mut writes = DrillWrites::default();
@@ -74,17 +74,17 @@ impl World {
         self.check_drilled(&writes)
     }
 
-    /// Up to two slow steps in place of those before: the milliseconds that they may cost.
+    /// Draws up to two slow steps in place of those before; returns the milliseconds that they may add.
     fn draw_slow_steps(&mut self, from: NodeId) -> u64 {
         self.end_slow_steps();
         let count = self.handovers.slow.rng.below(3);
         let most_ms = [50, 200, 1_500][self.handovers.slow.rng.below(3) as usize];
         (0..count).for_each(|_| self.slow_step(from, most_ms));
-        // Messages may be slow for so long, and the last of these arrives later.
+        // Messages may be slow for this long, and the last of them arrives later.
         count * most_ms * 2
     }
 
-    /// Asks for the failover and waits for its outcome.
+    /// Orders the failover and waits for its outcome.
     fn drill_failover(
         &mut self,
         target: NodeId,
@@ -133,7 +133,7 @@ impl World {
         }
     }
 
-    /// Asks a node something that is answered at once.
+    /// Sends a command that is answered at once, and returns the reply.
     fn ask(&mut self, id: NodeId, words: &[&str]) -> Vec<u8> {
         let Some(node) = &mut self.hosts[id].node else { return Vec::new() };
         let client = node.client();
@@ -151,8 +151,7 @@ impl World {
         Ok(())
     }
 
-    /// A failover that began earlier has its outcome first: a node that is busy with a script refuses to give
-    /// one up.
+    /// Waits for the outcome of an earlier failover: a node that is busy with a script refuses to abort one.
     fn drill_until_no_failover(&mut self, writes: &mut DrillWrites) -> Result<(), String> {
         let end_ns = self.now.mono_ns + EARLIER_MS * MS;
         while self.has_failover(self.primary) || self.handovers.is_under_way() {
@@ -161,7 +160,8 @@ impl World {
             }
             self.drill_step(writes)?;
         }
-        // One that the Sentinel has lost sight of has another primary than it knows.
+        // After a failover that the Sentinel does not watch, the cluster has another primary than
+        // the Sentinel knows.
         if let [primary] = self.primaries()[..] {
             self.primary = primary;
         }
@@ -205,7 +205,7 @@ impl World {
         self.hosts[id].node.as_ref().is_some_and(|node| node.link_state() == LinkState::Connected)
     }
 
-    /// An iteration of a drill: time, the Sentinel, a client that writes, the nodes.
+    /// One iteration of a drill: time, the Sentinel, the client that writes, the nodes.
     fn drill_step(&mut self, writes: &mut DrillWrites) -> Result<(), String> {
         let ms = 1 + self.handovers.slow.rng.below(STEP_MS);
         self.pass_ms(ms)?;
@@ -216,7 +216,7 @@ impl World {
         self.iterate()
     }
 
-    /// The client takes its answer, and writes again; at another primary where there is one.
+    /// Takes the client's reply and sends its next write, to the new primary where there is one.
     fn drill_write(&mut self, writes: &mut DrillWrites) {
         let primary = self.primary;
         if let Some((id, key)) = writes.at
@@ -245,7 +245,7 @@ impl World {
         writes.asked = Some(key);
     }
 
-    /// There is one primary, and it is the one that the Sentinel knows.
+    /// Checks that there is one primary, the one that the Sentinel knows.
     fn check_one_primary(&self) -> Result<(), String> {
         let primaries = self.primaries();
         match primaries[..] == [self.primary] {
@@ -254,7 +254,7 @@ impl World {
         }
     }
 
-    /// What was answered is there.
+    /// Checks that the primary has every answered write.
     fn check_drilled(&self, writes: &DrillWrites) -> Result<(), String> {
         self.check_one_primary()?;
         let Some(node) = &self.hosts[self.primary].node else { return Ok(()) };

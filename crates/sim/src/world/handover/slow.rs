@@ -1,16 +1,16 @@
-//! Steps that take long: processes that stand still, messages that are late, connections that are made late.
-//! A machine that is busy does that to servers which are in order.
+//! Slow steps: suspended processes, late messages, late connections. A busy machine does that to
+//! servers without faults.
 
 use super::{MS, World};
 use crate::net::NodeId;
 
 impl World {
-    /// Whether the process of a node stands still.
+    /// Whether the process of a node is suspended at this moment.
     pub(in crate::world) fn is_stalled(&self, id: NodeId) -> bool {
         self.hosts[id].stalls_until_ns > self.now.mono_ns
     }
 
-    /// A step of a failover that is under way is slow, perhaps.
+    /// Perhaps makes a step of the present failover slow.
     pub(super) fn slow_down(&mut self, from: NodeId) {
         let slow = &mut self.handovers.slow;
         if slow.one_in > 0 && slow.rng.below(slow.one_in) == 0 {
@@ -19,8 +19,8 @@ impl World {
         }
     }
 
-    /// One slow step: of the primary, of any node, of the messages, or of connections. The step costs at most
-    /// so many milliseconds; messages take a tenth of that more, each, for so long.
+    /// Makes one slow step: of the primary, of any node, of messages, or of connections. The step takes at
+    /// most `most_ms` milliseconds. Slow messages take up to a tenth of that longer, each, for that time.
     pub(super) fn slow_step(&mut self, from: NodeId, most_ms: u64) {
         let count = self.hosts.len() as u64;
         let now_ns = self.now.mono_ns;
@@ -47,7 +47,7 @@ impl World {
         self.met.slow_steps += 1;
     }
 
-    /// Messages and connections take no longer any more, once their time is over.
+    /// Restores the usual delays of messages and connections, once the time of the slow ones is over.
     pub(super) fn end_slow_network(&mut self) {
         let slow = &mut self.handovers.slow;
         if slow.ends_ns <= self.now.mono_ns {
@@ -55,7 +55,7 @@ impl World {
         }
     }
 
-    /// No step is slow any more.
+    /// Ends all slow steps.
     pub(super) fn end_slow_steps(&mut self) {
         self.handovers.slow.ends_ns = 0;
         self.end_slow_network();

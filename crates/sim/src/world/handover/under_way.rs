@@ -1,23 +1,23 @@
-//! Failovers whose outcome is not known, how often one is asked for, and how often a step is slow.
+//! Failovers with an unknown outcome, and the rates of failovers and of slow steps.
 
 use crate::net::NodeId;
 use sluice_base::Rng;
 use sluice_base::SessionKey;
 use std::collections::BTreeSet;
 
-/// A failover that the Sentinel does not know the outcome of.
+/// A failover whose outcome the Sentinel does not know.
 pub(in crate::world) struct Handover {
     pub(super) from: NodeId,
     /// Replicas of the primary when it was asked: one of these that is a primary has taken over.
     pub(super) replicas: BTreeSet<NodeId>,
     pub(super) is_forced: bool,
-    /// The primary has given it up, whatever its target does.
+    /// Whether the primary was told to abort; the target may take over nevertheless.
     pub(super) is_given_up: bool,
     /// A client whose write waits for the outcome.
     pub(super) waiter: SessionKey,
 }
 
-/// A client whose write has to be executed, because the failover has come to nothing.
+/// A client whose write has to be executed, because the failover did not happen.
 pub(super) struct Resumed {
     pub(super) at: NodeId,
     pub(super) waiter: SessionKey,
@@ -25,11 +25,11 @@ pub(super) struct Resumed {
     pub(super) iterations: u64,
 }
 
-/// What of a run is about FAILOVER. Its chances are drawn apart: a run without it is what it was before there
-/// was any.
+/// The failovers of a run. The draws use a generator of their own, so that a run without failovers is
+/// the same as before there were any.
 pub(in crate::world) struct Handovers {
     pub(super) rng: Rng,
-    /// One in so many steps; 0: none.
+    /// A failover is ordered in one of this many steps; 0 for none.
     pub(super) one_in: u64,
     pub(super) under_way: Option<Handover>,
     pub(super) resumed: Option<Resumed>,
@@ -47,27 +47,28 @@ impl Handovers {
         Handovers { rng, one_in, under_way: None, resumed: None, slow: SlowSteps::new(seed) }
     }
 
-    /// How much longer a connection takes to be made.
+    /// Additional time to establish a connection, ns.
     pub(in crate::world) fn slow_set_up_ns(&self) -> u64 {
         self.slow.set_up_ns
     }
 
-    /// Whether the outcome of one is not known.
+    /// Whether a failover has an unknown outcome.
     pub(in crate::world) fn is_under_way(&self) -> bool {
         self.under_way.is_some()
     }
 }
 
-/// Slow steps of a run, drawn apart: a run without them is what it was before there were any.
+/// The slow steps of a run, from a generator of their own, so that a run without slow steps is the
+/// same as before.
 pub(in crate::world) struct SlowSteps {
     pub(super) rng: Rng,
-    /// One in so many steps of a failover is slow; 0: none.
+    /// One of this many steps of a failover is slow; 0 for none.
     pub(super) one_in: u64,
-    /// The run has a drill at its end.
+    /// Whether the run ends with a drill.
     pub(super) has_drill: bool,
-    /// Nanoseconds that a connection takes beside those of the network.
+    /// Additional time to establish a connection, ns.
     pub(super) set_up_ns: u64,
-    /// When connections and messages take no longer any more.
+    /// When connections and messages have their usual delays again, ns.
     pub(super) ends_ns: u64,
 }
 

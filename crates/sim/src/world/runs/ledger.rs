@@ -1,20 +1,20 @@
-//! What was run, and what is known of it.
+//! The scripts that clients have run, and their known outcomes.
 
 use crate::net::NodeId;
 use crate::workload::Words;
 use sluice_base::{Rng, SessionKey};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What has become of a run.
+/// The known outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It goes on, or has ended: all of it is somewhere, or nothing.
+    /// The run continues or has ended: a node has all of its writes, or none.
     Open,
-    /// It was refused, killed, or lost before its end: nothing of it is anywhere.
+    /// The run was refused, killed, or lost before its end: no node has any of its writes.
     Dropped,
 }
 
-/// A unit that stands open, and the role of its node: whom the node follows, or of a primary its history.
+/// An open execution unit, and the role of its node: the primary that it follows, or a primary's own history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OpenAt {
     pub(super) unit: (SessionKey, u64),
@@ -22,60 +22,60 @@ pub(super) struct OpenAt {
     pub(super) history: Option<String>,
 }
 
-/// How a promised write is made.
+/// The command that makes a promised write.
 pub(in crate::world) enum HowPromised {
-    /// By SET.
+    /// A SET, without a library.
     Plainly,
-    /// By SET, with a library loaded ahead of it.
+    /// A SET, after a library was loaded.
     BehindLibrary,
-    /// By a run, this command.
+    /// A run by this command.
     ByRun(Words),
 }
 
 /// A run that writes.
 #[derive(Debug)]
 pub(super) struct Run {
-    /// What it writes before it ends.
+    /// The keys that the run writes before it ends.
     pub(super) parts: Vec<Vec<u8>>,
-    /// The node that executes it; none behind the end of that process.
+    /// The node that executes the run; `None` after that process has ended.
     pub(super) at: Option<NodeId>,
-    /// Snapshots that the node had loaded when the run was asked for: behind another one, what the node lacks
-    /// says nothing of the run.
+    /// Snapshots that the node had loaded when the run was sent: once it has loaded another one, keys
+    /// that it lacks prove nothing about the run.
     pub(super) snapshots: u64,
-    /// Who has asked for it and hears the answer; none where the client has gone, or where somebody else
-    /// listens.
+    /// The client that has sent the run and waits for the reply; `None` if the client has closed its
+    /// session, or if another part of the simulation takes the reply.
     pub(super) caller: Option<SessionKey>,
-    /// Replies ahead of the one that tells of it.
+    /// Number of replies before the reply of the run.
     pub(super) replies_before: usize,
-    /// What the caller was sent.
+    /// Replies to the client so far.
     pub(super) replies: Vec<u8>,
     pub(super) fate: Fate,
 }
 
-/// What of a seed is about runs. Its chances are drawn apart: a run without them is what it was before there
-/// were any.
+/// The runs of a seed. The draws use a generator of their own, so that a run of the simulation without
+/// scripts is the same as before there were any.
 pub(in crate::world) struct Runs {
     pub(super) rng: Rng,
-    /// One in so many steps; 0: none.
+    /// A script is started in one of this many steps; 0 for none.
     pub(super) one_in: u64,
-    /// There are functions, too.
+    /// Whether there are functions, too.
     pub(super) has_libraries: bool,
     pub(super) all: Vec<Run>,
-    /// Names given so far, of keys and of versions of libraries.
+    /// Number of names given so far, for keys and for versions of libraries.
     pub(super) names: u64,
-    /// Versions of the library that only gets younger, whose loading was acknowledged ahead of the promise
+    /// Versions of the library whose version only ever rises: each was acknowledged before the promise
     /// with this number.
     pub(super) kept: Vec<u64>,
-    /// Nodes that were told to end.
+    /// Nodes that were asked to shut down.
     pub(super) ending: BTreeSet<NodeId>,
-    /// Clients that have asked for the end of a run.
+    /// Clients that have asked to kill a script.
     pub(super) killers: Vec<(NodeId, SessionKey)>,
-    /// Units that stood open at the last look.
+    /// Open execution units at the last look.
     pub(super) open: BTreeMap<NodeId, OpenAt>,
 }
 
 impl Runs {
-    /// Those of a seed.
+    /// The runs that `seed` plans.
     pub(in crate::world) fn new(seed: u64) -> Runs {
         let mut rng = Rng::new(seed ^ 0x5C21_9700);
         let one_in = match rng.below(3) {
@@ -96,17 +96,17 @@ impl Runs {
         }
     }
 
-    /// Whether there are any.
+    /// Whether the simulation has runs.
     pub(in crate::world) fn are_drawn(&self) -> bool {
         self.one_in > 0
     }
 
-    /// Whether a node was told to end: it may hold writes until then.
+    /// Whether a node was asked to shut down: until it does, it may hold writes back.
     pub(in crate::world) fn ends(&self, id: NodeId) -> bool {
         self.ending.contains(&id)
     }
 
-    /// The run that writes this key has come to nothing.
+    /// Marks the run that writes this key as dropped.
     pub(in crate::world) fn drop_run_of(&mut self, key: &[u8]) {
         let has_it = |run: &&mut Run| run.parts.iter().any(|part| part == key);
         if let Some(run) = self.all.iter_mut().rev().find(has_it) {
@@ -114,7 +114,7 @@ impl Runs {
         }
     }
 
-    /// The library of this promise was acknowledged.
+    /// Notes that the library of this promise was acknowledged.
     pub(in crate::world) fn note_kept(&mut self, promise: u64) {
         self.kept.push(promise);
     }
