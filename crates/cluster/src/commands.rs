@@ -187,7 +187,7 @@ fn reset(
         }
     }
     // The links of nodes that were never bound have no node by now.
-    while let Some(key) = m.links.find_stranger(|_| true) {
+    while let Some(key) = m.links.find_unbound(|_| true) {
         m.close(key);
     }
     m.blacklist.clear();

@@ -187,7 +187,7 @@ fn limit_queues(m: &mut ClusterMachine, ix: NodeIx) {
 fn close_strangers(m: &mut ClusterMachine) {
     let now = m.time.now;
     let limit = m.settings.handshake_ms();
-    while let Some(key) = m.links.find_stranger(|link| now - link.since > limit) {
+    while let Some(key) = m.links.find_unbound(|link| now - link.since > limit) {
         m.close(key);
     }
 }
@@ -220,7 +220,7 @@ fn contact(m: &mut ClusterMachine, ix: NodeIx) {
     }
     let sure = m.rights.sureness == Sureness::Sure;
     if sure && m.settings.debug.reconnection == Switch::Runs {
-        meet::meet_if_deaf(m, ix);
+        meet::repeat_meet(m, ix);
     }
     drop_if_dead(m, ix);
     let now = m.time.now;

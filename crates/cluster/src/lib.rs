@@ -74,11 +74,11 @@ pub use input::{
 pub use link_key::LinkKey;
 pub use migration::convergence::{Convergence, ConvergenceStep};
 pub use migration::establish::OwnersOfRanges;
+pub use migration::held::{AWAITED_NS_MAX, HeldAction, HeldMessage, is_awaited};
 pub use migration::job::MigrationRow;
-pub use migration::kept::{AWAITED_NS_MAX, KeptStep, KeptWord, is_awaited};
 pub use migration::{
     ExportHandshake, ExportInput, ImportFault, JobName, MOVE_TIMED_OUT, MigrationInput, MigrationOrder,
-    SlotMove, SlotsToMove, SyncWord, ToldBy,
+    SlotMove, SlotsToMove, SyncMessage, ToldBy,
 };
 pub use node::{Initiator, Ms, NodeHealth, NodeStanding};
 pub use open_slots::OpenSlotList;

@@ -220,7 +220,7 @@ impl Links {
     }
 
     /// The first link without a node for which `is_wanted` holds.
-    pub(crate) fn find_stranger(&self, is_wanted: impl Fn(&BusLink) -> bool) -> Option<LinkKey> {
+    pub(crate) fn find_unbound(&self, is_wanted: impl Fn(&BusLink) -> bool) -> Option<LinkKey> {
         self.strangers().find(|(_, link)| is_wanted(link)).map(|(key, _)| key)
     }
 

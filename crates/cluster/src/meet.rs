@@ -85,7 +85,7 @@ fn bind_greeted(m: &mut ClusterMachine, ix: NodeIx) {
     }
     let id = m.table.node(ix).id;
     let is_greeted = |link: &BusLink| matches!(link.kind, LinkKind::In { node: None, greeted_by, .. } if greeted_by == Some(id));
-    if let Some(key) = m.links.find_stranger(is_greeted) {
+    if let Some(key) = m.links.find_unbound(is_greeted) {
         bind(m, key, ix);
     }
 }
@@ -129,7 +129,7 @@ pub(crate) fn finish(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx, header: &
 
 /// Handles a message with another id than that of the link's node (G-16). If the address was only a
 /// candidate, the candidate is removed.
-pub(crate) fn is_somebody_else(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx) {
+pub(crate) fn answered_by_other_node(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx) {
     let target = match m.links.get(key).map(|link| &link.kind) {
         Some(LinkKind::Out { target, .. }) => target.clone(),
         _ => return,
@@ -202,7 +202,7 @@ pub(crate) fn expire(m: &mut ClusterMachine, ix: NodeIx) -> bool {
 }
 
 /// Sends MEET to a node that does not dial this one (G-13). Called by the cron for each node.
-pub(crate) fn meet_if_deaf(m: &mut ClusterMachine, ix: NodeIx) {
+pub(crate) fn repeat_meet(m: &mut ClusterMachine, ix: NodeIx) {
     let now = m.time.now;
     let limit = m.settings.handshake_ms();
     let node = m.table.node(ix);

@@ -16,9 +16,9 @@ pub(crate) mod convergence;
 pub(crate) mod establish;
 pub(crate) mod export;
 pub(crate) mod export_job;
+pub(crate) mod held;
 pub(crate) mod import;
 pub(crate) mod job;
-pub(crate) mod kept;
 pub(crate) mod log;
 
 use crate::address::IpText;
@@ -90,7 +90,7 @@ pub enum ExportHandshake {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 // The names of the undocumented ones say enough.
 #[allow(missing_docs)]
-pub enum SyncWord {
+pub enum SyncMessage {
     Ack,
     SnapshotEof,
     RequestPause,
@@ -104,26 +104,26 @@ pub enum SyncWord {
     Unknown,
 }
 
-impl SyncWord {
-    const KNOWN: [(SyncWord, &str); 7] = [
-        (SyncWord::Ack, "ACK"),
-        (SyncWord::SnapshotEof, "SNAPSHOT-EOF"),
-        (SyncWord::RequestPause, "REQUEST-PAUSE"),
-        (SyncWord::Paused, "PAUSED"),
-        (SyncWord::RequestFailover, "REQUEST-FAILOVER"),
-        (SyncWord::FailoverGranted, "FAILOVER-GRANTED"),
-        (SyncWord::Refused, "REFUSED"),
+impl SyncMessage {
+    const KNOWN: [(SyncMessage, &str); 7] = [
+        (SyncMessage::Ack, "ACK"),
+        (SyncMessage::SnapshotEof, "SNAPSHOT-EOF"),
+        (SyncMessage::RequestPause, "REQUEST-PAUSE"),
+        (SyncMessage::Paused, "PAUSED"),
+        (SyncMessage::RequestFailover, "REQUEST-FAILOVER"),
+        (SyncMessage::FailoverGranted, "FAILOVER-GRANTED"),
+        (SyncMessage::Refused, "REFUSED"),
     ];
 
     /// The message with this name; `Unknown` for any other text.
-    pub fn parse(text: &[u8]) -> SyncWord {
-        let known = SyncWord::KNOWN.iter().find(|(_, known)| text.eq_ignore_ascii_case(known.as_bytes()));
-        known.map_or(SyncWord::Unknown, |(word, _)| *word)
+    pub fn parse(text: &[u8]) -> SyncMessage {
+        let known = SyncMessage::KNOWN.iter().find(|(_, known)| text.eq_ignore_ascii_case(known.as_bytes()));
+        known.map_or(SyncMessage::Unknown, |(word, _)| *word)
     }
 
     /// The message's name on the connection.
     pub fn text(self) -> &'static str {
-        SyncWord::KNOWN.iter().find(|(word, _)| *word == self).map_or("", |(_, text)| *text)
+        SyncMessage::KNOWN.iter().find(|(word, _)| *word == self).map_or("", |(_, text)| *text)
     }
 }
 
@@ -146,7 +146,7 @@ pub enum MigrationInput<'a> {
     /// The source has established a job that `Cluster::may_import` allows; its slots have no keys here.
     Established(&'a SlotMove),
     /// A message of the other side has arrived; all data before it have been executed.
-    Said { job: JobName, word: SyncWord },
+    Said { job: JobName, word: SyncMessage },
     /// MIGRATESLOTS of a client: slots that `Cluster::may_export` allows, no slot in two groups.
     Begin { client: &'a str, groups: &'a [SlotsToMove] },
     /// CANCELSLOTMIGRATIONS of a client. A move whose target may already own its slots continues.
@@ -214,10 +214,10 @@ pub enum ToldBy {
 pub enum MigrationOrder {
     /// Send a message to the other side, once all that its connection has sent so far is as durable as
     /// replies to clients have to be.
-    Say { job: JobName, word: SyncWord },
+    Say { job: JobName, word: SyncMessage },
     /// Close the connection of a job. No input reports the end.
     Close { job: JobName },
-    /// Send [`SyncWord::Refused`] to the source, and close the connection of the job.
+    /// Send [`SyncMessage::Refused`] to the source, and close the connection of the job.
     Refuse { job: JobName },
     /// Delete the keys of a failed job in slots that this node does not own;
     /// [`MigrationInput::CleanedUp`] follows.

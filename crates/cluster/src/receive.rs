@@ -280,7 +280,7 @@ fn talk(
             return;
         }
         if m.table.node(ix).id != header.sender {
-            return meet::is_somebody_else(m, key, ix);
+            return meet::answered_by_other_node(m, key, ix);
         }
     }
     let Some(ix) = sender else {

@@ -60,12 +60,12 @@ impl Prepared {
     fn member_arg(self) -> Option<MemberArg> {
         let Named::Command(spec) = self.named else { return None };
         match spec.group {
-            Group::Set if spec.id == set::SMOVE.id => Some(MemberArg::BehindBothKeys),
+            Group::Set if spec.id == set::SMOVE.id => Some(MemberArg::AfterBothKeys),
             Group::Hash if is_among(spec, &LAST_FIELD) => Some(MemberArg::Last),
             Group::Hash if spec.id == hash::HSETEX.id => Some(MemberArg::BeforeLast),
-            Group::Set | Group::Hash => Some(MemberArg::BehindKey),
+            Group::Set | Group::Hash => Some(MemberArg::AfterKey),
             Group::SortedSet if is_among(spec, &LAST_MEMBER) => Some(MemberArg::Last),
-            Group::SortedSet if is_among(spec, &BY_MEMBER) => Some(MemberArg::BehindKey),
+            Group::SortedSet if is_among(spec, &BY_MEMBER) => Some(MemberArg::AfterKey),
             _ => None,
         }
     }
@@ -109,9 +109,9 @@ const LAST_FIELD: [&Spec; 11] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MemberArg {
     /// The argument after the key.
-    BehindKey,
+    AfterKey,
     /// The argument after two keys, which is looked up in both.
-    BehindBothKeys,
+    AfterBothKeys,
     /// The last argument, of whatever number.
     Last,
     /// The argument before the last.
@@ -123,8 +123,8 @@ impl MemberArg {
     fn of<'r>(self, request: Request<'r>) -> Option<&'r [u8]> {
         let last = request.spans().len() - 1;
         match self {
-            MemberArg::BehindKey => (last >= 2).then(|| request.arg(2)),
-            MemberArg::BehindBothKeys => (last >= 3).then(|| request.arg(3)),
+            MemberArg::AfterKey => (last >= 2).then(|| request.arg(2)),
+            MemberArg::AfterBothKeys => (last >= 3).then(|| request.arg(3)),
             MemberArg::Last => (last >= 3).then(|| request.arg(last)),
             MemberArg::BeforeLast => (last >= 4).then(|| request.arg(last - 1)),
         }
@@ -245,7 +245,7 @@ impl PreparedBatch {
                     run.iter().enumerate().filter_map(member)
                 };
                 db.prefetch_members(Key { bytes: request(0).arg(1), hash: run[0].hash, arg: 1 }, members());
-                if member_arg == Some(MemberArg::BehindBothKeys)
+                if member_arg == Some(MemberArg::AfterBothKeys)
                     && let Some(bytes) = second_key_of((0..run.len()).map(request))
                 {
                     let hash = self.hashing.hasher.hash(bytes);
@@ -402,9 +402,9 @@ mod tests {
     fn a_member_is_where_its_command_names_it() {
         let member_arg = |name: &[u8]| request(name, 7).member_arg();
         for (names, wanted) in [
-            (&[&b"sadd"[..], b"hget", b"zscore", b"zrem"][..], Some(MemberArg::BehindKey)),
+            (&[&b"sadd"[..], b"hget", b"zscore", b"zrem"][..], Some(MemberArg::AfterKey)),
             (&[b"zadd", b"zincrby", b"hexpire", b"hgetex"], Some(MemberArg::Last)),
-            (&[b"smove"], Some(MemberArg::BehindBothKeys)),
+            (&[b"smove"], Some(MemberArg::AfterBothKeys)),
             (&[b"hsetex"], Some(MemberArg::BeforeLast)),
             (&[b"zrange", b"get", b"lpush"], None),
         ] {

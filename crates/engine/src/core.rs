@@ -38,7 +38,7 @@ pub(crate) struct Core {
     /// State that one execution unit leaves for the next step, or the next unit.
     pub(crate) units: UnitState,
     /// Flags derived from the control plane.
-    pub(crate) conclusions: Conclusions,
+    pub(crate) derived: DerivedState,
     /// Events of keys as `db:event key`, while
     /// [`Engine::record_events`](crate::engine::Engine::record_events) asks for them.
     pub(crate) events: Option<Vec<String>>,
@@ -68,7 +68,7 @@ pub(crate) struct Upkeep {
 
 /// Flags derived from the control plane, beside those that the gate and the effects keep themselves.
 #[derive(Debug, Default)]
-pub(crate) struct Conclusions {
+pub(crate) struct DerivedState {
     /// The epoch for which all derived flags were computed.
     pub epoch: u32,
     /// The configuration or a pause changes the way in which keys are looked up ([`Core::refresh_access`]).
@@ -129,7 +129,7 @@ impl Core {
             upkeep: Upkeep::default(),
             job: None,
             units: UnitState::default(),
-            conclusions: Conclusions::default(),
+            derived: DerivedState::default(),
             events: None,
         }
     }
@@ -137,27 +137,27 @@ impl Core {
     /// Recomputes the derived flags if the control plane has changed. To be called before anything that asks
     /// the gate or records changes: each command, each step of expiry and eviction, the end of an iteration.
     #[inline(always)]
-    pub(crate) fn notice(&mut self) {
-        if self.control.epoch.now() != self.conclusions.epoch {
-            self.draw_conclusions();
+    pub(crate) fn refresh_derived(&mut self) {
+        if self.control.epoch.now() != self.derived.epoch {
+            self.recompute_derived();
         }
     }
 
     /// Recomputes everything that is derived from the configuration and the control plane.
     #[cold]
-    pub(crate) fn draw_conclusions(&mut self) {
-        self.conclusions.epoch = self.control.epoch.now();
+    pub(crate) fn recompute_derived(&mut self) {
+        self.derived.epoch = self.control.epoch.now();
         self.control.persistence.aof.set_strict(self.control.limits.fsyncs_always);
         self.gate.rearm(&self.control);
         self.refresh_access();
-        self.conclusions.counts_slots =
+        self.derived.counts_slots =
             self.control.cluster.is_some() && self.control.config.bool(param::CLUSTER_SLOT_STATS_ENABLED);
         let exports = self.control.cluster.as_ref().map(|mode| mode.exports());
-        self.conclusions.taps_exports = exports.is_some_and(|exports| !exports.tapped().is_empty());
-        self.effects.flushed_keys.are_wanted = self.conclusions.taps_exports;
-        self.conclusions.has_stream =
+        self.derived.taps_exports = exports.is_some_and(|exports| !exports.tapped().is_empty());
+        self.effects.flushed_keys.are_wanted = self.derived.taps_exports;
+        self.derived.has_stream =
             self.control.replication.stream.generates() || self.control.persistence.aof.is_on();
-        self.effects.propagating = self.conclusions.has_stream || self.conclusions.taps_exports;
+        self.effects.propagating = self.derived.has_stream || self.derived.taps_exports;
         self.effects.message_listeners = match self.control.cluster.is_some() {
             true => MessageListeners::Nodes,
             false if self.effects.propagating => MessageListeners::Replicas,
@@ -209,7 +209,7 @@ impl Core {
             limits,
             ..
         } = &self.control;
-        self.conclusions.has_unusual_access = limits.lfu
+        self.derived.has_unusual_access = limits.lfu
             || limits.import_mode
             || pause.until_ms != 0
             || limits.hot_keys.keys > 0

@@ -127,7 +127,7 @@ impl Engine {
             scripting: Scripting::default(),
             probes: Probes { declared_keys: DeclaredKeysCheck::DEFAULT, rights: None },
         };
-        engine.core.draw_conclusions();
+        engine.core.recompute_derived();
         engine
     }
 

@@ -104,7 +104,7 @@ impl UserUpdates<'_> {
             if !session.caller.user().is_stale() {
                 continue;
             }
-            if tell(session, state.users(), &revoked, pubsub, &self.core.gate) == Told::Ends {
+            if tell(session, state.users(), &revoked, pubsub, &self.core.gate) == UserChange::Ends {
                 if session.caller.closing != Closing::Now {
                     session.caller.closing = Closing::Now;
                     to_close.push(session.key);
@@ -114,7 +114,7 @@ impl UserUpdates<'_> {
         }
         if let Some(own) = own
             && own.caller.user().is_stale()
-            && tell(own, state.users(), &revoked, pubsub, &self.core.gate) == Told::Ends
+            && tell(own, state.users(), &revoked, pubsub, &self.core.gate) == UserChange::Ends
         {
             own.caller.closing = Closing::AfterReply;
         }
@@ -175,7 +175,7 @@ fn denied_by_rules(
 
 /// Whether a session goes on after a change of its user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+enum UserChange {
     Stays,
     Ends,
 }
@@ -186,12 +186,12 @@ fn tell(
     revoked: &[(Arc<User>, RevokedChannels)],
     pubsub: &PubSub,
     gate: &Gate,
-) -> Told {
+) -> UserChange {
     let Some(user) = users.renew(session.caller.user()) else {
         let nobody = Identity::of_nobody(session.caller.user());
         session.caller.act_as(nobody);
         session.mask = gate.session_mask(session);
-        return Told::Ends;
+        return UserChange::Ends;
     };
     session.caller.renew_user(user);
     let left = revoked.iter().find(|(renewed, _)| Arc::ptr_eq(renewed, user)).map(|(_, left)| left);
@@ -200,7 +200,7 @@ fn tell(
         session.caller.subscribed.is_any()
             && pubsub.names(session.key).any(|(name, is_pattern)| !left.allows(name, is_pattern))
     });
-    if is_lost { Told::Ends } else { Told::Stays }
+    if is_lost { UserChange::Ends } else { UserChange::Stays }
 }
 
 /// Ends the subscriptions, so that the next published message does not count this receiver.

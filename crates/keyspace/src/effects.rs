@@ -9,12 +9,12 @@ mod access_log;
 mod event;
 mod promised;
 
-pub use access_log::{KeyAccessLog, MetKey};
+pub use access_log::{AccessedKey, KeyAccessLog};
 pub use event::{Class, Classes, Event};
 pub use promised::{CommandSource, EncodedCommands, PromisedCommands};
 
 use crate::{Db, Key, KeyFilter};
-use access_log::MetKeys;
+use access_log::AccessedKeys;
 use sluice_base::heap;
 use sluice_value::{Stream, Value};
 use std::collections::VecDeque;
@@ -122,7 +122,7 @@ pub struct Effects {
     /// Old contents of emptied databases, each with the database's number.
     garbage_dbs: Vec<(usize, Db)>,
     free_here: bool,
-    met: MetKeys,
+    met: AccessedKeys,
     left_to_others: u64,
 }
 
@@ -527,13 +527,13 @@ impl Effects {
 
 /// Methods of the check that a command declares its keys and databases.
 impl Effects {
-    /// From now on, records the keys and databases that are accessed, until [`Effects::take_met`].
-    pub fn record_met(&mut self) {
+    /// From now on, records the keys and databases that are accessed, until [`Effects::take_accesses`].
+    pub fn record_accesses(&mut self) {
         self.met.start();
     }
 
     /// The accesses since recording began. Empty in a build without debug assertions.
-    pub fn take_met(&mut self) -> KeyAccessLog {
+    pub fn take_accesses(&mut self) -> KeyAccessLog {
         self.met.take()
     }
 

@@ -32,8 +32,8 @@ pub use dataset::{Dataset, Keyspace};
 pub use db::{ChunkMemory, Compacted, CutState, Db, Entry, Found, ShownKeys};
 pub use edit::{Edit, HashEdit, ListEdit, SetEdit, ZsetEdit};
 pub use effects::{
-    Argv, Class, Classes, CommandSource, DbChange, Effects, EncodedCommands, Event, ExpiredFields,
-    FlushedKeys, KeyAccessLog, KeyRef, LAZY_FREE_BYTES, LazyFreeThreshold, MessageListeners, MetKey,
+    AccessedKey, Argv, Class, Classes, CommandSource, DbChange, Effects, EncodedCommands, Event,
+    ExpiredFields, FlushedKeys, KeyAccessLog, KeyRef, LAZY_FREE_BYTES, LazyFreeThreshold, MessageListeners,
     ModifiedKey, PromisedCommands, Propagation,
 };
 pub use entry::CLOCK_MASK;

@@ -73,16 +73,16 @@ enum CaptureExtent {
 /// A choice: a position from which the match can continue in another way.
 #[derive(Clone, Copy, Debug)]
 struct ChoicePoint {
-    /// The item to continue with; for [`Way::More`] the item that takes one more byte.
+    /// The item to continue with; for [`Retry::More`] the item that takes one more byte.
     item: u32,
-    way: Way,
+    way: Retry,
     at: usize,
-    /// The first position that remains to be tried, for [`Way::Fewer`].
+    /// The first position that remains to be tried, for [`Retry::Fewer`].
     first: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum Retry {
     /// Continue once, at `at`.
     Once,
     /// The item before took as many bytes as possible: continue with fewer.
@@ -267,18 +267,18 @@ impl Matcher {
     fn retry(&mut self, text: &[u8]) -> bool {
         while let Some(choice) = self.choices.last_mut() {
             match choice.way {
-                Way::Once => {
+                Retry::Once => {
                     (self.item, self.at) = (choice.item as usize, choice.at);
                     self.choices.pop();
                 }
-                Way::Fewer => {
+                Retry::Fewer => {
                     choice.at -= 1;
                     (self.item, self.at) = (choice.item as usize, choice.at);
                     if choice.at == choice.first {
                         self.choices.pop();
                     }
                 }
-                Way::More => {
+                Retry::More => {
                     let item = choice.item as usize;
                     let PatternItem::Few(single) = self.program.items[item] else {
                         self.choices.pop();
@@ -346,13 +346,13 @@ impl Matcher {
         match item {
             PatternItem::Maybe(single) => {
                 if self.at < text.len() && self.program.is_match(single, text[self.at]) {
-                    self.choose(Way::Once, self.item + 1, self.at, 0);
+                    self.choose(Retry::Once, self.item + 1, self.at, 0);
                     self.at += 1;
                 }
                 true
             }
             PatternItem::Few(_) => {
-                self.choose(Way::More, self.item, self.at, 0);
+                self.choose(Retry::More, self.item, self.at, 0);
                 true
             }
             PatternItem::Open(level) => {
@@ -419,7 +419,7 @@ impl Matcher {
             return Some(false);
         }
         if end > first {
-            self.choose(Way::Fewer, self.item + 1, end, first);
+            self.choose(Retry::Fewer, self.item + 1, end, first);
         }
         self.at = end;
         Some(true)
@@ -455,7 +455,7 @@ impl Matcher {
         Some(false)
     }
 
-    fn choose(&mut self, way: Way, item: usize, at: usize, first: usize) {
+    fn choose(&mut self, way: Retry, item: usize, at: usize, first: usize) {
         self.choices.push(ChoicePoint { item: item as u32, way, at, first });
     }
 }

@@ -353,7 +353,7 @@ impl LuaTable {
                 None => return Err(()),
             },
         };
-        let (entry, work) = self.entry_behind(from);
+        let (entry, work) = self.entry_after_gap(from);
         if work > 0 {
             strings.worked(work);
         }
@@ -362,7 +362,7 @@ impl LuaTable {
 
     /// The first entry at or after a position of the walk, and the units of work for skipped empty entries.
     #[inline]
-    pub(crate) fn entry_behind(&self, from: usize) -> (Option<(usize, Value, Value)>, usize) {
+    pub(crate) fn entry_after_gap(&self, from: usize) -> (Option<(usize, Value, Value)>, usize) {
         let entry = self.entry_from(from);
         let found = entry.map_or(self.array.len() + self.nodes.len(), |(at, ..)| at);
         (entry, found.saturating_sub(from) / SKIPPED_FREE)

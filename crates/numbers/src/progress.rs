@@ -4,7 +4,7 @@
 //!
 //! Invariants: (1) without long work, a tick of the cron costs a few comparisons, and a command costs
 //! nothing; (2) work that ends within `LONG_NS` appears only in INFO; (3) the log has a line for each
-//! piece of work every `SAID_EVERY_NS`.
+//! piece of work every `LOGGED_EVERY_NS`.
 
 use sluice_base::progress::WorkProgress;
 use std::fmt;
@@ -160,13 +160,13 @@ pub struct ProgressClock {
 
 /// The parties to inform of the work's progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Telling {
+pub enum ProgressOutput {
     /// Neither the process nor the log.
     Nothing,
     /// Only the process, which may draw a progress bar.
-    Show,
+    Process,
     /// The process and the log.
-    Say,
+    ProcessAndLog,
 }
 
 impl ProgressClock {
@@ -176,21 +176,21 @@ impl ProgressClock {
     }
 
     /// Returns the parties to inform now, and counts them as informed.
-    pub fn tick(&mut self, now_ns: u64) -> Telling {
+    pub fn tick(&mut self, now_ns: u64) -> ProgressOutput {
         if now_ns.saturating_sub(self.shown_ns) < SHOWN_EVERY_NS {
-            return Telling::Nothing;
+            return ProgressOutput::Nothing;
         }
         self.shown_ns = now_ns;
-        if now_ns.saturating_sub(self.said_ns) < SAID_EVERY_NS {
-            return Telling::Show;
+        if now_ns.saturating_sub(self.said_ns) < LOGGED_EVERY_NS {
+            return ProgressOutput::Process;
         }
         self.said_ns = now_ns;
-        Telling::Say
+        ProgressOutput::ProcessAndLog
     }
 }
 
 /// Time between two log lines about a piece of work, in ns.
-const SAID_EVERY_NS: u64 = 5_000_000_000;
+const LOGGED_EVERY_NS: u64 = 5_000_000_000;
 /// Time between two updates of the process, in ns: short enough for a progress bar.
 const SHOWN_EVERY_NS: u64 = 100_000_000;
 /// Work that takes longer than this, in ns, is shown outside of INFO.
@@ -204,13 +204,13 @@ mod tests {
     #[test]
     fn the_log_has_a_line_every_five_seconds_and_the_process_a_look_ten_times_a_second() {
         let mut clock = ProgressClock::new(0);
-        assert_eq!(clock.tick(99_999_999), Telling::Nothing);
-        assert_eq!(clock.tick(100_000_000), Telling::Show);
-        assert_eq!(clock.tick(150_000_000), Telling::Nothing);
-        assert_eq!(clock.tick(5_000_000_000), Telling::Say);
-        assert_eq!(clock.tick(9_900_000_000), Telling::Show);
-        assert_eq!(clock.tick(10_000_000_000), Telling::Say);
-        assert_eq!(clock.tick(0), Telling::Nothing, "a clock that is set back");
+        assert_eq!(clock.tick(99_999_999), ProgressOutput::Nothing);
+        assert_eq!(clock.tick(100_000_000), ProgressOutput::Process);
+        assert_eq!(clock.tick(150_000_000), ProgressOutput::Nothing);
+        assert_eq!(clock.tick(5_000_000_000), ProgressOutput::ProcessAndLog);
+        assert_eq!(clock.tick(9_900_000_000), ProgressOutput::Process);
+        assert_eq!(clock.tick(10_000_000_000), ProgressOutput::ProcessAndLog);
+        assert_eq!(clock.tick(0), ProgressOutput::Nothing, "a clock that is set back");
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub trait SnapshotPieces {
     fn leave(&mut self, replica: usize);
 
     /// How far the snapshot is.
-    fn made(&self) -> SnapshotMade;
+    fn made(&self) -> SnapshotProgress;
 
     /// Why the rest is made only as all replicas take what there is, where that is so: one that takes nothing
     /// before the snapshot is whole would wait for ever. That this has changed is news.
@@ -55,7 +55,7 @@ pub trait StreamSpool {
 
 /// How far a snapshot for replicas is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SnapshotMade {
+pub enum SnapshotProgress {
     /// More is to come.
     UnderWay,
     /// It was made, and has so many bytes.

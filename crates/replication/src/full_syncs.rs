@@ -1,6 +1,6 @@
 //! What full synchronisations remember between two steps; the steps are in `full_sync.rs`.
 
-use crate::feeds::{NextPiece, SnapshotMade, SnapshotPieces};
+use crate::feeds::{NextPiece, SnapshotPieces, SnapshotProgress};
 use sluice_base::Bytes;
 use sluice_base::SessionKey;
 
@@ -114,14 +114,14 @@ impl FullSyncs {
     }
 
     /// How far the snapshot of a cut is.
-    pub fn made(&self) -> SnapshotMade {
-        self.shared.as_ref().map_or(SnapshotMade::Failed, |shared| shared.pieces.made())
+    pub fn made(&self) -> SnapshotProgress {
+        self.shared.as_ref().map_or(SnapshotProgress::Failed, |shared| shared.pieces.made())
     }
 
     /// Why the rest is made only as all replicas take what there is, where that is so.
     pub fn lacks_room(&self) -> Option<String> {
         let shared = self.shared.as_ref()?;
-        (shared.pieces.made() == SnapshotMade::UnderWay).then(|| shared.pieces.lacks_room())?
+        (shared.pieces.made() == SnapshotProgress::UnderWay).then(|| shared.pieces.lacks_room())?
     }
 
     /// A replica takes nothing more of its snapshot. The last one that takes a snapshot of a cut frees it.

@@ -14,7 +14,7 @@ pub fn fuzz_primary(data: &[u8]) {
     let mut around = Surroundings {
         now_ns: 0,
         timeout_ns: 1_000_000_000,
-        heard_ns: 0,
+        last_activity_ns: 0,
         credentials: None,
         port: 1,
         address: b"",

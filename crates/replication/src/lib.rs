@@ -14,7 +14,7 @@ mod link;
 mod stream;
 mod unit_commands;
 
-pub use feeds::{NextPiece, SnapshotMade, SnapshotPieces, StreamSpool};
+pub use feeds::{NextPiece, SnapshotPieces, SnapshotProgress, StreamSpool};
 pub use framing::{Extent, Framing, FramingError};
 pub use full_syncs::{Feed, FeedSource, FullSyncs, SharedSnapshot, SyncGreeting, SyncRequest};
 pub use fuzz::fuzz_primary;

@@ -60,12 +60,12 @@ enum LinkPhase {
         since_ns: u64,
     },
     Handshake {
-        heard_ns: u64,
+        last_activity_ns: u64,
         handshake: Handshake,
     },
     /// The connection of the snapshot is made (no greeting yet), and the snapshot's position is awaited.
     SecondChannel {
-        heard_ns: u64,
+        last_activity_ns: u64,
         greeting: Option<SnapshotGreeting>,
     },
     Transfer {
@@ -242,17 +242,17 @@ impl ReplicaLink {
     }
 
     fn opened(&mut self, around: &Surroundings<'_>) {
-        if let LinkPhase::SecondChannel { heard_ns, greeting: greeting @ None } = &mut self.state {
+        if let LinkPhase::SecondChannel { last_activity_ns, greeting: greeting @ None } = &mut self.state {
             let mut bytes = Vec::new();
             *greeting = Some(SnapshotGreeting::begin(around, &mut bytes));
-            *heard_ns = around.now_ns;
+            *last_activity_ns = around.now_ns;
             return self.order(TransportOrder::Send(bytes));
         }
         let LinkPhase::Connecting { .. } = self.state else { return };
         self.log(LogLevel::Notice, "Non blocking connect for SYNC fired the event.");
         let mut bytes = Vec::new();
         let handshake = Handshake::begin(&mut bytes);
-        self.state = LinkPhase::Handshake { heard_ns: around.now_ns, handshake };
+        self.state = LinkPhase::Handshake { last_activity_ns: around.now_ns, handshake };
         self.order(TransportOrder::Send(bytes));
     }
 
@@ -269,13 +269,13 @@ impl ReplicaLink {
 
     fn received(&mut self, bytes: &[u8], around: &Surroundings<'_>) {
         match &mut self.state {
-            LinkPhase::Handshake { heard_ns, handshake } => {
-                *heard_ns = around.now_ns;
+            LinkPhase::Handshake { last_activity_ns, handshake } => {
+                *last_activity_ns = around.now_ns;
                 handshake.feed(bytes);
                 self.shake_hands(around);
             }
-            LinkPhase::SecondChannel { heard_ns, greeting: Some(greeting) } => {
-                *heard_ns = around.now_ns;
+            LinkPhase::SecondChannel { last_activity_ns, greeting: Some(greeting) } => {
+                *last_activity_ns = around.now_ns;
                 greeting.feed(bytes);
                 self.greet(around);
             }
@@ -438,7 +438,7 @@ impl ReplicaLink {
                     return self.stream(rest, around);
                 }
                 Answer::DualChannel => {
-                    self.state = LinkPhase::SecondChannel { heard_ns: around.now_ns, greeting: None };
+                    self.state = LinkPhase::SecondChannel { last_activity_ns: around.now_ns, greeting: None };
                     self.order(TransportOrder::ConnectSecond(self.attempt, self.primary.clone()));
                     return;
                 }
@@ -581,13 +581,14 @@ impl ReplicaLink {
         };
         match &mut self.state {
             LinkPhase::Connect { .. } => self.connect_if_due(around),
-            LinkPhase::Connecting { since_ns: heard_ns } | LinkPhase::Handshake { heard_ns, .. } => {
-                if is_silent(*heard_ns) {
+            LinkPhase::Connecting { since_ns: last_activity_ns }
+            | LinkPhase::Handshake { last_activity_ns, .. } => {
+                if is_silent(*last_activity_ns) {
                     self.log(LogLevel::Warning, "Timeout connecting to the PRIMARY...");
                     self.retry_after_refusal(around);
                 }
             }
-            LinkPhase::SecondChannel { heard_ns: said_ns, .. }
+            LinkPhase::SecondChannel { last_activity_ns: said_ns, .. }
             | LinkPhase::Transfer { stage: TransferStage::Unanswered, said_ns, .. } => {
                 if is_silent(*said_ns) {
                     self.log(LogLevel::Warning, TRANSFER_TIMEOUT);
@@ -600,7 +601,7 @@ impl ReplicaLink {
                 main,
                 ..
             } => {
-                let since_ns = around.heard_ns.max(*said_ns);
+                let since_ns = around.last_activity_ns.max(*said_ns);
                 if is_silent(since_ns) {
                     self.log(LogLevel::Warning, TRANSFER_TIMEOUT);
                     self.retry_after_failed_sync(around);
@@ -620,7 +621,7 @@ impl ReplicaLink {
                 }
             }
             LinkPhase::Connected { since_ns, said_ns } => {
-                if is_silent(around.heard_ns.max(*since_ns)) {
+                if is_silent(around.last_activity_ns.max(*since_ns)) {
                     self.log(LogLevel::Warning, "PRIMARY timeout: no data nor PING received...");
                     self.ended(around);
                 } else if is_due(said_ns) {

@@ -50,7 +50,7 @@ pub enum Grouping {
     /// Between MULTI and EXEC where there is more than one.
     Transaction,
     /// One by one: the unit met these keys by chance.
-    Loose,
+    Separate,
 }
 
 impl UnitCommands {
@@ -247,7 +247,7 @@ mod tests {
         del(&mut unit, 0, "a");
         assert_eq!(text(&unit, Audience::File, Grouping::Transaction, &mut Some(0)), "DEL a");
         del(&mut unit, 0, "b");
-        assert_eq!(text(&unit, Audience::File, Grouping::Loose, &mut Some(0)), "DEL a DEL b");
+        assert_eq!(text(&unit, Audience::File, Grouping::Separate, &mut Some(0)), "DEL a DEL b");
     }
 
     #[test]
@@ -261,7 +261,7 @@ mod tests {
         del(&mut unit, 3, "b");
         del(&mut unit, 0, "c");
         for selected in [&mut replicas, &mut log] {
-            assert_eq!(text(&unit, Audience::File, Grouping::Loose, selected), "DEL b SELECT 0 DEL c");
+            assert_eq!(text(&unit, Audience::File, Grouping::Separate, selected), "DEL b SELECT 0 DEL c");
         }
     }
 

@@ -46,7 +46,7 @@ pub struct Connection {
     /// The most bytes of the query buffer in use since the last `trim`.
     pub query_buf_peak: u32,
     /// Whether the connection stays with its owner, or is leaving.
-    pub stay: MoveState,
+    pub residence: Residence,
     /// Whether the owner's list of connections with unreported traffic has this connection.
     pub is_listed: bool,
     /// Whether a report of the query buffer's usage waits for room in the ring to the main thread.
@@ -69,9 +69,9 @@ pub struct Traffic {
 
 /// Whether a connection stays with the thread that owns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MoveState {
+pub enum Residence {
     /// The connection stays, and executes requests.
-    Yes,
+    Staying,
     /// The connection leaves as soon as it is at rest. Nothing more is parsed; while output is in flight,
     /// bytes are still received and kept.
     Leaving,
@@ -144,7 +144,7 @@ const CLOSED_AFTER_REPLY: &str = "Closed after its last reply";
 
 impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let state = (self.input.state(), self.stay);
+        let state = (self.input.state(), self.residence);
         f.debug_struct("Connection").field("key", &self.key).field("state", &state).finish_non_exhaustive()
     }
 }
@@ -161,7 +161,7 @@ impl Connection {
             unreported: Traffic::default(),
             idle_s: 0,
             query_buf_peak: 0,
-            stay: MoveState::Yes,
+            residence: Residence::Staying,
             is_listed: false,
             usage_waits: false,
             is_receive_paused: false,
@@ -188,22 +188,22 @@ impl Connection {
     /// Has the event loop receive what the connection's state wants.
     #[inline]
     pub fn receive(&mut self, event_loop: &mut AnyLoop) {
-        let wanted = match self.stay {
+        let wanted = match self.residence {
             _ if self.is_receive_paused || self.output.has_answers() => self.input.receive_nothing(),
-            MoveState::Yes if self.transport.is_coded() => self.input.receive_chunks(),
-            MoveState::Yes => self.input.receive(),
+            Residence::Staying if self.transport.is_coded() => self.input.receive_chunks(),
+            Residence::Staying => self.input.receive(),
             // A client that writes a whole pipeline before it reads takes no output until its
             // bytes are received.
-            MoveState::Leaving if !self.output.is_idle() => self.input.receive_chunks(),
-            MoveState::Leaving | MoveState::Detached => self.input.receive_nothing(),
+            Residence::Leaving if !self.output.is_idle() => self.input.receive_chunks(),
+            Residence::Leaving | Residence::Detached => self.input.receive_nothing(),
         };
         self.transport.receive(event_loop, wanted);
     }
 
     /// Has the connection leave its owner as soon as it is at rest.
     pub fn begin_leaving(&mut self, event_loop: &mut AnyLoop) {
-        if self.stay == MoveState::Yes {
-            self.stay = MoveState::Leaving;
+        if self.residence == Residence::Staying {
+            self.residence = Residence::Leaving;
             if self.input.state() == InputState::Filling {
                 // The buffer of the large argument is returned by an event, with the bytes received.
                 self.transport.end_filling(event_loop);
@@ -215,8 +215,8 @@ impl Connection {
     /// Has the event loop release the socket if the connection leaves and is at rest.
     #[inline]
     pub fn detach_if_at_rest(&mut self, event_loop: &mut AnyLoop) {
-        if self.stay == MoveState::Leaving && self.is_at_rest() {
-            self.stay = MoveState::Detached;
+        if self.residence == Residence::Leaving && self.is_at_rest() {
+            self.residence = Residence::Detached;
             self.transport.detach(event_loop);
         }
     }
@@ -227,7 +227,7 @@ impl Connection {
     /// When the connection is not at rest.
     pub fn arrive(&mut self, event_loop: &mut AnyLoop, stream: Stream) {
         assert!(self.is_at_rest(), "only a connection at rest changes its owner");
-        self.stay = MoveState::Yes;
+        self.residence = Residence::Staying;
         // The former owner's lists find the connection gone.
         (self.is_listed, self.usage_waits) = (false, false);
         self.transport.move_to(event_loop, stream, self.key);
@@ -350,7 +350,7 @@ fn receive_coded<O: ConnectionHost>(
 #[inline(always)]
 fn process<O: ConnectionHost>(owner: &mut O, connection: &mut Connection, fresh: &[u8]) {
     match connection.input.state() {
-        _ if connection.stay != MoveState::Yes => connection.input.keep(fresh),
+        _ if connection.residence != Residence::Staying => connection.input.keep(fresh),
         InputState::Open | InputState::Large => owner.process(connection, fresh),
         InputState::Deferred => connection.input.keep(fresh),
         // Nothing was to be received in this state. Late bytes are those of a connection that ends.
@@ -362,7 +362,10 @@ fn process<O: ConnectionHost>(owner: &mut O, connection: &mut Connection, fresh:
 /// Receives according to the state, reports the usage, and puts the connection back.
 #[inline(always)]
 pub fn go_on_receiving<O: ConnectionHost>(owner: &mut O, mut connection: Box<Connection>) {
-    if !connection.input.is_open() || connection.stay != MoveState::Yes || connection.output.has_answers() {
+    if !connection.input.is_open()
+        || connection.residence != Residence::Staying
+        || connection.output.has_answers()
+    {
         connection.receive(owner.event_loop());
     }
     owner.report_usage(&mut connection);
@@ -398,7 +401,8 @@ fn filled<O: ConnectionHost>(owner: &mut O, key: SessionKey, buf: Vec<u8>, ended
     if come > 0 {
         owner.note_unfinished(&connection);
     }
-    if come == 0 && owner.idle_s(&connection) > QUERY_BUF_IDLE_S && connection.stay == MoveState::Yes {
+    if come == 0 && owner.idle_s(&connection) > QUERY_BUF_IDLE_S && connection.residence == Residence::Staying
+    {
         // `trim` ended the large receive early. Further bytes are received in chunks, and the next large
         // step makes room again.
         connection.input.shrink();
@@ -574,7 +578,7 @@ fn flushed_after_send<O: ConnectionHost>(owner: &mut O, mut connection: Box<Conn
                 if end_is_due(&connection) {
                     return owner.input_ended(connection);
                 }
-                if connection.stay == MoveState::Leaving {
+                if connection.residence == Residence::Leaving {
                     connection.receive(owner.event_loop());
                 }
             }

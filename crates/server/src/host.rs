@@ -21,7 +21,7 @@ pub use self::work::Work;
 use crate::allocator::{Allocated, Allocator};
 
 use crate::cli;
-use crate::lazyfree::Bio;
+use crate::lazyfree::LazyFreeThread;
 use crate::migrate::{KeptLinks, MigrationSource};
 use crate::storage;
 use nix::sys::resource::UsageWho;
@@ -64,7 +64,7 @@ pub struct Host {
     /// The claims on data files, which no other server may write.
     claims: DataClaims,
     /// The background thread; `None` before the server runs.
-    pub bio: Option<Bio>,
+    pub bio: Option<LazyFreeThread>,
     /// The append-only files: the open one, and the one that is closing.
     pub aof: AofState,
     /// Wakes the main thread from its wait; `None` before the server runs.
@@ -289,8 +289,8 @@ impl Host {
             eventloop_duration_sum: self.work.cycle_ns / 1000,
             eventloop_duration_cmd_sum: self.work.command_ns / 1000,
             longest_iteration_us: self.work.longest_iteration.wall_us(),
-            lazyfree_pending: bio.map_or(0, Bio::pending),
-            lazyfreed: bio.map_or(0, Bio::freed),
+            lazyfree_pending: bio.map_or(0, LazyFreeThread::pending),
+            lazyfreed: bio.map_or(0, LazyFreeThread::freed),
             event_loop_counts: self.shown.event_loop,
             memory_parts: self.shown.parts.lines(),
             recent_max_input: self.work.input_peaks.max(),

@@ -93,7 +93,7 @@ pub struct Server {
     /// The iteration's work other than clients' plain commands.
     agenda: Agenda,
     /// The connections of the link to the primary.
-    follower: PrimaryConnections,
+    primary_link: PrimaryConnections,
     /// When the save under way continues, if it has more to capture and room for the captured entries.
     save: SavePace,
     /// Whether the parts of memory are summed at the end of each iteration.
@@ -182,7 +182,7 @@ impl Server {
             metrics: MetricsEndpoint::default(),
             timing: Timing::default(),
             agenda: Agenda::default(),
-            follower: PrimaryConnections::new(),
+            primary_link: PrimaryConnections::new(),
             save: SavePace::default(),
             sums_memory: test_switches::number(test_switches::PARTS).is_some(),
             actions: Vec::new(),
@@ -288,7 +288,7 @@ impl Server {
         let sockets = MainSockets {
             slots: clients.slots(),
             leaving: clients.leaving(),
-            bound: usize::from(self.follower.session().is_some()),
+            bound: usize::from(self.primary_link.session().is_some()),
         };
         self.io_threads.manage(&mut self.engine, &mut self.host, self.timing.began_ns, sockets);
         let waker = self.sockets.event_loop.waker();
@@ -482,7 +482,7 @@ impl Server {
 
     /// Takes the results of migrations and of connections for slot moves.
     fn end_migrations(&mut self) {
-        self.hear_exports();
+        self.poll_exports();
         while let Some((id, outcome)) = self.migrator.ended() {
             self.engine.end_migration(id, outcome, &mut self.host);
         }

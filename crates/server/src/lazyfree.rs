@@ -32,7 +32,7 @@ pub enum Garbage {
 
 /// The background thread, with its queue.
 #[derive(Debug)]
-pub struct Bio {
+pub struct LazyFreeThread {
     sender: Option<Sender<Garbage>>,
     thread: Option<JoinHandle<()>>,
     counts: Arc<FreeCounts>,
@@ -50,9 +50,9 @@ struct FreeCounts {
     freed_bytes: AtomicUsize,
 }
 
-impl Bio {
+impl LazyFreeThread {
     /// Starts the thread. `bio`: the directive `bio-cpulist`.
-    pub fn start(bio: &str) -> std::io::Result<Bio> {
+    pub fn start(bio: &str) -> std::io::Result<LazyFreeThread> {
         let (sender, receiver) = channel::<Garbage>();
         let counts = Arc::new(FreeCounts::default());
         let seen = counts.clone();
@@ -64,7 +64,7 @@ impl Bio {
                 seen.freed_bytes.fetch_add(bytes, Relaxed);
             }
         })?;
-        Ok(Bio { sender: Some(sender), thread: Some(thread), counts })
+        Ok(LazyFreeThread { sender: Some(sender), thread: Some(thread), counts })
     }
 
     /// Hands an object to the thread to be freed.
@@ -95,7 +95,7 @@ impl Bio {
     }
 }
 
-impl Drop for Bio {
+impl Drop for LazyFreeThread {
     fn drop(&mut self) {
         self.sender = None;
         if let Some(thread) = self.thread.take() {

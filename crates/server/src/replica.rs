@@ -57,7 +57,7 @@ pub struct PrimaryConnections {
     /// The stream from the main channel that the link's session has not executed yet.
     pub replay: Option<StreamBuffer>,
     /// Numbers that change with each receive on a connection that the link does not read itself: received
-    /// bytes, seconds, waiting bytes. As of the last activity (`Incoming::heard_ns`).
+    /// bytes, seconds, waiting bytes. As of the last activity (`Incoming::last_activity_ns`).
     pub last_activity: (u64, i64, usize),
 }
 

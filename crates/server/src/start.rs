@@ -8,7 +8,7 @@ use crate::check_move;
 use crate::cli::{self, Task};
 use crate::host::Host;
 use crate::iteration::{self, Server};
-use crate::lazyfree::Bio;
+use crate::lazyfree::LazyFreeThread;
 use crate::net::tls::TlsState;
 use crate::users::{self, JudgedLines};
 use crate::{listen, loader, storage, supervisor, threads};
@@ -314,7 +314,7 @@ fn open_event_loop(host: &mut Host, config: &Config) -> Result<Opened, String> {
     let opened = AnyLoop::choose(backend, &sluice_evloop::Config::default())
         .map_err(|error| format!("opening the event loop: {error}"))?;
     host.note(LogLevel::Notice, &format!("event loop: {}", opened.reason));
-    let bio = Bio::start(&config.str(param::BIO_CPULIST))
+    let bio = LazyFreeThread::start(&config.str(param::BIO_CPULIST))
         .map_err(|error| format!("starting the background thread: {error}"))?;
     host.bio = Some(bio);
     Ok(opened)

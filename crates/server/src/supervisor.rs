@@ -20,9 +20,9 @@ pub fn report_state(config: &Config, state: &str, host: &mut Host) {
     if let Err(error) = told {
         let reason = plain_error(&error);
         // A repeated reason is not logged again.
-        if host.settings.supervisor_deaf.as_ref() != Some(&reason) {
+        if host.settings.supervisor_error.as_ref() != Some(&reason) {
             host.note(LogLevel::Warning, &format!("systemd supervision error: {reason}"));
-            host.settings.supervisor_deaf = Some(reason);
+            host.settings.supervisor_error = Some(reason);
         }
     }
 }

@@ -146,7 +146,7 @@ pub struct SimNode {
     is_ending: bool,
     /// The attempt of the link that the present connections belong to.
     attempt: u64,
-    heard_ns: u64,
+    last_activity_ns: u64,
     next_cron_ns: u64,
     seats: Vec<Seat>,
     load: Option<(u64, Box<LoadJob>)>,
@@ -207,7 +207,7 @@ impl SimNode {
             look_us: plan.look_us,
             is_ending: false,
             attempt: 0,
-            heard_ns: 0,
+            last_activity_ns: 0,
             next_cron_ns: now.mono_ns,
             seats: Vec::new(),
             load: None,
@@ -304,7 +304,7 @@ impl SimNode {
             let arrived = net.receive(conn, side);
             if !arrived.bytes.is_empty() {
                 if matches!(self.holder, Holder::Session(own) if own == key) {
-                    self.heard_ns = self.process.base.now.mono_ns;
+                    self.last_activity_ns = self.process.base.now.mono_ns;
                 }
                 if let Some(seat) = self.seat(key) {
                     seat.buf.extend_from_slice(&arrived.bytes);
@@ -333,7 +333,7 @@ impl SimNode {
         };
         let arrived = net.receive(conn, Side::Opener);
         if !arrived.bytes.is_empty() {
-            self.heard_ns = self.process.base.now.mono_ns;
+            self.last_activity_ns = self.process.base.now.mono_ns;
             match &self.holder {
                 Holder::Receiving(_) => self.download(&arrived.bytes, net),
                 _ => self.link_input(Input::Received(attempt, &arrived.bytes), net),
@@ -396,8 +396,8 @@ impl SimNode {
     }
 
     /// Notes that data of the primary have arrived.
-    fn note_heard(&mut self) {
-        self.heard_ns = self.process.base.now.mono_ns;
+    fn note_activity(&mut self) {
+        self.last_activity_ns = self.process.base.now.mono_ns;
     }
 
     fn later(&mut self, most_ms: u64) -> u64 {

@@ -70,19 +70,19 @@ pub struct PubSub {
     /// Messages that the running command has published.
     pub outgoing: Outgoing,
     /// Channels that the running command uses, recorded for a check.
-    pub met: MetChannels,
+    pub met: RecordedChannels,
 }
 
 /// The channels and patterns that a command subscribes to or publishes in. The engine checks that
 /// the command's declaration covers them and that rights were checked. Recorded only in builds
 /// with debug assertions.
 #[derive(Debug, Default)]
-pub struct MetChannels {
+pub struct RecordedChannels {
     #[cfg(debug_assertions)]
     names: Option<Vec<Box<[u8]>>>,
 }
 
-impl MetChannels {
+impl RecordedChannels {
     /// Starts recording, with an empty list.
     pub fn start(&mut self) {
         #[cfg(debug_assertions)]

@@ -14,7 +14,7 @@ use sluice_control::process::{
 use sluice_keyspace::{Captured, Keyspace};
 use sluice_numbers::facts::{AofFacts, Counts, Facts, SyncFacts};
 use sluice_numbers::progress::LongWork;
-use sluice_replication::{NextPiece, SnapshotMade, SnapshotPieces, StreamSpool};
+use sluice_replication::{NextPiece, SnapshotPieces, SnapshotProgress, StreamSpool};
 use sluice_snapshot::{SnapshotFile, SnapshotSource};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -156,7 +156,7 @@ impl MemoryTarget for MemorySink {
 #[derive(Default)]
 struct MemoryPieces {
     pieces: Vec<Bytes>,
-    made: Option<SnapshotMade>,
+    made: Option<SnapshotProgress>,
     taken: Vec<usize>,
     news: Cell<bool>,
     lacks_room: Rc<RefCell<Option<String>>>,
@@ -173,7 +173,8 @@ impl MemoryTarget for MemoryPiecesSink {
     }
     fn finish(self) {
         let mut pieces = self.0.borrow_mut();
-        pieces.made = Some(SnapshotMade::Whole(pieces.pieces.iter().map(|piece| piece.len() as u64).sum()));
+        pieces.made =
+            Some(SnapshotProgress::Whole(pieces.pieces.iter().map(|piece| piece.len() as u64).sum()));
         pieces.news.set(true);
     }
 }
@@ -181,7 +182,7 @@ impl MemoryTarget for MemoryPiecesSink {
 impl Drop for MemoryPiecesSink {
     fn drop(&mut self) {
         let mut pieces = self.0.borrow_mut();
-        pieces.made.get_or_insert(SnapshotMade::Failed);
+        pieces.made.get_or_insert(SnapshotProgress::Failed);
         pieces.news.set(true);
     }
 }
@@ -194,20 +195,20 @@ impl SnapshotPieces for MemoryPiecesSource {
         let mut pieces = self.0.borrow_mut();
         let at = pieces.taken[replica];
         match (pieces.pieces.get(at).cloned(), pieces.made) {
-            (_, Some(SnapshotMade::Failed)) => NextPiece::Failed,
+            (_, Some(SnapshotProgress::Failed)) => NextPiece::Failed,
             (Some(piece), _) => {
                 pieces.taken[replica] += 1;
                 NextPiece::Piece(piece)
             }
-            (None, Some(SnapshotMade::Whole(_))) => NextPiece::End,
-            (None, Some(SnapshotMade::UnderWay) | None) => NextPiece::Later,
+            (None, Some(SnapshotProgress::Whole(_))) => NextPiece::End,
+            (None, Some(SnapshotProgress::UnderWay) | None) => NextPiece::Later,
         }
     }
     fn leave(&mut self, replica: usize) {
         self.0.borrow_mut().taken[replica] = usize::MAX;
     }
-    fn made(&self) -> SnapshotMade {
-        self.0.borrow().made.unwrap_or(SnapshotMade::UnderWay)
+    fn made(&self) -> SnapshotProgress {
+        self.0.borrow().made.unwrap_or(SnapshotProgress::UnderWay)
     }
     fn lacks_room(&self) -> Option<String> {
         self.0.borrow().lacks_room.borrow().clone()

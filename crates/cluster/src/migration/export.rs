@@ -8,7 +8,7 @@
 use super::contested;
 use super::export_job::{ExportJob, ExportState};
 use super::{
-    ExportHandshake, ExportInput, JobName, MOVE_TIMED_OUT, MigrationOrder, SlotMove, SlotsToMove, SyncWord,
+    ExportHandshake, ExportInput, JobName, MOVE_TIMED_OUT, MigrationOrder, SlotMove, SlotsToMove, SyncMessage,
 };
 use crate::id::{ID_LEN, NodeId};
 use crate::machine::{ClusterMachine, ManualFailover, log};
@@ -124,7 +124,7 @@ pub(crate) fn handle(m: &mut ClusterMachine, name: JobName, input: ExportInput<'
         (ExportInput::NotConnected(why), ExportState::Handshake(_)) => fail(m, name, why.to_owned()),
         (ExportInput::Established, ExportState::Handshake(_)) => {
             change(m, name, ExportState::WaitingToSnapshot);
-            order(m, MigrationOrder::Say { job: name, word: SyncWord::Ack });
+            order(m, MigrationOrder::Say { job: name, word: SyncMessage::Ack });
             order(m, MigrationOrder::Stream { job: name });
         }
         (ExportInput::StreamBegan, ExportState::WaitingToSnapshot) => {
@@ -170,36 +170,36 @@ fn held(m: &mut ClusterMachine, name: JobName, left: u64) {
 }
 
 /// Handles a message of the target; `false` if the job is no export of this node.
-pub(crate) fn said(m: &mut ClusterMachine, name: JobName, word: SyncWord) -> bool {
+pub(crate) fn said(m: &mut ClusterMachine, name: JobName, word: SyncMessage) -> bool {
     let (now, now_s) = (m.time.now, m.time.wall_ms / 1_000);
     let Some(job) = m.keys.moves.unfinished_export(name) else { return false };
     if !job.state.is_established() {
         return true;
     }
     match (word, job.state) {
-        (SyncWord::Ack, _) => (job.acked, job.acked_s) = (now, now_s),
+        (SyncMessage::Ack, _) => (job.acked, job.acked_s) = (now, now_s),
         // The target may have received the snapshot before this node is notified that it was sent.
-        (SyncWord::RequestPause, ExportState::Snapshotting | ExportState::Replicating) => {
+        (SyncMessage::RequestPause, ExportState::Snapshotting | ExportState::Replicating) => {
             if job.state == ExportState::Snapshotting {
                 change(m, name, ExportState::Replicating);
             }
             change(m, name, ExportState::WaitingToPause);
             converge(m, name);
         }
-        (SyncWord::RequestFailover, ExportState::FailoverPaused) => granted(m, name),
-        (SyncWord::Unknown, _) => fail(m, name, "Unknown SYNCSLOTS subcommand used"),
+        (SyncMessage::RequestFailover, ExportState::FailoverPaused) => granted(m, name),
+        (SyncMessage::Unknown, _) => fail(m, name, "Unknown SYNCSLOTS subcommand used"),
         // The target has given up the job, and claims no slots by the grant.
-        (SyncWord::Refused, _) => fail(
+        (SyncMessage::Refused, _) => fail(
             m,
             name,
             "The target has refused the slots. Check CLUSTER GETSLOTMIGRATIONS on the target node for more information.",
         ),
         (
-            SyncWord::SnapshotEof
-            | SyncWord::RequestPause
-            | SyncWord::Paused
-            | SyncWord::RequestFailover
-            | SyncWord::FailoverGranted,
+            SyncMessage::SnapshotEof
+            | SyncMessage::RequestPause
+            | SyncMessage::Paused
+            | SyncMessage::RequestFailover
+            | SyncMessage::FailoverGranted,
             _,
         ) => fail(m, name, "Unexpected state machine transition"),
     }
@@ -247,7 +247,7 @@ fn granted(m: &mut ClusterMachine, name: JobName) {
     contested::may_leave(m, &slots);
     m.durable.withhold(&slots);
     change(m, name, ExportState::FailoverGranted);
-    order(m, MigrationOrder::Say { job: name, word: SyncWord::FailoverGranted });
+    order(m, MigrationOrder::Say { job: name, word: SyncMessage::FailoverGranted });
 }
 
 /// Handles the end of a job's connection; `false` if the job is no export of this node.
@@ -310,7 +310,7 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
             fail(m, name, MOVE_TIMED_OUT);
         } else if state.is_established() && job.said_ack.is_none_or(|at| now.saturating_sub(at) >= ACK_MS) {
             job.said_ack = Some(now);
-            order(m, MigrationOrder::Say { job: name, word: SyncWord::Ack });
+            order(m, MigrationOrder::Say { job: name, word: SyncMessage::Ack });
         }
     }
 }

@@ -4,7 +4,7 @@ use super::contested;
 use super::export;
 use super::job::{ImportJob, ImportState, Takeover};
 use super::{
-    ImportFault, JobName, MOVE_TIMED_OUT, MigrationInput, MigrationOrder, SlotMove, SyncWord, ToldBy,
+    ImportFault, JobName, MOVE_TIMED_OUT, MigrationInput, MigrationOrder, SlotMove, SyncMessage, ToldBy,
 };
 use crate::epochs;
 use crate::health;
@@ -85,43 +85,43 @@ fn establish(m: &mut ClusterMachine, job: &SlotMove) {
 }
 
 /// Handles a message of the source.
-fn said(m: &mut ClusterMachine, name: JobName, word: SyncWord) {
+fn said(m: &mut ClusterMachine, name: JobName, word: SyncMessage) {
     let (now, now_s) = (m.time.now, m.time.wall_ms / 1_000);
     let Some(job) = m.keys.moves.unfinished(name).filter(|job| job.state.is_open()) else { return };
     let (next, answer) = match (word, job.state) {
-        (SyncWord::Ack, state) => {
+        (SyncMessage::Ack, state) => {
             job.acked_s = now_s;
             if state != ImportState::WaitingForAck {
                 return;
             }
             (ImportState::ReceivingSnapshot, None)
         }
-        (SyncWord::SnapshotEof, ImportState::ReceivingSnapshot) => {
-            (ImportState::WaitingForPaused, Some(SyncWord::RequestPause))
+        (SyncMessage::SnapshotEof, ImportState::ReceivingSnapshot) => {
+            (ImportState::WaitingForPaused, Some(SyncMessage::RequestPause))
         }
-        (SyncWord::Paused, ImportState::WaitingForPaused) => {
+        (SyncMessage::Paused, ImportState::WaitingForPaused) => {
             job.requested = Some(now);
-            (ImportState::FailoverRequested, Some(SyncWord::RequestFailover))
+            (ImportState::FailoverRequested, Some(SyncMessage::RequestFailover))
         }
-        (SyncWord::FailoverGranted, ImportState::FailoverRequested) => {
+        (SyncMessage::FailoverGranted, ImportState::FailoverRequested) => {
             let counts = job.requested.is_some_and(|at| now.saturating_sub(at) <= GRANT_COUNTS_MS);
             if !counts {
                 return fail(m, name, "The grant came too late");
             }
             (ImportState::FailoverGranted(Takeover::Awaited), None)
         }
-        (SyncWord::Unknown, _) => return fail(m, name, "Unknown SYNCSLOTS subcommand used"),
+        (SyncMessage::Unknown, _) => return fail(m, name, "Unknown SYNCSLOTS subcommand used"),
         (
-            SyncWord::SnapshotEof
-            | SyncWord::RequestPause
-            | SyncWord::Paused
-            | SyncWord::RequestFailover
-            | SyncWord::FailoverGranted
-            | SyncWord::Refused,
+            SyncMessage::SnapshotEof
+            | SyncMessage::RequestPause
+            | SyncMessage::Paused
+            | SyncMessage::RequestFailover
+            | SyncMessage::FailoverGranted
+            | SyncMessage::Refused,
             _,
         ) => return fail(m, name, "Unexpected state machine transition"),
     };
-    if word == SyncWord::SnapshotEof {
+    if word == SyncMessage::SnapshotEof {
         let described = job.described.clone();
         log!(
             m,
@@ -181,7 +181,7 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
             && job.said_ack.is_none_or(|at| now.saturating_sub(at) >= ACK_MS)
         {
             job.said_ack = Some(now);
-            order(m, MigrationOrder::Say { job: name, word: SyncWord::Ack });
+            order(m, MigrationOrder::Say { job: name, word: SyncMessage::Ack });
         }
     }
     export::tick(m);

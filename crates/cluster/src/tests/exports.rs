@@ -43,7 +43,7 @@ fn begun_in(mut network: Network) -> (Network, JobName) {
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Is(ExportInput<'static>),
-    Says(SyncWord),
+    Says(SyncMessage),
 }
 
 const COURSE: [(Event, &str); 10] = [
@@ -60,9 +60,9 @@ const COURSE: [(Event, &str); 10] = [
     (Event::Is(ExportInput::Established), "waiting-to-snapshot"),
     (Event::Is(ExportInput::StreamBegan), "snapshotting"),
     (Event::Is(ExportInput::ImageSent), "replicating"),
-    (Event::Says(SyncWord::RequestPause), "waiting-to-pause"),
+    (Event::Says(SyncMessage::RequestPause), "waiting-to-pause"),
     (Event::Is(ExportInput::Held { left: 0 }), "failover-paused"),
-    (Event::Says(SyncWord::RequestFailover), "failover-granted"),
+    (Event::Says(SyncMessage::RequestFailover), "failover-granted"),
 ];
 
 fn take_place(network: &mut Network, job: JobName, event: Event) {
@@ -139,9 +139,9 @@ fn cb_a3_an_export_goes_through_its_states_and_orders_what_each_needs() {
         take_place(&mut network, job, event);
         assert_eq!(shown(&network).0, after);
         let expected: &[MigrationOrder] = match after {
-            "waiting-to-snapshot" => &[say(SyncWord::Ack), MigrationOrder::Stream { job }],
+            "waiting-to-snapshot" => &[say(SyncMessage::Ack), MigrationOrder::Stream { job }],
             "waiting-to-pause" => &[MigrationOrder::Hold { job }],
-            "failover-granted" => &[say(SyncWord::FailoverGranted)],
+            "failover-granted" => &[say(SyncMessage::FailoverGranted)],
             _ => &[],
         };
         assert_eq!(orders(&mut network), expected, "{after}");
@@ -206,14 +206,19 @@ fn cb_a13_a_cancel_ends_every_move_but_one_whose_slots_may_have_gone() {
 
 #[test]
 fn cb_a22_words_out_of_turn_fail_the_move() {
-    let words = [SyncWord::SnapshotEof, SyncWord::RequestPause, SyncWord::Paused, SyncWord::RequestFailover];
+    let words = [
+        SyncMessage::SnapshotEof,
+        SyncMessage::RequestPause,
+        SyncMessage::Paused,
+        SyncMessage::RequestFailover,
+    ];
     for (_, state) in COURSE.into_iter().skip(4) {
         for word in words {
             let (mut network, job) = in_state(state);
             step(&mut network, MigrationInput::Said { job, word });
             let is_in_turn = match word {
-                SyncWord::RequestPause => ["snapshotting", "replicating"].contains(&state),
-                SyncWord::RequestFailover => state == "failover-paused",
+                SyncMessage::RequestPause => ["snapshotting", "replicating"].contains(&state),
+                SyncMessage::RequestFailover => state == "failover-paused",
                 _ => false,
             };
             let failed = ("failed".to_owned(), "Unexpected state machine transition".to_owned());
@@ -235,7 +240,7 @@ fn cb_a41_a42_a_target_that_is_not_reached_or_refuses_fails_the_move() {
 fn cb_a45_a_pause_can_be_prevented_and_begins_when_it_no_longer_is() {
     let (mut network, job) = in_state("replicating");
     network.configure(0, |settings| settings.debug.pauses_of_exports = Switch::Disabled);
-    step(&mut network, MigrationInput::Said { job, word: SyncWord::RequestPause });
+    step(&mut network, MigrationInput::Said { job, word: SyncMessage::RequestPause });
     assert_eq!(orders(&mut network), []);
     network.configure(0, |settings| settings.debug.pauses_of_exports = Switch::Runs);
     assert_eq!(orders(&mut network), [MigrationOrder::Hold { job }]);
@@ -261,7 +266,7 @@ fn cb_a47_a_pause_that_is_over_ends_the_move() {
 fn cb_a47_who_may_claim_has_two_seconds_for_it() {
     let (mut network, job) = in_state("failover-paused");
     network.run(2 * PAUSE_MS - 300);
-    step(&mut network, MigrationInput::Said { job, word: SyncWord::RequestFailover });
+    step(&mut network, MigrationInput::Said { job, word: SyncMessage::RequestFailover });
     network.run(1_500);
     assert_eq!(shown(&network).0, "failover-granted");
     network.run(1_000);
@@ -386,7 +391,7 @@ fn cb_a64_nothing_is_granted_while_a_replica_may_claim_by_the_vote_of_the_source
     // The candidate's claim is slow, while another move is fast.
     let (mut network, job) = begun_in(network);
     bring_to(&mut network, job, "failover-paused");
-    step(&mut network, MigrationInput::Said { job, word: SyncWord::RequestFailover });
+    step(&mut network, MigrationInput::Said { job, word: SyncMessage::RequestFailover });
     assert_eq!(shown(&network), ("failed".to_owned(), "Slots are no longer owned by myself".to_owned()));
 }
 
@@ -399,7 +404,7 @@ fn cb_a64_nothing_is_granted_to_a_target_in_whose_place_a_replica_may_be_elected
         let (target, table) = (network.id(1), &mut network.peers[0].cluster.machine.table);
         let ix = table.find(&target).unwrap();
         table.set_health(ix, health);
-        step(&mut network, MigrationInput::Said { job, word: SyncWord::RequestFailover });
+        step(&mut network, MigrationInput::Said { job, word: SyncMessage::RequestFailover });
         assert_eq!(shown(&network), ("failed".to_owned(), "Target node is failing".to_owned()));
         assert_eq!(owner(&network, 0, 100), Some(network.id(0)));
     }
@@ -410,7 +415,7 @@ fn cb_a64_nothing_is_granted_to_a_target_in_whose_place_a_replica_may_be_elected
 fn cb_a47_a_target_that_refuses_ends_the_move_at_once() {
     for state in ["failover-paused", "failover-granted"] {
         let (mut network, job) = in_state(state);
-        step(&mut network, MigrationInput::Said { job, word: SyncWord::Refused });
+        step(&mut network, MigrationInput::Said { job, word: SyncMessage::Refused });
         let (shown, why) = shown(&network);
         assert_eq!(shown, "failed", "{state}");
         assert!(why.starts_with("The target has refused the slots."), "{why}");
@@ -431,7 +436,7 @@ fn cb_a64_a_primary_that_has_followed_its_winner_and_taken_over_again_grants_slo
     }
     let (mut network, job) = begun_in(network);
     bring_to(&mut network, job, "failover-paused");
-    step(&mut network, MigrationInput::Said { job, word: SyncWord::RequestFailover });
+    step(&mut network, MigrationInput::Said { job, word: SyncMessage::RequestFailover });
     assert_eq!(shown(&network).0, "failover-granted");
 }
 
@@ -439,7 +444,7 @@ fn cb_a64_a_primary_that_has_followed_its_winner_and_taken_over_again_grants_slo
 fn cb_a64_a_replica_takes_over_by_hand_or_slots_are_granted_but_not_both() {
     let (mut network, job) = with_a_replica_that_takes_over("failover-paused");
     assert!(network.has_logged(0, "Manual failover requested by replica"));
-    step(&mut network, MigrationInput::Said { job, word: SyncWord::RequestFailover });
+    step(&mut network, MigrationInput::Said { job, word: SyncMessage::RequestFailover });
     assert_eq!(shown(&network), ("failed".to_owned(), "A manual failover is in progress".to_owned()));
     let is_paused = |output: &ClusterOutput| matches!(output, ClusterOutput::PauseWrites { .. });
     let (mut network, _) = with_a_replica_that_takes_over("failover-granted");
@@ -466,7 +471,7 @@ fn cb_a71_acks_are_said_each_second_from_the_agreement_to_the_grant() {
     ] {
         let (mut network, job) = in_state(state);
         network.run(3_050);
-        let ack = MigrationOrder::Say { job, word: SyncWord::Ack };
+        let ack = MigrationOrder::Say { job, word: SyncMessage::Ack };
         let said = orders(&mut network).into_iter().filter(|order| *order == ack).count();
         assert_eq!(said, expected, "{state}");
     }
@@ -510,7 +515,7 @@ fn cb_a47_slots_that_were_granted_are_not_claimed_until_the_move_fails() {
     };
     let (mut network, job) = in_state("failover-paused");
     assert!(claims(&network));
-    take_place(&mut network, job, Event::Says(SyncWord::RequestFailover));
+    take_place(&mut network, job, Event::Says(SyncMessage::RequestFailover));
     network.run(300);
     assert!(!claims(&network), "whatever epoch this node makes, the target's claim stands");
     assert_eq!(owner(&network, 2, 100), Some(network.id(0)), "nobody else has claimed them");

@@ -22,7 +22,7 @@ fn step(network: &mut Network, input: MigrationInput<'_>) {
     network.deliver();
 }
 
-fn say(network: &mut Network, words: &[SyncWord]) {
+fn say(network: &mut Network, words: &[SyncMessage]) {
     words.iter().for_each(|word| step(network, MigrationInput::Said { job: JOB, word: *word }));
 }
 
@@ -37,8 +37,8 @@ fn begun() -> Network {
 }
 
 /// All messages of a source, up to one of them.
-const WORDS: [SyncWord; 4] =
-    [SyncWord::Ack, SyncWord::SnapshotEof, SyncWord::Paused, SyncWord::FailoverGranted];
+const WORDS: [SyncMessage; 4] =
+    [SyncMessage::Ack, SyncMessage::SnapshotEof, SyncMessage::Paused, SyncMessage::FailoverGranted];
 
 fn state(network: &Network) -> String {
     network.peers[0].cluster.migrations().next().map(|row| row.state.to_owned()).unwrap_or_default()
@@ -72,7 +72,7 @@ fn close_after(said: usize) -> MigrationOrder {
     if said < 3 { CLOSE } else { MigrationOrder::Refuse { job: JOB } }
 }
 
-fn said(word: SyncWord) -> MigrationOrder {
+fn said(word: SyncMessage) -> MigrationOrder {
     MigrationOrder::Say { job: JOB, word }
 }
 
@@ -86,10 +86,10 @@ fn cb_a22_an_import_goes_through_its_states_and_asks_the_source_to_go_on() {
     assert_eq!(state(&network), "waiting-for-ack");
     assert!(network.has_logged(0, "New slot import job created: {name: aaaa"));
     for (word, after, answer) in [
-        (SyncWord::Ack, "receiving-snapshot", None),
-        (SyncWord::SnapshotEof, "waiting-for-paused", Some(SyncWord::RequestPause)),
-        (SyncWord::Ack, "waiting-for-paused", None),
-        (SyncWord::Paused, "failover-requested", Some(SyncWord::RequestFailover)),
+        (SyncMessage::Ack, "receiving-snapshot", None),
+        (SyncMessage::SnapshotEof, "waiting-for-paused", Some(SyncMessage::RequestPause)),
+        (SyncMessage::Ack, "waiting-for-paused", None),
+        (SyncMessage::Paused, "failover-requested", Some(SyncMessage::RequestFailover)),
     ] {
         say(&mut network, &[word]);
         assert_eq!(state(&network), after);
@@ -97,7 +97,7 @@ fn cb_a22_an_import_goes_through_its_states_and_asks_the_source_to_go_on() {
     }
     assert_eq!(owner(&network, 0, FIRST), Some(network.id(1)), "nothing is claimed before the grant");
     let epoch = network.peers[0].cluster.info().current_epoch;
-    say(&mut network, &[SyncWord::FailoverGranted]);
+    say(&mut network, &[SyncMessage::FailoverGranted]);
     assert_eq!(orders(&mut network), [MigrationOrder::Show { job: JOB }, CLOSE]);
     assert_eq!((state(&network), message(&network)), ("success".to_owned(), String::new()));
     for number in [FIRST, 8_300] {
@@ -121,7 +121,7 @@ fn cb_a46_the_source_takes_nothing_back_by_an_epoch_that_it_took_while_the_slots
     network.peers[1].cluster.machine.epochs.current = ClusterEpoch(50);
     let command = ClusterCommand::BumpEpoch;
     network.step(1, &ClusterInput::Command { ticket: Ticket(99), client: "test", command });
-    let granted = MigrationInput::Said { job: JOB, word: SyncWord::FailoverGranted };
+    let granted = MigrationInput::Said { job: JOB, word: SyncMessage::FailoverGranted };
     network.step(0, &ClusterInput::Migration(granted));
     network.deliver();
     network.run(1_000);
@@ -175,7 +175,7 @@ fn cb_a46_a_source_that_follows_its_target_may_be_elected_for_the_slots_it_gave(
     let mut network = begun();
     say(&mut network, &WORDS[..3]);
     // The answer of the source is on its way, and arrives as a replica's.
-    let granted = MigrationInput::Said { job: JOB, word: SyncWord::FailoverGranted };
+    let granted = MigrationInput::Said { job: JOB, word: SyncMessage::FailoverGranted };
     network.cut(0, 1);
     network.step(0, &ClusterInput::Migration(granted));
     assert_eq!(network.peers[0].cluster.machine.keys.granted_here.len(), 2);
@@ -214,7 +214,7 @@ fn cb_a46_a_slot_that_an_operator_opens_is_not_held_against_its_source() {
     let mut network = begun();
     say(&mut network, &WORDS[..3]);
     // The answer of the source is on its way.
-    let granted = MigrationInput::Said { job: JOB, word: SyncWord::FailoverGranted };
+    let granted = MigrationInput::Said { job: JOB, word: SyncMessage::FailoverGranted };
     network.step(0, &ClusterInput::Migration(granted));
     let kept = |network: &Network| network.peers[0].cluster.machine.keys.granted_here.len();
     assert_eq!(kept(&network), 2);
@@ -228,11 +228,11 @@ fn cb_a46_a_slot_that_an_operator_opens_is_not_held_against_its_source() {
 #[test]
 fn cb_a22_a_word_at_another_moment_fails_the_job() {
     let words = [
-        SyncWord::SnapshotEof,
-        SyncWord::Paused,
-        SyncWord::FailoverGranted,
-        SyncWord::RequestPause,
-        SyncWord::RequestFailover,
+        SyncMessage::SnapshotEof,
+        SyncMessage::Paused,
+        SyncMessage::FailoverGranted,
+        SyncMessage::RequestPause,
+        SyncMessage::RequestFailover,
     ];
     for done in 0..WORDS.len() {
         for word in words.into_iter().filter(|word| *word != WORDS[done]) {
@@ -243,12 +243,12 @@ fn cb_a22_a_word_at_another_moment_fails_the_job() {
             let why = "Unexpected state machine transition";
             assert_eq!(orders(&mut network), [close_after(done), clean_up(why)], "{done} {word:?}");
             assert_eq!((state(&network), message(&network)), ("cleaning-up".to_owned(), why.to_owned()));
-            say(&mut network, &[SyncWord::Ack, word]);
+            say(&mut network, &[SyncMessage::Ack, word]);
             assert_eq!(orders(&mut network), [], "a failed job hears nothing more");
         }
     }
     let mut network = begun();
-    say(&mut network, &[SyncWord::Unknown]);
+    say(&mut network, &[SyncMessage::Unknown]);
     assert_eq!(message(&network), "Unknown SYNCSLOTS subcommand used");
 }
 
@@ -284,7 +284,7 @@ fn cb_a60_a_failed_job_is_finished_when_its_keys_are_gone() {
 #[test]
 fn cb_a60_a_silent_source_fails_the_job_and_any_bytes_count() {
     let mut network = begun();
-    say(&mut network, &[SyncWord::Ack]);
+    say(&mut network, &[SyncMessage::Ack]);
     network.run(9_000);
     let at = network.now_ms;
     step(&mut network, MigrationInput::Heard { job: JOB, at });
@@ -300,9 +300,9 @@ fn cb_a70_an_ack_leaves_each_second_from_the_first_of_the_source_on() {
     let mut network = begun();
     network.run(3_000);
     assert_eq!(orders(&mut network), [], "the source reads nothing but the reply before its ACK");
-    say(&mut network, &[SyncWord::Ack]);
+    say(&mut network, &[SyncMessage::Ack]);
     network.run(3_000);
-    assert_eq!(orders(&mut network), vec![said(SyncWord::Ack); 3]);
+    assert_eq!(orders(&mut network), vec![said(SyncMessage::Ack); 3]);
 }
 
 #[test]
@@ -351,7 +351,7 @@ fn cb_a46_nothing_is_told_of_a_takeover_before_its_file_is_durable() {
     network.write(0);
     network.write(0);
     let orders: Vec<_> =
-        orders(&mut network).into_iter().filter(|order| *order != said(SyncWord::Ack)).collect();
+        orders(&mut network).into_iter().filter(|order| *order != said(SyncMessage::Ack)).collect();
     assert_eq!(orders, [MigrationOrder::Show { job: JOB }, CLOSE]);
     assert_eq!(state(&network), "success");
     network.run(200);
@@ -401,7 +401,7 @@ fn cb_a46_nothing_is_claimed_while_another_node_may_have_this_ones_place() {
         say(&mut network, &WORDS[..3]);
         let epoch = network.peers[0].cluster.info().current_epoch;
         prepare(&mut network);
-        let granted = MigrationInput::Said { job: JOB, word: SyncWord::FailoverGranted };
+        let granted = MigrationInput::Said { job: JOB, word: SyncMessage::FailoverGranted };
         network.step(0, &ClusterInput::Migration(granted));
         assert_eq!(message(&network), why);
         assert_eq!(owner(&network, 0, FIRST), Some(network.id(1)));
@@ -464,7 +464,7 @@ fn cb_a15_the_rows_are_those_of_the_reference_the_newest_first() {
     let created = row.numbers[0].1;
     assert_eq!(row.numbers.map(|number| number.1), [created; 3], "the last ACK begins as the creation");
     network.run(2_000);
-    say(&mut network, &[SyncWord::Ack]);
+    say(&mut network, &[SyncMessage::Ack]);
     let row = network.peers[0].cluster.migrations().next().expect("the job");
     assert_eq!(row.numbers.map(|number| number.1 - created), [0, 2, 2]);
     // A replica knows neither end of a move that its primary carries out.
@@ -577,12 +577,12 @@ fn claimed_unheard() -> (Network, JobName) {
     for input in [ExportInput::Established, ExportInput::StreamBegan, ExportInput::ImageSent] {
         at_source(&mut network, is(input));
     }
-    at_source(&mut network, said(SyncWord::RequestPause));
+    at_source(&mut network, said(SyncMessage::RequestPause));
     at_source(&mut network, is(ExportInput::Held { left: 0 }));
-    at_source(&mut network, said(SyncWord::RequestFailover));
+    at_source(&mut network, said(SyncMessage::RequestFailover));
     WORDS[..3].iter().for_each(|word| step(&mut network, said(*word)));
     network.cut(0, 1);
-    step(&mut network, said(SyncWord::FailoverGranted));
+    step(&mut network, said(SyncMessage::FailoverGranted));
     assert_eq!(state(&network), "success");
     (network, name)
 }

@@ -225,7 +225,7 @@ enum Bounds<'a> {
 
 /// The kind of bounds that a command takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum By {
+enum RangeBy {
     Rank,
     Score,
     Lex,
@@ -234,7 +234,7 @@ enum By {
 /// The parts of a range that the command's name determines.
 #[derive(Clone, Copy, Debug)]
 struct Fixed {
-    by: Option<By>,
+    by: Option<RangeBy>,
     direction: Option<Direction>,
     /// Whether the result is stored: WITHSCORES is then refused.
     is_stored: bool,
@@ -272,21 +272,21 @@ impl<'a> RangeCall<'a> {
             } else if fixed.direction.is_none() && direction.is_none() && args.is(i, "REV") {
                 direction = Some(Direction::Down);
             } else if fixed.by.is_none() && by.is_none() && args.is(i, "BYLEX") {
-                by = Some(By::Lex);
+                by = Some(RangeBy::Lex);
             } else if fixed.by.is_none() && by.is_none() && args.is(i, "BYSCORE") {
-                by = Some(By::Score);
+                by = Some(RangeBy::Score);
             } else {
                 return Err(CmdError::Syntax);
             }
             i += 1;
         }
-        let (by, direction) = (by.unwrap_or(By::Rank), direction.unwrap_or(Direction::Up));
-        if limit != -1 && by == By::Rank {
+        let (by, direction) = (by.unwrap_or(RangeBy::Rank), direction.unwrap_or(Direction::Up));
+        if limit != -1 && by == RangeBy::Rank {
             return Err(CmdError::text(
                 "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",
             ));
         }
-        if with_scores && by == By::Lex {
+        if with_scores && by == RangeBy::Lex {
             return Err(CmdError::text(
                 "ERR syntax error, WITHSCORES not supported in combination with BYLEX",
             ));
@@ -296,9 +296,9 @@ impl<'a> RangeCall<'a> {
             Direction::Down => (args.at(at + 1), args.at(at)),
         };
         let bounds = match by {
-            By::Rank => Bounds::Ranks(args.int(at)?, args.int(at + 1)?),
-            By::Score => Bounds::Scores(ScoreRange::parse(min, max)?),
-            By::Lex => Bounds::Members(LexRange::parse(min, max)?),
+            RangeBy::Rank => Bounds::Ranks(args.int(at)?, args.int(at + 1)?),
+            RangeBy::Score => Bounds::Scores(ScoreRange::parse(min, max)?),
+            RangeBy::Lex => Bounds::Members(LexRange::parse(min, max)?),
         };
         Ok(RangeCall { bounds, direction, offset, limit, with_scores, tells_absence })
     }
@@ -344,26 +344,31 @@ pub(super) fn zrange(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
 }
 
 pub(super) fn zrevrange(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
-    reply_range(ctx, args, Some(By::Rank), Some(Direction::Down))
+    reply_range(ctx, args, Some(RangeBy::Rank), Some(Direction::Down))
 }
 
 pub(super) fn zrangebyscore(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
-    reply_range(ctx, args, Some(By::Score), Some(Direction::Up))
+    reply_range(ctx, args, Some(RangeBy::Score), Some(Direction::Up))
 }
 
 pub(super) fn zrevrangebyscore(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
-    reply_range(ctx, args, Some(By::Score), Some(Direction::Down))
+    reply_range(ctx, args, Some(RangeBy::Score), Some(Direction::Down))
 }
 
 pub(super) fn zrangebylex(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
-    reply_range(ctx, args, Some(By::Lex), Some(Direction::Up))
+    reply_range(ctx, args, Some(RangeBy::Lex), Some(Direction::Up))
 }
 
 pub(super) fn zrevrangebylex(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
-    reply_range(ctx, args, Some(By::Lex), Some(Direction::Down))
+    reply_range(ctx, args, Some(RangeBy::Lex), Some(Direction::Down))
 }
 
-fn reply_range(ctx: &mut ReadCtx<'_>, args: Args<'_>, by: Option<By>, direction: Option<Direction>) -> Run {
+fn reply_range(
+    ctx: &mut ReadCtx<'_>,
+    args: Args<'_>,
+    by: Option<RangeBy>,
+    direction: Option<Direction>,
+) -> Run {
     let call = RangeCall::parse(args, 2, Fixed { by, direction, is_stored: false })?;
     let Some(entry) = ctx.db.get(args.key(1)) else {
         match call.tells_absence {

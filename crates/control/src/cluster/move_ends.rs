@@ -5,7 +5,7 @@ use crate::Control;
 use crate::cluster::mode::ClusterMode;
 use crate::process::Process;
 use sluice_base::{LogLevel, Now, SessionKey};
-use sluice_cluster::{ClusterInput, HashSlot, ImportFault, MigrationInput, SyncWord};
+use sluice_cluster::{ClusterInput, HashSlot, ImportFault, MigrationInput, SyncMessage};
 use sluice_commands::CmdError;
 use sluice_session::Session;
 
@@ -33,7 +33,7 @@ pub fn fail_import_of(control: &mut Control, session: &Session, error: &CmdError
 pub fn fail_export_of(control: &mut Control, session: SessionKey, process: &mut dyn Process) {
     let Some(mode) = control.cluster.as_deref_mut() else { return };
     let Some(job) = mode.moves.export_of(session).map(|link| link.job) else { return };
-    let input = MigrationInput::Said { job, word: SyncWord::Unknown };
+    let input = MigrationInput::Said { job, word: SyncMessage::Unknown };
     mode.machine.step(process.recent(), &ClusterInput::Migration(input));
     control.clients.blocking.node_has_decided();
 }

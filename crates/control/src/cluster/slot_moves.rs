@@ -5,7 +5,7 @@
 
 use crate::cluster::exports::ExportId;
 use sluice_base::SessionKey;
-use sluice_cluster::{HashSlot, JobName, KeptWord, NodeId, SlotMove, SlotSet, Ticket};
+use sluice_cluster::{HashSlot, HeldMessage, JobName, NodeId, SlotMove, SlotSet, Ticket};
 use sluice_keyspace::SlotImport;
 use sluice_session::Session;
 
@@ -102,7 +102,7 @@ pub struct ImportLink {
     /// Received bytes when the machine was last informed of the source's activity; all are counted.
     pub heard_bytes: u64,
     /// A protocol message that waits for the replicas.
-    pub kept: Option<KeptWord>,
+    pub kept: Option<HeldMessage>,
     /// Replicas that had acknowledged all received data when the source was asked to hold writes.
     pub in_sync: Vec<NodeId>,
 }

@@ -6,7 +6,9 @@ use crate::core::Core;
 use crate::replication::maintenance::Notices;
 use sluice_base::SessionKey;
 use sluice_base::mistake::{Mistake, is_made};
-use sluice_cluster::{ClusterInput, ExportInput, JobName, MigrationInput, MigrationOrder, SlotSet, SyncWord};
+use sluice_cluster::{
+    ClusterInput, ExportInput, JobName, MigrationInput, MigrationOrder, SlotSet, SyncMessage,
+};
 use sluice_commands::ReplyMode;
 use sluice_config::param;
 use sluice_control::Control;
@@ -151,16 +153,16 @@ fn begin_stream(core: &mut Core, job: JobName, process: &mut dyn Process) {
 
 /// Sends a message to the target of a move, in its stream after whole commands. `false` if the job is no
 /// move from this node.
-pub(super) fn say(core: &mut Core, job: JobName, word: SyncWord) -> bool {
+pub(super) fn say(core: &mut Core, job: JobName, word: SyncMessage) -> bool {
     let Some(link) = link_of(core, job) else { return false };
     let (session, stream) = (link.session, link.stream);
     if let Some(id) = stream {
         exports::say(core, id, word.text().as_bytes());
-        if word == SyncWord::FailoverGranted && is_made(Mistake::HoldEndsAtGrant) {
+        if word == SyncMessage::FailoverGranted && is_made(Mistake::HoldEndsAtGrant) {
             // The bytes of the export that are not sent yet would be dropped with it.
             feed(core);
             exports::end_export(core, id);
-        } else if word == SyncWord::FailoverGranted {
+        } else if word == SyncMessage::FailoverGranted {
             exports::grant(core, id);
         }
     } else if let Some(session) = session.and_then(|key| core.sessions.get_mut(key)) {

@@ -69,7 +69,7 @@ impl LostKeySteps<'_> {
     /// FLUSHSLOT. Cost: O(1), and with replicas or a log one step for each key.
     pub(super) fn take_out(&mut self, slot: HashSlot, process: &mut dyn Process) {
         let (access, slot) = (access(process), slot.number());
-        self.core.notice();
+        self.core.refresh_derived();
         let verb = self.verb();
         for number in 0..self.core.keyspace.databases() {
             let Core { keyspace, effects, .. } = &mut *self.core;

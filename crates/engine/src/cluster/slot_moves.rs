@@ -12,8 +12,8 @@ use crate::core::Core;
 use sluice_base::mistake::{Mistake, is_made};
 use sluice_base::{LogLevel, Now, SessionKey};
 use sluice_cluster::{
-    AWAITED_NS_MAX, ClusterAnswer, ClusterInput, HashSlot, ImportFault, JobName, KeptStep, KeptWord,
-    LostSlots, MigrationInput, MigrationOrder, NodeId, SlotSet, SyncWord, ToldBy, is_awaited,
+    AWAITED_NS_MAX, ClusterAnswer, ClusterInput, HashSlot, HeldAction, HeldMessage, ImportFault, JobName,
+    LostSlots, MigrationInput, MigrationOrder, NodeId, SlotSet, SyncMessage, ToldBy, is_awaited,
 };
 use sluice_commands::{ReplyMode, WaitFor};
 use sluice_control::between_units::BetweenUnits;
@@ -136,7 +136,7 @@ pub(super) fn carry_out(core: &mut Core, order: MigrationOrder, process: &mut dy
         | MigrationOrder::EndExport { .. } => {}
         MigrationOrder::Close { job } => close(core, job, Closing::Now),
         MigrationOrder::Refuse { job } => {
-            say(core, job, SyncWord::Refused);
+            say(core, job, SyncMessage::Refused);
             close(core, job, Closing::AfterReply);
         }
         MigrationOrder::CleanUp { job, why } => clean_up(core, job, why, process),
@@ -155,19 +155,19 @@ fn session_of(core: &Core, job: JobName) -> Option<SessionKey> {
 
 /// Sends a message to the source of a job. A message that asks the source to go on is sent when the replicas
 /// have the received data, because one of them may be elected as soon as the slots are this node's.
-fn say_or_keep(core: &mut Core, job: JobName, word: SyncWord, process: &mut dyn Process) {
-    if word != SyncWord::Ack
+fn say_or_keep(core: &mut Core, job: JobName, word: SyncMessage, process: &mut dyn Process) {
+    if word != SyncMessage::Ack
         && core.control.cluster.as_deref().is_some_and(|mode| awaited(mode, job, word).next().is_some())
     {
         let (offset, now_ns) = (core.control.replication.stream.offset, process.recent().mono_ns);
         let mode = core.control.cluster.as_deref_mut();
         if let Some(link) = mode.and_then(|mode| mode.moves.links.iter_mut().find(|link| link.job == job)) {
-            link.kept = Some(KeptWord { word, offset, asked_ns: now_ns, since_ns: now_ns });
+            link.kept = Some(HeldMessage { word, offset, asked_ns: now_ns, since_ns: now_ns });
             core.control.replication.ask_replicas = true;
             return;
         }
     }
-    if word == SyncWord::RequestPause {
+    if word == SyncMessage::RequestPause {
         warn_of_replicas(core, &[], process);
     }
     say(core, job, word);
@@ -187,7 +187,7 @@ fn warn_of_replicas(core: &Core, in_sync: &[NodeId], process: &mut dyn Process) 
 }
 
 /// The replicas that a message waits for: those that may be elected in this node's place.
-fn awaited(mode: &ClusterMode, job: JobName, word: SyncWord) -> impl Iterator<Item = NodeId> + '_ {
+fn awaited(mode: &ClusterMode, job: JobName, word: SyncMessage) -> impl Iterator<Item = NodeId> + '_ {
     let link = mode.moves.links.iter().find(|link| link.job == job);
     let in_sync = link.map_or(&[][..], |link| &link.in_sync);
     mode.machine.electable_replicas().filter(move |id| is_awaited(word, in_sync, id))
@@ -208,7 +208,7 @@ fn has_acknowledged(core: &Core, replica: NodeId, offset: u64) -> bool {
 fn go_on_with_kept(core: &mut Core, process: &mut dyn Process) {
     let Some(mode) = core.control.cluster.as_deref() else { return };
     let waiting = mode.moves.links.iter().filter_map(|link| Some((link.job, link.kept?)));
-    let waiting: Vec<(JobName, KeptWord)> = waiting.collect();
+    let waiting: Vec<(JobName, HeldMessage)> = waiting.collect();
     let now_ns = process.recent().mono_ns;
     for (job, kept) in waiting {
         let Some(mode) = core.control.cluster.as_deref() else { return };
@@ -221,19 +221,19 @@ fn go_on_with_kept(core: &mut Core, process: &mut dyn Process) {
         let Some(mode) = core.control.cluster.as_deref_mut() else { return };
         let Some(link) = mode.moves.links.iter_mut().find(|link| link.job == job) else { continue };
         match step {
-            KeptStep::Wait => {}
-            KeptStep::AskAnew => {
-                link.kept = Some(KeptWord { offset, asked_ns: now_ns, ..kept });
+            HeldAction::Wait => {}
+            HeldAction::AskAnew => {
+                link.kept = Some(HeldMessage { offset, asked_ns: now_ns, ..kept });
                 core.control.replication.ask_replicas = true;
             }
-            KeptStep::Say => {
+            HeldAction::Send => {
                 (link.kept, link.in_sync) = (None, in_sync.clone());
-                if kept.word == SyncWord::RequestPause {
+                if kept.word == SyncMessage::RequestPause {
                     warn_of_replicas(core, &in_sync, process);
                 }
                 say(core, job, kept.word);
             }
-            KeptStep::Fail => {
+            HeldAction::Fail => {
                 link.kept = None;
                 let input = MigrationInput::Faulted { job, fault: ImportFault::ReplicasBehind };
                 ClusterDriver::of(core).take_cluster_step(&ClusterInput::Migration(input), process);
@@ -244,7 +244,7 @@ fn go_on_with_kept(core: &mut Core, process: &mut dyn Process) {
 
 /// Sends a message to the source of a job. A message that asks the source to go on waits until all
 /// received data are as durable as replies to clients are (H-27).
-fn say(core: &mut Core, job: JobName, word: SyncWord) {
+fn say(core: &mut Core, job: JobName, word: SyncMessage) {
     let Some(session) = session_of(core, job).and_then(|key| core.sessions.get_mut(key)) else { return };
     if session.caller.closing != Closing::No {
         return;
@@ -252,7 +252,7 @@ fn say(core: &mut Core, job: JobName, word: SyncWord) {
     let mut bytes = Vec::new();
     push_command(&mut bytes, ["CLUSTER", "SYNCSLOTS", word.text()].iter().map(|word| word.as_bytes()));
     session.outbox.push(&bytes);
-    if ![SyncWord::Ack, SyncWord::Refused].contains(&word) && core.control.persistence.aof.is_strict() {
+    if ![SyncMessage::Ack, SyncMessage::Refused].contains(&word) && core.control.persistence.aof.is_strict() {
         session.wait_until_durable(core.control.persistence.aof.position());
     }
     session.note_output(&mut core.control.clients.ready);

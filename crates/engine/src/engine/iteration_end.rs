@@ -27,20 +27,20 @@ impl Engine {
     #[inline]
     pub fn end_iteration(&mut self, process: &mut dyn Process) {
         let epoch = self.core.control.epoch.now();
-        if self.core.conclusions.plain_end == Some(epoch) && !has_passing_ends(&self.core) {
+        if self.core.derived.plain_end == Some(epoch) && !has_passing_ends(&self.core) {
             debug_assert!(!has_standing_ends(&self.core), "an end of an iteration was left out");
             self.scripts().renew_script_share();
             return;
         }
         take_steps(self, process);
-        self.core.conclusions.plain_end = (!has_standing_ends(&self.core)).then_some(epoch);
+        self.core.derived.plain_end = (!has_standing_ends(&self.core)).then_some(epoch);
     }
 }
 
 /// Takes all steps of the end of an iteration.
 #[inline(never)]
 fn take_steps(engine: &mut Engine, process: &mut dyn Process) {
-    engine.core.notice();
+    engine.core.refresh_derived();
     PromisedSteps::of(&mut engine.core).make_slice();
     engine.scripts().renew_script_share();
     Appending::of(&mut engine.core).list_durable_output();

@@ -275,7 +275,7 @@ impl Engine {
     /// closed and later changes would be lost. Replicas still get the rest of the stream.
     pub fn stop(&mut self) {
         self.core.control.persistence.has_stopped = true;
-        self.core.conclusions.plain_end = None;
+        self.core.derived.plain_end = None;
     }
 
     /// Ends the server when the condition that it waits for holds, or its time is over.

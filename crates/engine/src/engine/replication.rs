@@ -76,10 +76,10 @@ impl Engine {
     }
 
     /// Takes a step of the link's state machine. Orders about connections come from
-    /// [`Engine::next_transport_order`]. `heard_ns`: when bytes last arrived on a connection that
+    /// [`Engine::next_transport_order`]. `last_activity_ns`: when bytes last arrived on a connection that
     /// other threads read.
-    pub fn step_link(&mut self, input: Input<'_>, heard_ns: u64, process: &mut dyn Process) {
-        LinkSteps::of(&mut self.core).step_link(input, heard_ns, process)
+    pub fn step_link(&mut self, input: Input<'_>, last_activity_ns: u64, process: &mut dyn Process) {
+        LinkSteps::of(&mut self.core).step_link(input, last_activity_ns, process)
     }
 
     /// The next order about the link's connections. The link's decisions about the data, their history

@@ -20,7 +20,7 @@ use sluice_control::process::Process;
 impl Engine {
     /// Does the work that is due. Returns the milliseconds until the next call.
     pub fn cron(&mut self, process: &mut dyn Process) -> u64 {
-        self.core.notice();
+        self.core.refresh_derived();
         // Before requests that were held and go on here.
         notice_standstill(&mut self.core, process);
         let now = process.now();

@@ -43,7 +43,7 @@ pub(crate) struct CommitCommand<'a> {
 
 /// The client whose command is committed.
 #[derive(Clone, Copy)]
-pub(crate) struct Committer {
+pub(crate) struct Author {
     /// Protocol of the client's replies.
     pub proto: Protocol,
     /// Key of the client's session.
@@ -104,9 +104,8 @@ impl Core {
         self.stats.lookups.hits += hits;
         self.stats.lookups.misses += misses;
         let changes = self.effects.changes();
-        let is_told = changes > 0
-            && self.effects.propagating
-            && tells(&self.control, self.conclusions.has_stream, &args);
+        let is_told =
+            changes > 0 && self.effects.propagating && tells(&self.control, self.derived.has_stream, &args);
         if self.effects.take_recorded() || is_told {
             self.commit_effects(unit, db, args, session);
         } else if changes > 0 {
@@ -227,12 +226,12 @@ impl Core {
     /// Adds to the unit's commands for the stream: deletions of expired keys first, then the command.
     #[inline]
     fn propagate(&mut self, unit: &mut Unit, command: CommitCommand<'_>) {
-        let Core { keyspace, effects, control, units, conclusions, .. } = self;
-        if conclusions.taps_exports {
+        let Core { keyspace, effects, control, units, derived, .. } = self;
+        if derived.taps_exports {
             let CommitCommand { db, args, now, .. } = command;
             tap(keyspace, effects, control, TappedCommand { db, args, now, changes: units.changes });
         }
-        if conclusions.has_stream {
+        if derived.has_stream {
             let Control {
                 replication: ReplicationState { stream, .. },
                 persistence: PersistenceState { aof, .. },
@@ -345,8 +344,8 @@ impl Core {
 
     /// Commits the deletions of a migration in one database. Their effects name the commands for
     /// replicas. They count as the work of the client whose MIGRATE ran before.
-    pub(crate) fn commit_migrated(&mut self, db: usize, now: Now, caller: Committer) {
-        self.notice();
+    pub(crate) fn commit_migrated(&mut self, db: usize, now: Now, caller: Author) {
+        self.refresh_derived();
         let mut unit = self.begin_unit(now);
         self.effects.take_recorded();
         let (proto, client) = (caller.proto, Some(caller.client));
@@ -357,7 +356,7 @@ impl Core {
     /// Commits changes in one database that no client asked for, and whose effects name the
     /// commands for replicas.
     pub(crate) fn commit_unasked_in(&mut self, db: usize, now: Now) {
-        self.notice();
+        self.refresh_derived();
         let mut unit = self.begin_unit(now);
         self.effects.take_recorded();
         let proto = Protocol::Resp2;
@@ -368,7 +367,7 @@ impl Core {
     /// Commits changes that no client asked for, before a command of a client whose session is taken out
     /// of the table.
     pub(crate) fn commit_unasked_before(&mut self, now: Now, proto: Protocol) {
-        self.notice();
+        self.refresh_derived();
         let mut unit = self.begin_unit(now);
         self.effects.take_recorded();
         self.commit_changes(&mut unit, CommitCommand { db: 0, args: None, now, proto, client: None });

@@ -418,7 +418,7 @@ impl HandlerContexts<'_> {
 
     #[inline(always)]
     fn access(&self, session: &Session, spec: &Spec, now: Now) -> Access {
-        if self.core.conclusions.has_unusual_access || session.caller.flags.no_touch {
+        if self.core.derived.has_unusual_access || session.caller.flags.no_touch {
             return self.unusual_access(session, spec, now);
         }
         Access {

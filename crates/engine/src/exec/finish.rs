@@ -26,9 +26,9 @@ pub(crate) enum CommandEnding {
     /// The reply is an error; output that the handler had written before is discarded.
     Failed,
     /// The session waits with the command. MONITOR shows the command now, and not when it runs again.
-    Parked,
+    Blocked,
     /// The session waits for a thread: the command has no effect yet, and runs again from the beginning.
-    PutOff,
+    Deferred,
     /// The command has taken effect, and another thread produces its reply.
     Producing,
     /// The last piece of the reply that another thread has produced has arrived.
@@ -135,13 +135,13 @@ macro_rules! endings {
 }
 
 endings! {
-    commit:              Done Failed Parked PutOff Producing Replayed;
+    commit:              Done Failed Blocked Deferred Producing Replayed;
     note_keys:           Done Failed Producing;
-    track_reads:         Done Failed Parked Producing Answered;
+    track_reads:         Done Failed Blocked Producing Answered;
     take_time:           Done Failed Producing Yields;
     count:               Done Failed Produced Lost Answered;
     log:                 Done Failed Produced;
-    show_monitors:       Done Failed Parked Producing;
+    show_monitors:       Done Failed Blocked Producing;
     apply_client_reply:  Done Failed Answered;
     count_slot:          Done Failed Producing Produced Lost Answered;
     bound_output:        Done Failed Produced Yields;
@@ -186,7 +186,7 @@ impl Core {
         now: &mut Now,
         _: &mut dyn Process,
     ) {
-        if self.conclusions.has_unusual_access {
+        if self.derived.has_unusual_access {
             if ending != CommandEnding::Failed {
                 self.note_local_expiries(session, ended.spec, ended.args, ended.db);
                 forget_flushed_hot_keys(&mut self.control, ended.spec, ended.db, now.mono_ns);
@@ -317,7 +317,7 @@ impl Core {
         _: &mut Now,
         _: &mut dyn Process,
     ) {
-        if self.conclusions.counts_slots && ended.unit.standing.row().counts_request {
+        if self.derived.counts_slots && ended.unit.standing.row().counts_request {
             // By value, as for the log.
             let Ended { spec, args, request_bytes, duration_ns, .. } = *ended;
             let reply_bytes = session.outbox.len_since(ended.mark) + ended.produced_bytes;
@@ -351,8 +351,8 @@ mod tests {
         let endings = [
             "Done",
             "Failed",
-            "Parked",
-            "PutOff",
+            "Blocked",
+            "Deferred",
             "Producing",
             "Produced",
             "Lost",
@@ -371,8 +371,8 @@ mod tests {
             table,
             "Done: commit, note_keys, track_reads, take_time, count, log, show_monitors, apply_client_reply, count_slot, bound_output\n\
              Failed: commit, note_keys, track_reads, take_time, count, log, show_monitors, apply_client_reply, count_slot, bound_output\n\
-             Parked: commit, track_reads, show_monitors\n\
-             PutOff: commit\n\
+             Blocked: commit, track_reads, show_monitors\n\
+             Deferred: commit\n\
              Producing: commit, note_keys, track_reads, take_time, show_monitors, count_slot\n\
              Produced: count, log, count_slot, bound_output\n\
              Lost: count, count_slot\n\

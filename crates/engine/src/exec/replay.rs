@@ -311,7 +311,7 @@ impl Engine {
         }
         let session = &mut replay.session;
         let mut now = process.recent();
-        self.core.notice();
+        self.core.refresh_derived();
         let mut unit = self.core.begin_unit(now);
         unit.standing = Standing::Replay;
         let Some(permit) = self.core.gate.pass(spec, session, unit.standing) else { return Ok(()) };

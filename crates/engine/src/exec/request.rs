@@ -66,7 +66,7 @@ impl Engine {
         process: &mut dyn Process,
     ) -> Next {
         // The command before may have changed the state that this one is checked against.
-        self.core.notice();
+        self.core.refresh_derived();
         let permit = match self.core.gate.pass(spec, session, Standing::Queued) {
             Some(permit) => permit,
             None => match self.core.gate.ask_inside(&Asked::queued(
@@ -116,7 +116,7 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Next {
-        self.core.notice();
+        self.core.refresh_derived();
         if session.caller.reply != ReplyMode::On {
             session.caller.reply = session.caller.reply.next();
         }
@@ -201,7 +201,7 @@ impl Engine {
         }
         let ended = Ended::new(unit, spec, args, db, request_bytes, mark);
         match result {
-            Ok(outcome) => self.put_off(outcome, ended, session, request, now, process),
+            Ok(outcome) => self.defer(outcome, ended, session, request, now, process),
             Err(error) => self.fail_command(&error, ended, session, now, process),
         }
     }
@@ -229,7 +229,7 @@ impl Engine {
     /// Handles an outcome other than the usual one: begins a wait, suspends the run, or does the work in
     /// place inside a transaction, where no command can wait.
     #[cold]
-    fn put_off(
+    fn defer(
         &mut self,
         outcome: Outcome,
         ended: Ended<'_>,
@@ -294,7 +294,7 @@ impl Engine {
             WaitFor::SlowRead { since_ns } => {
                 *since_ns = ended.unit.now.mono_ns;
                 SlowReadSteps::of(&mut self.core).put_off_slow_read(session, request);
-                CommandEnding::PutOff
+                CommandEnding::Deferred
             }
             WaitFor::Keys(_)
             | WaitFor::Pause
@@ -309,7 +309,7 @@ impl Engine {
             | WaitFor::Shutdown
             | WaitFor::Reply
             | WaitFor::Migration(_)
-            | WaitFor::Cluster(_) => CommandEnding::Parked,
+            | WaitFor::Cluster(_) => CommandEnding::Blocked,
         };
         self.core.end_command(ending, ended, session, now, process);
         Next::Wait(on)
@@ -391,7 +391,7 @@ impl Engine {
         if self.core.control.clients.pubsub.outgoing.is_unfinished() {
             self.core.finish_delivery(session, process);
         }
-        self.core.notice();
+        self.core.refresh_derived();
         room
     }
 
@@ -462,7 +462,7 @@ impl Engine {
         request: Request<'_>,
         process: &mut dyn Process,
     ) {
-        if self.core.conclusions.counts_slots {
+        if self.core.derived.counts_slots {
             count_refused(&mut self.core.control, session, spec, args, request.wire_len());
         }
         self.core.stats.commands[spec.id.0 as usize].rejected += 1;
@@ -527,7 +527,7 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Next {
-        self.core.end_command(CommandEnding::Parked, ended, session, now, process);
+        self.core.end_command(CommandEnding::Blocked, ended, session, now, process);
         self.core.control.clients.migrations.begin(session.key, session.caller.db, &mut migration);
         let id = migration.id;
         self.core.actions.push(Action::Migrate(migration));

@@ -55,7 +55,7 @@ impl Engine {
         }
         session.caller.traffic.net_in += request.wire_len() as u64;
         if let Some(SlotRoute::Slot(slot)) = route
-            && self.core.conclusions.counts_slots
+            && self.core.derived.counts_slots
         {
             count_request(&mut self.core.control, slot, request.wire_len());
         }

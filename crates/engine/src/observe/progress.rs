@@ -5,7 +5,7 @@ use sluice_base::LogLevel;
 use sluice_base::Now;
 use sluice_control::observe::progress::under_way::{WorkSources, is_any};
 use sluice_control::process::Process;
-use sluice_numbers::progress::{ProgressClock, Telling};
+use sluice_numbers::progress::{ProgressClock, ProgressOutput};
 
 /// Reports the progress of long work to the log and the process from time to time; to be called by the cron.
 pub(crate) fn tell_progress(core: &mut Core, now: Now, process: &mut dyn Process) {
@@ -17,7 +17,7 @@ pub(crate) fn tell_progress(core: &mut Core, now: Now, process: &mut dyn Process
     }
     let clock = core.upkeep.cron.progress.get_or_insert_with(|| ProgressClock::new(now.mono_ns));
     let telling = clock.tick(now.mono_ns);
-    if telling == Telling::Nothing {
+    if telling == ProgressOutput::Nothing {
         return;
     }
     let sources = WorkSources {
@@ -29,7 +29,7 @@ pub(crate) fn tell_progress(core: &mut Core, now: Now, process: &mut dyn Process
         sync: process.sync(),
     };
     let works = sources.list();
-    if telling == Telling::Say {
+    if telling == ProgressOutput::ProcessAndLog {
         for work in works.iter().filter(|work| work.is_long()) {
             process.log(LogLevel::Notice, &work.to_string());
         }

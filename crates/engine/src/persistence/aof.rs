@@ -31,13 +31,13 @@ impl Appending<'_> {
     pub(crate) fn begin_aof(&mut self) {
         self.core.control.persistence.aof.begin();
         self.begin_aof_file();
-        self.core.notice();
+        self.core.refresh_derived();
     }
 
     /// As [`Engine::end_aof`](crate::engine::Engine::end_aof).
     pub(crate) fn end_aof(&mut self) {
         self.core.control.persistence.aof.end();
-        self.core.notice();
+        self.core.refresh_derived();
     }
 
     /// As [`Engine::begin_aof_file`](crate::engine::Engine::begin_aof_file).

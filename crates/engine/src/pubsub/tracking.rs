@@ -69,7 +69,7 @@ impl Core {
                 self.evict_tracked(unit.now, own, added.saturating_mul(2).max(VICTIMS_AT_ONCE));
             }
         }
-        let is_over = unit.standing == Standing::Client && ending != CommandEnding::Parked;
+        let is_over = unit.standing == Standing::Client && ending != CommandEnding::Blocked;
         if is_over && spec.container() != Some("client") {
             self.control.end_caching(session);
         }

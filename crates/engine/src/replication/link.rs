@@ -39,7 +39,7 @@ impl<'a> LinkSteps<'a> {
 
 impl LinkSteps<'_> {
     /// As [`Engine::step_link`](crate::engine::Engine::step_link).
-    pub(crate) fn step_link(&mut self, input: Input<'_>, heard_ns: u64, process: &mut dyn Process) {
+    pub(crate) fn step_link(&mut self, input: Input<'_>, last_activity_ns: u64, process: &mut dyn Process) {
         let resume = self.core.control.replication.resume_point();
         let may_connect = !self.core.is_loading();
         let skips_checksum = self.skips_checksum();
@@ -53,7 +53,7 @@ impl LinkSteps<'_> {
         let around = Surroundings {
             now_ns: process.recent().mono_ns,
             timeout_ns: config.uint(param::REPL_TIMEOUT).saturating_mul(SECOND_NS),
-            heard_ns,
+            last_activity_ns,
             credentials: (!password.is_empty())
                 .then_some(Credentials { user: (!user.is_empty()).then_some(user), password }),
             port: u16::try_from(port).unwrap_or(0),

@@ -22,7 +22,7 @@ pub trait LinkTransport {
     fn engine_and_process(&mut self) -> (&mut Engine, &mut dyn Process);
 
     /// When bytes last arrived on a connection that other threads read, monotonic ns.
-    fn heard_ns(&mut self) -> u64;
+    fn last_activity_ns(&mut self) -> u64;
 
     /// Begins to connect for this attempt. The result is reported by [`Input::Opened`] or [`Input::Refused`].
     ///
@@ -97,9 +97,9 @@ pub trait LinkDriver: LinkTransport {
 
     /// Gives the link an input. Its outputs are carried out later.
     fn send_to_link(&mut self, input: Input<'_>) {
-        let heard_ns = self.heard_ns();
+        let last_activity_ns = self.last_activity_ns();
         let (engine, process) = self.engine_and_process();
-        engine.step_link(input, heard_ns, process);
+        engine.step_link(input, last_activity_ns, process);
     }
 
     /// Carries out the outputs of the link.

@@ -31,7 +31,7 @@ impl CompactionSteps<'_> {
         if start.mono_ns < next_ns && !(looks_again && next_ns == NEVER_NS) {
             return next_ns.saturating_sub(start.mono_ns).div_ceil(1_000_000);
         }
-        let pace = Pace::new(&self.core.control.config, &self.core.keyspace.chunk_memory());
+        let pace = StepBudget::new(&self.core.control.config, &self.core.keyspace.chunk_memory());
         let wait_ns = if self.core.control.debug.cron_paused || !self.compact_for(pace.step_ns, process) {
             self.note_compaction(0, start.unix_ms());
             NEVER_NS
@@ -93,14 +93,14 @@ impl CompactionSteps<'_> {
 
 /// Duration of a step, and the share of the time that steps may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Pace {
+struct StepBudget {
     step_ns: u64,
     percent: u64,
 }
 
-impl Pace {
-    fn new(config: &Config, memory: &sluice_keyspace::ChunkMemory) -> Pace {
-        let quiet = Pace { step_ns: STEP_NS, percent: 1 };
+impl StepBudget {
+    fn new(config: &Config, memory: &sluice_keyspace::ChunkMemory) -> StepBudget {
+        let quiet = StepBudget { step_ns: STEP_NS, percent: 1 };
         let (used, wasted) =
             (memory.used_bytes as i64, memory.touched_bytes.saturating_sub(memory.used_bytes) as i64);
         if !config.bool(param::ACTIVEDEFRAG) || wasted < config.int(param::ACTIVE_DEFRAG_IGNORE_BYTES) {
@@ -118,7 +118,7 @@ impl Pace {
         let percent = if upper > lower { least + (most - least) * reached / (upper - lower) } else { most };
         // A step of no time would never end, and in the reference 0 means as short as possible.
         let step_us = config.int(param::ACTIVE_DEFRAG_CYCLE_US).max(50);
-        Pace { step_ns: step_us as u64 * 1000, percent: percent.clamp(1, 99) as u64 }
+        StepBudget { step_ns: step_us as u64 * 1000, percent: percent.clamp(1, 99) as u64 }
     }
 }
 
@@ -144,7 +144,7 @@ mod tests {
             let config =
                 sluice_config::parse_file(text.as_bytes(), "test", b"", &mut none).expect("a config");
             let memory = ChunkMemory { used_bytes: used_mib << 20, touched_bytes: touched_mib << 20 };
-            let pace = Pace::new(&config, &memory);
+            let pace = StepBudget::new(&config, &memory);
             (pace.step_ns / 1000, pace.percent)
         };
         assert_eq!(pace("", 100, 1000), (500, 1), "activedefrag is off");

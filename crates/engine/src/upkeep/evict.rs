@@ -111,7 +111,7 @@ impl Evictions<'_> {
         if !self.core.control.between_units(BetweenUnits::Eviction) {
             return Headroom::Enough;
         }
-        self.core.notice();
+        self.core.refresh_derived();
         if limit == 0 || self.counted_memory(process) <= limit || !self.core.control.may_evict(now) {
             return self.note_room(Headroom::Enough, now);
         }

@@ -38,7 +38,7 @@ impl ExpirySlices<'_> {
         if !self.core.control.between_units(BetweenUnits::Expiry) {
             return;
         }
-        self.core.notice();
+        self.core.refresh_derived();
         if self.core.control.is_expiry_held(process.now()) {
             self.core.upkeep.expiry.is_running = false;
             return;
@@ -67,7 +67,7 @@ impl ExpirySlices<'_> {
         if !self.core.upkeep.expiry.is_running || !self.core.control.between_units(BetweenUnits::Expiry) {
             return false;
         }
-        self.core.notice();
+        self.core.refresh_derived();
         let start = process.now();
         if !self.is_slice_due(start.mono_ns) {
             return false;

@@ -1,7 +1,7 @@
 //! How a MIGRATE begins and ends.
 
 use crate::core::Core;
-use crate::exec::commit::Committer;
+use crate::exec::commit::Author;
 use crate::waiting::ending::WaitEnds;
 use sluice_base::Now;
 use sluice_commands::{CmdError, WaitFor};
@@ -64,12 +64,12 @@ impl MigrationEnds<'_> {
             return;
         };
         if deletes {
-            self.core.notice();
+            self.core.refresh_derived();
             self.delete_migrated(db, &keys, &outcome.taken, now);
             // Taken out of the table, so that invalidations for its own keys are sent after the reply.
             let own = self.core.sessions.take(client);
             let proto = own.as_ref().map_or(Protocol::Resp2, |session| session.caller.proto);
-            self.core.commit_migrated(db, now, Committer { proto, client });
+            self.core.commit_migrated(db, now, Author { proto, client });
             own.into_iter().for_each(|session| self.core.sessions.put_back(session));
         }
         let (written_at, durable_at) =

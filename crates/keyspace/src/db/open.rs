@@ -18,21 +18,21 @@ use std::sync::atomic::Ordering::Relaxed;
 pub(crate) struct Open<C> {
     /// The collection, to be changed.
     pub value: C,
-    home: Home,
+    origin: CollectionOrigin,
 }
 
 /// Where an open collection came from, and returns to.
-enum Home {
+enum CollectionOrigin {
     /// No entry: the key is absent.
     Absent,
     /// The entry's block, whose bytes are still there.
     Inside(Found),
     /// A slot among the values, which holds a stand-in meanwhile.
-    Outside(Outside),
+    OutsideSlot(OutsideSlot),
 }
 
 /// The slot of a collection outside, and its state before the change.
-struct Outside {
+struct OutsideSlot {
     found: Found,
     index: u32,
     heap_bytes: usize,
@@ -43,7 +43,7 @@ impl<C> Open<C> {
     /// A new collection for an absent key.
     #[inline]
     pub(crate) fn new(value: C) -> Open<C> {
-        Open { value, home: Home::Absent }
+        Open { value, origin: CollectionOrigin::Absent }
     }
 }
 
@@ -63,27 +63,27 @@ impl Db {
         self.before_change(found.handle);
         let mut value = C::scratch(&mut self.store.scratch).take().unwrap_or_default();
         let payload = entry::payload(head, self.store.slab.body(found.handle));
-        let home = match encoding {
+        let origin = match encoding {
             Some(encoding) => {
                 value.load_inline(payload, encoding);
-                Home::Inside(found)
+                CollectionOrigin::Inside(found)
             }
             None => {
                 let index = entry::index_of(payload);
                 std::mem::swap(self.store.outside_mut(index), &mut value);
                 let (heap_bytes, earliest) = (value.heap_bytes(), value.earliest());
-                Home::Outside(Outside { found, index, heap_bytes, earliest })
+                CollectionOrigin::OutsideSlot(OutsideSlot { found, index, heap_bytes, earliest })
             }
         };
-        Some(Open { value, home })
+        Some(Open { value, origin })
     }
 
     /// Puts back a collection that was not changed.
     pub(crate) fn close_unchanged<C: Collection>(&mut self, open: Open<C>) {
-        let Open { value, home } = open;
-        match home {
-            Home::Absent | Home::Inside(_) => self.store.recycle(value),
-            Home::Outside(Outside { index, heap_bytes, .. }) => {
+        let Open { value, origin } = open;
+        match origin {
+            CollectionOrigin::Absent | CollectionOrigin::Inside(_) => self.store.recycle(value),
+            CollectionOrigin::OutsideSlot(OutsideSlot { index, heap_bytes, .. }) => {
                 // The search for an absent element may have copied shared nodes, which take other
                 // amounts of memory.
                 self.store.outside_bytes = self.store.outside_bytes + value.heap_bytes() - heap_bytes;
@@ -95,27 +95,29 @@ impl Db {
     /// Puts back a changed collection, inside the block or outside, whichever fits it now; for an empty
     /// one the key is removed. Returns the old value that is left over, for the caller to free.
     pub(crate) fn close<C: Collection>(&mut self, key: Key<'_>, open: Open<C>, meta: Meta) -> Option<Value> {
-        let Open { value, home } = open;
+        let Open { value, origin } = open;
         let is_empty = value.is_empty();
         let len =
             value.inline_len().filter(|len| entry::fits_inside(key.bytes.len(), meta.expiry.is_some(), *len));
-        match (home, len) {
-            (Home::Outside(outside), len) => return self.close_outside(key, value, outside, len, meta),
-            (Home::Absent, _) if is_empty => self.store.recycle(value),
-            (Home::Absent, Some(len)) => {
+        match (origin, len) {
+            (CollectionOrigin::OutsideSlot(outside), len) => {
+                return self.close_outside(key, value, outside, len, meta);
+            }
+            (CollectionOrigin::Absent, _) if is_empty => self.store.recycle(value),
+            (CollectionOrigin::Absent, Some(len)) => {
                 let name = self.store_name(key.bytes);
                 let handle = self.build_inline(name, &value, (len, 0), meta);
                 self.enter(key, handle, meta);
                 self.store.recycle(value);
             }
-            (Home::Absent, None) => {
+            (CollectionOrigin::Absent, None) => {
                 self.insert_payload(key, Payload::outside(value), meta);
             }
-            (Home::Inside(found), _) if is_empty => {
+            (CollectionOrigin::Inside(found), _) if is_empty => {
                 self.remove(found, key);
                 self.store.recycle(value);
             }
-            (Home::Inside(found), Some(len)) => {
+            (CollectionOrigin::Inside(found), Some(len)) => {
                 if !self.write_inline(found.handle, &value, len) {
                     let name = self.name_again(found.handle, key);
                     let handle = self.build_inline(name, &value, (len, (len / 4).min(SPARE_MAX)), meta);
@@ -123,7 +125,7 @@ impl Db {
                 }
                 self.store.recycle(value);
             }
-            (Home::Inside(found), None) => {
+            (CollectionOrigin::Inside(found), None) => {
                 self.volatile.change(key.bytes, None, value.earliest());
                 let handle = self.build(self.name_again(found.handle, key), Payload::outside(value), meta);
                 self.replace_block(found, key, handle);
@@ -138,7 +140,7 @@ impl Db {
         &mut self,
         key: Key<'_>,
         value: C,
-        Outside { found, index, heap_bytes, earliest }: Outside,
+        OutsideSlot { found, index, heap_bytes, earliest }: OutsideSlot,
         len: Option<usize>,
         meta: Meta,
     ) -> Option<Value> {

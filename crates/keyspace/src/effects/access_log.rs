@@ -9,7 +9,7 @@ use std::cell::RefCell;
 
 /// A key that a command has looked up by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MetKey {
+pub struct AccessedKey {
     /// Number of the key's database.
     pub db: usize,
     /// Copy of the key's bytes.
@@ -22,27 +22,27 @@ pub struct MetKey {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyAccessLog {
     /// Keys, in order of access; a key may appear more than once.
-    pub keys: Vec<MetKey>,
+    pub keys: Vec<AccessedKey>,
     /// Databases accessed as a whole: counted, walked, sampled, emptied, swapped.
     pub databases: Vec<usize>,
 }
 
 /// The recorder of a [`KeyAccessLog`]; empty in a build without debug assertions.
 #[derive(Debug, Default)]
-pub(super) struct MetKeys {
+pub(super) struct AccessedKeys {
     #[cfg(debug_assertions)]
     is_on: bool,
     #[cfg(debug_assertions)]
-    keys: Vec<MetKey>,
+    keys: Vec<AccessedKey>,
     #[cfg(debug_assertions)]
     databases: RefCell<Vec<usize>>,
 }
 
-impl MetKeys {
+impl AccessedKeys {
     #[cfg(debug_assertions)]
     pub(super) fn add(&mut self, db: usize, key: Key<'_>, is_written: bool) {
         if self.is_on {
-            self.keys.push(MetKey { db, key: key.bytes.into(), is_written });
+            self.keys.push(AccessedKey { db, key: key.bytes.into(), is_written });
         }
     }
 
@@ -54,7 +54,7 @@ impl MetKeys {
     pub(super) fn start(&mut self) {
         #[cfg(debug_assertions)]
         {
-            *self = MetKeys { is_on: true, ..MetKeys::default() };
+            *self = AccessedKeys { is_on: true, ..AccessedKeys::default() };
         }
     }
 
@@ -62,7 +62,7 @@ impl MetKeys {
     pub(super) fn take(&mut self) -> KeyAccessLog {
         #[cfg(debug_assertions)]
         {
-            let MetKeys { keys, databases, .. } = std::mem::take(self);
+            let AccessedKeys { keys, databases, .. } = std::mem::take(self);
             KeyAccessLog { keys, databases: databases.into_inner() }
         }
         #[cfg(not(debug_assertions))]

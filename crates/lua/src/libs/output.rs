@@ -76,7 +76,7 @@ pub(super) fn append(heap: &mut Heap, table: TableRef, index: i64, value: Value)
 /// empty entries use fuel.
 #[inline]
 pub(super) fn entry_from(table: &LuaTable, at: usize, fuel: &mut u64) -> Option<(usize, Value, Value)> {
-    let (entry, work) = table.entry_behind(at);
+    let (entry, work) = table.entry_after_gap(at);
     *fuel = fuel.saturating_sub(work as u64);
     entry
 }

@@ -57,7 +57,7 @@ pub struct Surroundings<'a> {
     pub timeout_ns: u64,
     /// When something was heard last on a connection that others read, ns of the monotonic clock: while a
     /// snapshot or commands are received.
-    pub heard_ns: u64,
+    pub last_activity_ns: u64,
     /// What the primary asks for, if it does.
     pub credentials: Option<Credentials<'a>>,
     /// The port that is announced.

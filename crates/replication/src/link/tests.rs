@@ -10,7 +10,7 @@ const TIMEOUT: u64 = 60 * SECOND;
 struct Bed {
     link: ReplicaLink,
     now_ns: u64,
-    heard_ns: u64,
+    last_activity_ns: u64,
     resume: Option<HistoryPoint>,
     password: Option<&'static [u8]>,
     address: &'static [u8],
@@ -26,7 +26,7 @@ impl Bed {
         Bed {
             link,
             now_ns: SECOND,
-            heard_ns: 0,
+            last_activity_ns: 0,
             resume: None,
             password: None,
             address: b"",
@@ -41,7 +41,7 @@ impl Bed {
         let around = Surroundings {
             now_ns: self.now_ns,
             timeout_ns: TIMEOUT,
-            heard_ns: self.heard_ns,
+            last_activity_ns: self.last_activity_ns,
             credentials: self.password.map(|password| Credentials { user: None, password }),
             port: 7000,
             address: self.address,
@@ -99,7 +99,7 @@ impl Bed {
             bed.receive(b"$100\r\nREDIS"),
             [Order(TransportOrder::Receive(b"$100\r\nREDIS".to_vec()))]
         );
-        bed.heard_ns = bed.now_ns;
+        bed.last_activity_ns = bed.now_ns;
         bed
     }
 
@@ -127,7 +127,7 @@ impl Bed {
         let attempt = bed.link.attempt();
         bed.deeds(Input::Loaded(attempt));
         assert_eq!(bed.link.state(), LinkState::Connected);
-        bed.heard_ns = bed.now_ns;
+        bed.last_activity_ns = bed.now_ns;
         bed
     }
 }
@@ -365,7 +365,7 @@ fn d7_a_silent_primary_is_given_up_in_every_state() {
 fn d7_a_primary_that_sends_is_not_silent() {
     let mut bed = Bed::receiving();
     for _ in 0..10 {
-        bed.heard_ns = bed.now_ns;
+        bed.last_activity_ns = bed.now_ns;
         assert_eq!(bed.after(TIMEOUT), []);
     }
     assert_eq!(bed.link.state(), LinkState::Transfer);
@@ -482,7 +482,7 @@ fn any_order_of_inputs_is_survived() {
                 _ => Input::Tick,
             };
             bed.now_ns += rng.below(SECOND);
-            bed.heard_ns = bed.now_ns;
+            bed.last_activity_ns = bed.now_ns;
             bed.may_connect = rng.below(4) > 0;
             let was_committed = bed.link.is_committed();
             let outputs = bed.step(input.clone());

@@ -119,7 +119,7 @@ impl Host {
         self.claim_with_aof(config, &directories)?;
         // Only one thread at a time may use the folder.
         self.end_aof(Vec::new(), position);
-        let opened = self.open_behind_cut(named, config, position);
+        let opened = self.open_after_cut(named, config, position);
         self.apply_claims(config);
         opened.map(|()| AofBacklog::Fine)
     }
@@ -132,10 +132,10 @@ impl Host {
     }
 
     /// Opens the increment that begins at the cut, in a folder that no thread uses.
-    fn open_behind_cut(&mut self, named: Named, config: &Config, position: u64) -> Result<(), String> {
+    fn open_after_cut(&mut self, named: Named, config: &Config, position: u64) -> Result<(), String> {
         let folder = Folder::read(self.storage.clone(), config).map_err(|lines| lines.join("; "));
         let mut folder = folder?;
-        let (file, name) = folder.open_behind_cut(named, &mut |text| self.note(LogLevel::Notice, &text))?;
+        let (file, name) = folder.open_after_cut(named, &mut |text| self.note(LogLevel::Notice, &text))?;
         if named == Named::WithBase {
             self.note(LogLevel::Notice, &format!("Creating AOF incr file {name} on background rewrite"));
         }

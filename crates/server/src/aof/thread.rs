@@ -102,7 +102,7 @@ const LINGER_ROUNDS: u32 = 20;
 /// Time between two syncs under `everysec`, and between two attempts to write.
 const SECOND_NS: u64 = 1_000_000_000;
 /// Time between two log lines about one fault.
-const SAID_EVERY_NS: u64 = 30 * SECOND_NS;
+const LOGGED_EVERY_NS: u64 = 30 * SECOND_NS;
 /// Shorter latencies are not reported to the latency monitor.
 const NOTED_NS: u64 = 1_000_000;
 
@@ -300,7 +300,7 @@ impl AofWorker {
                     return self.fatal();
                 }
                 self.retry_ns = Some(began_ns + SECOND_NS);
-                if self.said_ns.is_none_or(|at_ns| began_ns.saturating_sub(at_ns) >= SAID_EVERY_NS) {
+                if self.said_ns.is_none_or(|at_ns| began_ns.saturating_sub(at_ns) >= LOGGED_EVERY_NS) {
                     self.said_ns = Some(began_ns);
                     self.log(LogLevel::Warning, format!("Error writing to the AOF file: {reason}"));
                 }

@@ -109,7 +109,7 @@ const FILL_BYTES: usize = 32 * 1024;
 const FILL_STEP_BYTES: usize = 1 << 20;
 /// For each received byte of a large argument there may be room for so many more: a length that is
 /// announced and not sent takes little memory, and few bytes are moved as the room grows.
-const ROOM_FOR_COME: usize = 16;
+const ROOM_PER_RECEIVED: usize = 16;
 
 impl Input {
     /// The input of a connection that has received nothing.
@@ -283,7 +283,7 @@ impl Input {
     }
 
     /// Moves a large argument of an unfinished request from `query_buf` into memory of its own.
-    pub fn part_query_buf(&mut self) {
+    pub fn move_out_large_argument(&mut self) {
         if let Some(len) = self.large_begun() {
             let at = self.parser.at();
             let mut query_buf = std::mem::take(&mut self.query_buf);
@@ -368,7 +368,7 @@ impl LargeArgument {
     /// Makes room for at least `bytes` bytes, but for no more than the missing ones.
     fn make_room(&mut self, bytes: usize) {
         if self.bytes.capacity() - self.bytes.len() < bytes {
-            let come = self.bytes.len().saturating_mul(ROOM_FOR_COME);
+            let come = self.bytes.len().saturating_mul(ROOM_PER_RECEIVED);
             let step = FILL_STEP_BYTES.max(come).max(bytes);
             self.bytes.reserve_exact(self.missing.min(step));
         }

@@ -109,7 +109,7 @@ impl ConnectionHost for Rig {
         }
         bytes.drain(..progress.consumed);
         connection.input.query_buf = bytes;
-        connection.input.part_query_buf();
+        connection.input.move_out_large_argument();
         let Flushed::Open = send(self, connection, reply) else { panic!("the socket is open") };
     }
 

@@ -14,7 +14,7 @@ pub struct Incoming {
     /// The snapshot that is being received from the primary.
     pub sync: Option<Arc<SyncProgress>>,
     /// Monotonic ns of the last receive from the primary.
-    pub heard_ns: u64,
+    pub last_activity_ns: u64,
     /// The buffered replication stream that the primary sent after a snapshot still to be loaded.
     pub stream_buffer: StreamBufferFacts,
 }
@@ -23,7 +23,7 @@ impl Incoming {
     /// How much of the primary's snapshot was received.
     pub(super) fn sync_facts(&self, now: Now) -> Option<SyncFacts> {
         let (total_bytes, read_bytes) = self.sync.as_ref()?.bytes();
-        let last_io_s = now.mono_ns.saturating_sub(self.heard_ns) / 1_000_000_000;
+        let last_io_s = now.mono_ns.saturating_sub(self.last_activity_ns) / 1_000_000_000;
         Some(SyncFacts { total_bytes, read_bytes, last_io_s })
     }
 

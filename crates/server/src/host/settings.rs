@@ -33,7 +33,7 @@ pub struct HostSettings {
     /// The process's title; `None` if it is not to be set.
     pub title: Option<Title>,
     /// The logged reason why the supervisor could not be notified; the same reason is not logged again.
-    pub supervisor_deaf: Option<String>,
+    pub supervisor_error: Option<String>,
 }
 
 impl HostSettings {
@@ -51,7 +51,7 @@ impl HostSettings {
             pid_file: None,
             oom_score: OomScore::read(),
             title: None,
-            supervisor_deaf: None,
+            supervisor_error: None,
         }
     }
 

@@ -14,7 +14,7 @@ use super::message::{
 };
 use crate::connection::input::InputState;
 use crate::connection::spare::SpareBuffers;
-use crate::connection::{self, Connection, ConnectionHost, Flushed, MoveState, Traffic};
+use crate::connection::{self, Connection, ConnectionHost, Flushed, Residence, Traffic};
 use crate::net::{Endpoint, Stream};
 use crate::pipeline_depth::Depth;
 use crate::test_switches;
@@ -331,7 +331,7 @@ impl IoThread {
         };
         if batch.requests.is_empty() && batch.failed.is_none() {
             input.query_buf.drain(..progress.consumed);
-            input.part_query_buf();
+            input.move_out_large_argument();
             return self.spend(batch);
         }
         // The batch takes the buffer; the bytes after its requests begin the next buffer.
@@ -646,7 +646,7 @@ impl ConnectionHost for IoThread {
     }
 
     fn detached(&mut self, mut connection: Box<Connection>, stream: Stream) {
-        debug_assert_eq!(connection.stay, MoveState::Detached);
+        debug_assert_eq!(connection.residence, Residence::Detached);
         self.count -= 1;
         self.report_traffic(&mut connection);
         connection.usage_waits = false;

@@ -12,7 +12,7 @@ use sluice_session::{ClientAddress, Medium};
 
 impl Server {
     /// Takes the reports of the threads that connect.
-    pub(super) fn hear_exports(&mut self) {
+    pub(super) fn poll_exports(&mut self) {
         while let Some(report) = self.exports.next() {
             let (engine, process) = (&mut self.engine, &mut self.host);
             match report {

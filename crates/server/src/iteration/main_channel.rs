@@ -18,8 +18,8 @@ use sluice_replication::Input;
 impl Server {
     /// Handles an event of the main channel's connection.
     pub(super) fn main_channel_event(&mut self, event: Event) {
-        let attempt = self.follower.attempt;
-        if self.follower.main.is_none() {
+        let attempt = self.primary_link.attempt;
+        if self.primary_link.main.is_none() {
             return self.keep_late(event);
         }
         let Event::Received { received, .. } = event else { return };
@@ -33,7 +33,7 @@ impl Server {
 
     /// Handles bytes of the main channel as received from the socket.
     fn main_channel_received(&mut self, attempt: u64, chunk: &[u8]) {
-        let Some(main) = &mut self.follower.main else { return };
+        let Some(main) = &mut self.primary_link.main else { return };
         let is_buffering = main.buffer.is_some();
         let mut buffers = self.sockets.spare.decoded();
         let decoded = match main.transport.is_coded() {
@@ -61,7 +61,7 @@ impl Server {
     /// Buffers bytes of the stream. Beyond the limit the connection is not received from any more.
     pub(super) fn keep_of_stream(&mut self, bytes: &[u8]) {
         let bound = self.engine.replica_output_limit();
-        let Some(main) = &mut self.follower.main else { return };
+        let Some(main) = &mut self.primary_link.main else { return };
         let Some(buffer) = &mut main.buffer else { return };
         buffer.push(bytes);
         let is_full = bound.is_some_and(|bound| buffer.bytes() > bound) && !main.is_full;
@@ -85,27 +85,27 @@ impl Server {
         // Nothing is received until the buffered stream is executed.
         transport.receive(&mut self.sockets.event_loop, Receive::Nothing);
         let key = self.session_of_transport(&transport);
-        self.follower.holder = LinkConnection::Session(key);
+        self.primary_link.holder = LinkConnection::Session(key);
         self.sockets.clients.add(key);
         let mut connection = Connection::new(key, transport);
         connection.authentication = sluice_resp::AuthState::Primary;
         connection.is_receive_paused = true;
         connection::ConnectionHost::put(self, connection);
-        self.follower.replay = Some(buffer.unwrap_or_default());
+        self.primary_link.replay = Some(buffer.unwrap_or_default());
         self.replay_stream();
     }
 
     /// Executes a block of the buffered stream; after the last block the socket is received from again.
     pub(super) fn replay_stream(&mut self) {
-        let Some(key) = self.follower.session() else { return };
+        let Some(key) = self.primary_link.session() else { return };
         let Some(mut connection) = connection::ConnectionHost::take(self, key) else { return };
         // A command that waits has the commands after it wait.
         if !matches!(connection.input.state(), InputState::Open | InputState::Large) {
             return connection::ConnectionHost::put(self, connection);
         }
-        let block = self.follower.replay.as_mut().and_then(StreamBuffer::take_block);
+        let block = self.primary_link.replay.as_mut().and_then(StreamBuffer::take_block);
         self.host.incoming.stream_buffer.set(self.stream_buffer_footprint());
-        self.note_heard();
+        self.note_activity();
         match block {
             Some(block) => {
                 connection::ConnectionHost::process(self, &mut connection, &block);
@@ -113,7 +113,7 @@ impl Server {
                 connection::ConnectionHost::put(self, connection);
             }
             None => {
-                self.follower.replay = None;
+                self.primary_link.replay = None;
                 self.host.incoming.stream_buffer.set(0);
                 let text = "Dual channel replication: Successfully streamed replication data into memory";
                 self.host.note(LogLevel::Notice, text);
@@ -128,7 +128,9 @@ impl Server {
     /// socket is not received from: they belong after the buffered ones. An end of the connection is
     /// reported again when receiving resumes.
     fn keep_late(&mut self, event: Event) {
-        let Some(key) = self.follower.session().filter(|_| self.follower.replay.is_some()) else { return };
+        let Some(key) = self.primary_link.session().filter(|_| self.primary_link.replay.is_some()) else {
+            return;
+        };
         match event {
             Event::Received { received: Received::Data(chunk), .. } => {
                 self.keep_late_bytes(key, &chunk);
@@ -147,7 +149,7 @@ impl Server {
             false => Decoded::Plain(chunk),
             true => decode_on_link(transport, &mut self.sockets.event_loop, chunk, &mut buffers),
         };
-        if let (Decoded::Plain(bytes), Some(replay)) = (decoded, &mut self.follower.replay) {
+        if let (Decoded::Plain(bytes), Some(replay)) = (decoded, &mut self.primary_link.replay) {
             replay.push(bytes);
         }
         self.sockets.spare.keep_decoded(buffers);
@@ -156,21 +158,21 @@ impl Server {
 
     /// Whether a block of the buffered stream can be executed at once.
     pub(super) fn has_replay(&self) -> bool {
-        let owner = self.follower.session().and_then(|key| self.sockets.clients.owner(key));
-        self.follower.replay.is_some()
+        let owner = self.primary_link.session().and_then(|key| self.sockets.clients.owner(key));
+        self.primary_link.replay.is_some()
             && matches!(owner, Some(SocketOwner::Main(connection))
                 if matches!(connection.input.state(), InputState::Open | InputState::Large))
     }
 
     /// Bytes that the allocator has given for the buffered stream.
     pub(super) fn stream_buffer_footprint(&self) -> usize {
-        let kept = self.follower.main.as_ref().and_then(|main| main.buffer.as_ref());
-        kept.or(self.follower.replay.as_ref()).map_or(0, StreamBuffer::footprint)
+        let kept = self.primary_link.main.as_ref().and_then(|main| main.buffer.as_ref());
+        kept.or(self.primary_link.replay.as_ref()).map_or(0, StreamBuffer::footprint)
     }
 
     /// Closes the main channel, and frees its buffered stream.
     pub(super) fn close_main_channel(&mut self) {
-        if let Some(mut main) = self.follower.main.take() {
+        if let Some(mut main) = self.primary_link.main.take() {
             main.transport.close(&mut self.sockets.event_loop);
             self.forget_stream(main.buffer);
         }
@@ -178,8 +180,8 @@ impl Server {
 
     /// Frees the buffered stream of a session that has ended.
     pub(super) fn forget_replay(&mut self, key: SessionKey) {
-        if self.follower.session() == Some(key)
-            && let Some(replay) = self.follower.replay.take()
+        if self.primary_link.session() == Some(key)
+            && let Some(replay) = self.primary_link.replay.take()
         {
             self.forget_stream(Some(replay));
         }

@@ -5,7 +5,7 @@ use super::{SENT_BYTES_MAX, SHORT_OUTPUT, Server};
 use crate::clients::SocketOwner;
 use crate::connection::input::InputState;
 use crate::connection::spare::SpareBuffers;
-use crate::connection::{self, Connection, ConnectionHost, Flushed, MoveState};
+use crate::connection::{self, Connection, ConnectionHost, Flushed, Residence};
 use crate::lazyfree::Garbage;
 use crate::net::Stream;
 use sluice_base::LogLevel;
@@ -87,14 +87,14 @@ impl Server {
         let used = self.execute(connection, &query_buf);
         query_buf.drain(..used);
         connection.input.query_buf = query_buf;
-        connection.input.part_query_buf();
+        connection.input.move_out_large_argument();
     }
 
     /// Sends the output of a client whose connection the main thread owns.
     #[inline]
     pub(super) fn send_output(&mut self, key: SessionKey) {
         let Some(connection) = self.take(key) else { return self.send_output_elsewhere(key) };
-        if connection.output.is_idle() && connection.stay == MoveState::Yes {
+        if connection.output.is_idle() && connection.residence == Residence::Staying {
             self.send_own_output(connection);
         } else {
             // The output stays in the session until the send in flight is over, or the connection has
@@ -313,7 +313,7 @@ impl ConnectionHost for Server {
     fn input_ended(&mut self, mut connection: Box<Connection>) {
         let key = connection.key;
         // A client that has not read its earlier output gets no more replies: the peer may be gone.
-        let is_at_rest = connection.output.is_idle() && connection.stay == MoveState::Yes;
+        let is_at_rest = connection.output.is_idle() && connection.residence == Residence::Staying;
         if is_at_rest && self.engine.input_ended(key, &mut self.host) {
             connection.input.shut();
             return self.put(connection);

@@ -2,7 +2,7 @@
 
 use super::Server;
 use crate::clients::SocketOwner;
-use crate::connection::{self, Connection, ConnectionHost, MoveState};
+use crate::connection::{self, Connection, ConnectionHost, Residence};
 use crate::iothreads::{IoThreadId, Moving, ToIoThread};
 use crate::net::Stream;
 use sluice_subscriptions::multicast::OutputGroup;
@@ -38,13 +38,13 @@ impl Server {
 
     /// Begins the move of the client in a slot if the client is to change its owner; returns whether it does.
     fn begin_move(&mut self, slot: usize) -> bool {
-        let link = self.follower.session();
+        let link = self.primary_link.session();
         let (pool, moves) = (&self.io_threads.pool, &mut self.io_threads.moves);
         let Some((key, owner)) = self.sockets.clients.in_slot(slot) else { return false };
         match owner {
             SocketOwner::Main(connection) => {
                 let may_go = pool.active() > 0 && moves.takes_from_main() && link != Some(key);
-                let goes = may_go && connection.stay == MoveState::Yes && connection.is_at_rest();
+                let goes = may_go && connection.residence == Residence::Staying && connection.is_at_rest();
                 if goes {
                     connection.begin_leaving(&mut self.sockets.event_loop);
                     connection.detach_if_at_rest(&mut self.sockets.event_loop);

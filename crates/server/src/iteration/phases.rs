@@ -115,7 +115,7 @@ fn has_unit_due(server: &Server) -> bool {
 }
 
 fn has_link(server: &Server) -> bool {
-    server.follower.replay.is_some() || beside_commands::has_link(&server.engine)
+    server.primary_link.replay.is_some() || beside_commands::has_link(&server.engine)
 }
 
 fn has_migrations(server: &Server) -> bool {

@@ -42,7 +42,7 @@ impl Server {
     pub(super) fn follow_primary(&mut self) {
         // A role that waited for the end of a load takes effect here, with or without a link.
         self.carry_out();
-        if self.follower.replay.is_some() {
+        if self.primary_link.replay.is_some() {
             self.replay_stream();
         }
         if self.engine.link_state() != LinkState::None {
@@ -60,15 +60,15 @@ impl Server {
     }
 
     fn poll_threads(&mut self) {
-        let attempt = self.follower.attempt;
-        match &self.follower.holder {
+        let attempt = self.primary_link.attempt;
+        match &self.primary_link.holder {
             LinkConnection::Connecting(connecting) => match connecting.take() {
                 None => {}
                 Some(Ok(stream)) => self.link_opened(attempt, stream),
                 Some(Err(reason)) => self.link_input(Input::Refused(attempt, &reason)),
             },
             LinkConnection::Receiving(_) => self.poll_download(attempt),
-            LinkConnection::Loading(_) => self.hear_memory_sync(),
+            LinkConnection::Loading(_) => self.poll_memory_sync(),
             LinkConnection::Nobody
             | LinkConnection::Attached(_)
             | LinkConnection::Leaving(..)
@@ -79,7 +79,7 @@ impl Server {
     }
 
     fn poll_download(&mut self, attempt: u64) {
-        while let LinkConnection::Receiving(download) = &self.follower.holder {
+        while let LinkConnection::Receiving(download) = &self.primary_link.holder {
             let Some(report) = download.take() else { return };
             match report {
                 Report::Log(level, line) => self.host.note(level, &line),
@@ -88,7 +88,7 @@ impl Server {
                     self.merge_download();
                     let received = LinkConnection::Received(stream, rest);
                     if let LinkConnection::Receiving(download) =
-                        std::mem::replace(&mut self.follower.holder, received)
+                        std::mem::replace(&mut self.primary_link.holder, received)
                     {
                         download.end();
                     }
@@ -96,7 +96,7 @@ impl Server {
                 }
                 Report::Failed => {
                     self.merge_download();
-                    self.follower.holder = LinkConnection::Nobody;
+                    self.primary_link.holder = LinkConnection::Nobody;
                     self.link_input(Input::Failed(attempt, SyncFailure::Transfer));
                 }
             }
@@ -104,8 +104,8 @@ impl Server {
     }
 
     /// Takes the reports of a load from the primary's connection.
-    fn hear_memory_sync(&mut self) {
-        while let LinkConnection::Loading(sync) = &self.follower.holder {
+    fn poll_memory_sync(&mut self) {
+        while let LinkConnection::Loading(sync) = &self.primary_link.holder {
             let Some(report) = sync.take() else { return };
             match report {
                 SourceReport::Log(level, line) => self.host.note(level, &line),
@@ -113,7 +113,7 @@ impl Server {
                     self.merge_download();
                     let received = LinkConnection::Received(stream, rest);
                     if let LinkConnection::Loading(sync) =
-                        std::mem::replace(&mut self.follower.holder, received)
+                        std::mem::replace(&mut self.primary_link.holder, received)
                     {
                         sync.end();
                     }
@@ -134,7 +134,7 @@ impl Server {
     /// Received bytes, time in seconds of the last receive, and bytes of waiting input on
     /// the link's connection.
     fn last_activity(&self) -> (u64, i64, usize) {
-        match &self.follower.holder {
+        match &self.primary_link.holder {
             LinkConnection::Receiving(download) => (download.progress().received(), 0, 0),
             LinkConnection::Loading(sync) => (sync.progress().received(), 0, 0),
             LinkConnection::Session(key) => self.engine.session(*key).map_or((0, 0, 0), |session| {
@@ -149,12 +149,12 @@ impl Server {
             | LinkConnection::Attached(_)
             | LinkConnection::Leaving(..)
             | LinkConnection::Left(..)
-            | LinkConnection::Received(..) => self.follower.last_activity,
+            | LinkConnection::Received(..) => self.primary_link.last_activity,
         }
     }
 
-    pub(super) fn note_heard(&mut self) {
-        self.host.incoming.heard_ns = self.host.recent().mono_ns;
+    pub(super) fn note_activity(&mut self) {
+        self.host.incoming.last_activity_ns = self.host.recent().mono_ns;
     }
 
     fn repl_timeout(&self) -> Duration {
@@ -162,21 +162,21 @@ impl Server {
     }
 
     fn link_opened(&mut self, attempt: u64, stream: Stream) {
-        let endpoint = self.follower.endpoint();
+        let endpoint = self.primary_link.endpoint();
         let mut transport = Transport::attach_as(&mut self.sockets.event_loop, stream, endpoint);
         transport.receive(&mut self.sockets.event_loop, Receive::Chunks);
-        self.follower.holder = LinkConnection::Attached(transport);
+        self.primary_link.holder = LinkConnection::Attached(transport);
         self.link_input(Input::Opened(attempt));
     }
 
     /// Handles an event of one of the link's connections.
     #[cold]
     pub(super) fn link_event(&mut self, channel: LinkChannel, attempt: u32, event: Event) {
-        if self.follower.is_main_channel(channel, attempt) {
+        if self.primary_link.is_main_channel(channel, attempt) {
             return self.main_channel_event(event);
         }
-        let is_current = self.follower.is_in_event_loop(channel, attempt);
-        let attempt = self.follower.attempt;
+        let is_current = self.primary_link.is_in_event_loop(channel, attempt);
+        let attempt = self.primary_link.attempt;
         match event {
             Event::Received { received, .. } => {
                 let chunk = match received {
@@ -199,7 +199,7 @@ impl Server {
     /// Handles bytes of the link's connection as received from the socket.
     fn link_received(&mut self, attempt: u64, chunk: &[u8]) {
         let (LinkConnection::Attached(transport) | LinkConnection::Leaving(transport, _)) =
-            &mut self.follower.holder
+            &mut self.primary_link.holder
         else {
             return;
         };
@@ -212,8 +212,8 @@ impl Server {
             Decoded::Plain(bytes) => {
                 self.host.work.counts.net_input_bytes += bytes.len() as u64;
                 self.host.work.counts.net_repl_input_bytes += bytes.len() as u64;
-                self.note_heard();
-                match &mut self.follower.holder {
+                self.note_activity();
+                match &mut self.primary_link.holder {
                     LinkConnection::Leaving(_, first) => first.extend_from_slice(bytes),
                     _ if bytes.is_empty() => {}
                     _ => self.link_input(Input::Received(attempt, bytes)),
@@ -236,21 +236,22 @@ impl Server {
 
     /// Takes the connection's socket after the event loop has released it.
     fn leave_done(&mut self, socket: Fd) {
-        let (transport, first) = match std::mem::replace(&mut self.follower.holder, LinkConnection::Nobody) {
-            LinkConnection::Leaving(transport, first) => (transport, first),
-            // The attempt was given up, and another may be under way.
-            other => return self.follower.holder = other,
-        };
-        self.follower.holder = LinkConnection::Left(transport.into_stream(socket), first);
-        self.link_left(self.follower.attempt);
+        let (transport, first) =
+            match std::mem::replace(&mut self.primary_link.holder, LinkConnection::Nobody) {
+                LinkConnection::Leaving(transport, first) => (transport, first),
+                // The attempt was given up, and another may be under way.
+                other => return self.primary_link.holder = other,
+            };
+        self.primary_link.holder = LinkConnection::Left(transport.into_stream(socket), first);
+        self.link_left(self.primary_link.attempt);
     }
 
     /// Takes the connection that the event loop has released, with the bytes of the snapshot received so far.
     fn take_left(&mut self) -> Result<(Stream, Vec<u8>), String> {
-        match std::mem::replace(&mut self.follower.holder, LinkConnection::Nobody) {
+        match std::mem::replace(&mut self.primary_link.holder, LinkConnection::Nobody) {
             LinkConnection::Left(stream, first) => Ok((stream, first)),
             other => {
-                self.follower.holder = other;
+                self.primary_link.holder = other;
                 Err("the connection has another holder".to_owned())
             }
         }
@@ -258,7 +259,7 @@ impl Server {
 
     /// Handles the end of the load of a primary's snapshot.
     pub(super) fn sync_loaded(&mut self) {
-        self.hear_memory_sync();
+        self.poll_memory_sync();
         self.merge_download();
         self.host.incoming.sync = None;
         self.carry_out();
@@ -294,22 +295,22 @@ impl Server {
 
     /// Notes that the link's client was closed.
     pub(super) fn note_link_closed(&mut self, key: SessionKey) {
-        if matches!(self.follower.holder, LinkConnection::Session(own) if own == key) {
+        if matches!(self.primary_link.holder, LinkConnection::Session(own) if own == key) {
             self.forget_replay(key);
-            self.follower.holder = LinkConnection::Nobody;
-            self.link_input(Input::Ended(self.follower.attempt));
+            self.primary_link.holder = LinkConnection::Nobody;
+            self.link_input(Input::Ended(self.primary_link.attempt));
         }
     }
 
     /// Whether a client is the link to the primary: its connection stays with the main thread.
     pub(super) fn is_link(&self, key: SessionKey) -> bool {
-        self.follower.session() == Some(key)
+        self.primary_link.session() == Some(key)
     }
 
     /// Gives up the download under way at the end of the server, and removes its file (D-5).
     pub(super) fn end_link(&mut self) {
         if let LinkConnection::Receiving(download) =
-            std::mem::replace(&mut self.follower.holder, LinkConnection::Nobody)
+            std::mem::replace(&mut self.primary_link.holder, LinkConnection::Nobody)
         {
             download.remove_temporary();
         }
@@ -358,13 +359,13 @@ impl LinkTransport for Server {
         (&mut self.engine, &mut self.host)
     }
 
-    fn heard_ns(&mut self) -> u64 {
+    fn last_activity_ns(&mut self) -> u64 {
         let heard = self.last_activity();
-        if heard != self.follower.last_activity {
-            self.follower.last_activity = heard;
-            self.note_heard();
+        if heard != self.primary_link.last_activity {
+            self.primary_link.last_activity = heard;
+            self.note_activity();
         }
-        self.host.incoming.heard_ns
+        self.host.incoming.last_activity_ns
     }
 
     fn connect_link(&mut self, attempt: u64, primary: Primary) -> Result<(), String> {
@@ -372,44 +373,45 @@ impl LinkTransport for Server {
         let source = self.engine.config().str(param::BIND_SOURCE_ADDR).into_owned();
         let tls = self.host.settings.tls.context_of_links();
         let plan = ConnectPlan { host, port, source, timeout: self.repl_timeout(), tls };
-        self.note_heard();
-        self.follower.attempt = attempt;
+        self.note_activity();
+        self.primary_link.attempt = attempt;
         let connecting = Connecting::start(plan, self.sockets.event_loop.waker());
-        self.follower.holder = LinkConnection::Connecting(connecting.map_err(|error| plain_error(&error))?);
+        self.primary_link.holder =
+            LinkConnection::Connecting(connecting.map_err(|error| plain_error(&error))?);
         Ok(())
     }
 
     fn keep_as_main_channel(&mut self) {
-        let holder = std::mem::replace(&mut self.follower.holder, LinkConnection::Nobody);
+        let holder = std::mem::replace(&mut self.primary_link.holder, LinkConnection::Nobody);
         if let LinkConnection::Attached(transport) = holder {
-            self.follower.main = Some(MainLink::new(transport));
+            self.primary_link.main = Some(MainLink::new(transport));
         }
     }
 
     fn send_on_link(&mut self, bytes: Vec<u8>) {
-        match std::mem::replace(&mut self.follower.holder, LinkConnection::Nobody) {
+        match std::mem::replace(&mut self.primary_link.holder, LinkConnection::Nobody) {
             LinkConnection::Attached(mut transport) => {
                 self.send_bytes(&mut transport, &bytes);
-                self.follower.holder = LinkConnection::Attached(transport);
+                self.primary_link.holder = LinkConnection::Attached(transport);
             }
-            other => self.follower.holder = other,
+            other => self.primary_link.holder = other,
         }
     }
 
     fn send_on_main_channel(&mut self, bytes: Vec<u8>) {
-        if let Some(mut main) = self.follower.main.take() {
+        if let Some(mut main) = self.primary_link.main.take() {
             self.send_bytes(&mut main.transport, &bytes);
-            self.follower.main = Some(main);
+            self.primary_link.main = Some(main);
         }
     }
 
     fn buffer_stream(&mut self, first: Vec<u8>) {
-        if let Some(main) = &mut self.follower.main {
+        if let Some(main) = &mut self.primary_link.main {
             main.buffer = Some(StreamBuffer::default());
             self.host.incoming.stream_buffer.peak = 0;
         }
         let is_packed = may_be_packed(self.engine.config());
-        let first = match self.follower.main.as_mut().filter(|_| is_packed) {
+        let first = match self.primary_link.main.as_mut().filter(|_| is_packed) {
             Some(main) => unpack_first(&mut main.transport, &mut self.sockets.event_loop, &first),
             None => Ok(first),
         };
@@ -420,14 +422,14 @@ impl LinkTransport for Server {
     }
 
     fn leave_link(&mut self, first: Vec<u8>) {
-        match std::mem::replace(&mut self.follower.holder, LinkConnection::Nobody) {
+        match std::mem::replace(&mut self.primary_link.holder, LinkConnection::Nobody) {
             LinkConnection::Attached(mut transport) => {
                 let event_loop = &mut self.sockets.event_loop;
                 transport.receive(event_loop, Receive::Nothing);
                 transport.detach(event_loop);
-                self.follower.holder = LinkConnection::Leaving(transport, first);
+                self.primary_link.holder = LinkConnection::Leaving(transport, first);
             }
-            other => self.follower.holder = other,
+            other => self.primary_link.holder = other,
         }
     }
 
@@ -450,9 +452,9 @@ impl LinkTransport for Server {
         let plan = DownloadPlan { storage, temporary, target, options, bio_cpulist };
         let waker = self.sockets.event_loop.waker();
         let download = Download::start(stream, first, plan, waker).map_err(|error| plain_error(&error))?;
-        self.note_heard();
+        self.note_activity();
         self.host.incoming.sync = Some(download.progress().clone());
-        self.follower.holder = LinkConnection::Receiving(download);
+        self.primary_link.holder = LinkConnection::Receiving(download);
         Ok(())
     }
 
@@ -460,23 +462,23 @@ impl LinkTransport for Server {
         let (stream, first) = self.take_left()?;
         let waker = self.sockets.event_loop.waker();
         let (sync, source) = MemorySync::new(stream, first, waker).map_err(|error| plain_error(&error))?;
-        self.note_heard();
+        self.note_activity();
         self.host.incoming.sync = Some(sync.progress().clone());
-        self.follower.holder = LinkConnection::Loading(sync);
+        self.primary_link.holder = LinkConnection::Loading(sync);
         Ok(Box::new(source))
     }
 
     fn commit_download(&mut self) {
-        if let LinkConnection::Receiving(download) = &self.follower.holder {
+        if let LinkConnection::Receiving(download) = &self.primary_link.holder {
             download.commit();
         }
     }
 
     fn keep_link_alive(&mut self) {
-        if self.follower.main.is_some() {
+        if self.primary_link.main.is_some() {
             return self.send_on_main_channel(b"\n".to_vec());
         }
-        match &mut self.follower.holder {
+        match &mut self.primary_link.holder {
             LinkConnection::Receiving(download) => download.keep_alive(),
             LinkConnection::Received(stream, _) => stream.keep_alive(),
             LinkConnection::Nobody
@@ -491,9 +493,9 @@ impl LinkTransport for Server {
 
     /// Makes the connection that of a session, in the main thread's event loop.
     fn stream_from_link(&mut self, rest: Vec<u8>) -> bool {
-        let holder = std::mem::replace(&mut self.follower.holder, LinkConnection::Nobody);
-        if let Some(main) = self.follower.main.take() {
-            self.note_heard();
+        let holder = std::mem::replace(&mut self.primary_link.holder, LinkConnection::Nobody);
+        if let Some(main) = self.primary_link.main.take() {
+            self.note_activity();
             self.stream_from_main_channel(main);
             return true;
         }
@@ -510,8 +512,8 @@ impl LinkTransport for Server {
             }
             _ => return false,
         };
-        self.note_heard();
-        self.follower.holder = LinkConnection::Session(key);
+        self.note_activity();
+        self.primary_link.holder = LinkConnection::Session(key);
         self.sockets.clients.add(key);
         let rest = match may_be_packed(self.engine.config()) {
             true => unpack_first(&mut transport, &mut self.sockets.event_loop, &rest),
@@ -531,10 +533,10 @@ impl LinkTransport for Server {
         self.merge_download();
         self.host.incoming.sync = None;
         self.close_main_channel();
-        if let Some(key) = self.follower.session() {
+        if let Some(key) = self.primary_link.session() {
             self.forget_replay(key);
         }
-        match std::mem::replace(&mut self.follower.holder, LinkConnection::Nobody) {
+        match std::mem::replace(&mut self.primary_link.holder, LinkConnection::Nobody) {
             LinkConnection::Nobody | LinkConnection::Connecting(_) | LinkConnection::Leaving(..) => {}
             LinkConnection::Attached(mut transport) => transport.close(&mut self.sockets.event_loop),
             // Dropping the download closes its socket.

@@ -2,7 +2,7 @@
 
 use super::Server;
 use crate::clients::SocketOwner;
-use crate::connection::MoveState;
+use crate::connection::Residence;
 use crate::supervisor;
 use sluice_base::LogLevel;
 use sluice_control::process::ProcessClock;
@@ -73,7 +73,7 @@ impl Server {
     /// Whether a connection is between two threads.
     fn has_moving_connections(&self) -> bool {
         self.sockets.clients.iter().any(|(_, owner)| match owner {
-            SocketOwner::Main(connection) => connection.stay == MoveState::Detached,
+            SocketOwner::Main(connection) => connection.residence == Residence::Detached,
             SocketOwner::LeavingIoThread(_) => true,
             SocketOwner::IoThread(_) | SocketOwner::InHand => false,
         })

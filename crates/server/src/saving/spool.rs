@@ -19,7 +19,7 @@ use crate::threads::Thread;
 use sluice_base::Bytes;
 use sluice_control::process::SaveError;
 use sluice_evloop::Waker;
-use sluice_replication::{NextPiece, SnapshotMade, SnapshotPieces};
+use sluice_replication::{NextPiece, SnapshotPieces, SnapshotProgress};
 use sluice_storage::plain_error;
 use sluice_storage::replacement::folder_of;
 use sluice_storage::{Storage, StorageFile};
@@ -76,7 +76,7 @@ struct SpoolState {
     loaded: usize,
     /// Bytes of all pieces so far.
     total: u64,
-    made: SnapshotMade,
+    made: SnapshotProgress,
     /// The scratch file, for the thread that writes the snapshot file.
     scratch: Option<Box<dyn StorageFile>>,
     /// The reason that the scratch file takes nothing more; the maker then waits until all readers have
@@ -190,7 +190,7 @@ fn spool(
         memory: 0,
         loaded: 0,
         total: 0,
-        made: SnapshotMade::UnderWay,
+        made: SnapshotProgress::UnderWay,
         scratch: None,
         lacks_room: None,
         warning: None,
@@ -264,8 +264,8 @@ impl Spool {
     /// Breaks the snapshot off: unless it is complete, no pieces can be added or taken any more.
     pub fn break_off(&self) {
         let mut state = self.lock();
-        if state.made == SnapshotMade::UnderWay {
-            state.made = SnapshotMade::Failed;
+        if state.made == SnapshotProgress::UnderWay {
+            state.made = SnapshotProgress::Failed;
         }
         self.let_go(state);
         self.report();
@@ -305,7 +305,7 @@ impl Spool {
     /// Reads ahead for readers that wait for a chunk on disk, until there is no reader.
     fn load(&self, mut file: Box<dyn StorageFile>) {
         let mut state = self.lock();
-        while state.made != SnapshotMade::Failed && state.readers.iter().any(Option::is_some) {
+        while state.made != SnapshotProgress::Failed && state.readers.iter().any(Option::is_some) {
             let Some((number, range)) = state.next_load() else {
                 state = self.wait(state);
                 continue;
@@ -398,7 +398,7 @@ impl SpoolWriter {
         let spool = self.spool.clone();
         let mut state = spool.lock();
         loop {
-            if state.made == SnapshotMade::Failed || state.readers.iter().all(Option::is_none) {
+            if state.made == SnapshotProgress::Failed || state.readers.iter().all(Option::is_none) {
                 return Err(SaveError("Saving was broken off".to_owned()));
             }
             let has_room = state.memory == 0 || state.memory + piece.len() <= MEMORY_MAX;
@@ -435,8 +435,8 @@ impl SpoolWriter {
     /// Notes that all pieces were added.
     pub fn end(&self) {
         let mut state = self.spool.lock();
-        if state.made == SnapshotMade::UnderWay {
-            state.made = SnapshotMade::Whole(state.total);
+        if state.made == SnapshotProgress::UnderWay {
+            state.made = SnapshotProgress::Whole(state.total);
         }
         self.spool.let_go(state);
         self.spool.report();
@@ -529,7 +529,7 @@ impl SnapshotPieces for SpoolReaders {
     fn next(&mut self, replica: usize) -> NextPiece {
         let mut guard = self.0.lock();
         let state = &mut *guard;
-        if state.made == SnapshotMade::Failed {
+        if state.made == SnapshotProgress::Failed {
             return NextPiece::Failed;
         }
         let end = state.first + state.chunks.len();
@@ -546,7 +546,7 @@ impl SnapshotPieces for SpoolReaders {
             return NextPiece::Failed;
         }
         let is_at_end = reader.next == end && !reader.is_loading;
-        if is_at_end && matches!(state.made, SnapshotMade::Whole(_)) {
+        if is_at_end && matches!(state.made, SnapshotProgress::Whole(_)) {
             return NextPiece::End;
         }
         let in_memory = match state.chunks.get(reader.next - state.first) {
@@ -573,7 +573,7 @@ impl SnapshotPieces for SpoolReaders {
         self.0.let_go(state);
     }
 
-    fn made(&self) -> SnapshotMade {
+    fn made(&self) -> SnapshotProgress {
         self.0.lock().made
     }
 
@@ -604,7 +604,7 @@ impl SpoolFileReader {
         let mut guard = self.spool.lock();
         let (range, left_bytes) = loop {
             let state = &mut *guard;
-            if state.made == SnapshotMade::Failed {
+            if state.made == SnapshotProgress::Failed {
                 return None;
             }
             let next = state.readers.first()?.as_ref()?.next;
@@ -613,7 +613,7 @@ impl SpoolFileReader {
                 Some(SpoolChunk::Disk(range)) => Some(Err(*range)),
                 None => None,
             };
-            if found.is_none() && state.made != SnapshotMade::UnderWay {
+            if found.is_none() && state.made != SnapshotProgress::UnderWay {
                 return None;
             }
             let Some(found) = found else {
@@ -649,7 +649,7 @@ impl SpoolFileReader {
 
     /// Whether the snapshot is complete and was read without error.
     pub fn is_whole(&self) -> bool {
-        self.failure.is_none() && matches!(self.spool.lock().made, SnapshotMade::Whole(_))
+        self.failure.is_none() && matches!(self.spool.lock().made, SnapshotProgress::Whole(_))
     }
 
     /// The error at this end, once.
@@ -712,7 +712,7 @@ mod tests {
             writer.push(piece(number)).expect("written");
             assert!(readers.held_bytes() <= MEMORY_MAX, "{}", readers.held_bytes());
         }
-        assert!(readers.made() == SnapshotMade::UnderWay && readers.lacks_room().is_none());
+        assert!(readers.made() == SnapshotProgress::UnderWay && readers.lacks_room().is_none());
         assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 0, "the scratch file has no name");
         // One replica is ahead, and takes the chunks on disk.
         for number in 0..pieces {
@@ -726,7 +726,7 @@ mod tests {
         assert!(readers.has_news(), "one that was told to come later finds something");
         writer.end();
         drop(writer);
-        assert_eq!(readers.made(), SnapshotMade::Whole(((pieces + 1) * PIECE) as u64));
+        assert_eq!(readers.made(), SnapshotProgress::Whole(((pieces + 1) * PIECE) as u64));
         for number in 0..=pieces {
             assert_eq!(take(&mut readers, 1)[..], piece(number)[..], "{number}");
             assert!(readers.held_bytes() <= MEMORY_MAX + LOADED_MAX + PIECE);
@@ -788,7 +788,7 @@ mod tests {
             std::thread::yield_now();
         }
         assert!(readers.lacks_room().is_some_and(|reason| line.ends_with(&reason)));
-        assert_eq!(readers.made(), SnapshotMade::UnderWay);
+        assert_eq!(readers.made(), SnapshotProgress::UnderWay);
         for number in 0..pieces {
             for replica in [0, 1] {
                 assert_eq!(take(&mut readers, replica)[..], piece(number)[..], "{number}");
@@ -865,7 +865,7 @@ mod tests {
         spool.break_off();
         assert_eq!(making.join().expect("no panic"), SaveError("Saving was broken off".to_owned()));
         assert_eq!(readers.next(0), NextPiece::Failed);
-        assert_eq!(readers.made(), SnapshotMade::Failed);
+        assert_eq!(readers.made(), SnapshotProgress::Failed);
         assert!(spool.held_bytes() > 0);
         drop(readers);
         assert_eq!(spool.held_bytes(), 0, "whoever could break it off still shares it");

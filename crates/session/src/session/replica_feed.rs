@@ -2,7 +2,7 @@
 
 use crate::{Closing, Session, SyncStage};
 use sluice_base::Now;
-use sluice_replication::{Backlog, FullSyncs, NextPiece, SnapshotMade, Spooled, WINDOW_BYTES};
+use sluice_replication::{Backlog, FullSyncs, NextPiece, SnapshotProgress, Spooled, WINDOW_BYTES};
 
 /// Whether the snapshot that a session sends can still be read.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,9 +33,9 @@ impl Session {
         let Some(replica) = &mut self.caller.replica else { return FeedResult::Well };
         if feed.needs_length {
             let bytes = match syncs.made() {
-                SnapshotMade::UnderWay => return FeedResult::Well,
-                SnapshotMade::Failed => return FeedResult::Failed,
-                SnapshotMade::Whole(bytes) => bytes,
+                SnapshotProgress::UnderWay => return FeedResult::Well,
+                SnapshotProgress::Failed => return FeedResult::Failed,
+                SnapshotProgress::Whole(bytes) => bytes,
             };
             let header = format!("${bytes}\r\n");
             self.outbox.push(header.as_bytes());

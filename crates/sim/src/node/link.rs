@@ -71,12 +71,12 @@ impl LinkTransport for Wired<'_> {
         (&mut self.node.engine, &mut self.node.process)
     }
 
-    fn heard_ns(&mut self) -> u64 {
-        self.node.heard_ns
+    fn last_activity_ns(&mut self) -> u64 {
+        self.node.last_activity_ns
     }
 
     fn connect_link(&mut self, attempt: u64, primary: Primary) -> Result<(), String> {
-        self.node.note_heard();
+        self.node.note_activity();
         self.node.attempt = attempt;
         self.node.holder = Holder::Connecting;
         self.node.wants = Some((attempt, node_of(&primary)));
@@ -152,7 +152,7 @@ impl LinkTransport for Wired<'_> {
             _ => return false,
         };
         let key = node.engine.connect_primary(connection(node.id), &mut node.process);
-        node.note_heard();
+        node.note_activity();
         node.holder = Holder::Session(key);
         node.add_seat(key, Peer::Link(conn), rest);
         node.execute(key);

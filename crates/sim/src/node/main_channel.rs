@@ -40,7 +40,7 @@ impl SimNode {
             net.close(conn, Side::Opener, &mut self.rng);
         }
         let key = self.engine.connect_primary(connection(self.id), &mut self.process);
-        self.note_heard();
+        self.note_activity();
         self.holder = Holder::Session(key);
         self.add_seat(key, Peer::Link(main.conn), Vec::new());
         self.replay = Some(Replay { key, rest: main.buffer.unwrap_or_default() });
@@ -61,7 +61,7 @@ impl SimNode {
         if !seat.waits {
             let behind = replay.rest.split_off(block_bytes.min(replay.rest.len()));
             seat.buf.extend_from_slice(&std::mem::replace(&mut replay.rest, behind));
-            self.heard_ns = self.process.base.now.mono_ns;
+            self.last_activity_ns = self.process.base.now.mono_ns;
             self.replay = Some(replay);
             self.execute(key);
         } else {

@@ -341,7 +341,7 @@ impl Folder {
 
     /// Creates the increment of an append-only file whose first base is not written yet. Returns the file
     /// and its name. `say` gets lines for the log. Errors: a line for the log.
-    pub fn open_behind_cut(
+    pub fn open_after_cut(
         &mut self,
         named: Named,
         say: &mut dyn FnMut(String),

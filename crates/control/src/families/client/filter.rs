@@ -65,7 +65,7 @@ struct ClientTraits<'a> {
 
 /// Whether an option requires or excludes a trait.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Sense {
+enum FilterPolarity {
     Is,
     IsNot,
 }
@@ -101,10 +101,10 @@ impl<'a> ClientFilter<'a> {
         while let Some(option) = args.get(i) {
             let option = until_zero(option);
             let (sense, name) = match option.split_at_checked(4) {
-                Some((prefix, rest)) if prefix.eq_ignore_ascii_case(b"NOT-") => (Sense::IsNot, rest),
-                _ => (Sense::Is, option),
+                Some((prefix, rest)) if prefix.eq_ignore_ascii_case(b"NOT-") => (FilterPolarity::IsNot, rest),
+                _ => (FilterPolarity::Is, option),
             };
-            let traits = if sense == Sense::Is { &mut filter.is } else { &mut filter.is_not };
+            let traits = if sense == FilterPolarity::Is { &mut filter.is } else { &mut filter.is_not };
             if name.eq_ignore_ascii_case(b"ID") {
                 i += 1 + traits.read_ids(args, i + 1)?;
                 continue;
@@ -168,7 +168,7 @@ impl<'a> ClientTraits<'a> {
         &mut self,
         name: &[u8],
         value: &'a [u8],
-        sense: Sense,
+        sense: FilterPolarity,
         databases: usize,
         users: &Users,
     ) -> Result<bool, CmdError> {
@@ -273,8 +273,8 @@ fn positive(value: &[u8], what: &str) -> Result<i64, CmdError> {
     Ok(number)
 }
 
-fn database(value: &[u8], sense: Sense, databases: usize) -> Result<usize, CmdError> {
-    let what = if sense == Sense::Is { "DB" } else { "NOT-DB" };
+fn database(value: &[u8], sense: FilterPolarity, databases: usize) -> Result<usize, CmdError> {
+    let what = if sense == FilterPolarity::Is { "DB" } else { "NOT-DB" };
     let number = num::parse_i64(value)
         .and_then(|number| i32::try_from(number).ok())
         .ok_or_else(|| CmdError::owned(format!("ERR {what} is not an integer or out of range")))?;
@@ -283,13 +283,13 @@ fn database(value: &[u8], sense: Sense, databases: usize) -> Result<usize, CmdEr
     })
 }
 
-fn only_letters(value: &[u8], known: &[u8], what: &str, sense: Sense) -> Result<(), CmdError> {
+fn only_letters(value: &[u8], known: &[u8], what: &str, sense: FilterPolarity) -> Result<(), CmdError> {
     if value.iter().all(|letter| known.contains(letter)) {
         return Ok(());
     }
     let which = match sense {
-        Sense::Is => "provided".to_owned(),
-        Sense::IsNot => format!("NOT-{}", what.to_ascii_uppercase()),
+        FilterPolarity::Is => "provided".to_owned(),
+        FilterPolarity::IsNot => format!("NOT-{}", what.to_ascii_uppercase()),
     };
     let mut text = format!("ERR Unknown {what} found in the {which} filter: ").into_bytes();
     text.extend_from_slice(value);

@@ -11,7 +11,7 @@
 use super::ranges::{self, RangesJudge};
 use crate::cluster::slot_moves::{Establishing, move_of};
 use crate::ctx::ImportsCtx;
-use sluice_cluster::{Cluster, ClusterInput, JobName, MigrationInput, SyncWord, ToldBy};
+use sluice_cluster::{Cluster, ClusterInput, JobName, MigrationInput, SyncMessage, ToldBy};
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor};
 use sluice_keyspace::{IMPORT_NAME_LEN, SlotImport};
 use sluice_session::ClientKind;
@@ -65,8 +65,8 @@ fn said(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
     }
     let link = ctx.mode.as_deref().and_then(|mode| mode.moves.link(ctx.client));
     let Some(job) = link.map(|link| link.job) else { return Err(NOT_HERE) };
-    let word = if args.len() == 3 { SyncWord::parse(args.at(2)) } else { SyncWord::Unknown };
-    if word == SyncWord::SnapshotEof {
+    let word = if args.len() == 3 { SyncMessage::parse(args.at(2)) } else { SyncMessage::Unknown };
+    if word == SyncMessage::SnapshotEof {
         // The source's commands begin in database 0 after the snapshot, which another process has sent: a
         // stock source sends no SELECT there.
         ctx.caller.db = 0;
@@ -82,7 +82,7 @@ fn said_by_target(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
     }
     let link = ctx.mode.as_deref().and_then(|mode| mode.moves.export_of(ctx.client));
     let Some(job) = link.map(|link| link.job) else { return Err(NOT_HERE) };
-    let word = if args.len() == 3 { SyncWord::parse(args.at(2)) } else { SyncWord::Unknown };
+    let word = if args.len() == 3 { SyncMessage::parse(args.at(2)) } else { SyncMessage::Unknown };
     step(ctx, MigrationInput::Said { job, word });
     Ok(Outcome::Done)
 }
@@ -96,7 +96,7 @@ fn asked(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
     let is_establish = args.is(2, "ESTABLISH") && ctx.caller.kind == ClientKind::Normal;
     if !is_establish {
         let is_known = args.is(2, "FINISH")
-            || ![SyncWord::Unknown, SyncWord::Refused].contains(&SyncWord::parse(args.at(2)));
+            || ![SyncMessage::Unknown, SyncMessage::Refused].contains(&SyncMessage::parse(args.at(2)));
         let word = args.at(2).to_ascii_uppercase();
         return Err(match is_known {
             true => CmdError::owned(

@@ -12,7 +12,7 @@ use sluice_base::progress::{ProgressUnit, WorkProgress};
 use sluice_keyspace::Keyspace;
 use sluice_numbers::facts::SyncFacts;
 use sluice_numbers::progress::{AwaitedAtEnd, LongWork, SlotWork, WorkKind};
-use sluice_replication::{FeedSource, LinkState, SnapshotMade};
+use sluice_replication::{FeedSource, LinkState, SnapshotProgress};
 use sluice_session::Sessions;
 
 /// Length of the text of a migration's slot ranges, in bytes, at most.
@@ -155,7 +155,7 @@ impl WorkSources<'_> {
         for session in syncs.readers.iter().filter_map(|key| self.sessions.get(*key)) {
             let Some(feed) = session.feed.as_deref() else { continue };
             let total = match (&feed.source, syncs.made()) {
-                (FeedSource::Shared(_), SnapshotMade::Whole(bytes)) => Some(bytes),
+                (FeedSource::Shared(_), SnapshotProgress::Whole(bytes)) => Some(bytes),
                 (FeedSource::Shared(_) | FeedSource::WithoutKeys(_), _) => None,
             };
             let progress = WorkProgress {

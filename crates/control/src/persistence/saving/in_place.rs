@@ -11,7 +11,7 @@ use sluice_base::LogLevel;
 use sluice_base::progress::{ProgressUnit, WorkProgress};
 use sluice_config::param;
 use sluice_keyspace::Keyspace;
-use sluice_numbers::progress::{LongWork, ProgressClock, Telling, WorkKind};
+use sluice_numbers::progress::{LongWork, ProgressClock, ProgressOutput, WorkKind};
 use sluice_persist::rdb::Version;
 use sluice_snapshot::RdbAux;
 use std::cell::{Cell, RefCell};
@@ -61,7 +61,7 @@ fn save_as(
     };
     let name = control.config.bytes(param::DBFILENAME).to_vec();
     let sync_early = control.config.bool(param::RDB_SAVE_INCREMENTAL_FSYNC);
-    let mut teller = SaveTeller::new(kind, keyspace, about.now.mono_ns);
+    let mut teller = SaveReporter::new(kind, keyspace, about.now.mono_ns);
     let done = process.create_snapshot(&name, sync_early).and_then(|mut sink| {
         write(keyspace, control, &about, sink.as_mut(), &mut teller, process)?;
         sink.finish()
@@ -98,7 +98,7 @@ fn write(
     control: &Control,
     about: &RdbAux<'_>,
     sink: &mut dyn SnapshotSink,
-    teller: &mut SaveTeller,
+    teller: &mut SaveReporter,
     process: &mut dyn Process,
 ) -> Result<(), SaveError> {
     let (mut result, entries) = (Ok(()), Cell::new(0));
@@ -123,7 +123,7 @@ fn write(
 }
 
 /// Logs and shows the progress of a save in place, during which not even the cron runs.
-struct SaveTeller {
+struct SaveReporter {
     kind: WorkKind,
     keys: u64,
     began_ns: u64,
@@ -131,23 +131,23 @@ struct SaveTeller {
     has_shown: bool,
 }
 
-impl SaveTeller {
-    fn new(kind: WorkKind, keyspace: &Keyspace, began_ns: u64) -> SaveTeller {
+impl SaveReporter {
+    fn new(kind: WorkKind, keyspace: &Keyspace, began_ns: u64) -> SaveReporter {
         let keys = keyspace.iter().map(|(_, db)| db.len() as u64).sum();
-        SaveTeller { kind, keys, began_ns, clock: ProgressClock::new(began_ns), has_shown: false }
+        SaveReporter { kind, keys, began_ns, clock: ProgressClock::new(began_ns), has_shown: false }
     }
 
     /// Reports that `done` keys are written.
     fn tell(&mut self, done: u64, process: &mut dyn Process) {
         let now_ns = process.now().mono_ns;
         let telling = self.clock.tick(now_ns);
-        if telling == Telling::Nothing {
+        if telling == ProgressOutput::Nothing {
             return;
         }
         let (total, unit) = (Some(self.keys), ProgressUnit::Keys);
         let progress = WorkProgress { done, total, unit, spent_ns: now_ns.saturating_sub(self.began_ns) };
         let work = LongWork { kind: self.kind.clone(), progress };
-        if telling == Telling::Say {
+        if telling == ProgressOutput::ProcessAndLog {
             process.log(LogLevel::Notice, &work.to_string());
         }
         self.has_shown = true;

@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use sluice_command::derive::{databases::databases, keys::keys_that_fit};
 use sluice_command::{Flags, KeyFlags, Spec, is_word};
 use sluice_commands::Args;
-use sluice_keyspace::{KeyAccessLog, MetKey};
+use sluice_keyspace::{AccessedKey, KeyAccessLog};
 use std::collections::BTreeMap;
 
 /// What a command may do beyond its declaration.
@@ -43,7 +43,7 @@ fn undeclared(
     spec: &Spec,
     args: &[&[u8]],
     db: usize,
-    met: &[MetKey],
+    met: &[AccessedKey],
     exempt: &[(&str, Exempt, &str)],
 ) -> Option<String> {
     let exempt = exempt.iter().filter(|(name, _, _)| *name == spec.full_name);
@@ -100,7 +100,7 @@ impl Engine {
     /// Begins to record the accesses of a command.
     #[cold]
     pub(in crate::exec) fn record_declared_keys(&mut self) {
-        self.core.effects.record_met();
+        self.core.effects.record_accesses();
         self.core.control.clients.pubsub.met.start();
     }
 
@@ -111,7 +111,7 @@ impl Engine {
     /// to it may do.
     #[cold]
     pub(in crate::exec) fn check_declared_keys(&mut self, spec: &'static Spec, args: Args<'_>, db: usize) {
-        let met = self.core.effects.take_met();
+        let met = self.core.effects.take_accesses();
         let channels = self.core.control.clients.pubsub.met.take();
         let args: Vec<&[u8]> = args.iter_from(0).collect();
         let is_strict = self.probes.declared_keys == DeclaredKeysCheck::WithoutExemptions;
@@ -179,7 +179,7 @@ fn undeclared_channel(spec: &Spec, args: &[&[u8]], met: &[Box<[u8]>]) -> Option<
 
 #[cfg(test)]
 mod tests {
-    use super::{EXEMPT, MetKey, RightsProbes, undeclared, undeclared_channel, undeclared_database};
+    use super::{AccessedKey, EXEMPT, RightsProbes, undeclared, undeclared_channel, undeclared_database};
     use sluice_command::{Named, lookup_full, resolve};
 
     #[test]
@@ -223,13 +223,13 @@ mod tests {
             let met = met.split(' ').map(|word| {
                 let (db, key) = word.split_at(1);
                 let name = key.trim_end_matches('!');
-                MetKey {
+                AccessedKey {
                     db: db.parse().expect("a digit"),
                     key: name.as_bytes().into(),
                     is_written: key != name,
                 }
             });
-            let met: Vec<MetKey> = met.collect();
+            let met: Vec<AccessedKey> = met.collect();
             let found = undeclared(spec, &args, 0, &met, EXEMPT);
             assert_eq!(found.is_none(), wanted, "{line}: {found:?}");
         }

@@ -17,7 +17,7 @@ impl Core {
     #[inline]
     pub(crate) fn begin_unit(&mut self, now: Now) -> Unit {
         debug_assert_eq!(
-            self.conclusions.epoch,
+            self.derived.epoch,
             self.control.epoch.now(),
             "the effects would not record what somebody listens to"
         );
@@ -29,7 +29,7 @@ impl Core {
     pub(crate) fn close_unit(&mut self, mut unit: Unit, session: &mut Session, spec: &'static Spec) {
         if let Some(commands) = unit.commands.take() {
             let grouping = match spec.flags.has(Flags::TOUCHES_ARBITRARY_KEYS) {
-                true => Grouping::Loose,
+                true => Grouping::Separate,
                 false => Grouping::Transaction,
             };
             self.commit_commands(commands, grouping, unit.now);
@@ -43,7 +43,7 @@ impl Core {
     /// Closes a unit that no client requested.
     pub(crate) fn close_own_unit(&mut self, unit: Unit) {
         if let Some(commands) = unit.commands {
-            self.commit_commands(commands, Grouping::Loose, unit.now);
+            self.commit_commands(commands, Grouping::Separate, unit.now);
         }
     }
 

@@ -96,7 +96,7 @@ impl Loads<'_> {
         }
         load.has_freed = true;
         process.log(LogLevel::Notice, "RDB signature and version check passed. Flushing old data");
-        self.core.notice();
+        self.core.refresh_derived();
         let now = process.now();
         let twin = self.core.keyspace.empty_twin();
         self.core.keyspace.dataset(access_between_units(now), &mut self.core.effects).replace(twin);
@@ -110,11 +110,11 @@ impl Loads<'_> {
         process: &mut dyn Process,
     ) -> (LoadEnded, Option<OpenSlotList>) {
         let open_slots = take_open_slots(&mut outcome, process);
-        self.core.notice();
+        self.core.refresh_derived();
         let now = process.now();
         let mut data = self.core.keyspace.dataset(access_between_units(now), &mut self.core.effects);
         let loaded = self.core.control.install(outcome, &load, &mut data, process);
-        self.core.notice();
+        self.core.refresh_derived();
         self.core.commit_unasked(now);
         self.core.control.persistence.rewriting.awaited_file = None;
         let has_all =

@@ -138,13 +138,13 @@ impl Engine {
         let item = batch.items()[0];
         let args = Args::new(&request, &item, &batch.hashing);
         // The command before may have changed the state that this one is checked against.
-        self.core.notice();
+        self.core.refresh_derived();
         if let Some(debugger) = run.debugger.as_deref_mut() {
             debugger.show_call((0..args.len()).map(|at| args.at(at)));
         }
         let result = match self.admit_call(run, unit.standing, item.named, args, session, process) {
             Ok((spec, permit)) => {
-                if self.core.conclusions.counts_slots {
+                if self.core.derived.counts_slots {
                     note_call(unit, run.rights.slot, spec, args);
                 }
                 run.has_written |= spec.flags.has(Flags::WRITE);

@@ -71,7 +71,7 @@ enum JsonWanted {
     Key,
     Colon,
     /// After a value: a comma or a closing bracket.
-    Behind,
+    CommaOrEnd,
     End,
 }
 
@@ -168,7 +168,7 @@ impl Decoding {
             }
             (JsonWanted::Colon, JsonToken::Colon) => self.wanted = JsonWanted::Value,
             (JsonWanted::Colon, _) => return Err(self.unexpected("colon", token)),
-            (JsonWanted::Behind, token) => self.behind(ctx, token)?,
+            (JsonWanted::CommaOrEnd, token) => self.behind(ctx, token)?,
             (JsonWanted::End, JsonToken::End) => return Ok(true),
             (JsonWanted::End, _) => return Err(self.unexpected("the end", token)),
         }
@@ -216,7 +216,7 @@ impl Decoding {
     #[inline]
     fn store(&mut self, ctx: &mut Ctx<'_>, value: Value) -> Result<(), Fault> {
         let slot = 2 * self.containers.len();
-        self.wanted = JsonWanted::Behind;
+        self.wanted = JsonWanted::CommaOrEnd;
         match self.containers.last_mut() {
             None => {
                 ctx.truncate(1);

@@ -53,7 +53,7 @@ impl Bed {
 
     fn receive_snapshot(&mut self) {
         assert_eq!(self.receive(b"\n$5\r\nR"), [Order(TransportOrder::Receive(b"$5\r\nR".to_vec()))]);
-        self.heard_ns = self.now_ns;
+        self.last_activity_ns = self.now_ns;
     }
 
     fn commit(&mut self) {

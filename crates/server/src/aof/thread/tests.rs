@@ -263,7 +263,7 @@ impl Scene {
         self.rewrite = self.rewrite.next();
         self.cut = self.last;
         let mut folder = self.folder();
-        if let Ok((file, _)) = folder.open_behind_cut(Named::WithBase, &mut |_| {}) {
+        if let Ok((file, _)) = folder.open_after_cut(Named::WithBase, &mut |_| {}) {
             let _ = self.open(folder, file, Named::WithBase, Some(self.rewrite));
         }
     }

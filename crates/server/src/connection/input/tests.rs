@@ -35,7 +35,7 @@ impl Rig {
             let used = self.parse(&query_buf);
             query_buf.drain(..used);
             self.input.query_buf = query_buf;
-            self.input.part_query_buf();
+            self.input.move_out_large_argument();
         }
     }
 
@@ -123,7 +123,7 @@ fn an_announced_size_is_not_believed() {
         rig.receive(&[b'x'; 16_384]);
         come += 16_384;
         let usage = rig.input.usage();
-        let may = (1 + ROOM_FOR_COME) * usage.used + FILL_STEP_BYTES;
+        let may = (1 + ROOM_PER_RECEIVED) * usage.used + FILL_STEP_BYTES;
         assert!(usage.room <= may, "{usage:?}");
     }
     rig.input.shrink();

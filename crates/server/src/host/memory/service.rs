@@ -3,7 +3,7 @@
 use crate::allocator::Allocated;
 use crate::host::Host;
 use crate::host::memory::SignsOfGrowth;
-use crate::lazyfree::Bio;
+use crate::lazyfree::LazyFreeThread;
 use sluice_base::LogLevel;
 use sluice_control::process::ProcessMemory;
 use sluice_daemon::usage;
@@ -102,7 +102,7 @@ impl ProcessMemory for Host {
 
     fn counted_memory(&mut self, keyspace: &Keyspace) -> usize {
         self.read_memory(keyspace);
-        self.memory.numbers.used().saturating_sub(self.bio.as_ref().map_or(0, Bio::pending_bytes))
+        self.memory.numbers.used().saturating_sub(self.bio.as_ref().map_or(0, LazyFreeThread::pending_bytes))
     }
 
     fn purge_memory(&mut self) {

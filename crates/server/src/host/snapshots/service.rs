@@ -18,7 +18,7 @@ use std::path::Path;
 
 /// With more background writers than this still running, no other one is started. A save that was broken
 /// off counts as running while its thread waits for the disk.
-const HANGING_MAX: usize = 4;
+const RUNNING_WRITERS_MAX: usize = 4;
 
 impl Host {
     /// The waker for a new background writer. Errors: no writer can be started now.
@@ -27,7 +27,7 @@ impl Host {
             return Err(SaveError("Saving in the background begins once the server runs".to_owned()));
         };
         self.snapshots.writers.retain(WriterHandle::runs);
-        if self.snapshots.writers.len() > HANGING_MAX {
+        if self.snapshots.writers.len() > RUNNING_WRITERS_MAX {
             let text = "Earlier saves, which were given up, still wait for the disk: no other is begun";
             return Err(SaveError(text.to_owned()));
         }

@@ -168,7 +168,7 @@ impl Control {
     fn feed_replicas<'a>(&mut self, db: usize, argv: impl Iterator<Item = &'a [u8]> + Clone) {
         let mut unit = UnitCommands::default();
         unit.command(db, Audience::Replicas, argv.collect::<Vec<_>>().into_iter());
-        self.replication.stream.add_unit(&unit, Grouping::Loose);
+        self.replication.stream.add_unit(&unit, Grouping::Separate);
         self.replication.stream.trim(self.limits.backlog_bytes);
     }
 

@@ -1,7 +1,7 @@
 //! A message of a target that waits for the target's replicas: a replica may be elected as soon
 //! as this node owns the slots, and must then have the data that WAIT confirmed at the source.
 
-use super::SyncWord;
+use super::SyncMessage;
 use crate::id::NodeId;
 
 /// The longest time between request and acknowledgement of the replicas, ns, at which writers may be
@@ -15,9 +15,9 @@ const HELD_NS_MAX: u64 = 500_000_000;
 
 /// A message to the source that waits until the replicas have acknowledged the data received so far.
 #[derive(Clone, Copy, Debug)]
-pub struct KeptWord {
+pub struct HeldMessage {
     /// The message to send when the wait is over.
-    pub word: SyncWord,
+    pub word: SyncMessage,
     /// The replication offset that the replicas have to acknowledge.
     pub offset: u64,
     /// When the replicas were asked, ns of the monotonic clock.
@@ -28,37 +28,37 @@ pub struct KeptWord {
 
 /// The action for a message that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeptStep {
+pub enum HeldAction {
     /// Keep the message back, and look again later.
     Wait,
     /// Ask the replicas again: they answered so late that writers would have to wait as long.
     AskAnew,
     /// Send the message. Replicas that have not acknowledged the offset are left out.
-    Say,
+    Send,
     /// Fail the job, because writers wait at the source and must not wait any longer.
     Fail,
 }
 
-impl KeptWord {
+impl HeldMessage {
     /// The action at this time; `lag` is the number of awaited replicas that have not
     /// acknowledged the offset.
-    pub fn step(&self, lag: usize, now_ns: u64) -> KeptStep {
+    pub fn step(&self, lag: usize, now_ns: u64) -> HeldAction {
         let (waited_ns, late_ns) =
             (now_ns.saturating_sub(self.since_ns), now_ns.saturating_sub(self.asked_ns));
         match self.word {
-            SyncWord::RequestFailover if lag == 0 => KeptStep::Say,
-            SyncWord::RequestFailover if waited_ns >= HELD_NS_MAX => KeptStep::Fail,
-            SyncWord::RequestFailover => KeptStep::Wait,
-            _ if waited_ns >= AWAITED_NS_MAX => KeptStep::Say,
-            _ if lag > 0 => KeptStep::Wait,
-            _ if late_ns <= LAG_NS_MAX => KeptStep::Say,
-            _ => KeptStep::AskAnew,
+            SyncMessage::RequestFailover if lag == 0 => HeldAction::Send,
+            SyncMessage::RequestFailover if waited_ns >= HELD_NS_MAX => HeldAction::Fail,
+            SyncMessage::RequestFailover => HeldAction::Wait,
+            _ if waited_ns >= AWAITED_NS_MAX => HeldAction::Send,
+            _ if lag > 0 => HeldAction::Wait,
+            _ if late_ns <= LAG_NS_MAX => HeldAction::Send,
+            _ => HeldAction::AskAnew,
         }
     }
 }
 
 /// Whether a message waits for a replica. While the source holds writes back, only replicas that had all
 /// data before count: one that receives a snapshot or lags does not delay the move.
-pub fn is_awaited(word: SyncWord, in_sync: &[NodeId], replica: &NodeId) -> bool {
-    word != SyncWord::RequestFailover || in_sync.contains(replica)
+pub fn is_awaited(word: SyncMessage, in_sync: &[NodeId], replica: &NodeId) -> bool {
+    word != SyncMessage::RequestFailover || in_sync.contains(replica)
 }
