@@ -14,7 +14,6 @@ specs! {
     SETBIT,
 }
 
-/// `BITCOUNT`
 pub static BITCOUNT: Spec = Spec {
     full_name: "bitcount",
     subcommands: &[],
@@ -55,7 +54,6 @@ pub static BITCOUNT: Spec = Spec {
     id: id::BITCOUNT,
 };
 
-/// `BITFIELD`
 pub static BITFIELD: Spec = Spec {
     full_name: "bitfield",
     subcommands: &[],
@@ -113,7 +111,6 @@ pub static BITFIELD: Spec = Spec {
     id: id::BITFIELD,
 };
 
-/// `BITFIELD_RO`
 pub static BITFIELD_RO: Spec = Spec {
     full_name: "bitfield_ro",
     subcommands: &[],
@@ -139,7 +136,6 @@ pub static BITFIELD_RO: Spec = Spec {
     id: id::BITFIELD_RO,
 };
 
-/// `BITOP`
 pub static BITOP: Spec = Spec {
     full_name: "bitop",
     subcommands: &[],
@@ -165,7 +161,6 @@ pub static BITOP: Spec = Spec {
     id: id::BITOP,
 };
 
-/// `BITPOS`
 pub static BITPOS: Spec = Spec {
     full_name: "bitpos",
     subcommands: &[],
@@ -204,7 +199,6 @@ pub static BITPOS: Spec = Spec {
     id: id::BITPOS,
 };
 
-/// `GETBIT`
 pub static GETBIT: Spec = Spec {
     full_name: "getbit",
     subcommands: &[],
@@ -223,7 +217,6 @@ pub static GETBIT: Spec = Spec {
     id: id::GETBIT,
 };
 
-/// `SETBIT`
 pub static SETBIT: Spec = Spec {
     full_name: "setbit",
     subcommands: &[],

@@ -71,7 +71,6 @@ const HISTORY_SHARDS: &[(&str, &str)] = &[("9.1.0", "Shards have ids, nodes may 
 const HISTORY_SLOTS: &[(&str, &str)] =
     &[("4.0.0", "Ids of nodes."), ("7.0.0", "Metadata of nodes."), ("9.1.0", "The zone in the metadata.")];
 
-/// `ASKING`
 pub static ASKING: Spec = Spec {
     full_name: "asking",
     subcommands: &[],
@@ -90,7 +89,6 @@ pub static ASKING: Spec = Spec {
     id: id::ASKING,
 };
 
-/// `CLUSTER`
 pub static CLUSTER: Spec = Spec {
     full_name: "cluster",
     subcommands: &[
@@ -144,7 +142,6 @@ pub static CLUSTER: Spec = Spec {
     id: id::CLUSTER,
 };
 
-/// `CLUSTER ADDSLOTS`
 pub static CLUSTER_ADDSLOTS: Spec = Spec {
     full_name: "cluster|addslots",
     subcommands: &[],
@@ -163,7 +160,6 @@ pub static CLUSTER_ADDSLOTS: Spec = Spec {
     id: id::CLUSTER_ADDSLOTS,
 };
 
-/// `CLUSTER ADDSLOTSRANGE`
 pub static CLUSTER_ADDSLOTSRANGE: Spec = Spec {
     full_name: "cluster|addslotsrange",
     subcommands: &[],
@@ -182,7 +178,6 @@ pub static CLUSTER_ADDSLOTSRANGE: Spec = Spec {
     id: id::CLUSTER_ADDSLOTSRANGE,
 };
 
-/// `CLUSTER BUMPEPOCH`
 pub static CLUSTER_BUMPEPOCH: Spec = Spec {
     full_name: "cluster|bumpepoch",
     subcommands: &[],
@@ -201,7 +196,6 @@ pub static CLUSTER_BUMPEPOCH: Spec = Spec {
     id: id::CLUSTER_BUMPEPOCH,
 };
 
-/// `CLUSTER CANCELSLOTMIGRATIONS`
 pub static CLUSTER_CANCELSLOTMIGRATIONS: Spec = Spec {
     full_name: "cluster|cancelslotmigrations",
     subcommands: &[],
@@ -239,7 +233,6 @@ pub static CLUSTER_COUNT_FAILURE_REPORTS: Spec = Spec {
     id: id::CLUSTER_COUNT_FAILURE_REPORTS,
 };
 
-/// `CLUSTER COUNTKEYSINSLOT`
 pub static CLUSTER_COUNTKEYSINSLOT: Spec = Spec {
     full_name: "cluster|countkeysinslot",
     subcommands: &[],
@@ -258,7 +251,6 @@ pub static CLUSTER_COUNTKEYSINSLOT: Spec = Spec {
     id: id::CLUSTER_COUNTKEYSINSLOT,
 };
 
-/// `CLUSTER DELSLOTS`
 pub static CLUSTER_DELSLOTS: Spec = Spec {
     full_name: "cluster|delslots",
     subcommands: &[],
@@ -277,7 +269,6 @@ pub static CLUSTER_DELSLOTS: Spec = Spec {
     id: id::CLUSTER_DELSLOTS,
 };
 
-/// `CLUSTER DELSLOTSRANGE`
 pub static CLUSTER_DELSLOTSRANGE: Spec = Spec {
     full_name: "cluster|delslotsrange",
     subcommands: &[],
@@ -296,7 +287,6 @@ pub static CLUSTER_DELSLOTSRANGE: Spec = Spec {
     id: id::CLUSTER_DELSLOTSRANGE,
 };
 
-/// `CLUSTER FAILOVER`
 pub static CLUSTER_FAILOVER: Spec = Spec {
     full_name: "cluster|failover",
     subcommands: &[],
@@ -315,7 +305,6 @@ pub static CLUSTER_FAILOVER: Spec = Spec {
     id: id::CLUSTER_FAILOVER,
 };
 
-/// `CLUSTER FLUSHSLOT`
 pub static CLUSTER_FLUSHSLOT: Spec = Spec {
     full_name: "cluster|flushslot",
     subcommands: &[],
@@ -337,7 +326,6 @@ pub static CLUSTER_FLUSHSLOT: Spec = Spec {
     id: id::CLUSTER_FLUSHSLOT,
 };
 
-/// `CLUSTER FLUSHSLOTS`
 pub static CLUSTER_FLUSHSLOTS: Spec = Spec {
     full_name: "cluster|flushslots",
     subcommands: &[],
@@ -356,7 +344,6 @@ pub static CLUSTER_FLUSHSLOTS: Spec = Spec {
     id: id::CLUSTER_FLUSHSLOTS,
 };
 
-/// `CLUSTER FORGET`
 pub static CLUSTER_FORGET: Spec = Spec {
     full_name: "cluster|forget",
     subcommands: &[],
@@ -375,7 +362,6 @@ pub static CLUSTER_FORGET: Spec = Spec {
     id: id::CLUSTER_FORGET,
 };
 
-/// `CLUSTER GETKEYSINSLOT`
 pub static CLUSTER_GETKEYSINSLOT: Spec = Spec {
     full_name: "cluster|getkeysinslot",
     subcommands: &[],
@@ -394,7 +380,6 @@ pub static CLUSTER_GETKEYSINSLOT: Spec = Spec {
     id: id::CLUSTER_GETKEYSINSLOT,
 };
 
-/// `CLUSTER GETSLOTMIGRATIONS`
 pub static CLUSTER_GETSLOTMIGRATIONS: Spec = Spec {
     full_name: "cluster|getslotmigrations",
     subcommands: &[],
@@ -413,7 +398,6 @@ pub static CLUSTER_GETSLOTMIGRATIONS: Spec = Spec {
     id: id::CLUSTER_GETSLOTMIGRATIONS,
 };
 
-/// `CLUSTER HELP`
 pub static CLUSTER_HELP: Spec = Spec {
     full_name: "cluster|help",
     subcommands: &[],
@@ -432,7 +416,6 @@ pub static CLUSTER_HELP: Spec = Spec {
     id: id::CLUSTER_HELP,
 };
 
-/// `CLUSTER INFO`
 pub static CLUSTER_INFO: Spec = Spec {
     full_name: "cluster|info",
     subcommands: &[],
@@ -451,7 +434,6 @@ pub static CLUSTER_INFO: Spec = Spec {
     id: id::CLUSTER_INFO,
 };
 
-/// `CLUSTER KEYSLOT`
 pub static CLUSTER_KEYSLOT: Spec = Spec {
     full_name: "cluster|keyslot",
     subcommands: &[],
@@ -470,7 +452,6 @@ pub static CLUSTER_KEYSLOT: Spec = Spec {
     id: id::CLUSTER_KEYSLOT,
 };
 
-/// `CLUSTER LINKS`
 pub static CLUSTER_LINKS: Spec = Spec {
     full_name: "cluster|links",
     subcommands: &[],
@@ -489,7 +470,6 @@ pub static CLUSTER_LINKS: Spec = Spec {
     id: id::CLUSTER_LINKS,
 };
 
-/// `CLUSTER MEET`
 pub static CLUSTER_MEET: Spec = Spec {
     full_name: "cluster|meet",
     subcommands: &[],
@@ -508,7 +488,6 @@ pub static CLUSTER_MEET: Spec = Spec {
     id: id::CLUSTER_MEET,
 };
 
-/// `CLUSTER MIGRATESLOTS`
 pub static CLUSTER_MIGRATESLOTS: Spec = Spec {
     full_name: "cluster|migrateslots",
     subcommands: &[],
@@ -527,7 +506,6 @@ pub static CLUSTER_MIGRATESLOTS: Spec = Spec {
     id: id::CLUSTER_MIGRATESLOTS,
 };
 
-/// `CLUSTER MYID`
 pub static CLUSTER_MYID: Spec = Spec {
     full_name: "cluster|myid",
     subcommands: &[],
@@ -546,7 +524,6 @@ pub static CLUSTER_MYID: Spec = Spec {
     id: id::CLUSTER_MYID,
 };
 
-/// `CLUSTER MYSHARDID`
 pub static CLUSTER_MYSHARDID: Spec = Spec {
     full_name: "cluster|myshardid",
     subcommands: &[],
@@ -565,7 +542,6 @@ pub static CLUSTER_MYSHARDID: Spec = Spec {
     id: id::CLUSTER_MYSHARDID,
 };
 
-/// `CLUSTER NODES`
 pub static CLUSTER_NODES: Spec = Spec {
     full_name: "cluster|nodes",
     subcommands: &[],
@@ -584,7 +560,6 @@ pub static CLUSTER_NODES: Spec = Spec {
     id: id::CLUSTER_NODES,
 };
 
-/// `CLUSTER REPLICAS`
 pub static CLUSTER_REPLICAS: Spec = Spec {
     full_name: "cluster|replicas",
     subcommands: &[],
@@ -603,7 +578,6 @@ pub static CLUSTER_REPLICAS: Spec = Spec {
     id: id::CLUSTER_REPLICAS,
 };
 
-/// `CLUSTER REPLICATE`
 pub static CLUSTER_REPLICATE: Spec = Spec {
     full_name: "cluster|replicate",
     subcommands: &[],
@@ -625,7 +599,6 @@ pub static CLUSTER_REPLICATE: Spec = Spec {
     id: id::CLUSTER_REPLICATE,
 };
 
-/// `CLUSTER RESET`
 pub static CLUSTER_RESET: Spec = Spec {
     full_name: "cluster|reset",
     subcommands: &[],
@@ -644,7 +617,6 @@ pub static CLUSTER_RESET: Spec = Spec {
     id: id::CLUSTER_RESET,
 };
 
-/// `CLUSTER SAVECONFIG`
 pub static CLUSTER_SAVECONFIG: Spec = Spec {
     full_name: "cluster|saveconfig",
     subcommands: &[],
@@ -682,7 +654,6 @@ pub static CLUSTER_SET_CONFIG_EPOCH: Spec = Spec {
     id: id::CLUSTER_SET_CONFIG_EPOCH,
 };
 
-/// `CLUSTER SETSLOT`
 pub static CLUSTER_SETSLOT: Spec = Spec {
     full_name: "cluster|setslot",
     subcommands: &[],
@@ -713,7 +684,6 @@ pub static CLUSTER_SETSLOT: Spec = Spec {
     id: id::CLUSTER_SETSLOT,
 };
 
-/// `CLUSTER SHARDS`
 pub static CLUSTER_SHARDS: Spec = Spec {
     full_name: "cluster|shards",
     subcommands: &[],
@@ -732,7 +702,6 @@ pub static CLUSTER_SHARDS: Spec = Spec {
     id: id::CLUSTER_SHARDS,
 };
 
-/// `CLUSTER SLAVES`
 pub static CLUSTER_SLAVES: Spec = Spec {
     full_name: "cluster|slaves",
     subcommands: &[],
@@ -784,7 +753,6 @@ pub static CLUSTER_SLOT_STATS: Spec = Spec {
     id: id::CLUSTER_SLOT_STATS,
 };
 
-/// `CLUSTER SLOTS`
 pub static CLUSTER_SLOTS: Spec = Spec {
     full_name: "cluster|slots",
     subcommands: &[],
@@ -803,7 +771,6 @@ pub static CLUSTER_SLOTS: Spec = Spec {
     id: id::CLUSTER_SLOTS,
 };
 
-/// `CLUSTER SYNCSLOTS`
 pub static CLUSTER_SYNCSLOTS: Spec = Spec {
     full_name: "cluster|syncslots",
     subcommands: &[],
@@ -822,7 +789,6 @@ pub static CLUSTER_SYNCSLOTS: Spec = Spec {
     id: id::CLUSTER_SYNCSLOTS,
 };
 
-/// `CLUSTERSCAN`
 pub static CLUSTERSCAN: Spec = Spec {
     full_name: "clusterscan",
     subcommands: &[],
@@ -847,7 +813,6 @@ pub static CLUSTERSCAN: Spec = Spec {
     id: id::CLUSTERSCAN,
 };
 
-/// `READONLY`
 pub static READONLY: Spec = Spec {
     full_name: "readonly",
     subcommands: &[],
@@ -866,7 +831,6 @@ pub static READONLY: Spec = Spec {
     id: id::READONLY,
 };
 
-/// `READWRITE`
 pub static READWRITE: Spec = Spec {
     full_name: "readwrite",
     subcommands: &[],

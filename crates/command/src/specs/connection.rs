@@ -36,7 +36,6 @@ specs! {
     SELECT,
 }
 
-/// `AUTH`
 pub static AUTH: Spec = Spec {
     full_name: "auth",
     subcommands: &[],
@@ -60,7 +59,6 @@ pub static AUTH: Spec = Spec {
     id: id::AUTH,
 };
 
-/// `CLIENT`
 pub static CLIENT: Spec = Spec {
     full_name: "client",
     subcommands: &[
@@ -101,7 +99,6 @@ pub static CLIENT: Spec = Spec {
     id: id::CLIENT,
 };
 
-/// `CLIENT CACHING`
 pub static CLIENT_CACHING: Spec = Spec {
     full_name: "client|caching",
     subcommands: &[],
@@ -120,7 +117,6 @@ pub static CLIENT_CACHING: Spec = Spec {
     id: id::CLIENT_CACHING,
 };
 
-/// `CLIENT CAPA`
 pub static CLIENT_CAPA: Spec = Spec {
     full_name: "client|capa",
     subcommands: &[],
@@ -139,7 +135,6 @@ pub static CLIENT_CAPA: Spec = Spec {
     id: id::CLIENT_CAPA,
 };
 
-/// `CLIENT GETNAME`
 pub static CLIENT_GETNAME: Spec = Spec {
     full_name: "client|getname",
     subcommands: &[],
@@ -158,7 +153,6 @@ pub static CLIENT_GETNAME: Spec = Spec {
     id: id::CLIENT_GETNAME,
 };
 
-/// `CLIENT GETREDIR`
 pub static CLIENT_GETREDIR: Spec = Spec {
     full_name: "client|getredir",
     subcommands: &[],
@@ -177,7 +171,6 @@ pub static CLIENT_GETREDIR: Spec = Spec {
     id: id::CLIENT_GETREDIR,
 };
 
-/// `CLIENT HELP`
 pub static CLIENT_HELP: Spec = Spec {
     full_name: "client|help",
     subcommands: &[],
@@ -196,7 +189,6 @@ pub static CLIENT_HELP: Spec = Spec {
     id: id::CLIENT_HELP,
 };
 
-/// `CLIENT ID`
 pub static CLIENT_ID: Spec = Spec {
     full_name: "client|id",
     subcommands: &[],
@@ -234,7 +226,6 @@ pub static CLIENT_IMPORT_SOURCE: Spec = Spec {
     id: id::CLIENT_IMPORT_SOURCE,
 };
 
-/// `CLIENT INFO`
 pub static CLIENT_INFO: Spec = Spec {
     full_name: "client|info",
     subcommands: &[],
@@ -253,7 +244,6 @@ pub static CLIENT_INFO: Spec = Spec {
     id: id::CLIENT_INFO,
 };
 
-/// `CLIENT KILL`
 pub static CLIENT_KILL: Spec = Spec {
     full_name: "client|kill",
     subcommands: &[],
@@ -349,7 +339,6 @@ pub static CLIENT_KILL: Spec = Spec {
     id: id::CLIENT_KILL,
 };
 
-/// `CLIENT LIST`
 pub static CLIENT_LIST: Spec = Spec {
     full_name: "client|list",
     subcommands: &[],
@@ -431,7 +420,6 @@ pub static CLIENT_LIST: Spec = Spec {
     id: id::CLIENT_LIST,
 };
 
-/// `CLIENT MAINT_NOTIFICATIONS`
 pub static CLIENT_MAINT_NOTIFICATIONS: Spec = Spec {
     full_name: "client|maint_notifications",
     subcommands: &[],
@@ -502,7 +490,6 @@ pub static CLIENT_NO_TOUCH: Spec = Spec {
     id: id::CLIENT_NO_TOUCH,
 };
 
-/// `CLIENT PAUSE`
 pub static CLIENT_PAUSE: Spec = Spec {
     full_name: "client|pause",
     subcommands: &[],
@@ -524,7 +511,6 @@ pub static CLIENT_PAUSE: Spec = Spec {
     id: id::CLIENT_PAUSE,
 };
 
-/// `CLIENT REPLY`
 pub static CLIENT_REPLY: Spec = Spec {
     full_name: "client|reply",
     subcommands: &[],
@@ -543,7 +529,6 @@ pub static CLIENT_REPLY: Spec = Spec {
     id: id::CLIENT_REPLY,
 };
 
-/// `CLIENT SETINFO`
 pub static CLIENT_SETINFO: Spec = Spec {
     full_name: "client|setinfo",
     subcommands: &[],
@@ -562,7 +547,6 @@ pub static CLIENT_SETINFO: Spec = Spec {
     id: id::CLIENT_SETINFO,
 };
 
-/// `CLIENT SETNAME`
 pub static CLIENT_SETNAME: Spec = Spec {
     full_name: "client|setname",
     subcommands: &[],
@@ -581,7 +565,6 @@ pub static CLIENT_SETNAME: Spec = Spec {
     id: id::CLIENT_SETNAME,
 };
 
-/// `CLIENT TRACKING`
 pub static CLIENT_TRACKING: Spec = Spec {
     full_name: "client|tracking",
     subcommands: &[],
@@ -608,7 +591,6 @@ pub static CLIENT_TRACKING: Spec = Spec {
     id: id::CLIENT_TRACKING,
 };
 
-/// `CLIENT TRACKINGINFO`
 pub static CLIENT_TRACKINGINFO: Spec = Spec {
     full_name: "client|trackinginfo",
     subcommands: &[],
@@ -627,7 +609,6 @@ pub static CLIENT_TRACKINGINFO: Spec = Spec {
     id: id::CLIENT_TRACKINGINFO,
 };
 
-/// `CLIENT UNBLOCK`
 pub static CLIENT_UNBLOCK: Spec = Spec {
     full_name: "client|unblock",
     subcommands: &[],
@@ -649,7 +630,6 @@ pub static CLIENT_UNBLOCK: Spec = Spec {
     id: id::CLIENT_UNBLOCK,
 };
 
-/// `CLIENT UNPAUSE`
 pub static CLIENT_UNPAUSE: Spec = Spec {
     full_name: "client|unpause",
     subcommands: &[],
@@ -668,7 +648,6 @@ pub static CLIENT_UNPAUSE: Spec = Spec {
     id: id::CLIENT_UNPAUSE,
 };
 
-/// `ECHO`
 pub static ECHO: Spec = Spec {
     full_name: "echo",
     subcommands: &[],
@@ -687,7 +666,6 @@ pub static ECHO: Spec = Spec {
     id: id::ECHO,
 };
 
-/// `HELLO`
 pub static HELLO: Spec = Spec {
     full_name: "hello",
     subcommands: &[],
@@ -722,7 +700,6 @@ pub static HELLO: Spec = Spec {
     id: id::HELLO,
 };
 
-/// `PING`
 pub static PING: Spec = Spec {
     full_name: "ping",
     subcommands: &[],
@@ -741,7 +718,6 @@ pub static PING: Spec = Spec {
     id: id::PING,
 };
 
-/// `QUIT`
 pub static QUIT: Spec = Spec {
     full_name: "quit",
     subcommands: &[],
@@ -765,7 +741,6 @@ pub static QUIT: Spec = Spec {
     id: id::QUIT,
 };
 
-/// `RESET`
 pub static RESET: Spec = Spec {
     full_name: "reset",
     subcommands: &[],
@@ -789,7 +764,6 @@ pub static RESET: Spec = Spec {
     id: id::RESET,
 };
 
-/// `SELECT`
 pub static SELECT: Spec = Spec {
     full_name: "select",
     subcommands: &[],

@@ -41,7 +41,6 @@ specs! {
     WAITAOF,
 }
 
-/// `COPY`
 pub static COPY: Spec = Spec {
     full_name: "copy",
     subcommands: &[],
@@ -65,7 +64,6 @@ pub static COPY: Spec = Spec {
     id: id::COPY,
 };
 
-/// `DEL`
 pub static DEL: Spec = Spec {
     full_name: "del",
     subcommands: &[],
@@ -84,7 +82,6 @@ pub static DEL: Spec = Spec {
     id: id::DEL,
 };
 
-/// `DUMP`
 pub static DUMP: Spec = Spec {
     full_name: "dump",
     subcommands: &[],
@@ -103,7 +100,6 @@ pub static DUMP: Spec = Spec {
     id: id::DUMP,
 };
 
-/// `EXISTS`
 pub static EXISTS: Spec = Spec {
     full_name: "exists",
     subcommands: &[],
@@ -122,7 +118,6 @@ pub static EXISTS: Spec = Spec {
     id: id::EXISTS,
 };
 
-/// `EXPIRE`
 pub static EXPIRE: Spec = Spec {
     full_name: "expire",
     subcommands: &[],
@@ -147,7 +142,6 @@ pub static EXPIRE: Spec = Spec {
     id: id::EXPIRE,
 };
 
-/// `EXPIREAT`
 pub static EXPIREAT: Spec = Spec {
     full_name: "expireat",
     subcommands: &[],
@@ -172,7 +166,6 @@ pub static EXPIREAT: Spec = Spec {
     id: id::EXPIREAT,
 };
 
-/// `EXPIRETIME`
 pub static EXPIRETIME: Spec = Spec {
     full_name: "expiretime",
     subcommands: &[],
@@ -191,7 +184,6 @@ pub static EXPIRETIME: Spec = Spec {
     id: id::EXPIRETIME,
 };
 
-/// `KEYS`
 pub static KEYS: Spec = Spec {
     full_name: "keys",
     subcommands: &[],
@@ -210,7 +202,6 @@ pub static KEYS: Spec = Spec {
     id: id::KEYS,
 };
 
-/// `MIGRATE`
 pub static MIGRATE: Spec = Spec {
     full_name: "migrate",
     subcommands: &[],
@@ -262,7 +253,6 @@ pub static MIGRATE: Spec = Spec {
     id: id::MIGRATE,
 };
 
-/// `MOVE`
 pub static MOVE: Spec = Spec {
     full_name: "move",
     subcommands: &[],
@@ -281,7 +271,6 @@ pub static MOVE: Spec = Spec {
     id: id::MOVE,
 };
 
-/// `OBJECT`
 pub static OBJECT: Spec = Spec {
     full_name: "object",
     subcommands: &[&OBJECT_ENCODING, &OBJECT_FREQ, &OBJECT_HELP, &OBJECT_IDLETIME, &OBJECT_REFCOUNT],
@@ -300,7 +289,6 @@ pub static OBJECT: Spec = Spec {
     id: id::OBJECT,
 };
 
-/// `OBJECT ENCODING`
 pub static OBJECT_ENCODING: Spec = Spec {
     full_name: "object|encoding",
     subcommands: &[],
@@ -319,7 +307,6 @@ pub static OBJECT_ENCODING: Spec = Spec {
     id: id::OBJECT_ENCODING,
 };
 
-/// `OBJECT FREQ`
 pub static OBJECT_FREQ: Spec = Spec {
     full_name: "object|freq",
     subcommands: &[],
@@ -338,7 +325,6 @@ pub static OBJECT_FREQ: Spec = Spec {
     id: id::OBJECT_FREQ,
 };
 
-/// `OBJECT HELP`
 pub static OBJECT_HELP: Spec = Spec {
     full_name: "object|help",
     subcommands: &[],
@@ -357,7 +343,6 @@ pub static OBJECT_HELP: Spec = Spec {
     id: id::OBJECT_HELP,
 };
 
-/// `OBJECT IDLETIME`
 pub static OBJECT_IDLETIME: Spec = Spec {
     full_name: "object|idletime",
     subcommands: &[],
@@ -376,7 +361,6 @@ pub static OBJECT_IDLETIME: Spec = Spec {
     id: id::OBJECT_IDLETIME,
 };
 
-/// `OBJECT REFCOUNT`
 pub static OBJECT_REFCOUNT: Spec = Spec {
     full_name: "object|refcount",
     subcommands: &[],
@@ -395,7 +379,6 @@ pub static OBJECT_REFCOUNT: Spec = Spec {
     id: id::OBJECT_REFCOUNT,
 };
 
-/// `PERSIST`
 pub static PERSIST: Spec = Spec {
     full_name: "persist",
     subcommands: &[],
@@ -414,7 +397,6 @@ pub static PERSIST: Spec = Spec {
     id: id::PERSIST,
 };
 
-/// `PEXPIRE`
 pub static PEXPIRE: Spec = Spec {
     full_name: "pexpire",
     subcommands: &[],
@@ -439,7 +421,6 @@ pub static PEXPIRE: Spec = Spec {
     id: id::PEXPIRE,
 };
 
-/// `PEXPIREAT`
 pub static PEXPIREAT: Spec = Spec {
     full_name: "pexpireat",
     subcommands: &[],
@@ -464,7 +445,6 @@ pub static PEXPIREAT: Spec = Spec {
     id: id::PEXPIREAT,
 };
 
-/// `PEXPIRETIME`
 pub static PEXPIRETIME: Spec = Spec {
     full_name: "pexpiretime",
     subcommands: &[],
@@ -483,7 +463,6 @@ pub static PEXPIRETIME: Spec = Spec {
     id: id::PEXPIRETIME,
 };
 
-/// `PTTL`
 pub static PTTL: Spec = Spec {
     full_name: "pttl",
     subcommands: &[],
@@ -502,7 +481,6 @@ pub static PTTL: Spec = Spec {
     id: id::PTTL,
 };
 
-/// `RANDOMKEY`
 pub static RANDOMKEY: Spec = Spec {
     full_name: "randomkey",
     subcommands: &[],
@@ -521,7 +499,6 @@ pub static RANDOMKEY: Spec = Spec {
     id: id::RANDOMKEY,
 };
 
-/// `RENAME`
 pub static RENAME: Spec = Spec {
     full_name: "rename",
     subcommands: &[],
@@ -540,7 +517,6 @@ pub static RENAME: Spec = Spec {
     id: id::RENAME,
 };
 
-/// `RENAMENX`
 pub static RENAMENX: Spec = Spec {
     full_name: "renamenx",
     subcommands: &[],
@@ -577,7 +553,6 @@ pub(super) const RESTORE_HISTORY: &[(&str, &str)] = &[
     ("5.0.0", "Options `IDLETIME` and `FREQ`."),
 ];
 
-/// `RESTORE`
 pub static RESTORE: Spec = Spec {
     full_name: "restore",
     subcommands: &[],
@@ -596,7 +571,6 @@ pub static RESTORE: Spec = Spec {
     id: id::RESTORE,
 };
 
-/// `SCAN`
 pub static SCAN: Spec = Spec {
     full_name: "scan",
     subcommands: &[],
@@ -620,7 +594,6 @@ pub static SCAN: Spec = Spec {
     id: id::SCAN,
 };
 
-/// `SORT`
 pub static SORT: Spec = Spec {
     full_name: "sort",
     subcommands: &[],
@@ -660,7 +633,6 @@ pub static SORT: Spec = Spec {
     id: id::SORT,
 };
 
-/// `SORT_RO`
 pub static SORT_RO: Spec = Spec {
     full_name: "sort_ro",
     subcommands: &[],
@@ -698,7 +670,6 @@ pub static SORT_RO: Spec = Spec {
     id: id::SORT_RO,
 };
 
-/// `TOUCH`
 pub static TOUCH: Spec = Spec {
     full_name: "touch",
     subcommands: &[],
@@ -717,7 +688,6 @@ pub static TOUCH: Spec = Spec {
     id: id::TOUCH,
 };
 
-/// `TTL`
 pub static TTL: Spec = Spec {
     full_name: "ttl",
     subcommands: &[],
@@ -736,7 +706,6 @@ pub static TTL: Spec = Spec {
     id: id::TTL,
 };
 
-/// `TYPE`
 pub static TYPE: Spec = Spec {
     full_name: "type",
     subcommands: &[],
@@ -755,7 +724,6 @@ pub static TYPE: Spec = Spec {
     id: id::TYPE,
 };
 
-/// `UNLINK`
 pub static UNLINK: Spec = Spec {
     full_name: "unlink",
     subcommands: &[],
@@ -774,7 +742,6 @@ pub static UNLINK: Spec = Spec {
     id: id::UNLINK,
 };
 
-/// `WAIT`
 pub static WAIT: Spec = Spec {
     full_name: "wait",
     subcommands: &[],
@@ -793,7 +760,6 @@ pub static WAIT: Spec = Spec {
     id: id::WAIT,
 };
 
-/// `WAITAOF`
 pub static WAITAOF: Spec = Spec {
     full_name: "waitaof",
     subcommands: &[],

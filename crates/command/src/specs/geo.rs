@@ -33,7 +33,6 @@ const fn store(word: &'static str, from: i8) -> KeySpec {
     }
 }
 
-/// `GEOADD`
 pub static GEOADD: Spec = Spec {
     full_name: "geoadd",
     subcommands: &[],
@@ -57,7 +56,6 @@ pub static GEOADD: Spec = Spec {
     id: id::GEOADD,
 };
 
-/// `GEODIST`
 pub static GEODIST: Spec = Spec {
     full_name: "geodist",
     subcommands: &[],
@@ -76,7 +74,6 @@ pub static GEODIST: Spec = Spec {
     id: id::GEODIST,
 };
 
-/// `GEOHASH`
 pub static GEOHASH: Spec = Spec {
     full_name: "geohash",
     subcommands: &[],
@@ -95,7 +92,6 @@ pub static GEOHASH: Spec = Spec {
     id: id::GEOHASH,
 };
 
-/// `GEOPOS`
 pub static GEOPOS: Spec = Spec {
     full_name: "geopos",
     subcommands: &[],
@@ -114,7 +110,6 @@ pub static GEOPOS: Spec = Spec {
     id: id::GEOPOS,
 };
 
-/// `GEORADIUS`
 pub static GEORADIUS: Spec = Spec {
     full_name: "georadius",
     subcommands: &[],
@@ -156,7 +151,6 @@ pub static GEORADIUS: Spec = Spec {
     id: id::GEORADIUS,
 };
 
-/// `GEORADIUS_RO`
 pub static GEORADIUS_RO: Spec = Spec {
     full_name: "georadius_ro",
     subcommands: &[],
@@ -190,7 +184,6 @@ pub static GEORADIUS_RO: Spec = Spec {
     id: id::GEORADIUS_RO,
 };
 
-/// `GEORADIUSBYMEMBER`
 pub static GEORADIUSBYMEMBER: Spec = Spec {
     full_name: "georadiusbymember",
     subcommands: &[],
@@ -227,7 +220,6 @@ pub static GEORADIUSBYMEMBER: Spec = Spec {
     id: id::GEORADIUSBYMEMBER,
 };
 
-/// `GEORADIUSBYMEMBER_RO`
 pub static GEORADIUSBYMEMBER_RO: Spec = Spec {
     full_name: "georadiusbymember_ro",
     subcommands: &[],
@@ -256,7 +248,6 @@ pub static GEORADIUSBYMEMBER_RO: Spec = Spec {
     id: id::GEORADIUSBYMEMBER_RO,
 };
 
-/// `GEOSEARCH`
 pub static GEOSEARCH: Spec = Spec {
     full_name: "geosearch",
     subcommands: &[],
@@ -305,7 +296,6 @@ pub static GEOSEARCH: Spec = Spec {
     id: id::GEOSEARCH,
 };
 
-/// `GEOSEARCHSTORE`
 pub static GEOSEARCHSTORE: Spec = Spec {
     full_name: "geosearchstore",
     subcommands: &[],

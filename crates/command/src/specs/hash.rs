@@ -35,7 +35,6 @@ specs! {
     HVALS,
 }
 
-/// `HDEL`
 pub static HDEL: Spec = Spec {
     full_name: "hdel",
     subcommands: &[],
@@ -54,7 +53,6 @@ pub static HDEL: Spec = Spec {
     id: id::HDEL,
 };
 
-/// `HEXISTS`
 pub static HEXISTS: Spec = Spec {
     full_name: "hexists",
     subcommands: &[],
@@ -73,7 +71,6 @@ pub static HEXISTS: Spec = Spec {
     id: id::HEXISTS,
 };
 
-/// `HEXPIRE`
 pub static HEXPIRE: Spec = Spec {
     full_name: "hexpire",
     subcommands: &[],
@@ -98,7 +95,6 @@ pub static HEXPIRE: Spec = Spec {
     id: id::HEXPIRE,
 };
 
-/// `HEXPIREAT`
 pub static HEXPIREAT: Spec = Spec {
     full_name: "hexpireat",
     subcommands: &[],
@@ -124,7 +120,6 @@ pub static HEXPIREAT: Spec = Spec {
     id: id::HEXPIREAT,
 };
 
-/// `HEXPIRETIME`
 pub static HEXPIRETIME: Spec = Spec {
     full_name: "hexpiretime",
     subcommands: &[],
@@ -146,7 +141,6 @@ pub static HEXPIRETIME: Spec = Spec {
     id: id::HEXPIRETIME,
 };
 
-/// `HGET`
 pub static HGET: Spec = Spec {
     full_name: "hget",
     subcommands: &[],
@@ -165,7 +159,6 @@ pub static HGET: Spec = Spec {
     id: id::HGET,
 };
 
-/// `HGETALL`
 pub static HGETALL: Spec = Spec {
     full_name: "hgetall",
     subcommands: &[],
@@ -184,7 +177,6 @@ pub static HGETALL: Spec = Spec {
     id: id::HGETALL,
 };
 
-/// `HGETDEL`
 pub static HGETDEL: Spec = Spec {
     full_name: "hgetdel",
     subcommands: &[],
@@ -206,7 +198,6 @@ pub static HGETDEL: Spec = Spec {
     id: id::HGETDEL,
 };
 
-/// `HGETEX`
 pub static HGETEX: Spec = Spec {
     full_name: "hgetex",
     subcommands: &[],
@@ -239,7 +230,6 @@ pub static HGETEX: Spec = Spec {
     id: id::HGETEX,
 };
 
-/// `HINCRBY`
 pub static HINCRBY: Spec = Spec {
     full_name: "hincrby",
     subcommands: &[],
@@ -258,7 +248,6 @@ pub static HINCRBY: Spec = Spec {
     id: id::HINCRBY,
 };
 
-/// `HINCRBYFLOAT`
 pub static HINCRBYFLOAT: Spec = Spec {
     full_name: "hincrbyfloat",
     subcommands: &[],
@@ -277,7 +266,6 @@ pub static HINCRBYFLOAT: Spec = Spec {
     id: id::HINCRBYFLOAT,
 };
 
-/// `HKEYS`
 pub static HKEYS: Spec = Spec {
     full_name: "hkeys",
     subcommands: &[],
@@ -296,7 +284,6 @@ pub static HKEYS: Spec = Spec {
     id: id::HKEYS,
 };
 
-/// `HLEN`
 pub static HLEN: Spec = Spec {
     full_name: "hlen",
     subcommands: &[],
@@ -315,7 +302,6 @@ pub static HLEN: Spec = Spec {
     id: id::HLEN,
 };
 
-/// `HMGET`
 pub static HMGET: Spec = Spec {
     full_name: "hmget",
     subcommands: &[],
@@ -334,7 +320,6 @@ pub static HMGET: Spec = Spec {
     id: id::HMGET,
 };
 
-/// `HMSET`
 pub static HMSET: Spec = Spec {
     full_name: "hmset",
     subcommands: &[],
@@ -353,7 +338,6 @@ pub static HMSET: Spec = Spec {
     id: id::HMSET,
 };
 
-/// `HPERSIST`
 pub static HPERSIST: Spec = Spec {
     full_name: "hpersist",
     subcommands: &[],
@@ -375,7 +359,6 @@ pub static HPERSIST: Spec = Spec {
     id: id::HPERSIST,
 };
 
-/// `HPEXPIRE`
 pub static HPEXPIRE: Spec = Spec {
     full_name: "hpexpire",
     subcommands: &[],
@@ -401,7 +384,6 @@ pub static HPEXPIRE: Spec = Spec {
     id: id::HPEXPIRE,
 };
 
-/// `HPEXPIREAT`
 pub static HPEXPIREAT: Spec = Spec {
     full_name: "hpexpireat",
     subcommands: &[],
@@ -427,7 +409,6 @@ pub static HPEXPIREAT: Spec = Spec {
     id: id::HPEXPIREAT,
 };
 
-/// `HPEXPIRETIME`
 pub static HPEXPIRETIME: Spec = Spec {
     full_name: "hpexpiretime",
     subcommands: &[],
@@ -449,7 +430,6 @@ pub static HPEXPIRETIME: Spec = Spec {
     id: id::HPEXPIRETIME,
 };
 
-/// `HPTTL`
 pub static HPTTL: Spec = Spec {
     full_name: "hpttl",
     subcommands: &[],
@@ -471,7 +451,6 @@ pub static HPTTL: Spec = Spec {
     id: id::HPTTL,
 };
 
-/// `HRANDFIELD`
 pub static HRANDFIELD: Spec = Spec {
     full_name: "hrandfield",
     subcommands: &[],
@@ -493,7 +472,6 @@ pub static HRANDFIELD: Spec = Spec {
     id: id::HRANDFIELD,
 };
 
-/// `HSCAN`
 pub static HSCAN: Spec = Spec {
     full_name: "hscan",
     subcommands: &[],
@@ -518,7 +496,6 @@ pub static HSCAN: Spec = Spec {
     id: id::HSCAN,
 };
 
-/// `HSET`
 pub static HSET: Spec = Spec {
     full_name: "hset",
     subcommands: &[],
@@ -537,7 +514,6 @@ pub static HSET: Spec = Spec {
     id: id::HSET,
 };
 
-/// `HSETEX`
 pub static HSETEX: Spec = Spec {
     full_name: "hsetex",
     subcommands: &[],
@@ -579,7 +555,6 @@ pub static HSETEX: Spec = Spec {
     id: id::HSETEX,
 };
 
-/// `HSETNX`
 pub static HSETNX: Spec = Spec {
     full_name: "hsetnx",
     subcommands: &[],
@@ -598,7 +573,6 @@ pub static HSETNX: Spec = Spec {
     id: id::HSETNX,
 };
 
-/// `HSTRLEN`
 pub static HSTRLEN: Spec = Spec {
     full_name: "hstrlen",
     subcommands: &[],
@@ -617,7 +591,6 @@ pub static HSTRLEN: Spec = Spec {
     id: id::HSTRLEN,
 };
 
-/// `HTTL`
 pub static HTTL: Spec = Spec {
     full_name: "httl",
     subcommands: &[],
@@ -639,7 +612,6 @@ pub static HTTL: Spec = Spec {
     id: id::HTTL,
 };
 
-/// `HVALS`
 pub static HVALS: Spec = Spec {
     full_name: "hvals",
     subcommands: &[],

@@ -12,7 +12,6 @@ specs! {
     PFSELFTEST,
 }
 
-/// `PFADD`
 pub static PFADD: Spec = Spec {
     full_name: "pfadd",
     subcommands: &[],
@@ -31,7 +30,6 @@ pub static PFADD: Spec = Spec {
     id: id::PFADD,
 };
 
-/// `PFCOUNT`
 pub static PFCOUNT: Spec = Spec {
     full_name: "pfcount",
     subcommands: &[],
@@ -51,7 +49,6 @@ pub static PFCOUNT: Spec = Spec {
     id: id::PFCOUNT,
 };
 
-/// `PFDEBUG`
 pub static PFDEBUG: Spec = Spec {
     full_name: "pfdebug",
     subcommands: &[],
@@ -70,7 +67,6 @@ pub static PFDEBUG: Spec = Spec {
     id: id::PFDEBUG,
 };
 
-/// `PFMERGE`
 pub static PFMERGE: Spec = Spec {
     full_name: "pfmerge",
     subcommands: &[],
@@ -92,7 +88,6 @@ pub static PFMERGE: Spec = Spec {
     id: id::PFMERGE,
 };
 
-/// `PFSELFTEST`
 pub static PFSELFTEST: Spec = Spec {
     full_name: "pfselftest",
     subcommands: &[],

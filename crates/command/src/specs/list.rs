@@ -29,7 +29,6 @@ specs! {
     RPUSHX,
 }
 
-/// `BLMOVE`
 pub static BLMOVE: Spec = Spec {
     full_name: "blmove",
     subcommands: &[],
@@ -54,7 +53,6 @@ pub static BLMOVE: Spec = Spec {
     id: id::BLMOVE,
 };
 
-/// `BLMPOP`
 pub static BLMPOP: Spec = Spec {
     full_name: "blmpop",
     subcommands: &[],
@@ -79,7 +77,6 @@ pub static BLMPOP: Spec = Spec {
     id: id::BLMPOP,
 };
 
-/// `BLPOP`
 pub static BLPOP: Spec = Spec {
     full_name: "blpop",
     subcommands: &[],
@@ -98,7 +95,6 @@ pub static BLPOP: Spec = Spec {
     id: id::BLPOP,
 };
 
-/// `BRPOP`
 pub static BRPOP: Spec = Spec {
     full_name: "brpop",
     subcommands: &[],
@@ -117,7 +113,6 @@ pub static BRPOP: Spec = Spec {
     id: id::BRPOP,
 };
 
-/// `BRPOPLPUSH`
 pub static BRPOPLPUSH: Spec = Spec {
     full_name: "brpoplpush",
     subcommands: &[],
@@ -136,7 +131,6 @@ pub static BRPOPLPUSH: Spec = Spec {
     id: id::BRPOPLPUSH,
 };
 
-/// `LINDEX`
 pub static LINDEX: Spec = Spec {
     full_name: "lindex",
     subcommands: &[],
@@ -155,7 +149,6 @@ pub static LINDEX: Spec = Spec {
     id: id::LINDEX,
 };
 
-/// `LINSERT`
 pub static LINSERT: Spec = Spec {
     full_name: "linsert",
     subcommands: &[],
@@ -179,7 +172,6 @@ pub static LINSERT: Spec = Spec {
     id: id::LINSERT,
 };
 
-/// `LLEN`
 pub static LLEN: Spec = Spec {
     full_name: "llen",
     subcommands: &[],
@@ -198,7 +190,6 @@ pub static LLEN: Spec = Spec {
     id: id::LLEN,
 };
 
-/// `LMOVE`
 pub static LMOVE: Spec = Spec {
     full_name: "lmove",
     subcommands: &[],
@@ -222,7 +213,6 @@ pub static LMOVE: Spec = Spec {
     id: id::LMOVE,
 };
 
-/// `LMPOP`
 pub static LMPOP: Spec = Spec {
     full_name: "lmpop",
     subcommands: &[],
@@ -246,7 +236,6 @@ pub static LMPOP: Spec = Spec {
     id: id::LMPOP,
 };
 
-/// `LPOP`
 pub static LPOP: Spec = Spec {
     full_name: "lpop",
     subcommands: &[],
@@ -265,7 +254,6 @@ pub static LPOP: Spec = Spec {
     id: id::LPOP,
 };
 
-/// `LPOS`
 pub static LPOS: Spec = Spec {
     full_name: "lpos",
     subcommands: &[],
@@ -290,7 +278,6 @@ pub static LPOS: Spec = Spec {
     id: id::LPOS,
 };
 
-/// `LPUSH`
 pub static LPUSH: Spec = Spec {
     full_name: "lpush",
     subcommands: &[],
@@ -309,7 +296,6 @@ pub static LPUSH: Spec = Spec {
     id: id::LPUSH,
 };
 
-/// `LPUSHX`
 pub static LPUSHX: Spec = Spec {
     full_name: "lpushx",
     subcommands: &[],
@@ -328,7 +314,6 @@ pub static LPUSHX: Spec = Spec {
     id: id::LPUSHX,
 };
 
-/// `LRANGE`
 pub static LRANGE: Spec = Spec {
     full_name: "lrange",
     subcommands: &[],
@@ -347,7 +332,6 @@ pub static LRANGE: Spec = Spec {
     id: id::LRANGE,
 };
 
-/// `LREM`
 pub static LREM: Spec = Spec {
     full_name: "lrem",
     subcommands: &[],
@@ -366,7 +350,6 @@ pub static LREM: Spec = Spec {
     id: id::LREM,
 };
 
-/// `LSET`
 pub static LSET: Spec = Spec {
     full_name: "lset",
     subcommands: &[],
@@ -385,7 +368,6 @@ pub static LSET: Spec = Spec {
     id: id::LSET,
 };
 
-/// `LTRIM`
 pub static LTRIM: Spec = Spec {
     full_name: "ltrim",
     subcommands: &[],
@@ -404,7 +386,6 @@ pub static LTRIM: Spec = Spec {
     id: id::LTRIM,
 };
 
-/// `RPOP`
 pub static RPOP: Spec = Spec {
     full_name: "rpop",
     subcommands: &[],
@@ -423,7 +404,6 @@ pub static RPOP: Spec = Spec {
     id: id::RPOP,
 };
 
-/// `RPOPLPUSH`
 pub static RPOPLPUSH: Spec = Spec {
     full_name: "rpoplpush",
     subcommands: &[],
@@ -442,7 +422,6 @@ pub static RPOPLPUSH: Spec = Spec {
     id: id::RPOPLPUSH,
 };
 
-/// `RPUSH`
 pub static RPUSH: Spec = Spec {
     full_name: "rpush",
     subcommands: &[],
@@ -461,7 +440,6 @@ pub static RPUSH: Spec = Spec {
     id: id::RPUSH,
 };
 
-/// `RPUSHX`
 pub static RPUSHX: Spec = Spec {
     full_name: "rpushx",
     subcommands: &[],

@@ -37,7 +37,6 @@ const PUBLISHER: Flags = EVERYWHERE.or(Flags::PUBSUB).or(Flags::FAST).or(Flags::
 /// Flags of commands that report about subscriptions.
 const ASKING: Flags = EVERYWHERE.or(Flags::PUBSUB);
 
-/// `PSUBSCRIBE`
 pub static PSUBSCRIBE: Spec = Spec {
     full_name: "psubscribe",
     subcommands: &[],
@@ -56,7 +55,6 @@ pub static PSUBSCRIBE: Spec = Spec {
     id: id::PSUBSCRIBE,
 };
 
-/// `PUBLISH`
 pub static PUBLISH: Spec = Spec {
     full_name: "publish",
     subcommands: &[],
@@ -75,7 +73,6 @@ pub static PUBLISH: Spec = Spec {
     id: id::PUBLISH,
 };
 
-/// `PUBSUB`
 pub static PUBSUB: Spec = Spec {
     full_name: "pubsub",
     subcommands: &[
@@ -101,7 +98,6 @@ pub static PUBSUB: Spec = Spec {
     id: id::PUBSUB,
 };
 
-/// `PUBSUB CHANNELS`
 pub static PUBSUB_CHANNELS: Spec = Spec {
     full_name: "pubsub|channels",
     subcommands: &[],
@@ -120,7 +116,6 @@ pub static PUBSUB_CHANNELS: Spec = Spec {
     id: id::PUBSUB_CHANNELS,
 };
 
-/// `PUBSUB HELP`
 pub static PUBSUB_HELP: Spec = Spec {
     full_name: "pubsub|help",
     subcommands: &[],
@@ -139,7 +134,6 @@ pub static PUBSUB_HELP: Spec = Spec {
     id: id::PUBSUB_HELP,
 };
 
-/// `PUBSUB NUMPAT`
 pub static PUBSUB_NUMPAT: Spec = Spec {
     full_name: "pubsub|numpat",
     subcommands: &[],
@@ -158,7 +152,6 @@ pub static PUBSUB_NUMPAT: Spec = Spec {
     id: id::PUBSUB_NUMPAT,
 };
 
-/// `PUBSUB NUMSUB`
 pub static PUBSUB_NUMSUB: Spec = Spec {
     full_name: "pubsub|numsub",
     subcommands: &[],
@@ -177,7 +170,6 @@ pub static PUBSUB_NUMSUB: Spec = Spec {
     id: id::PUBSUB_NUMSUB,
 };
 
-/// `PUBSUB SHARDCHANNELS`
 pub static PUBSUB_SHARDCHANNELS: Spec = Spec {
     full_name: "pubsub|shardchannels",
     subcommands: &[],
@@ -196,7 +188,6 @@ pub static PUBSUB_SHARDCHANNELS: Spec = Spec {
     id: id::PUBSUB_SHARDCHANNELS,
 };
 
-/// `PUBSUB SHARDNUMSUB`
 pub static PUBSUB_SHARDNUMSUB: Spec = Spec {
     full_name: "pubsub|shardnumsub",
     subcommands: &[],
@@ -215,7 +206,6 @@ pub static PUBSUB_SHARDNUMSUB: Spec = Spec {
     id: id::PUBSUB_SHARDNUMSUB,
 };
 
-/// `PUNSUBSCRIBE`
 pub static PUNSUBSCRIBE: Spec = Spec {
     full_name: "punsubscribe",
     subcommands: &[],
@@ -234,7 +224,6 @@ pub static PUNSUBSCRIBE: Spec = Spec {
     id: id::PUNSUBSCRIBE,
 };
 
-/// `SPUBLISH`
 pub static SPUBLISH: Spec = Spec {
     full_name: "spublish",
     subcommands: &[],
@@ -253,7 +242,6 @@ pub static SPUBLISH: Spec = Spec {
     id: id::SPUBLISH,
 };
 
-/// `SSUBSCRIBE`
 pub static SSUBSCRIBE: Spec = Spec {
     full_name: "ssubscribe",
     subcommands: &[],
@@ -272,7 +260,6 @@ pub static SSUBSCRIBE: Spec = Spec {
     id: id::SSUBSCRIBE,
 };
 
-/// `SUBSCRIBE`
 pub static SUBSCRIBE: Spec = Spec {
     full_name: "subscribe",
     subcommands: &[],
@@ -291,7 +278,6 @@ pub static SUBSCRIBE: Spec = Spec {
     id: id::SUBSCRIBE,
 };
 
-/// `SUNSUBSCRIBE`
 pub static SUNSUBSCRIBE: Spec = Spec {
     full_name: "sunsubscribe",
     subcommands: &[],
@@ -310,7 +296,6 @@ pub static SUNSUBSCRIBE: Spec = Spec {
     id: id::SUNSUBSCRIBE,
 };
 
-/// `UNSUBSCRIBE`
 pub static UNSUBSCRIBE: Spec = Spec {
     full_name: "unsubscribe",
     subcommands: &[],

@@ -68,7 +68,6 @@ const fn call_of(what: &'static str) -> [Arg; 4] {
 /// Whether removed scripts or functions are freed at once or by another thread.
 const FLUSH_TYPE: Arg = one_of("flush-type", &[token("async", "ASYNC"), token("sync", "SYNC")]).optional();
 
-/// `EVAL`
 pub static EVAL: Spec = Spec {
     full_name: "eval",
     subcommands: &[],
@@ -87,7 +86,6 @@ pub static EVAL: Spec = Spec {
     id: id::EVAL,
 };
 
-/// `EVAL_RO`
 pub static EVAL_RO: Spec = Spec {
     full_name: "eval_ro",
     subcommands: &[],
@@ -106,7 +104,6 @@ pub static EVAL_RO: Spec = Spec {
     id: id::EVAL_RO,
 };
 
-/// `EVALSHA`
 pub static EVALSHA: Spec = Spec {
     full_name: "evalsha",
     subcommands: &[],
@@ -125,7 +122,6 @@ pub static EVALSHA: Spec = Spec {
     id: id::EVALSHA,
 };
 
-/// `EVALSHA_RO`
 pub static EVALSHA_RO: Spec = Spec {
     full_name: "evalsha_ro",
     subcommands: &[],
@@ -144,7 +140,6 @@ pub static EVALSHA_RO: Spec = Spec {
     id: id::EVALSHA_RO,
 };
 
-/// `FCALL`
 pub static FCALL: Spec = Spec {
     full_name: "fcall",
     subcommands: &[],
@@ -163,7 +158,6 @@ pub static FCALL: Spec = Spec {
     id: id::FCALL,
 };
 
-/// `FCALL_RO`
 pub static FCALL_RO: Spec = Spec {
     full_name: "fcall_ro",
     subcommands: &[],
@@ -182,7 +176,6 @@ pub static FCALL_RO: Spec = Spec {
     id: id::FCALL_RO,
 };
 
-/// `FUNCTION`
 pub static FUNCTION: Spec = Spec {
     full_name: "function",
     subcommands: &[
@@ -211,7 +204,6 @@ pub static FUNCTION: Spec = Spec {
     id: id::FUNCTION,
 };
 
-/// `FUNCTION DELETE`
 pub static FUNCTION_DELETE: Spec = Spec {
     full_name: "function|delete",
     subcommands: &[],
@@ -230,7 +222,6 @@ pub static FUNCTION_DELETE: Spec = Spec {
     id: id::FUNCTION_DELETE,
 };
 
-/// `FUNCTION DUMP`
 pub static FUNCTION_DUMP: Spec = Spec {
     full_name: "function|dump",
     subcommands: &[],
@@ -249,7 +240,6 @@ pub static FUNCTION_DUMP: Spec = Spec {
     id: id::FUNCTION_DUMP,
 };
 
-/// `FUNCTION FLUSH`
 pub static FUNCTION_FLUSH: Spec = Spec {
     full_name: "function|flush",
     subcommands: &[],
@@ -268,7 +258,6 @@ pub static FUNCTION_FLUSH: Spec = Spec {
     id: id::FUNCTION_FLUSH,
 };
 
-/// `FUNCTION HELP`
 pub static FUNCTION_HELP: Spec = Spec {
     full_name: "function|help",
     subcommands: &[],
@@ -287,7 +276,6 @@ pub static FUNCTION_HELP: Spec = Spec {
     id: id::FUNCTION_HELP,
 };
 
-/// `FUNCTION KILL`
 pub static FUNCTION_KILL: Spec = Spec {
     full_name: "function|kill",
     subcommands: &[],
@@ -306,7 +294,6 @@ pub static FUNCTION_KILL: Spec = Spec {
     id: id::FUNCTION_KILL,
 };
 
-/// `FUNCTION LIST`
 pub static FUNCTION_LIST: Spec = Spec {
     full_name: "function|list",
     subcommands: &[],
@@ -328,7 +315,6 @@ pub static FUNCTION_LIST: Spec = Spec {
     id: id::FUNCTION_LIST,
 };
 
-/// `FUNCTION LOAD`
 pub static FUNCTION_LOAD: Spec = Spec {
     full_name: "function|load",
     subcommands: &[],
@@ -347,7 +333,6 @@ pub static FUNCTION_LOAD: Spec = Spec {
     id: id::FUNCTION_LOAD,
 };
 
-/// `FUNCTION RESTORE`
 pub static FUNCTION_RESTORE: Spec = Spec {
     full_name: "function|restore",
     subcommands: &[],
@@ -370,7 +355,6 @@ pub static FUNCTION_RESTORE: Spec = Spec {
     id: id::FUNCTION_RESTORE,
 };
 
-/// `FUNCTION STATS`
 pub static FUNCTION_STATS: Spec = Spec {
     full_name: "function|stats",
     subcommands: &[],
@@ -389,7 +373,6 @@ pub static FUNCTION_STATS: Spec = Spec {
     id: id::FUNCTION_STATS,
 };
 
-/// `SCRIPT`
 pub static SCRIPT: Spec = Spec {
     full_name: "script",
     subcommands: &[
@@ -416,7 +399,6 @@ pub static SCRIPT: Spec = Spec {
     id: id::SCRIPT,
 };
 
-/// `SCRIPT DEBUG`
 pub static SCRIPT_DEBUG: Spec = Spec {
     full_name: "script|debug",
     subcommands: &[],
@@ -438,7 +420,6 @@ pub static SCRIPT_DEBUG: Spec = Spec {
     id: id::SCRIPT_DEBUG,
 };
 
-/// `SCRIPT EXISTS`
 pub static SCRIPT_EXISTS: Spec = Spec {
     full_name: "script|exists",
     subcommands: &[],
@@ -457,7 +438,6 @@ pub static SCRIPT_EXISTS: Spec = Spec {
     id: id::SCRIPT_EXISTS,
 };
 
-/// `SCRIPT FLUSH`
 pub static SCRIPT_FLUSH: Spec = Spec {
     full_name: "script|flush",
     subcommands: &[],
@@ -476,7 +456,6 @@ pub static SCRIPT_FLUSH: Spec = Spec {
     id: id::SCRIPT_FLUSH,
 };
 
-/// `SCRIPT HELP`
 pub static SCRIPT_HELP: Spec = Spec {
     full_name: "script|help",
     subcommands: &[],
@@ -495,7 +474,6 @@ pub static SCRIPT_HELP: Spec = Spec {
     id: id::SCRIPT_HELP,
 };
 
-/// `SCRIPT KILL`
 pub static SCRIPT_KILL: Spec = Spec {
     full_name: "script|kill",
     subcommands: &[],
@@ -514,7 +492,6 @@ pub static SCRIPT_KILL: Spec = Spec {
     id: id::SCRIPT_KILL,
 };
 
-/// `SCRIPT LOAD`
 pub static SCRIPT_LOAD: Spec = Spec {
     full_name: "script|load",
     subcommands: &[],
@@ -533,7 +510,6 @@ pub static SCRIPT_LOAD: Spec = Spec {
     id: id::SCRIPT_LOAD,
 };
 
-/// `SCRIPT SHOW`
 pub static SCRIPT_SHOW: Spec = Spec {
     full_name: "script|show",
     subcommands: &[],

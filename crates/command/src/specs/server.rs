@@ -98,7 +98,6 @@ specs! {
     TIME,
 }
 
-/// `ACL`
 pub static ACL: Spec = Spec {
     full_name: "acl",
     subcommands: &[
@@ -136,7 +135,6 @@ pub static ACL: Spec = Spec {
     id: id::ACL,
 };
 
-/// `ACL CAT`
 pub static ACL_CAT: Spec = Spec {
     full_name: "acl|cat",
     subcommands: &[],
@@ -155,7 +153,6 @@ pub static ACL_CAT: Spec = Spec {
     id: id::ACL_CAT,
 };
 
-/// `ACL DELROLE`
 pub static ACL_DELROLE: Spec = Spec {
     full_name: "acl|delrole",
     subcommands: &[],
@@ -174,7 +171,6 @@ pub static ACL_DELROLE: Spec = Spec {
     id: id::ACL_DELROLE,
 };
 
-/// `ACL DELUSER`
 pub static ACL_DELUSER: Spec = Spec {
     full_name: "acl|deluser",
     subcommands: &[],
@@ -193,7 +189,6 @@ pub static ACL_DELUSER: Spec = Spec {
     id: id::ACL_DELUSER,
 };
 
-/// `ACL DIGEST`
 pub static ACL_DIGEST: Spec = Spec {
     full_name: "acl|digest",
     subcommands: &[],
@@ -212,7 +207,6 @@ pub static ACL_DIGEST: Spec = Spec {
     id: id::ACL_DIGEST,
 };
 
-/// `ACL DRYRUN`
 pub static ACL_DRYRUN: Spec = Spec {
     full_name: "acl|dryrun",
     subcommands: &[],
@@ -231,7 +225,6 @@ pub static ACL_DRYRUN: Spec = Spec {
     id: id::ACL_DRYRUN,
 };
 
-/// `ACL GENPASS`
 pub static ACL_GENPASS: Spec = Spec {
     full_name: "acl|genpass",
     subcommands: &[],
@@ -250,7 +243,6 @@ pub static ACL_GENPASS: Spec = Spec {
     id: id::ACL_GENPASS,
 };
 
-/// `ACL GETROLE`
 pub static ACL_GETROLE: Spec = Spec {
     full_name: "acl|getrole",
     subcommands: &[],
@@ -269,7 +261,6 @@ pub static ACL_GETROLE: Spec = Spec {
     id: id::ACL_GETROLE,
 };
 
-/// `ACL GETUSER`
 pub static ACL_GETUSER: Spec = Spec {
     full_name: "acl|getuser",
     subcommands: &[],
@@ -292,7 +283,6 @@ pub static ACL_GETUSER: Spec = Spec {
     id: id::ACL_GETUSER,
 };
 
-/// `ACL HELP`
 pub static ACL_HELP: Spec = Spec {
     full_name: "acl|help",
     subcommands: &[],
@@ -311,7 +301,6 @@ pub static ACL_HELP: Spec = Spec {
     id: id::ACL_HELP,
 };
 
-/// `ACL LIST`
 pub static ACL_LIST: Spec = Spec {
     full_name: "acl|list",
     subcommands: &[],
@@ -330,7 +319,6 @@ pub static ACL_LIST: Spec = Spec {
     id: id::ACL_LIST,
 };
 
-/// `ACL LOAD`
 pub static ACL_LOAD: Spec = Spec {
     full_name: "acl|load",
     subcommands: &[],
@@ -349,7 +337,6 @@ pub static ACL_LOAD: Spec = Spec {
     id: id::ACL_LOAD,
 };
 
-/// `ACL LOG`
 pub static ACL_LOG: Spec = Spec {
     full_name: "acl|log",
     subcommands: &[],
@@ -368,7 +355,6 @@ pub static ACL_LOG: Spec = Spec {
     id: id::ACL_LOG,
 };
 
-/// `ACL ROLES`
 pub static ACL_ROLES: Spec = Spec {
     full_name: "acl|roles",
     subcommands: &[],
@@ -387,7 +373,6 @@ pub static ACL_ROLES: Spec = Spec {
     id: id::ACL_ROLES,
 };
 
-/// `ACL SAVE`
 pub static ACL_SAVE: Spec = Spec {
     full_name: "acl|save",
     subcommands: &[],
@@ -406,7 +391,6 @@ pub static ACL_SAVE: Spec = Spec {
     id: id::ACL_SAVE,
 };
 
-/// `ACL SETROLE`
 pub static ACL_SETROLE: Spec = Spec {
     full_name: "acl|setrole",
     subcommands: &[],
@@ -425,7 +409,6 @@ pub static ACL_SETROLE: Spec = Spec {
     id: id::ACL_SETROLE,
 };
 
-/// `ACL SETUSER`
 pub static ACL_SETUSER: Spec = Spec {
     full_name: "acl|setuser",
     subcommands: &[],
@@ -448,7 +431,6 @@ pub static ACL_SETUSER: Spec = Spec {
     id: id::ACL_SETUSER,
 };
 
-/// `ACL USERS`
 pub static ACL_USERS: Spec = Spec {
     full_name: "acl|users",
     subcommands: &[],
@@ -467,7 +449,6 @@ pub static ACL_USERS: Spec = Spec {
     id: id::ACL_USERS,
 };
 
-/// `ACL WHOAMI`
 pub static ACL_WHOAMI: Spec = Spec {
     full_name: "acl|whoami",
     subcommands: &[],
@@ -486,7 +467,6 @@ pub static ACL_WHOAMI: Spec = Spec {
     id: id::ACL_WHOAMI,
 };
 
-/// `BGREWRITEAOF`
 pub static BGREWRITEAOF: Spec = Spec {
     full_name: "bgrewriteaof",
     subcommands: &[],
@@ -505,7 +485,6 @@ pub static BGREWRITEAOF: Spec = Spec {
     id: id::BGREWRITEAOF,
 };
 
-/// `BGSAVE`
 pub static BGSAVE: Spec = Spec {
     full_name: "bgsave",
     subcommands: &[],
@@ -528,7 +507,6 @@ pub static BGSAVE: Spec = Spec {
     id: id::BGSAVE,
 };
 
-/// `COMMAND`
 pub static COMMAND: Spec = Spec {
     full_name: "command",
     subcommands: &[
@@ -555,7 +533,6 @@ pub static COMMAND: Spec = Spec {
     id: id::COMMAND,
 };
 
-/// `COMMAND COUNT`
 pub static COMMAND_COUNT: Spec = Spec {
     full_name: "command|count",
     subcommands: &[],
@@ -574,7 +551,6 @@ pub static COMMAND_COUNT: Spec = Spec {
     id: id::COMMAND_COUNT,
 };
 
-/// `COMMAND DOCS`
 pub static COMMAND_DOCS: Spec = Spec {
     full_name: "command|docs",
     subcommands: &[],
@@ -593,7 +569,6 @@ pub static COMMAND_DOCS: Spec = Spec {
     id: id::COMMAND_DOCS,
 };
 
-/// `COMMAND GETKEYS`
 pub static COMMAND_GETKEYS: Spec = Spec {
     full_name: "command|getkeys",
     subcommands: &[],
@@ -612,7 +587,6 @@ pub static COMMAND_GETKEYS: Spec = Spec {
     id: id::COMMAND_GETKEYS,
 };
 
-/// `COMMAND GETKEYSANDFLAGS`
 pub static COMMAND_GETKEYSANDFLAGS: Spec = Spec {
     full_name: "command|getkeysandflags",
     subcommands: &[],
@@ -631,7 +605,6 @@ pub static COMMAND_GETKEYSANDFLAGS: Spec = Spec {
     id: id::COMMAND_GETKEYSANDFLAGS,
 };
 
-/// `COMMAND HELP`
 pub static COMMAND_HELP: Spec = Spec {
     full_name: "command|help",
     subcommands: &[],
@@ -650,7 +623,6 @@ pub static COMMAND_HELP: Spec = Spec {
     id: id::COMMAND_HELP,
 };
 
-/// `COMMAND INFO`
 pub static COMMAND_INFO: Spec = Spec {
     full_name: "command|info",
     subcommands: &[],
@@ -669,7 +641,6 @@ pub static COMMAND_INFO: Spec = Spec {
     id: id::COMMAND_INFO,
 };
 
-/// `COMMAND LIST`
 pub static COMMAND_LIST: Spec = Spec {
     full_name: "command|list",
     subcommands: &[],
@@ -697,7 +668,6 @@ pub static COMMAND_LIST: Spec = Spec {
     id: id::COMMAND_LIST,
 };
 
-/// `COMMANDLOG`
 pub static COMMANDLOG: Spec = Spec {
     full_name: "commandlog",
     subcommands: &[&COMMANDLOG_GET, &COMMANDLOG_HELP, &COMMANDLOG_LEN, &COMMANDLOG_RESET],
@@ -716,7 +686,6 @@ pub static COMMANDLOG: Spec = Spec {
     id: id::COMMANDLOG,
 };
 
-/// `COMMANDLOG GET`
 pub static COMMANDLOG_GET: Spec = Spec {
     full_name: "commandlog|get",
     subcommands: &[],
@@ -745,7 +714,6 @@ pub static COMMANDLOG_GET: Spec = Spec {
     id: id::COMMANDLOG_GET,
 };
 
-/// `COMMANDLOG HELP`
 pub static COMMANDLOG_HELP: Spec = Spec {
     full_name: "commandlog|help",
     subcommands: &[],
@@ -764,7 +732,6 @@ pub static COMMANDLOG_HELP: Spec = Spec {
     id: id::COMMANDLOG_HELP,
 };
 
-/// `COMMANDLOG LEN`
 pub static COMMANDLOG_LEN: Spec = Spec {
     full_name: "commandlog|len",
     subcommands: &[],
@@ -790,7 +757,6 @@ pub static COMMANDLOG_LEN: Spec = Spec {
     id: id::COMMANDLOG_LEN,
 };
 
-/// `COMMANDLOG RESET`
 pub static COMMANDLOG_RESET: Spec = Spec {
     full_name: "commandlog|reset",
     subcommands: &[],
@@ -816,7 +782,6 @@ pub static COMMANDLOG_RESET: Spec = Spec {
     id: id::COMMANDLOG_RESET,
 };
 
-/// `CONFIG`
 pub static CONFIG: Spec = Spec {
     full_name: "config",
     subcommands: &[&CONFIG_GET, &CONFIG_HELP, &CONFIG_INFO, &CONFIG_RESETSTAT, &CONFIG_REWRITE, &CONFIG_SET],
@@ -835,7 +800,6 @@ pub static CONFIG: Spec = Spec {
     id: id::CONFIG,
 };
 
-/// `CONFIG GET`
 pub static CONFIG_GET: Spec = Spec {
     full_name: "config|get",
     subcommands: &[],
@@ -854,7 +818,6 @@ pub static CONFIG_GET: Spec = Spec {
     id: id::CONFIG_GET,
 };
 
-/// `CONFIG HELP`
 pub static CONFIG_HELP: Spec = Spec {
     full_name: "config|help",
     subcommands: &[],
@@ -873,7 +836,6 @@ pub static CONFIG_HELP: Spec = Spec {
     id: id::CONFIG_HELP,
 };
 
-/// `CONFIG INFO`
 pub static CONFIG_INFO: Spec = Spec {
     full_name: "config|info",
     subcommands: &[],
@@ -892,7 +854,6 @@ pub static CONFIG_INFO: Spec = Spec {
     id: id::CONFIG_INFO,
 };
 
-/// `CONFIG RESETSTAT`
 pub static CONFIG_RESETSTAT: Spec = Spec {
     full_name: "config|resetstat",
     subcommands: &[],
@@ -911,7 +872,6 @@ pub static CONFIG_RESETSTAT: Spec = Spec {
     id: id::CONFIG_RESETSTAT,
 };
 
-/// `CONFIG REWRITE`
 pub static CONFIG_REWRITE: Spec = Spec {
     full_name: "config|rewrite",
     subcommands: &[],
@@ -930,7 +890,6 @@ pub static CONFIG_REWRITE: Spec = Spec {
     id: id::CONFIG_REWRITE,
 };
 
-/// `CONFIG SET`
 pub static CONFIG_SET: Spec = Spec {
     full_name: "config|set",
     subcommands: &[],
@@ -949,7 +908,6 @@ pub static CONFIG_SET: Spec = Spec {
     id: id::CONFIG_SET,
 };
 
-/// `DBSIZE`
 pub static DBSIZE: Spec = Spec {
     full_name: "dbsize",
     subcommands: &[],
@@ -968,7 +926,6 @@ pub static DBSIZE: Spec = Spec {
     id: id::DBSIZE,
 };
 
-/// `DEBUG`
 pub static DEBUG: Spec = Spec {
     full_name: "debug",
     subcommands: &[],
@@ -992,7 +949,6 @@ pub static DEBUG: Spec = Spec {
     id: id::DEBUG,
 };
 
-/// `FAILOVER`
 pub static FAILOVER: Spec = Spec {
     full_name: "failover",
     subcommands: &[],
@@ -1017,7 +973,6 @@ pub static FAILOVER: Spec = Spec {
     id: id::FAILOVER,
 };
 
-/// `FLUSHALL`
 pub static FLUSHALL: Spec = Spec {
     full_name: "flushall",
     subcommands: &[],
@@ -1040,7 +995,6 @@ pub static FLUSHALL: Spec = Spec {
     id: id::FLUSHALL,
 };
 
-/// `FLUSHDB`
 pub static FLUSHDB: Spec = Spec {
     full_name: "flushdb",
     subcommands: &[],
@@ -1063,7 +1017,6 @@ pub static FLUSHDB: Spec = Spec {
     id: id::FLUSHDB,
 };
 
-/// `HOTKEYS`
 pub static HOTKEYS: Spec = Spec {
     full_name: "hotkeys",
     subcommands: &[&HOTKEYS_GET, &HOTKEYS_HELP, &HOTKEYS_RESET],
@@ -1082,7 +1035,6 @@ pub static HOTKEYS: Spec = Spec {
     id: id::HOTKEYS,
 };
 
-/// `HOTKEYS GET`
 pub static HOTKEYS_GET: Spec = Spec {
     full_name: "hotkeys|get",
     subcommands: &[],
@@ -1101,7 +1053,6 @@ pub static HOTKEYS_GET: Spec = Spec {
     id: id::HOTKEYS_GET,
 };
 
-/// `HOTKEYS HELP`
 pub static HOTKEYS_HELP: Spec = Spec {
     full_name: "hotkeys|help",
     subcommands: &[],
@@ -1120,7 +1071,6 @@ pub static HOTKEYS_HELP: Spec = Spec {
     id: id::HOTKEYS_HELP,
 };
 
-/// `HOTKEYS RESET`
 pub static HOTKEYS_RESET: Spec = Spec {
     full_name: "hotkeys|reset",
     subcommands: &[],
@@ -1139,7 +1089,6 @@ pub static HOTKEYS_RESET: Spec = Spec {
     id: id::HOTKEYS_RESET,
 };
 
-/// `INFO`
 pub static INFO: Spec = Spec {
     full_name: "info",
     subcommands: &[],
@@ -1158,7 +1107,6 @@ pub static INFO: Spec = Spec {
     id: id::INFO,
 };
 
-/// `LASTSAVE`
 pub static LASTSAVE: Spec = Spec {
     full_name: "lastsave",
     subcommands: &[],
@@ -1177,7 +1125,6 @@ pub static LASTSAVE: Spec = Spec {
     id: id::LASTSAVE,
 };
 
-/// `LATENCY`
 pub static LATENCY: Spec = Spec {
     full_name: "latency",
     subcommands: &[
@@ -1204,7 +1151,6 @@ pub static LATENCY: Spec = Spec {
     id: id::LATENCY,
 };
 
-/// `LATENCY DOCTOR`
 pub static LATENCY_DOCTOR: Spec = Spec {
     full_name: "latency|doctor",
     subcommands: &[],
@@ -1223,7 +1169,6 @@ pub static LATENCY_DOCTOR: Spec = Spec {
     id: id::LATENCY_DOCTOR,
 };
 
-/// `LATENCY GRAPH`
 pub static LATENCY_GRAPH: Spec = Spec {
     full_name: "latency|graph",
     subcommands: &[],
@@ -1242,7 +1187,6 @@ pub static LATENCY_GRAPH: Spec = Spec {
     id: id::LATENCY_GRAPH,
 };
 
-/// `LATENCY HELP`
 pub static LATENCY_HELP: Spec = Spec {
     full_name: "latency|help",
     subcommands: &[],
@@ -1261,7 +1205,6 @@ pub static LATENCY_HELP: Spec = Spec {
     id: id::LATENCY_HELP,
 };
 
-/// `LATENCY HISTOGRAM`
 pub static LATENCY_HISTOGRAM: Spec = Spec {
     full_name: "latency|histogram",
     subcommands: &[],
@@ -1280,7 +1223,6 @@ pub static LATENCY_HISTOGRAM: Spec = Spec {
     id: id::LATENCY_HISTOGRAM,
 };
 
-/// `LATENCY HISTORY`
 pub static LATENCY_HISTORY: Spec = Spec {
     full_name: "latency|history",
     subcommands: &[],
@@ -1299,7 +1241,6 @@ pub static LATENCY_HISTORY: Spec = Spec {
     id: id::LATENCY_HISTORY,
 };
 
-/// `LATENCY LATEST`
 pub static LATENCY_LATEST: Spec = Spec {
     full_name: "latency|latest",
     subcommands: &[],
@@ -1318,7 +1259,6 @@ pub static LATENCY_LATEST: Spec = Spec {
     id: id::LATENCY_LATEST,
 };
 
-/// `LATENCY RESET`
 pub static LATENCY_RESET: Spec = Spec {
     full_name: "latency|reset",
     subcommands: &[],
@@ -1337,7 +1277,6 @@ pub static LATENCY_RESET: Spec = Spec {
     id: id::LATENCY_RESET,
 };
 
-/// `LOLWUT`
 pub static LOLWUT: Spec = Spec {
     full_name: "lolwut",
     subcommands: &[],
@@ -1356,7 +1295,6 @@ pub static LOLWUT: Spec = Spec {
     id: id::LOLWUT,
 };
 
-/// `MEMORY`
 pub static MEMORY: Spec = Spec {
     full_name: "memory",
     subcommands: &[
@@ -1382,7 +1320,6 @@ pub static MEMORY: Spec = Spec {
     id: id::MEMORY,
 };
 
-/// `MEMORY DOCTOR`
 pub static MEMORY_DOCTOR: Spec = Spec {
     full_name: "memory|doctor",
     subcommands: &[],
@@ -1401,7 +1338,6 @@ pub static MEMORY_DOCTOR: Spec = Spec {
     id: id::MEMORY_DOCTOR,
 };
 
-/// `MEMORY HELP`
 pub static MEMORY_HELP: Spec = Spec {
     full_name: "memory|help",
     subcommands: &[],
@@ -1439,7 +1375,6 @@ pub static MEMORY_MALLOC_STATS: Spec = Spec {
     id: id::MEMORY_MALLOC_STATS,
 };
 
-/// `MEMORY PURGE`
 pub static MEMORY_PURGE: Spec = Spec {
     full_name: "memory|purge",
     subcommands: &[],
@@ -1458,7 +1393,6 @@ pub static MEMORY_PURGE: Spec = Spec {
     id: id::MEMORY_PURGE,
 };
 
-/// `MEMORY STATS`
 pub static MEMORY_STATS: Spec = Spec {
     full_name: "memory|stats",
     subcommands: &[],
@@ -1477,7 +1411,6 @@ pub static MEMORY_STATS: Spec = Spec {
     id: id::MEMORY_STATS,
 };
 
-/// `MEMORY USAGE`
 pub static MEMORY_USAGE: Spec = Spec {
     full_name: "memory|usage",
     subcommands: &[],
@@ -1496,7 +1429,6 @@ pub static MEMORY_USAGE: Spec = Spec {
     id: id::MEMORY_USAGE,
 };
 
-/// `MODULE`
 pub static MODULE: Spec = Spec {
     full_name: "module",
     subcommands: &[&MODULE_HELP, &MODULE_LIST, &MODULE_LOAD, &MODULE_LOADEX, &MODULE_UNLOAD],
@@ -1515,7 +1447,6 @@ pub static MODULE: Spec = Spec {
     id: id::MODULE,
 };
 
-/// `MODULE HELP`
 pub static MODULE_HELP: Spec = Spec {
     full_name: "module|help",
     subcommands: &[],
@@ -1534,7 +1465,6 @@ pub static MODULE_HELP: Spec = Spec {
     id: id::MODULE_HELP,
 };
 
-/// `MODULE LIST`
 pub static MODULE_LIST: Spec = Spec {
     full_name: "module|list",
     subcommands: &[],
@@ -1553,7 +1483,6 @@ pub static MODULE_LIST: Spec = Spec {
     id: id::MODULE_LIST,
 };
 
-/// `MODULE LOAD`
 pub static MODULE_LOAD: Spec = Spec {
     full_name: "module|load",
     subcommands: &[],
@@ -1572,7 +1501,6 @@ pub static MODULE_LOAD: Spec = Spec {
     id: id::MODULE_LOAD,
 };
 
-/// `MODULE LOADEX`
 pub static MODULE_LOADEX: Spec = Spec {
     full_name: "module|loadex",
     subcommands: &[],
@@ -1599,7 +1527,6 @@ pub static MODULE_LOADEX: Spec = Spec {
     id: id::MODULE_LOADEX,
 };
 
-/// `MODULE UNLOAD`
 pub static MODULE_UNLOAD: Spec = Spec {
     full_name: "module|unload",
     subcommands: &[],
@@ -1622,7 +1549,6 @@ pub static MODULE_UNLOAD: Spec = Spec {
 const MODULES_CHANGE: Flags =
     Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::NO_ASYNC_LOADING).or(Flags::PROTECTED);
 
-/// `MONITOR`
 pub static MONITOR: Spec = Spec {
     full_name: "monitor",
     subcommands: &[],
@@ -1641,7 +1567,6 @@ pub static MONITOR: Spec = Spec {
     id: id::MONITOR,
 };
 
-/// `PSYNC`
 pub static PSYNC: Spec = Spec {
     full_name: "psync",
     subcommands: &[],
@@ -1660,7 +1585,6 @@ pub static PSYNC: Spec = Spec {
     id: id::PSYNC,
 };
 
-/// `REPLCONF`
 pub static REPLCONF: Spec = Spec {
     full_name: "replconf",
     subcommands: &[],
@@ -1692,7 +1616,6 @@ const REPLICAOF_ARGS: &[Arg] = &[one_of(
     ],
 )];
 
-/// `REPLICAOF`
 pub static REPLICAOF: Spec = Spec {
     full_name: "replicaof",
     subcommands: &[],
@@ -1730,7 +1653,6 @@ pub static RESTORE_ASKING: Spec = Spec {
     id: id::RESTORE_ASKING,
 };
 
-/// `ROLE`
 pub static ROLE: Spec = Spec {
     full_name: "role",
     subcommands: &[],
@@ -1749,7 +1671,6 @@ pub static ROLE: Spec = Spec {
     id: id::ROLE,
 };
 
-/// `SAVE`
 pub static SAVE: Spec = Spec {
     full_name: "save",
     subcommands: &[],
@@ -1768,7 +1689,6 @@ pub static SAVE: Spec = Spec {
     id: id::SAVE,
 };
 
-/// `SHUTDOWN`
 pub static SHUTDOWN: Spec = Spec {
     full_name: "shutdown",
     subcommands: &[],
@@ -1811,7 +1731,6 @@ pub static SHUTDOWN: Spec = Spec {
     id: id::SHUTDOWN,
 };
 
-/// `SLAVEOF`
 pub static SLAVEOF: Spec = Spec {
     full_name: "slaveof",
     subcommands: &[],
@@ -1830,7 +1749,6 @@ pub static SLAVEOF: Spec = Spec {
     id: id::SLAVEOF,
 };
 
-/// `SLOWLOG`
 pub static SLOWLOG: Spec = Spec {
     full_name: "slowlog",
     subcommands: &[&SLOWLOG_GET, &SLOWLOG_HELP, &SLOWLOG_LEN, &SLOWLOG_RESET],
@@ -1849,7 +1767,6 @@ pub static SLOWLOG: Spec = Spec {
     id: id::SLOWLOG,
 };
 
-/// `SLOWLOG GET`
 pub static SLOWLOG_GET: Spec = Spec {
     full_name: "slowlog|get",
     subcommands: &[],
@@ -1868,7 +1785,6 @@ pub static SLOWLOG_GET: Spec = Spec {
     id: id::SLOWLOG_GET,
 };
 
-/// `SLOWLOG HELP`
 pub static SLOWLOG_HELP: Spec = Spec {
     full_name: "slowlog|help",
     subcommands: &[],
@@ -1887,7 +1803,6 @@ pub static SLOWLOG_HELP: Spec = Spec {
     id: id::SLOWLOG_HELP,
 };
 
-/// `SLOWLOG LEN`
 pub static SLOWLOG_LEN: Spec = Spec {
     full_name: "slowlog|len",
     subcommands: &[],
@@ -1906,7 +1821,6 @@ pub static SLOWLOG_LEN: Spec = Spec {
     id: id::SLOWLOG_LEN,
 };
 
-/// `SLOWLOG RESET`
 pub static SLOWLOG_RESET: Spec = Spec {
     full_name: "slowlog|reset",
     subcommands: &[],
@@ -1925,7 +1839,6 @@ pub static SLOWLOG_RESET: Spec = Spec {
     id: id::SLOWLOG_RESET,
 };
 
-/// `SWAPDB`
 pub static SWAPDB: Spec = Spec {
     full_name: "swapdb",
     subcommands: &[],
@@ -1944,7 +1857,6 @@ pub static SWAPDB: Spec = Spec {
     id: id::SWAPDB,
 };
 
-/// `SYNC`
 pub static SYNC: Spec = Spec {
     full_name: "sync",
     subcommands: &[],
@@ -1963,7 +1875,6 @@ pub static SYNC: Spec = Spec {
     id: id::SYNC,
 };
 
-/// `TIME`
 pub static TIME: Spec = Spec {
     full_name: "time",
     subcommands: &[],

@@ -24,7 +24,6 @@ specs! {
     SUNIONSTORE,
 }
 
-/// `SADD`
 pub static SADD: Spec = Spec {
     full_name: "sadd",
     subcommands: &[],
@@ -43,7 +42,6 @@ pub static SADD: Spec = Spec {
     id: id::SADD,
 };
 
-/// `SCARD`
 pub static SCARD: Spec = Spec {
     full_name: "scard",
     subcommands: &[],
@@ -62,7 +60,6 @@ pub static SCARD: Spec = Spec {
     id: id::SCARD,
 };
 
-/// `SDIFF`
 pub static SDIFF: Spec = Spec {
     full_name: "sdiff",
     subcommands: &[],
@@ -81,7 +78,6 @@ pub static SDIFF: Spec = Spec {
     id: id::SDIFF,
 };
 
-/// `SDIFFSTORE`
 pub static SDIFFSTORE: Spec = Spec {
     full_name: "sdiffstore",
     subcommands: &[],
@@ -100,7 +96,6 @@ pub static SDIFFSTORE: Spec = Spec {
     id: id::SDIFFSTORE,
 };
 
-/// `SINTER`
 pub static SINTER: Spec = Spec {
     full_name: "sinter",
     subcommands: &[],
@@ -119,7 +114,6 @@ pub static SINTER: Spec = Spec {
     id: id::SINTER,
 };
 
-/// `SINTERCARD`
 pub static SINTERCARD: Spec = Spec {
     full_name: "sintercard",
     subcommands: &[],
@@ -138,7 +132,6 @@ pub static SINTERCARD: Spec = Spec {
     id: id::SINTERCARD,
 };
 
-/// `SINTERSTORE`
 pub static SINTERSTORE: Spec = Spec {
     full_name: "sinterstore",
     subcommands: &[],
@@ -157,7 +150,6 @@ pub static SINTERSTORE: Spec = Spec {
     id: id::SINTERSTORE,
 };
 
-/// `SISMEMBER`
 pub static SISMEMBER: Spec = Spec {
     full_name: "sismember",
     subcommands: &[],
@@ -176,7 +168,6 @@ pub static SISMEMBER: Spec = Spec {
     id: id::SISMEMBER,
 };
 
-/// `SMEMBERS`
 pub static SMEMBERS: Spec = Spec {
     full_name: "smembers",
     subcommands: &[],
@@ -195,7 +186,6 @@ pub static SMEMBERS: Spec = Spec {
     id: id::SMEMBERS,
 };
 
-/// `SMISMEMBER`
 pub static SMISMEMBER: Spec = Spec {
     full_name: "smismember",
     subcommands: &[],
@@ -214,7 +204,6 @@ pub static SMISMEMBER: Spec = Spec {
     id: id::SMISMEMBER,
 };
 
-/// `SMOVE`
 pub static SMOVE: Spec = Spec {
     full_name: "smove",
     subcommands: &[],
@@ -233,7 +222,6 @@ pub static SMOVE: Spec = Spec {
     id: id::SMOVE,
 };
 
-/// `SPOP`
 pub static SPOP: Spec = Spec {
     full_name: "spop",
     subcommands: &[],
@@ -252,7 +240,6 @@ pub static SPOP: Spec = Spec {
     id: id::SPOP,
 };
 
-/// `SRANDMEMBER`
 pub static SRANDMEMBER: Spec = Spec {
     full_name: "srandmember",
     subcommands: &[],
@@ -271,7 +258,6 @@ pub static SRANDMEMBER: Spec = Spec {
     id: id::SRANDMEMBER,
 };
 
-/// `SREM`
 pub static SREM: Spec = Spec {
     full_name: "srem",
     subcommands: &[],
@@ -290,7 +276,6 @@ pub static SREM: Spec = Spec {
     id: id::SREM,
 };
 
-/// `SSCAN`
 pub static SSCAN: Spec = Spec {
     full_name: "sscan",
     subcommands: &[],
@@ -314,7 +299,6 @@ pub static SSCAN: Spec = Spec {
     id: id::SSCAN,
 };
 
-/// `SUNION`
 pub static SUNION: Spec = Spec {
     full_name: "sunion",
     subcommands: &[],
@@ -333,7 +317,6 @@ pub static SUNION: Spec = Spec {
     id: id::SUNION,
 };
 
-/// `SUNIONSTORE`
 pub static SUNIONSTORE: Spec = Spec {
     full_name: "sunionstore",
     subcommands: &[],

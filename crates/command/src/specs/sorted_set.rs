@@ -45,7 +45,6 @@ specs! {
 /// The option of ranges that makes the reply for an absent key differ from that for an empty range.
 const OR_ABSENT: Arg = token("xx", "XX").optional().since("9.2.0");
 
-/// `BZMPOP`
 pub static BZMPOP: Spec = Spec {
     full_name: "bzmpop",
     subcommands: &[],
@@ -70,7 +69,6 @@ pub static BZMPOP: Spec = Spec {
     id: id::BZMPOP,
 };
 
-/// `BZPOPMAX`
 pub static BZPOPMAX: Spec = Spec {
     full_name: "bzpopmax",
     subcommands: &[],
@@ -89,7 +87,6 @@ pub static BZPOPMAX: Spec = Spec {
     id: id::BZPOPMAX,
 };
 
-/// `BZPOPMIN`
 pub static BZPOPMIN: Spec = Spec {
     full_name: "bzpopmin",
     subcommands: &[],
@@ -108,7 +105,6 @@ pub static BZPOPMIN: Spec = Spec {
     id: id::BZPOPMIN,
 };
 
-/// `ZADD`
 pub static ZADD: Spec = Spec {
     full_name: "zadd",
     subcommands: &[],
@@ -138,7 +134,6 @@ pub static ZADD: Spec = Spec {
     id: id::ZADD,
 };
 
-/// `ZCARD`
 pub static ZCARD: Spec = Spec {
     full_name: "zcard",
     subcommands: &[],
@@ -157,7 +152,6 @@ pub static ZCARD: Spec = Spec {
     id: id::ZCARD,
 };
 
-/// `ZCOUNT`
 pub static ZCOUNT: Spec = Spec {
     full_name: "zcount",
     subcommands: &[],
@@ -176,7 +170,6 @@ pub static ZCOUNT: Spec = Spec {
     id: id::ZCOUNT,
 };
 
-/// `ZDIFF`
 pub static ZDIFF: Spec = Spec {
     full_name: "zdiff",
     subcommands: &[],
@@ -195,7 +188,6 @@ pub static ZDIFF: Spec = Spec {
     id: id::ZDIFF,
 };
 
-/// `ZDIFFSTORE`
 pub static ZDIFFSTORE: Spec = Spec {
     full_name: "zdiffstore",
     subcommands: &[],
@@ -214,7 +206,6 @@ pub static ZDIFFSTORE: Spec = Spec {
     id: id::ZDIFFSTORE,
 };
 
-/// `ZINCRBY`
 pub static ZINCRBY: Spec = Spec {
     full_name: "zincrby",
     subcommands: &[],
@@ -233,7 +224,6 @@ pub static ZINCRBY: Spec = Spec {
     id: id::ZINCRBY,
 };
 
-/// `ZINTER`
 pub static ZINTER: Spec = Spec {
     full_name: "zinter",
     subcommands: &[],
@@ -260,7 +250,6 @@ pub static ZINTER: Spec = Spec {
     id: id::ZINTER,
 };
 
-/// `ZINTERCARD`
 pub static ZINTERCARD: Spec = Spec {
     full_name: "zintercard",
     subcommands: &[],
@@ -279,7 +268,6 @@ pub static ZINTERCARD: Spec = Spec {
     id: id::ZINTERCARD,
 };
 
-/// `ZINTERSTORE`
 pub static ZINTERSTORE: Spec = Spec {
     full_name: "zinterstore",
     subcommands: &[],
@@ -306,7 +294,6 @@ pub static ZINTERSTORE: Spec = Spec {
     id: id::ZINTERSTORE,
 };
 
-/// `ZLEXCOUNT`
 pub static ZLEXCOUNT: Spec = Spec {
     full_name: "zlexcount",
     subcommands: &[],
@@ -325,7 +312,6 @@ pub static ZLEXCOUNT: Spec = Spec {
     id: id::ZLEXCOUNT,
 };
 
-/// `ZMPOP`
 pub static ZMPOP: Spec = Spec {
     full_name: "zmpop",
     subcommands: &[],
@@ -349,7 +335,6 @@ pub static ZMPOP: Spec = Spec {
     id: id::ZMPOP,
 };
 
-/// `ZMSCORE`
 pub static ZMSCORE: Spec = Spec {
     full_name: "zmscore",
     subcommands: &[],
@@ -368,7 +353,6 @@ pub static ZMSCORE: Spec = Spec {
     id: id::ZMSCORE,
 };
 
-/// `ZPOPMAX`
 pub static ZPOPMAX: Spec = Spec {
     full_name: "zpopmax",
     subcommands: &[],
@@ -387,7 +371,6 @@ pub static ZPOPMAX: Spec = Spec {
     id: id::ZPOPMAX,
 };
 
-/// `ZPOPMIN`
 pub static ZPOPMIN: Spec = Spec {
     full_name: "zpopmin",
     subcommands: &[],
@@ -406,7 +389,6 @@ pub static ZPOPMIN: Spec = Spec {
     id: id::ZPOPMIN,
 };
 
-/// `ZRANDMEMBER`
 pub static ZRANDMEMBER: Spec = Spec {
     full_name: "zrandmember",
     subcommands: &[],
@@ -428,7 +410,6 @@ pub static ZRANDMEMBER: Spec = Spec {
     id: id::ZRANDMEMBER,
 };
 
-/// `ZRANGE`
 pub static ZRANGE: Spec = Spec {
     full_name: "zrange",
     subcommands: &[],
@@ -456,7 +437,6 @@ pub static ZRANGE: Spec = Spec {
     id: id::ZRANGE,
 };
 
-/// `ZRANGEBYLEX`
 pub static ZRANGEBYLEX: Spec = Spec {
     full_name: "zrangebylex",
     subcommands: &[],
@@ -481,7 +461,6 @@ pub static ZRANGEBYLEX: Spec = Spec {
     id: id::ZRANGEBYLEX,
 };
 
-/// `ZRANGEBYSCORE`
 pub static ZRANGEBYSCORE: Spec = Spec {
     full_name: "zrangebyscore",
     subcommands: &[],
@@ -507,7 +486,6 @@ pub static ZRANGEBYSCORE: Spec = Spec {
     id: id::ZRANGEBYSCORE,
 };
 
-/// `ZRANGESTORE`
 pub static ZRANGESTORE: Spec = Spec {
     full_name: "zrangestore",
     subcommands: &[],
@@ -534,7 +512,6 @@ pub static ZRANGESTORE: Spec = Spec {
     id: id::ZRANGESTORE,
 };
 
-/// `ZRANK`
 pub static ZRANK: Spec = Spec {
     full_name: "zrank",
     subcommands: &[],
@@ -553,7 +530,6 @@ pub static ZRANK: Spec = Spec {
     id: id::ZRANK,
 };
 
-/// `ZREM`
 pub static ZREM: Spec = Spec {
     full_name: "zrem",
     subcommands: &[],
@@ -572,7 +548,6 @@ pub static ZREM: Spec = Spec {
     id: id::ZREM,
 };
 
-/// `ZREMRANGEBYLEX`
 pub static ZREMRANGEBYLEX: Spec = Spec {
     full_name: "zremrangebylex",
     subcommands: &[],
@@ -591,7 +566,6 @@ pub static ZREMRANGEBYLEX: Spec = Spec {
     id: id::ZREMRANGEBYLEX,
 };
 
-/// `ZREMRANGEBYRANK`
 pub static ZREMRANGEBYRANK: Spec = Spec {
     full_name: "zremrangebyrank",
     subcommands: &[],
@@ -610,7 +584,6 @@ pub static ZREMRANGEBYRANK: Spec = Spec {
     id: id::ZREMRANGEBYRANK,
 };
 
-/// `ZREMRANGEBYSCORE`
 pub static ZREMRANGEBYSCORE: Spec = Spec {
     full_name: "zremrangebyscore",
     subcommands: &[],
@@ -629,7 +602,6 @@ pub static ZREMRANGEBYSCORE: Spec = Spec {
     id: id::ZREMRANGEBYSCORE,
 };
 
-/// `ZREVRANGE`
 pub static ZREVRANGE: Spec = Spec {
     full_name: "zrevrange",
     subcommands: &[],
@@ -654,7 +626,6 @@ pub static ZREVRANGE: Spec = Spec {
     id: id::ZREVRANGE,
 };
 
-/// `ZREVRANGEBYLEX`
 pub static ZREVRANGEBYLEX: Spec = Spec {
     full_name: "zrevrangebylex",
     subcommands: &[],
@@ -679,7 +650,6 @@ pub static ZREVRANGEBYLEX: Spec = Spec {
     id: id::ZREVRANGEBYLEX,
 };
 
-/// `ZREVRANGEBYSCORE`
 pub static ZREVRANGEBYSCORE: Spec = Spec {
     full_name: "zrevrangebyscore",
     subcommands: &[],
@@ -705,7 +675,6 @@ pub static ZREVRANGEBYSCORE: Spec = Spec {
     id: id::ZREVRANGEBYSCORE,
 };
 
-/// `ZREVRANK`
 pub static ZREVRANK: Spec = Spec {
     full_name: "zrevrank",
     subcommands: &[],
@@ -724,7 +693,6 @@ pub static ZREVRANK: Spec = Spec {
     id: id::ZREVRANK,
 };
 
-/// `ZSCAN`
 pub static ZSCAN: Spec = Spec {
     full_name: "zscan",
     subcommands: &[],
@@ -749,7 +717,6 @@ pub static ZSCAN: Spec = Spec {
     id: id::ZSCAN,
 };
 
-/// `ZSCORE`
 pub static ZSCORE: Spec = Spec {
     full_name: "zscore",
     subcommands: &[],
@@ -768,7 +735,6 @@ pub static ZSCORE: Spec = Spec {
     id: id::ZSCORE,
 };
 
-/// `ZUNION`
 pub static ZUNION: Spec = Spec {
     full_name: "zunion",
     subcommands: &[],
@@ -795,7 +761,6 @@ pub static ZUNION: Spec = Spec {
     id: id::ZUNION,
 };
 
-/// `ZUNIONSTORE`
 pub static ZUNIONSTORE: Spec = Spec {
     full_name: "zunionstore",
     subcommands: &[],

@@ -67,7 +67,6 @@ fn read_group_keys(args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result
 /// The index from which on XREADGROUP searches for STREAMS.
 const GROUP_STREAMS_FROM: i8 = 4;
 
-/// `XACK`
 pub static XACK: Spec = Spec {
     full_name: "xack",
     subcommands: &[],
@@ -86,7 +85,6 @@ pub static XACK: Spec = Spec {
     id: id::XACK,
 };
 
-/// `XACKDEL`
 pub static XACKDEL: Spec = Spec {
     full_name: "xackdel",
     subcommands: &[],
@@ -113,7 +111,6 @@ pub static XACKDEL: Spec = Spec {
     id: id::XACKDEL,
 };
 
-/// `XADD`
 pub static XADD: Spec = Spec {
     full_name: "xadd",
     subcommands: &[],
@@ -150,7 +147,6 @@ pub static XADD: Spec = Spec {
     id: id::XADD,
 };
 
-/// `XAUTOCLAIM`
 pub static XAUTOCLAIM: Spec = Spec {
     full_name: "xautoclaim",
     subcommands: &[],
@@ -177,7 +173,6 @@ pub static XAUTOCLAIM: Spec = Spec {
     id: id::XAUTOCLAIM,
 };
 
-/// `XCLAIM`
 pub static XCLAIM: Spec = Spec {
     full_name: "xclaim",
     subcommands: &[],
@@ -208,7 +203,6 @@ pub static XCLAIM: Spec = Spec {
     id: id::XCLAIM,
 };
 
-/// `XDEL`
 pub static XDEL: Spec = Spec {
     full_name: "xdel",
     subcommands: &[],
@@ -227,7 +221,6 @@ pub static XDEL: Spec = Spec {
     id: id::XDEL,
 };
 
-/// `XDELEX`
 pub static XDELEX: Spec = Spec {
     full_name: "xdelex",
     subcommands: &[],
@@ -253,7 +246,6 @@ pub static XDELEX: Spec = Spec {
     id: id::XDELEX,
 };
 
-/// `XGROUP`
 pub static XGROUP: Spec = Spec {
     full_name: "xgroup",
     subcommands: &[
@@ -279,7 +271,6 @@ pub static XGROUP: Spec = Spec {
     id: id::XGROUP,
 };
 
-/// `XGROUP CREATE`
 pub static XGROUP_CREATE: Spec = Spec {
     full_name: "xgroup|create",
     subcommands: &[],
@@ -304,7 +295,6 @@ pub static XGROUP_CREATE: Spec = Spec {
     id: id::XGROUP_CREATE,
 };
 
-/// `XGROUP CREATECONSUMER`
 pub static XGROUP_CREATECONSUMER: Spec = Spec {
     full_name: "xgroup|createconsumer",
     subcommands: &[],
@@ -323,7 +313,6 @@ pub static XGROUP_CREATECONSUMER: Spec = Spec {
     id: id::XGROUP_CREATECONSUMER,
 };
 
-/// `XGROUP DELCONSUMER`
 pub static XGROUP_DELCONSUMER: Spec = Spec {
     full_name: "xgroup|delconsumer",
     subcommands: &[],
@@ -342,7 +331,6 @@ pub static XGROUP_DELCONSUMER: Spec = Spec {
     id: id::XGROUP_DELCONSUMER,
 };
 
-/// `XGROUP DESTROY`
 pub static XGROUP_DESTROY: Spec = Spec {
     full_name: "xgroup|destroy",
     subcommands: &[],
@@ -361,7 +349,6 @@ pub static XGROUP_DESTROY: Spec = Spec {
     id: id::XGROUP_DESTROY,
 };
 
-/// `XGROUP HELP`
 pub static XGROUP_HELP: Spec = Spec {
     full_name: "xgroup|help",
     subcommands: &[],
@@ -380,7 +367,6 @@ pub static XGROUP_HELP: Spec = Spec {
     id: id::XGROUP_HELP,
 };
 
-/// `XGROUP SETID`
 pub static XGROUP_SETID: Spec = Spec {
     full_name: "xgroup|setid",
     subcommands: &[],
@@ -404,7 +390,6 @@ pub static XGROUP_SETID: Spec = Spec {
     id: id::XGROUP_SETID,
 };
 
-/// `XINFO`
 pub static XINFO: Spec = Spec {
     full_name: "xinfo",
     subcommands: &[&XINFO_CONSUMERS, &XINFO_GROUPS, &XINFO_HELP, &XINFO_STREAM],
@@ -423,7 +408,6 @@ pub static XINFO: Spec = Spec {
     id: id::XINFO,
 };
 
-/// `XINFO CONSUMERS`
 pub static XINFO_CONSUMERS: Spec = Spec {
     full_name: "xinfo|consumers",
     subcommands: &[],
@@ -442,7 +426,6 @@ pub static XINFO_CONSUMERS: Spec = Spec {
     id: id::XINFO_CONSUMERS,
 };
 
-/// `XINFO GROUPS`
 pub static XINFO_GROUPS: Spec = Spec {
     full_name: "xinfo|groups",
     subcommands: &[],
@@ -461,7 +444,6 @@ pub static XINFO_GROUPS: Spec = Spec {
     id: id::XINFO_GROUPS,
 };
 
-/// `XINFO HELP`
 pub static XINFO_HELP: Spec = Spec {
     full_name: "xinfo|help",
     subcommands: &[],
@@ -480,7 +462,6 @@ pub static XINFO_HELP: Spec = Spec {
     id: id::XINFO_HELP,
 };
 
-/// `XINFO STREAM`
 pub static XINFO_STREAM: Spec = Spec {
     full_name: "xinfo|stream",
     subcommands: &[],
@@ -506,7 +487,6 @@ pub static XINFO_STREAM: Spec = Spec {
     id: id::XINFO_STREAM,
 };
 
-/// `XLEN`
 pub static XLEN: Spec = Spec {
     full_name: "xlen",
     subcommands: &[],
@@ -525,7 +505,6 @@ pub static XLEN: Spec = Spec {
     id: id::XLEN,
 };
 
-/// `XPENDING`
 pub static XPENDING: Spec = Spec {
     full_name: "xpending",
     subcommands: &[],
@@ -558,7 +537,6 @@ pub static XPENDING: Spec = Spec {
     id: id::XPENDING,
 };
 
-/// `XRANGE`
 pub static XRANGE: Spec = Spec {
     full_name: "xrange",
     subcommands: &[],
@@ -577,7 +555,6 @@ pub static XRANGE: Spec = Spec {
     id: id::XRANGE,
 };
 
-/// `XREAD`
 pub static XREAD: Spec = Spec {
     full_name: "xread",
     subcommands: &[],
@@ -600,7 +577,6 @@ pub static XREAD: Spec = Spec {
     id: id::XREAD,
 };
 
-/// `XREADGROUP`
 pub static XREADGROUP: Spec = Spec {
     full_name: "xreadgroup",
     subcommands: &[],
@@ -625,7 +601,6 @@ pub static XREADGROUP: Spec = Spec {
     id: id::XREADGROUP,
 };
 
-/// `XREVRANGE`
 pub static XREVRANGE: Spec = Spec {
     full_name: "xrevrange",
     subcommands: &[],
@@ -644,7 +619,6 @@ pub static XREVRANGE: Spec = Spec {
     id: id::XREVRANGE,
 };
 
-/// `XSETID`
 pub static XSETID: Spec = Spec {
     full_name: "xsetid",
     subcommands: &[],
@@ -668,7 +642,6 @@ pub static XSETID: Spec = Spec {
     id: id::XSETID,
 };
 
-/// `XTRIM`
 pub static XTRIM: Spec = Spec {
     full_name: "xtrim",
     subcommands: &[],

@@ -33,7 +33,6 @@ specs! {
     SUBSTR,
 }
 
-/// `APPEND`
 pub static APPEND: Spec = Spec {
     full_name: "append",
     subcommands: &[],
@@ -52,7 +51,6 @@ pub static APPEND: Spec = Spec {
     id: id::APPEND,
 };
 
-/// `DECR`
 pub static DECR: Spec = Spec {
     full_name: "decr",
     subcommands: &[],
@@ -71,7 +69,6 @@ pub static DECR: Spec = Spec {
     id: id::DECR,
 };
 
-/// `DECRBY`
 pub static DECRBY: Spec = Spec {
     full_name: "decrby",
     subcommands: &[],
@@ -90,7 +87,6 @@ pub static DECRBY: Spec = Spec {
     id: id::DECRBY,
 };
 
-/// `DELEX`
 pub static DELEX: Spec = Spec {
     full_name: "delex",
     subcommands: &[],
@@ -115,7 +111,6 @@ pub static DELEX: Spec = Spec {
     id: id::DELEX,
 };
 
-/// `DELIFEQ`
 pub static DELIFEQ: Spec = Spec {
     full_name: "delifeq",
     subcommands: &[],
@@ -134,7 +129,6 @@ pub static DELIFEQ: Spec = Spec {
     id: id::DELIFEQ,
 };
 
-/// `GET`
 pub static GET: Spec = Spec {
     full_name: "get",
     subcommands: &[],
@@ -153,7 +147,6 @@ pub static GET: Spec = Spec {
     id: id::GET,
 };
 
-/// `GETDEL`
 pub static GETDEL: Spec = Spec {
     full_name: "getdel",
     subcommands: &[],
@@ -172,7 +165,6 @@ pub static GETDEL: Spec = Spec {
     id: id::GETDEL,
 };
 
-/// `GETEX`
 pub static GETEX: Spec = Spec {
     full_name: "getex",
     subcommands: &[],
@@ -206,7 +198,6 @@ pub static GETEX: Spec = Spec {
     id: id::GETEX,
 };
 
-/// `GETRANGE`
 pub static GETRANGE: Spec = Spec {
     full_name: "getrange",
     subcommands: &[],
@@ -225,7 +216,6 @@ pub static GETRANGE: Spec = Spec {
     id: id::GETRANGE,
 };
 
-/// `GETSET`
 pub static GETSET: Spec = Spec {
     full_name: "getset",
     subcommands: &[],
@@ -244,7 +234,6 @@ pub static GETSET: Spec = Spec {
     id: id::GETSET,
 };
 
-/// `INCR`
 pub static INCR: Spec = Spec {
     full_name: "incr",
     subcommands: &[],
@@ -263,7 +252,6 @@ pub static INCR: Spec = Spec {
     id: id::INCR,
 };
 
-/// `INCRBY`
 pub static INCRBY: Spec = Spec {
     full_name: "incrby",
     subcommands: &[],
@@ -282,7 +270,6 @@ pub static INCRBY: Spec = Spec {
     id: id::INCRBY,
 };
 
-/// `INCRBYFLOAT`
 pub static INCRBYFLOAT: Spec = Spec {
     full_name: "incrbyfloat",
     subcommands: &[],
@@ -301,7 +288,6 @@ pub static INCRBYFLOAT: Spec = Spec {
     id: id::INCRBYFLOAT,
 };
 
-/// `INCREX`
 pub static INCREX: Spec = Spec {
     full_name: "increx",
     subcommands: &[],
@@ -339,7 +325,6 @@ pub static INCREX: Spec = Spec {
     id: id::INCREX,
 };
 
-/// `LCS`
 pub static LCS: Spec = Spec {
     full_name: "lcs",
     subcommands: &[],
@@ -365,7 +350,6 @@ pub static LCS: Spec = Spec {
     id: id::LCS,
 };
 
-/// `MGET`
 pub static MGET: Spec = Spec {
     full_name: "mget",
     subcommands: &[],
@@ -384,7 +368,6 @@ pub static MGET: Spec = Spec {
     id: id::MGET,
 };
 
-/// `MSET`
 pub static MSET: Spec = Spec {
     full_name: "mset",
     subcommands: &[],
@@ -403,7 +386,6 @@ pub static MSET: Spec = Spec {
     id: id::MSET,
 };
 
-/// `MSETEX`
 pub static MSETEX: Spec = Spec {
     full_name: "msetex",
     subcommands: &[],
@@ -437,7 +419,6 @@ pub static MSETEX: Spec = Spec {
     id: id::MSETEX,
 };
 
-/// `MSETNX`
 pub static MSETNX: Spec = Spec {
     full_name: "msetnx",
     subcommands: &[],
@@ -456,7 +437,6 @@ pub static MSETNX: Spec = Spec {
     id: id::MSETNX,
 };
 
-/// `PSETEX`
 pub static PSETEX: Spec = Spec {
     full_name: "psetex",
     subcommands: &[],
@@ -475,7 +455,6 @@ pub static PSETEX: Spec = Spec {
     id: id::PSETEX,
 };
 
-/// `SET`
 pub static SET: Spec = Spec {
     full_name: "set",
     subcommands: &[],
@@ -535,7 +514,6 @@ pub static SET: Spec = Spec {
     id: id::SET,
 };
 
-/// `SETEX`
 pub static SETEX: Spec = Spec {
     full_name: "setex",
     subcommands: &[],
@@ -554,7 +532,6 @@ pub static SETEX: Spec = Spec {
     id: id::SETEX,
 };
 
-/// `SETNX`
 pub static SETNX: Spec = Spec {
     full_name: "setnx",
     subcommands: &[],
@@ -573,7 +550,6 @@ pub static SETNX: Spec = Spec {
     id: id::SETNX,
 };
 
-/// `SETRANGE`
 pub static SETRANGE: Spec = Spec {
     full_name: "setrange",
     subcommands: &[],
@@ -592,7 +568,6 @@ pub static SETRANGE: Spec = Spec {
     id: id::SETRANGE,
 };
 
-/// `STRLEN`
 pub static STRLEN: Spec = Spec {
     full_name: "strlen",
     subcommands: &[],
@@ -611,7 +586,6 @@ pub static STRLEN: Spec = Spec {
     id: id::STRLEN,
 };
 
-/// `SUBSTR`
 pub static SUBSTR: Spec = Spec {
     full_name: "substr",
     subcommands: &[],

@@ -15,7 +15,6 @@ specs! {
 /// Flags of every command of the group: allowed while the data set is loading or a replica's data is stale.
 const EVERYWHERE: Flags = Flags::NOSCRIPT.or(Flags::LOADING).or(Flags::STALE);
 
-/// `DISCARD`
 pub static DISCARD: Spec = Spec {
     full_name: "discard",
     subcommands: &[],
@@ -34,7 +33,6 @@ pub static DISCARD: Spec = Spec {
     id: id::DISCARD,
 };
 
-/// `EXEC`
 pub static EXEC: Spec = Spec {
     full_name: "exec",
     subcommands: &[],
@@ -93,7 +91,6 @@ fn exec_keys(args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<(), (
     Ok(())
 }
 
-/// `MULTI`
 pub static MULTI: Spec = Spec {
     full_name: "multi",
     subcommands: &[],
@@ -112,7 +109,6 @@ pub static MULTI: Spec = Spec {
     id: id::MULTI,
 };
 
-/// `UNWATCH`
 pub static UNWATCH: Spec = Spec {
     full_name: "unwatch",
     subcommands: &[],
@@ -131,7 +127,6 @@ pub static UNWATCH: Spec = Spec {
     id: id::UNWATCH,
 };
 
-/// `WATCH`
 pub static WATCH: Spec = Spec {
     full_name: "watch",
     subcommands: &[],
