@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub struct Bytes(Arc<Vec<u8>>);
 
 impl Bytes {
-    /// Takes the vector as it is; no copy.
+    /// Takes the vector without a copy.
     pub fn from_vec(bytes: Vec<u8>) -> Bytes {
         Bytes(Arc::new(bytes))
     }
@@ -19,7 +19,7 @@ impl Bytes {
         Bytes(Arc::new(bytes.to_vec()))
     }
 
-    /// The vector to change in place; copied first when it is shared.
+    /// The vector, to be changed in place. A shared vector is copied first.
     pub fn make_mut(&mut self) -> &mut Vec<u8> {
         Arc::make_mut(&mut self.0)
     }

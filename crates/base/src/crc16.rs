@@ -5,7 +5,7 @@
 /// The number of hash slots of a cluster.
 pub const SLOT_COUNT: u16 = 16384;
 
-/// The checksum of `bytes`. Cost: one table look-up per byte; those of four bytes do not wait for each other.
+/// The checksum of `bytes`. Cost: one table look-up per byte; the look-ups of four bytes are independent.
 #[inline]
 pub fn crc16(bytes: &[u8]) -> u16 {
     let (fours, tail) = bytes.as_chunks::<4>();
@@ -23,15 +23,15 @@ fn step(crc: u16, byte: u8) -> u16 {
     crc << 8 ^ TABLES[0][usize::from((crc >> 8) as u8 ^ byte)]
 }
 
-/// The slot of `key`, below [`SLOT_COUNT`]: of the bytes between its first `{` and the next `}` when there
-/// are any, else of all of it.
+/// The slot of `key`, below [`SLOT_COUNT`]: the hash of the bytes between the first `{` and the next `}`
+/// if there are any, otherwise of the whole key.
 #[inline]
 pub fn key_slot(key: &[u8]) -> u16 {
     crc16(hash_tag(key)) & (SLOT_COUNT - 1)
 }
 
-/// The slot of all names that `pattern` matches, if the pattern alone says one: a pattern without a wildcard,
-/// or with a tag that is not empty and has none before its end.
+/// The slot of all names that `pattern` matches, if the pattern determines one: it has no wildcard, or a
+/// tag that is not empty and no wildcard before the tag's end.
 pub fn pattern_slot(pattern: &[u8]) -> Option<u16> {
     let is_wild = |byte: &u8| matches!(byte, b'*' | b'?' | b'[' | b'\\');
     let Some(wild) = pattern.iter().position(is_wild) else { return Some(key_slot(pattern)) };
@@ -40,9 +40,9 @@ pub fn pattern_slot(pattern: &[u8]) -> Option<u16> {
     (tag.len() < literal.len()).then(|| key_slot(literal))
 }
 
-/// The shortest name of letters and digits in `slot`, of 1 to 3 bytes; of those the first in the order
-/// `0-9a-zA-Z`. `slot` must be below [`SLOT_COUNT`]. Cost: at most 3,907 steps, since the checksum's low byte
-/// tells the last letter.
+/// The shortest name of letters and digits in `slot`, of 1 to 3 bytes; among those the first in the
+/// order `0-9a-zA-Z`. `slot` must be below [`SLOT_COUNT`]. Cost: at most 3,907 steps, because the
+/// checksum's low byte determines the last letter.
 pub fn slot_tag(slot: u16) -> Vec<u8> {
     const ALPHABET: &[u8; 62] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     let [_, low] = slot.to_be_bytes();
@@ -72,24 +72,24 @@ fn hash_tag(key: &[u8]) -> &[u8] {
     }
 }
 
-/// Whether `key` has a `{`: most have none, and are looked through by eight bytes at a time.
+/// Whether `key` has a `{`. Most keys have none, so they are scanned eight bytes at a time.
 #[inline]
 fn has_brace(key: &[u8]) -> bool {
     const ONES: u64 = u64::MAX / 255;
     let has = |word: &[u8; 8]| {
-        // A byte of `differing` is 0 where the key has a brace; taking 1 from it borrows into its highest
-        // bit.
+        // A byte of `differing` is 0 where the key has a brace; subtracting 1 from it borrows into
+        // its highest bit.
         let differing = u64::from_le_bytes(*word) ^ (ONES * u64::from(b'{'));
         differing.wrapping_sub(ONES) & !differing & (ONES << 7) != 0
     };
     match key.last_chunk() {
-        // Some bytes twice, rather than up to seven one by one.
+        // The last word overlaps the one before, instead of up to seven single bytes.
         Some(last) => key.as_chunks().0.iter().any(has) || has(last),
         None => key.contains(&b'{'),
     }
 }
 
-/// `TABLES[n][byte]` is the checksum of a byte with `n` zero bytes behind it.
+/// `TABLES[n][byte]` is the checksum of a byte followed by `n` zero bytes.
 static TABLES: [[u16; 256]; 4] = {
     let mut tables = [[0; 256]; 4];
     let mut i = 0;

@@ -1,9 +1,9 @@
-//! A value that is entrusted to somebody who may change it, and whether it can have been changed.
+//! A mutable reference that records whether its value was ever borrowed mutably.
 
 use std::ops::{Deref, DerefMut};
 
-/// See the module. Reading costs nothing, and what others conclude from the value is concluded anew only
-/// where somebody had it to change.
+/// A borrowed value that records whether it can have been changed. Reading costs nothing, and
+/// conclusions from the value need to be drawn anew only if [`Entrusted::can_have_changed`].
 #[derive(Debug)]
 pub struct Entrusted<'a, T> {
     value: &'a mut T,
@@ -11,13 +11,13 @@ pub struct Entrusted<'a, T> {
 }
 
 impl<'a, T> Entrusted<'a, T> {
-    /// A value that nobody has changed yet.
+    /// A value that has not been changed yet.
     #[inline]
     pub fn new(value: &'a mut T) -> Entrusted<'a, T> {
         Entrusted { value, can_have_changed: false }
     }
 
-    /// Whether the value was ever given out to be changed.
+    /// Whether the value was ever borrowed mutably.
     #[inline]
     pub fn can_have_changed(&self) -> bool {
         self.can_have_changed

@@ -1,39 +1,40 @@
-//! A number that changes whenever the control plane changes in a way that others have drawn conclusions from:
-//! the gate which checks can refuse anything, the effects what is recorded.
+//! A number that advances whenever the control plane changes in a way that cached conclusions depend on.
+//! The gate caches which checks can refuse a command, and the effects cache what has to be recorded.
 //!
-//! Whoever draws conclusions compares the number with the one that the conclusions belong to, ahead of each
-//! command (`Engine::notice`): a command of an EXEC sees what the command before has changed.
+//! Before each command, the owner of a conclusion compares the number with the one at which the
+//! conclusion was drawn (`Engine::notice`). A command of an EXEC therefore sees the changes of the
+//! command before it.
 //!
-//! Two kinds of owners advance the number. A [`Watched`] value does so by itself, whenever it could have been
-//! changed. Types whose fields are private and of which few changes matter (who waits, watches and
-//! subscribes, the stream, the append-only file) do so in the methods that make such a change. The
-//! configuration is neither: what has changed in it takes effect by `Control::apply_limits`, whose numbers
-//! are watched.
+//! Two kinds of owners advance the number. A [`Watched`] value advances it whenever the value could have
+//! been changed. Types with private fields, few of whose changes matter (waiting, watching and
+//! subscribed clients, the stream, the append-only file), advance it in the methods that make such a
+//! change. The configuration does neither: its changes take effect by `Control::apply_limits`, whose
+//! numbers are watched.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The number, shared by the parts of one control plane. One thread uses it: the atomic is for handles in
-/// several parts, and costs plain loads and stores.
+/// The number, shared by the parts of one control plane. One thread uses it: the atomic only allows
+/// several handles, and costs plain loads and stores.
 #[derive(Clone, Debug, Default)]
 pub struct Epoch(Arc<AtomicU32>);
 
 impl Epoch {
-    /// The number now.
+    /// The present number, to be compared with an earlier one.
     #[inline(always)]
     pub fn now(&self) -> u32 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Something has changed.
+    /// Records a change: every conclusion drawn before is out of date.
     #[inline]
     pub fn advance(&self) {
         self.0.store(self.now().wrapping_add(1), Ordering::Relaxed);
     }
 }
 
-/// A value that others draw conclusions from: whoever can have changed the value has advanced the epoch.
+/// A value on which cached conclusions depend: every mutable access advances the epoch.
 #[derive(Debug)]
 pub struct Watched<T> {
     value: T,
@@ -41,12 +42,12 @@ pub struct Watched<T> {
 }
 
 impl<T> Watched<T> {
-    /// A value of the control plane with this epoch.
+    /// A value that advances this epoch of its control plane.
     pub fn new(value: T, epoch: &Epoch) -> Watched<T> {
         Watched { value, epoch: epoch.clone() }
     }
 
-    /// The value, for a change that nobody draws conclusions from.
+    /// The value, for a change that no conclusion depends on. The epoch does not advance.
     #[inline]
     pub fn quietly(&mut self) -> &mut T {
         &mut self.value

@@ -1,17 +1,17 @@
 //! Glob patterns, as KEYS, SCAN, PSUBSCRIBE, CONFIG GET and ACL rules match them.
 //!
-//! `*` any run, `?` any byte, `[a-c]` `[^a]` a class, `\x` the byte x. A class that is not closed ends with
-//! the pattern; its ranges may be given either way round; a backslash at the end is itself. An empty text
-//! matches the empty pattern only, not even `*`: callers for which `*` means everything (KEYS, SCAN) look for
-//! it themselves.
+//! `*` matches any run, `?` any byte, `[a-c]` and `[^a]` a class, `\x` the byte x. A class that is not
+//! closed ends with the pattern; its ranges may be given either way round; a backslash at the end stands
+//! for itself. An empty text matches the empty pattern only, not even `*`: callers for which `*` means
+//! everything (KEYS, SCAN) handle that case.
 //!
-//! Invariants: (1) a mismatch goes back to the last `*` only, since an earlier one can reach nothing that the
-//! last cannot; (2) no recursion; (3) beyond steps that are linear in pattern and text, the elements between
-//! two stars are looked for 256 at a time (`blocks.rs`), so a match costs O(pattern + text) and
-//! elements × text ÷ 256 steps of a few nanoseconds at most; (4) a [`Pattern`] that is matched with many
-//! texts reads each class of more than `CLASS_BYTES_MAX` bytes once: a byte of a text never costs more
-//! than that many steps; (5) a [`Pattern`] with one star, or with plain bytes between two, is never walked
-//! twice (`form.rs`), and takes nothing of an [`Allowance`].
+//! Invariants: (1) a mismatch goes back to the last `*` only, because an earlier star can reach nothing
+//! that the last cannot; (2) no recursion; (3) beyond a number of steps that is linear in pattern and
+//! text, the elements between two stars are searched 256 at a time (`blocks.rs`), so a match costs
+//! O(pattern + text) and at most elements × text ÷ 256 steps of a few nanoseconds; (4) a [`Pattern`]
+//! that is matched with many texts reads each class of more than `CLASS_BYTES_MAX` bytes once: a byte of
+//! a text never costs more than that many steps; (5) a [`Pattern`] with one star, or with plain bytes
+//! between two stars, never goes back (`form.rs`), and takes nothing from an [`Allowance`].
 
 mod blocks;
 mod class;
@@ -38,23 +38,23 @@ fn matches_from_start(pattern: &[u8], text: &[u8]) -> bool {
     run(Raw::<Exact>::new(pattern), text, &mut Unbounded).unwrap_or(false)
 }
 
-/// As [`matches()`], with ASCII letters equal in both cases, but for a byte escaped within a class.
+/// Like [`matches()`], but ignores the case of ASCII letters, except for a byte escaped within a class.
 pub(crate) fn matches_nocase(pattern: &[u8], text: &[u8]) -> bool {
     run(Raw::<NoCase>::new(pattern), text, &mut Unbounded).unwrap_or(false)
 }
 
-/// A pattern for many texts.
+/// A pattern that is matched with many texts.
 #[derive(Clone, Debug)]
 pub struct Pattern<'a> {
     text: &'a [u8],
     is_nocase: bool,
     form: PatternForm<'a>,
-    /// Where the pattern has long classes.
+    /// The compiled pattern, if it has long classes.
     compiled: Option<Box<Compiled>>,
 }
 
 impl<'a> Pattern<'a> {
-    /// A pattern that [`matches()`] what the function of that name does. O(pattern).
+    /// A pattern whose matches equal those of the function [`matches()`]. O(pattern).
     pub fn new(text: &'a [u8]) -> Pattern<'a> {
         match Compiled::where_needed::<Exact>(text) {
             None => {
@@ -65,7 +65,8 @@ impl<'a> Pattern<'a> {
         }
     }
 
-    /// As [`Pattern::new`], with ASCII letters equal in both cases, but for a byte escaped within a class.
+    /// Like [`Pattern::new`], but ignores the case of ASCII letters, except for a byte escaped
+    /// within a class.
     pub fn nocase(text: &'a [u8]) -> Pattern<'a> {
         let compiled = Compiled::where_needed::<NoCase>(text);
         Pattern { text, is_nocase: true, form: PatternForm::Stars, compiled }
@@ -77,7 +78,8 @@ impl<'a> Pattern<'a> {
         self.run(text, &mut Unbounded).unwrap_or(false)
     }
 
-    /// Whether all of `text` matches, or `None` where the answer would take more than the allowance has left.
+    /// Whether all of `text` matches, or `None` where the answer would take more than the rest
+    /// of the allowance.
     #[inline]
     pub fn matches_within(&self, text: &[u8], allowance: &mut Allowance) -> Option<bool> {
         self.run(text, allowance)
@@ -114,12 +116,12 @@ impl<'a> Pattern<'a> {
     }
 }
 
-/// A pattern that is kept beside its text, for [`Pattern`]s of that text.
+/// The compiled form of a pattern with long classes, kept beside the pattern's text.
 #[derive(Debug)]
 pub struct LongClasses(Box<Compiled>);
 
 impl LongClasses {
-    /// What has to be kept for a pattern: nothing where its classes are short.
+    /// The compiled form of a pattern; `None` where all classes are short.
     pub fn of(pattern: &[u8]) -> Option<LongClasses> {
         Compiled::where_needed::<Exact>(pattern).map(LongClasses)
     }
@@ -135,24 +137,23 @@ impl LongClasses {
     }
 }
 
-/// Patterns of so many bytes at most have no class that is worth being read once: [`LongClasses::of`] returns
-/// `None` for them.
+/// A pattern of at most this many bytes has no class worth compiling: [`LongClasses::of`] returns `None`.
 pub const SHORT_BYTES_MAX: usize = CLASS_BYTES_MAX;
 
-/// Steps that matches may take together beyond the linear ones.
+/// Steps that a number of matches may take together beyond the linear ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Allowance {
     left: usize,
 }
 
 impl Allowance {
-    /// So many steps of a nanosecond or two.
+    /// An allowance of this many steps, of a nanosecond or two each.
     pub fn of_steps(steps: usize) -> Allowance {
         Allowance { left: steps }
     }
 }
 
-/// What the fuzzer calls: `data` is a length byte, a pattern of that length and a text.
+/// Entry point of the fuzzer: `data` is a length byte, a pattern of that length and a text.
 pub fn fuzz_glob(data: &[u8]) {
     let Some((&len, rest)) = data.split_first() else { return };
     let (pattern, text) = rest.split_at(usize::from(len).min(rest.len()));
@@ -166,8 +167,8 @@ pub fn fuzz_glob(data: &[u8]) {
     assert_eq!(matches(b"*", text), !text.is_empty());
 }
 
-/// How many plain bytes the pattern begins with, at which most texts fail; `None` where the text begins with
-/// others.
+/// The number of plain bytes at the beginning of the pattern; `None` where the text begins with others.
+/// Most texts fail here.
 #[inline(always)]
 fn plain_start<S: PatternSource>(pattern: &[u8], text: &[u8]) -> Option<usize> {
     let mut p = 0;
@@ -184,7 +185,7 @@ fn plain_start<S: PatternSource>(pattern: &[u8], text: &[u8]) -> Option<usize> {
     Some(p)
 }
 
-/// Whether the text matches; `None` where the allowance did not suffice.
+/// Whether the text matches; `None` where the allowance is not enough.
 fn run<S: PatternSource, W: MatchWork>(source: S, text: &[u8], work: &mut W) -> Option<bool> {
     let pattern = source.pattern();
     if text.is_empty() {
@@ -226,7 +227,7 @@ fn run<S: PatternSource, W: MatchWork>(source: S, text: &[u8], work: &mut W) -> 
         if spent > credit {
             match blocks::find(source, star, text, from, work) {
                 SegmentFound::At { pattern: after, text: end } => {
-                    // The search is paid; the next one has the credit of what this one has passed.
+                    // The search is paid for; the next search gets credit for the bytes passed by this one.
                     credit = W::CREDIT * (after - star + end - from);
                     (p, t) = (after, end);
                     continue;
@@ -236,7 +237,7 @@ fn run<S: PatternSource, W: MatchWork>(source: S, text: &[u8], work: &mut W) -> 
             }
         }
         credit -= spent;
-        // Where the star's next element is a plain byte, the positions without that byte are passed over.
+        // If the star's next element is a plain byte, positions without that byte are skipped.
         let byte = pattern[star];
         if S::IS_EXACT && is_plain(byte) {
             match text[from..].iter().position(|&other| other == byte) {
@@ -251,7 +252,7 @@ fn run<S: PatternSource, W: MatchWork>(source: S, text: &[u8], work: &mut W) -> 
     Some(pattern[p..].iter().all(|&byte| byte == b'*'))
 }
 
-/// A pattern as it was given.
+/// A pattern in its original text.
 #[derive(Clone, Copy)]
 struct Raw<'a, C> {
     pattern: &'a [u8],
@@ -284,8 +285,8 @@ impl<C: LetterCase> PatternSource for Raw<'_, C> {
     }
 }
 
-/// A pattern whose long classes have been read. Behind each bracket stands a byte: [`SHORT_CLASS`], and the
-/// class as it was given follows, or [`LONG_CLASS`] and four bytes that say which set it is.
+/// A pattern whose long classes are compiled. A byte follows each bracket: after [`SHORT_CLASS`] the
+/// class follows as text, after [`LONG_CLASS`] the number of its set in four bytes.
 #[derive(Clone, Debug)]
 struct Compiled {
     pattern: Vec<u8>,
@@ -300,7 +301,8 @@ impl Compiled {
         Compiled::with_long_classes::<C>(pattern, CLASS_BYTES_MAX).map(Box::new)
     }
 
-    /// The pattern with its classes of more than so many bytes read, or nothing where there is none.
+    /// The pattern with its classes of more than `class_bytes_max` bytes compiled; `None` where it has
+    /// no such class.
     fn with_long_classes<C: LetterCase>(pattern: &[u8], class_bytes_max: usize) -> Option<Compiled> {
         let source = Raw::<C>::new(pattern);
         let mut compiled = Compiled { pattern: Vec::with_capacity(pattern.len()), sets: Vec::new() };
@@ -369,7 +371,7 @@ impl<C: LetterCase> PatternSource for PreparedPattern<'_, C> {
     }
 }
 
-/// Bytes as they are.
+/// Compares bytes as they are.
 #[derive(Clone, Copy)]
 struct Exact;
 impl LetterCase for Exact {
@@ -380,7 +382,7 @@ impl LetterCase for Exact {
     }
 }
 
-/// ASCII letters in lower case.
+/// Compares ASCII letters in lower case.
 #[derive(Clone, Copy)]
 struct NoCase;
 impl LetterCase for NoCase {
@@ -409,9 +411,10 @@ impl MatchWork for Allowance {
     }
 }
 
-/// Beyond this many stars with something after them nothing matches: the reference bounds its recursion so.
+/// A pattern with more stars than this that have something after them matches nothing: the reference
+/// limits its recursion this way.
 const STARS_MAX: usize = 1000;
-/// Bytes of a class that are read anew for each byte of a text.
+/// A class of at most this many bytes is read anew for each byte of a text.
 const CLASS_BYTES_MAX: usize = 40;
 const SHORT_CLASS: u8 = 0;
 const LONG_CLASS: u8 = 1;

@@ -2,8 +2,9 @@
 //!
 //! Source: F. Loitsch, "Printing Floating-Point Numbers Quickly and Accurately with Integers" (2010),
 //! section 5.
-//! The digits always read back to the same double, but in 0.3 % of cases they are not the closest of the
-//! shortest, as newer algorithms' are. Clients compare bytes, and the reference server prints these.
+//! The digits always read back to the same double, but in 0.3 % of cases they are not the closest
+//! among the shortest, which newer algorithms find. Clients compare bytes, and the reference server
+//! prints these digits.
 //!
 //! Invariant: (1) the value is finite and greater than zero.
 
@@ -87,7 +88,7 @@ fn multiply(a: Scaled, b: Scaled) -> Scaled {
     Scaled { frac: (product >> 64) as u64, exp: a.exp + b.exp + 64 }
 }
 
-/// Cuts digits of `high` until what is left fits in `delta`, then walks the last one down towards `value`.
+/// Generates digits of `high` until the remainder fits in `delta`, then moves the last digit towards `value`.
 fn generate(value: Scaled, high: Scaled, mut delta: u64, mut exp10: i32) -> ShortestDigits {
     let shift = high.exp.unsigned_abs();
     let one = 1u64 << shift;

@@ -1,12 +1,12 @@
 //! SipHash-1-3 over short keys, keyed so that clients cannot choose colliding keys.
 //!
-//! Source: J.-P. Aumasson and D. J. Bernstein, "SipHash: a fast short-input PRF" (2012), with one compression
-//! and three finalisation rounds. The oracle in the tests is the standard library's hasher, which is the same
-//! function.
+//! Source: J.-P. Aumasson and D. J. Bernstein, "SipHash: a fast short-input PRF" (2012), with one
+//! compression and three finalisation rounds. The oracle in the tests is the standard library's hasher,
+//! which computes the same function.
 
 use std::hash::Hasher;
 
-/// The hasher of a table whose keys are such hashes: a hash is its own hash.
+/// A hasher for tables whose keys are hashes already: it returns the key itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HashItself(u64);
 
@@ -25,7 +25,7 @@ impl Hasher for HashItself {
     }
 }
 
-/// The 128-bit key of the hash, drawn once at start by the server.
+/// The 128-bit key of the hash, drawn at random when the server starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct HashSeed {
     /// First half of the key.
@@ -61,8 +61,8 @@ pub fn siphash13(seed: HashSeed, bytes: &[u8]) -> u64 {
     v[0] ^ v[1] ^ v[2] ^ v[3]
 }
 
-/// The up to seven bytes of `tail`, the end of `bytes`, as a number: words that overlap rather than byte by
-/// byte.
+/// The up to seven bytes of `tail`, the end of `bytes`, as a number. Overlapping words are read instead
+/// of single bytes.
 #[inline(always)]
 fn tail_word(bytes: &[u8], tail: &[u8]) -> u64 {
     let len = tail.len();
@@ -76,7 +76,7 @@ fn tail_word(bytes: &[u8], tail: &[u8]) -> u64 {
         return u64::from(u32::from_le_bytes(*first))
             | u64::from(u32::from_le_bytes(*last)) << (8 * (len - 4));
     }
-    // One to three bytes: the first, the middle and the last, some of which are the same.
+    // One to three bytes: the first, the middle and the last one, which may coincide.
     let byte = |at: usize| u64::from(tail[at]) << (8 * at);
     byte(0) | byte(len / 2) | byte(len - 1)
 }

@@ -1,12 +1,12 @@
-//! What memory costs once an allocator has rounded a request up: for sums of the parts of memory.
+//! The memory that requests take once the allocator has rounded them up, for computing sizes of structures.
 //!
-//! The classes are jemalloc's on a 64-bit machine: four to each power of two, and pages beyond them. Nothing
-//! is allocated or asked here, so that crates that know no allocator can use these functions; a test of the
-//! server holds them against the allocator.
+//! The size classes are jemalloc's on a 64-bit machine: four for each power of two, and pages beyond
+//! them. This module neither allocates nor asks the allocator, so crates without an allocator can use
+//! it; a test of the server compares it with the allocator.
 
 use std::collections::VecDeque;
 
-/// Bytes that a request for `bytes` takes. A request for none takes none.
+/// Bytes that a request for `bytes` takes; 0 for an empty request.
 pub const fn block(bytes: usize) -> usize {
     if bytes == 0 {
         return 0;
@@ -30,7 +30,7 @@ pub const fn boxed<T>() -> usize {
     block(size_of::<T>())
 }
 
-/// Bytes that a count of owners with a `T` takes.
+/// Bytes that a reference-counted `T` takes.
 pub const fn counted<T>() -> usize {
     block(2 * size_of::<usize>() + size_of::<T>())
 }
@@ -45,14 +45,14 @@ pub fn deque<T>(deque: &VecDeque<T>) -> usize {
     block(deque.capacity() * size_of::<T>())
 }
 
-/// Bytes that the nodes of a tree of `len` pairs take, about: a tree does not say how full its nodes are, and
-/// two thirds are assumed. Exact up to eleven pairs.
+/// Approximate bytes that the nodes of a tree of `len` pairs take. A tree does not tell how full its
+/// nodes are; two thirds are assumed. Exact up to eleven pairs.
 pub const fn tree<K, V>(len: usize) -> usize {
     let leaf = block(16 + TREE_NODE * (size_of::<K>() + size_of::<V>()));
     match len {
         0 => 0,
         1..=TREE_NODE => leaf,
-        // One inner node with twelve more words stands above some eight leaves.
+        // One inner node with twelve more words for about eight leaves.
         _ => {
             let leaves = len.div_ceil(TREE_NODE * 2 / 3);
             leaves * leaf + leaves.div_ceil(8) * (leaf + 8 * (TREE_NODE + 1))
@@ -60,12 +60,12 @@ pub const fn tree<K, V>(len: usize) -> usize {
     }
 }
 
-/// A size for display, in as few bytes as may be: [`u32::MAX`] for more.
+/// A size in 32 bits, for display; [`u32::MAX`] for larger sizes.
 pub fn short(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-/// The largest class; what is larger is rounded up to pages.
+/// The largest size class; larger requests are rounded up to pages.
 const CLASSES_MAX: usize = 16 * 1024;
 const PAGE: usize = 4096;
 /// Pairs in a node of the standard library's trees at most.

@@ -1,6 +1,6 @@
 //! Bytes as text: two lower-case hexadecimal digits for each byte.
 
-/// `bytes` as lower-case hexadecimal digits, as run ids and digests are shown.
+/// `bytes` as lower-case hexadecimal digits, the form of run ids and digests.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

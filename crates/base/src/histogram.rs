@@ -1,18 +1,18 @@
 //! Durations, counted in logarithmic buckets with linear steps: within 1.6 % from 1 ns to 1 s.
 //!
-//! Recording is an index and an increment, so that it can stand in the path of every command; a general
-//! histogram costs several times that and 30 KiB per command. The layout is that of HdrHistogram (Tene,
-//! 2012): 64 steps per power of two.
+//! Recording is an index and an increment, cheap enough for every command; a general histogram costs
+//! several times that and 30 KiB per command. The layout is that of HdrHistogram (Tene, 2012): 64 steps
+//! per power of two.
 
 use crate::heap;
 
 /// A histogram of durations in nanoseconds; longer than one second counts as one second.
 #[derive(Clone, Debug)]
 pub struct Histogram {
-    /// Wide enough never to be full: one that stopped would leave `powers` ahead of the sum.
+    /// 64 bits wide, so that no counter saturates: a saturated one would leave `powers` ahead of the sum.
     counts: Box<[u64; BUCKETS]>,
-    /// Sums of the counts of each power of two. Their sum is the number of durations: to count in here costs
-    /// a recording no more than to count all of them.
+    /// The sum of the counts of each power of two. The total is the sum of these, so a recording costs
+    /// no more than it would with a single total.
     powers: [u64; Histogram::POWERS],
 }
 
@@ -33,7 +33,7 @@ impl Histogram {
     /// Bytes that the allocator gives for a boxed histogram.
     pub const FOOTPRINT: usize = heap::boxed::<Histogram>() + heap::boxed::<[u64; BUCKETS]>();
 
-    /// Counts one duration.
+    /// Counts one duration, in nanoseconds.
     #[inline]
     pub fn record(&mut self, duration_ns: u64) {
         let bucket = bucket_of(duration_ns.min(MAX_NS));
@@ -45,13 +45,13 @@ impl Histogram {
         }
     }
 
-    /// Durations counted.
+    /// Number of durations recorded.
     pub fn total(&self) -> u64 {
         self.powers.iter().sum()
     }
 
-    /// The duration below or at which `percent` of the counts lie, as the highest value of its bucket,
-    /// nanoseconds.
+    /// The duration, in nanoseconds, that `percent` of the durations do not exceed: the highest
+    /// value of its bucket.
     pub fn percentile(&self, percent: f64) -> u64 {
         let wanted = ((percent / 100.0 * self.total() as f64).ceil() as u64).max(1);
         let mut seen = 0;
@@ -67,7 +67,7 @@ impl Histogram {
     /// How many powers of two [`Histogram::by_power_of_two`] has.
     pub const POWERS: usize = BUCKETS / STEPS;
 
-    /// Counts by power of two: the first of durations below 64 ns, each further one of twice as long ones.
+    /// Counts by power of two: durations below 64 ns first; each further bound is twice the one before.
     pub fn by_power_of_two(&self) -> [u64; Histogram::POWERS] {
         self.powers
     }
@@ -77,7 +77,7 @@ impl Histogram {
         ((STEPS as u64) << power) - 1
     }
 
-    /// As [`Histogram::percentile`], at the cost of a few buckets where the powers are known.
+    /// Like [`Histogram::percentile`], at the cost of a few buckets, given the result of `by_power_of_two`.
     pub fn percentile_by(&self, by_power: &[u64; Histogram::POWERS], percent: f64) -> u64 {
         let wanted = ((percent / 100.0 * self.total() as f64).ceil() as u64).max(1);
         let mut seen = 0;
@@ -98,7 +98,7 @@ impl Histogram {
 
     /// Cumulative counts at powers of two times 1,024 ns, as LATENCY HISTOGRAM shows them:
     /// `(microseconds, count)` for each bound at which the count grew. The microseconds are those of the last
-    /// duration that the reference's histogram (two significant digits) does not tell from the bound.
+    /// duration that the reference's histogram (two significant digits) does not distinguish from the bound.
     pub fn cumulative_by_power_of_two(&self) -> Vec<(u64, u64)> {
         let mut out = Vec::new();
         let (total, mut next, mut seen) = (self.total(), 0, 0u64);

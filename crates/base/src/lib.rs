@@ -1,5 +1,5 @@
-//! What every other crate may use: time as a value, ids, shared bytes, number formats, LZF, glob, hashes,
-//! seeded randomness.
+//! Basic types for all other crates: time as a value, ids, shared bytes, number formats, LZF, glob,
+//! hashes, seeded randomness.
 //!
 //! Invariants: (1) nothing here reads a clock, draws entropy, or does input or output; (2) nothing here knows
 //! that a server exists.

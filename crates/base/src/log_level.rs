@@ -3,9 +3,9 @@
 /// Levels of the log, in the reference's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
-    /// For developers.
+    /// For developers; the most detailed level.
     Debug,
-    /// Rarely useful.
+    /// Details that are rarely useful.
     Verbose,
     /// Worth knowing in production.
     Notice,

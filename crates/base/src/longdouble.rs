@@ -3,9 +3,9 @@
 //! Values that clients and replicas see depend on its 64-bit significand, on every machine. Texts are read as
 //! C's `strtold` reads them and printed with at most 17 digits after the point.
 //!
-//! Invariants: (1) every operation rounds once, to nearest, ties to even; (2) text of the usual size (up to
-//! 19 digits, a small exponent) is read without big numbers; the rest goes to `rustc_apfloat`, which is exact
-//! for any length.
+//! Invariants: (1) every operation rounds once, to nearest, ties to even; (2) text of the usual size (up
+//! to 19 digits, a small exponent) is read without big numbers; `rustc_apfloat`, which is exact for any
+//! length, reads all other text.
 
 use std::cmp::Ordering;
 use std::ops::{Add, Neg, Sub};
@@ -15,7 +15,7 @@ use rustc_apfloat::{Float, Round};
 
 use crate::num;
 
-/// An extended double: finite or infinite, or NaN out of an addition.
+/// An extended double: finite, infinite, or NaN as the result of an addition.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LongDouble(X87DoubleExtended);
 
@@ -23,16 +23,16 @@ impl LongDouble {
     /// Zero, without a sign.
     pub const ZERO: LongDouble = LongDouble(X87DoubleExtended::ZERO);
 
-    /// The largest that is finite.
+    /// The largest finite value.
     pub fn largest() -> LongDouble {
         LongDouble(X87DoubleExtended::largest())
     }
 
     /// Reads all of `text`: decimal or hexadecimal, or `inf` or `infinity` in any case.
     ///
-    /// `None` for anything around the number, for NaN, for a finite text that overflows or, not being zero,
-    /// rounds to zero, and for 5,120 bytes or more. Cost: linear in the usual case, quadratic in the digits
-    /// else.
+    /// `None` if anything surrounds the number, for NaN, for a finite text that overflows, for one that
+    /// rounds to zero without being zero, and for 5,120 bytes or more. Cost: usually linear, otherwise
+    /// quadratic in the digits.
     pub fn parse(text: &[u8]) -> Option<LongDouble> {
         if text.len() >= TEXT_BYTES_MAX {
             return None;
@@ -53,12 +53,12 @@ impl LongDouble {
         Some(LongDouble(if negative { -magnitude } else { magnitude }))
     }
 
-    /// Whether it is neither infinite nor NaN.
+    /// Whether the value is neither infinite nor NaN.
     pub fn is_finite(self) -> bool {
         self.0.is_finite()
     }
 
-    /// Taken as seconds: the milliseconds, rounded up. `None` when they do not fit in 63 bits, or for NaN.
+    /// The value in seconds as milliseconds, rounded up. `None` when they do not fit in 63 bits, or for NaN.
     pub fn ceil_millis(self) -> Option<i64> {
         let thousand = X87DoubleExtended::from_u128(1000).value;
         let millis = self.0.mul_r(thousand, Round::NearestTiesToEven).value;
@@ -67,12 +67,12 @@ impl LongDouble {
         }
         let mut exact = false;
         let whole = millis.to_i128_r(64, Round::TowardPositive, &mut exact);
-        // Out of range saturates, which is not a number of milliseconds either.
+        // Out of range the conversion saturates, and its result is refused, too.
         i64::try_from(whole.value).ok().filter(|&value| value != i64::MAX && value != i64::MIN)
     }
 
-    /// Appends the value with up to 17 digits after the point, without zeros at the end; zero has no sign.
-    /// Nothing for what is not finite. 1 to 4,933 bytes and a sign.
+    /// Appends the value with up to 17 digits after the point, without trailing zeros; zero has no sign.
+    /// Appends nothing for a value that is not finite. 1 to 4,933 bytes and a sign.
     pub fn push(self, out: &mut Vec<u8>) {
         if !self.is_finite() {
             return;
@@ -95,7 +95,7 @@ impl LongDouble {
         }
         num::push_u64(out, whole);
         if fraction != 0 {
-            // A leading one keeps the zeros behind the point; it becomes the point.
+            // The digit 1 in front keeps the leading zeros of the fraction; the point replaces it.
             let point = out.len();
             num::push_u64(out, FRACTION_UNIT + fraction);
             out[point] = b'.';
@@ -137,7 +137,7 @@ impl PartialOrd for LongDouble {
     }
 }
 
-/// What the fuzzer calls: what can be read can be printed, and what is printed can be read.
+/// Entry point of the fuzzer: what can be read can be printed, and what is printed can be read.
 pub fn fuzz_long_double(data: &[u8]) {
     if let Some(value) = LongDouble::parse(data).filter(|value| value.is_finite()) {
         let mut text = Vec::new();
@@ -152,7 +152,7 @@ fn fixed(significand: u64, shift: u32) -> (u64, u64) {
     let whole = significand.checked_shr(shift).unwrap_or(0);
     let rest = if shift < 64 { significand & ((1 << shift) - 1) } else { significand };
     let product = u128::from(rest) * u128::from(FRACTION_UNIT);
-    // The product is below 2^121, so that from 2^-122 on it is less than half a unit.
+    // The product is below 2^121, so after a shift by 122 or more it is less than half a unit.
     if shift > 121 {
         return (whole, 0);
     }
@@ -167,7 +167,7 @@ fn fixed(significand: u64, shift: u32) -> (u64, u64) {
 
 /// Appends `significand * 2^shift`. Cost: quadratic in `shift`, some 300 µs for the largest value there is.
 fn push_shifted(out: &mut Vec<u8>, significand: u64, mut shift: u32) {
-    // Little-endian, nine digits each.
+    // Little-endian limbs of nine digits each.
     let mut limbs = vec![significand % LIMB, significand / LIMB % LIMB, significand / LIMB / LIMB];
     while shift > 0 {
         let step = shift.min(32);
@@ -201,7 +201,7 @@ fn push_shifted(out: &mut Vec<u8>, significand: u64, mut shift: u32) {
 /// A number without its sign, taken apart: digits with at most one point, and the exponent.
 struct DecimalParts<'a> {
     digits: &'a [u8],
-    /// How many digits stand behind the point.
+    /// Number of digits after the point.
     scale: usize,
     exponent: i64,
     zero: bool,
@@ -228,7 +228,7 @@ fn split<'a>(text: &'a [u8], mark: u8, is_digit: fn(&u8) -> bool) -> Option<Deci
     Some(DecimalParts { digits, scale: fraction.len(), exponent, zero })
 }
 
-/// An exponent's digits; beyond 10^9 it makes no difference how much.
+/// The value of an exponent's digits, capped at about 10^9, beyond which all exponents act alike.
 fn parse_exponent(digits: &[u8]) -> Option<i64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -264,7 +264,7 @@ fn parse_hex(text: &[u8]) -> Option<X87DoubleExtended> {
     parse_long("0x", &parts, 'p')
 }
 
-/// How many digits there are after the zeros in front.
+/// The number of digits after leading zeros.
 fn significant(parts: &DecimalParts<'_>) -> i64 {
     let zeros = parts.digits.iter().take_while(|&&byte| matches!(byte, b'0' | b'.'));
     let counted = parts.digits.iter().filter(|&&byte| byte != b'.').count();
@@ -278,7 +278,7 @@ fn parse_long(prefix: &str, parts: &DecimalParts<'_>, mark: char) -> Option<X87D
     (value.is_finite() && !value.is_zero()).then_some(value)
 }
 
-/// The value when it has up to 19 digits and a power of ten whose odd factor fits in 63 bits.
+/// The value of a number with up to 19 digits and a power of ten whose odd factor fits in 63 bits.
 fn parse_short(parts: &DecimalParts<'_>) -> Option<X87DoubleExtended> {
     if significant(parts) > 19 {
         return None;
@@ -293,7 +293,7 @@ fn parse_short(parts: &DecimalParts<'_>) -> Option<X87DoubleExtended> {
     if exp10 >= 0 {
         return Some(rounded(u128::from(number) * u128::from(fives), Rest::None, exp10));
     }
-    // With the number's top bit set the quotient has 65 bits or more: one to round by, and the remainder.
+    // With the number's top bit set the quotient has 65 bits or more: one to round by, besides the remainder.
     let shift = number.leading_zeros();
     let dividend = u128::from(number << shift) << 64;
     let divisor = u128::from(fives);
@@ -301,7 +301,7 @@ fn parse_short(parts: &DecimalParts<'_>) -> Option<X87DoubleExtended> {
     Some(rounded(dividend / divisor, rest, exp10 - 64 - shift as i32))
 }
 
-/// Whether something was cut off below the last bit.
+/// Whether a nonzero remainder was cut off below the last bit.
 #[derive(Clone, Copy, PartialEq)]
 enum Rest {
     None,
@@ -324,7 +324,7 @@ fn rounded(value: u128, rest: Rest, mut exp2: i32) -> X87DoubleExtended {
         kept.wrapping_add(u64::from(up))
     };
     if significand == 0 {
-        // Rounded up to the next power of two.
+        // Rounding has reached the next power of two.
         significand = 1 << 63;
         exp2 += 1;
     }
@@ -338,7 +338,7 @@ const FRACTION_UNIT: u64 = 100_000_000_000_000_000;
 const LIMB: u64 = 1_000_000_000;
 /// 5^27 is below 2^63.
 const FIVES_MAX: u32 = 27;
-/// Beyond these every value is infinite or zero: the range ends at 1.19e4932 and 3.6e-4951.
+/// Beyond this every value is infinite or zero: the range ends at 1.19e4932 and 3.6e-4951.
 const DECIMAL_EXPONENT_MAX: i64 = 4960;
 const BINARY_EXPONENT_MAX: i64 = 16500;
 

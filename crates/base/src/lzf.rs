@@ -1,6 +1,6 @@
 //! LZF, the compression of strings in RDB files and of the inner nodes of lists.
 //!
-//! A compressed string is a row of pieces:
+//! A compressed string is a sequence of pieces:
 //!
 //! | first byte | then | meaning |
 //! |---|---|---|
@@ -8,16 +8,16 @@
 //! | `lllooooo`, l from 1 to 6 | `oooooooo` | l + 2 bytes again, from o + 1 back |
 //! | `111ooooo` | `llllllll`, `oooooooo` | l + 9 bytes again, from o + 1 back |
 
-/// Compresses `input`, of less than 4 GiB, to at most `len_max` bytes; `None` when it does not get that
-/// small.
+/// Compresses `input`, of less than 4 GiB, to at most `len_max` bytes; `None` when the result
+/// would be longer.
 pub fn compress(input: &[u8], len_max: usize) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(len_max);
-    // Short strings are many: their tables are small.
+    // Short strings are frequent, so their tables are small.
     let bits = (usize::BITS - input.len().leading_zeros()).clamp(6, HASH_BITS_MAX);
     let mut seen = vec![0u32; 1 << bits];
     let (mut at, mut literals_from) = (0, 0);
     while let Some(three) = input.get(at..).and_then(|rest| rest.first_chunk::<3>()) {
-        // Positions are kept plus one: 0 is none.
+        // Positions are stored plus one: 0 means none.
         let slot = &mut seen[hash(*three, bits)];
         let before = *slot as usize;
         *slot = at as u32 + 1;
@@ -65,15 +65,15 @@ fn push_match(out: &mut Vec<u8>, len: usize, back: usize) {
     out.push(back as u8);
 }
 
-/// Decompresses `input` to exactly `len` bytes; `None` when it is no such thing.
+/// Decompresses `input` to exactly `len` bytes; `None` when it is malformed or has another length.
 pub fn decompress(input: &[u8], len: usize) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     decompress_into(input, len, &mut out)?;
     Some(out)
 }
 
-/// Decompresses `input` to exactly `len` bytes, which take the place of what is in `out`; `None` when it is
-/// no such thing, with some bytes in `out`.
+/// Decompresses `input` to exactly `len` bytes, which replace the contents of `out`. `None` when it is
+/// malformed or has another length; `out` then holds some bytes.
 pub fn decompress_into(input: &[u8], len: usize, out: &mut Vec<u8>) -> Option<()> {
     out.clear();
     // No piece yields more than this from its bytes, so a false length cannot make us allocate.
@@ -103,7 +103,7 @@ pub fn decompress_into(input: &[u8], len: usize, out: &mut Vec<u8>) -> Option<()
             if out.len() + count > len {
                 return None;
             }
-            // The piece may repeat itself: each round copies what is there, which doubles it.
+            // The piece may overlap itself: each round copies the bytes present, which doubles them.
             let mut left = count;
             while left > 0 {
                 let there = left.min(out.len() - from);
@@ -118,7 +118,7 @@ pub fn decompress_into(input: &[u8], len: usize, out: &mut Vec<u8>) -> Option<()
     (out.len() == len).then_some(())
 }
 
-/// Positions remembered at most, as a power of two.
+/// Remembered positions at most, as a power of two.
 const HASH_BITS_MAX: u32 = 13;
 const DISTANCE_MAX: usize = 1 << 13;
 const LITERALS_MAX: usize = 32;

@@ -1,147 +1,148 @@
-//! Mistakes that are made on purpose, to see that the simulations of replication and of clusters find them.
-//! Only a build with `--cfg sluice_mistakes` can make one; in every other the question costs nothing, because
-//! its answer is known to the compiler.
+//! Mistakes that are made on purpose, to test that the simulations of replication and of clusters find
+//! them. Only a build with `--cfg sluice_mistakes` can make one; in every other build [`is_made`] is the
+//! constant `false` and costs nothing.
 
-/// A mistake.
+/// A mistake that a simulation must detect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Mistake {
-    /// None.
+    /// No mistake: the program as it is.
     None,
     /// A history's id before a promotion is accepted for positions after the promotion.
     SecondIdForever,
-    /// A promotion goes on with the id of the history before.
+    /// A promotion keeps the id of the history before it.
     KeptReplid,
     /// A snapshot says that the stream has selected database 0.
     SnapshotOfDbZero,
     /// WAIT counts replicas that were sent the write.
     AckOfSent,
-    /// A replica says of everything that it is on disk.
+    /// A replica acknowledges everything as durable.
     UnsyncedAck,
-    /// A replica says that what lies beside a base which is not in force is on disk.
+    /// A replica acknowledges increments as durable although their base is not in force yet.
     AckWithoutBase,
-    /// A replica that has said nothing counts as one that has the write.
+    /// A replica that has acknowledged nothing counts as one that has the write.
     SilentReplicaCounts,
     /// A replica deletes expired keys by itself.
     ReplicaExpires,
-    /// A replica that goes on does not take up the new id of the history.
+    /// A replica that continues does not adopt the new id of the history.
     IdNotContinued,
-    /// A server that starts goes on with the id that its files have.
+    /// A server that starts continues with the history id in its files.
     IdOfLastRun,
-    /// A replica that goes on begins in database 0.
+    /// A replica that continues begins in database 0.
     LinkOfDbZero,
     /// A replica counts the commands of a transaction before its end.
     TransactionByParts,
-    /// The append-only file of a primary does not say which database the stream has selected.
+    /// The append-only file of a primary does not name the database that the stream has selected.
     DbNotNoted,
-    /// A replica that has come back counts for its connection of before, too.
+    /// A replica that has reconnected counts for its former connection, too.
     CountedTwice,
-    /// FAILOVER hands over to a replica that may lack something.
+    /// FAILOVER hands the role over to a replica that may lack writes.
     HandedOverEarly,
-    /// A failover that comes to nothing leaves the writes of clients waiting.
+    /// A failover that fails leaves the writes of clients paused.
     PausedForGood,
-    /// A rewrite of the append-only file whose base cannot be put in force counts as one that is.
+    /// A rewrite of the append-only file whose base cannot be put in force counts as successful.
     FailedRewriteCounts,
-    /// A replica that cannot read the snapshot which it has received goes on as if it had loaded it.
+    /// A replica that cannot load a received snapshot continues as if it had loaded it.
     UnreadSnapshotCounts,
-    /// What comes on the main channel with the promise of the stream is forgotten.
+    /// Stream bytes that arrive together with `+CONTINUE` on the main channel are dropped.
     StreamForgotten,
     /// Under `appendfsync always` a reply does not wait for the disk.
     AnsweredEarly,
-    /// What a script has changed so far is published while it stands still.
+    /// Changes of a script are published while the script is suspended.
     RunByParts,
-    /// A server changes its role while a script stands still.
+    /// A server changes its role while a script is suspended.
     RoleInsideRun,
-    /// A script whose client has gone ends though it has written, and nobody is told of that.
+    /// The effects of a suspended script are lost when its client has disconnected.
     RunDropped,
     /// A replica whose link is lost twice within a second waits before it connects again.
     ShortLinkPaused,
-    /// A vote leaves before its file is durable (K-1).
+    /// A vote is sent before the file that records it is durable (K-1).
     VoteBeforeFile,
-    /// A node that starts does not know in which epoch it voted last (K-2).
+    /// A node that starts does not know the epoch in which it voted last (K-2).
     VoteNotReadBack,
-    /// Votes are given again some time after the epochs were lost, whoever was heard since (K-5).
+    /// After its epochs were lost, a node votes again after some time, whichever voters it has
+    /// heard from (K-5).
     EpochByTimeAlone,
-    /// The node itself counts as one of the voters that have to be heard after epochs were lost (K-6).
+    /// The node counts itself among the voters it has to hear from after its epochs were lost (K-6).
     EpochHeardFromMyself,
-    /// A slot goes to a claimant with the epoch of its owner (K-7).
+    /// A slot goes to a claimant whose epoch equals that of its owner (K-7).
     ReboundAtEqualEpoch,
-    /// Both of two primaries with one epoch move on (K-8).
+    /// Both of two primaries with equal epochs advance (K-8).
     GreaterIdMovesToo,
-    /// A role that was told before a newer one counts (K-10).
+    /// A role that was announced before a newer one is accepted (K-10).
     StaleRoleTaken,
-    /// UPDATEs have slots that their subject does not claim any more (K-11).
+    /// UPDATE messages include slots that their node does not claim any more (K-11).
     UnclaimedSlotsTold,
     /// Keys of slots that went to another shard are kept (K-12).
     LostKeysKept,
-    /// Gossip of senders that nobody knows is believed (K-13).
+    /// Gossip of unknown senders is accepted (K-13).
     StrangersBelieved,
     /// Replicas, and primaries without slots, count as reporters of failures (K-14).
     ReportsOfAnybody,
     /// Reports of failures do not expire (K-15).
     ReportsForever,
-    /// Half of the voters decide (K-16).
+    /// Half of the voters suffice for a decision (K-16).
     HalfDecides,
-    /// Voters that failed are none of those whose majority decides (K-17).
+    /// Failed voters are left out when the majority is computed (K-17).
     FailedVotersLeftOut,
-    /// A primary serves as soon as the cluster looks well (K-19).
+    /// A primary serves clients as soon as the cluster looks well (K-19).
     ServesAtOnce,
-    /// The wall clock says how long a node has been silent (K-24).
+    /// The wall clock measures how long a node has been silent (K-24).
     SilenceByWallClock,
-    /// A PONG does not leave while the file is written (K-25).
+    /// No PONG is sent while the file is written (K-25).
     NoPongWhileWriting,
-    /// A MEET that was sent counts as one that came (K-26).
+    /// A MEET that was sent counts as received (K-26).
     MeetNotRepeated,
-    /// A node that does not dial back is met again and again (G-13).
+    /// A node that does not dial back is sent MEETs without end (G-13).
     MeetsWithoutEnd,
-    /// A forgotten node comes back by a MEET of its own (G-21).
+    /// A forgotten node returns by its own MEET (G-21).
     ForgottenNodeMet,
-    /// A header counts for the node of its link, whoever sent it.
+    /// A header counts for the node of its link, whichever node sent it.
     StrangeHeaderBelieved,
-    /// A voter that nobody could take over from stays FAIL for 2T (D22).
+    /// A voter without replicas that could take over stays FAIL for twice the node timeout (D22).
     HeirlessStaysFailed,
-    /// Headers show what is not in the file yet (K-9).
+    /// Headers announce changes that are not in the file yet (K-9).
     ToldBeforeFile,
-    /// A replica moves to another primary though its own keeps too few (S-37).
+    /// A replica moves to another primary although its own primary then has too few replicas (S-37).
     BarrierIgnored,
     /// A primary serves without a majority (K-18).
     MinorityServes,
-    /// A replica whose primary has failed once says so for good (K-23).
+    /// A replica whose primary has failed once announces the failure for ever (K-23).
     MournsForever,
-    /// A node that has stood still serves before anybody has answered (S-24).
+    /// A node whose process stood still serves clients before any node has answered (S-24).
     ServesAfterStandstill,
-    /// A vote counts for the election that is open, whatever epoch it was given for (K-3).
+    /// A vote counts for the present election, whatever epoch it was given for (K-3).
     VotesOfAnyEpoch,
-    /// A failover by hand takes the end of the stream from a primary that does not pause (K-20).
+    /// A manual failover takes the end of the stream from a primary that has not paused (K-20).
     GoalWithoutPause,
-    /// A primary lets writes go on when its replica asks for votes, and not when it is demoted (K-21).
+    /// A primary resumes writes when its replica asks for votes, and not when it is demoted (K-21).
     PauseEndsEarly,
-    /// A replica that loads a full copy tells the offset that it had before (K-22).
+    /// A replica that loads a full copy announces the offset that it had before (K-22).
     OldOffsetTold,
-    /// The end of a failed move is told ahead of the deletions of its keys.
+    /// The end of a failed move is announced before the deletions of its keys.
     FinishAheadOfUnlinks,
-    /// Entries that a walk has captured follow the command that changes them.
+    /// The command that changes an entry precedes the entry captured by the walk.
     CommandAheadOfImage,
-    /// Writers are not held once PAUSED was said, and what they write is sent to nobody.
+    /// Writers are not held after PAUSED was sent, and their writes are sent to no target.
     WrittenAfterPaused,
-    /// Writers go on when the target may claim the slots, and not when it has.
+    /// Writers resume when the target may claim the slots, and not when it has claimed them.
     HoldEndsAtGrant,
-    /// Slots are claimed by the epoch that the target has.
+    /// Slots are claimed with the epoch that the target already has.
     ClaimedWithoutEpoch,
-    /// Slots are claimed by the epoch of their source.
+    /// Slots are claimed with the epoch of their source.
     ClaimedByEpochOfSource,
-    /// Slots on their way are not hidden (G-13).
+    /// Keys of slots that are being imported are not hidden (G-13).
     ShownWhileImported,
-    /// A stream of a move selects a database once.
+    /// The stream of a move selects a database only once.
     StreamOfOneDatabase,
-    /// A connection that is lost after the grant ends the move.
+    /// A connection that is lost after the grant fails the move.
     LostLinkEndsGrant,
-    /// A source that has made an epoch ahead of the news of a claim gets its slots back by that.
+    /// A source that has advanced its epoch before it learns of a claim gets its slots back by that epoch.
     SourceOutbidsClaim,
 }
 
 impl Mistake {
-    /// Mistakes that the simulation of replication finds.
+    /// Mistakes that the simulation of replication must find.
     pub const ALL: [Mistake; 24] = [
         Mistake::SecondIdForever,
         Mistake::KeptReplid,
@@ -169,7 +170,7 @@ impl Mistake {
         Mistake::ShortLinkPaused,
     ];
 
-    /// Mistakes that the simulation of moves of slots finds.
+    /// Mistakes that the simulation of slot moves must find.
     pub const OF_MOVES: [Mistake; 11] = [
         Mistake::ToldBeforeFile,
         Mistake::FinishAheadOfUnlinks,
@@ -184,7 +185,7 @@ impl Mistake {
         Mistake::SourceOutbidsClaim,
     ];
 
-    /// Mistakes that the simulation of clusters finds.
+    /// Mistakes that the simulation of clusters must find.
     pub const OF_CLUSTERS: [Mistake; 31] = [
         Mistake::VoteBeforeFile,
         Mistake::VoteNotReadBack,
@@ -220,25 +221,25 @@ impl Mistake {
     ];
 }
 
-/// Whether this mistake is to be made.
+/// Whether this mistake is to be made: never in this build.
 #[cfg(not(sluice_mistakes))]
 #[inline(always)]
 pub const fn is_made(_: Mistake) -> bool {
     false
 }
 
-/// The one that is made: [`Mistake`] as a number. Read and written by tests of one thread each.
+/// The mistake to be made, as the number of a [`Mistake`]. Each test that uses it runs in one thread.
 #[cfg(sluice_mistakes)]
 static MADE: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
 
 /// Whether this mistake is to be made.
 #[cfg(sluice_mistakes)]
 pub fn is_made(mistake: Mistake) -> bool {
-    // Relaxed: set before a run begins, by whoever runs it.
+    // Relaxed: the value is set before a run begins, by the thread that runs it.
     MADE.load(std::sync::atomic::Ordering::Relaxed) == mistake as u8
 }
 
-/// Has this mistake be made from now on, and no other.
+/// Makes this mistake from now on, and no other.
 #[cfg(sluice_mistakes)]
 pub fn make(mistake: Mistake) {
     // Relaxed: as above.

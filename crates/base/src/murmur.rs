@@ -1,7 +1,7 @@
-//! MurmurHash64A (Austin Appleby, 2008), which HyperLogLogs are made with: its values are in dumps, so it is
-//! a format.
+//! MurmurHash64A (Austin Appleby, 2008), the hash of HyperLogLog elements. Its values are part of dumps,
+//! so it is a file format.
 
-/// Hashes `bytes` under `seed`. Anybody can make elements that collide: for nothing that has to resist that.
+/// Hashes `bytes` under `seed`. Not collision-resistant: clients can choose elements that collide.
 pub fn murmur64a(bytes: &[u8], seed: u64) -> u64 {
     let mut hash = seed ^ (bytes.len() as u64).wrapping_mul(M);
     let (words, tail) = bytes.as_chunks::<8>();

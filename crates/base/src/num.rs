@@ -28,7 +28,7 @@ pub fn parse_u64(text: &[u8]) -> Option<u64> {
     if value > 9 || (value == 0 && !rest.is_empty()) || rest.len() > 19 {
         return None;
     }
-    // Nineteen digits cannot overflow; only the twentieth needs care.
+    // Nineteen digits cannot overflow; only the twentieth needs a check.
     let (safe, last) = rest.split_at(rest.len().min(18));
     for &byte in safe {
         let digit = byte.wrapping_sub(b'0');
@@ -64,7 +64,7 @@ pub fn digits_i64(value: i64) -> usize {
     digits(value.unsigned_abs()) + usize::from(value < 0)
 }
 
-/// Room for the decimal form of an integer, so that it needs no allocation.
+/// A buffer for the decimal form of an integer, without an allocation.
 pub struct IntBuffer(itoa::Buffer);
 
 impl IntBuffer {
@@ -87,17 +87,17 @@ impl Default for IntBuffer {
     }
 }
 
-/// How many bytes [`push_u64`] appends for `value`: 1 to 20.
+/// The number of bytes that [`push_u64`] appends for `value`: 1 to 20.
 #[inline]
 pub fn digits(value: u64) -> usize {
     value.checked_ilog10().map_or(1, |log| log as usize + 1)
 }
 
-/// Parses a double as scores and coordinates are read.
+/// Parses a double by the rules of scores and coordinates.
 ///
-/// A decimal number with an optional sign, fraction and exponent, or `inf` or `infinity` in any case. `None`
-/// for anything around it (spaces, NUL), for hexadecimal, for NaN, and for a finite text whose value is
-/// infinite or, not being zero, rounds to zero.
+/// Accepts a decimal number with an optional sign, fraction and exponent, or `inf` or `infinity` in any
+/// case. `None` if anything surrounds the number (spaces, NUL), for hexadecimal, for NaN, for a finite
+/// text whose value is infinite, and for one that rounds to zero without being zero.
 pub fn parse_f64(text: &[u8]) -> Option<f64> {
     if let Some(whole) = parse_short_whole(text) {
         return Some(whole);
@@ -115,8 +115,8 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
     Some(value)
 }
 
-/// A whole number of up to fifteen digits and an optional minus: what most scores are. A double has each of
-/// them.
+/// Parses a whole number of up to fifteen digits with an optional minus, which most scores are. A double
+/// holds each of these exactly.
 #[inline]
 fn parse_short_whole(text: &[u8]) -> Option<f64> {
     let (is_negative, digits) = match text.split_first() {
@@ -138,9 +138,9 @@ fn parse_short_whole(text: &[u8]) -> Option<f64> {
     Some(if is_negative { -value } else { value })
 }
 
-/// Parses the bound of a score range, which is read as a C string: up to the first NUL, nothing being zero.
+/// Parses the bound of a score range by the rules of a C string: up to the first NUL; an empty text is zero.
 ///
-/// Unlike [`parse_f64`], what is too large is infinite and what is too small is zero.
+/// Unlike [`parse_f64`], a number that is too large is infinite, and one that is too small is zero.
 pub fn parse_f64_bound(text: &[u8]) -> Option<f64> {
     let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
     if end == 0 {
@@ -154,8 +154,8 @@ fn significand(text: &[u8]) -> impl Iterator<Item = u8> + '_ {
     text.iter().copied().take_while(|byte| !matches!(byte, b'e' | b'E'))
 }
 
-/// Appends `value` as replies and listings show it: `inf`, `-inf`, `nan`, `-0`, a plain integer when it is
-/// one within ±2^62, else the digits of Grisu2. 1 to 25 bytes.
+/// Appends `value` in the form of replies and listings: `inf`, `-inf`, `nan`, `-0`, a plain integer if
+/// it is one within ±2^62, otherwise the digits of Grisu2. 1 to 25 bytes.
 pub fn push_f64(out: &mut Vec<u8>, value: f64) {
     if value.is_nan() {
         out.extend_from_slice(b"nan");
@@ -170,8 +170,8 @@ pub fn push_f64(out: &mut Vec<u8>, value: f64) {
     }
 }
 
-/// Appends `value` by its shortest digits, a whole number too: 1e+15 and not 1000000000000000. 1 to
-/// 25 bytes.
+/// Appends `value` by its shortest digits, also if it is a whole number: 1e+15 and not 1000000000000000.
+/// 1 to 25 bytes.
 pub fn push_f64_shortest(out: &mut Vec<u8>, value: f64) {
     if value.is_finite() && value != 0.0 {
         push_digits(out, value);
@@ -180,27 +180,27 @@ pub fn push_f64_shortest(out: &mut Vec<u8>, value: f64) {
     }
 }
 
-/// Appends `value` with 17 significant digits without zeros at their end, as C's `%.17g` does: 0.1 is
+/// Appends `value` with 17 significant digits without trailing zeros, as C's `%.17g` does: 0.1 is
 /// 0.10000000000000001. 1 to 24 bytes.
 pub fn push_f64_17(out: &mut Vec<u8>, value: f64) {
     const DIGITS: i32 = 17;
     if !value.is_finite() || value == 0.0 {
         return push_f64(out, value);
     }
-    // A whole number of up to 15 digits has no others: what most scores are.
+    // A whole number of up to 15 digits, which most scores are, has no further digits.
     if value.abs() < 1e15 && value.trunc() == value {
         return push_i64(out, value as i64);
     }
     let mut text = [0; 32];
     let mut rest = &mut text[..];
-    // 17 digits, a point, and an exponent of up to four bytes behind its `e`.
+    // 17 digits, a point, and an exponent of up to four bytes after its `e`.
     if write!(rest, "{:.16e}", value.abs()).is_err() {
         return;
     }
     let written = 32 - rest.len();
     let Some(mantissa_len) = text[..written].iter().position(|byte| *byte == b'e') else { return };
     let exponent = parse_i64(&text[mantissa_len + 1..written]).unwrap_or(0) as i32;
-    // The point goes: the first digit takes its place.
+    // Removes the point: the first digit moves to its place.
     text[1] = text[0];
     let digits = &text[1..mantissa_len];
     let len = digits.iter().rposition(|digit| *digit != b'0').map_or(1, |last| last + 1);
@@ -208,7 +208,7 @@ pub fn push_f64_17(out: &mut Vec<u8>, value: f64) {
     if value < 0.0 {
         out.push(b'-');
     }
-    // Digits ahead of the point, where there is no exponent.
+    // Digits in front of the point, where there is no exponent.
     let ahead = usize::try_from(exponent + 1).unwrap_or(0);
     if !(-4..DIGITS).contains(&exponent) {
         out.push(digits[0]);
@@ -217,7 +217,7 @@ pub fn push_f64_17(out: &mut Vec<u8>, value: f64) {
             out.extend_from_slice(&digits[1..]);
         }
         let sign = if exponent < 0 { '-' } else { '+' };
-        // A vector takes all that is written.
+        // Writing to a vector does not fail.
         let _ = write!(out, "e{sign}{:02}", exponent.abs());
     } else if exponent < 0 {
         out.extend_from_slice(b"0.");
@@ -233,7 +233,7 @@ pub fn push_f64_17(out: &mut Vec<u8>, value: f64) {
     }
 }
 
-/// A finite number other than zero, as the digits of Grisu2.
+/// Appends a finite number other than zero by the digits of Grisu2.
 fn push_digits(out: &mut Vec<u8>, value: f64) {
     if value < 0.0 {
         out.push(b'-');
@@ -241,7 +241,7 @@ fn push_digits(out: &mut Vec<u8>, value: f64) {
     layout(out, &grisu::shortest(value.abs()));
 }
 
-/// Appends digits in the layout of the wire: plain when that is short, else `d.ddde±x`.
+/// Appends digits in the layout of the wire: plain if that is short, else `d.ddde±x`.
 fn layout(out: &mut Vec<u8>, digits: &ShortestDigits) {
     let text = &digits.text[..digits.len];
     let len = digits.len as i32;
@@ -274,8 +274,8 @@ fn layout(out: &mut Vec<u8>, digits: &ShortestDigits) {
     push_u64(out, u64::from(magnitude.unsigned_abs()));
 }
 
-/// The integer that `value` is, when it is one within ±2^62: those print in full, larger ones in shortest
-/// digits.
+/// `value` as an integer, if it is one within ±2^62. Such values print in full, larger
+/// ones in shortest digits.
 #[inline]
 pub(crate) fn as_whole(value: f64) -> Option<i64> {
     const BOUND: f64 = (1u64 << 62) as f64;

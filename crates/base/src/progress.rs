@@ -1,38 +1,38 @@
-//! How far a piece of long work is: numbers out of what was done, of how much, in which time; and their text,
-//! for a log and for one line of a terminal.
+//! Progress of long work: numbers computed from the amount done, the total and the time spent, and their
+//! text for a log and for one line of a terminal.
 //!
-//! Invariants: (1) time is an argument; (2) no number panics or overflows, whatever files and peers claim: a
-//! total that was too low counts as reached; (3) text for a terminal has no control character but those that
-//! [`TerminalLine`] puts in.
+//! Invariants: (1) time is an argument; (2) no number panics or overflows, whatever files and peers
+//! claim: a total that is too low counts as reached; (3) text for a terminal has no control character
+//! except those that [`TerminalLine`] inserts.
 
 use std::fmt;
 
-/// How far a piece of work is.
+/// Progress of a piece of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkProgress {
-    /// What was done so far.
+    /// The amount done so far, in `unit`s.
     pub done: u64,
-    /// What has to be done; none where nobody knows.
+    /// The whole amount, in `unit`s; `None` where it is unknown.
     pub total: Option<u64>,
-    /// What both numbers count.
+    /// The unit of both amounts.
     pub unit: ProgressUnit,
-    /// How long the work has been under way, nanoseconds.
+    /// Time since the work began, nanoseconds.
     pub spent_ns: u64,
 }
 
-/// What the numbers of a piece of work count.
+/// The unit of a progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProgressUnit {
-    /// Bytes.
+    /// Bytes of a file or of a transfer.
     Bytes,
-    /// Keys.
+    /// Keys of the keyspace.
     Keys,
-    /// Time of a wait that has an end, milliseconds.
+    /// Milliseconds of a wait that has a known end.
     Milliseconds,
 }
 
 impl ProgressUnit {
-    /// Its name.
+    /// Name of the unit, in the plural.
     pub fn name(self) -> &'static str {
         match self {
             ProgressUnit::Bytes => "bytes",
@@ -43,7 +43,7 @@ impl ProgressUnit {
 }
 
 impl WorkProgress {
-    /// What was done of a hundred parts, 0 to 100; none where the total is unknown.
+    /// The amount done in percent, 0 to 100; `None` where the total is unknown.
     pub fn percent(&self) -> Option<f64> {
         let total = self.total?;
         if self.done >= total {
@@ -52,13 +52,13 @@ impl WorkProgress {
         Some(self.done as f64 * 100.0 / total as f64)
     }
 
-    /// What is done in a second: the mean since the work began.
+    /// The amount done per second: the mean since the work began.
     pub fn rate(&self) -> f64 {
-        // In less than a millisecond there is nothing to measure.
+        // A time below one millisecond counts as one, to avoid absurd rates.
         self.done as f64 / self.seconds().max(1e-3)
     }
 
-    /// Seconds that the rest takes at this rate; none where the total is unknown or nothing was done yet.
+    /// Seconds that the rest takes at this rate; `None` where the total is unknown or nothing is done yet.
     pub fn seconds_left(&self) -> Option<f64> {
         let left = self.total?.saturating_sub(self.done);
         match (left, self.done) {
@@ -73,14 +73,14 @@ impl WorkProgress {
         self.spent_ns as f64 / 1e9
     }
 
-    /// Whether everything is done that is counted. The end of the work may still be to come: a file is forced
-    /// to disk, say.
+    /// Whether the whole amount is done. The work may still have to finish, for example by forcing a
+    /// file to disk.
     fn is_counted_out(&self) -> bool {
         self.total.is_some_and(|total| self.done >= total && total > 0)
     }
 }
 
-/// `41.2% of 900 MB, 150.0 MB/s, 4 seconds left`, with what is known of that.
+/// `41.2% of 900 MB, 150.0 MB/s, 4 seconds left`, without the parts that are unknown.
 impl fmt::Display for WorkProgress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.unit == ProgressUnit::Milliseconds {
@@ -104,14 +104,14 @@ impl fmt::Display for WorkProgress {
     }
 }
 
-/// An amount, so many decimals of megabytes, and its unit.
+/// An amount, the number of decimals for megabytes, and the unit.
 struct Amount(f64, usize, ProgressUnit);
 
 impl fmt::Display for Amount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Amount(number, decimals, unit) = *self;
         match unit {
-            // Whole megabytes of a size are those that are full.
+            // A size in whole megabytes is rounded down.
             ProgressUnit::Bytes if decimals == 0 => write!(f, "{} MB", (number / 1e6).floor()),
             ProgressUnit::Bytes => write!(f, "{:.decimals$} MB", number / 1e6),
             ProgressUnit::Keys | ProgressUnit::Milliseconds => write!(f, "{number:.0} {}", unit.name()),
@@ -119,7 +119,7 @@ impl fmt::Display for Amount {
     }
 }
 
-/// A time as an operator says it.
+/// A time in seconds, minutes or hours, in words.
 fn span(seconds: f64) -> String {
     let (number, unit) = match seconds {
         seconds if seconds < 120.0 => (seconds, "second"),
@@ -130,11 +130,11 @@ fn span(seconds: f64) -> String {
     format!("{number:.0} {unit}{ending}")
 }
 
-/// What a terminal shows of a piece of work in one line of so many columns: its name, a bar where the total
-/// is known and there is room, and the numbers.
+/// A terminal line of at most `columns` columns for a piece of work: its name, a bar if the total is
+/// known and there is room, and the numbers.
 pub fn bar(name: &str, progress: &WorkProgress, columns: usize) -> String {
     let text = progress.to_string();
-    // The last column stays free: in it some terminals begin another line.
+    // The last column stays free, because some terminals start another line there.
     let columns = columns.saturating_sub(1);
     let room = columns.saturating_sub(name.chars().count() + text.len() + BAR_FRAME);
     let line = match progress.percent() {
@@ -148,7 +148,7 @@ pub fn bar(name: &str, progress: &WorkProgress, columns: usize) -> String {
     printable(&line).chars().take(columns).collect()
 }
 
-/// The text without control characters: names come from peers, and what shows them takes orders by such.
+/// Replaces control characters by spaces: names come from peers, and terminals obey control characters.
 pub fn printable(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }
@@ -159,20 +159,20 @@ const BAR_FRAME: usize = 4;
 const BAR_MIN: usize = 8;
 const BAR_MAX: usize = 40;
 
-/// How progress is shown where a program was started.
+/// The display of progress at the place where a program was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProgressDisplay {
-    /// Not at all: nobody looks.
+    /// No display, because the stream is no terminal.
     Nothing,
-    /// By lines, one behind the other.
+    /// As lines, one after another.
     Lines,
-    /// By one line that is drawn anew.
+    /// As one line that is drawn again and again.
     Bar,
 }
 
 impl ProgressDisplay {
-    /// What suits a stream. `term` and `no_color` are the variables of those names in the environment, where
-    /// they are set: with a value, `NO_COLOR` asks for no escape codes, and a terminal `dumb` has none.
+    /// The display that suits a stream. `term` and `no_color` are the environment variables of those names,
+    /// if they are set: a nonempty `NO_COLOR` forbids escape codes, and a terminal `dumb` has none.
     pub fn of(is_terminal: bool, term: Option<&[u8]>, no_color: Option<&[u8]>) -> ProgressDisplay {
         let is_plain = term == Some(b"dumb") || no_color.is_some_and(|value| !value.is_empty());
         match (is_terminal, is_plain) {
@@ -183,20 +183,20 @@ impl ProgressDisplay {
     }
 }
 
-/// The line of a terminal that is drawn anew, and that goes before anything else is written.
+/// The terminal line that is redrawn, and removed before anything else is written.
 #[derive(Debug, Default)]
 pub struct TerminalLine {
     is_drawn: bool,
 }
 
 impl TerminalLine {
-    /// What puts a text in the place of the last one.
+    /// The bytes that put `text` in the place of the last one.
     pub fn draw(&mut self, text: &str) -> String {
         self.is_drawn = true;
         format!("\r{text}{CLEAR_REST}")
     }
 
-    /// What takes the line away, where there is one.
+    /// The bytes that remove the line, if one is drawn.
     pub fn clear(&mut self) -> Option<&'static str> {
         std::mem::take(&mut self.is_drawn).then_some(CLEAR_LINE)
     }

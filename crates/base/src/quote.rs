@@ -1,4 +1,4 @@
-//! Words with quotes, as inline commands and configuration lines have them, and the inverse for listings.
+//! Words with quotes, as in inline commands and configuration lines, and the inverse for listings.
 //!
 //! Invariant: (1) `split_args(quoted(x))` is `[x]`, for any bytes.
 
@@ -6,22 +6,22 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unbalanced;
 
-/// Where a line comes from.
+/// The source of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// A configuration file or a value of CONFIG SET.
     Config,
-    /// An inline request: a backslash and a quote as its very last bytes are the byte `\\` and the closing
-    /// quote.
+    /// An inline request: if its very last bytes are a backslash and a quote, they mean the byte `\\`
+    /// and the closing quote.
     Inline,
 }
 
 /// Splits `line` into words.
 ///
 /// Words are separated by spaces, tabs, CR and LF; a vertical tab or form feed is skipped before a word only.
-/// Quotes may stand anywhere in a word: in double quotes `\n \r \t \b \a`, `\xHH` and `\` before any other
-/// byte are escapes, in single quotes only `\'`. Outside of quotes a backslash is itself. The line ends at a
-/// NUL.
+/// Quotes may begin anywhere in a word: in double quotes `\n \r \t \b \a`, `\xHH` and `\` before any other
+/// byte are escapes, in single quotes only `\'`. Outside of quotes a backslash is an ordinary byte. The line
+/// ends at a NUL.
 pub fn split_args(line: &[u8], dialect: Dialect) -> Result<Vec<Vec<u8>>, Unbalanced> {
     let mut words = Vec::new();
     let mut word = Vec::new();
@@ -35,7 +35,7 @@ pub fn split_args(line: &[u8], dialect: Dialect) -> Result<Vec<Vec<u8>>, Unbalan
 
 /// Appends the first word of `line` to `word` and returns what follows it; `None` when there is no word.
 ///
-/// For callers that keep words in a buffer of their own. Cost: linear in the bytes it passes.
+/// For callers that keep words in their own buffer. Cost: linear in the bytes read.
 pub fn next_word<'a>(
     line: &'a [u8],
     dialect: Dialect,
@@ -117,9 +117,8 @@ fn hex(digit: u8) -> u8 {
     }
 }
 
-/// Appends words that stand between single spaces so that [`split_args`] gives them back: those that have
-/// quotes in them in quotes, those too of which `also` says so, and all others as they are. For words without
-/// blanks and zero bytes.
+/// Appends words separated by single spaces so that [`split_args`] returns them: words with quotes in them,
+/// and words that `also` selects, are quoted, all others are not. For words without blanks and zero bytes.
 pub fn push_words(out: &mut Vec<u8>, words: &[u8], also: impl Fn(&[u8]) -> bool) {
     for (at, word) in words.split(|&byte| byte == b' ').enumerate() {
         out.extend_from_slice(if at > 0 { b" " } else { b"" });
@@ -131,7 +130,7 @@ pub fn push_words(out: &mut Vec<u8>, words: &[u8], also: impl Fn(&[u8]) -> bool)
     }
 }
 
-/// Appends `text` in double quotes, with escapes for quotes, backslashes and what does not print.
+/// Appends `text` in double quotes, with escapes for quotes, backslashes and unprintable bytes.
 pub fn push_quoted(out: &mut Vec<u8>, text: &[u8]) {
     out.reserve(text.len() + 2);
     out.push(b'"');
@@ -154,14 +153,14 @@ pub fn push_quoted(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
 }
 
-/// As [`push_quoted`], into a vector of its own.
+/// Like [`push_quoted`], but returns a new vector.
 pub fn quoted(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     push_quoted(&mut out, text);
     out
 }
 
-/// What the fuzzer calls: words come back from their quoted forms, whatever line they came from.
+/// Entry point of the fuzzer: words of any line survive being quoted and split.
 pub fn fuzz_quote(data: &[u8]) {
     for dialect in [Dialect::Config, Dialect::Inline] {
         let Ok(words) = split_args(data, dialect) else { continue };

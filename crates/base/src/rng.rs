@@ -1,4 +1,4 @@
-//! Seeded randomness for what must not be secret: sampling, random keys, jitter.
+//! Seeded randomness for uses that need no secrecy: sampling, random keys, jitter.
 //!
 //! SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014).
 

@@ -1,10 +1,10 @@
-//! The name of a session, for everything that refers to clients without looking at them.
+//! The key of a session, for code that refers to clients without access to them.
 
-/// Names a session; stale keys find nothing.
+/// Names a session. The key of a session that has ended finds nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionKey {
-    /// Slot in the table: small, reused.
+    /// Index in the table of sessions: small, reused.
     pub slot: u32,
-    /// Generation of the slot.
+    /// Generation of the slot, which tells reused slots apart.
     pub generation: u32,
 }

@@ -1,12 +1,12 @@
-//! Where data stand in a history of replication.
+//! The position of the data in a replication history.
 
-/// Where data stand in the stream.
+/// A position in the replication stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamPosition<'a> {
-    /// Database that the stream has selected.
+    /// Database that the stream has selected at this position.
     pub db: usize,
     /// Id of the history.
     pub replid: &'a str,
-    /// Bytes of the history before it.
+    /// Bytes of the history before this position.
     pub offset: u64,
 }

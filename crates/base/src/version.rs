@@ -1,6 +1,6 @@
-//! The versions by which the server names itself.
+//! The versions that the server reports.
 
-/// The version of Valkey whose behaviour this server keeps.
+/// The version of Valkey whose behaviour this server reproduces.
 pub const COMPATIBLE: &str = "9.1.2";
-/// The version of Redis that INFO and HELLO report to clients of that age.
+/// The version of Redis that INFO and HELLO report to clients of that time.
 pub const REDIS_COMPATIBLE: &str = "7.2.4";

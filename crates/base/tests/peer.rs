@@ -1,7 +1,7 @@
 //! Numbers and globs against a running reference server, byte for byte.
 //!
-//! Runs when `SLUICE_PEER_ADDRESS` is `host:port` of a server whose databases 9 to 11 may be emptied; says so
-//! otherwise.
+//! Runs when `SLUICE_PEER_ADDRESS` is `host:port` of a server whose databases 9 to 11 may be emptied;
+//! otherwise prints a note.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -110,7 +110,7 @@ fn globs_match_what_keys_finds() {
     for _ in 0..20_000 {
         let pattern = random(8, b"ab*?[]^-\\c");
         if pattern == b"*" {
-            // KEYS does not look at the names then.
+            // KEYS then does not compare the names at all.
             continue;
         }
         peer.send(&[b"KEYS", &pattern]);

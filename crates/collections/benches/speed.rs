@@ -1,10 +1,11 @@
-//! Times of the slab and the index together, as the keyspace uses them: `cargo bench -p sluice-collections`.
+//! Benchmarks of the slab and the index together, as the keyspace uses them:
+//! `cargo bench -p sluice-collections`.
 //!
-//! Entries are blocks of 88 bytes that begin with a 16-byte key; hashes are computed from the key. Prints one
-//! line for each measure. An argument names the one to run: `bytes`, `insert`, `find`, `cache`, `churn`,
-//! `slab`.
+//! Entries are blocks of 88 bytes that begin with a 16-byte key; hashes are computed from the key.
+//! Prints one line for each measurement. An argument selects one of them: `bytes`, `insert`, `find`,
+//! `cache`, `churn`, `slab`.
 
-// The clock is what a bench is about.
+// A benchmark reads the clock.
 #![allow(clippy::disallowed_methods)]
 
 use std::hint::black_box;
@@ -19,7 +20,7 @@ const MILLION: usize = 1_000_000;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    // `cargo test` runs this too, without `--bench`: nothing to do then.
+    // `cargo test` also runs this program, without `--bench`; nothing is measured then.
     if !arguments.iter().any(|argument| argument == "--bench") {
         return;
     }
@@ -111,7 +112,7 @@ fn bytes_per_key() {
         let count = number + 1;
         let bytes = store.index.bytes() as f64 / count as f64;
         if count as f64 >= next {
-            // Points evenly spaced in the logarithm: any size is as likely as any other.
+            // Points evenly spaced in the logarithm, so that every size is equally likely.
             (sum, points, worst) = (sum + bytes, points + 1, worst.max(bytes));
             next *= 1.005;
         }
@@ -134,7 +135,7 @@ fn insert() {
     let mut store = Store::new();
     let handles: Vec<Handle> = (0..count).map(|number| store.alloc(number)).collect();
     let hashes: Vec<u64> = (0..count).map(|number| siphash13(SEED, &key(number))).collect();
-    // Shuffled, so that what a split reads is not what was written last.
+    // Shuffled, so that a split does not read the keys written last.
     let mut order: Vec<u32> = (0..count as u32).collect();
     shuffle(&mut order);
     let start = Instant::now();
@@ -212,7 +213,7 @@ fn find_in_batches(store: &Store, keys: &[[u8; 16]]) -> usize {
     seen
 }
 
-/// The instructions without the misses: few keys, hashes computed before.
+/// The instructions without the cache misses: few keys, hashes computed in advance.
 fn find_in_cache() {
     let count = 2_000;
     let store = Store::with(count);

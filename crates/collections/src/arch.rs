@@ -1,14 +1,14 @@
-//! What depends on the processor: comparing a bucket's tags at once, counting bits, numbers of six bits, and
-//! prefetching.
+//! Code that depends on the processor: comparing a bucket's tags at once, counting bits, converting
+//! numbers of six bits, and prefetching.
 //!
-//! x86-64 uses SSE2, which its baseline contains, and AVX2 or AVX-512 where the processor has it; everything
-//! else takes the portable code, which is also the oracle of the tests.
+//! x86-64 uses SSE2, which its baseline contains, and AVX2 or AVX-512 if the processor has it. All other
+//! processors use the portable code, which is also the oracle of the tests.
 
 /// Lanes of a bucket: the tags in the first twelve bytes of its sixteen-byte head.
 const LANES_MASK: u32 = 0xfff;
 
 /// The lanes whose tag equals `tag`, one bit each. `head` holds the tags, four to a word, lane 0 in the
-/// lowest byte; its fourth word is not looked at.
+/// lowest byte; its fourth word is ignored.
 #[inline(always)]
 pub(crate) fn lanes_equal(head: [u32; 4], tag: u8) -> u32 {
     #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
@@ -35,8 +35,8 @@ fn lanes_equal_sse2(head: [u32; 4], tag: u8) -> u32 {
     _mm_movemask_epi8(equal) as u32 & LANES_MASK
 }
 
-/// Lanes whose tag matches, without SIMD: a byte of `x` is zero where it does, found exactly (no borrow
-/// between bytes).
+/// Lanes with a matching tag, without SIMD: a byte of `x` is zero if its tag matches, which is found
+/// exactly (no borrow between bytes).
 #[cfg_attr(all(target_arch = "x86_64", target_feature = "sse2"), allow(dead_code))]
 #[inline]
 fn lanes_equal_portable(head: [u32; 4], tag: u8) -> u32 {
@@ -53,7 +53,7 @@ fn lanes_equal_portable(head: [u32; 4], tag: u8) -> u32 {
     (eight(first) | eight(u64::from(head[2])) << 8) & LANES_MASK
 }
 
-/// Asks for the cache lines of all items, to be read soon. None of them is looked at.
+/// Prefetches the cache lines of all items, which are to be read soon. The items themselves are not read.
 pub fn prefetch_items<T>(items: &[T]) {
     let step = (LINE_BYTES / size_of::<T>().max(1)).max(1);
     items.iter().step_by(step).for_each(|item| prefetch(item));
@@ -62,7 +62,8 @@ pub fn prefetch_items<T>(items: &[T]) {
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
 
-/// Asks for the cache line at `at`, to be read soon. Any address will do: a prefetch never faults.
+/// Prefetches the cache line at `at`, which is to be read soon. Any address is allowed: a
+/// prefetch never faults.
 #[inline(always)]
 pub(crate) fn prefetch<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
@@ -87,7 +88,7 @@ pub(crate) fn prefetch<T>(at: *const T) {
     }
 }
 
-/// How many bits are set.
+/// Number of set bits.
 #[inline]
 pub(crate) fn count_ones(bytes: &[u8]) -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -107,7 +108,7 @@ pub(crate) fn count_ones(bytes: &[u8]) -> u64 {
     count_ones_portable(bytes)
 }
 
-/// The portable code, compiled for AVX2: the compiler counts thirty-two bytes at once.
+/// The portable code, compiled for AVX2, so that the compiler counts thirty-two bytes at once.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 fn count_ones_avx2(bytes: &[u8]) -> u64 {
@@ -135,12 +136,12 @@ fn count_ones_portable(bytes: &[u8]) -> u64 {
     whole + rest.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>()
 }
 
-/// Fewer bytes are counted as fast without a look at the processor.
+/// Fewer bytes are counted as fast without checking the processor's features.
 #[cfg(target_arch = "x86_64")]
 const WIDE_COUNT_BYTES_MIN: usize = 256;
 
-/// Raises each register to the number of six bits that `packed` holds for it: four in three bytes, the first
-/// in the low bits. Registers without a number stay.
+/// Raises each register to its number of six bits in `packed`: four numbers in three bytes, the first in
+/// the low bits. Registers beyond the end of `packed` keep their values.
 pub(crate) fn raise_six_bits(packed: &[u8], registers: &mut [u8]) {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
@@ -189,7 +190,7 @@ fn raise_six_bits_avx2(packed: &[u8], registers: &mut [u8]) {
     );
     let mut done = 0;
     for group in registers.as_chunks_mut::<WIDE_REGISTERS>().0 {
-        // Of each half twelve bytes are wanted, and sixteen are read.
+        // Of each half twelve bytes are needed, and sixteen are read.
         let Some(bytes) = packed.get(done / 4 * 3..).and_then(<[u8]>::first_chunk::<WIDE_PACKED>) else {
             break;
         };
@@ -202,7 +203,7 @@ fn raise_six_bits_avx2(packed: &[u8], registers: &mut [u8]) {
         // SAFETY: the group has 32 bytes.
         // JUSTIFICATION: as above.
         let old = unsafe { _mm256_loadu_si256(group.as_ptr().cast()) };
-        // In each 32 bits four numbers of six bits, which are moved apart.
+        // Each 32 bits hold four numbers of six bits, which are spread to bytes.
         let four = _mm256_shuffle_epi8(_mm256_set_m128i(high, low), spread);
         let first = _mm256_and_si256(four, _mm256_set1_epi32(0x3f));
         let second = _mm256_slli_epi32::<2>(_mm256_and_si256(four, _mm256_set1_epi32(0xfc0)));
@@ -227,7 +228,8 @@ fn pack_six_bits_avx2(registers: &[u8], packed: &mut [u8]) {
     );
     let mut done = 0;
     for group in registers.as_chunks::<WIDE_REGISTERS>().0 {
-        // Of each half twelve bytes count, and sixteen are written: the four behind them are written again.
+        // Of each half twelve bytes count, and sixteen are written: the four bytes after them
+        // are written again.
         let rest = packed.get_mut(done / 4 * 3..);
         let Some(bytes) = rest.and_then(<[u8]>::first_chunk_mut::<WIDE_PACKED>) else { break };
         // SAFETY: the group has 32 bytes.
@@ -250,10 +252,10 @@ fn pack_six_bits_avx2(registers: &[u8], packed: &mut [u8]) {
     pack_six_bits_portable(&registers[done..], packed.get_mut(done / 4 * 3..).unwrap_or_default());
 }
 
-/// Registers of six bits that AVX2 takes at once,
+/// Registers of six bits that AVX2 handles at once.
 #[cfg(target_arch = "x86_64")]
 const WIDE_REGISTERS: usize = 32;
-/// and the packed bytes that it touches for them: 24, and four behind.
+/// Packed bytes accessed for these registers: 24, and four after them.
 #[cfg(target_arch = "x86_64")]
 const WIDE_PACKED: usize = 28;
 

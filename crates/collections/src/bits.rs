@@ -1,34 +1,34 @@
-//! Bits of strings: counting them, finding one, reading and writing integers of any width.
+//! Bits of strings: counting, searching, and reading and writing integers of any width.
 //!
-//! Bit 0 is the most significant bit of the first byte, as the protocol numbers them.
+//! Bit 0 is the most significant bit of the first byte, as in the protocol.
 //!
-//! Invariant: no function looks behind the bytes it is given: what a field covers behind their end reads as
-//! zeros.
+//! Invariant: no function reads past the end of its bytes: a field that reaches past the end
+//! reads zeros there.
 
 use crate::arch;
 
-/// How many bits are set.
+/// Number of set bits.
 #[inline]
 pub fn count(bytes: &[u8]) -> u64 {
     arch::count_ones(bytes)
 }
 
-/// Raises each register to the number of six bits that `packed` holds for it: four in three bytes, the first
-/// in the low bits.
+/// Raises each register to its number of six bits in `packed`: four numbers in three bytes, the first in
+/// the low bits.
 pub fn raise_six_bits(packed: &[u8], registers: &mut [u8]) {
     arch::raise_six_bits(packed, registers);
 }
 
-/// Writes registers as numbers of six bits, which their values fit into.
+/// Writes registers as numbers of six bits. Their values must fit.
 pub fn pack_six_bits(registers: &[u8], packed: &mut [u8]) {
     arch::pack_six_bits(registers, packed);
 }
 
-/// The first bit that is `wanted`.
+/// Position of the first bit equal to `wanted`.
 pub fn position(bytes: &[u8], wanted: bool) -> Option<usize> {
-    // What every byte is that has no such bit.
+    // The value of a byte without such a bit.
     let none = if wanted { 0x00 } else { 0xff };
-    // Whole blocks first: the compiler makes wide comparisons of them.
+    // Whole blocks first: the compiler turns them into wide comparisons.
     let (blocks, _) = bytes.as_chunks::<BLOCK_BYTES>();
     let is_none =
         |block: &&[u8; BLOCK_BYTES]| block.iter().fold(0, |differs, byte| differs | (byte ^ none)) == 0;
@@ -47,7 +47,7 @@ pub fn field(bytes: &[u8], offset: usize, width: u32) -> u64 {
     (window >> behind) as u64 & mask(width)
 }
 
-/// Overwrites that integer; `bytes` must reach as far.
+/// Overwrites the integer of `width` bits at bit `offset`; `bytes` must contain it.
 pub fn set_field(bytes: &mut [u8], offset: usize, width: u32, value: u64) {
     debug_assert!(width <= 64);
     debug_assert!(offset + width as usize <= bytes.len() * 8);
@@ -61,7 +61,7 @@ pub fn set_field(bytes: &mut [u8], offset: usize, width: u32, value: u64) {
     }
 }
 
-/// Sixteen bytes from `first` on, the first of them the most significant.
+/// Sixteen bytes from `first` on as a big-endian number.
 fn window(bytes: &[u8], first: usize) -> u128 {
     let mut window = [0; 16];
     let there = bytes.get(first..).unwrap_or_default();

@@ -1,23 +1,22 @@
-//! A hash table of packed chunks that can be shared: fields with values and expiries, or members alone.
+//! A hash table of packed leaves that can be shared: fields with values and expiries, or members only.
 //!
-//! The fields are in the order of their hashes, in leaves of up to 64 fields or 4 KiB; inner nodes of up to
-//! 64 children find a leaf by hash. Each node is behind a count of owners: [`HashTree::share`] takes the
-//! root, and a writer copies the nodes of its path that have another owner. A write splits or joins a few
-//! nodes at most, so no write waits for the table to grow.
+//! The fields are in the order of their hashes, in leaves of up to 64 fields or 4 KiB; inner nodes of up
+//! to 64 children find a leaf by hash. Each node is reference-counted: [`HashTree::share`] takes the
+//! root, and a writer copies the nodes of its path that have another owner. A write splits or joins a
+//! few nodes at most, so no write waits for the table to grow.
 //!
-//! A **set** is `HashTree::new(seed, Content::Members)`: `insert(member, b"", Expiry::Clear, ..)` says
-//! whether the member is new, `contains`, `remove`, `iter`, `nth` (SRANDMEMBER and SPOP: a rank below `len()`
-//! drawn at random) and `scan` do the rest. A member takes 4 bytes beside its own, and its part of a leaf. A
-//! **hash** is `Content::Fields`.
+//! A **set** is `HashTree::new(seed, Content::Members)`: `insert(member, b"", Expiry::Clear, ..)`
+//! returns whether the member is new, and `contains`, `remove`, `iter`, `nth` (SRANDMEMBER and SPOP with
+//! a random rank below `len()`) and `scan` do the rest. A member takes 4 bytes beside its own, and its
+//! part of a leaf. A **hash** is `Content::Fields`.
 //!
-//! A cursor of [`HashTree::scan`] is a hash: all fields with a smaller one have been visited. Nothing that
-//! happens to nodes changes hashes, so a field that is there from the beginning to the end of a scan is
-//! visited exactly once.
+//! A cursor of [`HashTree::scan`] is a hash: all fields with smaller hashes have been visited. Splitting and
+//! joining nodes does not change hashes, so a field that exists throughout a scan is visited exactly once.
 //!
-//! Invariants: (1) the hash of a field is a function of the field and the seed, and clients do not know the
-//! seed: their choice of fields fills no leaf; (2) changing a tree costs O(log n) and frees no more than a
-//! few nodes; long strings are left in `garbage`, to be dropped elsewhere; (3) dropping a tree costs O(n)
-//! where no other owner is: drop it on another thread.
+//! Invariants: (1) the hash of a field is a function of the field and the seed, and clients do not know
+//! the seed, so they cannot choose fields that fill one leaf; (2) changing a tree costs O(log n) and
+//! frees no more than a few nodes; long strings go to `garbage`, to be freed elsewhere; (3) dropping a
+//! tree costs O(n) for the parts without another owner: drop it on another thread.
 
 mod field;
 mod gather;
@@ -37,7 +36,7 @@ pub use field::{Content, Expiry, Field, TreeText};
 pub use gather::MemberGathering;
 pub use iter::HashTreeIter;
 
-/// A table of fields. See the head of the module.
+/// A table of fields; see the module's documentation.
 #[derive(Debug)]
 pub struct HashTree {
     root: HashNode,
@@ -47,20 +46,20 @@ pub struct HashTree {
 }
 
 impl HashTree {
-    /// An empty tree. The seed is the server's.
+    /// An empty tree with the server's seed.
     pub fn new(seed: HashSeed, content: Content) -> HashTree {
         let leaf = HashLeaf::new(content);
         let sums = Sums { heap: leaf.heap_bytes(), ..Sums::NONE };
         HashTree { root: HashNode::Leaf(leaf), sums, seed, content }
     }
 
-    /// A second owner of the tree: neither sees what is changed in the other. O(1).
+    /// A second owner of the tree; neither sees changes of the other. O(1).
     #[must_use]
     pub fn share(&self) -> HashTree {
         HashTree { root: self.root.clone(), sums: self.sums, seed: self.seed, content: self.content }
     }
 
-    /// How many fields. O(1).
+    /// Number of fields. O(1).
     #[inline]
     pub fn len(&self) -> usize {
         self.sums.count
@@ -72,7 +71,7 @@ impl HashTree {
         self.sums.count == 0
     }
 
-    /// Bytes allocated, also where others share them. O(1).
+    /// Bytes allocated, including shared nodes. O(1).
     #[inline]
     pub fn heap_bytes(&self) -> usize {
         self.sums.heap
@@ -83,18 +82,18 @@ impl HashTree {
         self.root.is_shared()
     }
 
-    /// Bytes of the nodes that have no other owner. Cost: one step for each of them.
+    /// Bytes of the nodes without another owner. Cost: one step for each of them.
     pub fn own_bytes(&self) -> usize {
         self.root.own_bytes()
     }
 
-    /// How many fields have an expiry. O(1).
+    /// Number of fields with an expiry. O(1).
     #[inline]
     pub fn volatile_len(&self) -> usize {
         self.sums.volatile
     }
 
-    /// The first expiry of all. O(1).
+    /// The earliest expiry of all fields, ms since the epoch. O(1).
     #[inline]
     pub fn earliest(&self) -> Option<i64> {
         (self.sums.volatile > 0).then_some(self.sums.earliest)
@@ -104,7 +103,7 @@ impl HashTree {
         siphash13(self.seed, name)
     }
 
-    /// A field. Cost: O(log n).
+    /// Looks up a field. Cost: O(log n).
     #[inline]
     pub fn get(&self, name: &[u8]) -> Option<Field<'_>> {
         let hash = self.hash(name);
@@ -112,24 +111,24 @@ impl HashTree {
         leaf.find(hash, name).map(|slot| leaf.get(slot))
     }
 
-    /// Whether a field is there, expired or not.
+    /// Whether a field exists, expired or not.
     #[inline]
     pub fn contains(&self, name: &[u8]) -> bool {
         let hash = self.hash(name);
         self.root.leaf_of(hash).find(hash, name).is_some()
     }
 
-    /// Changes the leaf that has a hash.
+    /// Changes the leaf that a hash belongs to.
     fn change<R>(&mut self, hash: u64, op: impl FnOnce(&mut HashLeaf) -> R) -> R {
         let seed = self.seed;
         node::change(&mut self.root, &mut self.sums, hash, |name| siphash13(seed, name), op)
     }
 
-    /// Stores a value under a field; whether the field is new. A tree of members drops the value.
+    /// Sets the value of a field; returns whether the field is new. A tree of members ignores the value.
     pub fn insert(&mut self, name: &[u8], value: &[u8], expiry: Expiry, garbage: &mut Vec<Bytes>) -> bool {
         let hash = self.hash(name);
         let content = self.content;
-        // Most members that are added to a large set are there: that needs no copy of a shared path.
+        // Most members added to a large set exist already, so a shared path is not copied for them.
         if content == Content::Members
             && expiry == Expiry::Clear
             && !self.root.is_unique()
@@ -158,7 +157,7 @@ impl HashTree {
         })
     }
 
-    /// Sets or clears the expiry of a field; whether the field is there.
+    /// Sets or clears the expiry of a field; returns whether the field exists.
     pub fn set_expiry(&mut self, name: &[u8], expiry: Option<i64>) -> bool {
         let hash = self.hash(name);
         self.change(hash, |leaf| {
@@ -170,10 +169,10 @@ impl HashTree {
         })
     }
 
-    /// Removes a field; whether it was there.
+    /// Removes a field; returns whether it existed.
     pub fn remove(&mut self, name: &[u8], garbage: &mut Vec<Bytes>) -> bool {
         let hash = self.hash(name);
-        // What is absent needs no copy of a shared path.
+        // A shared path is not copied for an absent field.
         if !self.root.is_unique() && self.root.leaf_of(hash).find(hash, name).is_none() {
             return false;
         }
@@ -186,8 +185,8 @@ impl HashTree {
         })
     }
 
-    /// Removes up to `max` fields whose expiry is `bound` or earlier, each after `visit` has seen its name;
-    /// how many. Cost: O(log n) for each.
+    /// Removes up to `max` fields that expire at `bound` or earlier, each after `visit` has seen its
+    /// name; returns the number removed. Cost: O(log n) for each.
     pub fn remove_expired(
         &mut self,
         bound: i64,
@@ -207,10 +206,10 @@ impl HashTree {
         max
     }
 
-    /// Cuts the fields with these ranks, in the order of [`HashTree::iter`], out of the tree: neither none
-    /// nor all of them. They come back as trees, in that order, which have the memory that the fields had.
-    /// Cost: O(log n), and no allocation or copy but for the leaves at both ends; about 130 trees for each
-    /// level at most.
+    /// Cuts the fields at these ranks, in the order of [`HashTree::iter`], out of the tree: at least
+    /// one, but not all. Returns them as trees, in that order, which own the memory of the fields. Cost:
+    /// O(log n), with allocations and copies only for the leaves at both ends; at most about 130 trees
+    /// for each level.
     pub fn take_ranks(&mut self, ranks: Range<usize>) -> Vec<HashTree> {
         if ranks.is_empty() || ranks.end > self.len() || ranks.len() == self.len() {
             debug_assert!(false, "{ranks:?} of {}", self.len());
@@ -228,8 +227,8 @@ impl HashTree {
         self.sums.bulk
     }
 
-    /// The field with `rank` fields in front of it, in the order of their hashes: with a rank drawn at random
-    /// a field drawn at random. Cost: O(log n).
+    /// The field at index `rank` in the order of the hashes. A random rank gives a random field.
+    /// Cost: O(log n).
     pub fn nth(&self, rank: usize) -> Option<Field<'_>> {
         let (mut node, mut rank) = (&self.root, rank);
         loop {
@@ -250,18 +249,18 @@ impl HashTree {
         }
     }
 
-    /// All fields, in the order of their hashes by leaves.
+    /// All fields, leaf by leaf, in the order of the leaves' hashes.
     pub fn iter(&self) -> HashTreeIter<'_> {
         HashTreeIter::new(&self.root)
     }
 
-    /// All fields but the first `rank`, in the order of [`HashTree::iter`]. Cost: O(log n) to begin.
+    /// All fields except the first `rank`, in the order of [`HashTree::iter`]. Cost to begin: O(log n).
     pub fn iter_from(&self, rank: usize) -> HashTreeIter<'_> {
         HashTreeIter::from_rank(&self.root, rank)
     }
 
-    /// Visits about `count` fields from a cursor on, and at least one if there is any; the next cursor, 0 at
-    /// the end. A scan begins with 0.
+    /// Visits about `count` fields from a cursor on, at least one if there is any; returns the next
+    /// cursor, 0 at the end. A scan begins with 0.
     pub fn scan<'a>(&'a self, cursor: u64, count: usize, mut visit: impl FnMut(Field<'a>)) -> u64 {
         let (mut cursor, mut left) = (cursor, count.max(1));
         loop {
@@ -272,7 +271,7 @@ impl HashTree {
                 .collect();
             slots.sort_unstable();
             for (at, (hash, slot)) in slots.iter().enumerate() {
-                // Fields with the same hash are visited together.
+                // Fields with equal hashes are visited together.
                 if left == 0 && at > 0 && slots[at - 1].0 != *hash {
                     return *hash;
                 }
@@ -287,15 +286,15 @@ impl HashTree {
         }
     }
 
-    /// Asks the processor for what it takes to look fields up soon. A large table's leaves are not in the
-    /// cache, and a look-up reads three parts of one, each of which names the next: those of several fields
-    /// are waited for together.
+    /// Prefetches the parts of the table that looking up these fields will read. The leaves of a large
+    /// table are not in the cache, and a look-up reads three parts of a leaf, each of which leads to the
+    /// next. The cache misses of several fields overlap.
     pub fn prefetch<'n>(&self, mut names: impl Iterator<Item = &'n [u8]>) {
         while self.group(&mut names).is_some() {}
     }
 
-    /// Asks the processor for the fields that one command is about to set. A single one gains nothing, and in
-    /// a table that the cache holds all of them would cost a fifth more.
+    /// Prefetches the fields that one command is about to set. A single field gains nothing, and in a
+    /// table that fits in the cache the prefetches would cost a fifth more.
     #[inline]
     pub fn prefetch_group<'n>(&self, names: impl ExactSizeIterator<Item = &'n [u8]>) {
         if names.len() > 1 && self.len() >= PREFETCHED_FROM {
@@ -303,8 +302,8 @@ impl HashTree {
         }
     }
 
-    /// Looks each of these fields up, in order. Cost: O(log n) for each; misses of the cache are waited for
-    /// together.
+    /// Looks up each of these fields, in order. Cost: O(log n) for each, but cache misses of
+    /// several look-ups overlap.
     pub fn get_each<'t, 'n>(
         &'t self,
         mut names: impl Iterator<Item = &'n [u8]>,
@@ -319,15 +318,16 @@ impl HashTree {
         }
     }
 
-    /// Asks for each of these fields whether it is there, expired or not. Cost: as of [`HashTree::get_each`].
+    /// Calls `visit` for each of these fields with whether it exists, expired or not.
+    /// Cost: as of [`HashTree::get_each`].
     pub fn contains_each<'n>(&self, mut names: impl Iterator<Item = &'n [u8]>, mut visit: impl FnMut(bool)) {
         while let Some(group) = self.group(&mut names) {
             group.lookups().iter().for_each(|lookup| visit(lookup.slot().is_some()));
         }
     }
 
-    /// Removes these fields; how many were there. Nodes that are shared are copied for those alone. Cost: as
-    /// of [`HashTree::get_each`].
+    /// Removes these fields and returns how many existed. Only nodes with such a field are copied if
+    /// they are shared. Cost: as of [`HashTree::get_each`].
     pub fn remove_each<'n>(
         &mut self,
         mut names: impl Iterator<Item = &'n [u8]>,
@@ -335,7 +335,7 @@ impl HashTree {
     ) -> usize {
         let before = self.len();
         while let Some(group) = self.group(&mut names) {
-            // The tree changes below: of the leaves only the slots that the fields had are kept.
+            // The tree changes below: only the slots of the fields in their leaves are kept.
             let mut found = [(0, 0, &b""[..]); GROUP_LEN];
             let mut count = 0;
             for lookup in group.lookups() {
@@ -355,8 +355,8 @@ impl HashTree {
         before - self.len()
     }
 
-    /// Where the next few names belong, and what it takes to look them up on its way from memory; `None`
-    /// behind the last name.
+    /// Finds the leaves of the next few names while prefetching their nodes from memory; `None` after
+    /// the last name.
     fn group<'t, 'n>(&'t self, names: &mut impl Iterator<Item = &'n [u8]>) -> Option<NameGroup<'t, 'n>> {
         let none = NameLookup { node: &self.root, range: HashRange::ALL, hash: 0, name: b"" };
         let mut group = NameGroup { lookups: [none; GROUP_LEN], len: 0 };
@@ -365,8 +365,8 @@ impl HashTree {
             group.len += 1;
         }
         let lookups = &mut group.lookups[..group.len];
-        // Level by level, so that the misses of all names at one level are under way together. All leaves
-        // have the same depth.
+        // Level by level, so that the cache misses of all names at one level overlap. All leaves have
+        // the same depth.
         while let HashNode::Inner(_) = lookups.first()?.node {
             for lookup in lookups.iter() {
                 if let HashNode::Inner(inner) = lookup.node {
@@ -386,13 +386,12 @@ impl HashTree {
         Some(group)
     }
 
-    /// Looks up many members one after the other. Quickest in the order in which a tree of the same seed has
-    /// them.
+    /// Looks up many members in sequence; quickest in the order in which a tree with the same seed has them.
     pub fn finder(&self) -> Finder<'_> {
         Finder { tree: self, leaf: None, hashes: 0..=0 }
     }
 
-    /// The leaf that has a hash, and the first hash of the next leaf.
+    /// The leaf that a hash belongs to, and the first hash of the next leaf.
     fn leaf_from(&self, hash: u64) -> (&HashLeaf, Option<u64>) {
         let (leaf, hashes) = self.root.leaf_and_hashes(hash);
         (leaf, hashes.end().checked_add(1))
@@ -403,14 +402,14 @@ impl HashTree {
 #[derive(Clone, Debug)]
 pub struct Finder<'a> {
     tree: &'a HashTree,
-    /// The leaf of the member looked up last,
+    /// The leaf of the member looked up last.
     leaf: Option<&'a HashLeaf>,
-    /// and the hashes that it takes.
+    /// The hashes that belong to `leaf`.
     hashes: RangeInclusive<u64>,
 }
 
 impl Finder<'_> {
-    /// Whether a member is there, expired or not.
+    /// Whether a member exists, expired or not.
     #[inline]
     pub fn contains(&mut self, name: &[u8]) -> bool {
         let hash = self.tree.hash(name);
@@ -426,17 +425,17 @@ impl Finder<'_> {
     }
 }
 
-/// Some names of one command, and where they belong.
+/// Some names of one command, with the leaves that they belong to.
 struct NameGroup<'t, 'n> {
     lookups: [NameLookup<'t, 'n>; GROUP_LEN],
     len: usize,
 }
 
-/// Where a name belongs.
+/// The look-up of one name.
 #[derive(Clone, Copy)]
 struct NameLookup<'t, 'n> {
     node: &'t HashNode,
-    /// The hashes that the node takes.
+    /// The hashes that belong to `node`.
     range: HashRange,
     hash: u64,
     name: &'n [u8],
@@ -461,10 +460,11 @@ impl<'t> NameLookup<'t, '_> {
     }
 }
 
-/// Fields that are looked up together: about as many misses as a processor keeps under way.
+/// Fields that are looked up together: about as many cache misses as a processor has under way.
 const GROUP_LEN: usize = 16;
-/// From so many fields on, look-ups of one command are mostly misses: at 20,000 asking for them costs more
-/// than it brings, at 100,000 reads gain a seventh, at 2 M everything gains two fifths.
+/// Number of fields from which on look-ups of one command are prefetched, because they mostly miss the
+/// cache. At 20,000 fields prefetching costs more than it gains, at 100,000 reads gain a seventh, at 2 M
+/// everything gains two fifths.
 const PREFETCHED_FROM: usize = 100_000;
 
 const _: () = assert!(NEVER == i64::MAX);

@@ -1,8 +1,8 @@
-//! A hash index by linear hashing: from hashes to handles, without a second table and without a doubling
-//! pause.
+//! A hash index by linear hashing, from hashes to handles: it needs no second table and has no
+//! pause for doubling.
 //!
-//! It holds 32-bit handles and one byte of each hash; keys and full hashes stay with the caller, which
-//! compares candidates (`eq`) and computes hashes anew (`rehash`) when a bucket is split.
+//! The index holds 32-bit handles and one byte of each hash. Keys and full hashes stay with the caller,
+//! which compares candidates (`eq`) and computes hashes again (`rehash`) when a bucket is split.
 //!
 //! ```text
 //!  buckets  0 ............ split ............ mask | mask+1 ....... mask+split
@@ -11,32 +11,34 @@
 //! ```
 //!
 //! Invariants:
-//! 1. `table.len() == mask + 1 + split`, `split <= mask`, `mask + 1` a power of two. An entry is in the chain
-//!    of bucket `hash & mask`, or `hash & (mask*2+1)` if the former is below `split`.
-//! 2. A chain is the bucket in the table, then buckets of the overflow pool. All of them are full but the
-//!    first of the pool's; the table's may have holes only if it is alone. So inserting and removing never
-//!    walk a chain.
-//! 3. The pool has no holes (so that a uniform slot is a uniform sample, and memory shrinks): the bucket at
-//!    its end moves into a slot that becomes free. Its buckets are numbered from 1.
-//! 4. *Growing:* bucket `s` of a level is split once `len >= 8*2^level + 4*(s+1)`: it begins at 8 entries a
-//!    bucket and is through at 12, that is, at 6 for each of twice the buckets. One split for every four
-//!    inserts; two at most. *Shrinking:* begins below 2.5 entries a bucket and ends at 5, with at most two
-//!    merges for each removal.
-//! 5. *Scanning:* let `r(h)` be a hash with its bits reversed. The hashes of bucket `i` with mask `m` are
-//!    those that end in the bits of `i`: an interval of `r`. A cursor is a point of that line, and
-//!    [`Index::scan`] visits the whole interval around it and returns its end. Whatever was split or merged
-//!    between two calls, what one call leaves unvisited lies at or behind its answer, and intervals only
-//!    change at their ends: an element that is present all the time is visited by the call whose interval
-//!    contains it. A merge may visit some entries twice; no entry is left out.
+//! 1. `table.len() == mask + 1 + split`, `split <= mask`, `mask + 1` a power of two. An entry is in the
+//!    chain of bucket `hash & mask`, or of bucket `hash & (mask*2+1)` if the former is below `split`.
+//! 2. A chain is the bucket in the table, followed by buckets of the overflow pool. All of them are full
+//!    except the first overflow bucket; the table's bucket may have holes only if it is alone. So
+//!    inserting and removing never walk a chain.
+//! 3. The pool has no holes, so that a uniform slot is a uniform sample and memory shrinks: its last
+//!    bucket moves into a slot that becomes free. Its buckets are numbered from 1.
+//! 4. *Growing:* bucket `s` of a level is split once `len >= 8*2^level + 4*(s+1)`: a level begins at 8
+//!    entries a bucket and is complete at 12, that is, at 6 for each of twice the buckets. One split for
+//!    every four inserts; at most two per insert. *Shrinking:* begins below 2.5 entries a bucket and
+//!    ends at 5, with at most two merges for each removal.
+//! 5. *Scanning:* let `r(h)` be a hash with its bits reversed. The hashes of bucket `i` with mask `m`
+//!    are those that end in the bits of `i`: an interval of `r`. A cursor is a point of that line, and
+//!    [`Index::scan`] visits the whole interval around it and returns the interval's end. Whatever
+//!    buckets are split or merged between two calls, the hashes not visited yet are at or after the
+//!    returned cursor, and intervals change only at their ends: an entry that is present throughout is
+//!    visited by the call whose interval contains it. A merge may cause some entries to be visited
+//!    twice; no entry is left out.
 //!
-//! 6. *Walking:* [`Index::walk`] visits buckets by their numbers. What is left to walk is then spread over
-//!    the numbers that a halving leaves, so that a walk that removes what it meets keeps chains short. Behind
-//!    a scan that removes, what is left ends in the same bits, and a halving gathers it in a few long chains.
-//!    The price: a merge may move an entry back behind the walk, so that only a walk without merges is sure
-//!    to meet all that stays. A caller walks until nothing is left.
+//! 6. *Walking:* [`Index::walk`] visits buckets by their numbers. The buckets still to be walked are
+//!    then spread evenly over the numbers that a halving keeps, so a walk that removes the entries it
+//!    visits keeps chains short. After a scan that removes, the remaining hashes end in the same bits,
+//!    and a halving gathers them in a few long chains. The price: a merge may move an entry to a bucket
+//!    that was walked already, so only a walk without merges is sure to visit all entries that stay. A
+//!    caller repeats the walk until nothing is left.
 //!
-//! Equal hashes are correct and cost time linear in their number for each lookup; keyed hashing is the
-//! caller's duty.
+//! Equal hashes are allowed, and cost time linear in their number for each lookup; the caller must
+//! use a keyed hash.
 
 mod bucket;
 mod buckets;
@@ -50,31 +52,32 @@ use crate::slab::Handle;
 use bucket::{Bucket, LANES};
 use buckets::{Buckets, OverflowPool};
 
-/// Where an entry is. Valid until the next change of the index other than [`Index::replace`].
+/// The location of an entry. Valid until the next change of the index other than [`Index::replace`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     found: Handle,
-    /// The table's bucket at which the chain begins.
+    /// The table's bucket that the chain begins with.
     home: u32,
-    /// The pool's bucket, or 0 when it is in the table's.
+    /// The number of the overflow bucket; 0 if the entry is in the table's bucket.
     overflow: u32,
     lane: u32,
 }
 
 impl Position {
-    /// The handle that was found there; free, where [`Index::handle`] looks again.
+    /// The handle that was found there. Costs nothing, unlike [`Index::handle`], which reads
+    /// the bucket again.
     #[inline(always)]
     pub fn handle(self) -> Handle {
         self.found
     }
 }
 
-/// How full an index is and how it is laid out; counted by walking it.
+/// The fill and layout of an index, counted by walking it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndexStats {
     /// Lanes of the table and of the overflow buckets in use.
     pub lanes: usize,
-    /// Entries.
+    /// Entries that the index holds.
     pub used: usize,
     /// Buckets of the table.
     pub buckets: usize,
@@ -82,9 +85,11 @@ pub struct IndexStats {
     pub overflow_buckets: usize,
     /// Buckets in the longest chain; 1 without overflow.
     pub chain_max: usize,
-    /// Chains by their number of buckets: `[i]` of `i + 1`; the last counts all longer ones.
+    /// Number of chains by their number of buckets: `[i]` counts chains of `i + 1`; the last element
+    /// counts all longer ones.
     pub chains: [usize; 8],
-    /// Chains by their number of entries: `[i]` of `i`; the last counts all longer ones.
+    /// Number of chains by their number of entries: `[i]` counts chains of `i`; the last element counts
+    /// all longer ones.
     pub entries: [usize; 32],
     /// Whether a doubling has begun and not ended.
     pub is_growing: bool,
@@ -93,7 +98,7 @@ pub struct IndexStats {
 }
 
 impl IndexStats {
-    /// Adds those of another index: of both together then, and the longest chain of the two.
+    /// Adds the counts of another index. `chain_max` becomes the larger of both.
     pub fn add(&mut self, other: &IndexStats) {
         self.lanes += other.lanes;
         self.used += other.used;
@@ -107,12 +112,12 @@ impl IndexStats {
     }
 }
 
-/// The index, once it has had an entry; see the module's notes.
+/// An index that has had an entry; see the module's documentation.
 struct Linear {
     table: Buckets,
     pool: OverflowPool,
     mask: usize,
-    /// Buckets of this level already split; the next one to split.
+    /// Number of buckets of this level that are split, and so the next one to split.
     split: u32,
     len: u32,
     /// `len` at which the next split is due.
@@ -120,11 +125,11 @@ struct Linear {
     is_shrinking: bool,
 }
 
-// An allocator's class: there may be an index for each of 16,384 slots.
+// Exactly a size class of the allocator, because there may be an index for each of 16,384 slots.
 const _: () = assert!(size_of::<Linear>() <= 64);
 
 impl Linear {
-    /// Without entries: one bucket.
+    /// An index without entries: one bucket.
     fn new() -> Linear {
         let mut table = Buckets::new();
         table.push(Bucket::EMPTY);
@@ -139,7 +144,6 @@ impl Linear {
         }
     }
 
-    /// Entries held.
     #[inline]
     fn len(&self) -> usize {
         self.len as usize
@@ -155,19 +159,18 @@ impl Linear {
         self.grow_at as usize
     }
 
-    /// Buckets of the table, overflow not counted.
+    /// Buckets of the table, without overflow buckets.
     #[inline]
     fn buckets(&self) -> usize {
         self.table.len()
     }
 
-    /// Bytes allocated.
     fn bytes(&self) -> usize {
         self.table.bytes() + self.pool.bytes()
     }
 
-    /// The entry with this hash for which `eq` says so. `eq` sees every entry of the bucket that has the same
-    /// tag: one in about 255 of the others.
+    /// The entry with this hash for which `eq` returns true. `eq` is called for every entry of the chain
+    /// with the same tag: beside the wanted one, about one in 255.
     #[inline(always)]
     fn find(&self, hash: u64, mut eq: impl FnMut(Handle) -> bool) -> Option<Position> {
         let tag = tag_of(hash);
@@ -190,16 +193,17 @@ impl Linear {
         }
     }
 
-    /// The handle that is at `position` now, after a [`Linear::replace`] too.
+    /// The handle that is at `position` now, also after [`Linear::replace`].
     ///
     /// # Panics
-    /// When the index has changed since the position was given, at the latest when its bucket is gone.
+    /// When the index has changed since the position was returned, at the latest when its
+    /// bucket no longer exists.
     #[inline]
     fn handle(&self, position: Position) -> Handle {
         self.bucket(position).handle(position.lane).expect("a position is used before the next change")
     }
 
-    /// Puts another handle at `position`, of an entry with the same hash, and returns the old one.
+    /// Stores another handle at `position`, of an entry with the same hash, and returns the old handle.
     #[inline]
     fn replace(&mut self, position: Position, handle: Handle) -> Handle {
         let old = self.handle(position);
@@ -207,12 +211,12 @@ impl Linear {
         old
     }
 
-    /// Adds an entry that is not there yet. The entry must be readable already: `rehash` may be asked for its
-    /// hash. At most two buckets are split, with `prefetch` called for their entries first.
+    /// Adds an absent entry. The entry must be readable already, because `rehash` may be called for it.
+    /// At most two buckets are split; `prefetch` is called for their entries first.
     ///
     /// # Panics
-    /// At 2^31 overflow buckets, which take more entries than a slab has blocks for: all of a chain but one
-    /// are full.
+    /// At 2^31 overflow buckets, which take more entries than a slab has blocks: all buckets of a chain
+    /// but one are full.
     #[inline]
     fn insert(
         &mut self,
@@ -223,15 +227,15 @@ impl Linear {
     ) {
         self.put_in_chain(self.home(hash), tag_of(hash), handle, &mut 0);
         self.len += 1;
-        // Two inserts ahead the bucket to split is asked for, one ahead its entries, so that splitting finds
-        // them near.
+        // The next bucket to split is prefetched two inserts ahead and its entries one insert ahead, so
+        // that the split finds them in the cache.
         if self.len() + 2 >= self.grow_at() {
             self.grow(&rehash, &prefetch);
         }
     }
 
-    /// Takes the entry at `position` out. At most two buckets are merged, and at most one overflow bucket
-    /// moves (for which `rehash` is asked for the hash of one of its entries).
+    /// Removes the entry at `position`. At most two buckets are merged, and at most one overflow bucket
+    /// moves, for which `rehash` is called with one of its entries.
     ///
     /// # Panics
     /// As [`Linear::handle`].
@@ -249,8 +253,8 @@ impl Linear {
         handle
     }
 
-    /// Takes the entries of the last bucket out, and the bucket with them where there is another one. Cost:
-    /// one step for each bucket of the chain, each of which may ask for the hash of another entry.
+    /// Removes the entries of the last bucket, and the bucket unless it is the only one. Cost: one step
+    /// for each bucket of the chain, each of which may call `rehash` once.
     fn take_last(&mut self, taken: &mut Vec<Handle>, rehash: impl Fn(Handle) -> u64) {
         let before = taken.len();
         let last = match self.table.len() {
@@ -266,13 +270,12 @@ impl Linear {
             next = bucket.link();
         }
         self.len -= (taken.len() - before) as u32;
-        // The highest first: the bucket that moves into its place is of another chain.
+        // The highest number first: the bucket that moves into its place belongs to another chain.
         chain.sort_unstable();
         chain.into_iter().rev().for_each(|number| self.release(number, &rehash));
     }
 
-    /// Carries on with a doubling or halving that is due, by at most `budget` buckets. Returns whether more
-    /// is due.
+    /// Continues a doubling or halving that is due, by at most `budget` buckets. Returns whether more is due.
     fn step(&mut self, budget: usize, rehash: impl Fn(Handle) -> u64, prefetch: impl Fn(Handle)) -> bool {
         let mut left = budget;
         while left > 0 && self.len() >= self.grow_at() {
@@ -283,33 +286,33 @@ impl Linear {
         self.needs_step()
     }
 
-    /// Whether [`Linear::step`] would do anything.
+    /// Whether [`Linear::step`] has anything to do.
     fn needs_step(&self) -> bool {
         self.len() >= self.grow_at() || self.shrink_is_due()
     }
 
-    /// Visits the entries of one bucket and returns the cursor to go on with; begin with 0, and 0 means the
-    /// end. An element that is present from the first call to the last is visited at least once, whatever
-    /// happens in between; some may be visited twice (5). Any cursor is allowed.
+    /// Visits the entries of one bucket and returns the cursor to continue with; begin with 0, and 0
+    /// means the end. An entry that is present from the first call to the last is visited at least once,
+    /// whatever changes between calls; some may be visited twice (5). Any cursor is allowed.
     fn scan(&self, cursor: u64, mut visit: impl FnMut(Handle)) -> u64 {
         let home = self.home(cursor);
         self.chain(home).flat_map(Bucket::handles).for_each(&mut visit);
         let is_split = (home & self.mask) < self.split();
         let mask = if is_split { self.mask * 2 + 1 } else { self.mask } as u64;
-        // Adds one to the bucket's number, highest bit first: the start of the next interval.
+        // Adds one to the bucket's number with its bits reversed: the start of the next interval.
         (cursor | !mask).reverse_bits().wrapping_add(1).reverse_bits()
     }
 
-    /// Visits the entries of the bucket of this number, of bucket 0 where the table has become smaller, and
-    /// returns the next number; 0 means the end (6).
+    /// Visits the entries of the bucket with this number, or of bucket 0 if the table has become
+    /// smaller, and returns the next number; 0 means the end (6).
     fn walk(&self, bucket: u64, visit: impl FnMut(Handle)) -> u64 {
         let home = usize::try_from(bucket).ok().filter(|home| *home < self.table.len()).unwrap_or(0);
         self.chain(home).flat_map(Bucket::handles).for_each(visit);
         ((home + 1) % self.table.len()) as u64
     }
 
-    /// A random entry, all of them alike; none when there are none. Tries random slots: at most three on
-    /// average in an index that is not about to shrink.
+    /// A uniformly random entry; `None` in an empty index. Tries random slots: at most three on average
+    /// in an index that is not about to shrink.
     fn sample(&self, rng: &mut Rng) -> Option<Handle> {
         if self.len() == 0 {
             return None;
@@ -321,21 +324,21 @@ impl Linear {
                 return bucket.handle(lane);
             }
         }
-        // Very sparse: the first one from a random bucket on.
+        // A very sparse index: the first entry from a random bucket on.
         let start = rng.below(self.bucket_count() as u64) as usize;
         (0..self.bucket_count())
             .find_map(|i| self.bucket_at((start + i) % self.bucket_count()).handles().next())
     }
 
-    /// Visits up to `count` different entries: those that follow the location in memory that `draw`
-    /// chooses, each draw another. Returns how many; fewer than asked for only if the index is smaller or
-    /// very sparse. Much cheaper than as many [`Linear::sample`]s, and good enough where neighbours in the
-    /// order of hashes are as random as any.
+    /// Visits up to `count` different entries: those that follow the location in memory chosen by
+    /// `draw`. Returns their number, which is less than `count` only if the index is smaller or very
+    /// sparse. Much cheaper than as many calls of [`Linear::sample`], and sufficient where neighbours in
+    /// the order of hashes are as random as any entries.
     #[inline]
     fn sample_from(&self, draw: u64, count: usize, mut visit: impl FnMut(Handle)) -> usize {
         let buckets = self.bucket_count();
         let (start, lane) = self.drawn(draw);
-        // Not from the first lane on: entries of the last ones would hardly ever be drawn.
+        // Not from the first lane on: entries of the last lanes would hardly ever be drawn.
         let (tail, head) = (!0 << lane, !(!0 << lane));
         let between = buckets.min(count.saturating_mul(4).saturating_add(16));
         let (mut at, mut left) = (start, count);
@@ -358,13 +361,13 @@ impl Linear {
         count - left
     }
 
-    /// Asks for the cache line that [`Linear::sample_from`] will look at first.
+    /// Prefetches the cache line that [`Linear::sample_from`] will read first.
     #[inline]
     fn prefetch_sample(&self, draw: u64) {
         self.bucket_at(self.drawn(draw).0).prefetch();
     }
 
-    /// The bucket and the lane that a draw chooses, all of them alike.
+    /// The bucket and the lane that a draw chooses, uniformly.
     #[inline]
     fn drawn(&self, draw: u64) -> (usize, u32) {
         let lanes = (self.bucket_count() * LANES) as u64;
@@ -372,14 +375,14 @@ impl Linear {
         (lane / LANES, (lane % LANES) as u32)
     }
 
-    /// Asks for the cache line that [`Linear::find`] will look at first.
+    /// Prefetches the cache line that [`Linear::find`] will read first.
     #[inline]
     fn prefetch_bucket(&self, hash: u64) {
         self.table.at(self.home(hash)).prefetch();
     }
 
     /// Calls `candidate` for the entry that [`Linear::find`] will compare first, so that the caller can
-    /// prefetch it; if the bucket itself has none, asks for the next bucket of the chain.
+    /// prefetch it. If the table's bucket has no candidate, prefetches the next bucket of the chain.
     #[inline(always)]
     fn prefetch_candidates(&self, hash: u64, mut candidate: impl FnMut(Handle)) {
         let bucket = self.table.at(self.home(hash));
@@ -390,12 +393,12 @@ impl Linear {
         }
     }
 
-    /// All entries, in the order of memory.
+    /// All entries, in memory order.
     fn iter(&self) -> impl Iterator<Item = Handle> + '_ {
         self.table.iter().chain(self.pool.iter()).flat_map(Bucket::handles)
     }
 
-    /// Counts; cost: one step for each bucket.
+    /// Counts the fill and layout. Cost: one step for each bucket.
     fn stats(&self) -> IndexStats {
         let mut stats = IndexStats { used: self.len(), buckets: self.table.len(), ..IndexStats::default() };
         for home in 0..self.table.len() {
@@ -447,7 +450,7 @@ impl Linear {
         })
     }
 
-    /// Buckets of the table and the pool together, numbered in this order.
+    /// Number of buckets of the table and the pool together, numbered in this order.
     fn bucket_count(&self) -> usize {
         self.table.len() + self.pool.len()
     }
@@ -459,8 +462,8 @@ impl Linear {
         }
     }
 
-    /// Puts an entry into a chain. `spare` begins a list of empty pool buckets to take before the pool's
-    /// next.
+    /// Adds an entry to a chain. `spare` is the head of a list of empty pool buckets, which are used
+    /// before the pool grows.
     #[inline(always)]
     fn put_in_chain(&mut self, home: usize, tag: u8, handle: Handle, spare: &mut u32) {
         let bucket = self.table.at_mut(home);
@@ -496,8 +499,8 @@ impl Linear {
         self.table.at_mut(home).set_link(fresh);
     }
 
-    /// Restores invariant (2) after `position` was emptied in a chain with overflow: the hole is filled from
-    /// the chain's first overflow bucket, which goes when it is empty.
+    /// Restores invariant (2) after `position` was emptied in a chain with overflow: the hole is filled
+    /// from the chain's first overflow bucket, which is removed when it becomes empty.
     #[cold]
     #[inline(never)]
     fn refill(&mut self, position: Position, rehash: &impl Fn(Handle) -> u64) {
@@ -519,7 +522,7 @@ impl Linear {
         }
     }
 
-    /// Gives an empty pool bucket that no chain contains back, by invariant (3).
+    /// Removes an empty pool bucket that belongs to no chain, by invariant (3).
     fn release(&mut self, free: u32, rehash: &impl Fn(Handle) -> u64) {
         *self.pool.at_mut(free) = Bucket::EMPTY;
         let last = self.pool.last();
@@ -547,7 +550,7 @@ impl Linear {
         self.pool.pop();
     }
 
-    /// What an insert does about growing (4); called from two inserts before a split is due.
+    /// The part of an insert that grows the table (4); called from two inserts before a split is due.
     #[inline(never)]
     fn grow(&mut self, rehash: &impl Fn(Handle) -> u64, prefetch: &impl Fn(Handle)) {
         match self.grow_at().saturating_sub(self.len()) {
@@ -563,8 +566,7 @@ impl Linear {
         }
     }
 
-    /// Makes the buckets that so many entries will have; only where there is no entry. Cost: one step for
-    /// each bucket.
+    /// Creates the buckets for `entries` entries, if the index is empty. Cost: one step for each bucket.
     fn reserve(&mut self, entries: usize) {
         if self.len() > 0 {
             return;
@@ -575,7 +577,7 @@ impl Linear {
         }
     }
 
-    /// One bucket more is split.
+    /// Counts one more split bucket.
     fn advance_split(&mut self) {
         self.split += 1;
         if self.split() > self.mask {
@@ -612,11 +614,11 @@ impl Linear {
         }
     }
 
-    /// Distributes the entries of a chain taken out of the table, whose first bucket is `old`, to the buckets
-    /// where they belong now. Returns an overflow bucket left over, or 0.
+    /// Distributes the entries of a chain, which was removed from the table and whose first bucket is
+    /// `old`, to the buckets they belong to now. Returns an overflow bucket left over, or 0.
     ///
-    /// No more than one is: all buckets of the chain but its first overflow bucket were full (2). The buckets
-    /// emptied are those that are filled again, in step.
+    /// At most one bucket is left over: all buckets of the chain except its first overflow bucket were
+    /// full (2). Emptied buckets are reused at once.
     #[cold]
     fn deal(&mut self, old: Bucket, rehash: &impl Fn(Handle) -> u64) -> u32 {
         let mut spare = 0;
@@ -642,7 +644,7 @@ impl Linear {
         }
     }
 
-    /// Merges while a halving is under way or due, at most `budget` times.
+    /// Merges buckets while a halving is under way or due, at most `budget` times.
     #[cold]
     #[inline(never)]
     fn shrink(&mut self, budget: usize) {
@@ -663,13 +665,13 @@ impl Linear {
         buckets > 1 && !enough
     }
 
-    /// Merges the last bucket of the table into the one that it was split from. That needs no hash of a key.
+    /// Merges the last bucket of the table into the bucket that it was split from. This needs no key's hash.
     fn merge_last(&mut self) {
         let Some(gone) = self.drop_last() else { return };
         let home = self.split();
-        // The overflow buckets first: what they free is what the entries of the others may need, and then
-        // nothing can be left over, since a chain of all of them is at most as much shorter as the bucket
-        // that went.
+        // The overflow buckets first: they become free, and the entries of the other buckets may need
+        // them. Then no bucket can be left over, because a chain of all entries is shorter by at most
+        // the bucket that was removed.
         let mut spare = 0;
         let mut next = gone.link();
         while next != 0 {
@@ -692,8 +694,7 @@ impl Linear {
         }
     }
 
-    /// Takes the last of at least two buckets off the table: the hashes that it had belong to bucket `split`
-    /// then.
+    /// Removes the last of at least two buckets from the table. Its hashes then belong to bucket `split`.
     fn drop_last(&mut self) -> Option<Bucket> {
         let gone = self.table.pop();
         if self.split() == 0 {
@@ -707,31 +708,32 @@ impl Linear {
 
     fn schedule(&mut self) {
         let due = GROW_FROM * (self.mask + 1) + GROW_PER_SPLIT * (self.split() + 1);
-        // There are not more entries than handles.
+        // There are no more entries than handles.
         self.grow_at = u32::try_from(due).unwrap_or(u32::MAX);
     }
 }
 
-/// Buckets that are made ahead at most: for as many entries as there are handles.
+/// Buckets that are created in advance at most: enough for as many entries as there are handles.
 const BUCKETS_RESERVED_MAX: usize = 1 << 29;
 
-/// The byte of a hash that a bucket keeps: the highest, since the lowest bits choose the bucket; never 0.
+/// The byte of a hash that a bucket stores: the highest one, because the lowest bits choose the
+/// bucket; never 0.
 #[inline(always)]
 fn tag_of(hash: u64) -> u8 {
     let tag = (hash >> 56) as u8;
     tag + u8::from(tag == 0)
 }
 
-/// Entries for each bucket of a level at which splitting it begins, and from one split to the next. From 1 M
-/// to 2 M keys these give 9.8 bytes a key and at most 6 overflow buckets for 100; 9 and 5 give 9.0 bytes, but
-/// up to 14 for 100, each of which is a third cache miss for some lookups.
+/// Entries for each bucket of a level at which splitting begins, and between one split and the next.
+/// From 1 M to 2 M keys these values give 9.8 bytes a key and at most 6 overflow buckets for 100; 9 and
+/// 5 give 9.0 bytes, but up to 14 for 100, each of which is a third cache miss for some lookups.
 const GROW_FROM: usize = 8;
 const GROW_PER_SPLIT: usize = 4;
-/// Splits that an insert makes at most.
+/// Splits per insert at most.
 const SPLITS_MAX: usize = 2;
-/// Merges that a removal makes at most.
+/// Merges per removal at most.
 const MERGES_MAX: usize = 2;
-/// Random slots looked at before a sample is searched for.
+/// Random slots that are tried before a sample is searched linearly.
 const SAMPLE_TRIES: usize = 64;
 /// Overflow buckets that a link can name.
 const OVERFLOW_MAX: usize = 1 << 31;

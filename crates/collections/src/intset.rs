@@ -1,5 +1,5 @@
-//! The intset: distinct integers in ascending order, as snapshots have them. All integers have the width that
-//! the widest asks for; it does not shrink.
+//! The intset: distinct integers in ascending order, in the format of snapshots. All integers have the
+//! width of the widest one; the width never shrinks.
 //!
 //! | offset | size | meaning |
 //! |---|---|---|
@@ -7,20 +7,20 @@
 //! | 4 | 4 | number of integers, little endian |
 //! | 8 | … | the integers, little endian |
 //!
-//! Invariant: the functions read any bytes without a panic; what they say of bytes for which [`is_valid`] is
-//! false has no meaning.
+//! Invariant: the functions read any bytes without a panic; their results are meaningless for bytes that
+//! are not [`is_valid`].
 
 /// Bytes in front of the integers.
 pub const HEADER_LEN: usize = 8;
 
-/// An intset without integers.
+/// An empty intset.
 pub fn new() -> Vec<u8> {
     let mut intset = Vec::with_capacity(HEADER_LEN + 8);
     set_header(&mut intset, 2, 0);
     intset
 }
 
-/// Whether the bytes are an intset: width, number, order. Cost: O(n).
+/// Whether the bytes are an intset: width, number and order are checked. Cost: O(n).
 pub fn is_valid(intset: &[u8]) -> bool {
     let Some((width, count)) = header(intset) else { return false };
     let is_width = matches!(width, 2 | 4 | 8);
@@ -31,7 +31,7 @@ pub fn is_valid(intset: &[u8]) -> bool {
     iter(intset).is_sorted_by(|a, b| a < b)
 }
 
-/// How many integers. O(1).
+/// Number of integers. O(1).
 pub fn len(intset: &[u8]) -> usize {
     header(intset).map_or(0, |(width, count)| count.min(numbers(intset).len() / width.max(1)))
 }
@@ -48,7 +48,7 @@ pub fn iter(intset: &[u8]) -> Iter<'_> {
     Iter { numbers: numbers(intset), width, at: 0, end: len(intset) }
 }
 
-/// The integers of an intset from both ends.
+/// Iterator over the integers of an intset, from both ends.
 #[derive(Clone, Debug)]
 pub struct Iter<'a> {
     numbers: &'a [u8],
@@ -90,18 +90,18 @@ impl DoubleEndedIterator for Iter<'_> {
 
 impl ExactSizeIterator for Iter<'_> {}
 
-/// Whether the integer is there. Cost: O(log n).
+/// Whether the intset has an integer. Cost: O(log n).
 pub fn contains(intset: &[u8], number: i64) -> bool {
     search(intset, number).is_ok()
 }
 
-/// Adds an integer; whether it is new. Cost: O(n).
+/// Adds an integer; returns whether it is new. Cost: O(n).
 pub fn insert(intset: &mut Vec<u8>, number: i64) -> bool {
     let Err(at) = search(intset, number) else { return false };
     let (width, count) = (header(intset).map_or(2, |(width, _)| width), len(intset));
     let wanted = width_of(number);
     if wanted > width {
-        // It is smaller or larger than all that are there.
+        // The integer is smaller or larger than all others.
         let mut all: Vec<i64> = iter(intset).collect();
         all.insert(at, number);
         intset.clear();
@@ -116,7 +116,7 @@ pub fn insert(intset: &mut Vec<u8>, number: i64) -> bool {
     true
 }
 
-/// Removes an integer; whether it was there. Cost: O(n).
+/// Removes an integer; returns whether it existed. Cost: O(n).
 pub fn remove(intset: &mut Vec<u8>, number: i64) -> bool {
     let Ok(at) = search(intset, number) else { return false };
     let (width, count) = (header(intset).map_or(2, |(width, _)| width), len(intset));
@@ -126,7 +126,7 @@ pub fn remove(intset: &mut Vec<u8>, number: i64) -> bool {
     true
 }
 
-/// Where the integer is, or where it would be.
+/// The position of the integer (`Ok`), or the position at which it would be inserted (`Err`).
 fn search(intset: &[u8], number: i64) -> Result<usize, usize> {
     let Some((width, _)) = header(intset) else { return Err(0) };
     let numbers = numbers(intset);
@@ -151,7 +151,7 @@ fn numbers(intset: &[u8]) -> &[u8] {
     intset.get(HEADER_LEN..).unwrap_or_default()
 }
 
-/// The integer at an index that is there.
+/// The integer at an index, which must exist.
 fn read(numbers: &[u8], width: usize, index: usize) -> i64 {
     let bytes = numbers.get(index * width..).unwrap_or_default();
     match width {
@@ -161,7 +161,7 @@ fn read(numbers: &[u8], width: usize, index: usize) -> i64 {
     }
 }
 
-/// Bytes that an integer needs.
+/// Bytes that an integer takes at least: 2, 4 or 8.
 fn width_of(number: i64) -> usize {
     match number {
         -0x8000..=0x7fff => 2,

@@ -1,9 +1,9 @@
-//! The structures that the keyspace is made of: blocks of bytes in size classes, the hash index over them,
-//! rows of elements, tables of fields that can be shared, and bits.
+//! The data structures of the keyspace: blocks of bytes in size classes, the hash index over them,
+//! listpacks and intsets, tables of fields that can be shared, and bits.
 //!
-//! Invariants: (1) nothing here knows that a server, a key or a client exists; (2) no operation's pause grows
-//! with the size of the structure, except where its documentation says so; (3) `unsafe` lives in `slab.rs`,
-//! `slab/memory.rs` and `arch.rs` alone.
+//! Invariants: (1) this crate does not know of servers, keys or clients; (2) no operation's pause grows
+//! with the size of the structure, except where its documentation says so; (3) only `slab.rs`,
+//! `slab/memory.rs` and `arch.rs` contain `unsafe`.
 
 #![deny(unsafe_code)]
 

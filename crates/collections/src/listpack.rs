@@ -1,4 +1,4 @@
-//! The listpack: elements in a row of bytes, read from either end.
+//! The listpack: elements in a sequence of bytes, read from either end.
 //!
 //! | bytes | meaning |
 //! |---|---|
@@ -9,10 +9,10 @@
 //!
 //! [`entry`] describes an entry. Dumps and saved files hold listpacks; chunks of lists hold rows of entries.
 //!
-//! Invariants: (1) no function panics, reads beyond the bytes, or believes a length in them: of bytes that
-//! are no listpack it gives some elements or none; (2) what these functions change is a listpack afterwards
-//! if it was one before; (3) an element has one encoding, the reference's: a string that is the canonical
-//! form of an integer is one.
+//! Invariants: (1) no function panics, reads beyond the bytes, or trusts a length in them: malformed
+//! bytes give some elements or none; (2) a listpack is still a listpack after a change by these
+//! functions; (3) an element has one encoding, the reference's: a string that is the canonical form of
+//! an integer is stored as an integer.
 
 pub mod entry;
 
@@ -24,10 +24,10 @@ pub const EMPTY_LEN: usize = HEADER_LEN + 1;
 pub const HEADER_LEN: usize = 6;
 
 const END: u8 = 0xff;
-/// This count means: that many or more.
+/// The count that means this many elements or more.
 const COUNT_UNKNOWN: u16 = u16::MAX;
 
-/// An empty listpack.
+/// An empty listpack: a header and the end mark.
 pub fn new() -> Vec<u8> {
     let mut listpack = vec![0; HEADER_LEN];
     listpack.push(END);
@@ -35,7 +35,7 @@ pub fn new() -> Vec<u8> {
     listpack
 }
 
-/// The listpack of a row of `count` entries, in place of what is in `out`.
+/// The listpack of a row of `count` entries; replaces the contents of `out`.
 pub fn of_row(row: &[u8], count: usize, out: &mut Vec<u8>) {
     out.clear();
     out.reserve(EMPTY_LEN + row.len());
@@ -45,7 +45,8 @@ pub fn of_row(row: &[u8], count: usize, out: &mut Vec<u8>) {
     set_header(out, count);
 }
 
-/// Whether the bytes are a listpack: sizes, count, encodings and both lengths of every entry. Cost: O(n).
+/// Whether the bytes are a listpack: sizes, count, encodings and both lengths of every entry are
+/// checked. Cost: O(n).
 pub fn is_valid(listpack: &[u8]) -> bool {
     let Some((header, rest)) = listpack.split_first_chunk::<HEADER_LEN>() else { return false };
     let Some((&END, mut rest)) = rest.split_last() else { return false };
@@ -63,12 +64,12 @@ pub fn is_valid(listpack: &[u8]) -> bool {
     if count == COUNT_UNKNOWN { seen >= usize::from(COUNT_UNKNOWN) } else { seen == usize::from(count) }
 }
 
-/// The row of entries, without header and end; empty of bytes that are too few.
+/// The row of entries, without header and end; empty for too few bytes.
 pub fn entries(listpack: &[u8]) -> &[u8] {
     listpack.get(HEADER_LEN..listpack.len().saturating_sub(1)).unwrap_or_default()
 }
 
-/// How many elements. Cost: O(1), or O(n) from 65,535 on.
+/// Number of elements. Cost: O(1), or O(n) from 65,535 elements on.
 pub fn len(listpack: &[u8]) -> usize {
     match listpack.get(4..HEADER_LEN) {
         Some(&[low, high]) if [low, high] != COUNT_UNKNOWN.to_le_bytes() => {
@@ -78,40 +79,40 @@ pub fn len(listpack: &[u8]) -> usize {
     }
 }
 
-/// The elements from both ends.
+/// Iterator over the elements, from both ends.
 pub fn iter(listpack: &[u8]) -> entry::Iter<'_> {
     entry::Iter::new(entries(listpack))
 }
 
-/// The element at `index`. Cost: O(n), walked from the nearer end.
+/// The element at `index`. Cost: O(n), from the nearer end.
 pub fn get(listpack: &[u8], index: usize) -> Option<Element<'_>> {
     let row = entries(listpack);
     let at = entry::seek(row, len(listpack), index)?;
     entry::read(row.get(at..)?).map(|(element, _)| element)
 }
 
-/// Adds an element that gets this index, at most the length. `false`, and nothing changed, when the listpack
-/// would get larger than 4 GiB.
+/// Inserts an element at an index, which is at most the length. `false`, with the listpack unchanged, if
+/// it would exceed 4 GiB.
 pub fn insert(listpack: &mut Vec<u8>, index: usize, value: &[u8]) -> bool {
     splice(listpack, index, 0, &[Element::of(value)])
 }
 
-/// Replaces the element at `index`; `false` when there is none, or the listpack would get too large.
+/// Replaces the element at `index`; `false` if there is none, or if the listpack would be too large.
 pub fn replace(listpack: &mut Vec<u8>, index: usize, value: &[u8]) -> bool {
     index < len(listpack) && splice(listpack, index, 1, &[Element::of(value)])
 }
 
-/// Removes `count` elements from `index` on, or those that are there.
+/// Removes `count` elements from `index` on, or fewer if there are fewer.
 pub fn delete(listpack: &mut Vec<u8>, index: usize, count: usize) {
     splice(listpack, index, count, &[]);
 }
 
-/// Adds an element at the front; `false` when the listpack would get too large.
+/// Adds an element at the front; `false` if the listpack would be too large.
 pub fn push_front(listpack: &mut Vec<u8>, value: &[u8]) -> bool {
     insert(listpack, 0, value)
 }
 
-/// Adds an element at the back; `false` when the listpack would get too large.
+/// Adds an element at the back; `false` if the listpack would be too large.
 pub fn push_back(listpack: &mut Vec<u8>, value: &[u8]) -> bool {
     let Some((&END, _)) = listpack.split_last() else { return false };
     let (count, at) = (len(listpack), listpack.len() - 1);
@@ -133,7 +134,7 @@ pub fn pop_back<R>(listpack: &mut Vec<u8>, read: impl FnOnce(Element<'_>) -> R) 
     Some(seen)
 }
 
-/// Removes `removed` elements from `index` on and puts `added` in their place.
+/// Replaces `removed` elements from `index` on by `added`.
 fn splice(listpack: &mut Vec<u8>, index: usize, removed: usize, added: &[Element<'_>]) -> bool {
     let count = len(listpack);
     let index = index.min(count);
@@ -157,7 +158,7 @@ fn splice_bytes(
     if listpack.len() < EMPTY_LEN || u32::try_from(listpack.len() + more).is_err() {
         return false;
     }
-    // The row makes room once; entries are written in place.
+    // The row is extended once; entries are written in place.
     let from = at.start;
     listpack.splice(at, std::iter::repeat_n(0, more));
     let mut rest = &mut listpack[from..from + more];
@@ -169,7 +170,7 @@ fn splice_bytes(
     true
 }
 
-/// Writes the size of the bytes and the count into the header.
+/// Writes the size and the count into the header.
 fn set_header(listpack: &mut [u8], count: usize) {
     let size = listpack.len() as u32;
     if let Some(header) = listpack.first_chunk_mut::<HEADER_LEN>() {
@@ -179,7 +180,7 @@ fn set_header(listpack: &mut [u8], count: usize) {
     }
 }
 
-/// Reads and changes any bytes as a listpack. For fuzzing.
+/// Entry point of the fuzzer: reads and changes any bytes as a listpack.
 pub fn fuzz_listpack(data: &[u8]) {
     let valid = is_valid(data);
     let forward = iter(data).count();

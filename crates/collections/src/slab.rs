@@ -11,29 +11,29 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A chunk in use has one class, fixed until the chunk runs empty; block `b` begins at `b` times the
-//!    class's size. Changing the class needs `&mut Slab`.
-//! 2. Every byte of a chunk is initialised: a chunk lies in a piece of a reserved region, which reads as
-//!    zeros before it is touched and is only ever overwritten or given back (`memory.rs`, invariants 1 and
-//!    2). No code here writes the zeros.
-//! 3. A handle is looked up only if its chunk number is below the number of chunks and its block number below
-//!    the `count` of the chunk; a chunk without a class has the count 0. `count * size` never exceeds the
-//!    piece of the chunk.
-//! 4. Heads and bodies never overlap, by (1) and (3), *whatever handle is given*: two handles name either the
-//!    same block or disjoint ranges. So a shared `Slab` may hand out `&AtomicU32` for heads and `&[u8]` for
-//!    bodies to any thread at once, and `&mut [u8]` needs `&mut Slab`.
-//! 5. The contents of a free block are not trusted: a link is used only after the check of (3), against the
-//!    chunk's bump too. A caller that writes through a stale handle, or frees twice, can mix up its own
-//!    blocks, never the memory of anybody else.
+//! 1. A chunk in use has one class, fixed until the chunk becomes empty; block `b` begins at `b` times
+//!    the class's size. Changing the class needs `&mut Slab`.
+//! 2. Every byte of a chunk is initialised: a chunk is in a piece of a reserved region, which reads as
+//!    zeros before it is touched and is only overwritten or given back to the system (`memory.rs`,
+//!    invariants 1 and 2). No code here writes the zeros.
+//! 3. A handle is looked up only if its chunk number is below the number of chunks and its block number
+//!    below the `count` of the chunk; a chunk without a class has the count 0. `count * size` never
+//!    exceeds the piece of the chunk.
+//! 4. Heads and bodies never overlap, by (1) and (3), *whatever handle is passed*: two handles name
+//!    either the same block or disjoint ranges. So a shared `Slab` may give out `&AtomicU32` for heads
+//!    and `&[u8]` for bodies to any thread at once, and `&mut [u8]` needs `&mut Slab`.
+//! 5. The contents of a free block are not trusted: a link is used only after the check of (3), and
+//!    after a check against the chunk's bump. A caller that writes through a stale handle, or frees
+//!    twice, can mix up its own blocks, but no other memory.
 //!
-//! A handle that names no block (its chunk has no class, or was never there) has an empty body, size 0, and a
+//! A handle that names no block (its chunk has no class, or never existed) has an empty body, size 0, and a
 //! head word that all such handles share. A stale handle whose block is in use again names the new block.
 //!
-//! Chunks with room are listed per class and quarter of occupancy; a block comes from the fullest, so that
-//! the emptier ones may run empty. [`Slab::next_move`] empties sparse chunks. A chunk that ran empty keeps
-//! its number and its address space for a class whose chunks have the same length. The last few keep their
-//! pages, and the older ones give them back. So the address space is at most the sum, over the 16 lengths, of
-//! what all chunks of a length once took together.
+//! Chunks with room are listed by class and quarter of occupancy. A block comes from the fullest chunks,
+//! so that the emptier ones may become empty. [`Slab::next_move`] empties sparse chunks. A chunk that
+//! became empty keeps its number and its address space for a class whose chunks have the same length.
+//! The last few empty chunks keep their pages, and the older ones give them back. So the address space
+//! is at most the sum, over the 16 lengths, of the largest total that all chunks of a length once had.
 
 mod bits;
 mod compaction;
@@ -51,13 +51,13 @@ use crate::arch;
 use compaction::Evacuation;
 use memory::{Regions, StableVec};
 
-/// The name of a block: never zero, so that `Option<Handle>` is four bytes too.
+/// The name of a block; never zero, so that `Option<Handle>` also takes four bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct Handle(NonZeroU32);
 
 impl Handle {
-    /// The handle whose number is `raw`; none for 0. Any number may be asked for: see the module's notes.
+    /// The handle with the number `raw`; `None` for 0. Any number is safe: see the module's documentation.
     #[inline(always)]
     pub(crate) fn from_raw(raw: u32) -> Option<Handle> {
         NonZeroU32::new(raw).map(Handle)
@@ -70,8 +70,8 @@ impl Handle {
     }
 }
 
-/// The slab cannot hold another block: every chunk number is in use, the system refuses address space, or the
-/// size is above [`Slab::MAX_BLOCK`].
+/// The slab cannot hold another block: every chunk number is in use, the system refuses address space,
+/// or the size exceeds [`Slab::MAX_BLOCK`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlabFull;
 
@@ -83,7 +83,7 @@ impl std::fmt::Display for SlabFull {
 
 impl std::error::Error for SlabFull {}
 
-/// What one size class holds.
+/// Counts of one size class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassStats {
     /// Bytes of a block, head word included.
@@ -92,20 +92,21 @@ pub struct ClassStats {
     pub chunks: usize,
     /// Blocks handed out and not freed.
     pub blocks_used: usize,
-    /// Blocks handed out at least once since their chunk joined the class: the memory that is surely
-    /// resident.
+    /// Blocks handed out at least once since their chunk joined the class: memory that is certainly resident.
     pub blocks_touched: usize,
 }
 
-/// Blocks of 16 to 2,040 bytes; see the module's notes. 2^32 of up to 256 bytes, or 1 TiB of larger ones.
+/// Blocks of 16 to 2,040 bytes; see the module's documentation. At most 2^32 blocks of up to 256 bytes,
+/// or 1 TiB of larger ones.
 pub type Slab = SlabOf<20, 12>;
 
-/// A slab whose handles have so many bits of chunk number and of block number, 32 at most together. Anything
-/// but [`Slab`] is for tests, which reach the last handle this way.
+/// A slab with `CHUNK_BITS` bits of chunk number and `BLOCK_BITS` bits of block number in a handle, at
+/// most 32 together. All slabs but [`Slab`] are for tests, which use up the handles this way.
 pub struct SlabOf<const CHUNK_BITS: u32, const BLOCK_BITS: u32> {
-    /// What a lookup needs, by chunk number.
+    /// The part of each chunk's description that lookups read, by chunk number.
     chunks: StableVec<SlabChunk>,
-    /// What allocating and freeing need; none before the first block, so that an empty slab is 40 bytes.
+    /// The data for allocating and freeing; `None` before the first block, so that an empty slab
+    /// takes 40 bytes.
     books: Option<Box<Books>>,
     /// The head word of handles that name no block.
     nowhere: AtomicU32,
@@ -118,7 +119,7 @@ struct SlabChunk {
     base: NonNull<u8>,
     /// Bytes of a block.
     size: u32,
-    /// Blocks; 0 in a chunk without a class.
+    /// Number of blocks; 0 in a chunk without a class.
     count: u32,
 }
 
@@ -129,35 +130,34 @@ unsafe impl Send for SlabChunk {}
 // JUSTIFICATION: as above.
 unsafe impl Sync for SlabChunk {}
 
-/// The other part.
+/// The part of a chunk's description that only allocating and freeing need.
 #[derive(Clone, Copy)]
 struct Book {
-    /// Blocks handed out.
     used: u32,
     /// The first block never handed out; `count` when there is none.
     bump: u32,
     /// First free block, `NONE` when there is none. Always a block of this chunk below `bump`.
     free: u32,
-    /// Neighbours in the list of rooms that this chunk is on; `next` alone in a list of vacant chunks.
+    /// Neighbours in the list of rooms that the chunk is on. A list of vacant chunks uses only `next`.
     prev: u32,
     next: u32,
     /// `ceil(4 * 2^16 / count)`: turns `used` into quarters by one multiplication.
     scale: u32,
-    /// Bytes from the start that were handed out since the chunk's pages were given back: what may be
-    /// resident.
+    /// Bytes from the start that were handed out since the chunk's pages were given back, and so
+    /// may be resident.
     touched: u32,
-    /// Which quarter's list that is; `UNLISTED` when on none, `EVACUATING` while compaction empties the
-    /// chunk.
+    /// The quarter whose list the chunk is on; `UNLISTED` for none, `EVACUATING` while compaction
+    /// empties the chunk.
     quarter: u8,
-    /// Bytes of a block, in eighths; 0 in a chunk without a class.
+    /// Bytes of a block divided by eight; 0 in a chunk without a class.
     class: u8,
-    /// Bytes of the chunk's piece, in [`UNIT`]s.
+    /// Size of the chunk's piece, in [`UNIT`]s.
     units: u8,
-    /// Compaction met a block that its owner does not know: the chunk is left alone until it runs empty.
+    /// Compaction found a block without an owner: the chunk is not compacted again until it becomes empty.
     is_pinned: bool,
 }
 
-/// One size class.
+/// The chunks of one block size.
 #[derive(Clone, Copy)]
 struct SizeClass {
     /// First chunk with room, by quarter of occupancy; `NONE` when there is none.
@@ -165,20 +165,20 @@ struct SizeClass {
     chunks: u32,
     /// Blocks of all chunks of the class, handed out or not.
     blocks: usize,
-    /// Blocks handed out.
+    /// Blocks that are handed out now.
     used: usize,
 }
 
-/// Everything but the lookups' part.
+/// The data for allocating and freeing.
 struct Books {
-    /// By chunk number.
+    /// One row for each chunk, by chunk number.
     rows: StableVec<Book>,
-    /// By bytes of a block, in eighths.
+    /// Size classes, by the bytes of a block divided by eight.
     classes: [SizeClass; CLASSES],
-    /// First chunk without a class, by units of its piece.
+    /// First vacant chunk, which has no class, by the units of its piece.
     vacant: [u32; UNITS_MAX + 1],
-    /// Pieces whose chunk number went to a chunk of another length, by units. Empty until all numbers have
-    /// been used.
+    /// Pieces whose chunk number was given to a chunk of another length, by units. Empty until all
+    /// numbers have been used.
     orphans: Vec<Vec<ChunkPages>>,
     regions: Regions,
     /// Vacant chunks that keep their pages, oldest first.
@@ -186,14 +186,14 @@ struct Books {
     warm_bytes: usize,
     bytes_used: usize,
     bytes_touched: usize,
-    /// Chunks that have a class.
+    /// Number of chunks with a class.
     chunks_taken: usize,
     evacuation: Option<Box<Evacuation>>,
-    /// The class at which the search for a sparse chunk goes on.
+    /// The class at which the search for a sparse chunk continues.
     search_at: usize,
 }
 
-/// Memory for a chunk.
+/// The memory of a chunk.
 #[derive(Clone, Copy)]
 struct ChunkPages(NonNull<u8>);
 
@@ -207,9 +207,9 @@ unsafe impl Sync for ChunkPages {}
 impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS> {
     /// Bytes of the largest block, head word included.
     pub const MAX_BLOCK: usize = 2040;
-    /// Bytes of a block's head word, which are no part of its body.
+    /// Bytes of a block's head word, which is not part of the body.
     pub const HEAD: usize = HEAD;
-    /// Chunks that handles can name: where [`Slab::alloc`] is [`SlabFull`].
+    /// Number of chunks that handles can name; beyond it [`Slab::alloc`] returns [`SlabFull`].
     pub const CHUNKS_MAX: usize = 1 << CHUNK_BITS;
     /// Bytes of the longest chunk.
     pub const CHUNK_BYTES: usize = 1 << 20;
@@ -217,7 +217,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
     pub const CHUNK_BYTES_MIN: usize = MIN_BLOCK << BLOCK_BITS;
     const BLOCKS: usize = 1 << BLOCK_BITS;
 
-    /// An empty slab; it allocates nothing. The first block allocates about 13 KiB for directories.
+    /// An empty slab, which allocates nothing. The first block allocates about 13 KiB for directories.
     pub const fn new() -> Self {
         const { assert!(CHUNK_BITS + BLOCK_BITS <= 32 && BLOCK_BITS >= 2 && BLOCK_BITS <= 12) };
         SlabOf { chunks: StableVec::new(), books: None, nowhere: AtomicU32::new(0) }
@@ -230,12 +230,12 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         if size < MIN_BLOCK { MIN_BLOCK } else { size }
     }
 
-    /// Takes a block of at least `size` bytes, head word included. Its head is zero; its body holds whatever
-    /// it held. Constant time; a new chunk when no chunk of the class has room, which costs a system call
-    /// once in 1 to 64 MiB.
+    /// Hands out a block of at least `size` bytes, head word included. The head is zero; the body keeps
+    /// its old contents. Constant time; a new chunk when no chunk of the class has room, which costs a system
+    /// call once in 1 to 64 MiB.
     ///
     /// # Errors
-    /// [`SlabFull`]; nothing has changed then.
+    /// [`SlabFull`]; the slab is unchanged.
     #[inline]
     pub fn alloc(&mut self, size: usize) -> Result<Handle, SlabFull> {
         if size > Self::MAX_BLOCK {
@@ -251,8 +251,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         Ok(handle)
     }
 
-    /// Gives the block back. A handle that names no block, or a block that was never handed out, is ignored;
-    /// freeing twice hands the block out twice later.
+    /// Frees a block. A handle that names no block, or a block that was never handed out, is ignored; a
+    /// block that is freed twice is handed out twice later.
     #[inline]
     pub fn free(&mut self, handle: Handle) {
         let (number, block) = Self::split(handle);
@@ -278,7 +278,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         }
     }
 
-    /// The first word of the block, for bits that readers change too. Use it relaxed: it orders nothing.
+    /// The first word of the block, for bits that readers change, too. Access is relaxed: the
+    /// word orders nothing.
     #[inline(always)]
     pub fn head(&self, handle: Handle) -> &AtomicU32 {
         match self.locate(handle) {
@@ -292,7 +293,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         }
     }
 
-    /// The block without its head word; empty when the handle names no block.
+    /// The block without its head word; empty if the handle names no block.
     #[inline(always)]
     pub fn body(&self, handle: Handle) -> &[u8] {
         match self.locate(handle) {
@@ -306,7 +307,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         }
     }
 
-    /// Head word and body together, for one look-up of the chunk.
+    /// Head word and body together, with one look-up of the chunk.
     #[inline(always)]
     pub fn block(&self, handle: Handle) -> (&AtomicU32, &[u8]) {
         match self.locate(handle) {
@@ -322,7 +323,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         }
     }
 
-    /// Head word, and body to write, for one look-up of the chunk.
+    /// Head word, and body for writing, with one look-up of the chunk.
     #[inline(always)]
     pub fn block_mut(&mut self, handle: Handle) -> (&AtomicU32, &mut [u8]) {
         match self.locate(handle) {
@@ -336,7 +337,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         }
     }
 
-    /// The block without its head word, to write; empty when the handle names no block.
+    /// The block without its head word, for writing; empty if the handle names no block.
     #[inline(always)]
     pub fn body_mut(&mut self, handle: Handle) -> &mut [u8] {
         match self.locate(handle) {
@@ -349,13 +350,13 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         }
     }
 
-    /// Bytes of the block, head word included; 0 when the handle names no block.
+    /// Bytes of the block, head word included; 0 if the handle names no block.
     #[inline(always)]
     pub fn block_size(&self, handle: Handle) -> usize {
         self.locate(handle).map_or(0, |block| block.size)
     }
 
-    /// Asks for the block's first cache line, and for its second if it has one.
+    /// Prefetches the block's first cache line, and its second if it has one.
     #[inline(always)]
     pub fn prefetch(&self, handle: Handle) {
         if let Some(block) = self.locate(handle) {
@@ -372,21 +373,21 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         self.books.as_deref().map_or(0, |books| books.classes.iter().map(|class| class.used).sum())
     }
 
-    /// Bytes of the blocks handed out and not freed: what an owner adds to the allocator's figure, which
-    /// knows nothing of regions, for the figure of memory in use. Freeing a block lowers it at once. O(1).
+    /// Bytes of the blocks handed out and not freed. For the memory in use an owner adds them to the
+    /// allocator's figure, which does not include regions. Freeing a block lowers the number at once. O(1).
     #[inline]
     pub fn bytes_used(&self) -> usize {
         self.books.as_deref().map_or(0, |books| books.bytes_used)
     }
 
-    /// Bytes of chunks that were handed out at least once and whose pages were not given back since: about
-    /// what is resident, pages rounded down. O(1).
+    /// Bytes of chunks that were handed out at least once and whose pages were not given back since:
+    /// approximately the resident bytes, with pages rounded down. O(1).
     pub fn bytes_touched(&self) -> usize {
         self.books.as_deref().map_or(0, |books| books.bytes_touched)
     }
 
-    /// Bytes that are resident and hold no block: free blocks below the highest one handed out, and empty
-    /// chunks that keep their pages. An owner adds it to the allocator's fragmentation. O(1).
+    /// Bytes that are resident and hold no block: free blocks below the highest one handed out, and
+    /// empty chunks that keep their pages. An owner adds them to the allocator's fragmentation. O(1).
     #[cfg(test)]
     pub(crate) fn bytes_free(&self) -> usize {
         self.bytes_touched().saturating_sub(self.bytes_used())
@@ -398,8 +399,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         self.books.as_deref().map_or(0, |books| books.regions.reserved())
     }
 
-    /// Bytes of directories and lists. Those of a small slab come from the allocator, so that its figure has
-    /// them already. O(1), but for a slab that has used every chunk number.
+    /// Bytes of directories and lists. Those of a small slab come from the allocator, whose figure
+    /// includes them already. O(1), except in a slab that has used every chunk number.
     pub fn bytes_directories(&self) -> usize {
         let Some(books) = self.books.as_deref() else { return 0 };
         let orphans: usize = books.orphans.iter().map(|list| list.capacity() * size_of::<ChunkPages>()).sum();
@@ -412,13 +413,13 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
             + evacuation
     }
 
-    /// Chunks that have a class: how much of [`Slab::CHUNKS_MAX`] is taken. O(1).
+    /// Number of chunks with a class, of at most [`Slab::CHUNKS_MAX`]. O(1).
     #[inline]
     pub fn chunks_taken(&self) -> usize {
         self.books.as_deref().map_or(0, |books| books.chunks_taken)
     }
 
-    /// The classes that have a chunk, smallest first. Cost: one step for each chunk.
+    /// Counts of the classes that have a chunk, smallest block first. Cost: one step for each chunk.
     pub fn stats(&self) -> Vec<ClassStats> {
         let Some(books) = self.books.as_deref() else { return Vec::new() };
         let mut classes = [ClassStats::default(); CLASSES];
@@ -433,14 +434,14 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         classes.into_iter().filter(|class| class.chunks != 0).collect()
     }
 
-    /// Chunk numbers given so far, of chunks that have a class or had one. O(1).
+    /// Number of chunk numbers given so far, to chunks that have a class or had one. O(1).
     #[inline]
     pub fn chunk_numbers(&self) -> u32 {
         self.chunks.as_slice().len() as u32
     }
 
-    /// The blocks of a chunk that are not handed out; `None` for a number without a chunk, or a chunk without
-    /// a class. Cost: one step for each block that was handed out and freed.
+    /// The blocks of a chunk that are not handed out; `None` if the chunk does not exist or has no
+    /// class. Cost: one step for each block that was handed out and freed.
     pub fn unused_blocks(&self, number: u32) -> Option<BlockBits> {
         let book =
             self.books.as_deref()?.rows.as_slice().get(number as usize).filter(|book| book.class != 0)?;
@@ -451,7 +452,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
             unused.add(0);
         }
         let mut free = book.free;
-        // A list that a caller scribbled over may be a circle.
+        // The bound ends the loop even if a caller has overwritten a link and made the list circular.
         for _ in 0..book.bump {
             if free == NONE {
                 break;
@@ -468,7 +469,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         Self::split(handle)
     }
 
-    /// The handle of a block of a chunk; none for block 0 of chunk 0, and for a block that no chunk has.
+    /// The handle of a block of a chunk; `None` for block 0 of chunk 0, and for a block that no
+    /// chunk can have.
     #[inline]
     pub fn handle_at(number: u32, block: u32) -> Option<Handle> {
         if block as usize >= Self::BLOCKS || number as usize >= Self::CHUNKS_MAX {
@@ -477,8 +479,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         Self::join(number, block)
     }
 
-    /// Frees everything. Every handle names no block then, until its number is handed out again. Cost: the
-    /// system takes every page back; to do it elsewhere, move the slab to another thread and drop it there.
+    /// Frees everything. No handle names a block then, until its number is handed out again. Cost: the
+    /// system takes every page back; to move that cost, drop the slab on another thread instead.
     pub fn clear(&mut self) {
         *self = Self::new();
     }
@@ -489,7 +491,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         (handle.0.get() >> BLOCK_BITS, handle.0.get() & (Self::BLOCKS as u32 - 1))
     }
 
-    /// The handle of a block; none for block 0 of chunk 0.
+    /// The handle of a block; `None` for block 0 of chunk 0.
     #[inline(always)]
     fn join(number: u32, block: u32) -> Option<Handle> {
         Handle::from_raw(number << BLOCK_BITS | block)
@@ -507,7 +509,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         Some(LiveBlock { at: chunk.base.as_ptr().wrapping_add(block as usize * size), size })
     }
 
-    /// Takes a block from a chunk that has room; none if it has none after all.
+    /// Takes a block from a chunk that should have room; `None` if it has none.
     #[inline]
     fn take(&mut self, number: u32) -> Option<Handle> {
         let count = self.chunks.as_slice()[number as usize].count;
@@ -535,7 +537,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         Self::join(number, block)
     }
 
-    /// The free block after `block`, or `NONE` when the link is not a block below `bump` (invariant 5).
+    /// The free block after `block`, or `NONE` if the link is not a block below `bump` (invariant 5).
     #[inline]
     fn link_of(&self, number: u32, block: u32, bump: u32) -> u32 {
         let Some(handle) = Self::join(number, block) else { return NONE };
@@ -544,8 +546,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         if link < bump && (number | link) != 0 { link } else { NONE }
     }
 
-    /// Puts the chunk on the list of its quarter, or on none if it is full. `freed` is the block that was
-    /// freed just now.
+    /// Moves the chunk to the list of its quarter, or to no list if it is full. `freed` is the
+    /// block just freed.
     #[inline]
     fn list_again(&mut self, number: u32, freed: u32) {
         let count = self.chunks.as_slice()[number as usize].count;
@@ -563,7 +565,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         books.list(number, quarter);
     }
 
-    /// An empty chunk for blocks of `class` eighths, listed.
+    /// Opens an empty chunk for blocks of `class` times eight bytes, and lists it.
     #[cold]
     #[inline(never)]
     fn open(&mut self, class: usize) -> Result<u32, SlabFull> {
@@ -596,8 +598,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         Ok(number)
     }
 
-    /// Makes a vacant chunk with a piece of `units`, the first of its list: under a new number, or under that
-    /// of a vacant chunk of another length once every number is in use.
+    /// Creates a vacant chunk with a piece of `units`, the first of its list: under a new number, or,
+    /// once every number is in use, under that of a vacant chunk of another length.
     fn map(&mut self, units: usize) -> Result<u32, SlabFull> {
         let Some(books) = self.books.as_deref_mut() else { return Err(SlabFull) };
         let number = books.rows.as_slice().len();
@@ -606,7 +608,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         }
         let base = books.piece(units).ok_or(SlabFull)?;
         let chunk = SlabChunk { base, size: 0, count: 0 };
-        // A record may be there already, if there was no room for its book at the last attempt.
+        // The record may exist already, if its book could not be stored at the last attempt.
         match self.chunks.as_mut_slice().get_mut(number) {
             Some(record) => *record = chunk,
             None => self.chunks.push(chunk, Self::CHUNKS_MAX).ok_or(SlabFull)?,
@@ -617,7 +619,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         Ok(number as u32)
     }
 
-    /// The part of `map` where no number is left: a vacant chunk of another length gets another piece.
+    /// The part of `map` for a slab without a free number: a vacant chunk of another length
+    /// gets another piece.
     #[cold]
     fn map_again(&mut self, units: usize) -> Result<u32, SlabFull> {
         let Some(books) = self.books.as_deref_mut() else { return Err(SlabFull) };
@@ -636,7 +639,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         Ok(number)
     }
 
-    /// Takes the class of an empty chunk away. Its pages stay for a while, or go back.
+    /// Makes an empty chunk vacant. Its pages stay for a while, or are given back.
     #[cold]
     #[inline(never)]
     fn retire(&mut self, number: u32) {
@@ -654,19 +657,20 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         (book.class, book.quarter, book.is_pinned) = (0, UNLISTED, false);
         book.next = std::mem::replace(&mut books.vacant[book.units as usize], number);
         if is_evacuated {
-            // It was emptied to win its pages.
+            // Compaction has emptied the chunk to win its pages, so they are given back at once.
             books.evacuation = None;
             return self.cool(number);
         }
         books.warm_bytes += book.touched as usize;
         books.warm.push(number);
-        // The newest always stays: a class at the edge of a chunk must not ask the system for every block.
+        // The newest chunk keeps its pages: a class at the edge of a chunk must not ask the system
+        // for every block.
         while let Some(oldest) = self.books.as_deref_mut().and_then(Books::surplus) {
             self.cool(oldest);
         }
     }
 
-    /// Gives the pages of a chunk without a class back to the system.
+    /// Gives the pages of a vacant chunk back to the system.
     fn cool(&mut self, number: u32) {
         let Some(books) = self.books.as_deref_mut() else { return };
         let base = self.chunks.as_slice()[number as usize].base;
@@ -743,7 +747,7 @@ impl Books {
         }
     }
 
-    /// Takes the first chunk of a list of vacant ones off it.
+    /// Removes the first chunk of a list of vacant chunks from the list.
     fn occupy(&mut self, number: u32) {
         let book = self.rows.as_slice()[number as usize];
         debug_assert_eq!(self.vacant[book.units as usize], number);
@@ -765,13 +769,13 @@ impl Books {
         Some(oldest)
     }
 
-    /// Memory for a chunk.
+    /// Memory for a chunk: an orphaned piece, or a new one.
     fn piece(&mut self, units: usize) -> Option<NonNull<u8>> {
         let orphan = self.orphans.get_mut(units).and_then(Vec::pop);
         orphan.map(|piece| piece.0).or_else(|| self.regions.carve(units * UNIT))
     }
 
-    /// Keeps a piece that has no chunk number any more.
+    /// Keeps a piece that no longer has a chunk number.
     fn orphan(&mut self, units: usize, piece: ChunkPages) {
         if self.orphans.is_empty() {
             self.orphans = vec![Vec::new(); UNITS_MAX + 1];
@@ -796,21 +800,21 @@ impl Book {
     };
 }
 
-/// A block that exists: its start, aligned to 8, and its bytes.
+/// An existing block: its start, aligned to 8, and its bytes.
 #[derive(Clone, Copy)]
 struct LiveBlock {
     at: *mut u8,
     size: usize,
 }
 
-/// Which list: 0 for the fullest quarter, so that the search for a block looks there first.
+/// The quarter of a chunk's occupancy: 0 for the fullest, which is searched first.
 #[inline(always)]
 fn quarter_of(used: u32, scale: u32) -> u8 {
     let quarter = (used.wrapping_mul(scale) >> SCALE_BITS).min(QUARTERS as u32 - 1);
     (QUARTERS as u32 - 1 - quarter) as u8
 }
 
-/// Units of a piece for a chunk of so many bytes.
+/// Units of a piece for a chunk of `bytes` bytes.
 const fn units_of(bytes: usize) -> usize {
     bytes.div_ceil(UNIT)
 }
@@ -818,20 +822,20 @@ const fn units_of(bytes: usize) -> usize {
 const HEAD: usize = size_of::<AtomicU32>();
 const MIN_BLOCK: usize = 16;
 const LINE: usize = 64;
-/// Classes by bytes of a block in eighths; those below `MIN_BLOCK` are not used.
+/// Classes by the bytes of a block divided by eight; those below `MIN_BLOCK` are not used.
 const CLASSES: usize = Slab::MAX_BLOCK / 8 + 1;
 const _: () = assert!(CLASSES <= 1 << u8::BITS, "a chunk's class is a byte");
-/// What pieces of memory are multiples of: 4,096 blocks of 16 bytes, and the longest page of any system.
+/// Pieces of memory are multiples of this: 4,096 blocks of 16 bytes, and the longest page of any system.
 const UNIT: usize = 64 << 10;
 const UNITS_MAX: usize = units_of(Slab::CHUNK_BYTES);
 const QUARTERS: usize = 4;
 const UNLISTED: u8 = u8::MAX;
 const EVACUATING: u8 = u8::MAX - 1;
 const NONE: u32 = u32::MAX;
-/// Of `Book::scale`. `used * scale` stays below 2^19: `used` is at most `count`.
+/// Fraction bits of `Book::scale`. `used * scale` stays below 2^19, because `used` is at most `count`.
 const SCALE_BITS: u32 = 16;
-/// Empty chunks that keep their pages, and their bytes at most, but for the newest: enough that a few classes
-/// on the edge of a chunk do not ask the system for every block.
+/// Number and bytes of vacant chunks that keep their pages, at most, except for the newest: enough that
+/// a few classes at the edge of a chunk do not ask the system for every block.
 const WARM_CHUNKS: usize = 8;
 const WARM_BYTES: usize = 2 << 20;
 

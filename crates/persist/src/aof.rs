@@ -1,6 +1,6 @@
 //! The append-only file: a manifest that names files, and logs of commands that may begin with a snapshot.
 //!
-//! `docs/formats/aof.md` describes the bytes. Folders, names that exist and durability are the server's.
+//! `docs/formats/aof.md` describes the bytes. The server handles folders, existing names and durability.
 
 mod error;
 mod manifest;

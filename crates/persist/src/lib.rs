@@ -1,7 +1,8 @@
-//! Persistence formats as byte transducers: RDB and the append-only file. Knows no file and no keyspace.
+//! Persistence formats, RDB and the append-only file, as conversions of bytes. Knows no files
+//! and no keyspace.
 //!
-//! Invariants: (1) bytes from outside never panic and never make it allocate more than their number allows
-//! (264 times at most, what the compression can yield); (2) what a writer writes its reader reads back.
+//! Invariants: (1) external bytes never cause a panic, nor allocations beyond 264 times their number,
+//! which is the most that compression can yield; (2) a reader reads back the output of its writer.
 #![forbid(unsafe_code)]
 
 pub mod aof;

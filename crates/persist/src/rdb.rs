@@ -1,7 +1,7 @@
 //! RDB, the snapshot format: a header, fields about the file, databases of keys, a checksum.
 //!
-//! `docs/formats/rdb.md` describes the bytes. Strings, lists, sets, hashes, sorted sets and streams are the
-//! types that are read. A value of another type is refused by the names of type and key, or passed over.
+//! `docs/formats/rdb.md` describes the bytes. Strings, lists, sets, hashes, sorted sets and streams can
+//! be read. A value of any other type is refused with the names of the type and the key, or skipped.
 
 mod crc;
 mod cursor;
@@ -42,23 +42,23 @@ pub use payload::{
 pub use reader::{ReadProgress, Reader, fuzz_rdb};
 pub use writer::{Compression, WriteOptions, Writer};
 
-/// What begins a file that is compressed as a whole: the envelope, and that of the drafts before its release.
+/// The first bytes of a compressed file: the envelope's magic, and that of drafts before the release.
 pub const ENVELOPES: [&[u8]; 2] = [frame::MAGIC, frame::DRAFT_MAGIC];
 
-/// What begins an RDB file, compressed or not, of whatever origin.
+/// The first bytes of RDB files, compressed or not, of all servers.
 pub const MAGICS: [&[u8]; 4] = [b"REDIS", b"VALKEY", frame::MAGIC, frame::DRAFT_MAGIC];
 
-/// Which reader a file is for.
+/// The version of a file, by the readers it is written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// `REDIS0011`: what every reader of the last years understands.
+    /// `REDIS0011`: understood by all readers of recent years.
     Common,
-    /// `VALKEY080`: Valkey 9 and later. Valkey 9.2 writes `VALKEY081`, which is read.
+    /// `VALKEY080`: for Valkey 9 and later. `VALKEY081`, which Valkey 9.2 writes, can be read.
     Valkey,
 }
 
 impl Version {
-    /// The nine bytes that begin a file.
+    /// The first nine bytes of a file.
     pub fn magic(self) -> &'static [u8; 9] {
         match self {
             Version::Common => b"REDIS0011",
@@ -67,28 +67,28 @@ impl Version {
     }
 }
 
-/// A string, or an integer kept instead of its digits.
+/// A string, either as an integer or as bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Text<'a> {
-    /// An integer.
+    /// The canonical form of this integer.
     Int(i64),
-    /// Bytes.
+    /// Any other string, as its bytes.
     Bytes(&'a [u8]),
 }
 
-/// What a file may say about the last use of a key.
+/// The last use of a key, as a file states it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Usage {
-    /// Nothing.
+    /// The file has no field about the last use.
     #[default]
     Unsaid,
-    /// Seconds since then.
+    /// Seconds since the last use.
     Idle(u64),
-    /// The logarithmic counter of uses.
+    /// The logarithmic counter of uses (LFU).
     Frequency(u8),
 }
 
-/// Opcodes, and the types of values, which share a byte.
+/// Opcodes and value types, which share a byte.
 mod op {
     pub(crate) const SLOT_IMPORT: u8 = 0xf3;
     pub(crate) const SLOT_INFO: u8 = 0xf4;
@@ -114,15 +114,15 @@ mod op {
     pub(crate) const TYPE_HASH_DRAFT_VOLATILE: u8 = 22;
     /// A hash whose fields expire, as release candidates of Redis 7.4 wrote it: one listpack.
     pub(crate) const TYPE_HASH_DRAFT_LISTPACK: u8 = 23;
-    /// Fields with expiries: Valkey's from version 9 on.
+    /// Fields with expiries, as Valkey writes them from version 9 on.
     pub(crate) const TYPE_HASH_VOLATILE: u8 = 22;
-    /// Paths with fields and values: Valkey's from version 9.2 on.
+    /// Paths with fields and values, as Valkey writes them from version 9.2 on.
     pub(crate) const TYPE_PATH_HASH: u8 = 23;
     /// A hash whose fields expire, as Redis writes it from version 7.4 on: field by field.
     pub(crate) const TYPE_HASH_REDIS_VOLATILE: u8 = 24;
     /// A hash whose fields expire, as Redis writes it from version 7.4 on: one listpack.
     pub(crate) const TYPE_HASH_REDIS_LISTPACK: u8 = 25;
-    /// A value of a module, from release candidates of Redis 4.0.
+    /// A module's value, from release candidates of Redis 4.0.
     pub(crate) const TYPE_OLD_MODULE: u8 = 6;
     pub(crate) const TYPE_MODULE: u8 = 7;
     pub(crate) const TYPE_SET: u8 = 2;
@@ -139,7 +139,7 @@ mod op {
     pub(crate) const TYPE_SET_LISTPACK: u8 = 20;
 }
 
-/// First bytes of lengths, and of strings that are no plain bytes.
+/// First bytes of lengths, and of strings that are not stored as plain bytes.
 mod form {
     pub(crate) const LEN_32: u8 = 0x80;
     pub(crate) const LEN_64: u8 = 0x81;

@@ -1,7 +1,7 @@
-//! When a replica tries again: failures of a full synchronisation cost the primary a snapshot each, so that
-//! the pauses between them double, and no two replicas keep step. A link that was up and is lost is made
-//! again at once: meanwhile commands that name the replica fail (FAILOVER), and writes that need it (WAIT,
-//! `min-replicas-to-write`). Only one that is lost as soon as it is up, again and again, is made later.
+//! Pauses between a replica's attempts. Each failed full synchronisation costs the primary a snapshot, so the
+//! pauses double, and jitter keeps replicas apart. A link that was up and is lost is made again at once,
+//! because meanwhile commands that name the replica fail (FAILOVER), and so do writes that need it (WAIT,
+//! `min-replicas-to-write`). Only a link that is lost as soon as it is up, again and again, waits.
 
 use sluice_base::Rng;
 use sluice_base::mistake::{self, Mistake};
@@ -26,27 +26,27 @@ impl Backoff {
         self.failures = 0;
     }
 
-    /// Nanoseconds until the next attempt, where no snapshot was asked for: such an attempt costs the primary
-    /// nothing.
+    /// Nanoseconds until the next attempt when no snapshot was asked for. Such an attempt
+    /// costs the primary nothing.
     pub(crate) fn after_refusal(&mut self) -> u64 {
         self.jittered(REFUSED_NS)
     }
 
-    /// Nanoseconds until the next attempt, where a link was lost that has been up for so many.
+    /// Nanoseconds until the next attempt when a link was lost that had been up for `lasted_ns`.
     pub(crate) fn after_loss(&mut self, lasted_ns: u64) -> u64 {
         self.short = if lasted_ns < SHORT_NS { self.short.saturating_add(1) } else { 0 };
         let most = if mistake::is_made(Mistake::ShortLinkPaused) { 0 } else { SHORT_MAX };
         if self.short > most { self.after_refusal() } else { 0 }
     }
 
-    /// Nanoseconds until the next attempt, where a full synchronisation has failed.
+    /// Nanoseconds until the next attempt when a full synchronisation has failed.
     pub(crate) fn after_failed_sync(&mut self) -> u64 {
         let pause_ns = FIRST_NS << self.failures.min(DOUBLINGS_MAX);
         self.failures = self.failures.saturating_add(1);
         self.jittered(pause_ns)
     }
 
-    /// Between half of that and all of it.
+    /// A random pause between half of `pause_ns` and all of it.
     fn jittered(&mut self, pause_ns: u64) -> u64 {
         pause_ns / 2 + self.rng.below(pause_ns / 2 + 1)
     }
@@ -54,16 +54,16 @@ impl Backoff {
 
 /// The pause after the first failed synchronisation, at most.
 const FIRST_NS: u64 = 500_000_000;
-/// 64 seconds.
+/// The pause stops doubling after this many failures, at 64 seconds.
 const DOUBLINGS_MAX: u32 = 7;
 /// The pause after a primary that cannot be reached or refuses, at most.
 const REFUSED_NS: u64 = 1_000_000_000;
-/// A link that was up for less is a short one.
+/// A link that was up for less counts as short.
 const SHORT_NS: u64 = 1_000_000_000;
-/// Short links in a row that are made again without a pause; there is one after each further one. Few are
-/// usual where roles change: each end may kill the connection, each primary of a chain above may end its
-/// history, and an order to follow another primary may come meanwhile. More are a primary that takes links
-/// and drops them.
+/// Short links in a row that are made again without a pause; each further one waits. A few are usual
+/// when roles change: each end may kill the connection, each primary of a chain may end its history, and
+/// an order to follow another primary may arrive meanwhile. More than that means a primary that accepts
+/// links and drops them.
 const SHORT_MAX: u32 = 5;
 
 #[cfg(test)]
@@ -93,7 +93,7 @@ mod tests {
             let (at_once, later) = pauses.split_at(SHORT_MAX as usize);
             assert!(at_once.iter().all(|pause| *pause == 0), "{pauses:?}");
             assert!(later.iter().all(|pause| *pause >= REFUSED_NS / 2), "{pauses:?}");
-            // One that has lasted ends the row.
+            // A link that has lasted ends the row.
             assert_eq!(backoff.after_loss(SHORT_NS), 0);
         }
     }

@@ -1,28 +1,29 @@
-//! How a snapshot stands in the bytes of a primary: a line that says how it ends, then the snapshot.
+//! The frame of a snapshot in the bytes of a primary: a line that says how the snapshot ends,
+//! then the snapshot.
 //!
 //! ```text
 //!  \n \n $1234\r\n            <1234 bytes>
 //!  \n    $EOF:<40 bytes>\r\n  <bytes> <the same 40 bytes>
 //! ```
 //!
-//! Empty lines before it say that the primary lives. The 40 bytes are random: they are found at the end of
-//! what has come, and nowhere else looked for, because a primary waits behind them for the replica's word.
+//! Empty lines before it are signs of life. The 40 bytes are random. They are looked for only at the end
+//! of the bytes received so far, because a primary sends nothing after them until the replica answers.
 
-/// What ends a snapshot.
+/// The way in which the end of a snapshot is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// So many bytes.
+    /// The snapshot has this many bytes.
     Sized(u64),
-    /// The mark.
+    /// The snapshot ends with a random mark of 40 bytes.
     Marked,
 }
 
-/// Why bytes are no snapshot.
+/// Why the bytes received are not a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FramingError {
-    /// The primary tells an error.
+    /// The primary answers with this error.
     Refused(String),
-    /// This is no line that a primary would send.
+    /// The line is not one that a primary would send.
     Protocol(String),
 }
 
@@ -39,10 +40,10 @@ impl std::fmt::Display for FramingError {
     }
 }
 
-/// The bytes of a snapshot out of those of a connection.
+/// Extracts the bytes of a snapshot from those of a connection.
 #[derive(Debug, Default)]
 pub struct Framing {
-    /// The line, as far as it has come.
+    /// The bytes of the line that have arrived.
     line: Vec<u8>,
     state: FramingState,
 }
@@ -54,19 +55,19 @@ enum FramingState {
     Sized(u64),
     Marked {
         mark: Vec<u8>,
-        /// The last bytes: they may be the mark.
+        /// The last bytes, which may be the mark.
         tail: Vec<u8>,
     },
     Ended,
 }
 
 impl Framing {
-    /// Whether the snapshot has come whole.
+    /// Whether the whole snapshot has arrived.
     pub fn has_ended(&self) -> bool {
         matches!(self.state, FramingState::Ended)
     }
 
-    /// How many bytes are welcome at most: what is behind a snapshot of a known size is the stream.
+    /// Bytes that may be read at most: after a snapshot of a known size the stream follows.
     pub fn welcome(&self, room: usize) -> usize {
         match self.state {
             FramingState::Sized(left) => usize::try_from(left).unwrap_or(room).min(room),
@@ -74,7 +75,8 @@ impl Framing {
         }
     }
 
-    /// Reads the line out of `bytes`: how many of them belong to it, and what it says when it is there.
+    /// Reads the line out of `bytes`. Returns the number of bytes that belong to it, and its meaning
+    /// once it is complete.
     pub fn line(&mut self, bytes: &[u8]) -> Result<(usize, Option<Extent>), FramingError> {
         for (at, byte) in bytes.iter().enumerate() {
             match byte {
@@ -112,8 +114,8 @@ impl Framing {
         Ok(Extent::Sized(size))
     }
 
-    /// Takes bytes behind the line and gives those of the snapshot to `give`: how many of them belong to the
-    /// snapshot or its mark.
+    /// Takes bytes after the line and passes those of the snapshot to `give`. Returns the number of
+    /// bytes that belong to the snapshot or its mark.
     pub fn payload<E>(
         &mut self,
         bytes: &[u8],
@@ -156,11 +158,11 @@ fn shown(line: &[u8]) -> String {
     String::from_utf8_lossy(&line[..line.len().min(SHOWN_BYTES)]).into_owned()
 }
 
-/// The longest line.
+/// Bytes of the longest line accepted.
 const LINE_BYTES_MAX: usize = 1024;
 /// Bytes of a mark.
 const MARK_LEN: usize = 40;
-/// Bytes of a line in the log.
+/// Bytes of a line that the log shows at most.
 const SHOWN_BYTES: usize = 200;
 
 #[cfg(test)]
@@ -170,7 +172,7 @@ mod tests {
 
     const MARK: &str = "0123456789abcdefghij0123456789abcdefghij";
 
-    /// What a framing makes of bytes that come in pieces of this size: the snapshot, and what is behind it.
+    /// The result for bytes that arrive in pieces of this size: the snapshot, and the bytes after it.
     fn parse(bytes: &[u8], piece: usize) -> Result<(Vec<u8>, Vec<u8>, bool), FramingError> {
         let (mut framing, mut snapshot, mut rest) = (Framing::default(), Vec::new(), Vec::new());
         let mut extent = None;

@@ -1,4 +1,4 @@
-//! Entry for fuzzers: whatever a primary may say to a replica.
+//! Entry points for fuzzers: arbitrary bytes of a primary to a replica.
 
 use crate::{
     Framing, HistoryPoint, Input, LinkDecision, LinkOutput, LinkState, Primary, ReplicaLink, Surroundings,
@@ -6,8 +6,8 @@ use crate::{
 };
 use std::convert::Infallible;
 
-/// Plays a primary that says `data`: the first byte says in what pieces it comes and whether the replica has
-/// data of a history.
+/// Plays a primary that sends `data`. The first byte sets the size of the pieces and whether the replica
+/// has data of a history.
 pub fn fuzz_primary(data: &[u8]) {
     let Some((how, said)) = data.split_first() else { return };
     let point = HistoryPoint { replid: "a".repeat(40), offset: u64::from(*how) };
@@ -38,7 +38,7 @@ pub fn fuzz_primary(data: &[u8]) {
         link.step(Input::Tick, &around);
         for output in link.take_outputs() {
             match output {
-                // It asks with words of its own: what the primary says does not come back.
+                // The requests of the link have a bounded size: the primary's bytes are not echoed.
                 LinkOutput::Order(TransportOrder::Send(bytes)) => assert!(bytes.len() < 1000),
                 LinkOutput::Decision(LinkDecision::Log(_, line)) => assert!(line.len() < 2000),
                 LinkOutput::Order(TransportOrder::Receive(first)) => {
@@ -55,7 +55,7 @@ pub fn fuzz_primary(data: &[u8]) {
     link.step(Input::Ended(link.attempt()), &around);
 }
 
-/// What is given never has more bytes than have come.
+/// Checks that the framing never yields more bytes than have arrived.
 fn unframe(bytes: &[u8], piece: usize) {
     let (mut framing, mut given, mut extent) = (Framing::default(), 0, None);
     for mut piece in bytes.chunks(piece) {

@@ -1,8 +1,8 @@
-//! Replication as state machines: what a replica says to its primary, in what order, and when it gives up.
+//! Replication as state machines: what a replica sends to its primary, in what order, and when it gives up.
 //!
-//! Invariants: (1) no socket, file, thread or clock: time comes in with each step, wishes go out as
-//! [`LinkOutput`]s; (2) a machine is a function of its inputs and its seed, so that a simulation can replay
-//! it; (3) what the bytes of a snapshot or of the stream mean is not known here.
+//! Invariants: (1) no socket, file, thread or clock: the time is an input of each step, and requests to the
+//! host are outputs ([`LinkOutput`]); (2) a machine is a function of its inputs and its seed, so that a
+//! simulation can replay it; (3) this crate does not interpret the bytes of a snapshot or of the stream.
 #![forbid(unsafe_code)]
 
 mod backoff;

@@ -12,15 +12,15 @@
 //!  over two channels:    +DUALCHANNELSYNC ──► second channel ──$ENDOFF──► transfer ──► ... ──► Loading ──► Unanswered ──+CONTINUE──►
 //! ```
 //!
-//! The two ways to receive a snapshot differ in what they do between the first bytes and the load alone: one
-//! state machine has both.
+//! The two ways to receive a snapshot differ only between the first bytes and the load, so one state
+//! machine has both.
 //!
-//! Invariants: (1) every input about a connection names the attempt that it is of, and one of an attempt
-//! before is ignored: an attempt can be given up before what works for it has ended (D-1); (2) a file takes
-//! the place of the one before after `Commit` alone, and after that nothing but the load follows
-//! ([`ReplicaLink::is_committed`]): who owns the link does not give it up before the file is loaded (D-3);
-//! (3) each state has a bound on how long it may be silent; (4) a link leads to one primary. Another primary
-//! is another link, whose attempts have higher numbers.
+//! Invariants: (1) every input about a connection names its attempt, and inputs of earlier attempts are
+//! ignored, because an attempt can be given up before its connections and jobs have ended (D-1); (2) a
+//! file takes the place of the file before only after `Commit`, and only the load follows that
+//! ([`ReplicaLink::is_committed`]): the owner of the link does not drop the link before the file is
+//! loaded (D-3); (3) each state has a bound on how long the primary may be silent; (4) a link leads to
+//! one primary. Another primary is another link, whose attempts have higher numbers.
 
 mod handshake;
 mod messages;
@@ -45,13 +45,13 @@ enum TransferStage {
     Receiving,
     Committing,
     Loading,
-    /// The snapshot is loaded, and the primary has not answered the request for what comes behind it.
+    /// The snapshot is loaded, and the primary has not answered the request for the stream that follows it.
     Unanswered,
 }
 
 #[derive(Debug)]
 enum LinkPhase {
-    /// Since when the next attempt is due, ns.
+    /// Time at which the next attempt is due, ns.
     Connect {
         at_ns: u64,
         is_again: bool,
@@ -63,7 +63,8 @@ enum LinkPhase {
         last_activity_ns: u64,
         handshake: Handshake,
     },
-    /// The connection of the snapshot is made (no greeting yet), and the snapshot's position is awaited.
+    /// The snapshot's connection is being made (`greeting` is `None`), or the snapshot's position is
+    /// awaited on it.
     SecondChannel {
         last_activity_ns: u64,
         greeting: Option<SnapshotGreeting>,
@@ -86,16 +87,16 @@ pub struct ReplicaLink {
     state: LinkPhase,
     primary: Primary,
     attempt: u64,
-    /// The next request for the data asks the other end to take the role of the primary over.
+    /// The next request for the data asks the other server to take over the role of the primary.
     hands_over: HandsOver,
     backoff: Backoff,
     outputs: Vec<LinkOutput>,
 }
 
 impl ReplicaLink {
-    /// A link to this primary, which the first tick makes. The seed decides the jitter of its pauses.
-    /// Attempts are numbered behind `attempt`: behind those of a link before, what still comes of that one is
-    /// ignored here.
+    /// A link to this primary; the first tick begins the first attempt. `seed` decides the jitter of the
+    /// pauses. Attempts get numbers above `attempt`, the last one of the link before, so that late
+    /// inputs of that link are ignored here.
     pub fn new(primary: Primary, seed: u64, attempt: u64) -> ReplicaLink {
         ReplicaLink {
             state: LinkPhase::Connect { at_ns: 0, is_again: false },
@@ -107,23 +108,24 @@ impl ReplicaLink {
         }
     }
 
-    /// The first request for the data asks the other end to take the role of the primary over: FAILOVER.
+    /// Has the first request for the data ask the other server to take over the role of
+    /// the primary: FAILOVER.
     pub fn handing_over(mut self) -> ReplicaLink {
         self.hands_over = HandsOver::Yes;
         self
     }
 
-    /// Whom the link leads to.
+    /// The primary that the link leads to.
     pub fn primary(&self) -> &Primary {
         &self.primary
     }
 
-    /// Whether something works for the link, which has to be closed when the link is given up.
+    /// Whether an attempt has connections or jobs, which have to be closed when the link is dropped.
     pub fn is_under_way(&self) -> bool {
         !matches!(self.state, LinkPhase::Connect { .. })
     }
 
-    /// How far the link is.
+    /// The state of the link, as ROLE reports it.
     pub fn state(&self) -> LinkState {
         match self.state {
             LinkPhase::Connect { .. } => LinkState::Connect,
@@ -140,7 +142,7 @@ impl ReplicaLink {
         self.attempt
     }
 
-    /// The point of the primary's history that the snapshot stands at which is awaited, received or loaded.
+    /// The position, in the primary's history, of the snapshot that is awaited, received or loaded.
     pub fn point(&self) -> Option<&HistoryPoint> {
         match &self.state {
             LinkPhase::Transfer { point, .. } => Some(point),
@@ -152,7 +154,7 @@ impl ReplicaLink {
         }
     }
 
-    /// Whether a file was committed and is not loaded yet: who is followed then changes behind that.
+    /// Whether a file was committed and is not loaded yet: a change of the primary has to wait for that load.
     pub fn is_committed(&self) -> bool {
         matches!(
             self.state,
@@ -160,12 +162,12 @@ impl ReplicaLink {
         )
     }
 
-    /// What is to be done since the last call, in order.
+    /// The outputs since the last call, in order.
     pub fn take_outputs(&mut self) -> Vec<LinkOutput> {
         std::mem::take(&mut self.outputs)
     }
 
-    /// Takes a step.
+    /// Handles an event. The outputs follow by [`ReplicaLink::take_outputs`].
     pub fn step(&mut self, input: Input<'_>, around: &Surroundings<'_>) {
         match input {
             Input::Tick => self.tick(around),
@@ -207,7 +209,7 @@ impl ReplicaLink {
         self.decide(LinkDecision::Log(level, text.into()));
     }
 
-    /// Begins the next attempt, if its time has come.
+    /// Begins the next attempt, if it is due and allowed.
     fn connect_if_due(&mut self, around: &Surroundings<'_>) {
         let LinkPhase::Connect { at_ns, is_again } = self.state else { return };
         if around.now_ns < at_ns || !around.may_connect {
@@ -222,10 +224,10 @@ impl ReplicaLink {
         self.order(TransportOrder::Connect(self.attempt, primary));
     }
 
-    /// Gives the attempt up; the next one begins in so many nanoseconds.
+    /// Gives the attempt up; the next one begins after `pause_ns`.
     fn retry(&mut self, pause_ns: u64, is_again: bool, around: &Surroundings<'_>) {
         self.order(TransportOrder::Close);
-        // What still comes of the attempt is ignored.
+        // Late inputs of this attempt have another number and are ignored.
         self.attempt += 1;
         self.state = LinkPhase::Connect { at_ns: around.now_ns.saturating_add(pause_ns), is_again };
         self.connect_if_due(around);
@@ -280,7 +282,7 @@ impl ReplicaLink {
                 self.greet(around);
             }
             LinkPhase::Transfer { stage: stage @ TransferStage::Awaited, .. } => {
-                // Until the snapshot begins, a primary says by empty lines that it lives.
+                // Until the snapshot begins, a primary sends empty lines as a sign of life.
                 let begins = bytes.iter().position(|byte| !b"\r\n".contains(byte));
                 if let Some(begins) = begins {
                     *stage = TransferStage::Receiving;
@@ -295,7 +297,7 @@ impl ReplicaLink {
         }
     }
 
-    /// Goes on with what has come on the snapshot's own connection.
+    /// Handles the bytes that have arrived on the snapshot's own connection.
     fn greet(&mut self, around: &Surroundings<'_>) {
         while let LinkPhase::SecondChannel { greeting: Some(greeting), .. } = &mut self.state {
             match greeting.next() {
@@ -320,7 +322,7 @@ impl ReplicaLink {
     }
 
     fn main_received(&mut self, bytes: &[u8], around: &Surroundings<'_>) {
-        // Before it was asked for anything, a primary says at most that it lives.
+        // Before the primary is asked for anything, it sends at most signs of life.
         let LinkPhase::Transfer { main: MainChannel::Asked(request), .. } = &mut self.state else { return };
         request.feed(bytes);
         while let LinkPhase::Transfer { stage, point, main, .. } = &mut self.state
@@ -345,7 +347,7 @@ impl ReplicaLink {
                     return self.retry_after_failed_sync(around);
                 }
                 StreamAnswer::Accepted { replid, rest } => {
-                    // The snapshot's position is one of the history under either id.
+                    // The snapshot's position is the same under either id of the history.
                     point.replid = replid.clone().unwrap_or_else(|| point.replid.clone());
                     *main = MainChannel::Buffered { told_ns: around.now_ns };
                     let is_loaded = *stage == TransferStage::Unanswered;
@@ -355,7 +357,7 @@ impl ReplicaLink {
         }
     }
 
-    /// The main channel brings what comes behind the snapshot.
+    /// The primary has accepted: the main channel carries the stream that follows the snapshot.
     fn accept_main(
         &mut self,
         replid: Option<String>,
@@ -392,7 +394,7 @@ impl ReplicaLink {
             return;
         }
         self.log(LogLevel::Warning, "Dual channel replication: Provisional primary closed connection");
-        // A file that was committed is loaded: its data can be brought up to date from where they stand.
+        // A committed file is still loaded: its data can be brought up to date from their position.
         if let LinkPhase::Transfer {
             stage: TransferStage::Committing | TransferStage::Loading, main, ..
         } = &mut self.state
@@ -406,7 +408,7 @@ impl ReplicaLink {
         self.retry_after_failed_sync(around);
     }
 
-    /// Goes on with what the primary has answered so far.
+    /// Handles the answers of the primary that have arrived.
     fn shake_hands(&mut self, around: &Surroundings<'_>) {
         while let LinkPhase::Handshake { handshake, .. } = &mut self.state {
             let answer = handshake.next(around, self.hands_over, &mut self.outputs);
@@ -416,7 +418,7 @@ impl ReplicaLink {
                         self.hands_over = HandsOver::No;
                         self.decide(LinkDecision::HandedOver);
                     }
-                    // The server ends the failover, and follows nobody.
+                    // The server ends the failover and has no primary.
                     Answer::Refused if self.has_asked() => {
                         self.hands_over = HandsOver::No;
                         self.decide(LinkDecision::NotHandedOver);
@@ -514,7 +516,7 @@ impl ReplicaLink {
         }
     }
 
-    /// The data are loaded, and what comes behind them is there.
+    /// The data are loaded, and the main channel, if there is one, has the stream that follows them.
     fn finish(&mut self, around: &Surroundings<'_>) {
         self.log(LogLevel::Notice, "PRIMARY <-> REPLICA sync: Finished with success");
         self.stream(Vec::new(), around);
@@ -558,7 +560,7 @@ impl ReplicaLink {
                 );
                 self.retry_after_failed_sync(around);
             }
-            // Who receives it tells.
+            // The receiver of the snapshot reports the end.
             LinkPhase::Transfer { .. } => {}
             LinkPhase::Connected { since_ns, .. } => {
                 self.log(LogLevel::Notice, "Connection with primary lost.");

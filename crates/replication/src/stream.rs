@@ -1,16 +1,16 @@
-//! The replication stream: what replicas are sent.
+//! The replication stream: the bytes that replicas are sent.
 //!
 //! ```text
 //!  command ──► unit (`UnitCommands`) ──close──► backlog ──once an iteration, and as replicas take it──► their output
 //! ```
 //!
-//! Invariants: (1) the stream is a function of the execution units, and of what it adds of its own: pings and
-//! questions to replicas; of a server that has a primary it is the primary's bytes and nothing else; (2) a
-//! unit of several commands is wrapped in MULTI and EXEC; (3) SELECT stands before the first command of
-//! another database; (4) a byte of the stream is written once, into the backlog, and lies there once for all
-//! replicas (`backlog.rs`); (5) `offset` is the end of the backlog; (6) without a backlog nothing is added,
-//! and the offset stands still: the history begins with the first replica, under a new id, and what is
-//! written while there is no backlog is in no history.
+//! Invariants: (1) the stream is a function of the execution units, and of its own commands: pings and
+//! questions to replicas; on a server that has a primary it is the primary's bytes and nothing else; (2)
+//! a unit of several commands is wrapped in MULTI and EXEC; (3) SELECT precedes the first command of
+//! another database; (4) a byte of the stream is written once, into the backlog, and kept there once for
+//! all replicas (`backlog.rs`); (5) `offset` is the end of the backlog; (6) without a backlog nothing is
+//! added, and the offset does not change: the history begins with the first replica, under a new id, and
+//! writes made without a backlog are in no history.
 
 mod backlog;
 mod spooled;
@@ -30,47 +30,47 @@ use sluice_value::Value;
 /// The stream and its receivers.
 #[derive(Debug, Default)]
 pub struct ReplicationStream {
-    /// Advanced where the stream begins or ends, or has another source.
+    /// Advanced when the stream begins, ends, or changes its source.
     pub epoch: Epoch,
-    /// Sessions that receive it, in order of arrival.
+    /// Sessions that receive the stream, in order of arrival.
     pub replicas: Vec<SessionKey>,
     /// Bytes of the history so far.
     pub offset: u64,
     /// Id of the history: 40 hexadecimal digits.
     pub replid: String,
-    /// The history before, and the offset of the first byte that is none of it.
+    /// The history before, and the offset of the first byte that does not belong to it.
     pub earlier: Option<(String, u64)>,
-    /// This server is itself a replica: the stream has its primary's bytes and none of its own.
+    /// This server is itself a replica: the stream consists of its primary's bytes.
     has_primary: bool,
-    /// Database selected in the stream.
+    /// Database selected in the stream; `None` where the next unit has to name its database.
     selected: Option<usize>,
-    /// Database selected in the stream of the primary of this server.
+    /// Database selected in the stream that this server's primary sends.
     relayed_db: usize,
-    /// The last bytes of the history. There from the first replica on, until none has come for
-    /// `repl-backlog-ttl`.
+    /// The last bytes of the history. Exists from the first replica on, until no replica has been
+    /// connected for `repl-backlog-ttl`.
     backlog: Option<Backlog>,
-    /// End of what was offered to the replicas.
+    /// End of the bytes that were offered to the replicas.
     delivered: u64,
-    /// A replica may take more than at the last delivery, though nothing was added: it has acknowledged its
-    /// snapshot.
+    /// A replica may take more than at the last delivery although nothing was added, for example because
+    /// it has acknowledged its snapshot.
     owes: bool,
-    /// Positions from which replicas will take the stream, which take a snapshot on another connection just
-    /// now.
+    /// Positions from which replicas will take the stream; these replicas now take a snapshot
+    /// on another connection.
     pub reserved: Vec<Reserved>,
-    /// What the backlog does not keep for replicas that take a snapshot.
+    /// Bytes that the backlog no longer keeps and that replicas taking a snapshot will need.
     pub spooled: Spooled,
-    /// Since when there is no replica, as the cron has seen it, seconds since the epoch.
+    /// Since when no replica has been connected, as the cron has seen it, seconds since the epoch.
     pub idle_since_s: Option<i64>,
 }
 
-/// A position of the stream that is kept for a replica.
+/// A position of the stream from which bytes are kept for a replica.
 #[derive(Clone, Copy, Debug)]
 pub struct Reserved {
     /// The client that takes the snapshot.
     pub client: ClientId,
-    /// Offset of the first byte behind the snapshot.
+    /// Offset of the first byte after the snapshot.
     pub offset: u64,
-    /// When that client has gone, seconds since the epoch.
+    /// When that client disconnected, seconds since the epoch; `None` while it is connected.
     pub gone_s: Option<i64>,
 }
 
@@ -85,35 +85,35 @@ impl ReplicationStream {
         ReplicationStream { replid, ..ReplicationStream::default() }
     }
 
-    /// Has the stream advance the epoch of a control plane.
+    /// Lets the stream advance this epoch of a control plane.
     pub fn watched_by(self, epoch: Epoch) -> ReplicationStream {
         ReplicationStream { epoch, ..self }
     }
 
-    /// Whether the history has begun: there is a backlog.
+    /// Whether the history has begun, so that there is a backlog.
     #[inline]
     pub fn has_begun(&self) -> bool {
         self.backlog.is_some()
     }
 
-    /// Whether the commands of this server belong into the stream: the history has begun, and no primary
-    /// sends its own.
+    /// Whether the commands of this server belong in the stream: the history has begun, and this server
+    /// has no primary.
     #[inline]
     pub fn generates(&self) -> bool {
         self.backlog.is_some() && !self.has_primary
     }
 
-    /// The backlog.
+    /// The backlog; `None` before the first replica.
     pub fn backlog(&self) -> Option<&Backlog> {
         self.backlog.as_ref()
     }
 
-    /// Says whether this server has a primary: while it has one, neither its commands nor its pings are part
-    /// of the stream, which consists of what [`ReplicationStream::relay`] is given.
+    /// Sets whether this server has a primary. While it has one, neither its commands nor its pings are
+    /// part of the stream, which then consists of the bytes passed to [`ReplicationStream::relay`].
     pub fn set_has_primary(&mut self, has_primary: bool) {
         self.epoch.advance();
         self.has_primary = has_primary;
-        // What follows from the other source names its database itself.
+        // The bytes of the other source name their database themselves.
         self.selected = None;
     }
 
@@ -122,7 +122,7 @@ impl ReplicationStream {
         self.has_primary
     }
 
-    /// Appends bytes of the primary's stream as they are: replicas of this server follow the same history.
+    /// Appends bytes of the primary's stream unchanged: replicas of this server follow the same history.
     pub fn relay(&mut self, bytes: &[u8]) {
         debug_assert!(self.has_primary);
         self.offset += bytes.len() as u64;
@@ -131,32 +131,32 @@ impl ReplicationStream {
         }
     }
 
-    /// Notes the database that the primary's stream has selected: a snapshot for replicas says so.
+    /// Records the database that the primary's stream has selected; a snapshot for replicas states it.
     pub fn relay_selects(&mut self, db: usize) {
         self.relayed_db = db;
     }
 
-    /// The data are those of a primary that stands behind `offset` bytes of the history `replid`: a full
-    /// synchronisation has ended. Nothing is known of what came before. Replicas of this server have other
-    /// data and must be closed by the caller.
+    /// A full synchronisation has ended: the data are those of a primary at `offset` bytes of the
+    /// history `replid`. Earlier bytes are unknown. Replicas of this server have other data, and the
+    /// caller must close them.
     pub fn adopt_history(&mut self, replid: String, offset: u64) {
         self.replid = replid;
         self.earlier = None;
-        // Positions of the history before say nothing in this one.
+        // Positions of the history before mean nothing in this one.
         self.reserved.clear();
         self.begin_backlog(offset);
     }
 
-    /// This server is promoted: the history goes on under another id. Who followed it until now may go on
-    /// from here.
+    /// This server is promoted: the history continues under another id. Replicas that followed the
+    /// history until now can continue from here.
     pub fn shift_history(&mut self, replid: String) {
         let old = std::mem::replace(&mut self.replid, replid);
         self.earlier = Some((old, self.offset + 1));
         self.selected = None;
     }
 
-    /// The primary goes on with the same history under another id (`+CONTINUE <id>`): the old one stays valid
-    /// up to here. With the id that is known already nothing changes.
+    /// The primary continues the same history under another id (`+CONTINUE <id>`): the old id stays
+    /// valid up to here. An id that is known already changes nothing.
     pub fn continue_history(&mut self, replid: String) {
         if replid != self.replid && !mistake::is_made(Mistake::IdNotContinued) {
             let old = std::mem::replace(&mut self.replid, replid);
@@ -164,16 +164,16 @@ impl ReplicationStream {
         }
     }
 
-    /// Begins the history under an id: for the first replica.
+    /// Begins the history under this id, for the first replica.
     pub fn begin(&mut self, replid: String) {
         self.replid = replid;
         self.earlier = None;
         self.begin_backlog(self.offset);
     }
 
-    /// The data that were loaded stand behind `offset` bytes of the history `replid`. What follows is a
-    /// history of its own, under the id of this run: replicas may have been sent more of the one before than
-    /// the files know. Those that were not go on.
+    /// The loaded data are at `offset` bytes of the history `replid`. The following bytes are a new
+    /// history under the id of this run, because replicas may have been sent more of the old history
+    /// than the files have. Replicas that were not sent more can continue.
     pub fn resume(&mut self, replid: String, offset: u64) {
         if mistake::is_made(Mistake::IdOfLastRun) {
             self.replid.clone_from(&replid);
@@ -182,7 +182,7 @@ impl ReplicationStream {
         self.begin_backlog(offset);
     }
 
-    /// Forgets the history: what follows belongs to none, until a replica comes.
+    /// Ends the history: later bytes belong to no history until a replica connects.
     pub fn end_history(&mut self, replid: String) {
         debug_assert!(self.replicas.is_empty());
         self.replid = replid;
@@ -200,18 +200,18 @@ impl ReplicationStream {
         self.backlog = Some(Backlog::new(offset));
     }
 
-    /// Where the data stand in the history, if it has begun: what belongs to none counts nothing.
+    /// The position of the data in the history, if it has begun. `None` without a backlog.
     pub fn point(&self) -> Option<StreamPosition<'_>> {
         let db = self.selected().unwrap_or(0);
         self.backlog.is_some().then(|| StreamPosition { db, replid: &self.replid, offset: self.offset })
     }
 
-    /// Database selected in the stream: by the primary's own words where this server relays them.
+    /// Database selected in the stream: by the primary's SELECT where this server relays its bytes.
     pub fn selected(&self) -> Option<usize> {
         if self.has_primary { Some(self.relayed_db) } else { self.selected }
     }
 
-    /// Sends the stream to a session from here on, behind a snapshot: the next unit names its database again.
+    /// Sends the stream from here on to a session, after a snapshot: the next unit names its database again.
     pub fn attach(&mut self, key: SessionKey) {
         if !self.has_primary {
             self.selected = None;
@@ -219,8 +219,8 @@ impl ReplicationStream {
         self.attach_within(key);
     }
 
-    /// Sends the stream to a session that has the bytes before its position, and knows which database they
-    /// have selected.
+    /// Sends the stream to a session that has all bytes before its position and knows the database that
+    /// they have selected.
     pub fn attach_within(&mut self, key: SessionKey) {
         debug_assert!(self.backlog.is_some());
         self.idle_since_s = None;
@@ -228,8 +228,8 @@ impl ReplicationStream {
         self.replicas.push(key);
     }
 
-    /// Keeps the stream from here on for the replica whose snapshot that client takes; the next unit names
-    /// its database.
+    /// Keeps the stream from here on for the replica whose snapshot that client takes. The next unit
+    /// names its database.
     pub fn reserve(&mut self, client: ClientId) {
         if !self.has_primary {
             self.selected = None;
@@ -238,13 +238,14 @@ impl ReplicationStream {
         self.reserved.push(Reserved { client, offset: self.offset, gone_s: None });
     }
 
-    /// A session ends.
+    /// Stops sending the stream to a session.
     pub fn detach(&mut self, key: SessionKey) {
         self.replicas.retain(|k| *k != key);
     }
 
-    /// Whether a replica that has `replid` and wants the byte of this number next, counted from 1, can go on.
-    /// Errors: the reason, for the log; none where the replica asks for everything.
+    /// Whether a replica that has `replid` and wants byte number `wanted` next, counted from 1, can
+    /// continue; returns that offset. Errors: the reason, for the log; `None` where the replica asks for
+    /// a full synchronisation.
     pub fn continues(&self, replid: &[u8], wanted: i64) -> Result<u64, Option<String>> {
         let known = replid.eq_ignore_ascii_case(self.replid.as_bytes());
         let second = self.earlier.as_ref().filter(|(id, _)| replid.eq_ignore_ascii_case(id.as_bytes()));
@@ -273,14 +274,14 @@ impl ReplicationStream {
         }
     }
 
-    /// Adds a command that belongs to no unit and no database: a ping, a question.
+    /// Adds a command that belongs to no unit and no database: a ping, a question to replicas.
     pub fn command_of_its_own<'a>(&mut self, argv: impl ExactSizeIterator<Item = &'a [u8]>) {
         let Some(backlog) = self.backlog.as_mut().filter(|_| !self.has_primary) else { return };
         push_command(backlog.tail(OWN_BYTES), argv);
         self.offset = backlog.end();
     }
 
-    /// Adds a unit that has ended.
+    /// Adds a completed unit.
     pub fn add_unit(&mut self, unit: &UnitCommands, grouping: Grouping) {
         if let Some(backlog) = self.backlog.as_mut().filter(|_| !self.has_primary) {
             let tail = backlog.tail(unit.len_bytes() + OWN_BYTES);
@@ -297,39 +298,39 @@ impl ReplicationStream {
         }
     }
 
-    /// Whether bytes of the stream are promised and not made.
+    /// Whether some bytes of the stream are promised and not made yet.
     #[inline]
     pub fn has_promises(&self) -> bool {
         self.backlog.as_ref().is_some_and(Backlog::has_promises)
     }
 
-    /// Bytes of the stream that are promised and not made. Cost: O(promises).
+    /// Bytes of the stream that are promised and not made yet. Cost: O(promises).
     pub fn promised_left(&self) -> usize {
         self.backlog.as_ref().map_or(0, Backlog::promised_left)
     }
 
-    /// Makes about so many of the first bytes that are promised. Values that are not needed any more go to
-    /// `garbage`.
+    /// Makes about `bytes` of the first promised bytes. Values that are no longer needed go to `garbage`.
     pub fn keep_promises(&mut self, bytes: usize, garbage: &mut Vec<Value>) {
         if let Some(backlog) = self.backlog.as_mut().filter(|backlog| backlog.has_promises()) {
             backlog.keep_promises(bytes, garbage);
-            // They stand in front of what was delivered.
+            // They precede bytes that were offered already.
             self.owes = true;
         }
     }
 
-    /// Whether there is something that replicas were not offered.
+    /// Whether there are bytes that replicas were not offered.
     #[inline]
     pub fn has_news(&self) -> bool {
         self.offset != self.delivered || self.owes || self.spooled.has_news()
     }
 
-    /// A replica that was sent a snapshot may take what comes behind.
+    /// A replica that was sent a snapshot may now take the stream.
     pub fn mark_pending(&mut self) {
         self.owes = true;
     }
 
-    /// Everything was offered to the replicas; the slowest wants the byte behind `needed` next.
+    /// Everything was offered to the replicas. `needed` is the offset of the byte that the slowest
+    /// one wants next.
     pub fn offered(&mut self, needed: u64, size: u64) {
         self.delivered = self.offset;
         self.owes = false;
@@ -338,7 +339,7 @@ impl ReplicationStream {
         }
     }
 
-    /// Frees what is more than the backlog keeps, where no replica has come yet.
+    /// Frees what exceeds the backlog's size while no replica is connected.
     pub fn trim(&mut self, size: u64) {
         debug_assert!(self.replicas.is_empty());
         if let Some(backlog) = &mut self.backlog {
@@ -347,7 +348,7 @@ impl ReplicationStream {
         }
     }
 
-    /// The parts that a replica takes from.
+    /// The backlog and the spools that a replica takes bytes from; `None` without a backlog.
     pub fn sources(&mut self) -> Option<(&Backlog, &mut Spooled)> {
         if let Some(backlog) = &mut self.backlog {
             backlog.seal_full();
@@ -356,7 +357,7 @@ impl ReplicationStream {
     }
 }
 
-/// Bytes that a unit has at most beside its commands: MULTI, SELECT, EXEC. A ping or a question has fewer.
+/// Bytes of MULTI, SELECT and EXEC around the commands of a unit at most. A ping or a question has fewer.
 const OWN_BYTES: usize = 64;
 
 #[cfg(test)]
@@ -409,7 +410,7 @@ mod tests {
         assert_eq!((stream.offset, stream.generates()), (1014, false));
     }
 
-    /// One command, whose bytes are made one by one.
+    /// One command, whose bytes are made one at a time.
     #[derive(Debug)]
     struct Ping(usize);
 
@@ -449,7 +450,7 @@ mod tests {
         let all = text(&stream, 0);
         assert_eq!(all[23..], *b"*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nTIME\r\n");
         assert_eq!((stream.offset, stream.promised_left()), (all.len() as u64, 0));
-        // Another history has nothing of it.
+        // Another history has none of these bytes.
         stream.add_unit(&unit, Grouping::Transaction);
         stream.adopt_history("a".repeat(40), 1000);
         assert!(!stream.has_promises());
@@ -477,7 +478,7 @@ mod tests {
         assert_eq!((&stream.replid, &stream.earlier), (&new, &Some((old, 8))));
     }
 
-    /// Who may go on, by id and the next byte's number.
+    /// Replicas continue by the history's id and the number of the next byte.
     #[test]
     fn a_replica_goes_on_where_the_backlog_reaches_in_a_history_that_is_known() {
         let (old, new) = ("a".repeat(40), "b".repeat(40));

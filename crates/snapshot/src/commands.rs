@@ -1,8 +1,8 @@
-//! Values as the commands that make them: for the base of an append-only file, and for a node of a cluster
-//! that is given a slot.
+//! Values as the commands that recreate them: for the base of an append-only file, and for a cluster
+//! node that is given a slot.
 //!
-//! Writing may stop after each command, and within the bytes of a long string, and goes on later at the
-//! [`ValuePosition`]: the value must be the same then, as a captured one is.
+//! Writing may stop after each command, and within the bytes of a long string, and resume later at the
+//! [`ValuePosition`]. The value must not have changed meanwhile; a captured value does not change.
 
 use sluice_base::num::{IntBuffer, push_f64};
 use sluice_keyspace::{Str, ValueRef};
@@ -14,42 +14,43 @@ use std::ops::ControlFlow;
 
 /// Elements of a collection in one command, as the reference writes them.
 const ELEMENTS_PER_COMMAND: usize = 64;
-/// Bytes of a string between two looks whether to stop.
+/// Bytes of a string between two calls of `stop`.
 const STRING_STEP: usize = 64 << 10;
 
-/// Where writing a value has stopped.
+/// The position in a value at which writing has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValuePosition(ValueStage);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ValueStage {
-    /// So many elements of a collection, or bytes of a string, are written.
+    /// This many elements of a collection, or bytes of a string, are written.
     Elements(usize),
-    /// The entries of a stream up to this one are written; `MIN` is no entry's id.
+    /// The entries of a stream up to and including this id are written; `MIN`: none, as no entry has that id.
     Entries(StreamId),
-    /// So many groups of a stream are written, and of the next one as much as `in_group` says.
+    /// This many groups of a stream are written, and of the next group the part that `in_group` says.
     Groups { done: usize, in_group: Option<GroupPosition> },
-    /// Nothing but the expiry is left.
+    /// Only the expiry is left.
     Expiry,
 }
 
-/// How much of a group is written, once it is made.
+/// The written part of a group whose own command is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct GroupPosition {
-    /// So many consumers, with their pending entries.
+    /// This many consumers, with their pending entries.
     consumers: usize,
-    /// The pending entries of the next consumer up to this one, once the consumer is made; `MIN` is no
-    /// entry's id.
+    /// The pending entries of the next consumer up to this id, once that consumer is written; `MIN`:
+    /// none of them, as no entry has that id.
     pending: Option<StreamId>,
 }
 
 impl ValuePosition {
-    /// The begin of a value.
+    /// The beginning of a value.
     pub const START: ValuePosition = ValuePosition(ValueStage::Elements(0));
 }
 
-/// Writes a value from `from` on into `out`. `stop` is asked after each command, and each 64 KiB of a
-/// string, may take `out`, and has writing stop there. Returns where; `None` when the value is whole.
+/// Writes a value from position `from` on into `out`. `stop` is called after each command and each 64
+/// KiB of a string; it may take `out`, and it decides whether writing stops there. Returns the position
+/// reached, or `None` when the value is complete.
 pub fn write_commands(
     key: &[u8],
     value: ValueRef<'_>,
@@ -61,7 +62,7 @@ pub fn write_commands(
     CommandWriter { key, out, stop }.value(value, expiry, from.0).break_value().map(ValuePosition)
 }
 
-/// The key of a value that is written, and where the commands go.
+/// The key of the value that is written, and the buffer of the commands.
 struct CommandWriter<'w> {
     key: &'w [u8],
     out: &'w mut Vec<u8>,
@@ -69,7 +70,7 @@ struct CommandWriter<'w> {
 }
 
 impl CommandWriter<'_> {
-    /// Stops at `at`, if that is wanted.
+    /// Calls `stop`, and stops at `at` if it says so.
     fn pause(&mut self, at: ValueStage) -> ControlFlow<ValueStage> {
         match (self.stop)(self.out) {
             true => ControlFlow::Break(at),
@@ -105,12 +106,13 @@ impl CommandWriter<'_> {
         if let Some(at_ms) = expiry {
             self.command([b"PEXPIREAT", self.key, at_ms.to_string().as_bytes()]);
         }
-        // The caller learns that the value is whole, whatever is said.
+        // The value is complete, so the answer of `stop` does not matter.
         let _ = self.pause(ValueStage::Expiry);
         ControlFlow::Continue(())
     }
 
-    /// One SET. Its last bytes are written with the end, so that a string that stopped has bytes left.
+    /// Writes one SET. The last bytes of the string are written together with the end of the command, so
+    /// that a string that has stopped always has bytes left.
     fn string(&mut self, text: Str<'_>, done: usize) -> ControlFlow<ValueStage> {
         match text {
             Str::Int(_) => {
@@ -181,7 +183,7 @@ impl CommandWriter<'_> {
     }
 
     fn zset(&mut self, zset: ZsetRef<'_>, mut done: usize) -> ControlFlow<ValueStage> {
-        // As in the reference, a large set is written from the highest score on.
+        // As in the reference, a large set is written from the highest score down.
         let mut elements = match zset.encoding() {
             ZsetEncoding::Listpack => zset.iter(done..zset.len(), Direction::Up),
             ZsetEncoding::Skiplist => zset.iter(0..zset.len().saturating_sub(done), Direction::Down),
@@ -201,7 +203,7 @@ impl CommandWriter<'_> {
         ControlFlow::Continue(())
     }
 
-    /// Fields without an expiry by many, others by a command each.
+    /// Writes fields without an expiry many to a command, and each other field with a command of its own.
     fn hash(&mut self, hash: HashRef<'_>, mut done: usize) -> ControlFlow<ValueStage> {
         let (mut argv, mut behind) = (Vec::new(), 0);
         for field in hash.iter_from(done) {
@@ -211,7 +213,7 @@ impl CommandWriter<'_> {
                 let at = at.to_string();
                 let [name, value] = &pair;
                 self.command([b"HSETEX", self.key, b"PXAT", at.as_bytes(), b"FIELDS", b"1", name, value]);
-                // What is gathered has to be written ahead of a stop.
+                // Gathered fields have to be written before a stop.
                 behind += usize::from(!argv.is_empty());
                 if argv.is_empty() {
                     self.pause(ValueStage::Elements(done))?;
@@ -235,7 +237,7 @@ impl CommandWriter<'_> {
         ControlFlow::Continue(())
     }
 
-    /// A stream: its entries, its ids, its groups with their consumers and pending entries.
+    /// Writes a stream: entries, ids, and groups with their consumers and pending entries.
     fn stream(&mut self, stream: &Stream, from: ValueStage) -> ControlFlow<ValueStage> {
         let (done, in_group) = match from {
             ValueStage::Groups { done, in_group } => (done, in_group),
@@ -255,7 +257,7 @@ impl CommandWriter<'_> {
         ControlFlow::Continue(())
     }
 
-    /// The entries after `last`, and the ids.
+    /// Writes the entries after `last`, and then the ids.
     fn entries(&mut self, stream: &Stream, last: StreamId) -> ControlFlow<ValueStage> {
         let log = stream.log();
         for entry in log.iter(last, StreamId::MAX).filter(|entry| entry.id() != last) {
@@ -272,7 +274,8 @@ impl CommandWriter<'_> {
         let (last, deleted) = (log.last_id().to_text(), log.max_deleted_id().to_text());
         let added = log.entries_added().to_string();
         if log.len() == 0 {
-            // An entry that is trimmed at once makes a stream without entries. No entry has the least id.
+            // A stream without entries is made by adding an entry that is trimmed at once. No entry has
+            // the least id.
             let id = if log.last_id() == StreamId::MIN { b"0-1".to_vec() } else { last.clone() };
             self.command([b"XADD", self.key, b"MAXLEN", b"0", &id, b"x", b"y"]);
         }
@@ -281,7 +284,7 @@ impl CommandWriter<'_> {
         self.pause(ValueStage::Groups { done: 0, in_group: None })
     }
 
-    /// The group with `done` others ahead, from `from` on.
+    /// Writes the group that `done` others precede, from `from` on.
     fn group(
         &mut self,
         group: &ConsumerGroup,
@@ -303,7 +306,7 @@ impl CommandWriter<'_> {
         self.pause(ValueStage::Groups { done: done + 1, in_group: None })
     }
 
-    /// The consumer that `at` names, and its pending entries.
+    /// Writes the consumer that `at` names, and its pending entries.
     fn consumer(
         &mut self,
         group: &ConsumerGroup,
@@ -329,7 +332,7 @@ impl CommandWriter<'_> {
     }
 }
 
-/// The bytes from `done` on.
+/// The bytes from `done` on, in steps of `STRING_STEP`.
 fn steps_from(bytes: &[u8], done: usize) -> impl Iterator<Item = &[u8]> {
     bytes.get(done..).unwrap_or_default().chunks(STRING_STEP)
 }

@@ -1,4 +1,4 @@
-//! A snapshot file, read into a keyspace: what a load does on its thread.
+//! A snapshot file that is read into a keyspace: the part of a load that runs on the loading thread.
 
 use crate::foreign::DroppedRecords;
 use crate::history::LeftOut;
@@ -16,62 +16,62 @@ use sluice_persist::rdb::{
 use sluice_value::HashContext;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Most bytes that are read at once. A smaller `loading-process-events-interval-bytes` has the numbers of
-/// INFO brought up to date more often: clients are served all the time.
+/// Bytes that are read at once at most. A smaller `loading-process-events-interval-bytes` only refreshes
+/// the numbers of INFO more often, because clients are served during the whole load.
 const PIECE_BYTES_MAX: usize = 256 * 1024;
 
-/// Bytes that are read at once.
+/// Bytes that are read at once, by the configuration.
 pub fn piece_bytes(config: &Config) -> usize {
     let interval = usize::try_from(config.int(param::LOADING_PROCESS_EVENTS_INTERVAL_BYTES));
     interval.unwrap_or(PIECE_BYTES_MAX).clamp(1, PIECE_BYTES_MAX)
 }
 
-/// What becomes of a key that the keyspace has already.
+/// The treatment of a key that the keyspace has already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duplicates {
-    /// The file is no good.
+    /// The file counts as malformed.
     Refused,
-    /// The file's value replaces what is there.
+    /// The file's value replaces the value in the keyspace.
     Replace,
 }
 
-/// How a file is to be read.
+/// Options of a load.
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
-    /// What the reader of the format needs.
+    /// Options of the format's reader.
     pub reading: ReadOptions,
-    /// Keys that the keyspace has already.
+    /// Treatment of keys that the keyspace has already.
     pub duplicates: Duplicates,
-    /// When the load happens: keys expire by it.
+    /// Time of the load, by which keys expire.
     pub now: Now,
-    /// Access clocks are frequencies, not times.
+    /// Access clocks hold LFU frequencies instead of LRU times.
     pub lfu: bool,
-    /// Setting `rdb-version-check relaxed`.
+    /// Whether the setting `rdb-version-check` is `relaxed`, for the wording of errors in the log.
     pub is_relaxed: bool,
-    /// Bytes that are read at once: [`piece_bytes`].
+    /// Bytes that are read at once, as [`piece_bytes`] computes them.
     pub piece_bytes: usize,
     /// The file's name, for the log.
     pub name: Vec<u8>,
-    /// Whether the process ends where the file is no good.
+    /// Whether a malformed file ends the process.
     pub ends_process: bool,
-    /// Keys past their expiry are loaded too.
+    /// Keys past their expiry are loaded, too.
     pub keeps_expired: bool,
-    /// The file comes by a connection that checks what it carries: a checksum is not asked for.
+    /// The connection that carries the file checks its bytes, so a missing checksum is accepted.
     pub is_checked_on_the_way: bool,
-    /// A save may replace the file: one of which records are dropped is kept under a second name.
+    /// A later save may replace the file, so a file of which records are dropped is kept under a second name.
     pub replaces_file: bool,
 }
 
-/// A file that is read.
+/// A load of one file.
 pub struct FileLoad {
     options: LoadOptions,
     reader: Reader,
     state: LoadState,
-    /// Bytes of the file that are not read yet, where the file's size is known: what bounds its hints.
+    /// Bytes of the file that are not read yet, where the size is known; they bound the file's hints.
     left: u64,
     /// The first bytes of the file.
     head: Vec<u8>,
-    /// Whether the header was found good, and the main thread told so.
+    /// Whether the header was judged good and the main thread was notified.
     is_accepted: bool,
 }
 
@@ -137,7 +137,7 @@ impl FileLoad {
         }
     }
 
-    /// Brings the numbers up to date that other threads see.
+    /// Updates the numbers that other threads see.
     fn publish(&self, read: u64, keyspace: &Keyspace, out: &Reporter<'_>) {
         let progress = out.progress;
         progress.bytes_read.store(read, Relaxed);
@@ -151,7 +151,7 @@ impl FileLoad {
         self.head.extend_from_slice(&piece[..room.min(piece.len())]);
     }
 
-    /// Takes the next bytes; whether the file has ended with them.
+    /// Handles the next bytes; returns whether the file ends with them.
     fn take(
         &mut self,
         bytes: &[u8],
@@ -200,7 +200,7 @@ impl FileLoad {
         Err(NotLoaded::Failed)
     }
 
-    /// The file has ended before its end.
+    /// Logs that the file is truncated.
     fn end_of_file(&mut self, out: &mut Reporter<'_>) {
         let error = match self.reader.next() {
             Ok(ReadProgress::More(offset)) => LoadError { offset, problem: Problem::CutOff },
@@ -210,10 +210,9 @@ impl FileLoad {
         self.log_cause(&error, out);
     }
 
-    /// Says in the log what is wrong with the file, last in the reference's words where scripts look for
-    /// them.
+    /// Logs the fault of the file. The last line has the reference's text, which scripts look for.
     fn log_cause(&self, error: &LoadError, out: &mut Reporter<'_>) {
-        // What is not supported is named with its key.
+        // The line of an unsupported value names its key already.
         if !matches!(error.problem, Problem::Unsupported { .. })
             && let Some(line) = under_way_line(self.reader.under_way(), Some(self.state.db))
         {
@@ -264,7 +263,7 @@ impl FileLoad {
         }
     }
 
-    /// What scripts look for where a file is damaged, and what an operator can do about it.
+    /// Logs the line that scripts look for when a file is damaged, and the remedies of an operator.
     fn log_damage(&self, offset: u64, out: &mut Reporter<'_>) {
         let text = format!(
             "RDB file integrity check failed at byte {offset}: sluice-check-rdb says how much before is in order"
@@ -299,7 +298,7 @@ impl FileLoad {
     }
 }
 
-/// Which value is malformed, for the log: the key whose value was under way, the value's type, its database
+/// A log line that names the malformed value: the key being read, the value's type, and its database
 /// where that is known.
 pub fn under_way_line(under_way: Option<(&[u8], &str)>, db: Option<usize>) -> Option<String> {
     let (key, kind) = under_way?;
@@ -310,63 +309,63 @@ pub fn under_way_line(under_way: Option<(&[u8], &str)>, db: Option<usize>) -> Op
     ))
 }
 
-/// Why a load ended.
+/// The reason why a load ended.
 enum LoadFailure {
-    /// What the file asks for cannot be had: a line for the log.
+    /// The keyspace cannot take what the file holds; a line for the log.
     Target(String),
-    /// The file is no good.
+    /// The file is malformed.
     File(LoadError),
 }
 
 /// Bytes of a file's signature.
 const MAGIC_BYTES: usize = 9;
 
-/// What becomes of keys past their expiry.
+/// The treatment of keys past their expiry.
 #[derive(Clone, Copy)]
 enum ExpiredKeys {
     LeftOut,
-    /// Left out. Where the file belongs to a history, replicas that go on behind the file have these keys,
-    /// and these fields of hashes: the stream begins with their deletions.
+    /// Expired keys are left out. If the file belongs to a history, replicas that continue from the file
+    /// still have these keys and fields of hashes, so the stream begins with their deletions.
     ToldToReplicas,
-    /// Loaded: a log goes on behind them.
+    /// Expired keys are loaded, because a log follows the file.
     Loaded,
 }
 
-/// How the keys of a file are taken.
+/// The rules by which keys of a file are loaded.
 #[derive(Clone, Copy)]
 struct LoadRules {
     duplicates: Duplicates,
     now: Now,
     lfu: bool,
     expired: ExpiredKeys,
-    /// Bytes of the file that are left, or more: what bounds its hints.
+    /// Upper bound of the bytes of the file that are left; it bounds the file's hints.
     left: u64,
 }
 
-/// How far a file is loaded, and what it has brought.
+/// The state of a load: its present database, counts and results.
 #[derive(Default)]
 struct LoadState {
     db: usize,
-    /// Keys so far, whatever became of them.
+    /// Keys read so far, including those that were not loaded.
     entries: u64,
     brought: LoadResult,
-    /// Strings that are not in the keyspace yet.
+    /// Strings that wait to be inserted into the keyspace.
     staged: Staged,
     dropped: DroppedRecords,
-    /// Values that were put right.
+    /// Values that were repaired.
     mended: u64,
 }
 
 impl LoadState {
-    /// Logs and counts what was dropped beside keys.
+    /// Logs and counts the records that were dropped beside keys.
     fn log_dropped(&mut self, out: &mut Reporter<'_>) {
         self.brought.counts.dropped = self.dropped.with_data();
         self.dropped.lines().into_iter().for_each(|(level, line)| out.log(level, line));
     }
 }
 
-/// Keeps a file of which more than keys was dropped, before a save or a rewrite takes its place. Where that
-/// fails, the count stays: no file may take the place of this one.
+/// Keeps the file under a second name if records beside keys were dropped, before a save or a rewrite
+/// takes its place. If that fails, the count stays, and no file may take the place of this one.
 pub fn keep_dropped<S: SnapshotSource + ?Sized>(
     source: &mut S,
     counts: &mut LoadCounts,
@@ -395,7 +394,7 @@ pub fn keep_dropped<S: SnapshotSource + ?Sized>(
     }
 }
 
-/// Where the items of a file go.
+/// The receiver of a file's items.
 struct LoadTarget<'a> {
     keyspace: &'a mut Keyspace,
     rules: LoadRules,
@@ -403,7 +402,7 @@ struct LoadTarget<'a> {
 }
 
 impl LoadTarget<'_> {
-    /// Takes an item. Errors: a line for the log.
+    /// Handles an item. Errors: a line for the log.
     fn item(&mut self, item: Item<'_>, out: &mut Reporter<'_>) -> Result<(), String> {
         match item {
             Item::Aux(name, value) => self.field(&name, &value, out),
@@ -417,11 +416,11 @@ impl LoadTarget<'_> {
                 ))?;
             }
             Item::Sizes(keys, expires) => {
-                // A hint, which may lie: a key takes some bytes of the file.
+                // A hint, which may be wrong: a key takes at least `KEY_BYTES_MIN` bytes of the file.
                 let bounded = |count: u64| count.min(self.rules.left / KEY_BYTES_MIN) as usize;
                 self.keyspace.reserve(self.state.db, bounded(keys), bounded(expires));
             }
-            // Hints, too.
+            // Also only hints.
             Item::Slot(_) => {}
             Item::SlotImport { name, ranges } => self.import(&name, ranges)?,
             Item::Function(code) => self.state.brought.libraries.push(code.into_owned().into()),
@@ -455,22 +454,22 @@ impl LoadTarget<'_> {
         Ok(())
     }
 
-    /// Notes an import of slots that was under way; the keys of these slots follow. Errors: a line for the
-    /// log.
+    /// Records an import of slots that was under way; the keys of these slots follow. Errors: a
+    /// line for the log.
     fn import(&mut self, name: &[u8], ranges: Vec<(u16, u16)>) -> Result<(), String> {
         if self.keyspace.hasher().layout() == Layout::One {
             return Err("The RDB file has an import of slots (opcode 243), which a server without cluster-enabled yes \
                         cannot load"
                 .to_owned());
         }
-        // The reader of the format lets no other length pass.
+        // The reader of the format accepts no other length.
         if let Ok(name) = name.try_into() {
             self.keyspace.import_marks().begin(SlotImport { name, source: None, ranges: ranges.into() });
         }
         Ok(())
     }
 
-    /// Says what was put right in a value.
+    /// Counts a repaired value and logs the repair.
     #[cold]
     fn note_mended(&mut self, key: &[u8], mended: Mended, out: &mut Reporter<'_>) {
         self.state.mended += 1;
@@ -502,10 +501,9 @@ impl LoadTarget<'_> {
                     self.state.brought.history.note_offset(offset);
                 }
             }
-            // Facts about the writer.
             b"aof-base" if value == b"1" => say("RDB is base AOF".to_owned()),
             b"cluster-slot-states" => self.state.brought.slot_states = Some(value.to_vec()),
-            // Sizes of slots to come, a hint.
+            // Sizes of the slots that follow: a hint, which is not used.
             b"redis-bits" | b"aof-base" | b"aof-preamble" | b"slot-info" => {}
             b"repl-stream-db" => {
                 let db = parse_i64(value).and_then(|db| usize::try_from(db).ok());
@@ -574,7 +572,7 @@ impl LoadTarget<'_> {
         Ok(())
     }
 
-    /// Inserts the strings that wait. Errors: a line for the log.
+    /// Inserts the staged strings. Errors: a line for the log.
     fn insert_staged(&mut self) -> Result<(), String> {
         let inserted = self.state.staged.insert(self.keyspace, self.state.db);
         self.state.brought.counts.loaded += inserted.map_err(|key| self.duplicated(&key))?;
@@ -585,40 +583,41 @@ impl LoadTarget<'_> {
         format!("RDB has duplicated key '{}' in DB {}", key.escape_ascii(), self.state.db)
     }
 
-    /// The access clock of a key that was last used so.
+    /// The access clock of a key with this last use.
     fn clock(&self, usage: Usage) -> u32 {
         let now_s = self.rules.now.unix_s();
         let minutes = (now_s / 60) as u16;
         match (usage, self.rules.lfu) {
             (Usage::Frequency(counter), true) => u32::from(minutes) << 8 | u32::from(counter),
             (Usage::Idle(idle_s), false) => (now_s as u32).wrapping_sub(idle_s as u32) & CLOCK_MASK,
-            // A new key's.
+            // The clock of a new key.
             (Usage::Unsaid | Usage::Idle(_), true) => u32::from(minutes) << 8 | 5,
             (Usage::Unsaid | Usage::Frequency(_), false) => now_s as u32 & CLOCK_MASK,
         }
     }
 }
 
-/// The snapshot at the beginning of an append-only file, item by item, on the thread that replays the rest.
+/// Loads the snapshot at the beginning of an append-only file, item by item, on the thread that replays
+/// the commands after it.
 pub struct PreambleLoad {
     rules: LoadRules,
     state: LoadState,
 }
 
 impl PreambleLoad {
-    /// The beginning of a log of `size` bytes.
+    /// Begins the load of a log of `size` bytes.
     pub fn new(now: Now, lfu: bool, size: u64) -> PreambleLoad {
         let (duplicates, expired) = (Duplicates::Refused, ExpiredKeys::Loaded);
         let rules = LoadRules { duplicates, now, lfu, expired, left: size };
         PreambleLoad { rules, state: LoadState::default() }
     }
 
-    /// What the items so far have brought, to be taken or changed.
+    /// The results so far, to be taken or changed.
     pub fn brought(&mut self) -> &mut LoadResult {
         &mut self.state.brought
     }
 
-    /// Takes an item. Errors: a line for the log.
+    /// Handles an item. Errors: a line for the log.
     pub fn item(
         &mut self,
         item: Item<'_>,
@@ -628,7 +627,7 @@ impl PreambleLoad {
         self.target(keyspace).item(item, out)
     }
 
-    /// The snapshot has ended. Errors: a line for the log.
+    /// Ends the snapshot and inserts the staged strings. Errors: a line for the log.
     pub fn finish(&mut self, keyspace: &mut Keyspace, out: &mut Reporter<'_>) -> Result<(), String> {
         self.target(keyspace).insert_staged()?;
         self.state.log_dropped(out);
@@ -640,7 +639,7 @@ impl PreambleLoad {
     }
 }
 
-/// Bytes of a file that a key takes with its value at least: type, key and value of no bytes.
+/// Bytes of a file that a key takes with its value at least: a type byte, an empty key and an empty value.
 const KEY_BYTES_MIN: u64 = 3;
-/// Keys that are passed over and named in the log; the last line counts all.
+/// Skipped keys that are named in the log at most; the last line counts all.
 const SAID_KEYS_MAX: u64 = 100;

@@ -1,29 +1,30 @@
-//! What a file holds beside keys that means nothing here: dropped while it is read, and said in the log.
+//! Parts of a file beside keys that this server does not know: dropped while the file is read, and named
+//! in the log.
 //!
-//! Invariant: memory does not grow with the file: [`MODULES_MAX`] modules and [`NAMES_MAX`] names of fields
-//! are told apart, all others are counted.
+//! Invariant: memory does not grow with the file: at most [`MODULES_MAX`] modules and [`NAMES_MAX`]
+//! names of fields are distinguished, and all others are only counted.
 
 use sluice_base::LogLevel;
 use sluice_persist::rdb::ModuleType;
 use std::collections::BTreeMap;
 
-/// What was dropped of a file so far.
+/// The parts of a file that were dropped so far.
 #[derive(Debug, Default)]
 pub(crate) struct DroppedRecords {
-    /// Records for each module's type.
+    /// Number of records for each module's type.
     modules: BTreeMap<ModuleType, u64>,
-    /// Records of further modules.
+    /// Records of modules beyond [`MODULES_MAX`].
     further_records: u64,
-    /// Auxiliary fields whose names are not known.
+    /// Auxiliary fields with unknown names.
     fields: u64,
-    /// The first names of such fields, each once.
+    /// The first names of unknown fields, each once.
     field_names: Vec<Box<[u8]>>,
-    /// Fields of them that may hold data.
+    /// Unknown fields that may hold data.
     data_fields: u64,
 }
 
 impl DroppedRecords {
-    /// A module has left a record beside the keys.
+    /// Counts a record that a module has left beside the keys.
     pub(crate) fn note_module(&mut self, module: ModuleType) {
         if self.modules.len() < MODULES_MAX || self.modules.contains_key(&module) {
             *self.modules.entry(module).or_default() += 1;
@@ -32,20 +33,21 @@ impl DroppedRecords {
         }
     }
 
-    /// The file has an auxiliary field whose name is not known.
+    /// Counts an auxiliary field with an unknown name.
     pub(crate) fn note_field(&mut self, name: &[u8]) {
         self.fields += 1;
         self.data_fields += u64::from(!FACTS.contains(&name));
         if self.field_names.len() < NAMES_MAX {
             let shown = name.get(..NAME_BYTES_MAX).unwrap_or(name);
-            // A server writes the same few names for each key: nothing is allocated for those.
+            // A server may write the same few names for each key; nothing is allocated for a
+            // name seen before.
             if !self.field_names.iter().any(|known| **known == *shown) {
                 self.field_names.push(shown.into());
             }
         }
     }
 
-    /// Records and fields that were dropped, and data with them.
+    /// Number of dropped records and fields that may hold data.
     pub(crate) fn with_data(&self) -> u64 {
         self.modules.values().sum::<u64>() + self.further_records + self.data_fields
     }
@@ -81,14 +83,14 @@ impl DroppedRecords {
     }
 }
 
-/// Auxiliary fields of others that say something of the server that wrote the file, or of its replication,
-/// and hold no data: KeyDB's times of writes, Dragonfly's numbers of its shards.
+/// Auxiliary fields of other servers that describe the writing server or its replication and hold no
+/// data: KeyDB's times of writes, Dragonfly's numbers of its shards.
 const FACTS: [&[u8]; 4] = [b"mvcc-tstamp", b"shard-count", b"shard-id", b"table-mem"];
 /// Types of modules that have a line each. A Redis Stack has about ten.
 const MODULES_MAX: usize = 64;
-/// Names of fields that are shown.
+/// Names of fields that the log shows at most.
 const NAMES_MAX: usize = 8;
-/// Bytes of a name that are shown.
+/// Bytes of a name that the log shows at most.
 const NAME_BYTES_MAX: usize = 64;
 
 #[cfg(test)]

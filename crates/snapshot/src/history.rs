@@ -1,46 +1,49 @@
-//! Where in a history of replication the data of a file stand.
+//! The position in a replication history that the data of a file have.
 //!
-//! A snapshot says so in the fields `repl-id` and `repl-offset`; a log by annotations behind its units
-//! (`docs/formats/aof.md`). A unit that no annotation follows has taken the data away from there: replicas of
-//! that history may lack the unit, or have it. A log that begins elsewhere than the one before it ends shows
-//! that a crash has taken the end of that one, whose sync had failed.
+//! A snapshot names the position in its fields `repl-id` and `repl-offset`, a log in annotations after
+//! its units (`docs/formats/aof.md`). A unit that no annotation follows has moved the data away from the
+//! last position: replicas of that history may lack the unit, or have it. A log that begins at another
+//! position than the end of the log before it shows that a crash has cut off the end of the earlier log,
+//! whose sync had failed.
 
 use std::mem::take;
 
 use sluice_persist::aof::{NO_HISTORY, ReplicationNote};
 
-/// A key, or fields of a hash, that had expired and were left out.
+/// A key, or fields of a hash, that a load left out because they had expired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
-    /// The key's database.
+    /// Number of the key's database.
     pub db: usize,
-    /// The key.
+    /// Name of the key that had expired, or of the hash.
     pub key: Box<[u8]>,
-    /// The fields; none where the whole key was left out.
+    /// The fields that were left out; empty where the whole key was left out.
     pub fields: Vec<Vec<u8>>,
 }
 
-/// What the files that were loaded have told so far.
+/// The position in a history, collected from the files that are loaded one after the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadedHistory {
     replid: Option<String>,
     offset: Option<u64>,
-    /// The database that the stream has selected there.
+    /// The database that the stream has selected at this position.
     db: Option<usize>,
-    /// What had expired and was left out. Replicas that go on from there have it.
+    /// Keys and fields that were left out as expired. Replicas that continue from this position
+    /// still have them.
     expired: Vec<LeftOut>,
-    /// Nothing of the present file has changed the data yet: where the file before it has left them.
+    /// The position at which the file before ended, as long as nothing in the present file has
+    /// changed the data.
     left_at: Option<(Option<String>, Option<u64>)>,
-    /// The end of a file is missing, and another follows.
+    /// The end of a file is missing although another file follows.
     has_gap: bool,
 }
 
 impl LoadedHistory {
-    /// The id of the history: 40 hexadecimal digits. Where in it the data stand is to follow. [`NO_HISTORY`]:
-    /// a history begins here.
+    /// Sets the history's id, 40 hexadecimal digits; the offset is to follow. [`NO_HISTORY`]: a
+    /// history begins here.
     pub(crate) fn note_id(&mut self, id: &[u8]) {
         if id == NO_HISTORY {
-            // A gap stays one: what a crash has taken, replicas of the new history may have.
+            // A gap stays a gap: replicas of the new history may have what a crash has cut off.
             let (expired, has_gap) = (take(&mut self.expired), self.has_gap);
             return *self = LoadedHistory { expired, has_gap, ..LoadedHistory::default() };
         }
@@ -49,27 +52,27 @@ impl LoadedHistory {
         self.offset = None;
     }
 
-    /// The data stand behind so many bytes of the history.
+    /// Sets the position: the data contain this many bytes of the history.
     pub(crate) fn note_offset(&mut self, offset: u64) {
         self.offset = Some(offset);
         if let Some((replid, left_at)) = self.left_at.take() {
-            // The file begins where the one before has ended, or ended before a crash has taken its end.
+            // The file begins where the file before ended, unless a crash has cut off that end.
             self.has_gap |= left_at != self.offset || replid != self.replid;
         }
     }
 
-    /// Another file follows, behind a log or behind a base. A base may be older than its history; a log that
-    /// says nothing, behind which a history goes on, may have lost all that it said.
+    /// Another file follows, after a log (`is_behind_log`) or after a base. A base may be older than its
+    /// history. A log without annotations that a history follows may have lost all of its annotations.
     pub fn begin_file(&mut self, is_behind_log: bool) {
         self.left_at = (is_behind_log || self.replid.is_some()).then(|| (self.replid.clone(), self.offset));
     }
 
-    /// Whether the end of a file is missing, and another follows: then the data belong to no history.
+    /// Whether the end of a file is missing although another follows: the data then belong to no history.
     pub fn has_gap(&self) -> bool {
         self.has_gap
     }
 
-    /// Takes what a log says.
+    /// Applies an annotation of a log.
     pub fn note(&mut self, note: ReplicationNote) {
         match note {
             ReplicationNote::Id(id) => self.note_id(&id),
@@ -83,37 +86,37 @@ impl LoadedHistory {
         self.replid.is_some()
     }
 
-    /// The data have been changed since.
+    /// The data have been changed since the last annotation.
     #[inline]
     pub fn note_change(&mut self) {
         self.offset = None;
         self.left_at = None;
     }
 
-    /// The stream has selected this database.
+    /// Sets the database that the stream has selected.
     pub(crate) fn note_db(&mut self, db: Option<usize>) {
         self.db = db;
     }
 
-    /// A key was left out, because it has expired, or fields of a hash: replicas of the history have it, if
-    /// there is one.
+    /// A key, or fields of a hash, were left out because they have expired. Replicas of the history, if
+    /// there is one, still have them.
     pub(crate) fn note_expired(&mut self, left_out: LeftOut) {
         if self.has_id() {
             self.expired.push(left_out);
         }
     }
 
-    /// What had expired, in the order of the file.
+    /// The keys and fields that had expired, in the order of the file. They are removed from here.
     pub fn take_expired(&mut self) -> Vec<LeftOut> {
         take(&mut self.expired)
     }
 
-    /// The database that the stream has selected there, where that is known.
+    /// The database that the stream has selected at this position, where that is known.
     pub fn db(&self) -> Option<usize> {
         self.db
     }
 
-    /// Id and offset, where both are known.
+    /// Id and offset of the position, where both are known and no file has a gap.
     pub fn point(self) -> Option<(String, u64)> {
         self.replid.zip(self.offset).filter(|_| !self.has_gap)
     }

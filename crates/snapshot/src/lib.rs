@@ -1,5 +1,4 @@
-//! Snapshots of a keyspace: written as an RDB file or as commands, piece by piece, and read back into a
-//! keyspace.
+//! Snapshots of a keyspace: written in pieces as an RDB file or as commands, and read back into a keyspace.
 //!
 //! ```text
 //!  Keyspace, or what a cut captured ──SnapshotFile──► pieces of 256 KiB ──► a file, a replica
@@ -7,9 +6,10 @@
 //! ```
 //!
 //! Invariants: (1) no file and no thread: bytes come from a [`SnapshotSource`] and go to a closure; (2)
-//! memory beside the keyspace: one piece, and the value under way; (3) what a file says about itself are
-//! hints, bounded by its size; (4) what is not understood is not passed on: records of modules and fields
-//! that mean nothing here are dropped while a file is read, said in the log, and no writer could write them.
+//! memory beside the keyspace: one piece, and the value being read or written; (3) the sizes that a file
+//! states are hints, bounded by the size of the file; (4) unknown parts are not passed on: module
+//! records and fields without a meaning here are dropped while a file is read and named in the log, and
+//! no writer could write them.
 #![forbid(unsafe_code)]
 
 mod commands;

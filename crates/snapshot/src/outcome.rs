@@ -1,43 +1,44 @@
-//! What a load has brought, or why it has brought nothing.
+//! The result of a load, or the reason why nothing was loaded.
 
 use crate::history::LoadedHistory;
 use crate::write::Libraries;
 
-/// What a load brought.
+/// Counts of a load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadCounts {
     /// Keys that were loaded.
     pub loaded: u64,
-    /// Keys that had expired.
+    /// Keys that were left out because they had expired.
     pub expired: u64,
     /// Keys whose values had no elements.
     pub empty: u64,
-    /// Keys whose values are of types that are not there.
+    /// Keys that were left out because this server lacks their type.
     pub skipped: u64,
-    /// Records beside keys, and fields with data, that were dropped of a file which has no second name.
+    /// Records beside keys, and fields with data, that were dropped; 0 once the file is kept under
+    /// a second name.
     pub dropped: u64,
 }
 
-/// Why nothing was loaded; the log says more.
+/// The reason why nothing was loaded; the log has the details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotLoaded {
     /// There is no such file.
     Missing,
-    /// The file is no good, or cannot be read.
+    /// The file is malformed, or cannot be read.
     Failed,
     /// The load was stopped.
     Stopped,
 }
 
-/// What a file brought beside the keys.
+/// Contents of a file beside the keys.
 #[derive(Debug, Default)]
 pub struct LoadResult {
-    /// Numbers for INFO.
+    /// Counts of keys and dropped records, for INFO.
     pub counts: LoadCounts,
-    /// Libraries of functions.
+    /// Source code of the file's function libraries.
     pub libraries: Libraries,
-    /// Where the data stand in a history of replication.
+    /// The position of the data in a replication history.
     pub history: LoadedHistory,
-    /// The field `cluster-slot-states`, which primaries of clusters write for their replicas.
+    /// The field `cluster-slot-states`, which cluster primaries write for their replicas.
     pub slot_states: Option<Vec<u8>>,
 }

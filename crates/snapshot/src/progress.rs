@@ -1,4 +1,4 @@
-//! What a load shows to other threads while it runs.
+//! The state of a running load that other threads can see.
 
 use crate::outcome::{LoadResult, NotLoaded};
 use sluice_base::{LogLevel, Now};
@@ -7,71 +7,71 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What a load asks of the thread that it runs on.
+/// Services of the thread that a load runs on.
 pub trait LoadThread {
-    /// Wakes the main thread: there is something for `Engine::advance_load`.
+    /// Wakes the main thread, which then calls `Engine::advance_load`.
     fn wake(&mut self);
 
-    /// Waits, for the directive `key-load-delay`.
+    /// Sleeps, for the directive `key-load-delay`.
     fn sleep(&mut self, microseconds: u64);
 
-    /// Reads the clock.
+    /// The present time of both clocks.
     fn now(&mut self) -> Now;
 }
 
-/// What a load shows to other threads: numbers, and news for the main thread.
+/// The state of a load that other threads see: numbers, and news for the main thread.
 ///
-/// The numbers only inform, so their order does not matter (relaxed); what the main thread acts on is behind
-/// the lock.
+/// The numbers only inform, so they are read and written with relaxed ordering. The news, which the main
+/// thread acts on, are protected by the lock.
 #[derive(Debug, Default)]
 pub struct LoadProgress {
-    /// Bytes of the file; 0: unknown.
+    /// Bytes of the file; 0 where the size is unknown.
     pub bytes_total: AtomicU64,
-    /// Bytes of the file so far.
+    /// Bytes of the file that have been read.
     pub bytes_read: AtomicU64,
     /// The file's field `used-mem`.
     pub rdb_used_memory: AtomicU64,
     /// Keys that were loaded.
     pub keys_loaded: AtomicU64,
-    /// Keys that had expired.
+    /// Keys that were left out because they had expired.
     pub keys_expired: AtomicU64,
-    /// What the chunks of the keyspace take, which is not yet the engine's.
+    /// Bytes in use of the chunks of the loaded keyspace, which the engine does not count yet.
     chunk_bytes_used: AtomicUsize,
     chunk_bytes_touched: AtomicUsize,
     /// Directive `key-load-delay`. Written by the main thread.
     key_delay: AtomicI64,
-    /// The load shall end. Written by the main thread.
+    /// Asks the load to end. Written by the main thread.
     is_stopped: AtomicBool,
     news: Mutex<LoadNews>,
 }
 
-/// What the main thread has to do something about.
+/// News of a load that the main thread has to act on.
 #[derive(Debug, Default)]
 pub struct LoadNews {
-    /// Lines for the log, in order; about `LINES_MAX` at most.
+    /// Lines for the log, in order; about `LINES_MAX` at most, plus warnings.
     pub lines: Vec<(LogLevel, String)>,
-    /// The file's header was good: the old data can go.
+    /// The file's header was judged good: the old data can be deleted.
     pub is_accepted: bool,
-    /// The end of the load.
+    /// The result of the load, once it has ended.
     pub outcome: Option<LoadOutcome>,
 }
 
-/// What came of a load.
+/// The result of a load.
 #[derive(Debug)]
 pub struct LoadOutcome {
-    /// What was filled; none where it has been freed.
+    /// The keyspace that was filled; `None` where the load has freed it.
     pub keyspace: Option<Keyspace>,
-    /// What it brought beside the keys.
+    /// Contents of the file beside the keys, or the reason why nothing was loaded.
     pub result: Result<LoadResult, NotLoaded>,
 }
 
 impl LoadProgress {
-    /// Has the load end soon, without a keyspace.
+    /// Asks the load to end soon. It then returns no keyspace.
     pub fn stop(&self) {
         self.is_stopped.store(true, Relaxed);
     }
 
-    /// What the chunks of entries take that belong to the load.
+    /// Memory of the chunks of entries that belong to the load.
     pub fn chunk_memory(&self) -> ChunkMemory {
         ChunkMemory {
             used_bytes: self.chunk_bytes_used.load(Relaxed),
@@ -79,8 +79,8 @@ impl LoadProgress {
         }
     }
 
-    /// Bytes of the file, 0 where that is not known; bytes read; bytes of memory that the writer of the file
-    /// had in use.
+    /// Bytes of the file, 0 where that is unknown; bytes read; bytes of memory that the writer of the
+    /// file had in use.
     pub fn bytes(&self) -> [u64; 3] {
         [&self.bytes_total, &self.bytes_read, &self.rdb_used_memory].map(|number| number.load(Relaxed))
     }
@@ -90,25 +90,25 @@ impl LoadProgress {
         (self.keys_loaded.load(Relaxed), self.keys_expired.load(Relaxed))
     }
 
-    /// The directive `key-load-delay` has another value.
+    /// Passes a new value of the directive `key-load-delay` to the load.
     pub fn set_key_delay(&self, value: i64) {
         self.key_delay.store(value, Relaxed);
     }
 
-    /// The keyspace takes so much memory now.
+    /// Publishes the memory that the keyspace takes now.
     pub fn publish_memory(&self, keyspace: &Keyspace) {
         let memory = keyspace.chunk_memory();
         self.chunk_bytes_used.store(memory.used_bytes, Relaxed);
         self.chunk_bytes_touched.store(memory.touched_bytes, Relaxed);
     }
 
-    /// What is for the main thread, to be changed.
+    /// The news for the main thread, locked for a change.
     pub fn news(&self) -> MutexGuard<'_, LoadNews> {
         // A panic ends the process.
         self.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is for the main thread, and is not any more.
+    /// Takes the news for the main thread.
     pub fn take_news(&self) -> LoadNews {
         std::mem::take(&mut *self.news())
     }
@@ -116,15 +116,15 @@ impl LoadProgress {
 
 /// The load's side of [`LoadProgress`].
 pub struct Reporter<'a> {
-    /// What is shown.
+    /// The state that other threads see.
     pub progress: &'a LoadProgress,
-    /// The thread of the load.
+    /// Services of the thread that the load runs on.
     pub thread: &'a mut dyn LoadThread,
 }
 
 impl Reporter<'_> {
-    /// Has the main thread write a line to the log. A file may have any number of fields: what the main
-    /// thread has not come to write yet is bounded.
+    /// Has the main thread write a line to the log. A file may have any number of fields, so the number
+    /// of lines that wait for the main thread is bounded.
     pub fn log(&mut self, level: LogLevel, line: impl Into<String>) {
         let mut news = self.progress.news();
         if level == LogLevel::Warning || news.lines.len() < LINES_MAX {
@@ -134,18 +134,18 @@ impl Reporter<'_> {
         self.thread.wake();
     }
 
-    /// Says that the file is one that can be loaded.
+    /// Reports that the file's header was judged good.
     pub fn accept(&mut self) {
         self.progress.news().is_accepted = true;
         self.thread.wake();
     }
 
-    /// Whether the load shall end.
+    /// Whether the main thread has asked the load to end.
     pub fn is_stopped(&self) -> bool {
         self.progress.is_stopped.load(Relaxed)
     }
 
-    /// Waits behind a key, as `key-load-delay` wants it. `number` counts keys.
+    /// Waits after a key, as `key-load-delay` says. `number` is the number of keys loaded so far.
     #[inline]
     pub fn delay(&mut self, number: u64) {
         let delay = self.progress.key_delay.load(Relaxed);
@@ -164,5 +164,6 @@ impl Reporter<'_> {
     }
 }
 
-/// Lines that wait for the log; warnings are more, but the size of the file bounds their number.
+/// Lines that wait for the log at most. Warnings are kept beyond this bound; the size of the file
+/// limits their number.
 const LINES_MAX: usize = 1000;

@@ -1,20 +1,20 @@
-//! Small strings on their way into a keyspace: some are looked up together, so that the processor fetches
-//! their buckets while it decodes the next one. That made loading two million keys of 64 bytes a third
-//! faster.
+//! Small strings on their way into a keyspace. Several are looked up together, so that the processor
+//! fetches their buckets while it decodes the next string. That made loading two million keys of 64
+//! bytes a third faster.
 
 use sluice_keyspace::{Key, Keyspace, NewValue};
 
 /// Strings with their keys, to be inserted into one database.
 #[derive(Default)]
 pub(crate) struct Staged {
-    /// Keys and values, one behind the other.
+    /// Keys and values, each key followed by its value.
     bytes: Vec<u8>,
     entries: Vec<StagedEntry>,
 }
 
 struct StagedEntry {
     hash: u64,
-    /// Where the key ends and the value begins in the bytes.
+    /// Offset in `bytes` at which the key ends and the value begins.
     key_end: usize,
     end: usize,
     expiry: Option<i64>,
@@ -22,12 +22,12 @@ struct StagedEntry {
 }
 
 impl Staged {
-    /// Whether a string of this length is one of those that are put here.
+    /// Whether a string of this length is short enough to be staged.
     pub(crate) fn takes(key: &[u8], text: &[u8]) -> bool {
         key.len() + text.len() <= STAGED_BYTES_MAX
     }
 
-    /// Puts a string here and has its bucket fetched; whether no more fit.
+    /// Stages a string and has its bucket fetched; returns whether the stage is full.
     pub(crate) fn push(
         &mut self,
         keyspace: &Keyspace,
@@ -45,7 +45,7 @@ impl Staged {
         self.entries.len() >= STAGED_MAX
     }
 
-    /// Inserts all of them; how many. Errors: the key that is there already.
+    /// Inserts all staged strings and returns their number. Errors: a key that is in the keyspace already.
     pub(crate) fn insert(&mut self, keyspace: &mut Keyspace, number: usize) -> Result<u64, Vec<u8>> {
         let mut start = 0;
         for entry in &self.entries {
@@ -64,7 +64,7 @@ impl Staged {
     }
 }
 
-/// Strings that wait at most.
+/// Strings that are staged at most.
 const STAGED_MAX: usize = 32;
-/// Bytes of a key and its string; a larger one costs more to copy than to wait for.
+/// Bytes of a key and its string at most; copying a longer string costs more than waiting for its bucket.
 const STAGED_BYTES_MAX: usize = 1024;

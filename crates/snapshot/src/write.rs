@@ -1,4 +1,5 @@
-//! Snapshots: the keyspace as an RDB file, piece by piece: whole at one moment, or from what a cut captures.
+//! Snapshots: the keyspace as an RDB file in pieces, either whole at one moment or from the
+//! captures of a cut.
 
 use crate::commands::{ValuePosition, write_commands};
 use sluice_base::{Bytes, Now, StreamPosition};
@@ -13,23 +14,23 @@ use sluice_resp::command::push_command;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// What a snapshot says about itself beside the data.
+/// The facts that a snapshot states beside the data.
 pub struct RdbAux<'a> {
-    /// When it was made.
+    /// Time at which the snapshot was made.
     pub now: Now,
-    /// Bytes of memory in use then.
+    /// Bytes of memory in use at that time.
     pub used_memory: usize,
-    /// Whether an append-only file goes on behind it.
+    /// Whether the snapshot is the base of an append-only file.
     pub is_aof_base: bool,
-    /// The point of the stream it stands at, when it is for a replica.
+    /// The snapshot's position in the replication stream, when the snapshot is for a replica.
     pub stream: Option<StreamPosition<'a>>,
-    /// Open slots of a primary of a cluster, when it is for a replica.
+    /// Open slots of a primary of a cluster, when the snapshot is for a replica.
     pub slot_states: Option<&'a str>,
-    /// Imports of slots that another server carries out.
+    /// Slot imports that another server carries out.
     pub imports: &'a [SlotImport],
 }
 
-/// The options of a file that is kept, as the configuration has them, for a reader of that version.
+/// The write options that the configuration sets for a file on disk, for a reader of this version.
 pub fn options(config: &Config, version: Version) -> WriteOptions {
     let compression = match config.choice(param::RDBCOMPRESSION) {
         RdbCompression::No => Compression::None,
@@ -40,8 +41,8 @@ pub fn options(config: &Config, version: Version) -> WriteOptions {
     WriteOptions { version, compression, checksum: config.bool(param::RDBCHECKSUM) }
 }
 
-/// The options of a file that is sent to replicas which take `codec`, or none that compresses a whole file:
-/// then strings may be compressed, where the configuration wants that.
+/// The write options of a file for replicas that understand `codec`. With `None` the file is not
+/// compressed as a whole, and strings are compressed if the configuration says so.
 pub fn options_for_replicas(
     config: &Config,
     version: Version,
@@ -56,7 +57,7 @@ pub fn options_for_replicas(
     WriteOptions { compression, ..of_file }
 }
 
-/// The code of libraries of functions, which the server's registry shares.
+/// Source code of the function libraries, shared with the server's registry.
 pub type Libraries = Vec<Arc<[u8]>>;
 
 /// A file without databases, in pieces. Cost: O(code of the libraries).
@@ -75,9 +76,9 @@ pub fn pieces_without_keys(
     pieces
 }
 
-/// Gives a file of all databases away in pieces of about `PIECE_BYTES`, until that is broken off; `each` is
-/// called behind each entry. Memory: one piece, and of a string that is compressed the whole compressed
-/// string.
+/// Passes a file of all databases to `give` in pieces of about `PIECE_BYTES`, until `give` breaks
+/// off. `each` is called after each entry. Memory: one piece, and the whole compressed form of a
+/// string that is compressed.
 pub fn write(
     keyspace: &Keyspace,
     config: &Config,
@@ -98,26 +99,27 @@ pub fn write(
             each();
         }
     }
-    // Nothing comes behind the end: whether more is wanted does not matter.
+    // Nothing follows the end, so a break does not matter here.
     let _ = file.finish(give);
 }
 
-/// Takes the next bytes of a file; says whether more are wanted.
+/// Takes the next bytes of a file; breaks if no more are wanted.
 pub type Give<'a> = dyn FnMut(Bytes) -> ControlFlow<()> + 'a;
 
-/// A snapshot file that is written from what a cut has captured: pieces in any order, on any thread.
+/// A snapshot file that is written from the captures of a cut: pieces in any order, on any thread.
 pub struct SnapshotFile {
     writer: Writer,
-    /// What compresses the file as a whole, where that is wanted.
+    /// The compressor of the whole file, if it is compressed as a whole.
     packer: Option<Packer>,
     saving: KeyWriter,
-    /// Sizes of the databases at the cut, for the reader, until they are written: number, keys, keys with an
-    /// expiry.
+    /// Sizes of the databases at the cut, until they are written: number, keys, keys with an expiry. The
+    /// reader takes them as hints.
     sizes: Vec<(usize, usize, usize)>,
     selected: Option<usize>,
-    /// Commands in place of a snapshot: the base of an append-only file under `aof-use-rdb-preamble no`.
+    /// Commands that are written in place of a snapshot: the base of an append-only file
+    /// under `aof-use-rdb-preamble no`.
     commands: Option<CommandBase>,
-    /// Code of libraries that is to be written as commands, should the file be.
+    /// Source code of the libraries, in case the file is written as commands.
     libraries: Libraries,
 }
 
@@ -128,7 +130,7 @@ impl std::fmt::Debug for SnapshotFile {
 }
 
 impl SnapshotFile {
-    /// Begins a file with what it says about itself.
+    /// Begins a file with the facts about the snapshot.
     pub fn new(
         config: &Config,
         options: WriteOptions,
@@ -146,7 +148,8 @@ impl SnapshotFile {
         SnapshotFile { writer, packer, saving, sizes, selected: None, commands: None, libraries }
     }
 
-    /// The snapshot's contents as commands, ahead of which `imports` begin. `stamp`: with the time in front.
+    /// Switches to commands instead of a snapshot; they begin with `imports`. With `stamp` a
+    /// timestamp precedes them.
     pub fn written_as_commands(
         self,
         stamp: Option<Now>,
@@ -161,13 +164,13 @@ impl SnapshotFile {
         SnapshotFile { commands: Some(commands), packer: None, ..self }
     }
 
-    /// A file that says nothing about itself; for tests.
+    /// A file without auxiliary fields; for tests.
     #[doc(hidden)]
     pub fn empty() -> SnapshotFile {
         SnapshotFile::bare(false)
     }
 
-    /// A file that says nothing about itself, with values compressed; for tests.
+    /// A file without auxiliary fields, with values compressed; for tests.
     #[doc(hidden)]
     pub fn compressing() -> SnapshotFile {
         SnapshotFile::bare(true)
@@ -189,13 +192,15 @@ impl SnapshotFile {
         }
     }
 
-    /// Whether strings are compressed, where the configuration wants it at all: a reader takes both. A file
-    /// that is compressed as a whole is so to its end, which takes less time than compressed strings do.
+    /// Sets whether strings are compressed, if the configuration wants compression at all; a reader
+    /// accepts both in one file. A file that is compressed as a whole stays so to its end, which takes
+    /// less time than compressing its strings.
     pub fn compress(&mut self, wanted: bool) {
         self.writer.compress(wanted);
     }
 
-    /// Writes the entries of a piece; `each` is called behind each of them. Broken off when `give` says so.
+    /// Writes the entries of a captured piece; `each` is called after each of them. Stops when
+    /// `give` breaks off.
     pub fn piece(
         &mut self,
         piece: &Captured,
@@ -266,7 +271,7 @@ impl SnapshotFile {
             give(Bytes::from_vec(writer.take()))?;
         }
         let usage = saving.usage_of(clock);
-        // A value of many pieces cannot be broken off: its rest is dropped instead.
+        // A value that spans several pieces cannot be interrupted: its remaining pieces are dropped instead.
         let mut going = ControlFlow::Continue(());
         let mut give = |piece| {
             if going.is_continue() {
@@ -290,8 +295,8 @@ impl SnapshotFile {
     }
 }
 
-/// Begins a file: its records, and what compresses them as a whole. A file inside of a frame has no checksum,
-/// as the frame has one.
+/// Begins a file: the writer of its records, and the compressor of the whole file if there is one.
+/// Inside a compressed frame the file has no checksum, because the frame has one.
 fn begin(options: WriteOptions) -> (Writer, Option<Packer>) {
     match options.compression {
         Compression::None | Compression::Strings => (Writer::new(options), None),
@@ -324,10 +329,10 @@ fn write_fields(writer: &mut Writer, about: &RdbAux<'_>, libraries: &[Arc<[u8]>]
     }
 }
 
-/// Entries as commands that make them.
+/// The keyspace as commands that recreate its entries.
 struct CommandBase {
     out: Vec<u8>,
-    /// Annotations that stand behind all commands: where in the history of replication the data stand.
+    /// Annotations that follow all commands: the position of the data in a replication history.
     notes: Vec<u8>,
 }
 
@@ -344,7 +349,8 @@ impl CommandBase {
         CommandBase { out: stamp.into_bytes(), notes }
     }
 
-    /// The command that began an import. Who reads it skips the source, which a snapshot has not told.
+    /// The command that began the import. A reader skips the source, which an import loaded
+    /// from a snapshot lacks.
     fn import(&mut self, import: &SlotImport) {
         let source = import.source.unwrap_or([b'0'; IMPORT_NAME_LEN]);
         let ends = import.ranges.iter().flat_map(|(first, last)| [*first, *last]);
@@ -378,20 +384,20 @@ impl CommandBase {
     }
 }
 
-/// Bytes of a piece of a file, but for one value that is longer.
+/// Bytes of a piece of a file, unless one value is longer.
 const PIECE_BYTES: usize = 256 * 1024;
 
-/// What writing keys needs to know.
+/// Settings for writing keys.
 #[derive(Clone, Copy)]
 struct KeyWriter {
     usage: UsageField,
     now: Now,
-    /// Setting `list-max-listpack-size`.
+    /// Setting `list-max-listpack-size`, by which lists are cut into nodes.
     max_listpack_size: i32,
 }
 
 impl KeyWriter {
-    /// The field about the last use of an entry with this access clock.
+    /// The field about the last use of an entry that has this access clock.
     fn usage_of(self, clock: u32) -> Usage {
         match self.usage {
             UsageField::None => Usage::Unsaid,
@@ -403,7 +409,7 @@ impl KeyWriter {
     }
 }
 
-/// Which field about the last use of a key a snapshot has: the one that the eviction policy asks for.
+/// The field about a key's last use that a snapshot has: the eviction policy decides.
 #[derive(Clone, Copy)]
 enum UsageField {
     None,

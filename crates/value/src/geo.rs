@@ -1,8 +1,9 @@
-//! Points as scores: a longitude and a latitude in 52 bits, whose order keeps near points near.
+//! Points as scores: a longitude and a latitude in 52 bits, ordered so that near points mostly
+//! have near scores.
 //!
-//! The world is halved 26 times in each direction; the bits of both halvings take turns, those of the
-//! longitude first. A *cell* is what the first bits name. As the reference's, cells end at 85.05112878
-//! degrees of latitude, and the earth is a sphere.
+//! The world is halved 26 times in each direction, and the bits of both halvings alternate, beginning
+//! with the longitude. A *cell* is the area named by the first bits. As in the reference, cells end at
+//! 85.05112878 degrees of latitude, and the earth is a sphere.
 
 mod search;
 
@@ -11,34 +12,34 @@ pub use search::{GeohashCells, Region};
 /// A point in degrees.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GeoPoint {
-    /// -180 to 180.
+    /// Degrees east of Greenwich, -180 to 180.
     pub longitude: f64,
-    /// -85.05112878 to 85.05112878.
+    /// Degrees north of the equator, -85.05112878 to 85.05112878.
     pub latitude: f64,
 }
 
-/// Halvings in each direction that a score holds.
+/// Halvings in each direction that a score encodes.
 const STEPS_MAX: u32 = 26;
-/// Metres; the mean of what the reference reckons with.
+/// Mean radius of the earth in metres, as the reference uses it.
 const EARTH_RADIUS_M: f64 = 6_372_797.560_856;
-/// The end of the cells towards a pole.
+/// Latitude at which the cells end towards the poles, degrees.
 const LATITUDE_MAX: f64 = 85.051_128_78;
-/// The end of the cells towards east.
+/// Longitude at which the cells end in the east, degrees.
 const LONGITUDE_MAX: f64 = 180.0;
 
 impl GeoPoint {
-    /// Whether a score can hold it.
+    /// Whether a score can encode the point.
     pub fn is_valid(self) -> bool {
         (-LONGITUDE_MAX..=LONGITUDE_MAX).contains(&self.longitude)
             && (-LATITUDE_MAX..=LATITUDE_MAX).contains(&self.latitude)
     }
 
-    /// The score.
+    /// The score of the cell of 52 bits that holds the point, 26 bits for each direction.
     pub fn score(self) -> u64 {
         GeohashCell::of(self, STEPS_MAX, LATITUDE_MAX).bits
     }
 
-    /// The middle of the cell that a score names.
+    /// The centre of the cell that a score names.
     pub fn of_score(score: f64) -> GeoPoint {
         let area = GeohashCell { bits: bits_of(score), steps: STEPS_MAX }.area();
         let middle = |low: f64, high: f64, end: f64| ((low + high) / 2.0).clamp(-end, end);
@@ -48,7 +49,7 @@ impl GeoPoint {
         }
     }
 
-    /// Metres to another point.
+    /// Distance to another point in metres, along a great circle.
     pub fn distance_m(self, other: GeoPoint) -> f64 {
         let v = ((other.longitude.to_radians_exactly() - self.longitude.to_radians_exactly()) / 2.0).sin();
         if v == 0.0 {
@@ -60,7 +61,7 @@ impl GeoPoint {
         2.0 * EARTH_RADIUS_M * a.sqrt().asin()
     }
 
-    /// Metres to the other point's latitude.
+    /// Distance in metres between the latitudes of both points.
     fn latitude_distance_m(self, other: GeoPoint) -> f64 {
         EARTH_RADIUS_M * (other.latitude.to_radians_exactly() - self.latitude.to_radians_exactly()).abs()
     }
@@ -69,7 +70,7 @@ impl GeoPoint {
     pub fn geohash(self) -> [u8; 11] {
         let bits = GeohashCell::of(self, STEPS_MAX, 90.0).bits;
         let mut text = [LETTERS[0]; 11];
-        // 52 bits are ten letters and two bits, which are left out.
+        // 52 bits make ten letters; the last two bits are left out.
         for (at, letter) in text.iter_mut().take(10).enumerate() {
             *letter = LETTERS[(bits >> (52 - 5 * (at + 1)) & 31) as usize];
         }
@@ -77,9 +78,9 @@ impl GeoPoint {
     }
 }
 
-/// A score as an unsigned integer. One that is no point's, because a client set it, gives what the
-/// reference's machine code makes of it: negative ones wrap, and what is beyond 64 bits is nothing or the
-/// highest bit.
+/// A score as an unsigned integer. A score that a client has set may belong to no point; the result is
+/// then that of the reference's machine code: negative scores wrap, and scores beyond 64 bits give 0 or
+/// the highest bit.
 fn bits_of(score: f64) -> u64 {
     const HIGHEST: u64 = 1 << 63;
     const BOUND: f64 = HIGHEST as f64;
@@ -89,7 +90,7 @@ fn bits_of(score: f64) -> u64 {
 
 const LETTERS: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
 
-/// Degrees as radians, by one multiplication, so that the last digits are the reference's.
+/// Degrees as radians by one multiplication, so that the last digits equal the reference's.
 trait Degrees {
     fn to_radians_exactly(self) -> f64;
     fn to_degrees_exactly(self) -> f64;
@@ -105,14 +106,14 @@ impl Degrees for f64 {
     }
 }
 
-/// A cell: the first bits of scores.
+/// A cell, as the first bits of its scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct GeohashCell {
     bits: u64,
     steps: u32,
 }
 
-/// The degrees between which a cell lies.
+/// The bounds of a cell in degrees.
 #[derive(Clone, Copy, Debug)]
 struct Area {
     west: f64,
@@ -122,7 +123,7 @@ struct Area {
 }
 
 impl GeohashCell {
-    /// The cell of a point after so many halvings, 1 to 26, where latitudes end at `latitude_max`.
+    /// The cell of a point after `steps` halvings, 1 to 26, with latitudes that end at `latitude_max`.
     fn of(point: GeoPoint, steps: u32, latitude_max: f64) -> GeohashCell {
         let scale = (1u64 << steps) as f64;
         let part = |degrees: f64, end: f64| ((degrees + end) / (2.0 * end) * scale) as u32;
@@ -135,7 +136,7 @@ impl GeohashCell {
         GeohashCell { bits: spread(longitude) << 1 | spread(latitude), steps }
     }
 
-    /// The numbers of its column and its row.
+    /// The numbers of the cell's column and row.
     fn parts(self) -> (u32, u32) {
         (gather(self.bits >> 1), gather(self.bits))
     }
@@ -153,7 +154,7 @@ impl GeohashCell {
         }
     }
 
-    /// The cell so many columns to the east and rows to the north, around the world.
+    /// The cell `east` columns and `north` rows away, around the world.
     fn moved(self, east: i32, north: i32) -> GeohashCell {
         let (longitude, latitude) = self.parts();
         let mask = ((1u64 << self.steps) - 1) as u32;
@@ -161,16 +162,16 @@ impl GeohashCell {
         GeohashCell::joined(moved(longitude, east), moved(latitude, north), self.steps)
     }
 
-    /// The cell itself, or its neighbour inside the world where it lies beyond the last column or row, as
-    /// those of the largest longitude and latitude do.
+    /// The cell itself; for a cell beyond the last column or row, as those of the largest longitude and
+    /// latitude are, the neighbour inside the world.
     fn inside(self) -> GeohashCell {
         let (longitude, latitude) = self.parts();
         let last = ((1u64 << self.steps) - 1) as u32;
         GeohashCell::joined(longitude.min(last), latitude.min(last), self.steps)
     }
 
-    /// The cells of the largest longitude and latitude that touch this one. They lie one beyond the last
-    /// column or row. The first column touches the largest longitude too, from the other side.
+    /// The cells of the largest longitude and latitude that touch this cell. They lie one beyond the
+    /// last column or row. The first column also touches the largest longitude, from the other side.
     fn beyond(self) -> impl Iterator<Item = GeohashCell> {
         let (longitude, latitude) = self.parts();
         let end = (1u64 << self.steps) as u32;
@@ -186,7 +187,7 @@ impl GeohashCell {
         cells.into_iter().flatten()
     }
 
-    /// The first score in the cell, and the first behind it.
+    /// The range of scores in the cell: its first score, and the first after it.
     fn scores(self) -> (u64, u64) {
         let shift = 2 * (STEPS_MAX - self.steps);
         (self.bits << shift, (self.bits + 1) << shift)

@@ -1,15 +1,15 @@
 //! The hash: fields with values, and with expiries of their own.
 //!
-//! A hash lives *inline* in the block of its entry while it is small (the bytes of [`Hash::write_inline`],
-//! read through [`HashRef::Inline`]), or as a [`struct@Hash`] beside its entry: *packed*, a row of a
-//! listpack's entries in the order in which the fields were added, or a *tree* ([`HashTree`]), which alone
-//! can hold expiries.
+//! A small hash is stored *inline* in the block of its entry (the bytes of [`Hash::write_inline`], read
+//! through [`HashRef::Inline`]). Other hashes are a [`struct@Hash`] outside of the entry: *packed*, a
+//! row of listpack entries in the order in which the fields were added, or a *tree* ([`HashTree`]), the
+//! only form that can hold expiries.
 //!
-//! Invariants: (1) [`Hash::share`] costs O(1), and neither hash sees what is changed in the other; (2) what a
-//! hash reports as its encoding follows the reference's thresholds and sticks as there: a small hash may be
-//! packed and report a hash table, and a hash that reports a listpack is packed; (3) whoever reads a field
-//! sees its expiry, and decides whether it is over: reading deletes nothing; (4) long strings that are
-//! removed go to [`HashContext::garbage`].
+//! Invariants: (1) [`Hash::share`] costs O(1), and neither hash sees changes of the other; (2) the
+//! reported encoding follows the reference's thresholds, and never goes back: a small hash may be packed
+//! and report a hash table, and a hash that reports a listpack is packed; (3) a reader of a field sees
+//! its expiry and decides whether it is over: reading deletes nothing; (4) long strings that are removed
+//! go to [`HashContext::garbage`].
 
 mod field;
 mod packed;
@@ -26,7 +26,7 @@ use crate::ListItem;
 pub use field::HashField;
 use packed::{Packed, PackedIter, PackedRef};
 
-/// A hash that lives outside its entry. One word wide.
+/// A hash outside of its entry. One word wide.
 #[derive(Debug)]
 pub struct Hash(Box<HashRoot>);
 
@@ -42,13 +42,13 @@ enum HashBody {
     Tree(HashTree),
 }
 
-/// How a hash reports to be stored.
+/// The encoding that a hash reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HashEncoding {
-    /// One listpack.
+    /// One listpack, as the reference keeps small hashes.
     #[default]
     Listpack,
-    /// A hash table.
+    /// A hash table, as the reference keeps all other hashes.
     Hashtable,
 }
 
@@ -59,7 +59,7 @@ pub struct HashLimits {
     pub max_entries: usize,
     /// Bytes of a field or value of a listpack at most: config `hash-max-listpack-value`.
     pub max_value: usize,
-    /// The server's seed.
+    /// Seed of the hash tables, secret and the same for the whole server.
     pub seed: HashSeed,
 }
 
@@ -69,30 +69,30 @@ impl Default for HashLimits {
     }
 }
 
-/// What changing a hash needs and yields.
+/// Settings for a change of a hash, and the garbage that it leaves.
 #[derive(Debug, Default)]
 pub struct HashContext {
     /// The thresholds in force.
     pub limits: HashLimits,
-    /// Long strings that were removed: to be dropped on another thread.
+    /// Removed long strings, to be freed on another thread.
     pub garbage: Vec<Bytes>,
 }
 
-/// A hash as it is read, wherever it lives.
+/// A hash for reading, inside its keyspace entry or outside of it.
 #[derive(Clone, Copy, Debug)]
 pub enum HashRef<'a> {
-    /// In the block of its entry.
+    /// A hash in the block of its entry.
     Inline {
-        /// What [`Hash::write_inline`] wrote.
+        /// The bytes that [`Hash::write_inline`] wrote.
         bytes: &'a [u8],
-        /// Kept in the head of the entry.
+        /// The encoding to report, from the head of the entry.
         encoding: HashEncoding,
     },
-    /// Outside.
+    /// A value outside of the entry's block.
     Value(&'a Hash),
 }
 
-/// The two shapes of a hash that is read.
+/// The two forms of a hash for reading.
 #[derive(Clone, Copy)]
 enum HashShape<'a> {
     Packed(PackedRef<'a>),
@@ -133,14 +133,14 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// Asks the processor for what it takes to look fields up soon, in a hash that is large.
+    /// Prefetches the parts of a large hash that looking up these fields will read.
     pub fn prefetch<'n>(self, fields: impl Iterator<Item = &'n [u8]>) {
         if let HashShape::Tree(tree) = self.shape() {
             tree.prefetch(fields);
         }
     }
 
-    /// Asks the processor for the fields that one command is about to set, where that gains anything.
+    /// Prefetches the fields that one command is about to set, if the hash is large enough for a gain.
     #[inline]
     pub fn prefetch_group<'n>(self, fields: impl ExactSizeIterator<Item = &'n [u8]>) {
         if let HashShape::Tree(tree) = self.shape() {
@@ -148,7 +148,7 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// How many fields, those included whose expiry is over. O(1).
+    /// Number of fields, including expired fields that are not deleted yet. O(1).
     pub fn len(self) -> usize {
         match self.shape() {
             HashShape::Packed(packed) => packed.len(),
@@ -161,7 +161,7 @@ impl<'a> HashRef<'a> {
         self.len() == 0
     }
 
-    /// The encoding to report.
+    /// The encoding that OBJECT ENCODING reports.
     pub fn encoding(self) -> HashEncoding {
         match self {
             HashRef::Inline { encoding, .. } => encoding,
@@ -169,7 +169,7 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// A field. Cost: O(log n), or O(n) of a packed hash.
+    /// Looks up a field. Cost: O(log n), or O(n) in a packed hash.
     pub fn get(self, name: &[u8]) -> Option<HashField<'a>> {
         match self.shape() {
             HashShape::Packed(packed) => packed.get(name),
@@ -177,8 +177,8 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// Looks each of these fields up, in order. Cost: as of [`HashRef::get`]; misses of the cache are waited
-    /// for together.
+    /// Looks up each of these fields, in order. Cost: as of [`HashRef::get`], but cache misses of
+    /// several look-ups overlap.
     pub fn get_each<'n>(
         self,
         names: impl Iterator<Item = &'n [u8]>,
@@ -190,7 +190,7 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// All fields: a packed hash's in the order in which they were added.
+    /// All fields. A packed hash gives them in the order in which they were added.
     pub fn iter(self) -> HashIter<'a> {
         match self.shape() {
             HashShape::Packed(packed) => HashIter(Walk::Packed(packed.iter())),
@@ -198,8 +198,8 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// All fields but the first `rank`, in the order of [`HashRef::iter`]. Cost to begin: O(log n), or
-    /// O(rank) of a packed hash.
+    /// All fields except the first `rank`, in the order of [`HashRef::iter`]. Cost to begin: O(log n),
+    /// or O(rank) in a packed hash.
     pub fn iter_from(self, rank: usize) -> HashIter<'a> {
         match self.shape() {
             HashShape::Packed(packed) => {
@@ -211,7 +211,7 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// The field with `rank` fields in front of it in some order. Cost: as of [`HashRef::get`].
+    /// The field at index `rank` of an unspecified order. Cost: as of [`HashRef::get`].
     pub fn nth(self, rank: usize) -> Option<HashField<'a>> {
         match self.shape() {
             HashShape::Packed(packed) => packed.iter().nth(rank),
@@ -219,8 +219,8 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// Visits about `count` fields from a cursor on; the next cursor, 0 at the end. A packed hash is visited
-    /// whole.
+    /// Visits about `count` fields from a cursor on and returns the next cursor, 0 at the end. A packed
+    /// hash is visited completely.
     pub fn scan(self, cursor: u64, count: usize, mut visit: impl FnMut(HashField<'a>)) -> u64 {
         match self.shape() {
             HashShape::Packed(packed) => {
@@ -231,7 +231,7 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// The row of entries, and how many fields, of a hash that is reported as a listpack or could be.
+    /// The row of entries and the number of fields; `None` for a tree.
     pub fn row(self) -> Option<(&'a [u8], usize)> {
         match self.shape() {
             HashShape::Packed(packed) => Some((packed.row(), packed.len())),
@@ -239,7 +239,7 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// How many fields have an expiry. O(1).
+    /// Number of fields with an expiry. O(1).
     pub fn volatile_len(self) -> usize {
         match self.shape() {
             HashShape::Packed(_) => 0,
@@ -247,7 +247,7 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// The first expiry of a field. O(1).
+    /// The earliest expiry of a field, ms since the epoch. O(1).
     pub fn earliest(self) -> Option<i64> {
         match self.shape() {
             HashShape::Packed(_) => None,
@@ -287,13 +287,13 @@ impl Default for Hash {
 }
 
 impl Hash {
-    /// An empty hash, to be reported as a listpack.
+    /// An empty hash that reports a listpack.
     pub fn new() -> Hash {
         Hash::default()
     }
 
-    /// The hash of a row of entries, fields and values in turns, each field once; `None` where they are not.
-    /// Cost: O(n) in time and memory.
+    /// A hash from a row of entries, fields and values alternating; `None` if the row is malformed or
+    /// has a field twice. Cost: O(n) in time and memory.
     pub fn from_row(row: &[u8]) -> Option<Hash> {
         let packed = Packed::checked(row)?;
         Some(Hash(Box::new(HashRoot { encoding: HashEncoding::Listpack, body: HashBody::Packed(packed) })))
@@ -306,8 +306,8 @@ impl Hash {
         hash
     }
 
-    /// Replaces the hash by the one that [`Hash::write_inline`] wrote, keeping its memory where it can. For a
-    /// hash that is no value of a key: what it held is dropped.
+    /// Replaces the contents by those that [`Hash::write_inline`] wrote, and reuses the memory if
+    /// possible. Only for a hash that is no key's value: the old contents are dropped.
     pub fn load_inline(&mut self, bytes: &[u8], encoding: HashEncoding) {
         self.0.encoding = encoding;
         let source = PackedRef::of_inline(bytes);
@@ -321,8 +321,8 @@ impl Hash {
         }
     }
 
-    /// How many bytes [`Hash::write_inline`] writes; `None` for a hash too large for the block of an entry.
-    /// O(1).
+    /// The number of bytes that [`Hash::write_inline`] writes; `None` for a hash that is too large for
+    /// the block of an entry. O(1).
     pub fn inline_len(&self) -> Option<usize> {
         match &self.0.body {
             HashBody::Packed(packed) => {
@@ -336,14 +336,14 @@ impl Hash {
         }
     }
 
-    /// Writes the hash in the form for the block of an entry. `out` is as long as [`Hash::inline_len`] says.
+    /// Writes the inline form of the hash. `out` has the length [`Hash::inline_len`].
     pub fn write_inline(&self, out: &mut [u8]) {
         if let HashBody::Packed(packed) = &self.0.body {
             packed.write_inline(out);
         }
     }
 
-    /// A second owner of the hash's parts. O(1).
+    /// A second owner of the hash's contents. O(1).
     #[must_use]
     pub fn share(&self) -> Hash {
         let body = match &self.0.body {
@@ -353,12 +353,12 @@ impl Hash {
         Hash(Box::new(HashRoot { encoding: self.0.encoding, body }))
     }
 
-    /// The hash to read from.
+    /// The hash for reading.
     pub fn view(&self) -> HashRef<'_> {
         HashRef::Value(self)
     }
 
-    /// How many fields. O(1).
+    /// Number of fields. O(1).
     pub fn len(&self) -> usize {
         self.view().len()
     }
@@ -368,12 +368,12 @@ impl Hash {
         self.len() == 0
     }
 
-    /// The encoding to report.
+    /// The encoding that OBJECT ENCODING reports.
     pub fn encoding(&self) -> HashEncoding {
         self.0.encoding
     }
 
-    /// Bytes allocated for the hash, also where others share them. O(1).
+    /// Bytes allocated for the hash, including shared parts. O(1).
     pub fn heap_bytes(&self) -> usize {
         heap::boxed::<HashRoot>()
             + match &self.0.body {
@@ -382,7 +382,7 @@ impl Hash {
             }
     }
 
-    /// Whether a part at the top has another owner. O(1).
+    /// Whether the top of the hash has another owner. O(1).
     pub(crate) fn is_shared(&self) -> bool {
         match &self.0.body {
             HashBody::Packed(packed) => packed.is_shared(),
@@ -400,7 +400,7 @@ impl Hash {
             }
     }
 
-    /// Whether the hash is so small, and in one piece, that its memory is worth keeping for the next one.
+    /// Whether the hash is small and in one piece, so that its memory is worth reusing.
     pub fn is_scratch(&self) -> bool {
         match &self.0.body {
             HashBody::Packed(packed) => !packed.is_shared() && packed.heap_bytes() <= 4 * INLINE_LEN_MAX,
@@ -408,30 +408,30 @@ impl Hash {
         }
     }
 
-    /// To be called before fields are added, with how many there are and the bytes of the longest field or
-    /// value: a listpack that would get too large reports a hash table from now on, whether they are added or
-    /// not.
+    /// To be called before fields are added, with their number and the bytes of the longest field or
+    /// value. A hash that would be too large for a listpack reports a hash table from now on, even if
+    /// the fields are not added.
     pub fn convert_before_adding(&mut self, count: usize, longest: usize, limits: HashLimits) {
         if count > limits.max_entries || longest > limits.max_value {
             self.convert(limits);
         }
     }
 
-    /// To be called when a hash has been loaded from a listpack: the encoding that its number of fields asks
-    /// for.
+    /// To be called after a hash was loaded from a listpack: sets the encoding that its number
+    /// of fields requires.
     pub fn convert_after_loading(&mut self, limits: HashLimits) {
         if self.len() > limits.max_entries {
             self.convert(limits);
         }
     }
 
-    /// Reports a hash table from now on.
+    /// Makes the hash report a hash table from now on.
     pub fn convert(&mut self, limits: HashLimits) {
         self.0.encoding = HashEncoding::Hashtable;
         self.outgrow(limits);
     }
 
-    /// A packed hash that reports a hash table and is not small becomes a tree.
+    /// Turns a packed hash that reports a hash table and is not small into a tree.
     fn outgrow(&mut self, limits: HashLimits) {
         if let HashBody::Packed(packed) = &self.0.body
             && (packed.row().len() > PACKED_TABLE_BYTES_MAX || packed.len() > PACKED_TABLE_LEN_MAX)
@@ -440,7 +440,7 @@ impl Hash {
         }
     }
 
-    /// The tree that the hash is from now on, which reports a hash table.
+    /// Turns the hash into a tree that reports a hash table, and returns the tree.
     fn tree(&mut self, limits: HashLimits) -> &mut HashTree {
         self.0.encoding = HashEncoding::Hashtable;
         if let HashBody::Packed(packed) = &self.0.body {
@@ -460,7 +460,7 @@ impl Hash {
         }
     }
 
-    /// Stores a value under a field; whether the field is new.
+    /// Sets the value of a field; returns whether the field is new.
     pub fn set(&mut self, name: &[u8], value: &[u8], expiry: Expiry, context: &mut HashContext) -> bool {
         let limits = context.limits;
         let volatile = matches!(expiry, Expiry::At(_));
@@ -486,7 +486,7 @@ impl Hash {
         }
     }
 
-    /// Removes a field; whether it was there.
+    /// Removes a field; returns whether it existed.
     pub fn remove(&mut self, name: &[u8], context: &mut HashContext) -> bool {
         match &mut self.0.body {
             HashBody::Packed(packed) => packed.remove(name),
@@ -494,7 +494,7 @@ impl Hash {
         }
     }
 
-    /// Removes these fields; how many were there. Cost: as of [`HashRef::get_each`].
+    /// Removes these fields and returns how many existed. Cost: as of [`HashRef::get_each`].
     pub fn remove_each<'n>(
         &mut self,
         names: impl Iterator<Item = &'n [u8]>,
@@ -506,7 +506,7 @@ impl Hash {
         }
     }
 
-    /// Sets or clears the expiry of a field; whether the field is there.
+    /// Sets or clears the expiry of a field; returns whether the field exists.
     pub fn set_expiry(&mut self, name: &[u8], expiry: Option<i64>, context: &mut HashContext) -> bool {
         match (&mut self.0.body, expiry) {
             (HashBody::Packed(packed), None) => packed.view().get(name).is_some(),
@@ -515,8 +515,8 @@ impl Hash {
         }
     }
 
-    /// Removes up to `max` fields whose expiry is over at `now_ms`, each after `visit` has seen its name; how
-    /// many.
+    /// Removes up to `max` fields that have expired at `now_ms`, after `visit` has seen their names;
+    /// returns the number removed.
     pub fn remove_expired(
         &mut self,
         now_ms: i64,
@@ -533,17 +533,17 @@ impl Hash {
     }
 }
 
-/// Bytes inside the block of an entry at most, of a hash that reports a listpack. An edit copies the bytes
-/// out and back; a longer row is edited where it lies.
+/// Bytes of an inline hash that reports a listpack, at most. An edit copies the bytes out and back; a
+/// longer row is edited in place.
 const INLINE_LEN_MAX: usize = 1024;
-/// Bytes inside the block of an entry at most, of a hash that reports a hash table. The other form of such a
-/// hash is a tree, which takes more memory and more time.
+/// Bytes of an inline hash that reports a hash table, at most. The alternative for such a hash is a
+/// tree, which takes more memory and more time.
 const INLINE_TABLE_LEN_MAX: usize = 2000;
-/// A packed hash that reports a hash table has at most so many bytes of entries,
+/// Bytes of entries in a packed hash that reports a hash table, at most.
 const PACKED_TABLE_BYTES_MAX: usize = 1900;
-/// and at most so many fields: they are searched one by one.
+/// Fields of a packed hash that reports a hash table, at most: fields are searched linearly.
 const PACKED_TABLE_LEN_MAX: usize = 64;
-/// No row gets longer than this, whatever the thresholds: a listpack's header has no room for more.
+/// Bytes of a row at most, whatever the thresholds: a listpack's header has no room for more.
 const ROW_BYTES_MAX: usize = 1 << 30;
 
 const _: () = assert!(PACKED_TABLE_BYTES_MAX + packed::INLINE_HEADER_LEN <= INLINE_TABLE_LEN_MAX);

@@ -1,5 +1,4 @@
-//! HyperLogLogs: estimates of how many different elements were added, in strings whose bytes are those of the
-//! reference.
+//! HyperLogLogs: estimates of the number of distinct elements, in strings with the reference's bytes.
 //!
 //! | offset | size | meaning |
 //! |---|---|---|
@@ -9,13 +8,13 @@
 //! | 8 | 8 | the estimate, little endian; the last byte's high bit says that it is out of date |
 //! | 16 | … | the registers |
 //!
-//! Dense: 16,384 registers of six bits, the first in the low bits of the first byte. Sparse: operations, each
-//! for some registers in a row: `00xxxxxx` so many zeros and one; `01xxxxxx yyyyyyyy` the same with fourteen
-//! bits; `1vvvvvxx` the value v and one, x and one times.
+//! Dense: 16,384 registers of six bits, the first in the low bits of the first byte. Sparse: operations,
+//! each for consecutive registers: `00xxxxxx` x + 1 zeros; `01xxxxxx yyyyyyyy` the same with fourteen
+//! bits; `1vvvvvxx` the value v + 1, x + 1 times.
 //!
-//! Invariants: (1) the bytes come from clients: a string of any bytes is read without a panic, and one whose
-//! operations do not cover the registers exactly is [`Corrupt`]; (2) an update of a sparse string leaves the
-//! operations that the reference leaves, so that dumps are equal.
+//! Invariants: (1) the bytes come from clients: a string of any bytes is read without a panic, and
+//! operations that do not cover the registers exactly are [`Corrupt`]; (2) an update of a sparse string
+//! yields the same operations as in the reference, so that dumps are equal.
 
 mod estimate;
 mod registers;
@@ -26,16 +25,16 @@ pub use registers::{Corrupt, REGISTERS, RegisterMark, Registers};
 use registers::{DENSE_BYTES, HEADER_BYTES};
 use sluice_collections::bits;
 
-/// A HyperLogLog on its way through a change: the whole string.
+/// The whole string of a HyperLogLog while it is changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hll(Vec<u8>);
 
-/// How the registers are written.
+/// The encoding of the registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HllEncoding {
-    /// Six bits each.
+    /// Six bits for each of the 16,384 registers.
     Dense,
-    /// Operations.
+    /// Run-length operations, for few elements.
     Sparse,
 }
 
@@ -45,10 +44,10 @@ pub struct NotHll;
 
 const MAGIC: &[u8; 4] = b"HYLL";
 
-/// Says how the registers of a string are written.
+/// The encoding of the registers in a string of `len` bytes.
 ///
 /// # Errors
-/// It is no HyperLogLog.
+/// The string is no HyperLogLog.
 pub fn encoding_of(len: usize, header: &[u8]) -> Result<HllEncoding, NotHll> {
     let header = header.first_chunk::<HEADER_BYTES>().filter(|header| header.starts_with(MAGIC));
     match header.map(|header| header[4]) {
@@ -58,7 +57,7 @@ pub fn encoding_of(len: usize, header: &[u8]) -> Result<HllEncoding, NotHll> {
     }
 }
 
-/// The estimate that a string holds, unless it is out of date.
+/// The estimate that the string stores, unless it is out of date.
 pub fn kept_estimate(header: &[u8]) -> Option<u64> {
     let bytes = header.get(8..)?.first_chunk::<8>()?;
     (bytes[7] & OUT_OF_DATE == 0).then(|| u64::from_le_bytes(*bytes))
@@ -70,15 +69,15 @@ pub fn invalidated(mut estimate: [u8; 8]) -> [u8; 8] {
     estimate
 }
 
-/// The estimate of a union, whose registers are these.
+/// The estimate of a union with these registers.
 pub fn estimate(registers: &Registers) -> u64 {
     estimate::of_registers(registers)
 }
 
-/// Raises each of `registers` to the one of a string that is a HyperLogLog.
+/// Raises each of `registers` to that of a valid HyperLogLog string.
 ///
 /// # Errors
-/// Its operations do not cover the registers.
+/// The operations do not cover the registers.
 pub fn merge(bytes: &[u8], encoding: HllEncoding, registers: &mut Registers) -> Result<(), Corrupt> {
     let bytes = bytes.get(HEADER_BYTES..).unwrap_or_default();
     match encoding {
@@ -89,7 +88,7 @@ pub fn merge(bytes: &[u8], encoding: HllEncoding, registers: &mut Registers) -> 
 }
 
 impl Hll {
-    /// No element, sparse.
+    /// A HyperLogLog without elements, in the sparse encoding.
     pub fn empty() -> Hll {
         let mut bytes = vec![0; HEADER_BYTES];
         bytes[..4].copy_from_slice(MAGIC);
@@ -101,32 +100,33 @@ impl Hll {
     /// The string `bytes`.
     ///
     /// # Errors
-    /// It is no HyperLogLog.
+    /// The string is no HyperLogLog.
     pub fn read(bytes: Vec<u8>) -> Result<Hll, NotHll> {
         encoding_of(bytes.len(), &bytes)?;
         Ok(Hll(bytes))
     }
 
-    /// The string.
+    /// The string as it is stored under the key.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The bytes, moved out.
+    /// The string, moved out.
     pub fn into_bytes(self) -> Vec<u8> {
         self.0
     }
 
-    /// How the registers are written.
+    /// The encoding of the registers.
     pub fn encoding(&self) -> HllEncoding {
         if self.0[4] == 0 { HllEncoding::Dense } else { HllEncoding::Sparse }
     }
 
-    /// Raises a register to a mark; whether that changed it. A sparse one that would need more than
-    /// `sparse_bytes_max` bytes, or a value that it cannot hold, becomes dense.
+    /// Raises a register to a mark; returns whether that changed the register. A sparse HyperLogLog
+    /// that would need more than `sparse_bytes_max` bytes, or a value that sparse registers cannot
+    /// hold, becomes dense.
     ///
     /// # Errors
-    /// The operations that were looked at are no HyperLogLog's.
+    /// The operations examined are malformed.
     pub fn add(&mut self, mark: RegisterMark, sparse_bytes_max: usize) -> Result<bool, Corrupt> {
         match self.encoding() {
             HllEncoding::Dense => {}
@@ -144,7 +144,7 @@ impl Hll {
         Ok(true)
     }
 
-    /// Writes the registers dense; the estimate stays.
+    /// Converts the registers to the dense encoding; the stored estimate stays.
     ///
     /// # Errors
     /// The operations do not cover the registers.
@@ -162,7 +162,7 @@ impl Hll {
         Ok(())
     }
 
-    /// Raises each of `registers` to the one here.
+    /// Raises each of `registers` to the value in this HyperLogLog.
     ///
     /// # Errors
     /// The operations do not cover the registers.
@@ -170,24 +170,24 @@ impl Hll {
         merge(&self.0, self.encoding(), registers)
     }
 
-    /// Replaces all registers of a dense one.
+    /// Replaces all registers. A sparse HyperLogLog becomes dense first.
     ///
     /// # Errors
-    /// The operations of what was not dense yet do not cover the registers.
+    /// The operations of a sparse HyperLogLog do not cover the registers.
     pub fn set_dense(&mut self, registers: &Registers) -> Result<(), Corrupt> {
         self.make_dense()?;
         bits::pack_six_bits(registers, &mut self.0[HEADER_BYTES..]);
         Ok(())
     }
 
-    /// Raises each register here to the one of `registers`.
+    /// Raises each register of this HyperLogLog to the value in `registers`.
     ///
     /// # Errors
     /// The operations do not cover the registers.
     pub fn merge_from(&mut self, registers: &Registers, sparse_bytes_max: usize) -> Result<(), Corrupt> {
         for (register, value) in registers.iter().enumerate() {
             if self.encoding() == HllEncoding::Dense {
-                // The others follow at once.
+                // Once the registers are dense, all others are raised together.
                 let mut all = *registers;
                 bits::raise_six_bits(&self.0[HEADER_BYTES..], &mut all);
                 bits::pack_six_bits(&all, &mut self.0[HEADER_BYTES..]);
@@ -200,7 +200,7 @@ impl Hll {
         Ok(())
     }
 
-    /// The estimate, computed from the registers.
+    /// Computes the estimate from the registers.
     ///
     /// # Errors
     /// The operations do not cover the registers.
@@ -210,12 +210,12 @@ impl Hll {
         Ok(estimate::of_registers(&registers))
     }
 
-    /// The estimate that is kept is out of date from now on.
+    /// Marks the stored estimate as out of date.
     pub fn invalidate_estimate(&mut self) {
         self.0[ESTIMATE.end - 1] |= OUT_OF_DATE;
     }
 
-    /// The operations of a sparse one as text, `None` for a dense one.
+    /// The operations of a sparse HyperLogLog as text; `None` for a dense one.
     pub fn decoded(&self) -> Option<String> {
         match self.encoding() {
             HllEncoding::Dense => None,
@@ -224,9 +224,9 @@ impl Hll {
     }
 }
 
-/// Where the estimate stands.
+/// The range of the stored estimate in the string.
 pub const ESTIMATE: std::ops::Range<usize> = 8..16;
-/// The bit of its last byte that says that it is out of date.
+/// The bit of the estimate's last byte that marks it as out of date.
 const OUT_OF_DATE: u8 = 0x80;
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! Values: each type of the data model with its encodings, and what they cost.
+//! Values: the types of the data model with their encodings and memory costs.
 //!
-//! A type joins as a variant of [`Value`] with its module. Small strings, integers and small collections do
+//! Each type is a variant of [`Value`] and a module. Small strings, integers and small collections do
 //! not appear here: the keyspace keeps them inside the key's entry.
 //!
-//! A value moves. [`Value::share`] alone makes a second owner, in O(1). Code that reads values names every
-//! variant, so that a new one is a compile error wherever values are read, copied, saved, digested, measured
-//! or freed; `cargo xtask probe` proves it by adding one.
+//! A value has no `Clone`: only [`Value::share`] makes a second owner, in O(1). Code that reads values
+//! names every variant, so a new variant is a compile error wherever values are read, copied, saved,
+//! digested, measured or freed; `cargo xtask probe` proves this by adding one.
 #![forbid(unsafe_code)]
 
 pub mod geo;
@@ -28,49 +28,49 @@ pub use set::{Set, SetContext, SetEncoding, SetFinder, SetGathering, SetIter, Se
 pub use stream::{Stream, StreamContext, StreamId, StreamLimits};
 pub use zset::{Direction, Edge, Zset, ZsetContext, ZsetEncoding, ZsetIter, ZsetLimits, ZsetRef};
 
-/// A value that lives beside its entry: a large string or a collection. It has no `Clone`: see
-/// [`Value::share`].
+/// A value outside of its keyspace entry: a large string or a collection. It has no
+/// `Clone`: see [`Value::share`].
 #[derive(Debug)]
 #[cfg_attr(sluice_probe = "value", non_exhaustive)]
 pub enum Value {
-    /// A string too large for its entry, in one piece.
+    /// A string in one piece that is too large for its entry.
     Str(Bytes),
-    /// A string too large to be copied at once.
+    /// A string that is too large to be copied at once.
     Pages(Pages),
-    /// A list.
+    /// A list with its own allocation; small lists are kept inline in their entry.
     List(List),
-    /// A hash.
+    /// A hash with its own allocation; small hashes are kept inline in their entry.
     Hash(Hash),
-    /// A stream.
+    /// A stream with its consumer groups.
     Stream(Stream),
-    /// A sorted set.
+    /// A sorted set with its own allocation; small ones are kept inline in their entry.
     Zset(Zset),
-    /// A set.
+    /// A set with its own allocation; small sets are kept inline in their entry.
     Set(Set),
-    /// Nothing: the variant that `cargo xtask probe` adds.
+    /// No value: the variant that `cargo xtask probe` adds.
     #[cfg(sluice_probe = "variant")]
     Probe,
 }
 
-/// The type of a value, as TYPE answers.
+/// The type of a value, as TYPE reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// A string.
+    /// Strings of every form: integers, bytes and pages.
     String,
-    /// A list.
+    /// Lists of strings, changed at both ends or by index.
     List,
-    /// A hash.
+    /// Hashes of fields, with or without expiries.
     Hash,
-    /// A stream.
+    /// Streams of entries, with consumer groups.
     Stream,
-    /// A sorted set.
+    /// Sorted sets of members with scores.
     Zset,
-    /// A set.
+    /// Sets of members without scores.
     Set,
 }
 
 impl Type {
-    /// The name on the wire.
+    /// The name that TYPE replies.
     pub fn name(self) -> &'static str {
         match self {
             Type::String => "string",
@@ -83,14 +83,14 @@ impl Type {
     }
 }
 
-/// How a value is stored, as OBJECT ENCODING answers.
+/// The encoding of a value, as OBJECT ENCODING reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// A 64-bit integer.
+    /// A string that is the canonical form of a 64-bit integer.
     Int,
-    /// Bytes in one piece with their entry.
+    /// A string inside its keyspace entry.
     Embstr,
-    /// Bytes of their own.
+    /// A string with its own allocation.
     Raw,
     /// A collection small enough for one listpack.
     Listpack,
@@ -98,16 +98,16 @@ pub enum Encoding {
     Quicklist,
     /// Integers in ascending order.
     Intset,
-    /// A hash table.
+    /// A hash table: sets and hashes beyond the thresholds of a listpack.
     Hashtable,
-    /// Macro nodes by their ids.
+    /// A stream: macro nodes ordered by their ids.
     Stream,
     /// A sorted set of more than one listpack.
     Skiplist,
 }
 
 impl Encoding {
-    /// The name on the wire.
+    /// The name that OBJECT ENCODING replies.
     pub fn name(self) -> &'static str {
         match self {
             Encoding::Int => "int",
@@ -118,7 +118,7 @@ impl Encoding {
             Encoding::Intset => "intset",
             Encoding::Hashtable => "hashtable",
             Encoding::Stream => "stream",
-            // What the reference keeps large sorted sets in; clients know the name.
+            // Named after the structure of the reference for large sorted sets; clients know this name.
             Encoding::Skiplist => "skiplist",
         }
     }
@@ -176,11 +176,12 @@ impl Value {
         }
     }
 
-    /// Bytes that the allocator has given beyond the enum itself; about, for a value of many pieces. O(1).
+    /// Bytes that the allocator has given beyond the enum itself; approximate for a value of
+    /// many pieces. O(1).
     pub fn footprint(&self) -> usize {
         match self {
             Value::Str(bytes) => bytes.footprint(),
-            // All but the ends of a list is in pieces of whole size classes; so is a sorted set.
+            // Lists, except for their ends, and sorted sets consist of blocks of whole size classes.
             Value::Pages(_)
             | Value::List(_)
             | Value::Hash(_)
@@ -190,7 +191,7 @@ impl Value {
         }
     }
 
-    /// A second owner of the same contents. A writer copies what it changes while there are two. O(1).
+    /// A second owner of the same contents. While there are two, a writer copies the parts it changes. O(1).
     pub fn share(&self) -> Value {
         match self {
             Value::Str(bytes) => Value::Str(bytes.clone()),
@@ -216,8 +217,8 @@ impl Value {
         }
     }
 
-    /// Bytes allocated that have no other owner, and go with this one. Cost: one step for each part that is
-    /// not shared.
+    /// Bytes allocated without another owner, which are freed with this value. Cost: one step for each
+    /// part that is not shared.
     pub fn own_bytes(&self) -> usize {
         match self {
             Value::Str(bytes) if bytes.is_shared() => 0,
@@ -231,9 +232,9 @@ impl Value {
         }
     }
 
-    /// Whether freeing the value is work for another thread, where one of more than `bytes_max` bytes is. A
-    /// collection of many pieces always is, and a string of many pages: what the main thread drops is small,
-    /// shared or not.
+    /// Whether the value is to be freed on another thread. This is so for a value in one piece of more
+    /// than `bytes_max` bytes, for a string in pages of more than `PAGES_MULTIPLE` times that, and for
+    /// every collection of many pieces: the main thread frees only small values, shared or not.
     pub fn is_freed_elsewhere(&self, bytes_max: usize) -> bool {
         match self {
             Value::Str(_) => self.heap_bytes() > bytes_max,
@@ -247,8 +248,9 @@ impl Value {
     }
 }
 
-/// So many times as many bytes are freed where they are of a string in pages, 2 MiB where 1 MiB of others
-/// are: a megabyte takes 3 µs, and to wake a thread that sleeps took a quarter of a BITOP NOT of a megabyte.
+/// A string in pages may have this many times the bytes of other values before another thread frees it:
+/// 2 MiB instead of 1 MiB. Freeing a megabyte takes 3 µs, and waking a sleeping thread took a quarter of
+/// the time of a BITOP NOT of a megabyte.
 const PAGES_MULTIPLE: usize = 2;
-/// A collection that takes no more bytes than this is in one piece.
+/// A collection of at most this many bytes is in one piece.
 const PACKED_BYTES_MAX: usize = 8 << 10;

@@ -1,12 +1,11 @@
 //! The list: elements in order, pushed and popped at both ends.
 //!
-//! A list lives *inline* in the block of its entry while it is small (the bytes of [`List::write_inline`],
-//! read through [`ListRef::Inline`]), or as a [`List`] beside its entry.
+//! A small list is stored *inline* in the block of its entry (the bytes of [`List::write_inline`], read
+//! through [`ListRef::Inline`]). Other lists are a [`List`] outside of the entry.
 //!
-//! Invariants: (1) [`List::share`] costs O(1), and neither list sees what is changed in the other; (2) what a
-//! list reports as its encoding follows the reference's thresholds and sticks as there: it does not follow
-//! the form; (3) whatever is removed that may be large goes to [`ListContext::garbage`]: changing a list
-//! frees none of it.
+//! Invariants: (1) [`List::share`] costs O(1), and neither list sees changes of the other; (2) the reported
+//! encoding follows the reference's thresholds and their hysteresis, independently of the form; (3) removed
+//! parts that may be large go to [`ListContext::garbage`]: changing a list frees none of them.
 
 mod chunk;
 mod iter;
@@ -26,35 +25,35 @@ use leaf::{Leaf, LeafSums};
 pub use limits::{ListEncoding, ListLimits};
 use tree::Tree;
 
-/// A list that lives outside its entry. One word wide.
+/// A list outside of its entry. One word wide.
 #[derive(Debug, Default)]
 pub struct List(Box<Root>);
 
-/// What changing a list needs and yields.
+/// Settings for a change of a list, and the garbage that it leaves.
 #[derive(Debug, Default)]
 pub struct ListContext {
     /// The thresholds in force.
     pub limits: ListLimits,
-    /// Removed parts, and copied ones, each as a list: to be dropped on another thread.
+    /// Removed parts and replaced ones that were copied, each as a list, to be freed on another thread.
     pub garbage: Vec<List>,
 }
 
-/// Changes a leaf; the leaves that follow it now.
+/// A change of a leaf; returns the new leaves that follow it.
 type LeafEdit<'a> = &'a mut dyn FnMut(&mut Leaf, usize, &mut ListContext) -> Vec<Leaf>;
 
-/// An element as it is read.
+/// An element for reading.
 #[derive(Clone, Copy, Debug)]
 pub enum ListItem<'a> {
     /// A string that is the canonical form of an integer.
     Int(i64),
-    /// Any other string.
+    /// Any other string, borrowed from its chunk.
     Bytes(&'a [u8]),
-    /// A string so large that it has memory of its own, which a reply can share.
+    /// A string so large that it has its own allocation, which a reply can share.
     Shared(&'a Bytes),
 }
 
 impl ListItem<'_> {
-    /// The element's bytes; `buffer` has room for digits.
+    /// The element's bytes. `buffer` holds the digits of an integer.
     pub fn bytes<'b>(&'b self, buffer: &'b mut IntBuffer) -> &'b [u8] {
         match *self {
             ListItem::Int(number) => buffer.format(number),
@@ -64,22 +63,22 @@ impl ListItem<'_> {
     }
 }
 
-/// A list as it is read, wherever it lives.
+/// A list for reading, inside its keyspace entry or outside of it.
 #[derive(Clone, Copy, Debug)]
 pub enum ListRef<'a> {
-    /// In the block of its entry.
+    /// A list in the block of its entry.
     Inline {
-        /// What [`List::write_inline`] wrote.
+        /// The bytes that [`List::write_inline`] wrote.
         bytes: &'a [u8],
-        /// Kept in the head of the entry.
+        /// The encoding to report, from the head of the entry.
         encoding: ListEncoding,
     },
-    /// Outside.
+    /// A value outside of the entry's block.
     Value(&'a List),
 }
 
 impl<'a> ListRef<'a> {
-    /// How many elements. O(1).
+    /// Number of elements. O(1).
     pub fn len(self) -> usize {
         match self {
             ListRef::Inline { bytes, .. } => inline_parts(bytes).0,
@@ -92,7 +91,7 @@ impl<'a> ListRef<'a> {
         self.len() == 0
     }
 
-    /// The encoding to report.
+    /// The encoding that OBJECT ENCODING reports.
     pub fn encoding(self) -> ListEncoding {
         match self {
             ListRef::Inline { encoding, .. } => encoding,
@@ -102,20 +101,20 @@ impl<'a> ListRef<'a> {
 }
 
 impl List {
-    /// An empty list, to be reported as a listpack.
+    /// An empty list that reports a listpack.
     pub fn new() -> List {
         List::default()
     }
 
-    /// The list that [`List::write_inline`] wrote. Bytes that it cannot have written give some list.
+    /// The list that [`List::write_inline`] wrote. Malformed bytes give an arbitrary list.
     pub fn from_inline(bytes: &[u8], encoding: ListEncoding) -> List {
         let mut list = List::new();
         list.load_inline(bytes, encoding);
         list
     }
 
-    /// Replaces the list by the one that [`List::write_inline`] wrote, keeping its memory where it can. For a
-    /// list that is no value of a key: what it held is dropped.
+    /// Replaces the contents by those that [`List::write_inline`] wrote, and reuses the memory if
+    /// possible. Only for a list that is no key's value: the old contents are dropped.
     pub fn load_inline(&mut self, bytes: &[u8], encoding: ListEncoding) {
         let root = &mut *self.0;
         let (count, row) = inline_parts(bytes);
@@ -132,8 +131,8 @@ impl List {
         root.front = Some(Leaf::Chunk(chunk));
     }
 
-    /// How many bytes [`List::write_inline`] writes; `None` for a list too large for the block of an entry.
-    /// O(1).
+    /// The number of bytes that [`List::write_inline`] writes; `None` for a list that is too large for
+    /// the block of an entry. O(1).
     pub fn inline_len(&self) -> Option<usize> {
         let bytes = match (&self.0.front, &self.0.back) {
             (None, _) => 0,
@@ -144,7 +143,7 @@ impl List {
         (len <= INLINE_LEN_MAX).then_some(len)
     }
 
-    /// Writes the list in the form for the block of an entry. `out` is as long as [`List::inline_len`] says.
+    /// Writes the inline form of the list. `out` has the length [`List::inline_len`].
     pub fn write_inline(&self, out: &mut [u8]) {
         let (header, mut rest) = out.split_at_mut(INLINE_HEADER_LEN);
         header.copy_from_slice(&(self.len() as u16).to_le_bytes());
@@ -159,7 +158,7 @@ impl List {
         }
     }
 
-    /// A second owner of the list's parts. O(1).
+    /// A second owner of the list's contents. O(1).
     #[must_use]
     pub fn share(&self) -> List {
         let root = &*self.0;
@@ -171,12 +170,12 @@ impl List {
         }))
     }
 
-    /// The list to read from.
+    /// The list for reading.
     pub fn view(&self) -> ListRef<'_> {
         ListRef::Value(self)
     }
 
-    /// How many elements. O(1).
+    /// Number of elements. O(1).
     #[inline]
     pub fn len(&self) -> usize {
         self.0.end_count(End::Front) + self.0.middle.sums().count + self.0.end_count(End::Back)
@@ -187,23 +186,23 @@ impl List {
         self.len() == 0
     }
 
-    /// The encoding to report.
+    /// The encoding that OBJECT ENCODING reports.
     pub fn encoding(&self) -> ListEncoding {
         self.0.encoding
     }
 
-    /// Bytes allocated for the list, also where others share them. O(1).
+    /// Bytes allocated for the list, including shared parts. O(1).
     pub fn heap_bytes(&self) -> usize {
         size_of::<Root>() + self.0.sums().heap
     }
 
-    /// Whether a part of the list has another owner: where one is shared, its ends or its middle are. O(1).
+    /// Whether a part of the list has another owner. If any part has one, an end or the middle has one. O(1).
     pub(crate) fn is_shared(&self) -> bool {
         let Root { front, middle, back, .. } = &*self.0;
         middle.is_shared() || front.iter().chain(back).any(Leaf::is_shared)
     }
 
-    /// Of a part that an edit has copied: bytes of what was copied, and not of what hangs below it. O(1).
+    /// The bytes of a part that an edit has copied, without those of the shared nodes below it. O(1).
     pub fn copied_bytes(&self) -> usize {
         let Root { front, middle, back, .. } = &*self.0;
         let ends: usize = front.iter().chain(back).map(|leaf| leaf.sums().heap).sum();
@@ -217,8 +216,8 @@ impl List {
         size_of::<Root>() + middle.own_bytes() + ends
     }
 
-    /// To be called before elements are added, with how many and how many bytes they have together: a
-    /// listpack that would get too large is a quicklist from now on, whether they are added or not.
+    /// To be called before elements are added, with their number and their total bytes. A list that
+    /// would be too large for a listpack is a quicklist from now on, even if the elements are not added.
     pub fn convert_before_adding(&mut self, count: usize, bytes: usize, limits: ListLimits) {
         let size = listpack::EMPTY_LEN + self.0.sums().listpack + bytes;
         if self.0.encoding == ListEncoding::Listpack && limits.exceeded_by(size, self.len() + count) {
@@ -226,8 +225,8 @@ impl List {
         }
     }
 
-    /// To be called when a command has removed or replaced elements: a quicklist of one node that is at most
-    /// half as large as a node may be is a listpack again.
+    /// To be called after a command has removed or replaced elements: a quicklist of one node that is at
+    /// most half as large as a node may be becomes a listpack again.
     pub fn convert_after_removing(&mut self, limits: ListLimits) {
         if self.0.encoding == ListEncoding::Quicklist && self.0.is_one_node(limits) {
             let size = listpack::EMPTY_LEN + self.0.sums().listpack;
@@ -237,7 +236,7 @@ impl List {
         }
     }
 
-    /// To be called when a list has been loaded from `nodes` parts: the encoding that its size asks for.
+    /// To be called after a list was loaded from `nodes` parts: sets the encoding that its size requires.
     pub fn convert_after_loading(&mut self, nodes: usize, limits: ListLimits) {
         let size = listpack::EMPTY_LEN + self.0.sums().listpack;
         let small = nodes <= 1 && !limits.exceeded_by(size, self.len());
@@ -256,9 +255,9 @@ impl List {
         self.0.push(End::Back, value, context);
     }
 
-    /// Adds an element that was read elsewhere at the end.
+    /// Appends an element that was read from another value.
     pub fn push_back_item(&mut self, item: ListItem<'_>, context: &mut ListContext) {
-        // The digits of an integer need not be read again where the last chunk has room.
+        // An integer that goes into the last chunk is not converted to digits and parsed again.
         if let ListItem::Int(number) = item
             && self.0.push_int_back(number, context)
         {
@@ -278,24 +277,24 @@ impl List {
         Some(seen)
     }
 
-    /// Removes the first `count` elements, or all. Cost: O(log n).
+    /// Removes the first `count` elements, or all if there are fewer. Cost: O(log n).
     pub fn remove_front(&mut self, count: usize, context: &mut ListContext) {
         self.0.remove(End::Front, count, context);
     }
 
-    /// Removes the last `count` elements, or all. Cost: O(log n).
+    /// Removes the last `count` elements, or all if there are fewer. Cost: O(log n).
     pub fn remove_back(&mut self, count: usize, context: &mut ListContext) {
         self.0.remove(End::Back, count, context);
     }
 
-    /// Keeps the elements with these indexes. Cost: O(log n).
+    /// Keeps only the elements with these indexes. Cost: O(log n).
     pub fn trim(&mut self, keep: Range<usize>, context: &mut ListContext) {
         let end = keep.end.min(self.len());
         self.remove_back(self.len() - end, context);
         self.remove_front(keep.start, context);
     }
 
-    /// Adds an element that gets this index, at most the length. Cost: O(log n).
+    /// Inserts an element at an index, which is at most the length. Cost: O(log n).
     pub fn insert(&mut self, index: usize, value: &[u8], context: &mut ListContext) {
         if index == 0 {
             self.push_front(value, context);
@@ -307,7 +306,7 @@ impl List {
         }
     }
 
-    /// Replaces an element; `false` where there is none. Cost: O(log n).
+    /// Replaces the element at an index; returns `false` where there is none. Cost: O(log n).
     pub fn set(&mut self, index: usize, value: &[u8], context: &mut ListContext) -> bool {
         let found = index < self.len();
         if found {
@@ -318,8 +317,8 @@ impl List {
         found
     }
 
-    /// Removes elements equal to `value`: the first `count`, the last `-count`, or all for 0. How many there
-    /// were. Cost: O(n).
+    /// Removes elements equal to `value`: the first `count`, the last `-count`, or all for 0. Returns
+    /// the number removed. Cost: O(n).
     pub fn remove_equal(&mut self, count: i64, value: &[u8], context: &mut ListContext) -> usize {
         let mut left = match usize::try_from(count.unsigned_abs()) {
             Ok(1..) if count != 0 => count.unsigned_abs() as usize,
@@ -352,10 +351,10 @@ impl List {
     }
 }
 
-/// A list: its first and its last leaf, and the tree of those between.
+/// A list: its first leaf, its last leaf, and the tree of the leaves between them.
 ///
-/// An empty list has no leaf, or an empty chunk in front. A list with a single leaf has it in front. The
-/// leaves at the ends are never compressed.
+/// An empty list has no leaf, or an empty chunk in front. A single leaf is in front. The leaves at the
+/// ends are never compressed.
 #[derive(Debug, Default)]
 struct Root {
     front: Option<Leaf>,
@@ -380,7 +379,7 @@ impl Root {
         self.end_count(End::Front) + self.middle.sums().count + self.end_count(End::Back)
     }
 
-    /// The leaf at an end: with a single leaf, that one.
+    /// The leaf at an end; the only leaf is at both.
     #[inline]
     fn nearest(&mut self, end: End) -> Option<&mut Leaf> {
         match end {
@@ -389,7 +388,7 @@ impl Root {
         }
     }
 
-    /// Whether the reference has all elements in one node. Its nodes may be larger than our leaves.
+    /// Whether the reference would have all elements in one node. Its nodes may be larger than our leaves.
     fn is_one_node(&self, limits: ListLimits) -> bool {
         let is_plain = matches!(&self.front, Some(Leaf::Large(long)) if limits.is_plain(long.len()));
         !is_plain && (self.back.is_none() || limits.node_bytes() > chunk::CHUNK_BYTES)
@@ -419,12 +418,12 @@ impl Root {
         {
             return;
         }
-        // A list that has more than a chunk will fill the next one; one limited by a count may never.
+        // A list of more than one chunk will fill the next one, unless chunks are limited by a count.
         let bytes = if self.end_count(End::Front) == 0 || room.count != usize::MAX { 0 } else { room.bytes };
         self.push_leaf(end, Leaf::of(value, element_max, end, bytes), context);
     }
 
-    /// Adds an integer to the last chunk; whether the chunk has room for the integer.
+    /// Adds an integer to the last chunk; returns whether the chunk had room for it.
     fn push_int_back(&mut self, number: i64, context: &mut ListContext) -> bool {
         let room = context.limits.room();
         if context.limits.element_max(self.encoding) < INT_DIGITS_MAX {
@@ -457,11 +456,11 @@ impl Root {
         }
     }
 
-    /// Gives the tree a leaf, and compresses the one that is now far enough from that end.
+    /// Adds a leaf to the tree, and compresses the leaf that is now far enough from that end.
     fn push_inner(&mut self, end: End, leaf: Leaf, context: &mut ListContext) {
         self.middle.push(end, leaf, context);
         let depth = context.limits.compress_depth as usize;
-        // The first leaf and the last one, which are not in the tree, are among those left alone.
+        // The first and the last leaf, which are not in the tree, count among the leaves left uncompressed.
         let Some(skip) = depth.checked_sub(1) else { return };
         if self.middle.sums().leaves <= 2 * skip {
             return;
@@ -474,7 +473,7 @@ impl Root {
         }
     }
 
-    /// Removes so many elements at an end, or all.
+    /// Removes `count` elements at an end, or all if there are fewer.
     fn remove(&mut self, end: End, count: usize, context: &mut ListContext) {
         if count == 0 {
             return;
@@ -508,7 +507,7 @@ impl Root {
         context.garbage.push(List(Box::new(std::mem::replace(self, empty))));
     }
 
-    /// Puts the next leaf in the place of the one at an end. There is a next leaf.
+    /// Replaces the leaf at an end by the next leaf, which must exist.
     fn refill(&mut self, end: End, context: &mut ListContext) {
         let mut next = self.middle.pop(end, context);
         if let Some(leaf) = &mut next {
@@ -524,7 +523,7 @@ impl Root {
         old.into_iter().for_each(|leaf| context.discard(leaf));
     }
 
-    /// Makes one leaf of two that are sparse.
+    /// Joins the two leaves of a list into one, if they are sparse.
     fn join_ends(&mut self, context: &mut ListContext) {
         if self.middle.sums().count == 0
             && let (Some(front), Some(back)) = (&mut self.front, &self.back)
@@ -534,7 +533,7 @@ impl Root {
         }
     }
 
-    /// Lets `edit` change the leaf of the element at `index`, which there is.
+    /// Lets `edit` change the leaf of the element at `index`, which must exist.
     fn edit(&mut self, index: usize, context: &mut ListContext, edit: LeafEdit<'_>) {
         let front_count = self.end_count(End::Front);
         let middle_count = self.middle.sums().count;
@@ -566,19 +565,19 @@ impl Root {
 }
 
 impl ListContext {
-    /// Keeps a leaf to be dropped elsewhere.
+    /// Puts a leaf into the garbage.
     fn discard(&mut self, leaf: Leaf) {
         self.discard_child(tree::Child::leaf(leaf));
     }
 
-    /// Keeps a part of a tree to be dropped elsewhere.
+    /// Puts a part of a tree into the garbage.
     fn discard_child(&mut self, child: tree::Child) {
         let root = Root { middle: Tree::of(child), ..Root::default() };
         self.garbage.push(List(Box::new(root)));
     }
 }
 
-/// Count and row of an inline list.
+/// Number of elements and row of an inline list.
 fn inline_parts(bytes: &[u8]) -> (usize, &[u8]) {
     match bytes.split_first_chunk() {
         Some((count, row)) => (usize::from(u16::from_le_bytes(*count)), row),
@@ -586,11 +585,11 @@ fn inline_parts(bytes: &[u8]) -> (usize, &[u8]) {
     }
 }
 
-/// Bytes in front of the entries of an inline list: their number.
+/// Bytes in front of the entries of an inline list, which hold their number.
 const INLINE_HEADER_LEN: usize = 2;
-/// Digits of an integer at most, and its sign.
+/// Bytes of the longest integer's text, with its sign.
 const INT_DIGITS_MAX: usize = 20;
-/// Bytes of the largest list in the block of an entry.
+/// Bytes of the largest inline list.
 const INLINE_LEN_MAX: usize = 900;
 
 #[cfg(test)]

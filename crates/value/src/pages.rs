@@ -1,4 +1,4 @@
-//! A large string: a tree of pages, which two owners can share and change apart.
+//! A large string: a tree of pages, which two owners can share and change independently.
 //!
 //! ```text
 //!   top ── inner ── inner ─┬─ page, 64 KiB
@@ -6,13 +6,13 @@
 //!                          └─ page, 100 bytes: these, then zeros
 //! ```
 //!
-//! Page n has the bytes from n * [`PAGE_BYTES`] on; its number says the way to it.
+//! Page n has the bytes from n * [`PAGE_BYTES`] on; the bits of n give the path to the page.
 //!
-//! Invariants: (1) what a page does not hold, up to its end and the string's, is zeros; so is a page, or a
-//! whole branch, that is not there; (2) no page holds bytes behind the end of the string; (3)
-//! [`Pages::share`] costs O(1), and neither string sees what is changed in the other; (4) a write copies at
-//! most the inner nodes on its way and the pages it touches, and only those with a second owner; (5) a string
-//! never becomes shorter.
+//! Invariants: (1) a page holds a prefix of its bytes, and the rest up to the page's and the string's
+//! end are zeros; so are all bytes of a missing page or branch; (2) no page holds bytes past the end of
+//! the string; (3) [`Pages::share`] costs O(1), and neither string sees changes of the other; (4) a
+//! write copies at most the inner nodes on its path and the pages it touches, and only those with a
+//! second owner; (5) a string never becomes shorter.
 
 use std::iter::successors;
 use std::ops::Range;
@@ -20,7 +20,8 @@ use std::ops::Range;
 use sluice_base::Bytes;
 use triomphe::Arc;
 
-/// Bytes of a page: what a write copies when the page has a second owner. Exactly a class of the allocator.
+/// Bytes of a page, which a write copies when the page has a second owner. Exactly a size
+/// class of the allocator.
 pub const PAGE_BYTES: usize = 64 << 10;
 
 /// A string in pages. One word wide.
@@ -30,21 +31,21 @@ pub struct Pages(Box<Root>);
 /// A stretch of a string as it is stored.
 #[derive(Clone, Copy, Debug)]
 pub enum Piece<'a> {
-    /// All that a page holds: it can be shared.
+    /// All bytes that a page holds; they can be shared.
     Page(&'a Bytes),
-    /// A part of what a page holds.
+    /// A part of the bytes that a page holds.
     Part(&'a [u8]),
-    /// So many zeros, at most a page of them.
+    /// This many zeros, at most a page.
     Zeros(usize),
 }
 
 #[derive(Clone, Debug, Default)]
 struct Root {
     top: Option<Node>,
-    /// Inner nodes between here and a page.
+    /// Number of inner nodes between here and a page.
     height: u32,
     len: usize,
-    /// Bytes allocated below.
+    /// Bytes allocated for the nodes and pages below.
     heap_bytes: usize,
 }
 
@@ -54,30 +55,31 @@ enum Node {
     Inner(Arc<Inner>),
 }
 
-/// A node below which nothing was written is `None`.
+/// A child is `None` where nothing was written below it.
 #[derive(Clone, Debug, Default)]
 struct Inner {
     children: [Option<Node>; FANOUT],
 }
 
-/// Children of an inner node: three levels reach 2 GiB. A write after a share copies so many for each level.
+/// Children of an inner node: three levels reach 2 GiB. A write after a share copies this many
+/// for each level.
 const FANOUT: usize = 1 << FANOUT_BITS;
 const FANOUT_BITS: u32 = 5;
-/// What an inner node takes: its count of owners and its children.
+/// Bytes of an inner node: its count of owners and its children.
 const INNER_BYTES: usize = size_of::<usize>() + size_of::<Inner>();
-/// What a page takes: counts of owners, the vector's header, the bytes.
+/// Bytes of a page: counts of owners, the vector's header, the contents.
 const PAGE_HEAP_BYTES: usize = 40 + PAGE_BYTES;
 
-/// What is read of a page that is not there.
+/// The bytes of a missing page.
 static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 
 impl Pages {
-    /// An empty string.
+    /// The empty string, which takes no page.
     pub fn new() -> Pages {
         Pages::default()
     }
 
-    /// The string `bytes`. Pages of zeros take no memory. Cost: a copy.
+    /// A copy of `bytes` in pages. Pages of zeros take no memory.
     pub fn copy_from(bytes: &[u8]) -> Pages {
         let mut pages = Pages::new();
         pages.0.grow(bytes.len());
@@ -89,22 +91,22 @@ impl Pages {
         pages
     }
 
-    /// Length in bytes.
+    /// Length of the string in bytes.
     pub fn len(&self) -> usize {
         self.0.len
     }
 
-    /// Whether it has no byte.
+    /// Whether the string is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes allocated. What is shared counts for each owner. O(1).
+    /// Bytes allocated. Shared parts count for each owner. O(1).
     pub fn heap_bytes(&self) -> usize {
         size_of::<Root>() + self.0.heap_bytes
     }
 
-    /// Whether all of it, or the part that was not written since, has another owner. O(1).
+    /// Whether the top node has another owner. O(1).
     pub(crate) fn is_shared(&self) -> bool {
         self.0.top.as_ref().is_some_and(Node::is_shared)
     }
@@ -119,9 +121,8 @@ impl Pages {
         Pages(self.0.clone())
     }
 
-    /// Writes `bytes` at `offset`, behind zeros where the string ended before. Cost: O(bytes), and for each
-    /// page of a write the copy of a page that is shared; what lies between the old end and `offset` costs
-    /// nothing.
+    /// Writes `bytes` at `offset`, filling the gap after the old end with zeros. Cost: O(bytes), and a
+    /// copy of each touched page that is shared; the gap costs nothing.
     pub fn write_at(&mut self, offset: usize, mut bytes: &[u8]) {
         self.0.grow(offset + bytes.len());
         let mut at = offset;
@@ -134,8 +135,8 @@ impl Pages {
         }
     }
 
-    /// Puts a page behind the pages that there are, or, of zeros alone, nothing in its place. All of these
-    /// are full. The page is a vector with room for [`PAGE_BYTES`]; what was not taken comes back.
+    /// Appends a page after the present ones, which must all be full. A page of zeros alone is not
+    /// stored. `page` has room for [`PAGE_BYTES`]; a vector that was not stored is returned.
     pub fn push_page(&mut self, page: Vec<u8>) -> Option<Vec<u8>> {
         let (at, len) = (self.len(), page.len());
         debug_assert!(at.is_multiple_of(PAGE_BYTES) && len <= PAGE_BYTES);
@@ -156,7 +157,7 @@ impl Pages {
         self.write_at(self.len(), bytes);
     }
 
-    /// The bytes of `range`, which is cut to the string, in pieces.
+    /// The bytes of `range` in pieces. `range` may reach past the end of the string.
     pub fn pieces(&self, range: Range<usize>) -> impl Iterator<Item = Piece<'_>> {
         let end = range.end.min(self.len());
         let first = self.0.piece(range.start, end);
@@ -175,7 +176,7 @@ impl Pages {
         all
     }
 
-    /// Whether these are the bytes. Stops at the first difference.
+    /// Whether the string equals `bytes`. Stops at the first difference.
     pub fn is(&self, bytes: &[u8]) -> bool {
         let mut rest = bytes;
         self.len() == bytes.len()
@@ -188,7 +189,7 @@ impl Pages {
 }
 
 impl<'a> Piece<'a> {
-    /// The bytes.
+    /// Bytes of the piece, at most one page.
     pub fn bytes(self) -> &'a [u8] {
         match self {
             Piece::Page(page) => page,
@@ -199,7 +200,7 @@ impl<'a> Piece<'a> {
 }
 
 impl Root {
-    /// Makes the string at least `len` bytes long, with zeros. Cost: O(height).
+    /// Extends the string to `len` bytes with zeros, if it is shorter. Cost: O(height).
     fn grow(&mut self, len: usize) {
         self.len = self.len.max(len);
         while self.len.div_ceil(PAGE_BYTES) > 1 << (FANOUT_BITS * self.height) {
@@ -213,7 +214,7 @@ impl Root {
         }
     }
 
-    /// Writes into one page; the string is long enough already.
+    /// Writes into one page. The string must be long enough already.
     fn write_page(&mut self, index: usize, inside: usize, bytes: &[u8]) {
         let page = self.page_mut(index);
         let end = inside + bytes.len();
@@ -227,12 +228,12 @@ impl Root {
         debug_assert!(page.capacity() == PAGE_BYTES);
     }
 
-    /// A page to write to, which is made when it is not there and copied when it has a second owner.
+    /// The page for writing: a missing page is created, and one with a second owner is copied.
     fn page_mut(&mut self, index: usize) -> &mut Vec<u8> {
         self.page_mut_or(index, || Vec::with_capacity(PAGE_BYTES))
     }
 
-    /// The page to write to; `fresh` is the page that is made where there is none.
+    /// The page for writing; a missing page is created by `fresh`.
     fn page_mut_or(&mut self, index: usize, fresh: impl FnOnce() -> Vec<u8>) -> &mut Vec<u8> {
         let mut node = &mut self.top;
         for level in (0..self.height).rev() {
@@ -240,7 +241,7 @@ impl Root {
                 self.heap_bytes += INNER_BYTES;
                 Node::Inner(Arc::new(Inner::default()))
             });
-            // Dropping the node that was copied frees nothing below: the copy holds all of it.
+            // Dropping the old node frees nothing below it, because the copy owns the same children.
             node = &mut Arc::make_mut(inner.inner_mut()).children[child(index, level)];
         }
         let page = node.get_or_insert_with(|| {
@@ -249,7 +250,7 @@ impl Root {
         });
         let page = page.page_mut();
         if page.is_shared() {
-            // With room for a whole page, which a plain copy would not have.
+            // With capacity for a whole page, which a plain clone would not have.
             let mut copy = Vec::with_capacity(PAGE_BYTES);
             copy.extend_from_slice(page);
             *page = Bytes::from_vec(copy);
@@ -265,7 +266,7 @@ impl Root {
         Some(node.page())
     }
 
-    /// The longest piece from `at` on that ends before `end`, and where it ends.
+    /// The longest piece from `at` on that ends at or before `end`, and its end.
     fn piece(&self, at: usize, end: usize) -> Option<(Piece<'_>, usize)> {
         if at >= end {
             return None;
@@ -334,12 +335,12 @@ impl Node {
     }
 }
 
-/// Which child of an inner node leads to a page. Level 0 is the one above the pages.
+/// The index of the child that leads to a page. Level 0 is the one above the pages.
 fn child(index: usize, level: u32) -> usize {
     index >> (FANOUT_BITS * level) & (FANOUT - 1)
 }
 
-/// A page stands where the height says that an inner node does, or the other way round.
+/// A page is at the depth of an inner node, or an inner node at that of a page.
 #[cold]
 fn corrupt_page() -> ! {
     panic!("the tree of a string is not as high as it says")

@@ -1,14 +1,13 @@
 //! The set: distinct members.
 //!
-//! A set lives *inline* in the block of its entry while it is small (the bytes of [`Set::write_inline`], read
-//! through [`SetRef::Inline`]), or as a [`Set`] beside its entry: an *intset*, a *packed* row of a listpack's
-//! entries in the order in which the members were added, or a *tree* ([`HashTree`]).
+//! A small set is stored *inline* in the block of its entry (the bytes of [`Set::write_inline`], read
+//! through [`SetRef::Inline`]). Other sets are a [`Set`] outside of the entry: an *intset*, a *packed*
+//! row of listpack entries in the order in which the members were added, or a *tree* ([`HashTree`]).
 //!
-//! Invariants: (1) [`Set::share`] costs O(1), and neither set sees what is changed in the other; (2) what a
-//! set reports as its encoding follows the reference's thresholds and sticks as there: one that reports an
-//! intset or a listpack is one, and a small set that reports a hash table may be packed; (3) a packed row
-//! holds each member once, integers as integers; (4) long strings that are removed go to
-//! [`SetContext::garbage`].
+//! Invariants: (1) [`Set::share`] costs O(1), and neither set sees changes of the other; (2) the reported
+//! encoding follows the reference's thresholds, and never goes back: a set that reports an intset or a
+//! listpack has that form, and a small set that reports a hash table may be packed; (3) a packed row holds
+//! each member once, integers as integers; (4) long strings that are removed go to [`SetContext::garbage`].
 
 mod gather;
 mod packed;
@@ -27,7 +26,7 @@ use crate::ListItem;
 pub use gather::SetGathering;
 use packed::{Packed, PackedRef};
 
-/// A set that lives outside its entry. One word wide.
+/// A set outside of its entry. One word wide.
 #[derive(Debug)]
 pub struct Set(Box<SetRoot>);
 
@@ -44,14 +43,14 @@ enum SetBody {
     Tree(HashTree),
 }
 
-/// How a set reports to be stored.
+/// The encoding that a set reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetEncoding {
     /// Integers in ascending order.
     Intset,
-    /// One listpack.
+    /// One listpack, as the reference keeps small sets of strings.
     Listpack,
-    /// A hash table.
+    /// A hash table, as the reference keeps large sets.
     Hashtable,
 }
 
@@ -64,7 +63,7 @@ pub struct SetLimits {
     pub max_entries: usize,
     /// Bytes of a member of a listpack at most: config `set-max-listpack-value`.
     pub max_value: usize,
-    /// The server's seed.
+    /// Seed of the hash tables, secret and the same for the whole server.
     pub seed: HashSeed,
 }
 
@@ -74,30 +73,30 @@ impl Default for SetLimits {
     }
 }
 
-/// What changing a set needs and yields.
+/// Settings for a change of a set, and the garbage that it leaves.
 #[derive(Debug, Default)]
 pub struct SetContext {
     /// The thresholds in force.
     pub limits: SetLimits,
-    /// Long strings that were removed: to be dropped on another thread.
+    /// Removed long strings, to be freed on another thread.
     pub garbage: Vec<Bytes>,
 }
 
-/// A set as it is read, wherever it lives.
+/// A set for reading, inside its keyspace entry or outside of it.
 #[derive(Clone, Copy, Debug)]
 pub enum SetRef<'a> {
-    /// In the block of its entry.
+    /// A set in the block of its entry.
     Inline {
-        /// What [`Set::write_inline`] wrote.
+        /// The bytes that [`Set::write_inline`] wrote.
         bytes: &'a [u8],
-        /// Kept in the head of the entry.
+        /// The encoding to report, from the head of the entry.
         encoding: SetEncoding,
     },
-    /// Outside.
+    /// A value outside of the entry's block.
     Value(&'a Set),
 }
 
-/// The shapes of a set that is read.
+/// The forms of a set for reading.
 #[derive(Clone, Copy)]
 enum SetShape<'a> {
     Ints(&'a [u8]),
@@ -127,7 +126,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// How many members. O(1).
+    /// Number of members. O(1).
     pub fn len(self) -> usize {
         match self.shape() {
             SetShape::Ints(ints) => intset::len(ints),
@@ -141,7 +140,7 @@ impl<'a> SetRef<'a> {
         self.len() == 0
     }
 
-    /// The encoding to report.
+    /// The encoding that OBJECT ENCODING reports.
     pub fn encoding(self) -> SetEncoding {
         match self {
             SetRef::Inline { encoding, .. } => encoding,
@@ -149,7 +148,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Whether `member` is one. Cost: O(log n), or O(n) of a packed set.
+    /// Whether the set has `member`. Cost: O(log n), or O(n) in a packed set.
     pub fn contains(self, member: &[u8]) -> bool {
         match self.shape() {
             SetShape::Ints(ints) => parse_i64(member).is_some_and(|number| intset::contains(ints, number)),
@@ -158,8 +157,8 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Asks for each of these whether it is a member, in order. Cost: as of [`SetRef::contains`]; misses of
-    /// the cache are waited for together.
+    /// Calls `visit` for each of `members`, in order, with whether the set has it. Cost: as of
+    /// [`SetRef::contains`], but cache misses of several look-ups overlap.
     pub fn contains_each<'n>(self, members: impl Iterator<Item = &'n [u8]>, mut visit: impl FnMut(bool)) {
         match self.shape() {
             SetShape::Tree(tree) => tree.contains_each(members, visit),
@@ -169,14 +168,14 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Asks the processor for what it takes to look members up soon, in a set that is large.
+    /// Prefetches the parts of a large set that looking up these members will read.
     pub fn prefetch<'n>(self, members: impl Iterator<Item = &'n [u8]>) {
         if let SetShape::Tree(tree) = self.shape() {
             tree.prefetch(members);
         }
     }
 
-    /// Asks the processor for the members that one command is about to add, where that gains anything.
+    /// Prefetches the members that one command is about to add, if the set is large enough for a gain.
     #[inline]
     pub fn prefetch_group<'n>(self, members: impl ExactSizeIterator<Item = &'n [u8]>) {
         if let SetShape::Tree(tree) = self.shape() {
@@ -184,7 +183,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// How many members a look-up passes one by one: none where the set is no row.
+    /// Number of members that a look-up compares one by one; 0 for a set that is no row.
     pub fn searched_len(self) -> usize {
         match self.shape() {
             SetShape::Ints(_) | SetShape::Tree(_) => 0,
@@ -192,7 +191,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Looks up many members one after the other, quickest in the order of [`SetRef::iter`].
+    /// Looks up many members in sequence; quickest in the order of [`SetRef::iter`].
     pub fn finder(self) -> SetFinder<'a> {
         match self.shape() {
             SetShape::Tree(tree) => SetFinder::Tree(tree.finder()),
@@ -200,7 +199,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// All members: an intset's ascending, a packed set's in the order in which they were added.
+    /// All members. An intset gives them ascending, a packed set in the order in which they were added.
     pub fn iter(self) -> SetIter<'a> {
         SetIter(match self.shape() {
             SetShape::Ints(ints) => SetWalk::Ints(intset::iter(ints)),
@@ -209,8 +208,8 @@ impl<'a> SetRef<'a> {
         })
     }
 
-    /// All members but the first `rank`, in the order of [`SetRef::iter`]. Cost to begin: O(log n), or
-    /// O(rank) of a packed set.
+    /// All members except the first `rank`, in the order of [`SetRef::iter`]. Cost to begin: O(log n),
+    /// or O(rank) in a packed set.
     pub fn iter_from(self, rank: usize) -> SetIter<'a> {
         if let SetShape::Tree(tree) = self.shape() {
             return SetIter(SetWalk::Tree(tree.iter_from(rank)));
@@ -222,7 +221,7 @@ impl<'a> SetRef<'a> {
         iter
     }
 
-    /// The member with `rank` members in front of it in some order. Cost: as of [`SetRef::contains`].
+    /// The member at index `rank` of an unspecified order. Cost: as of [`SetRef::contains`].
     pub fn nth(self, rank: usize) -> Option<ListItem<'a>> {
         match self.shape() {
             SetShape::Tree(tree) => tree.nth(rank).map(|field| item_of(field.name)),
@@ -230,8 +229,8 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Visits about `count` members from a cursor on; the next cursor, 0 at the end. A set that is no tree is
-    /// visited whole.
+    /// Visits about `count` members from a cursor on and returns the next cursor, 0 at the end. A set
+    /// that is no tree is visited completely.
     pub fn scan(self, cursor: u64, count: usize, mut visit: impl FnMut(ListItem<'_>)) -> u64 {
         match self.shape() {
             SetShape::Tree(tree) => tree.scan(cursor, count, |field| visit(item_of(field.name))),
@@ -242,7 +241,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// The bytes of an intset, of a set that reports one.
+    /// The bytes of the intset, if the set reports one.
     pub fn intset(self) -> Option<&'a [u8]> {
         match self.shape() {
             SetShape::Ints(ints) => Some(ints),
@@ -250,7 +249,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// The row of entries and how many there are, of a set that reports a listpack.
+    /// The row of entries and their number, if the set reports a listpack.
     pub fn row(self) -> Option<(&'a [u8], usize)> {
         match self.shape() {
             SetShape::Packed(packed) if self.encoding() == SetEncoding::Listpack => {
@@ -264,14 +263,14 @@ impl<'a> SetRef<'a> {
 /// Looks up many members of a set: see [`SetRef::finder`].
 #[derive(Clone, Debug)]
 pub enum SetFinder<'a> {
-    /// Of a tree.
+    /// A tree: remembers the leaf of the last look-up.
     Tree(Finder<'a>),
-    /// Of any other set.
+    /// A set of any other form.
     Other(SetRef<'a>),
 }
 
 impl SetFinder<'_> {
-    /// Whether `member` is one. Cost: as of [`SetRef::contains`], and less for the next member in order.
+    /// Whether the set has `member`. Cost: as of [`SetRef::contains`], and less for the next member in order.
     pub fn contains(&mut self, member: &[u8]) -> bool {
         match self {
             SetFinder::Tree(finder) => finder.contains(member),
@@ -335,7 +334,7 @@ impl Set {
         Set(Box::new(SetRoot { encoding, body }))
     }
 
-    /// How a new set begins, to which so many members are about to be added, this one first.
+    /// The encoding with which a new set begins before `count` members are added, the first of them `first`.
     pub fn first_encoding(first: &[u8], count: usize, limits: SetLimits) -> SetEncoding {
         if parse_i64(first).is_some() && count <= limits.max_intset {
             SetEncoding::Intset
@@ -346,13 +345,13 @@ impl Set {
         }
     }
 
-    /// The set of an intset's bytes; `None` where they are none.
+    /// The set of an intset's bytes; `None` where they are malformed.
     pub fn from_intset(bytes: &[u8]) -> Option<Set> {
         let body = SetBody::Ints(Arc::new(bytes.to_vec()));
         intset::is_valid(bytes).then(|| Set(Box::new(SetRoot { encoding: SetEncoding::Intset, body })))
     }
 
-    /// The set of a row of entries; `None` where a member is in it twice. Cost: O(n) in time and memory.
+    /// The set of a row of entries; `None` where a member occurs twice. Cost: O(n) in time and memory.
     pub fn from_row(row: &[u8]) -> Option<Set> {
         let body = SetBody::Packed(Packed::checked(row)?);
         Some(Set(Box::new(SetRoot { encoding: SetEncoding::Listpack, body })))
@@ -365,8 +364,8 @@ impl Set {
         set
     }
 
-    /// Replaces the set by the one that [`Set::write_inline`] wrote, keeping its memory where it can. For a
-    /// set that is no value of a key: what it held is dropped.
+    /// Replaces the contents by those that [`Set::write_inline`] wrote, and reuses the memory if
+    /// possible. Only for a set that is no key's value: the old contents are dropped.
     pub fn load_inline(&mut self, bytes: &[u8], encoding: SetEncoding) {
         self.0.encoding = encoding;
         match (&mut self.0.body, encoding) {
@@ -387,8 +386,8 @@ impl Set {
         }
     }
 
-    /// How many bytes [`Set::write_inline`] writes; `None` for a set too large for the block of an entry.
-    /// O(1).
+    /// The number of bytes that [`Set::write_inline`] writes; `None` for a set that is too large for the
+    /// block of an entry. O(1).
     pub fn inline_len(&self) -> Option<usize> {
         let len = match &self.0.body {
             SetBody::Ints(ints) => ints.len(),
@@ -402,7 +401,7 @@ impl Set {
         (len <= max).then_some(len)
     }
 
-    /// Writes the set in the form for the block of an entry. `out` is as long as [`Set::inline_len`] says.
+    /// Writes the inline form of the set. `out` has the length [`Set::inline_len`].
     pub fn write_inline(&self, out: &mut [u8]) {
         match &self.0.body {
             SetBody::Ints(ints) => out.copy_from_slice(ints),
@@ -411,7 +410,7 @@ impl Set {
         }
     }
 
-    /// A second owner of the set's parts. O(1).
+    /// A second owner of the set's contents. O(1).
     #[must_use]
     pub fn share(&self) -> Set {
         let body = match &self.0.body {
@@ -422,12 +421,12 @@ impl Set {
         Set(Box::new(SetRoot { encoding: self.0.encoding, body }))
     }
 
-    /// The set to read from.
+    /// The set for reading.
     pub fn view(&self) -> SetRef<'_> {
         SetRef::Value(self)
     }
 
-    /// How many members. O(1).
+    /// Number of members. O(1).
     pub fn len(&self) -> usize {
         self.view().len()
     }
@@ -437,12 +436,12 @@ impl Set {
         self.len() == 0
     }
 
-    /// The encoding to report.
+    /// The encoding that OBJECT ENCODING reports.
     pub fn encoding(&self) -> SetEncoding {
         self.0.encoding
     }
 
-    /// Bytes allocated for the set, also where others share them. O(1).
+    /// Bytes allocated for the set, including shared parts. O(1).
     pub fn heap_bytes(&self) -> usize {
         size_of::<SetRoot>()
             + match &self.0.body {
@@ -452,7 +451,7 @@ impl Set {
             }
     }
 
-    /// Whether a part at the top has another owner. O(1).
+    /// Whether the top of the set has another owner. O(1).
     pub(crate) fn is_shared(&self) -> bool {
         match &self.0.body {
             SetBody::Ints(ints) => !ints.is_unique(),
@@ -470,14 +469,14 @@ impl Set {
         }
     }
 
-    /// Whether the set is so small, and in one piece, that its memory is worth keeping for the next one.
+    /// Whether the set is small and in one piece, so that its memory is worth reusing.
     pub fn is_scratch(&self) -> bool {
         let is_tree = matches!(self.0.body, SetBody::Tree(_));
         !is_tree && !self.is_shared() && self.heap_bytes() <= 4 * INLINE_LEN_MAX
     }
 
-    /// To be called before so many members are added together: a set that is sure to outgrow its encoding
-    /// does so at once, whether they are added or not.
+    /// To be called before `count` members are added together: a set that is sure to outgrow its
+    /// encoding changes it at once, even if the members are not added.
     pub fn convert_before_adding(&mut self, count: usize, limits: SetLimits) {
         let max = match self.0.encoding {
             SetEncoding::Intset => limits.max_intset,
@@ -489,13 +488,13 @@ impl Set {
         }
     }
 
-    /// To be called when a set has been loaded from an intset or a listpack: the encoding that its size asks
-    /// for.
+    /// To be called after a set was loaded from an intset or a listpack: sets the encoding
+    /// that its size requires.
     pub fn convert_after_loading(&mut self, limits: SetLimits) {
         self.convert_before_adding(self.len(), limits);
     }
 
-    /// Adds a member; whether it is new.
+    /// Adds a member; returns whether it is new.
     pub fn add(&mut self, member: &[u8], context: &mut SetContext) -> bool {
         let limits = context.limits;
         match &mut self.0.body {
@@ -527,7 +526,7 @@ impl Set {
         }
     }
 
-    /// Adds a member that is absent, to a set that may hold it in its encoding.
+    /// Adds an absent member to a set whose encoding may hold it.
     fn add_absent(&mut self, member: &[u8], context: &mut SetContext) -> bool {
         match &mut self.0.body {
             SetBody::Ints(_) => false,
@@ -542,8 +541,8 @@ impl Set {
         }
     }
 
-    /// An intset that is about to get a member which is no integer becomes a listpack where all fit, else a
-    /// hash table.
+    /// Turns an intset that is about to get a member which is no integer into a listpack if all members
+    /// fit, otherwise into a hash table.
     fn outgrow_ints(&mut self, member: &[u8], limits: SetLimits) {
         let SetBody::Ints(ints) = &self.0.body else { return };
         let digits = |number: Option<i64>| number.map_or(0, sluice_base::num::digits_i64);
@@ -560,7 +559,7 @@ impl Set {
         }
     }
 
-    /// Reports a hash table from now on.
+    /// Makes the set report a hash table from now on.
     fn make_table(&mut self, limits: SetLimits) {
         if let SetBody::Ints(ints) = &self.0.body {
             if intset::len(ints) <= PACKED_TABLE_LEN_MAX {
@@ -573,7 +572,7 @@ impl Set {
         self.outgrow_packed(limits);
     }
 
-    /// A packed set that reports a hash table and is not small becomes a tree.
+    /// Turns a packed set that reports a hash table and is not small into a tree.
     fn outgrow_packed(&mut self, limits: SetLimits) {
         if let SetBody::Packed(packed) = &self.0.body
             && (packed.row().len() > PACKED_TABLE_BYTES_MAX || packed.len() > PACKED_TABLE_LEN_MAX)
@@ -591,9 +590,9 @@ impl Set {
         self.0.body = SetBody::Tree(tree);
     }
 
-    /// Cuts the members with these ranks, in the order of [`SetRef::iter`], out of a large set, neither none
-    /// nor all of them: they come back as sets of their own, in that order. `None` where the set is no tree,
-    /// and stays as it is. Cost: O(log n); see [`HashTree::take_ranks`].
+    /// Cuts the members at these ranks, in the order of [`SetRef::iter`], out of a large set: at least
+    /// one, but not all. Returns them as sets, in that order, or `None`, with the set unchanged, if the
+    /// set is no tree. Cost: O(log n); see [`HashTree::take_ranks`].
     pub fn take_ranks(&mut self, ranks: Range<usize>) -> Option<Vec<Set>> {
         let SetBody::Tree(tree) = &mut self.0.body else { return None };
         let set =
@@ -601,12 +600,12 @@ impl Set {
         Some(tree.take_ranks(ranks).into_iter().map(set).collect())
     }
 
-    /// Bytes of all members as bulk strings of the wire protocol. `None` where the set is no tree. O(1).
+    /// Bytes of all members as bulk strings of the wire protocol; `None` if the set is no tree. O(1).
     pub fn bulk_bytes(&self) -> Option<usize> {
         if let SetBody::Tree(tree) = &self.0.body { Some(tree.bulk_bytes()) } else { None }
     }
 
-    /// Removes a member; whether it was there.
+    /// Removes a member; returns whether it existed.
     pub fn remove(&mut self, member: &[u8], context: &mut SetContext) -> bool {
         match &mut self.0.body {
             SetBody::Ints(ints) => match parse_i64(member) {
@@ -618,7 +617,7 @@ impl Set {
         }
     }
 
-    /// Removes these members; how many were there. Cost: as of [`SetRef::contains_each`].
+    /// Removes these members and returns how many existed. Cost: as of [`SetRef::contains_each`].
     pub fn remove_each<'n>(
         &mut self,
         members: impl Iterator<Item = &'n [u8]>,
@@ -633,22 +632,22 @@ impl Set {
     }
 }
 
-/// What a vector that is counted takes beside its buffer.
+/// Bytes that a reference-counted vector takes beside its buffer.
 fn counted_vec() -> usize {
     heap::block(size_of::<usize>() + size_of::<Vec<u8>>())
 }
 
-/// Bytes inside the block of an entry at most, of a set that reports an intset or a listpack. An edit
-/// copies the bytes out and back; longer ones are edited where they lie.
+/// Bytes of an inline set that reports an intset or a listpack, at most. An edit copies the bytes out
+/// and back; longer rows are edited in place.
 const INLINE_LEN_MAX: usize = 1024;
-/// Bytes inside the block of an entry at most, of a set that reports a hash table. The other form of such a
-/// set is a tree, which takes more memory.
+/// Bytes of an inline set that reports a hash table, at most. The alternative for such a set is a tree,
+/// which takes more memory.
 const INLINE_TABLE_LEN_MAX: usize = 2000;
-/// A packed set that reports a hash table has at most so many bytes of entries,
+/// Bytes of entries in a packed set that reports a hash table, at most.
 const PACKED_TABLE_BYTES_MAX: usize = 1900;
-/// and at most so many members: they are searched one by one.
+/// Members of a packed set that reports a hash table, at most: members are searched linearly.
 const PACKED_TABLE_LEN_MAX: usize = 64;
-/// No row gets longer than this, whatever the thresholds: a listpack's header has no room for more.
+/// Bytes of a row at most, whatever the thresholds: a listpack's header has no room for more.
 const ROW_BYTES_MAX: usize = 1 << 30;
 
 const _: () = assert!(PACKED_TABLE_BYTES_MAX + packed::INLINE_HEADER_LEN <= INLINE_TABLE_LEN_MAX);

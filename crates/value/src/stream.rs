@@ -1,9 +1,9 @@
 //! The stream: entries in the order of their ids, and groups of consumers that read them.
 //!
-//! Invariants: (1) [`Stream::share`] costs O(1), and neither stream sees what is changed in the other; (2) no
-//! entry has an id greater than `last_id`; (3) the entries of one macro node, and the size of its listpack,
-//! are those of the reference after the same commands; (4) what is removed and may be large goes to
-//! [`StreamContext::garbage`].
+//! Invariants: (1) [`Stream::share`] costs O(1), and neither stream sees changes of the other; (2)
+//! no entry has an id greater than `last_id`; (3) each macro node has the entries and the listpack
+//! size that it would have in the reference after the same commands; (4) removed parts that may be
+//! large go to [`StreamContext::garbage`].
 
 mod group;
 mod id;
@@ -35,19 +35,19 @@ struct StreamRoot {
     groups: SharedTree<ConsumerGroup>,
 }
 
-/// What changing a stream needs and yields.
+/// Settings for a change of a stream, and the results beside it.
 #[derive(Debug, Default)]
 pub struct StreamContext {
     /// The thresholds in force.
     pub limits: StreamLimits,
-    /// Removed parts, each as a stream: to be dropped on another thread.
+    /// Removed parts, each as a stream, to be freed on another thread.
     pub garbage: Vec<Stream>,
-    /// Bytes of parts that were copied since they have another owner.
+    /// Bytes of shared parts that changes have copied.
     pub copied: u64,
 }
 
 impl StreamContext {
-    /// Keeps removed nodes to be dropped elsewhere; few are dropped here.
+    /// Puts removed nodes into the garbage; a few nodes are dropped at once.
     fn discard_nodes(&mut self, parts: Vec<SharedTree<log::NodeItem>>) {
         if parts.iter().map(|part| part.weight().heap).sum::<usize>() <= DROPPED_HERE_MAX {
             return;
@@ -59,7 +59,7 @@ impl StreamContext {
     }
 }
 
-/// A part that takes no more bytes is dropped where it is removed.
+/// Bytes of removed nodes, at most, that are dropped at once.
 const DROPPED_HERE_MAX: usize = 64 << 10;
 
 impl Stream {
@@ -68,18 +68,18 @@ impl Stream {
         Stream::default()
     }
 
-    /// A second owner of the stream's parts. O(1).
+    /// A second owner of the stream's contents. O(1).
     #[must_use]
     pub fn share(&self) -> Stream {
         Stream(Box::new(StreamRoot { log: self.0.log.share(), groups: self.0.groups.share() }))
     }
 
-    /// The entries.
+    /// The entries, without the groups.
     pub fn log(&self) -> &EntryLog {
         &self.0.log
     }
 
-    /// Bytes allocated for the stream, also where others share them. O(1).
+    /// Bytes allocated for the stream, including shared parts. O(1).
     pub fn heap_bytes(&self) -> usize {
         heap::boxed::<StreamRoot>() + self.0.log.heap_bytes() + self.0.groups.weight().heap
     }
@@ -94,7 +94,7 @@ impl Stream {
         heap::boxed::<StreamRoot>() + self.0.log.own_bytes() + self.0.groups.own_bytes()
     }
 
-    /// Adds an entry with an id greater than the last: fields and values by turns, at least a pair.
+    /// Adds an entry with an id greater than the last: fields and values alternating, at least one pair.
     pub fn append<'v>(
         &mut self,
         id: StreamId,
@@ -104,28 +104,28 @@ impl Stream {
         self.0.log.append(id, pairs, context.limits, &mut context.copied);
     }
 
-    /// Deletes an entry; whether it was there.
+    /// Deletes an entry; returns whether it existed.
     pub fn delete(&mut self, id: StreamId, context: &mut StreamContext) -> bool {
         self.0.log.delete(id, &mut context.copied)
     }
 
-    /// Removes the first entries; how many.
+    /// Removes the first entries; returns the number removed.
     pub fn trim(&mut self, to: TrimTo, extent: TrimExtent, context: &mut StreamContext) -> u64 {
         self.0.log.trim(to, extent, context)
     }
 
-    /// Sets what is remembered beside the entries. `last_id` is not less than any entry's id.
+    /// Sets the counters beside the entries. `last_id` must not be less than any entry's id.
     pub fn set_ids(&mut self, last_id: StreamId, max_deleted_id: StreamId, entries_added: u64) {
         let log = &mut self.0.log;
         (log.last_id, log.max_deleted_id, log.entries_added) = (last_id, max_deleted_id, entries_added);
     }
 
-    /// How many groups. O(1).
+    /// Number of groups. O(1).
     pub fn groups_len(&self) -> usize {
         self.0.groups.weight().items
     }
 
-    /// The group of a name.
+    /// The group of this name.
     pub fn group(&self, name: &[u8]) -> Option<&ConsumerGroup> {
         self.0.groups.get(name)
     }
@@ -135,7 +135,7 @@ impl Stream {
         self.0.groups.iter(None)
     }
 
-    /// Adds a group; `false`, and no change, where the name is taken.
+    /// Adds a group; `false`, with no change, if the name is taken.
     pub fn add_group(&mut self, group: ConsumerGroup, context: &mut StreamContext) -> bool {
         let name = group.key();
         let is_new = self.group(&name).is_none();
@@ -145,7 +145,7 @@ impl Stream {
         is_new
     }
 
-    /// Removes a group; whether it was there.
+    /// Removes a group; returns whether it existed.
     pub fn remove_group(&mut self, name: &[u8], context: &mut StreamContext) -> bool {
         let Some(group) = self.0.groups.remove(name, &mut context.copied) else { return false };
         if group.weight().heap > DROPPED_HERE_MAX {
@@ -156,8 +156,8 @@ impl Stream {
         true
     }
 
-    /// Lets `change` have a group, and see the entries; the number is that of copied bytes, to be passed on.
-    /// `None` where there is no such group.
+    /// Lets `change` modify a group and read the entries. The third argument counts copied bytes and is
+    /// to be passed to the group's methods. `None` where there is no such group.
     pub fn with_group<R>(
         &mut self,
         name: &[u8],

@@ -1,12 +1,12 @@
 //! The sorted set: members, each with a score, in order of score and member.
 //!
-//! A small set is a row of elements: *inline* in the block of its entry ([`ZsetRef::Inline`]), or one leaf
-//! beside it. A large one is a tree of leaves with an index by members.
+//! A small set is a row of elements, either *inline* in the block of its entry ([`ZsetRef::Inline`]) or
+//! one leaf outside of it. A large set is a tree of leaves with an index by members.
 //!
-//! Invariants: (1) [`Zset::share`] costs O(1), and neither set sees what is changed in the other; (2) what a
-//! set reports as its encoding follows the reference's thresholds and sticks as there: it does not follow the
-//! form; (3) what has a second owner and what is large goes to [`ZsetContext`] when it is replaced: changing
-//! a set frees none of it; (4) no score is NaN, and none is -0 where a listpack is reported.
+//! Invariants: (1) [`Zset::share`] costs O(1), and neither set sees changes of the other; (2) the
+//! reported encoding follows the reference's thresholds and never goes back, independently of the form;
+//! (3) replaced parts that are shared or large go to [`ZsetContext`]: changing a set frees none of them;
+//! (4) no score is NaN, and none is -0 in a set that reports a listpack.
 
 mod edge;
 mod index;
@@ -33,7 +33,7 @@ pub use limits::{ZsetEncoding, ZsetLimits};
 use part::ZsetPart;
 use row::RowIter;
 
-/// A sorted set that lives outside its entry. One word wide.
+/// A sorted set outside of its entry. One word wide.
 #[derive(Debug)]
 pub struct Zset(Box<ZsetRoot>);
 
@@ -47,27 +47,27 @@ struct ZsetRoot {
 enum Body {
     Small(RowLeaf),
     Large(Box<Large>),
-    /// No set: what edits have replaced, on its way to be dropped.
+    /// Not a set, but parts that edits have replaced, to be freed.
     Garbage(Vec<ZsetPart>),
 }
 
-/// What changing a set needs and yields.
+/// Settings for a change of a sorted set, and the garbage that it leaves.
 #[derive(Debug, Default)]
 pub struct ZsetContext {
     /// The thresholds in force.
     pub limits: ZsetLimits,
-    /// Under which members of a set are hashed that becomes large.
+    /// Seed for hashing the members of a set that becomes large.
     pub seed: HashSeed,
     garbage: Vec<ZsetPart>,
 }
 
 impl ZsetContext {
-    /// A context for changes under these thresholds.
+    /// A context for changes with these thresholds.
     pub fn new(limits: ZsetLimits, seed: HashSeed) -> ZsetContext {
         ZsetContext { limits, seed, garbage: Vec::new() }
     }
 
-    /// What was replaced, to be dropped on another thread.
+    /// The replaced parts, to be freed on another thread; `None` if there are none.
     pub fn take_garbage(&mut self) -> Option<Zset> {
         if self.garbage.is_empty() {
             return None;
@@ -77,17 +77,17 @@ impl ZsetContext {
     }
 }
 
-/// A set as it is read, wherever it lives.
+/// A sorted set for reading, inside its keyspace entry or outside of it.
 #[derive(Clone, Copy, Debug)]
 pub enum ZsetRef<'a> {
-    /// In the block of its entry.
+    /// A sorted set in the block of its entry.
     Inline {
-        /// What [`Zset::write_inline`] wrote.
+        /// The bytes that [`Zset::write_inline`] wrote.
         bytes: &'a [u8],
-        /// Kept in the head of the entry.
+        /// The encoding to report, from the head of the entry.
         encoding: ZsetEncoding,
     },
-    /// Outside.
+    /// A value outside of the entry's block.
     Value(&'a Zset),
 }
 
@@ -103,7 +103,7 @@ impl<'a> ZsetRef<'a> {
         }
     }
 
-    /// How many elements. O(1).
+    /// Number of elements. O(1).
     pub fn len(self) -> usize {
         match self {
             ZsetRef::Inline { bytes, .. } => inline_parts(bytes).0,
@@ -116,7 +116,7 @@ impl<'a> ZsetRef<'a> {
         self.len() == 0
     }
 
-    /// The encoding to report.
+    /// The encoding that OBJECT ENCODING reports.
     pub fn encoding(self) -> ZsetEncoding {
         match self {
             ZsetRef::Inline { encoding, .. } => encoding,
@@ -124,7 +124,7 @@ impl<'a> ZsetRef<'a> {
         }
     }
 
-    /// The score of a member. Cost: O(1), or O(n) of a small set.
+    /// The score of a member. Cost: O(1), or O(n) in a small set.
     #[inline]
     pub fn score(self, member: &[u8]) -> Option<f64> {
         match self.source() {
@@ -133,8 +133,8 @@ impl<'a> ZsetRef<'a> {
         }
     }
 
-    /// The score of each of these members, in order. Cost: as of [`ZsetRef::score`]; misses of the cache are
-    /// waited for together.
+    /// Calls `visit` with the score of each of these members, in order. Cost: as of [`ZsetRef::score`],
+    /// but cache misses of several look-ups overlap.
     pub fn score_each<'n>(self, members: impl Iterator<Item = &'n [u8]>, mut visit: impl FnMut(Option<f64>)) {
         match self.source() {
             RowSource::One(_) => members.for_each(|member| visit(self.score(member))),
@@ -142,7 +142,7 @@ impl<'a> ZsetRef<'a> {
         }
     }
 
-    /// Asks the processor for what it takes to find members soon, in a set that is large.
+    /// Prefetches the parts of a large set that looking up these members will read.
     pub fn prefetch<'n>(self, members: impl Iterator<Item = &'n [u8]>) {
         if let RowSource::Tree(large) = self.source() {
             large.prefetch(members);
@@ -157,7 +157,7 @@ impl<'a> ZsetRef<'a> {
         }
     }
 
-    /// How many elements lie before an edge. Cost: O(log n).
+    /// Number of elements before an edge. Cost: O(log n).
     pub fn count_before(self, edge: Edge<'_>) -> usize {
         match self.source() {
             RowSource::One(row) => row::gap_of(row, edge).index,
@@ -165,19 +165,20 @@ impl<'a> ZsetRef<'a> {
         }
     }
 
-    /// The elements of these ranks. `ranks` are cut to the set. Cost: O(log n) to begin.
+    /// The elements of these ranks. `ranks` may reach past the end. Cost to begin: O(log n).
     pub fn iter(self, ranks: Range<usize>, direction: Direction) -> ZsetIter<'a> {
         let end = ranks.end.min(self.len());
         ZsetIter::new(self.source(), ranks.start.min(end)..end, direction)
     }
 
-    /// All elements, that of the lowest score first.
+    /// All elements, from the lowest score to the highest.
     pub fn iter_all(self) -> ZsetIter<'a> {
         self.iter(0..usize::MAX, Direction::Up)
     }
 
-    /// Visits some elements from a cursor on; the next cursor. 0 starts and ends. An element that is there
-    /// all the while is visited at least once, whatever its score becomes. A small set is visited whole.
+    /// Visits some elements from a cursor on and returns the next cursor; 0 starts and ends. An
+    /// element that exists throughout a scan is visited at least once, even if its score changes. A
+    /// small set is visited completely.
     pub fn scan(self, cursor: u64, visit: &mut dyn FnMut(&[u8], f64)) -> u64 {
         match self.source() {
             RowSource::One(row) => {
@@ -196,12 +197,12 @@ impl Default for Zset {
 }
 
 impl Zset {
-    /// An empty set to be reported so.
+    /// An empty set that reports this encoding.
     pub fn new(encoding: ZsetEncoding) -> Zset {
         Zset(Box::new(ZsetRoot { encoding, body: Body::Small(RowLeaf::of_row(&[], 0, 0)) }))
     }
 
-    /// The set of these elements, which are in order and differ in their members. Cost: O(n).
+    /// The set of these elements, which are in order and have distinct members. Cost: O(n).
     pub fn from_sorted<'m>(
         elements: impl ExactSizeIterator<Item = (&'m [u8], f64)> + Clone,
         encoding: ZsetEncoding,
@@ -211,8 +212,8 @@ impl Zset {
         Zset::from_packed(elements.map(|(member, score)| (member, clean(score))), encoding, context)
     }
 
-    /// The set of these elements as [`Zset::from_sorted`], each score as it was written: what was a listpack
-    /// may hold -0, which no command puts into one.
+    /// Like [`Zset::from_sorted`], but keeps each score as it is: a former listpack may hold -0, which
+    /// no command stores in one.
     pub fn from_packed<'m>(
         elements: impl ExactSizeIterator<Item = (&'m [u8], f64)> + Clone,
         encoding: ZsetEncoding,
@@ -234,8 +235,8 @@ impl Zset {
         Zset(Box::new(ZsetRoot { encoding, body }))
     }
 
-    /// Whether a member appears twice, which is so of no set but one built of what a file says. Cost: O(n),
-    /// of a small set O(n²).
+    /// Whether a member occurs twice, which is possible only in a set built from a file. Cost: O(n), or
+    /// O(n²) in a small set.
     pub fn has_duplicates(&self) -> bool {
         match &self.0.body {
             Body::Small(leaf) => {
@@ -252,7 +253,7 @@ impl Zset {
         }
     }
 
-    /// The set that [`Zset::write_inline`] wrote. Bytes that it cannot have written give some set.
+    /// The set that [`Zset::write_inline`] wrote. Malformed bytes give an arbitrary set.
     pub fn from_inline(bytes: &[u8], encoding: ZsetEncoding) -> Zset {
         let (count, row) = inline_parts(bytes);
         Zset(Box::new(ZsetRoot {
@@ -261,8 +262,8 @@ impl Zset {
         }))
     }
 
-    /// Replaces the set by the one that [`Zset::write_inline`] wrote, keeping its memory where it can. For a
-    /// set that is no value of a key: what it held is dropped.
+    /// Replaces the contents by those that [`Zset::write_inline`] wrote, and reuses the memory if
+    /// possible. Only for a set that is no key's value: the old contents are dropped.
     pub fn load_inline(&mut self, bytes: &[u8], encoding: ZsetEncoding) {
         let (count, row) = inline_parts(bytes);
         self.0.encoding = encoding;
@@ -274,8 +275,8 @@ impl Zset {
         self.0.body = Body::Small(RowLeaf::of_row(row, count, INLINE_LEN_MAX / 4));
     }
 
-    /// How many bytes [`Zset::write_inline`] writes; `None` for a set too large for the block of an entry.
-    /// O(1).
+    /// The number of bytes that [`Zset::write_inline`] writes; `None` for a set that is too large for
+    /// the block of an entry. O(1).
     pub fn inline_len(&self) -> Option<usize> {
         match &self.0.body {
             Body::Small(leaf) => {
@@ -286,7 +287,7 @@ impl Zset {
         }
     }
 
-    /// Writes the set in the form for the block of an entry. `out` is as long as [`Zset::inline_len`] says.
+    /// Writes the inline form of the set. `out` has the length [`Zset::inline_len`].
     pub fn write_inline(&self, out: &mut [u8]) {
         if let Body::Small(leaf) = &self.0.body {
             let (header, rest) = out.split_at_mut(INLINE_HEADER_LEN);
@@ -295,7 +296,7 @@ impl Zset {
         }
     }
 
-    /// A second owner of the set's parts. O(1).
+    /// A second owner of the set's contents. O(1).
     #[must_use]
     pub fn share(&self) -> Zset {
         let body = match &self.0.body {
@@ -306,12 +307,12 @@ impl Zset {
         Zset(Box::new(ZsetRoot { encoding: self.0.encoding, body }))
     }
 
-    /// The set to read from.
+    /// The set for reading.
     pub fn view(&self) -> ZsetRef<'_> {
         ZsetRef::Value(self)
     }
 
-    /// How many elements. O(1).
+    /// Number of elements. O(1).
     pub fn len(&self) -> usize {
         match &self.0.body {
             Body::Small(leaf) => leaf.count(),
@@ -325,12 +326,12 @@ impl Zset {
         self.len() == 0
     }
 
-    /// The encoding to report.
+    /// The encoding that OBJECT ENCODING reports.
     pub fn encoding(&self) -> ZsetEncoding {
         self.0.encoding
     }
 
-    /// Bytes allocated for the set, also where others share them. O(1), of garbage O(parts).
+    /// Bytes allocated for the set, including shared parts. O(1), or O(parts) for garbage.
     pub fn heap_bytes(&self) -> usize {
         let body = match &self.0.body {
             Body::Small(leaf) => leaf.heap_bytes(),
@@ -349,8 +350,8 @@ impl Zset {
         }
     }
 
-    /// Of what an edit has replaced: bytes of what others hold too, and not of what hangs below it. Cost:
-    /// O(parts).
+    /// Bytes of the replaced parts that still have another owner, without those of the parts below them.
+    /// Only for the garbage of an edit; 0 for a set. Cost: O(parts).
     pub fn copied_bytes(&self) -> usize {
         match &self.0.body {
             Body::Garbage(parts) => parts.iter().filter(|part| part.is_shared()).map(ZsetPart::bytes).sum(),
@@ -369,28 +370,28 @@ impl Zset {
         heap::boxed::<ZsetRoot>() + body
     }
 
-    /// Whether the set is in one piece, however large that is.
+    /// Whether the set is in one piece, however large.
     pub(crate) fn is_small(&self) -> bool {
         matches!(self.0.body, Body::Small(_))
     }
 
-    /// To be called before a command adds up to `count` elements, the longest member of which has `longest`
-    /// bytes: a listpack that these alone would make too large is none from now on, whether they are added or
-    /// not.
+    /// To be called before a command adds up to `count` elements, the longest member of which has
+    /// `longest` bytes. If these alone would be too large for a listpack, the set reports a skiplist
+    /// from now on, even if the elements are not added.
     pub fn convert_before_adding(&mut self, count: usize, longest: usize, limits: ZsetLimits) {
         if limits.encoding_for(count, longest) == ZsetEncoding::Skiplist {
             self.0.encoding = ZsetEncoding::Skiplist;
         }
     }
 
-    /// Adds an element whose member is absent. Cost: O(log n).
+    /// Adds an element with an absent member. Cost: O(log n).
     pub fn insert(&mut self, member: &[u8], score: f64, context: &mut ZsetContext) {
         self.count_one_more(member.len(), context.limits);
         self.0.put(member, score, context);
     }
 
-    /// Stores the score that `new_score` makes of the one that a member has, if it is in the set; none leaves
-    /// the set as it is. The member is looked for once. Cost: O(log n).
+    /// Sets the score of a member to the result of `new_score`, which gets the present score, if any.
+    /// `None` leaves the set unchanged. The member is looked up once. Cost: O(log n).
     pub fn change(
         &mut self,
         member: &[u8],
@@ -424,14 +425,14 @@ impl Zset {
         }
     }
 
-    /// The encoding that one member more asks for.
+    /// Sets the encoding that one more member requires.
     fn count_one_more(&mut self, member_len: usize, limits: ZsetLimits) {
         if self.0.encoding == ZsetEncoding::Listpack {
             self.0.encoding = limits.encoding_for(self.len() + 1, member_len);
         }
     }
 
-    /// Removes a member; its score. Cost: O(log n).
+    /// Removes a member and returns its score. Cost: O(log n).
     pub fn remove(&mut self, member: &[u8], context: &mut ZsetContext) -> Option<f64> {
         let score = self.take(member, context)?;
         self.0.shrink(context);
@@ -450,14 +451,14 @@ impl Zset {
         }
     }
 
-    /// Whether memory is held for elements that were removed many at once: every change of the set gives some
-    /// back, and [`Zset::clear_remains`].
+    /// Whether the set still holds memory of elements that were cut off. Every change of the set and
+    /// [`Zset::clear_remains`] free some of it.
     pub fn has_remains(&self) -> bool {
         matches!(&self.0.body, Body::Large(large) if large.has_remains())
     }
 
-    /// Gives back the memory of up to so many leaves, each of some dozens of elements that were removed;
-    /// whether that leaves more.
+    /// Frees the memory of up to `leaves` cut-off leaves, each of some dozens of elements; returns
+    /// whether there are more.
     pub fn clear_remains(&mut self, leaves: usize, context: &mut ZsetContext) -> bool {
         match &mut self.0.body {
             Body::Large(large) => large.clear_remains(leaves, &mut context.garbage),
@@ -465,8 +466,8 @@ impl Zset {
         }
     }
 
-    /// Removes the elements of these ranks, which there are. Cost: O(log n), and of up to a few thousand
-    /// O(removed).
+    /// Removes the elements of these ranks, which must exist. Cost: O(removed) for up to a few thousand,
+    /// O(log n) for more.
     pub fn remove_ranks(&mut self, ranks: Range<usize>, context: &mut ZsetContext) {
         if ranks.is_empty() {
             return;
@@ -486,7 +487,7 @@ fn remove_from_leaf(leaf: &mut RowLeaf, ranks: Range<usize>, context: &mut ZsetC
 }
 
 impl ZsetRoot {
-    /// Adds an element, in the form that its size asks for.
+    /// Adds an element, in the form that the set's size requires.
     fn put(&mut self, member: &[u8], score: f64, context: &mut ZsetContext) {
         let score = cleaned(score, self.encoding);
         if let Body::Small(leaf) = &mut self.body {
@@ -508,7 +509,7 @@ impl ZsetRoot {
         }
     }
 
-    /// Makes a row of what is left of a large set.
+    /// Converts a large set that has become small to a row.
     fn shrink(&mut self, context: &mut ZsetContext) {
         let Body::Large(large) = &self.body else { return };
         if large.len() > SHRUNK_COUNT_MAX {
@@ -531,7 +532,7 @@ impl ZsetRoot {
     }
 }
 
-/// A score as a set of this encoding keeps it: a listpack has one zero.
+/// The score as a set of this encoding stores it: a listpack has only one zero.
 fn cleaned(score: f64, encoding: ZsetEncoding) -> f64 {
     match encoding {
         ZsetEncoding::Listpack => score + 0.0,
@@ -539,7 +540,7 @@ fn cleaned(score: f64, encoding: ZsetEncoding) -> f64 {
     }
 }
 
-/// Count and row of an inline set.
+/// Number of elements and row of an inline set.
 fn inline_parts(bytes: &[u8]) -> (usize, &[u8]) {
     match bytes.split_first_chunk() {
         Some((count, row)) => (usize::from(u16::from_le_bytes(*count)), row),
@@ -547,7 +548,7 @@ fn inline_parts(bytes: &[u8]) -> (usize, &[u8]) {
     }
 }
 
-/// Bytes of the row of a set without an index. Looking for a member walks all of it.
+/// Bytes of the row of a set without an index, at most. Looking up a member walks all of it.
 fn small_bytes_max(encoding: ZsetEncoding) -> usize {
     match encoding {
         ZsetEncoding::Listpack => 8 << 10,
@@ -555,11 +556,11 @@ fn small_bytes_max(encoding: ZsetEncoding) -> usize {
     }
 }
 
-/// Bytes in front of the row of an inline set: the number of its elements.
+/// Bytes in front of the row of an inline set, which hold the number of elements.
 const INLINE_HEADER_LEN: usize = 2;
-/// Bytes of the largest set in the block of an entry.
+/// Bytes of the largest inline set.
 const INLINE_LEN_MAX: usize = 900;
-/// A large set gets a row again when it has no more elements and bytes than these.
+/// Elements and bytes, at most, with which a large set becomes a row again.
 const SHRUNK_COUNT_MAX: usize = 32;
 const SHRUNK_BYTES_MAX: usize = 512;
 

@@ -1,4 +1,4 @@
-//! Where the elements between two stars stand first in a text: 256 elements at a time, for runs of positions.
+//! Finds the first match of the elements between two stars: 256 elements at a time, for runs of positions.
 //!
 //! ```text
 //!  positions that may be a match   1 1 1 1 1 1 1 …     one bit each, PositionS at a time
@@ -6,14 +6,14 @@
 //!  after elements 256–511          0 0 0 1 0 0 0 …     the bytes so far have matched, shifted by each byte
 //! ```
 //!
-//! Cost: a pass takes a step for each position and each element of its 256, and what the text of the elements
-//! takes to be read; none is made where no position is left. No memory is allocated.
+//! Cost: a pass takes one step for each position and each of its 256 elements, and the time to read the
+//! elements' text. There is no pass once no position is left. No memory is allocated.
 
 use super::class::ByteSet;
 use super::form::{elements_to_star, matches_all};
 use super::source::{MatchWork, PatternSource};
 
-/// What was found.
+/// The result of a search.
 pub(super) enum SegmentFound {
     /// The elements match up to here: positions in the pattern and in the text.
     At {
@@ -21,12 +21,12 @@ pub(super) enum SegmentFound {
         text: usize,
     },
     Nowhere,
-    /// The search would have taken more steps than it may.
+    /// The search would take more steps than it may.
     GaveUp,
 }
 
-/// Looks from `from` on for the first position of the text at which the elements of `source` match that begin
-/// at `star` and end before the next star. Those that end the pattern have to end the text.
+/// Finds the first position of the text, from `from` on, at which the elements of `source` match that
+/// begin at `star` and end before the next star. Elements that end the pattern have to end the text.
 #[cold]
 pub(super) fn find<S: PatternSource, W: MatchWork>(
     source: S,
@@ -109,7 +109,7 @@ impl<S: PatternSource> StarSegment<S> {
     }
 }
 
-/// Up to 64 × `WORDS` elements: for each byte, those that match it.
+/// Up to 64 × `WORDS` elements, as a table: for each byte, the elements that match it.
 struct ElementPart<const WORDS: usize> {
     elements: usize,
     matching: [[u64; WORDS]; 256],
@@ -125,7 +125,7 @@ impl<const WORDS: usize> ElementPart<WORDS> {
             part.elements += 1;
             *p = next;
         }
-        // An edge is where a byte differs from the one before.
+        // The table holds the bytes at which membership changes; XOR with the byte before yields membership.
         for byte in 1..256 {
             let before = part.matching[byte - 1];
             part.matching[byte].iter_mut().zip(before).for_each(|(word, before)| *word ^= before);
@@ -140,11 +140,12 @@ impl<const WORDS: usize> ElementPart<WORDS> {
         }
     }
 
-    /// Clears the positions, of which the first is the text's first byte, at which the elements do not match.
+    /// Clears the positions at which the elements do not match. The first position is the first
+    /// byte of `text`.
     fn keep_matching(&self, text: &[u8], positions: &mut [u64]) {
         let (last_word, last_bit) = ((self.elements - 1) / 64, (self.elements - 1) % 64);
         let mut state = [0_u64; WORDS];
-        // A position is read before the match that begins there can have ended.
+        // Each position is read before a match that begins there can have ended.
         for (index, &byte) in text.iter().enumerate() {
             let mut carried = match positions.get(index / 64) {
                 Some(word) => word >> (index % 64) & 1,
@@ -164,9 +165,9 @@ impl<const WORDS: usize> ElementPart<WORDS> {
     }
 }
 
-/// Positions of a first run: the elements may well be found near.
+/// Positions of the first run, which is short because the elements are often near.
 const POSITIONS_MIN: usize = 256;
 /// Positions of a run at most.
 const POSITIONS_MAX: usize = 8192;
-/// Steps that a table of elements takes beside its elements.
+/// Steps for building a table, beside those for its elements.
 const TABLE_STEPS: usize = 256;

@@ -1,8 +1,8 @@
 //! Classes of glob patterns, read from their text.
 
-/// How two bytes are brought together before they are compared.
+/// The comparison of two bytes: exact, or without regard to case.
 pub(super) trait LetterCase: Copy {
-    /// Every byte equals itself alone.
+    /// Every byte equals only itself.
     const IS_EXACT: bool;
     fn fold(byte: u8) -> u8;
 }
@@ -40,16 +40,16 @@ pub(super) fn set<C: LetterCase>(pattern: &[u8], p: usize) -> (ByteSet, usize) {
     (if negated { set.complement() } else { set }, end)
 }
 
-/// A part of a class.
+/// An element of a class.
 enum ClassPart {
     /// A byte that is compared as it is, whatever the case.
     Escaped(u8),
-    /// The bytes between these two, of which the first is the lower one as they stand in the pattern.
+    /// The bytes between these two. The first one is the lower byte before case is folded.
     Range(u8, u8),
     One(u8),
 }
 
-/// Goes through the parts of a class; whether it is negated, and the position after it.
+/// Visits the elements of a class. Returns whether the class is negated, and the position after it.
 #[inline(always)]
 fn walk(pattern: &[u8], mut p: usize, mut each: impl FnMut(ClassPart)) -> (bool, usize) {
     let negated = pattern.get(p) == Some(&b'^');
@@ -119,8 +119,8 @@ impl ByteSet {
         ByteSet(self.0.map(|word| !word))
     }
 
-    /// The bytes of which the byte before differs, the one before the first being outside: where runs of
-    /// members begin, and where they have ended.
+    /// The bytes at which membership changes: the first byte of each run of members, and the first byte
+    /// after the run. What precedes byte 0 counts as outside.
     pub(super) fn edges(self) -> impl Iterator<Item = u8> {
         let ByteSet(words) = self;
         (0..4_u8).flat_map(move |at| {

@@ -1,5 +1,5 @@
-//! Forms of patterns whose match takes steps that are linear in the text whatever the text: most patterns
-//! have one. Neither the way back to a star nor an allowance is needed.
+//! Forms of patterns whose match is linear in any text; most patterns have one. Such a match never goes
+//! back to a star and needs no allowance.
 //!
 //! ```text
 //!  name         Plain       the text itself
@@ -12,7 +12,7 @@
 use super::source::PatternSource;
 use memchr::memmem::Finder;
 
-/// The parts of a pattern. Positions are of the pattern's bytes.
+/// The form of a pattern. Positions are offsets in the pattern.
 #[derive(Clone, Debug)]
 pub(super) enum PatternForm<'a> {
     Plain,
@@ -20,8 +20,8 @@ pub(super) enum PatternForm<'a> {
         end: usize,
     },
     Infix(Box<Finder<'a>>),
-    /// Elements up to the stars, and so many after them; `after_stars` is the end of the pattern where it has
-    /// no star.
+    /// One run of stars, from `star` to `after_stars`, between elements of which `elements_after` follow
+    /// it. Without a star, both positions are the pattern's end.
     OneStar {
         star: usize,
         after_stars: usize,
@@ -31,8 +31,8 @@ pub(super) enum PatternForm<'a> {
 }
 
 impl<'a> PatternForm<'a> {
-    /// The form of a pattern in which every byte equals itself alone. O(1): longer patterns than
-    /// [`FORM_BYTES_MAX`] have none.
+    /// The form of a pattern in which every byte equals only itself. O(1): patterns longer than
+    /// [`FORM_BYTES_MAX`] count as `Stars`.
     pub(super) fn of(pattern: &'a [u8], source: impl PatternSource) -> PatternForm<'a> {
         if pattern.len() > FORM_BYTES_MAX {
             return PatternForm::Stars;
@@ -83,7 +83,7 @@ pub(super) fn matches_one_star(
     }
     let rest = &text[t..];
     let Some(skipped) = rest.len().checked_sub(elements_after) else { return false };
-    // The empty text matches no star.
+    // A star does not match the empty text.
     !text.is_empty() && matches_all(source, after_stars, &rest[skipped..])
 }
 
@@ -96,7 +96,7 @@ pub(super) fn matches_all(source: impl PatternSource, mut p: usize, text: &[u8])
     })
 }
 
-/// The position of the first star from `p` on, or the end, and the elements up to there.
+/// The position of the first star from `p` on, or of the pattern's end, and the number of elements before it.
 pub(super) fn elements_to_star(source: impl PatternSource, mut p: usize) -> (usize, usize) {
     let mut elements = 0;
     while source.pattern().get(p).is_some_and(|&byte| byte != b'*') {
@@ -106,13 +106,13 @@ pub(super) fn elements_to_star(source: impl PatternSource, mut p: usize) -> (usi
     (p, elements)
 }
 
-/// Whether an element of one byte begins with this one, which it equals.
+/// Whether this byte alone is an element, which matches itself.
 #[inline(always)]
 pub(super) fn is_plain(byte: u8) -> bool {
     !matches!(byte, b'*' | b'?' | b'[' | b'\\')
 }
 
-/// Bytes at the start that are elements of one byte, which they equal.
+/// The number of bytes at the start that are elements matching themselves.
 fn plain_bytes(pattern: &[u8]) -> usize {
     pattern.iter().take_while(|&&byte| is_plain(byte)).count()
 }
@@ -125,5 +125,5 @@ fn is_stars(pattern: &[u8]) -> bool {
     stars(pattern) == pattern.len()
 }
 
-/// Bytes of a pattern that is looked at: making a [`Finder`] of more would take longer than a match.
+/// Longest pattern that is examined: making a [`Finder`] of a longer one would take longer than a match.
 const FORM_BYTES_MAX: usize = 4096;

@@ -1,8 +1,8 @@
-//! What a match walks, and what limits its steps.
+//! The pattern that a match walks, and the limit of its steps.
 
 use super::class::{ByteSet, LetterCase};
 
-/// What limits or counts the steps of a match.
+/// The limit or the count of a match's steps.
 pub(super) trait MatchWork {
     /// Steps for each byte of pattern and text before elements are looked for in blocks.
     const CREDIT: usize = 8;
@@ -11,13 +11,13 @@ pub(super) trait MatchWork {
     #[inline(always)]
     fn count(&mut self, _steps: usize) {}
 
-    /// Takes steps of a search in blocks; `false` where they are too many.
+    /// Takes steps for a search in blocks; `false` if the limit is exceeded.
     fn take(&mut self, steps: usize) -> bool;
 }
 
-/// A pattern as it is walked: positions are of its bytes.
+/// A pattern in a form that can be walked. Positions are offsets in its bytes.
 pub(super) trait PatternSource: Copy {
-    /// Every byte equals itself alone.
+    /// Every byte equals only itself.
     const IS_EXACT: bool;
     type LetterCase: LetterCase;
 
@@ -29,8 +29,8 @@ pub(super) trait PatternSource: Copy {
     /// The bytes that the class at `p` holds, and the position after it.
     fn class_set(self, p: usize) -> (ByteSet, usize);
 
-    /// Whether the element at `p` matches `byte`, and the position after it; the element is not a star. Where
-    /// the pattern has ended, nothing matches.
+    /// Whether the element at `p`, which is not a star, matches `byte`, and the position after the
+    /// element. At the end of the pattern nothing matches.
     #[inline(always)]
     fn step(self, p: usize, byte: u8) -> (bool, usize) {
         let pattern = self.pattern();
@@ -45,7 +45,8 @@ pub(super) trait PatternSource: Copy {
         }
     }
 
-    /// The bytes that the element at `p` matches, and the position after it; the pattern has not ended.
+    /// The bytes that the element at `p` matches, and the position after it. `p` is before the end
+    /// of the pattern.
     fn element_set(self, p: usize) -> (ByteSet, usize) {
         let pattern = self.pattern();
         match pattern[p] {

@@ -76,7 +76,7 @@ fn agrees_with_the_definition_on_random_patterns() {
     assert!(matched > 10_000, "the patterns must match now and then, not {matched} times");
 }
 
-/// Patterns whose matches are linear by their form, and take nothing of an allowance.
+/// Patterns whose form has a linear match, which takes nothing from an allowance.
 #[test]
 fn every_form_agrees_with_the_definition_without_an_allowance() {
     let mut rng = Rng::new(11);
@@ -126,7 +126,7 @@ fn the_forms_of_patterns() {
     assert!(Pattern::new(&long).matches(&b"a".repeat(5000)));
 }
 
-/// The plain walk, the search in blocks and classes that were read ahead, with and without case.
+/// The plain walk, the search in blocks, and compiled classes give one result, with and without case.
 fn every_way_agrees(pattern: &[u8], text: &[u8]) {
     fn ways<C: LetterCase>(pattern: &[u8], text: &[u8]) -> [Option<bool>; 3] {
         let compiled = Compiled::with_long_classes::<C>(pattern, 0);
@@ -164,8 +164,8 @@ impl MatchWork for Counted {
     }
 }
 
-/// Elements of several kinds between stars, and a text that is nearly one that matches: runs longer than a
-/// part, a word and a run of positions.
+/// Elements of several kinds between stars, and a text that nearly matches: longer than a part, than a
+/// word and than a run of positions.
 #[test]
 fn long_elements_between_stars_are_found_wherever_they_stand() {
     let mut rng = Rng::new(16);
@@ -222,7 +222,7 @@ fn hostile_pairs_take_steps_that_are_nearly_linear() {
     }
 }
 
-/// Many short texts and one long class: read once.
+/// Many short texts and one long class, which is read once.
 #[test]
 fn a_long_class_is_read_once_for_many_texts() {
     for pattern in [b"[".to_vec(), b"*[".to_vec(), b"a*[^".to_vec()] {

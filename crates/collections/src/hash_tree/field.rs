@@ -1,27 +1,27 @@
-//! Fields, as they are read and written.
+//! Fields of a tree, for reading and writing.
 
 use sluice_base::Bytes;
 
-/// What a tree holds.
+/// The kind of a tree's fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// Fields with values.
+    /// A hash: fields with values.
     Fields,
-    /// Members: no values.
+    /// A set: members, without values.
     Members,
 }
 
 /// A string of a tree.
 #[derive(Clone, Copy, Debug)]
 pub enum TreeText<'a> {
-    /// In its leaf.
+    /// A string that is stored in its leaf.
     Bytes(&'a [u8]),
-    /// With memory of its own, which a reply can share.
+    /// A string with its own allocation, which a reply can share.
     Shared(&'a Bytes),
 }
 
 impl<'a> TreeText<'a> {
-    /// The string.
+    /// Bytes of the string.
     #[inline]
     pub fn bytes(self) -> &'a [u8] {
         match self {
@@ -31,24 +31,24 @@ impl<'a> TreeText<'a> {
     }
 }
 
-/// A field as it is read.
+/// A field for reading, borrowed from its leaf.
 #[derive(Clone, Copy, Debug)]
 pub struct Field<'a> {
-    /// The field, or the member of a set.
+    /// The field's name, or the member of a set.
     pub name: TreeText<'a>,
     /// The value; empty in a tree of members.
     pub value: TreeText<'a>,
-    /// When the field expires, ms since the epoch.
+    /// Time at which the field expires, ms since the epoch; `None` for never.
     pub expiry: Option<i64>,
 }
 
-/// What becomes of a field's expiry when its value is set.
+/// The change of a field's expiry when its value is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
-    /// What there was stays.
+    /// The field keeps its expiry, if it has one.
     Keep,
-    /// None.
+    /// The field has no expiry afterwards.
     Clear,
-    /// This one, ms since the epoch.
+    /// The field expires at this time, ms since the epoch.
     At(i64),
 }

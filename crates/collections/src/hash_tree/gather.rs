@@ -1,25 +1,25 @@
-//! A tree of many members, made at once.
+//! Building a tree of many members at once.
 //!
-//! Single insertions look for a leaf each and split every leaf again and again. Members that are known to
-//! differ are gathered with their hashes instead, sorted, and cut into leaves that are filled once.
+//! Single insertions search a leaf each and split every leaf several times. Members that are known to be
+//! distinct are gathered with their hashes instead, sorted, and cut into leaves that are filled once.
 
 use super::leaf::HashLeaf;
 use super::node::{self, LEAF_BYTES_FILLED, LEAF_LEN_FILLED};
 use super::{Content, HashTree, TreeText};
 use sluice_base::hash::{HashSeed, siphash13};
 
-/// Members of a tree that is about to be made: [`MemberGathering::finish`] makes the tree.
+/// Members that [`MemberGathering::finish`] turns into a tree.
 ///
-/// Memory: a copy of each member and 24 bytes, until the tree is made.
+/// Memory: a copy of each member and 24 bytes, until the tree is built.
 #[derive(Debug)]
 pub struct MemberGathering {
     seed: HashSeed,
-    /// The members, one behind the other.
+    /// The bytes of all members, one member after another.
     bytes: Vec<u8>,
     members: Vec<Gathered>,
 }
 
-/// Where a member is.
+/// The hash of a member and its place in `bytes`.
 #[derive(Clone, Copy, Debug)]
 struct Gathered {
     hash: u64,
@@ -28,12 +28,12 @@ struct Gathered {
 }
 
 impl MemberGathering {
-    /// No members, for a tree with this seed.
+    /// A gathering without members, for a tree with this seed.
     pub fn new(seed: HashSeed) -> MemberGathering {
         MemberGathering { seed, bytes: Vec::new(), members: Vec::new() }
     }
 
-    /// Adds a member that differs from all that were added.
+    /// Adds a member that is distinct from all others.
     #[inline]
     pub fn push(&mut self, member: &[u8]) {
         let (hash, at) = (siphash13(self.seed, member), self.bytes.len());
@@ -41,12 +41,12 @@ impl MemberGathering {
         self.members.push(Gathered { hash, at, len: member.len() });
     }
 
-    /// How many members were added.
+    /// Number of members added.
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// How many bytes the members have together.
+    /// Bytes of all members together.
     pub fn text_len(&self) -> usize {
         self.bytes.len()
     }
@@ -82,7 +82,7 @@ impl MemberGathering {
     }
 }
 
-/// How many of the first members fill a leaf. Members with the same hash stay together.
+/// Number of the first members that fill a leaf. Members with equal hashes stay together.
 fn leaf_len(members: &[Gathered]) -> usize {
     let (mut len, mut bytes) = (0, 0);
     for (at, member) in members.iter().enumerate() {
@@ -103,7 +103,7 @@ mod tests {
 
     const SEED: HashSeed = HashSeed { k0: 3, k1: 5 };
 
-    /// Members of many lengths, some of which have memory of their own.
+    /// Members of many lengths, some of which have their own allocation.
     fn name(number: usize) -> Vec<u8> {
         let mut name = format!("m{number}").into_bytes();
         match number % 60 {

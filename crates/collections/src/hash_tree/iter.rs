@@ -1,13 +1,13 @@
-//! The walk over all fields of a tree.
+//! Iteration over all fields of a tree.
 
 use super::field::Field;
 use super::leaf::HashLeaf;
 use super::node::{HashChild, HashNode};
 
-/// All fields, leaf by leaf.
+/// Iterator over all fields, leaf by leaf.
 #[derive(Clone, Debug)]
 pub struct HashTreeIter<'a> {
-    /// The children not yet visited of each node on the way down.
+    /// The unvisited children of each node on the path to the leaf.
     path: Vec<std::slice::Iter<'a, HashChild>>,
     leaf: Option<(&'a HashLeaf, usize)>,
 }
@@ -19,7 +19,7 @@ impl<'a> HashTreeIter<'a> {
         iter
     }
 
-    /// Those that have at least `rank` in front of them. Cost: O(log n).
+    /// The elements from index `rank` on. Cost: O(log n).
     pub(super) fn from_rank(root: &'a HashNode, rank: usize) -> HashTreeIter<'a> {
         let mut iter = HashTreeIter { path: Vec::new(), leaf: None };
         let (mut node, mut rank) = (root, rank);

@@ -1,12 +1,12 @@
-//! A leaf: some dozens of packed entries with a byte of each one's hash in front, in one piece of memory.
+//! A leaf: some dozens of packed entries, preceded by one byte of each entry's hash, in one piece of memory.
 //!
 //! ```text
 //!  head     │ tags       │ offsets         │ entries                                      │ unused
-//!  40 bytes │ room bytes │ room × u16, LE  │ one behind the other, in the order of slots  │
+//!  40 bytes │ room bytes │ room × u16, LE  │ one after the other, in the order of slots   │
 //! ```
 //!
-//! A look-up in a large table waits for memory twice: for the lines from the head to the offsets, which are
-//! asked for together as soon as the leaf is known, and for the line of the entry.
+//! A look-up in a large table waits for memory twice: for the cache lines from the head to the offsets,
+//! which are prefetched together as soon as the leaf is known, and for the cache line of the entry.
 //!
 //! | part of an entry | meaning |
 //! |---|---|
@@ -16,11 +16,12 @@
 //! | 1–2 bytes | bit 0: the value is long; above: length of the value, or its index; absent from trees of members |
 //! | n bytes | the value, unless long |
 //!
-//! A number of up to 127 takes one byte, others two: the low seven bits with the top bit set, then the rest.
+//! A number of up to 127 takes one byte, a larger one two: the low seven bits with the top bit set,
+//! then the rest.
 //!
-//! Invariants: (1) `room` is a multiple of eight, so tags are compared eight at a time; (2) offsets count
-//! from the first entry, so that the room for slots grows without a change of them; (3) `earliest`,
-//! `volatile` and `bulk_bytes` agree with the entries.
+//! Invariants: (1) `room` is a multiple of eight, so tags are compared eight at a time; (2) offsets
+//! count from the first entry, so they stay the same when slots are added; (3) `earliest`, `volatile`
+//! and `bulk_bytes` agree with the entries.
 
 use super::field::{Content, Field, TreeText};
 use crate::arch::prefetch;
@@ -28,7 +29,7 @@ use sluice_base::{Bytes, heap};
 use std::ops::Range;
 use triomphe::{Arc, HeaderSlice};
 
-/// Some entries whose hashes are neighbours. A clone shares them: who writes copies what has another owner.
+/// Entries with neighbouring hashes. A clone shares them; a writer copies them if they have another owner.
 #[derive(Clone, Debug)]
 pub(super) struct HashLeaf {
     body: Arc<LeafBody>,
@@ -43,9 +44,9 @@ type Chunk = [u8; 8];
 struct LeafHead {
     long: Option<Box<Long>>,
     earliest: i64,
-    /// Bytes of the fields as bulk strings, long ones left out.
+    /// Bytes of the fields as bulk strings, without those of long ones.
     bulk_bytes: u32,
-    /// Bytes of tags, offsets and entries.
+    /// Bytes used by tags, offsets and entries.
     used: u16,
     len: u16,
     room: u16,
@@ -53,40 +54,40 @@ struct LeafHead {
     content: Content,
 }
 
-/// The strings of a leaf that have memory of their own; an empty one is a free slot.
+/// The strings of a leaf with their own allocations; an empty string marks a free index.
 #[derive(Clone, Debug, Default)]
 struct Long {
     strings: Vec<Bytes>,
     heap: usize,
-    /// Bytes of the fields among the strings, as bulk strings.
+    /// Bytes of the fields among these strings, as bulk strings.
     bulk_bytes: usize,
 }
 
-/// Where the parts of an entry are, from its beginning.
+/// Offsets of an entry's parts, from the beginning of the entry.
 #[derive(Clone, Copy)]
 struct LeafLayout {
     field: Stored,
     expiry: Option<i64>,
-    /// Where the number in front of the value is.
+    /// Offset of the number in front of the value.
     value_at: usize,
     value: Stored,
     end: usize,
 }
 
-/// A string in an entry, or the index of a long one.
+/// A string inside an entry, or the index of a long string.
 #[derive(Clone, Copy)]
 enum Stored {
     Inside { at: usize, len: usize },
     Long(usize),
 }
 
-/// Strings of more bytes have memory of their own.
+/// Longer strings have their own allocation.
 pub(super) const INSIDE_MAX: usize = 512;
-/// Slots are added so many at a time.
+/// Number of slots that are added at a time.
 const ROOM_STEP: usize = 8;
-/// A leaf of up to so many bytes has no room that it does not need.
+/// A leaf of at most this many bytes has no spare room.
 const SMALL_BYTES: usize = 512;
-/// What `earliest` is where no field expires.
+/// The value of `earliest` where no field expires.
 pub(super) const NEVER: i64 = i64::MAX;
 
 impl LeafHead {
@@ -94,7 +95,7 @@ impl LeafHead {
         usize::from(self.len)
     }
 
-    /// Where the first entry is.
+    /// Offset of the first entry.
     fn first(&self) -> usize {
         3 * usize::from(self.room)
     }
@@ -103,7 +104,7 @@ impl LeafHead {
         usize::from(self.room) + 2 * slot
     }
 
-    /// Counts a new field of so many bytes.
+    /// Counts a new field of `len` bytes.
     #[inline]
     fn add_bulk(&mut self, len: usize) {
         match &mut self.long {
@@ -112,7 +113,7 @@ impl LeafHead {
         }
     }
 
-    /// Counts a removed field of so many bytes.
+    /// Subtracts a removed field of `len` bytes.
     #[inline]
     fn subtract_bulk(&mut self, len: usize) {
         match &mut self.long {
@@ -122,7 +123,7 @@ impl LeafHead {
     }
 }
 
-/// Chunks of old memory, then empty ones.
+/// Chunks of old memory, followed by empty ones.
 struct Copied<'a> {
     from: &'a [Chunk],
     at: usize,
@@ -151,7 +152,7 @@ impl ExactSizeIterator for Copied<'_> {}
 /// Bytes in front of a leaf's chunks: the count of owners and the head.
 const FRONT: usize = size_of::<usize>() + size_of::<LeafHead>();
 
-/// The chunks of a leaf for so many bytes: all that the allocator gives for them.
+/// The number of chunks for this many bytes; they fill the allocator's size class.
 fn chunks_for(bytes: usize) -> usize {
     (heap::block(FRONT + bytes) - FRONT) / size_of::<Chunk>()
 }
@@ -161,7 +162,7 @@ impl HashLeaf {
         HashLeaf::with_room(content, 0, 0)
     }
 
-    /// An empty leaf with slots, and room for so many bytes of entries.
+    /// An empty leaf with `room` slots, and room for `entries` bytes of entries.
     fn with_room(content: Content, room: usize, entries: usize) -> HashLeaf {
         debug_assert!(room.is_multiple_of(ROOM_STEP));
         let room = room as u16;
@@ -189,7 +190,7 @@ impl HashLeaf {
         &self.body.header
     }
 
-    /// Tags, offsets and entries.
+    /// The bytes of tags, offsets and entries.
     #[inline]
     fn bytes(&self) -> &[u8] {
         &self.body.slice.as_flattened()[..usize::from(self.head().used)]
@@ -199,7 +200,7 @@ impl HashLeaf {
         self.body.slice.as_flattened().len()
     }
 
-    /// The head and all bytes, to be written, unused ones included. What has another owner is copied.
+    /// The head and all bytes, unused ones included, for writing. A shared leaf is copied first.
     #[inline]
     fn parts(&mut self) -> (&mut LeafHead, &mut [u8]) {
         if !self.is_unique() {
@@ -209,7 +210,7 @@ impl HashLeaf {
         (&mut body.header, body.slice.as_flattened_mut())
     }
 
-    /// Takes other memory, of so many chunks.
+    /// Reallocates the leaf with this number of chunks.
     #[inline(never)]
     fn move_to(&mut self, len: usize) {
         let head = match Arc::get_mut(&mut self.body) {
@@ -223,7 +224,7 @@ impl HashLeaf {
         self.body = Arc::from_header_and_iter(head, Copied { from, at: 0, len });
     }
 
-    /// A leaf of members that differ, each with its hash. No memory is copied twice.
+    /// A leaf of distinct members, each with its hash. No memory is copied twice.
     pub(super) fn of_members<'t>(
         members: impl ExactSizeIterator<Item = (u64, TreeText<'t>)> + Clone,
     ) -> HashLeaf {
@@ -234,8 +235,8 @@ impl HashLeaf {
         leaf
     }
 
-    /// Bytes of the entry of a member of so many bytes; a byte more where the member has memory of its own
-    /// and a small index.
+    /// Bytes of a member's entry at most, for a member of `len` bytes. A long member with a small index
+    /// takes one byte less.
     pub(super) fn entry_len_max(len: usize) -> usize {
         if len > INSIDE_MAX { 2 } else { number_len(len << 2) + len }
     }
@@ -277,13 +278,13 @@ impl HashLeaf {
         usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]))
     }
 
-    /// Moves the entries' offsets from a slot on.
+    /// Moves the offsets of all entries from a slot on.
     fn move_offsets(&mut self, from: usize, added: usize, removed: usize) {
         let (head, bytes) = self.parts();
         if from >= head.len() {
             return;
         }
-        // Sums of 16 bits that wrap: `used`, which is above all offsets, has been checked.
+        // 16-bit sums that wrap: `used`, which is above all offsets, has been checked.
         let step = (added as u16).wrapping_sub(removed as u16);
         let (offsets, _) = bytes[head.offset_at(from)..head.offset_at(head.len())].as_chunks_mut::<2>();
         for offset in offsets {
@@ -328,7 +329,7 @@ impl HashLeaf {
         }
     }
 
-    /// The field of a slot.
+    /// The name of the field in a slot.
     pub(super) fn name(&self, slot: usize) -> &[u8] {
         let bytes = self.entry(slot);
         let (head, at) = read_number(bytes, 0);
@@ -338,7 +339,7 @@ impl HashLeaf {
         }
     }
 
-    /// All that a slot holds.
+    /// The field in a slot.
     pub(super) fn get(&self, slot: usize) -> Field<'_> {
         let layout = self.layout(slot);
         Field {
@@ -348,7 +349,7 @@ impl HashLeaf {
         }
     }
 
-    /// Asks the processor for head, tags and offsets, ahead of [`HashLeaf::prefetch_entry`].
+    /// Prefetches head, tags and offsets; to be called before [`HashLeaf::prefetch_entry`].
     #[inline]
     pub(super) fn prefetch(&self) {
         let front = (&raw const self.body.header).cast::<u8>();
@@ -357,7 +358,7 @@ impl HashLeaf {
         }
     }
 
-    /// Asks the processor for the entry that a field with this hash probably has.
+    /// Prefetches the entry that probably belongs to a field with this hash.
     #[inline]
     pub(super) fn prefetch_entry(&self, hash: u64) {
         let bytes = self.bytes();
@@ -391,12 +392,12 @@ impl HashLeaf {
         None
     }
 
-    /// The slot of a field that had this one a few removals ago.
+    /// The slot of a field that was in `slot` a few removals ago.
     pub(super) fn find_near(&self, slot: usize, hash: u64, name: &[u8]) -> Option<usize> {
         if slot < self.len() && self.name(slot) == name { Some(slot) } else { self.find(hash, name) }
     }
 
-    /// Adds a field that is absent.
+    /// Adds an absent field.
     #[inline]
     pub(super) fn push(&mut self, hash: u64, name: TreeText<'_>, value: TreeText<'_>, expiry: Option<i64>) {
         self.push_tagged(tag_of(hash), name, value, expiry);
@@ -437,7 +438,7 @@ impl HashLeaf {
         head.add_bulk(field_len);
     }
 
-    /// Makes room for more bytes: exactly what the allocator gives for them.
+    /// Makes room for `more` bytes, rounded up to the allocator's size class.
     fn reserve(&mut self, more: usize) {
         let needed = usize::from(self.head().used) + more;
         if needed > self.capacity() || !self.is_unique() {
@@ -445,7 +446,7 @@ impl HashLeaf {
         }
     }
 
-    /// Gives memory back where a third is unused, and of a few hundred bytes whatever the allocator takes.
+    /// Frees memory if a third is unused, or, in a small leaf, if a smaller size class suffices.
     fn give_back(&mut self) {
         let (len, capacity) = (usize::from(self.head().used), self.capacity());
         let fits = chunks_for(len);
@@ -467,7 +468,7 @@ impl HashLeaf {
         head.used = checked_len(len + 3 * ROOM_STEP);
     }
 
-    /// Gives a long string a slot; hands back what the entry says of a string.
+    /// Stores a string, in the list of long strings if it is long; returns the form for the entry.
     fn keep<'a>(&mut self, part: TreeText<'a>) -> Kept<'a> {
         let bytes = match part {
             TreeText::Bytes(bytes) if bytes.len() <= INSIDE_MAX => return Kept::Inside(bytes),
@@ -485,7 +486,7 @@ impl HashLeaf {
         Kept::Long(index)
     }
 
-    /// Takes a long string out of its slot.
+    /// Removes a long string from the list.
     fn release(&mut self, stored: Stored, garbage: &mut Vec<Bytes>) {
         let Stored::Long(index) = stored else { return };
         let (head, _) = self.parts();
@@ -499,7 +500,8 @@ impl HashLeaf {
         }
     }
 
-    /// Makes a part of an entry, counted from its beginning, `len` bytes long; the part, to be written.
+    /// Changes the length of a part of an entry to `len` bytes; returns the part for writing. `part`
+    /// counts from the beginning of the entry.
     fn resize(&mut self, slot: usize, part: Range<usize>, len: usize) -> &mut [u8] {
         let at = self.head().first() + self.offset(slot) + part.start;
         if part.len() != len {
@@ -555,7 +557,6 @@ impl HashLeaf {
         self.parts().0.earliest = earliest;
     }
 
-    /// Removes a slot.
     pub(super) fn remove(&mut self, slot: usize, garbage: &mut Vec<Bytes>) {
         let layout = self.layout(slot);
         let field_len = self.part(slot, layout.field).bytes().len();
@@ -576,12 +577,12 @@ impl HashLeaf {
         }
     }
 
-    /// Adds what another leaf holds.
+    /// Adds all fields of another leaf.
     pub(super) fn append(&mut self, other: &HashLeaf) {
         (0..other.len()).for_each(|slot| self.push_slot_of(other, slot));
     }
 
-    /// Adds what another leaf holds in a slot.
+    /// Adds the field in a slot of another leaf.
     fn push_slot_of(&mut self, other: &HashLeaf, slot: usize) {
         let tag = other.bytes()[slot];
         if other.head().long.is_none() && other.head().volatile == 0 {
@@ -592,7 +593,7 @@ impl HashLeaf {
         self.push_tagged(tag, field.name, field.value, field.expiry);
     }
 
-    /// Adds an entry without an expiry, of which nothing is long.
+    /// Adds an entry without an expiry and without long strings.
     fn push_entry(&mut self, tag: u8, entry: &[u8]) {
         if self.head().len == self.head().room {
             self.add_room();
@@ -609,18 +610,18 @@ impl HashLeaf {
         head.add_bulk(read_number(entry, 0).0 >> 2);
     }
 
-    /// Bytes of the entry of a slot.
+    /// Bytes of the entry in a slot.
     fn entry_len(&self, slot: usize) -> usize {
         let end = if slot + 1 < self.len() { self.offset(slot + 1) } else { self.entry_bytes() };
         end - self.offset(slot)
     }
 
-    /// A leaf with the slots that `belong`, out of this one.
+    /// A new leaf with copies of the slots for which `belong` is true.
     pub(super) fn part_of(&self, belong: impl Fn(usize) -> bool) -> HashLeaf {
         let slots = || (0..self.len()).filter(|slot| belong(*slot));
         let (count, bytes) =
             slots().fold((0usize, 0usize), |(count, bytes), slot| (count + 1, bytes + self.entry_len(slot)));
-        // At once, so that nothing is copied twice.
+        // Allocated at once, so that nothing is copied twice.
         let mut part = HashLeaf::with_room(self.head().content, count.next_multiple_of(ROOM_STEP), bytes);
         slots().for_each(|slot| part.push_slot_of(self, slot));
         part
@@ -632,7 +633,7 @@ impl HashLeaf {
     }
 }
 
-/// A string that has its location: in the entry, or among the long ones.
+/// A stored string: inside the entry, or in the list of long strings.
 enum Kept<'a> {
     Inside(&'a [u8]),
     Long(usize),
@@ -667,7 +668,7 @@ fn stored(number: usize, at: usize) -> Stored {
     if number & 1 == 0 { Stored::Inside { at, len: number >> 1 } } else { Stored::Long(number >> 1) }
 }
 
-/// The number at `at`, and where it ends.
+/// The number at `at`, and the offset after it.
 fn read_number(bytes: &[u8], at: usize) -> (usize, usize) {
     let low = usize::from(bytes[at]);
     if low < 0x80 {
@@ -676,7 +677,7 @@ fn read_number(bytes: &[u8], at: usize) -> (usize, usize) {
     (low & 0x7f | usize::from(bytes[at + 1]) << 7, at + 2)
 }
 
-/// Bytes of a bulk string of so many bytes.
+/// Bytes of a bulk string of `len` bytes.
 fn bulk_len(len: usize) -> usize {
     let digits = match len {
         0..1000 => 1 + usize::from(len > 9) + usize::from(len > 99),
@@ -689,7 +690,7 @@ fn number_len(number: usize) -> usize {
     if number < 0x80 { 1 } else { 2 }
 }
 
-/// Writes a number at `at`; where it ends.
+/// Writes a number at `at`; returns the offset after it.
 fn put_number(bytes: &mut [u8], at: usize, number: usize) -> usize {
     if number < 0x80 {
         bytes[at] = number as u8;
@@ -700,18 +701,19 @@ fn put_number(bytes: &mut [u8], at: usize, number: usize) -> usize {
     at + 2
 }
 
-/// Writes a string at `at`; where it ends.
+/// Writes a string at `at`; returns the offset after it.
 fn put(bytes: &mut [u8], at: usize, text: &[u8]) -> usize {
     bytes[at..at + text.len()].copy_from_slice(text);
     at + text.len()
 }
 
-/// Bytes of one leaf, which are far fewer than its limit: entries are cut in two leaves at 4 KiB.
+/// A length in one leaf. Leaves stay far below the limit, because they are split at 4 KiB.
 fn checked_len(len: usize) -> u16 {
     u16::try_from(len).expect("a leaf has less than 64 KiB")
 }
 
-/// The top bit of each tag that is the hash's, and now and then of one above it: the name decides.
+/// Sets the top bit of each byte whose tag equals the hash's, and sometimes of one above it:
+/// the name decides.
 #[inline(always)]
 fn equal_tags(tags: [u8; 8], hash: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
@@ -719,7 +721,7 @@ fn equal_tags(tags: [u8; 8], hash: u64) -> u64 {
     differ.wrapping_sub(ONES) & !differ & (ONES << 7)
 }
 
-/// The byte of a hash by which slots are told apart: tree nodes tell by the top bits.
+/// The byte of a hash that distinguishes slots; tree nodes use the top bits instead.
 fn tag_of(hash: u64) -> u8 {
     hash as u8
 }

@@ -1,10 +1,11 @@
-//! Nodes: a search tree over hashes. All leaves have the same depth.
+//! Nodes of a search tree over hashes. All leaves have the same depth.
 //!
-//! Invariants: (1) the lows of an inner node's children ascend from the second on, and a child's hashes are
-//! not below its low and below the next child's. The first child takes all that is below the second's low:
-//! its own low says nothing, since children in front of it may have gone, here or above; where it gets a
-//! neighbour on its left, the node above knows the low between them; (2) `sums` of a child are those of its
-//! node; (3) what is shared is never written: a writer copies the nodes of its path that have another owner.
+//! Invariants: (1) from the second child of an inner node on, the lows ascend, and a child's hashes are
+//! at least its low and less than the next child's. The first child takes all hashes below the second
+//! child's low; its own low means nothing, because children in front of it may have been removed, here
+//! or above. When it gets a left neighbour, the node above supplies the low between them. (2) `sums` of
+//! a child are those of its node; (3) a shared node is never written: a writer copies the nodes of its
+//! path that have another owner.
 
 use super::leaf::{HashLeaf, NEVER};
 use crate::arch::prefetch;
@@ -19,49 +20,49 @@ pub(super) enum HashNode {
     Inner(Arc<HashInner>),
 }
 
-/// Up to [`FAN_OUT`] nodes.
+/// An inner node of up to [`FAN_OUT`] children.
 #[derive(Clone, Debug)]
 pub(super) struct HashInner {
     children: Vec<HashChild>,
 }
 
-/// A node and what its parent knows of it, in one line of the cache.
+/// A node and the facts that its parent stores about it, in one cache line.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(super) struct HashChild {
-    /// The first of the hashes that the node takes; of a first child no more than a number.
+    /// The first hash that belongs to the node; meaningless for a first child.
     low: u64,
     pub(super) node: HashNode,
     pub(super) sums: Sums,
 }
 
-/// What the fields below a node amount to.
+/// Sums over the fields below a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sums {
     pub(super) count: usize,
-    /// Bytes allocated, the node's own included.
+    /// Bytes allocated, including the node's own.
     pub(super) heap: usize,
     /// Bytes of the fields as bulk strings.
     pub(super) bulk: usize,
-    /// Fields that expire.
+    /// Number of fields with an expiry.
     pub(super) volatile: usize,
-    /// The first expiry, or [`NEVER`].
+    /// The earliest expiry, or [`NEVER`].
     pub(super) earliest: i64,
 }
 
-/// The hashes that a node takes.
+/// The range of hashes that belong to a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HashRange {
     first: u64,
     last: u64,
 }
 
-/// What a change did to the shape of a node.
+/// The effect of a change on the shape of a node.
 enum Reshape {
     Fits,
-    /// The upper part became a node of its own.
+    /// The upper part has become a separate node.
     Split(HashChild),
-    /// So little is left that the node should be joined with a neighbour.
+    /// The node is so small that it should be joined with a neighbour.
     Small,
 }
 
@@ -69,12 +70,13 @@ enum Reshape {
 const FAN_OUT: usize = 64;
 /// Fields of a leaf at most, unless all have the same hash.
 const LEAF_LEN_MAX: usize = 64;
-/// Bytes of a leaf's entries at most, unless it has but one.
+/// Bytes of a leaf's entries at most, unless it has a single entry.
 const LEAF_BYTES_MAX: usize = 4096;
 
-/// Fields of a leaf of a tree that is made at once: with room for more, as full as joined leaves are at most.
+/// Fields of a leaf of a tree that is built at once: as many as joined leaves have at most, which leaves
+/// room for more.
 pub(super) const LEAF_LEN_FILLED: usize = LEAF_LEN_MAX * 3 / 4;
-/// Bytes of such a leaf's entries.
+/// Bytes of the entries of a leaf of such a tree.
 pub(super) const LEAF_BYTES_FILLED: usize = LEAF_BYTES_MAX * 3 / 4;
 /// Children of an inner node of such a tree at most.
 const FAN_OUT_FILLED: usize = FAN_OUT * 3 / 4;
@@ -116,7 +118,7 @@ impl HashChild {
 impl HashRange {
     pub(super) const ALL: HashRange = HashRange { first: 0, last: u64::MAX };
 
-    /// How much of the range a hash has in front of it, of 1.
+    /// The fraction of the range below a hash, from 0 to 1.
     #[inline]
     fn part(self, hash: u64) -> f64 {
         (hash - self.first) as f64 / ((self.last - self.first) as f64 + 1.0)
@@ -124,14 +126,15 @@ impl HashRange {
 }
 
 impl HashInner {
-    /// Where the child that takes a hash probably is: hashes are uniform, and children take as many each.
+    /// The probable index of the child that a hash belongs to: hashes are uniform, and children
+    /// cover similar ranges.
     #[inline]
     fn guess(&self, hash: u64, range: HashRange) -> usize {
         let at = (range.part(hash) * self.children.len() as f64) as usize;
         at.min(self.children.len() - 1)
     }
 
-    /// Which child takes a hash, and the hashes that this child takes. `range`: those of this node.
+    /// The index of the child that a hash belongs to, and that child's range. `range` is this node's.
     #[inline]
     pub(super) fn find(&self, hash: u64, range: HashRange) -> (usize, HashRange) {
         let children = &self.children[..];
@@ -149,7 +152,7 @@ impl HashInner {
         (at, HashRange { first, last })
     }
 
-    /// Asks the processor for the child that takes a hash.
+    /// Prefetches the child that a hash belongs to.
     #[inline]
     pub(super) fn prefetch_child(&self, hash: u64, range: HashRange) {
         let child = &raw const self.children[self.guess(hash, range)];
@@ -170,12 +173,12 @@ impl HashInner {
         Sums { heap: all.heap + self.own_heap(), ..all }
     }
 
-    /// Whether so few children are left that the node should be joined with a neighbour.
+    /// Whether the node has so few children that it should be joined with a neighbour.
     fn is_small(&self) -> bool {
         self.children.len() < FAN_OUT / 4
     }
 
-    /// Puts a child at `at`. A full node gives its upper half away first.
+    /// Inserts a child at `at`. A full node first splits off its upper half.
     fn insert_or_split(&mut self, at: usize, child: HashChild) -> Reshape {
         if self.children.len() < FAN_OUT {
             self.children.insert(at, child);
@@ -191,7 +194,7 @@ impl HashInner {
         Reshape::Split(HashChild::inner(upper))
     }
 
-    /// Joins the child at `at`, of which little is left, with a neighbour where both fit into one.
+    /// Joins the small child at `at` with a neighbour if both fit into one node.
     fn join(&mut self, at: usize) -> bool {
         if self.children[at].sums.count == 0 && self.children.len() > 1 {
             self.children.remove(at);
@@ -212,7 +215,7 @@ impl HashInner {
     }
 }
 
-/// Adds what `right` holds, the next child, to `left` where one node has room for both.
+/// Moves the contents of `right`, the next child, to `left` if one node has room for both.
 fn join_nodes(left: &mut HashChild, right: &HashChild) -> bool {
     match (&mut left.node, &right.node) {
         (HashNode::Leaf(into), HashNode::Leaf(from)) => {
@@ -231,7 +234,7 @@ fn join_nodes(left: &mut HashChild, right: &HashChild) -> bool {
             let inner = Arc::make_mut(into);
             let joint = inner.children.len();
             inner.children.extend_from_slice(&from.children);
-            // What was the first child there is not the first one here.
+            // The first child of the right node is not the first child of the joined node.
             inner.children[joint].low = right.low;
             left.sums = inner.sums();
         }
@@ -243,7 +246,7 @@ fn join_nodes(left: &mut HashChild, right: &HashChild) -> bool {
 }
 
 impl HashNode {
-    /// Whether the node, or one right below it, has another owner.
+    /// Whether the node, or one directly below it, has another owner.
     pub(super) fn is_shared(&self) -> bool {
         match self {
             HashNode::Leaf(leaf) => !leaf.is_unique(),
@@ -269,7 +272,7 @@ impl HashNode {
         }
     }
 
-    /// Bytes of the nodes that have no other owner. Cost: one step for each of them.
+    /// Bytes of the nodes without another owner. Cost: one step for each of them.
     pub(super) fn own_bytes(&self) -> usize {
         match self {
             _ if !self.is_unique() => 0,
@@ -281,7 +284,7 @@ impl HashNode {
         }
     }
 
-    /// Asks the processor for what a look-up reads of the node, whose location is known.
+    /// Prefetches the parts of the node that a look-up reads.
     #[inline]
     pub(super) fn prefetch(&self) {
         match self {
@@ -290,13 +293,13 @@ impl HashNode {
         }
     }
 
-    /// The leaf that has a hash, if any has.
+    /// The leaf that a hash belongs to.
     #[inline]
     pub(super) fn leaf_of(&self, hash: u64) -> &HashLeaf {
         self.leaf_and_hashes(hash).0
     }
 
-    /// The leaf that has a hash, if any has, and the hashes that the leaf takes.
+    /// The leaf that a hash belongs to, and the range of the leaf's hashes.
     #[inline]
     pub(super) fn leaf_and_hashes(&self, hash: u64) -> (&HashLeaf, RangeInclusive<u64>) {
         let (mut node, mut range) = (self, HashRange::ALL);
@@ -311,7 +314,7 @@ impl HashNode {
         }
     }
 
-    /// Some leaf with a field whose expiry is `bound` or earlier. Cost: O(log n).
+    /// A leaf with a field that expires at `bound` or earlier. Cost: O(log n).
     pub(super) fn leaf_expired(&self, bound: i64) -> Option<&HashLeaf> {
         let mut node = self;
         loop {
@@ -325,12 +328,12 @@ impl HashNode {
     }
 }
 
-/// The tree of these leaves, at least one, each with its first hash, in the order of these.
+/// A tree of these leaves, at least one, each with its first hash, in ascending order.
 pub(super) fn of_leaves(leaves: Vec<(u64, HashLeaf)>) -> (HashNode, Sums) {
     let mut children: Vec<HashChild> =
         leaves.into_iter().map(|(low, leaf)| HashChild::leaf(low, leaf)).collect();
     while children.len() > 1 {
-        // Nodes of nearly the same size: none is to be joined with its neighbour soon.
+        // Nodes of nearly equal size, so that none is joined with its neighbour soon.
         let count = children.len().div_ceil(FAN_OUT_FILLED);
         let mut above = Vec::with_capacity(count);
         let mut left = children.into_iter();
@@ -344,8 +347,8 @@ pub(super) fn of_leaves(leaves: Vec<(u64, HashLeaf)>) -> (HashNode, Sums) {
     (root.node, root.sums)
 }
 
-/// Changes the leaf that has `hash`, copying what is shared on the way, and keeps the tree in shape. `sums`
-/// are those of `root`.
+/// Changes the leaf that `hash` belongs to, copies shared nodes on the path, and keeps the tree in
+/// shape. `sums` are those of `root`.
 pub(super) fn change<R>(
     root: &mut HashNode,
     sums: &mut Sums,
@@ -395,7 +398,7 @@ fn change_inner<R>(
     op: impl FnOnce(&mut HashLeaf) -> R,
 ) -> (R, Reshape) {
     if !shared.is_unique() {
-        // A copy has no room to spare.
+        // A copy has no spare room.
         let own_before = shared.own_heap();
         let inner = Arc::make_mut(shared);
         sums.heap = sums.heap - own_before + inner.own_heap();
@@ -430,8 +433,8 @@ fn change_inner<R>(
     (result, reshape)
 }
 
-/// Cuts the fields with these ranks out of the tree below `root`, neither none nor all of them. Whole nodes
-/// go as they are: the nodes that went are added to `pieces`.
+/// Cuts the fields at these ranks out of the tree below `root`: at least one, but not all. Whole nodes
+/// are moved to `pieces`.
 pub(super) fn take_ranks(
     root: &mut HashNode,
     sums: &mut Sums,
@@ -442,7 +445,7 @@ pub(super) fn take_ranks(
     shorten(root, sums);
 }
 
-/// Cuts the fields with these ranks out of the tree below a node; the sums of what stays.
+/// Cuts the fields at these ranks out of the tree below a node; returns the sums of the rest.
 fn take_from_node(node: &mut HashNode, ranks: Range<usize>, pieces: &mut Vec<HashChild>) -> Sums {
     let shared = match node {
         HashNode::Leaf(leaf) => {
@@ -456,7 +459,7 @@ fn take_from_node(node: &mut HashNode, ranks: Range<usize>, pieces: &mut Vec<Has
     };
     let inner = Arc::make_mut(shared);
     let (mut at, mut first) = (0, 0);
-    // Children that lose a part: at both ends of the ranks.
+    // The children at both ends of the ranks lose only a part.
     let mut reduced = Vec::new();
     while at < inner.children.len() {
         let child = &mut inner.children[at];
@@ -481,8 +484,7 @@ fn take_from_node(node: &mut HashNode, ranks: Range<usize>, pieces: &mut Vec<Has
     inner.sums()
 }
 
-/// Takes single nodes at the top away: the root may be of any size, but one with a single child is not
-/// needed.
+/// Removes top nodes with a single child. The root may be of any other size.
 fn shorten(root: &mut HashNode, sums: &mut Sums) {
     while let HashNode::Inner(inner) = root
         && let [child] = inner.children()
@@ -493,7 +495,7 @@ fn shorten(root: &mut HashNode, sums: &mut Sums) {
     }
 }
 
-/// Cuts a leaf in two where it is too large: the upper half of its hashes goes.
+/// Splits a leaf that is too large: the upper half of its hashes becomes a new leaf.
 fn reshape_leaf(leaf: &mut HashLeaf, hash_of: &impl Fn(&[u8]) -> u64) -> Reshape {
     if is_small_leaf(leaf) {
         return Reshape::Small;
@@ -505,19 +507,19 @@ fn reshape_leaf(leaf: &mut HashLeaf, hash_of: &impl Fn(&[u8]) -> u64) -> Reshape
     let hashes: Vec<u64> = (0..len).map(|slot| hash_of(leaf.name(slot))).collect();
     let mut sorted = hashes.clone();
     sorted.sort_unstable();
-    // Fields with the same hash stay together.
+    // Fields with equal hashes stay together.
     let Some(low) = middle_step(&sorted) else { return Reshape::Fits };
     let upper = leaf.part_of(|slot| hashes[slot] >= low);
     *leaf = leaf.part_of(|slot| hashes[slot] < low);
     Reshape::Split(HashChild::leaf(low, upper))
 }
 
-/// Whether so little is left of a leaf that it should be joined with a neighbour.
+/// Whether a leaf is so small that it should be joined with a neighbour.
 fn is_small_leaf(leaf: &HashLeaf) -> bool {
     leaf.len() < LEAF_LEN_MAX / 4 && leaf.entry_bytes() < LEAF_BYTES_MAX / 4
 }
 
-/// The number at the step between two different numbers that is nearest to the middle.
+/// The first number after the step, between two different numbers, that is nearest to the middle.
 fn middle_step(sorted: &[u64]) -> Option<u64> {
     let middle = sorted.len() / 2;
     let steps = (1..sorted.len()).filter(|at| sorted[at - 1] != sorted[*at]);
@@ -526,7 +528,7 @@ fn middle_step(sorted: &[u64]) -> Option<u64> {
 
 #[cfg(test)]
 impl HashNode {
-    /// Checks invariants (1) and (2) below the node; its depth and its sums.
+    /// Checks invariants (1) and (2) below the node; returns its depth and its sums.
     pub(super) fn check(
         &self,
         range: std::ops::Range<u128>,

@@ -1,4 +1,4 @@
-//! Random operations against a map of the standard library, with shares taken in between.
+//! Random operations compared with a map of the standard library, with shares taken between writes.
 
 use super::*;
 use sluice_base::rng::Rng;
@@ -113,7 +113,7 @@ fn a_tree_and_its_shares_do_what_a_map_does() {
         let mut shares: Vec<(HashTree, Twin)> = Vec::new();
         let names = [20, 300, 5000][seed as usize % 3];
         for turn in 0..12_000 {
-            // Grows and shrinks in turns, so that nodes split and join.
+            // Grows and shrinks alternately, so that nodes are split and joined.
             step(&mut rng, &mut tree, &mut twin, names, (turn / 3000) % 2 == 0);
             if rng.below(400) == 0 {
                 check(&tree);
@@ -159,7 +159,7 @@ fn a_scan_visits_what_stays_exactly_once_while_nodes_split_and_join() {
                 break;
             }
             turn += 1;
-            // Members beyond the first 500 come and go by hundreds.
+            // Members beyond the first 500 are added and removed by hundreds.
             for _ in 0..100 {
                 let name = format!("member:{}", 500 + rng.below(6000));
                 if seed % 2 == turn / 20 % 2 {
@@ -178,7 +178,7 @@ fn a_scan_visits_what_stays_exactly_once_while_nodes_split_and_join() {
 #[test]
 fn fields_are_cut_out_by_their_ranks() {
     for count in [2, 63, 64, 65, 500, 5000, 40_000] {
-        // Each length below with each start; of the small ones more.
+        // Each length with each start; more cases for small trees.
         for seed in 0..if count < 40_000 { 20 } else { 12 } {
             let mut rng = Rng::new(seed);
             let mut tree = HashTree::new(SEED, Content::Fields);
@@ -189,7 +189,7 @@ fn fields_are_cut_out_by_their_ranks() {
             }
             let share = tree.share();
             let before: Vec<Vec<u8>> = tree.iter().map(|field| field.name.bytes().to_vec()).collect();
-            // Short and long ones, at the beginning, at the end, and in between.
+            // Short and long ranges, at the beginning, at the end, and between.
             let len =
                 1 + rng.below([1, 70, count as u64 - 1][seed as usize % 3].min(count as u64 - 1)) as usize;
             let start = match seed % 4 {
@@ -209,7 +209,7 @@ fn fields_are_cut_out_by_their_ranks() {
             assert_eq!(together.len(), count - len);
             pieces.iter().for_each(|piece| together.extend(contents(piece)));
             assert_eq!(together, twin);
-            // It goes on as any.
+            // The rest is a tree like any other.
             let mut twin = contents(&tree);
             for _ in 0..200 {
                 step(&mut rng, &mut tree, &mut twin, count as u64, seed % 2 == 0);
@@ -251,8 +251,8 @@ fn bulk_bytes_are_those_of_every_field_written_as_a_bulk_string() {
     }
 }
 
-/// What is left of a tree may begin anywhere: what comes into the gap has to be found behind all that becomes
-/// of the nodes around it.
+/// The rest of a tree may begin at any hash: an element inserted into the gap must be found after the
+/// nodes around the gap are joined.
 #[test]
 fn what_comes_into_a_gap_is_found_when_nodes_are_joined() {
     for seed in 0..6 {
@@ -293,7 +293,7 @@ fn a_million_members_are_cut_in_as_many_steps_as_a_thousand() {
     let mut large = tree.share();
     let pieces = large.take_ranks(17..80_017);
     assert!(pieces.len() < 400, "{} pieces", pieces.len());
-    // What was copied: the paths to both ends, and their leaves.
+    // Copied nodes: the paths to both ends, and their leaves.
     let copied: usize = pieces.iter().map(HashTree::own_bytes).sum();
     assert!(copied < 40_000, "{copied} bytes were copied");
     assert_eq!(pieces.iter().map(HashTree::len).sum::<usize>() + large.len(), tree.len());
@@ -345,7 +345,7 @@ fn a_value_is_replaced_by_longer_and_shorter_ones() {
         }
         check(&tree);
     }
-    // Three strings beyond 512 bytes were replaced three times.
+    // Three strings of more than 512 bytes were replaced three times.
     assert_eq!(garbage.len(), 9);
 }
 
@@ -395,7 +395,7 @@ fn fields_of_one_command_are_found_and_removed_as_single_ones_are() {
     for count in [0, 1, 20, 65, 5000] {
         let (mut tree, mut single) = (numbered(count, Content::Members), numbered(count, Content::Members));
         let before = tree.share();
-        // Some are absent, some are named twice, neighbours of one leaf are among them.
+        // Some names are absent, some occur twice, and some are neighbours in one leaf.
         let names: Vec<String> = (0..3000).map(|number| format!("member:{}", number * 7 % 2600)).collect();
         for asked in [0, 1, 2, 15, 16, 17, 33, 3000] {
             let asked = || names[..asked].iter().map(|name| name.as_bytes());

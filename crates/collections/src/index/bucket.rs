@@ -6,7 +6,7 @@
 //!  12      4     number of the next bucket of the chain in the overflow pool, 0 = none
 //!  16      48    handles, 32 bits for each lane
 //! ```
-//! It is sixteen words rather than a struct of arrays, so that a masked lane needs no bounds check.
+//! The bucket is sixteen words rather than a struct of arrays, so that a masked lane needs no bounds check.
 
 use crate::arch;
 use crate::slab::Handle;
@@ -32,19 +32,19 @@ impl Bucket {
         Lanes(arch::lanes_equal([a, b, c, d], tag))
     }
 
-    /// Lanes that hold nothing.
+    /// The empty lanes.
     #[inline(always)]
     pub(super) fn vacant(&self) -> Lanes {
         self.matching(0)
     }
 
-    /// Lanes that hold a handle.
+    /// The lanes with a handle.
     #[inline(always)]
     pub(super) fn filled(&self) -> Lanes {
         Lanes(!self.vacant().0 & ((1 << LANES) - 1))
     }
 
-    /// The handle in a filled lane; nothing can be said of an empty one.
+    /// The handle in a filled lane; meaningless for an empty one.
     #[inline(always)]
     pub(super) fn handle(&self, lane: u32) -> Option<Handle> {
         Handle::from_raw(self.words[handle_word(lane)])
@@ -55,7 +55,7 @@ impl Bucket {
         (self.words[tag_word(lane)] >> tag_shift(lane)) as u8
     }
 
-    /// Fills the lane, or changes what it holds.
+    /// Fills the lane, or replaces its contents.
     #[inline(always)]
     pub(super) fn set(&mut self, lane: u32, tag: u8, handle: Handle) {
         self.clear(lane);
@@ -63,13 +63,12 @@ impl Bucket {
         self.words[handle_word(lane)] = handle.raw();
     }
 
-    /// Changes the handle of a filled lane.
+    /// Replaces the handle of a filled lane.
     #[inline(always)]
     pub(super) fn replace(&mut self, lane: u32, handle: Handle) {
         self.words[handle_word(lane)] = handle.raw();
     }
 
-    /// Empties the lane.
     #[inline(always)]
     pub(super) fn clear(&mut self, lane: u32) {
         self.words[tag_word(lane)] &= !(0xff << tag_shift(lane));
@@ -81,19 +80,19 @@ impl Bucket {
         self.words[LINK]
     }
 
-    /// Changes the next bucket.
+    /// Sets the number of the next bucket.
     #[inline(always)]
     pub(super) fn set_link(&mut self, link: u32) {
         self.words[LINK] = link;
     }
 
-    /// The handles in it, lane by lane.
+    /// The handles of the bucket, lane by lane.
     #[inline]
     pub(super) fn handles(&self) -> impl Iterator<Item = Handle> + '_ {
         self.filled().filter_map(|lane| self.handle(lane))
     }
 
-    /// Asks for the bucket's cache line.
+    /// Prefetches the bucket's cache line.
     #[inline(always)]
     pub(super) fn prefetch(&self) {
         arch::prefetch(self);
@@ -110,7 +109,7 @@ impl Lanes {
         (self.0 != 0).then(|| self.0.trailing_zeros())
     }
 
-    /// Those that are in `mask` too.
+    /// The lanes that are also in `mask`.
     #[inline(always)]
     pub(super) fn and(self, mask: u32) -> Lanes {
         Lanes(self.0 & mask)

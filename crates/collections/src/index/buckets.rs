@@ -1,9 +1,9 @@
-//! A row of buckets that grows and shrinks at its end, in segments that never move.
+//! An array of buckets that grows and shrinks at its end, in segments that never move.
 //!
 //! Invariants: (1) only the last segment may hold fewer than `SEGMENT` buckets; (2) every segment but the
 //! first has its full capacity from the start, which is not written before it is used, so that a new segment
-//! is no pause; the first grows by a fifth to a quarter, as an allocator's classes do, so that a small index
-//! is small; (3) an empty last segment may be kept for the next push.
+//! causes no pause; the first segment grows by a fifth to a quarter, as an allocator's size classes do, so
+//! that a small index takes little memory; (3) an empty last segment may be kept for the next push.
 
 use super::bucket::Bucket;
 
@@ -32,15 +32,14 @@ impl Buckets {
         &mut self.segments[index >> SEGMENT_BITS][index & (SEGMENT - 1)]
     }
 
-    /// Adds a bucket at the end and returns its index. At most one segment is allocated, or the first copied.
+    /// Appends a bucket and returns its index. At most one segment is allocated, or the first one copied.
     pub(super) fn push(&mut self, bucket: Bucket) -> usize {
         let index = self.len();
         let number = index >> SEGMENT_BITS;
         if number == self.segments.len() {
             let capacity = if number == 0 { 1 } else { SEGMENT };
             if number == 0 {
-                // Room for four lists of buckets, as a vector would make, is more than most indexes ever
-                // hold.
+                // A vector would reserve room for four segments, which is more than most indexes ever have.
                 self.segments.reserve_exact(1);
             }
             self.segments.push(Vec::with_capacity(capacity));
@@ -54,8 +53,8 @@ impl Buckets {
         index
     }
 
-    /// Takes the last bucket off. A segment is given back once half of the one before it is empty too, so
-    /// that going back and forth over an edge allocates nothing.
+    /// Removes the last bucket. A segment is freed once half of the segment before it is empty, too, so
+    /// that alternating pushes and pops at a boundary allocate nothing.
     pub(super) fn pop(&mut self) -> Option<Bucket> {
         let last = self.len().checked_sub(1)?;
         let bucket = self.segments[last >> SEGMENT_BITS].pop();
@@ -64,7 +63,7 @@ impl Buckets {
             self.segments.pop();
         }
         if let [first] = self.segments.as_mut_slice() {
-            // Half is kept in reserve, so that going back and forth allocates nothing.
+            // Half is kept in reserve, so that alternating pushes and pops allocate nothing.
             if 2 * last <= first.capacity() {
                 first.shrink_to(last);
             }
@@ -76,7 +75,7 @@ impl Buckets {
         self.segments.iter().flatten()
     }
 
-    /// Bytes allocated, those not written yet included.
+    /// Bytes allocated, including those not written yet.
     pub(super) fn bytes(&self) -> usize {
         let buckets = match self.segments.as_slice() {
             [only] => only.capacity(),
@@ -86,7 +85,7 @@ impl Buckets {
     }
 }
 
-/// A row of overflow buckets, numbered from 1: eight bytes where there is none.
+/// An array of overflow buckets, numbered from 1. An empty pool takes eight bytes.
 pub(super) struct OverflowPool(Option<Box<Buckets>>);
 
 impl OverflowPool {
@@ -114,12 +113,12 @@ impl OverflowPool {
         self.0.as_mut().expect(NUMBERED).at_mut(number as usize - 1)
     }
 
-    /// Adds a bucket at the end and returns its number.
+    /// Appends a bucket and returns its number.
     pub(super) fn push(&mut self, bucket: Bucket) -> u32 {
         self.0.get_or_insert_with(|| Box::new(Buckets::new())).push(bucket) as u32 + 1
     }
 
-    /// Takes the last bucket off.
+    /// Removes the last bucket.
     pub(super) fn pop(&mut self) {
         if let Some(buckets) = &mut self.0 {
             buckets.pop();
@@ -138,7 +137,7 @@ impl OverflowPool {
     }
 }
 
-/// The highest power of two that is not above `n`, which is not 0.
+/// The highest power of two that is at most `n`, which is not 0.
 fn prev_power_of_two(n: usize) -> usize {
     1 << (usize::BITS - 1 - n.leading_zeros())
 }

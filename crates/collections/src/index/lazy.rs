@@ -1,13 +1,13 @@
-//! The index as others see it: eight bytes as long as it never held anything.
+//! The public form of the index, which takes eight bytes until the first entry is added.
 //!
-//! Invariant: `linear` is there from the first insert on.
+//! Invariant: `linear` exists from the first insert on.
 
 use sluice_base::Rng;
 
 use super::{IndexStats, Linear, Position};
 use crate::slab::Handle;
 
-/// The index; see the module's notes.
+/// The index; see the documentation of the module `index`.
 #[derive(Default)]
 pub struct Index {
     linear: Option<Box<Linear>>,
@@ -19,7 +19,7 @@ impl Index {
         Index { linear: None }
     }
 
-    /// Entries held.
+    /// Number of entries. O(1).
     #[inline]
     pub fn len(&self) -> usize {
         self.linear.as_ref().map_or(0, |linear| linear.len())
@@ -31,45 +31,46 @@ impl Index {
         self.len() == 0
     }
 
-    /// Buckets of the table, overflow not counted.
+    /// Buckets of the table, without overflow buckets.
     #[inline]
     pub fn buckets(&self) -> usize {
         self.linear.as_ref().map_or(0, |linear| linear.buckets())
     }
 
-    /// Bytes allocated.
+    /// Bytes that the allocator has given for the index.
     pub fn bytes(&self) -> usize {
         self.linear.as_ref().map_or(0, |linear| size_of::<Linear>() + linear.bytes())
     }
 
-    /// The entry with this hash for which `eq` says so. `eq` sees every entry of the bucket that has the same
-    /// tag: one in about 255 of the others.
+    /// The entry with this hash for which `eq` returns true. `eq` is called for every entry of the chain
+    /// with the same tag: beside the wanted one, about one in 255.
     #[inline(always)]
     pub fn find(&self, hash: u64, eq: impl FnMut(Handle) -> bool) -> Option<Position> {
         self.linear.as_deref()?.find(hash, eq)
     }
 
-    /// The handle that is at `position` now, after a [`Index::replace`] too.
+    /// The handle that is at `position` now, also after [`Index::replace`].
     ///
     /// # Panics
-    /// When the index has changed since the position was given, at the latest when its bucket is gone.
+    /// When the index has changed since the position was returned, at the latest when its
+    /// bucket no longer exists.
     #[inline]
     pub fn handle(&self, position: Position) -> Handle {
         self.linear.as_deref().expect(STALE).handle(position)
     }
 
-    /// Puts another handle at `position`, of an entry with the same hash, and returns the old one.
+    /// Stores another handle at `position`, of an entry with the same hash, and returns the old handle.
     #[inline]
     pub fn replace(&mut self, position: Position, handle: Handle) -> Handle {
         self.linear.as_deref_mut().expect(STALE).replace(position, handle)
     }
 
-    /// Adds an entry that is not there yet. The entry must be readable already: `rehash` may be asked for its
-    /// hash. At most two buckets are split, with `prefetch` called for their entries first.
+    /// Adds an absent entry. The entry must be readable already, because `rehash` may be called for it.
+    /// At most two buckets are split; `prefetch` is called for their entries first.
     ///
     /// # Panics
-    /// At 2^31 overflow buckets, which take more entries than a slab has blocks for: all of a chain but one
-    /// are full.
+    /// At 2^31 overflow buckets, which take more entries than a slab has blocks: all buckets of a chain
+    /// but one are full.
     #[inline]
     pub fn insert(
         &mut self,
@@ -81,16 +82,16 @@ impl Index {
         self.linear.get_or_insert_with(begin).insert(hash, handle, rehash, prefetch);
     }
 
-    /// Makes room for so many entries ahead, where there is none yet: inserting them splits no bucket. Where
-    /// fewer come, [`Index::step`] gives the room back. Cost: one step for each eight entries.
+    /// Makes room for `entries` entries in an empty index, so that inserting them splits no bucket. If
+    /// fewer are inserted, [`Index::step`] frees the room. Cost: one step for each eight entries.
     pub fn reserve(&mut self, entries: usize) {
         if entries > 0 {
             self.linear.get_or_insert_with(begin).reserve(entries);
         }
     }
 
-    /// Takes the entry at `position` out. At most two buckets are merged, and at most one overflow bucket
-    /// moves (for which `rehash` is asked for the hash of one of its entries).
+    /// Removes the entry at `position`. At most two buckets are merged, and at most one overflow bucket
+    /// moves, for which `rehash` is called with one of its entries.
     ///
     /// # Panics
     /// As [`Index::handle`].
@@ -99,56 +100,55 @@ impl Index {
         self.linear.as_deref_mut().expect(STALE).remove(position, rehash)
     }
 
-    /// Takes the entries of one bucket out, for a caller that takes all of them out. The memory of the index
-    /// shrinks with it. `rehash` is asked for hashes of entries that stay. Cost: O(entries taken).
+    /// Removes the entries of one bucket, for a caller that empties the index. The memory of the index
+    /// shrinks with it. `rehash` is called for entries that stay. Cost: O(entries removed).
     pub fn take_bucket(&mut self, taken: &mut Vec<Handle>, rehash: impl Fn(Handle) -> u64) {
         if let Some(linear) = self.linear.as_deref_mut() {
             linear.take_last(taken, rehash);
         }
     }
 
-    /// Carries on with a doubling or halving that is due, by at most `budget` buckets. Returns whether more
-    /// is due.
+    /// Continues a doubling or halving that is due, by at most `budget` buckets. Returns whether more is due.
     pub fn step(&mut self, budget: usize, rehash: impl Fn(Handle) -> u64, prefetch: impl Fn(Handle)) -> bool {
         self.linear.as_deref_mut().is_some_and(|linear| linear.step(budget, rehash, prefetch))
     }
 
-    /// Whether [`Index::step`] would do anything.
+    /// Whether [`Index::step`] has anything to do.
     pub fn needs_step(&self) -> bool {
         self.linear.as_deref().is_some_and(Linear::needs_step)
     }
 
-    /// Visits the entries of one bucket and returns the cursor to go on with; begin with 0, and 0 means the
-    /// end. An element that is present from the first call to the last is visited at least once, whatever
-    /// happens in between; some may be visited twice (5). Any cursor is allowed.
+    /// Visits the entries of one bucket and returns the cursor to continue with; begin with 0, and 0
+    /// means the end. An entry that is present from the first call to the last is visited at least once,
+    /// whatever changes between calls; some may be visited twice (5). Any cursor is allowed.
     pub fn scan(&self, cursor: u64, visit: impl FnMut(Handle)) -> u64 {
         self.linear.as_deref().map_or(0, |linear| linear.scan(cursor, visit))
     }
 
-    /// Visits the entries of one bucket and returns the cursor to go on with; begin with 0, and 0 means the
-    /// end. For a caller that removes most of what it meets: chains stay short behind it. An element that
-    /// stays is visited, unless the index shrinks meanwhile: then perhaps by a later walk (6). Any cursor is
-    /// allowed.
+    /// Visits the entries of one bucket and returns the cursor to continue with; begin with 0, and 0
+    /// means the end. For a caller that removes most entries it visits: the chains of visited buckets
+    /// stay short. An entry that stays is visited, unless the index shrinks meanwhile: then perhaps by a
+    /// later walk (6). Any cursor is allowed.
     pub fn walk(&self, cursor: u64, visit: impl FnMut(Handle)) -> u64 {
         self.linear.as_deref().map_or(0, |linear| linear.walk(cursor, visit))
     }
 
-    /// A random entry, all of them alike; none when there are none. Tries random slots: at most three on
-    /// average in an index that is not about to shrink.
+    /// A uniformly random entry; `None` in an empty index. Tries random slots: at most three on average
+    /// in an index that is not about to shrink.
     pub fn sample(&self, rng: &mut Rng) -> Option<Handle> {
         self.linear.as_deref()?.sample(rng)
     }
 
-    /// Visits up to `count` different entries: those that follow the location in memory that `draw`, a random
-    /// number, chooses. Returns how many; fewer than asked for only if the index is smaller or very sparse.
-    /// Much cheaper than as many [`Index::sample`]s, and good enough where neighbours in the order of hashes
-    /// are as random as any.
+    /// Visits up to `count` different entries: those that follow the location in memory chosen by
+    /// `draw`, a random number. Returns their number, which is less than `count` only if the index is
+    /// smaller or very sparse. Much cheaper than as many calls of [`Index::sample`], and sufficient
+    /// where neighbours in the order of hashes are as random as any entries.
     #[inline]
     pub fn sample_from(&self, draw: u64, count: usize, visit: impl FnMut(Handle)) -> usize {
         self.linear.as_deref().map_or(0, |linear| linear.sample_from(draw, count, visit))
     }
 
-    /// Asks the processor for what [`Index::sample_from`] of the same draw will look at first.
+    /// Prefetches the cache line that [`Index::sample_from`] with the same draw will read first.
     #[inline]
     pub fn prefetch_sample(&self, draw: u64) {
         if let Some(linear) = self.linear.as_deref() {
@@ -156,7 +156,7 @@ impl Index {
         }
     }
 
-    /// Asks the processor for the buckets of hashes, ahead of [`Index::prefetch_candidates`].
+    /// Prefetches the buckets of these hashes; to be called before [`Index::prefetch_candidates`].
     #[inline(always)]
     pub fn prefetch_buckets(&self, hashes: impl Iterator<Item = u64>) {
         if let Some(linear) = self.linear.as_deref() {
@@ -164,8 +164,9 @@ impl Index {
         }
     }
 
-    /// Calls `candidate` for each entry that [`Index::find`] will compare first for one of the hashes, so
-    /// that the caller can prefetch it; if the bucket itself has none, asks for the next bucket of the chain.
+    /// Calls `candidate` for each entry that [`Index::find`] will compare first for one of the hashes,
+    /// so that the caller can prefetch it. If the table's bucket has no candidate, prefetches the next
+    /// bucket of the chain.
     #[inline(always)]
     pub fn prefetch_candidates(&self, hashes: impl Iterator<Item = u64>, mut candidate: impl FnMut(Handle)) {
         if let Some(linear) = self.linear.as_deref() {
@@ -173,12 +174,12 @@ impl Index {
         }
     }
 
-    /// All entries, in the order of memory.
+    /// All entries, in memory order.
     pub fn iter(&self) -> impl Iterator<Item = Handle> + '_ {
         self.linear.iter().flat_map(|linear| linear.iter())
     }
 
-    /// Counts; cost: one step for each bucket.
+    /// Counts the fill and layout. Cost: one step for each bucket.
     pub fn stats(&self) -> IndexStats {
         self.linear.as_deref().map(Linear::stats).unwrap_or_default()
     }

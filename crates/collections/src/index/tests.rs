@@ -1,4 +1,4 @@
-//! The index against a map, and its invariants checked by walking it.
+//! The index compared with a map, and its invariants checked by walking it.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -7,15 +7,14 @@ use sluice_base::Rng;
 
 use super::*;
 
-/// How entries' hashes come from their handles.
+/// The function from an entry's handle to its hash.
 #[derive(Clone, Copy, Debug)]
 enum Hashes {
     Mixed,
-    /// All the same.
     Equal,
-    /// Eight values only, so that chains are long and splits divide them.
+    /// Only eight values, so that chains are long and splits divide them.
     Few,
-    /// The low bits are alike: the first levels do not separate anything.
+    /// Equal low bits, so that the first levels separate no entries.
     LowAlike,
 }
 
@@ -35,7 +34,7 @@ fn handle(raw: u32) -> Handle {
     Handle::from_raw(raw).unwrap()
 }
 
-/// The index beside a set of its handles; an entry's hash is a function of its handle.
+/// The index with a set of its handles; an entry's hash is a function of its handle.
 struct Model {
     index: Linear,
     oracle: HashSet<Handle>,
@@ -76,7 +75,7 @@ impl Model {
         self.oracle.remove(&handle);
     }
 
-    /// Takes a bucket out; how many entries it had.
+    /// Removes a bucket and returns the number of its entries.
     fn take_bucket(&mut self) -> usize {
         let (hashes, alive, mut taken) = (self.hashes, &self.alive, Vec::new());
         let rehash = |handle| {
@@ -86,7 +85,7 @@ impl Model {
         self.index.take_last(&mut taken, rehash);
         for handle in &taken {
             assert!(self.oracle.remove(handle), "taken once, and it was there");
-            // From here on its block may be another's.
+            // From here on the handle may belong to another block.
             self.alive.borrow_mut().remove(handle);
         }
         taken.len()
@@ -197,7 +196,7 @@ fn an_index_that_is_taken_apart_gives_each_entry_once_and_finds_the_others() {
         for count in [0, 1, 12, 13, 100, 1_000, 12_345] {
             let mut model = Model::new(hashes);
             (1..=count).for_each(|raw| model.insert(handle(raw)));
-            // In the middle of a halving, too.
+            // Also in the middle of a halving.
             (1..=count * 7 / 10).for_each(|raw| model.remove(handle(raw)));
             let (mut left, mut bytes) = (model.oracle.len(), model.index.bytes());
             while left > 0 {
@@ -246,8 +245,8 @@ fn growing_follows_the_schedule_with_two_splits_at_most() {
         assert!(now - buckets <= 2);
         buckets = now;
         let len = raw as usize;
-        // Between 6 and 8 of them, if only the table's buckets are counted, and 12 while there is only one
-        // level.
+        // Between 6 and 8 entries for each bucket of the table, without overflow, and up to 12 with
+        // a single level.
         assert!(len <= 8 * now + 4, "{len} in {now}");
         assert!(now == 1 || 6 * now <= len + 6, "{len} in {now}");
     }
@@ -284,7 +283,7 @@ fn an_index_that_was_emptied_is_small_again() {
     for raw in 1..=128 {
         model.remove(handle(raw));
     }
-    // One bucket each of the table and of the pool, and the lists that hold them.
+    // One bucket each of the table and of the pool, and the vectors that hold them.
     assert!(model.index.bytes() <= 176, "{} bytes", model.index.bytes());
 }
 
@@ -329,7 +328,8 @@ fn scan_shows_everything_once_when_nothing_changes() {
     }
 }
 
-/// The keys below `STAYS` are present from the first call to the last; the others come and go in between.
+/// Keys below `STAYS` are present from the first call to the last; the others are added and
+/// removed in between.
 fn scan_during_changes(seed: u64, hashes: Hashes) {
     const STAYS: u32 = 120;
     let mut rng = Rng::new(seed);
@@ -352,7 +352,7 @@ fn scan_during_changes(seed: u64, hashes: Hashes) {
         if rng.below(20) == 0 {
             grows = !grows;
         }
-        // Often enough that the index doubles and halves several times while the cursor travels.
+        // Often enough that the index doubles and halves several times during a scan.
         for _ in 0..rng.below(200) {
             let key = handle(STAYS + rng.below(others.into()) as u32);
             match (model.oracle.contains(&key), grows) {
@@ -379,8 +379,8 @@ fn scan_leaves_out_nothing_that_stays_whatever_splits_and_merges() {
     }
 }
 
-/// Removes everything in the order of a walk or a scan; the buckets of the longest chain on the way, and the
-/// passes.
+/// Removes everything in the order of a walk or a scan. Returns the buckets of the longest chain seen,
+/// and the number of passes.
 fn empty_by(next: impl Fn(&Linear, u64, &mut Vec<Handle>) -> u64) -> (usize, usize) {
     let mut model = Model::new(Hashes::Mixed);
     (1..=60_000).for_each(|raw| model.insert(handle(raw)));
@@ -402,7 +402,7 @@ fn empty_by(next: impl Fn(&Linear, u64, &mut Vec<Handle>) -> u64) -> (usize, usi
 fn a_walk_that_removes_what_it_meets_leaves_no_long_chains() {
     let (chain_max, passes) = empty_by(|index, cursor, met| index.walk(cursor, |handle| met.push(handle)));
     assert!(chain_max <= 4 && passes <= 40, "{chain_max} buckets, {passes} passes");
-    // Why there are two: a scan gathers what is left in few buckets.
+    // The reason for having both: a scan gathers the remaining entries in few buckets.
     let (chain_max, _) = empty_by(|index, cursor, met| index.scan(cursor, |handle| met.push(handle)));
     assert!(chain_max > 8, "{chain_max} buckets");
 }
@@ -421,8 +421,8 @@ fn a_walk_shows_everything_once_when_nothing_changes_and_takes_any_cursor() {
     assert_eq!(model.index.walk(u64::MAX, |_| ()), 1, "a position that is gone is the first one");
 }
 
-/// Walks several times from end to end while the table grows and, in every other walk, shrinks. A walk in
-/// which nothing is merged meets every key below `STAYS`, whatever the walk before has left where. By how
+/// Walks several times from end to end while the table grows and, in every other walk, shrinks. A walk
+/// without merges visits every key below `STAYS`, wherever the walk before has left it. Returns by how
 /// much the table changed its size during a walk.
 fn walk_during_changes(seed: u64, hashes: Hashes) -> usize {
     const STAYS: u32 = 120;
@@ -490,8 +490,8 @@ fn scan_takes_any_cursor() {
     }
 }
 
-/// Pearson's statistic of `draws` against a uniform choice among `cells`, and what it may be: five standard
-/// deviations.
+/// Compares Pearson's statistic of `draws` against a uniform choice among `cells` with its bound,
+/// five standard deviations.
 fn assert_uniform(counts: &HashMap<Handle, u64>, cells: usize, draws: u64) {
     let expected = draws as f64 / cells as f64;
     let seen: f64 = counts.values().map(|&count| (count as f64 - expected).powi(2) / expected).sum();
@@ -539,7 +539,7 @@ fn replace_changes_the_handle_and_nothing_else() {
     for hashes in [Hashes::Mixed, Hashes::Equal] {
         let mut model = Model::new(hashes);
         (1..=500).for_each(|raw| model.insert(handle(raw)));
-        // The same entry under another name: its hash is still that of the old handle.
+        // The same entry under another handle: its hash is still that of the old handle.
         let position = model.find(handle(77)).unwrap();
         assert_eq!(model.index.replace(position, handle(9_000)), handle(77));
         assert_eq!(model.index.handle(position), handle(9_000));
@@ -638,7 +638,7 @@ fn room_made_ahead_is_that_of_as_many_entries_and_goes_when_they_do_not_come() {
     while index.step(64, |h| Hashes::Mixed.of(h), |_| {}) {}
     assert!(index.buckets() <= 2, "{}", index.buckets());
     assert!(index.find(hash, |h| h == handle).is_some());
-    // An index with entries stays as it is.
+    // An index with entries is not changed.
     index.reserve(100_000);
     assert!(index.buckets() <= 2);
 }

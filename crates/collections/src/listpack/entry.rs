@@ -11,8 +11,8 @@
 //! | `F0` | u32 length, little endian, so many bytes | string |
 //! | `F1`, `F2`, `F3`, `F4` | 2, 3, 4, 8 bytes, little endian | integer |
 //!
-//! The length at the end takes 1 to 5 bytes of 7 bits each, the last byte being the lowest; a set top bit
-//! says that there is a higher one in front.
+//! The length at the end takes 1 to 5 bytes of 7 bits each, the last byte being the lowest; a set top
+//! bit means that a higher byte precedes.
 
 use sluice_base::num::parse_i64;
 
@@ -21,12 +21,12 @@ use sluice_base::num::parse_i64;
 pub enum Element<'a> {
     /// A string that is the canonical form of an integer.
     Int(i64),
-    /// Any other string.
+    /// Any other string, borrowed from the listpack.
     Bytes(&'a [u8]),
 }
 
 impl<'a> Element<'a> {
-    /// The element that a string is kept as.
+    /// The element as which a string is stored.
     #[inline]
     pub fn of(value: &'a [u8]) -> Element<'a> {
         // Most strings begin with a letter; integers have at most 20 bytes.
@@ -46,7 +46,7 @@ pub fn len(element: Element<'_>) -> usize {
     head + back_len(head)
 }
 
-/// Bytes of the entry of a string that is no integer and has so many bytes.
+/// Bytes of the entry of a string of `bytes` bytes that is no integer.
 pub fn string_len(bytes: usize) -> usize {
     let body = string_body_len(bytes);
     body + back_len(body)
@@ -75,7 +75,7 @@ fn string_body_len(bytes: usize) -> usize {
     }
 }
 
-/// Bytes of the length at the end.
+/// Bytes of the length at the end of an entry.
 #[inline]
 fn back_len(body: usize) -> usize {
     match body {
@@ -87,7 +87,7 @@ fn back_len(body: usize) -> usize {
     }
 }
 
-/// Writes an element's entry to the front of `out`, which has room for it; how many bytes.
+/// Writes an element's entry to the front of `out`, which must have room; returns its bytes.
 #[inline]
 pub fn write(out: &mut [u8], element: Element<'_>) -> usize {
     let body = write_body(out, element);
@@ -101,7 +101,7 @@ pub fn write(out: &mut [u8], element: Element<'_>) -> usize {
     body + back
 }
 
-/// Writes an element without the length at its end: for rows that are read forwards alone.
+/// Writes an element without the length at its end, for rows that are only read forwards.
 #[inline]
 pub fn write_body(out: &mut [u8], element: Element<'_>) -> usize {
     match element {
@@ -158,14 +158,15 @@ const INT_24: u8 = 0xf2;
 const INT_32: u8 = 0xf3;
 const INT_64: u8 = 0xf4;
 
-/// The element at the front of a row and the bytes of its entry; `None` at the end, and where no entry is.
+/// The element at the front of a row and the bytes of its entry; `None` at the end of the row and
+/// for malformed bytes.
 #[inline]
 pub fn read(row: &[u8]) -> Option<(Element<'_>, usize)> {
     let (element, body) = read_body(row)?;
     Some((element, body + back_len(body)))
 }
 
-/// The element at the front of a row whose entries have no length at their end, and the bytes of its entry.
+/// The element at the front of a row whose entries have no length at the end, and the bytes of its entry.
 #[inline]
 pub fn read_body(row: &[u8]) -> Option<(Element<'_>, usize)> {
     let (&first, rest) = row.split_first()?;
@@ -200,7 +201,8 @@ pub fn read_body(row: &[u8]) -> Option<(Element<'_>, usize)> {
     Some((element, body))
 }
 
-/// Bytes of the last entry of a row, as its own end says; `None` when there is none, or it cannot be.
+/// Bytes of the last entry of a row by the length at its end; `None` if the row is empty or the
+/// length is impossible.
 #[inline]
 pub(crate) fn last_len(row: &[u8]) -> Option<usize> {
     let mut body = 0;
@@ -222,15 +224,14 @@ pub(crate) fn read_back(row: &[u8]) -> Option<(Element<'_>, usize)> {
     Some((element, len))
 }
 
-/// Bytes of the entry at the front of a row, when it is whole and the length at its end is right.
+/// Bytes of the entry at the front of a row, if the entry is complete and the length at its end is right.
 pub(crate) fn checked_len(row: &[u8]) -> Option<usize> {
     let (_, len) = read(row)?;
     let whole = row.get(..len)?;
     (last_len(whole) == Some(len)).then_some(len)
 }
 
-/// Where the entry of the element at `index` begins in a row of `count` elements. Cost: O(n), from the nearer
-/// end.
+/// Offset of the element at `index` in a row of `count` elements. Cost: O(n), from the nearer end.
 pub fn seek(row: &[u8], count: usize, index: usize) -> Option<usize> {
     if index >= count {
         return None;
@@ -250,20 +251,20 @@ pub fn seek(row: &[u8], count: usize, index: usize) -> Option<usize> {
     }
 }
 
-/// The elements of a row from both ends.
+/// Iterator over the elements of a row, from both ends.
 #[derive(Clone, Debug)]
 pub struct Iter<'a> {
     row: &'a [u8],
 }
 
 impl<'a> Iter<'a> {
-    /// Begins at both ends of a row.
+    /// An iterator over all elements of a row.
     #[inline]
     pub fn new(row: &'a [u8]) -> Iter<'a> {
         Iter { row }
     }
 
-    /// The entries not read yet.
+    /// The entries that were not read yet.
     pub fn rest(&self) -> &'a [u8] {
         self.row
     }

@@ -1,4 +1,4 @@
-//! Listpacks against a vector of vectors, and against bytes of the reference.
+//! Listpacks compared with a vector of vectors, and with bytes of the reference.
 
 use sluice_base::Rng;
 
@@ -20,7 +20,7 @@ fn value(rng: &mut Rng) -> Vec<u8> {
         0 => ((rng.next_u64() as i64) >> rng.below(64)).to_string().into_bytes(),
         1 => (0..rng.below(12)).map(|_| b"0123456789-+ "[rng.below(13) as usize]).collect(),
         _ => {
-            // Long ones seldom: the test is about order, not bulk.
+            // Long elements are rare: the test checks order.
             let at = if rng.below(20) == 0 { 13 } else { 6 };
             vec![b'a' + rng.below(3) as u8; lens[rng.below(at) as usize]]
         }
@@ -74,7 +74,7 @@ fn a_listpack_is_a_vector_of_strings() {
     }
 }
 
-/// What 9.1.2 dumps for these elements.
+/// The bytes that 9.1.2 dumps for these elements.
 #[test]
 fn the_reference_s_bytes() {
     let mut listpack = new();
@@ -111,7 +111,7 @@ fn the_reference_s_bytes() {
     assert_eq!(listpack.escape_ascii().to_string(), wanted.escape_ascii().to_string());
 }
 
-/// As 9.1.2 writes strings of 16,378 and 16,379 bytes.
+/// The bytes that 9.1.2 writes for strings of 16,378 and 16,379 bytes.
 #[test]
 fn the_length_at_the_end_takes_a_byte_more_from_the_reference_s_edge_on() {
     for (len, end) in [(16_378, &b"x\x7f\xff"[..]), (16_379, b"x\x01\x80\x80")] {
@@ -192,7 +192,7 @@ fn what_is_no_listpack_is_refused() {
         wrong += usize::from(!is_valid(&bad));
         fuzz_listpack(&bad);
     }
-    // The contents of strings may be anything.
+    // A changed byte within a string is not an error.
     assert!(wrong >= 6 + 6, "{wrong}");
     let mut rng = Rng::new(3);
     for _ in 0..20_000 {

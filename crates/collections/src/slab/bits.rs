@@ -1,4 +1,4 @@
-//! One bit for each block of a chunk.
+//! A set of blocks of one chunk, one bit for each.
 
 #![forbid(unsafe_code)]
 
@@ -7,16 +7,16 @@
 pub struct BlockBits([u64; WORDS]);
 
 impl BlockBits {
-    /// No block.
+    /// The set without any block.
     pub const EMPTY: BlockBits = BlockBits([0; WORDS]);
 
-    /// Whether a block is in the set; one that no chunk has is.
+    /// Whether a block is in the set; `true` for a number that no chunk has.
     #[inline]
     pub fn has(&self, block: u32) -> bool {
         self.0.get(block as usize / 64).is_none_or(|word| word >> (block % 64) & 1 != 0)
     }
 
-    /// Adds a block; one that no chunk has changes nothing.
+    /// Adds a block; ignores a number that no chunk has.
     #[inline]
     pub fn add(&mut self, block: u32) {
         if let Some(word) = self.0.get_mut(block as usize / 64) {
@@ -32,7 +32,7 @@ impl BlockBits {
         }
     }
 
-    /// The first block at or behind `from` that is not in the set.
+    /// The first block from `from` on that is not in the set.
     #[inline]
     pub fn next_absent(&self, from: u32) -> Option<u32> {
         let mut word = from as usize / 64;

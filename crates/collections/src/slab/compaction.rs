@@ -1,19 +1,19 @@
-//! Compaction: emptying sparse chunks into the fullest of their class, a block at a time.
+//! Compaction: moving the blocks of sparse chunks into the fullest chunks of their class, one at a time.
 //!
-//! The slab copies a block and says from where to where; its owner re-points what names the block, and says
-//! that it is done ([`SlabOf::finish_move`]). Between two calls the slab is as usable as ever.
+//! The slab copies a block and returns its old and new handle; the owner updates the references to the block
+//! and confirms the move ([`SlabOf::finish_move`]). Between two calls the slab can be used as usual.
 //!
 //! Invariants:
-//! 1. A chunk is chosen only if it is less than three quarters full and its blocks fit elsewhere: into the
-//!    free blocks of the class's other chunks, so that a whole chunk is won; or, if it is alone with less
-//!    than a quarter of what it touched in use, into a fresh chunk, so that at least `WASTE_MIN` bytes are
-//!    won.
-//! 2. A chunk under evacuation is on no list, so that no new block comes from it, until the evacuation ends:
-//!    by its last block being freed, by the other chunks having no room any more, or by a block without an
-//!    owner.
-//! 3. First the chunk's free list is walked, which marks the free blocks; blocks freed meanwhile are marked
-//!    as they are freed. Then the blocks that are not marked are moved in order. Both go on where the last
-//!    call stopped.
+//! 1. A chunk is chosen only if it is less than three quarters full and its blocks fit elsewhere: into
+//!    the free blocks of the class's other chunks, so that a whole chunk is won; or, if they do not fit
+//!    there and less than a quarter of its touched bytes are in use, into a fresh chunk, so that at
+//!    least `WASTE_MIN` bytes are won.
+//! 2. A chunk under evacuation is on no list, so that no new block comes from it, until the evacuation
+//!    ends: because its last block is freed, because the other chunks have no room left, or because a
+//!    block has no owner.
+//! 3. First the chunk's free list is walked, which marks the free blocks; blocks freed meanwhile are
+//!    marked as they are freed. Then the unmarked blocks are moved in order. Both continue where the
+//!    last call stopped.
 #![forbid(unsafe_code)]
 
 mod evacuation;
@@ -26,20 +26,20 @@ use super::{
     BlockBits, Book, Books, CLASSES, EVACUATING, HEAD, Handle, NONE, QUARTERS, Slab, SlabFull, SlabOf,
 };
 
-/// A block that was copied, head and body, and waits for its owner to re-point what names it.
+/// A block that was copied, head and body, while the references to it are not updated yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the block is held twice until the move is finished or cancelled"]
 pub struct Move {
-    /// Where the block still is.
+    /// The old block, which still exists.
     pub from: Handle,
-    /// Where its copy is.
+    /// The copy of the block.
     pub to: Handle,
 }
 
 impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS> {
-    /// Goes on with compaction until a block was copied, nothing is left to do, or `budget` steps were made;
-    /// `budget` is what is left of it then. A step looks at one block or searches for a chunk, in constant
-    /// time. Every move must be finished or cancelled before the next call.
+    /// Continues compaction until a block was copied, nothing is left to do, or `budget` steps were
+    /// made; `budget` is reduced accordingly. A step examines one block or searches for a chunk, in
+    /// constant time. Every move must be finished or cancelled before the next call.
     pub fn next_move(&mut self, budget: &mut usize) -> Option<Move> {
         while *budget > 0 {
             *budget -= 1;
@@ -64,7 +64,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
             }
             let block = evacuation.free.next_absent(evacuation.cursor).unwrap_or(NONE);
             if block >= books.rows.as_slice()[number as usize].bump {
-                // Empty chunks end their evacuation themselves: this one has blocks that it lost count of.
+                // A chunk that becomes empty ends its evacuation itself: this one has blocks missing
+                // from its counts.
                 books.end_evacuation(true);
             } else {
                 evacuation.cursor = block + 1;
@@ -80,13 +81,13 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         None
     }
 
-    /// Frees the old block, once nothing names it any more.
+    /// Frees the old block, once no reference to it is left.
     pub fn finish_move(&mut self, done: Move) {
         self.free(done.from);
     }
 
-    /// Takes a move back: the copy is freed, the old block stays, and its chunk is left alone until it runs
-    /// empty.
+    /// Cancels a move: the copy is freed, the old block stays, and its chunk is not compacted again
+    /// until it becomes empty.
     pub fn cancel_move(&mut self, failed: Move) {
         self.free(failed.to);
         if let Some(books) = self.books.as_deref_mut() {
@@ -124,7 +125,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         Ok(Move { from, to })
     }
 
-    /// A chunk whose pages are not resident, so that moving blocks there wins what they do not fill.
+    /// Opens a chunk whose pages are not resident, so that blocks moved there take only the memory they fill.
     fn open_cold(&mut self, class: usize) -> Result<u32, SlabFull> {
         let vacant = self.books.as_deref().and_then(|books| {
             let units = super::units_of(per_chunk(Self::BLOCKS, class) * class * 8);
@@ -141,8 +142,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
 }
 
 impl Books {
-    /// Begins to empty a chunk for which that pays, if there is one. `blocks_max` is the most that a chunk
-    /// has.
+    /// Begins to empty a chunk if that is worthwhile. `blocks_max` is the largest number of blocks
+    /// in a chunk.
     fn begin(&mut self, blocks_max: usize) -> bool {
         for i in 0..CLASSES {
             let class = (self.search_at + i) % CLASSES;
@@ -168,14 +169,14 @@ impl Books {
         false
     }
 
-    /// A chunk of the class that invariant (1) allows to be emptied, and whether a fresh chunk may be opened
-    /// for that.
+    /// A chunk of the class that invariant (1) allows to be emptied, and whether a fresh chunk may be
+    /// opened for its blocks.
     fn sparse(&self, class: usize, per_chunk: usize) -> Option<(u32, bool)> {
         let this = &self.classes[class];
         let first = *this.rooms[1..].iter().rev().find(|&&number| number != NONE)?;
         let rows = self.rows.as_slice();
-        // Where all are as sparse, the first is the one that blocks come from: what was moved there must not
-        // move again.
+        // Among equally sparse chunks, the first is the one that new blocks come from: blocks moved
+        // there must not be moved again.
         let number = match rows[first as usize].next {
             NONE => first,
             second => second,
@@ -192,8 +193,8 @@ impl Books {
         (wasted >= WASTE_MIN && used * QUARTERS < book.touched as usize).then_some((number, true))
     }
 
-    /// Puts the chunk under evacuation back on its list; `pinned`: not to be chosen again before it runs
-    /// empty.
+    /// Returns the chunk under evacuation to its list. With `pinned` it is not chosen again until
+    /// it becomes empty.
     fn end_evacuation(&mut self, pinned: bool) {
         let Some(evacuation) = self.evacuation.take() else { return };
         let number = evacuation.number;
@@ -203,7 +204,7 @@ impl Books {
         self.list(number, quarter);
     }
 
-    /// Marks a block that was freed in the chunk under evacuation; `NONE` is no block.
+    /// Marks a block that was freed in the chunk under evacuation; `NONE` is ignored.
     #[cold]
     pub(super) fn note_freed(&mut self, block: u32) {
         if block != NONE
@@ -221,7 +222,7 @@ impl Books {
     }
 }
 
-/// Blocks of a chunk of the class.
+/// Number of blocks in a chunk of the class.
 fn per_chunk(blocks_max: usize, class: usize) -> usize {
     blocks_max.min(Slab::CHUNK_BYTES / (class * 8).max(1))
 }

@@ -1,4 +1,5 @@
-//! Memory from the system: regions that chunks are carved from, and rows that never move once they are long.
+//! Memory from the system: regions that chunks are carved from, and arrays that do not move once
+//! they are long.
 //!
 //! Invariants:
 //! 1. Every byte that [`Regions::carve`] returns is mapped, initialised and private to the process until the
@@ -9,7 +10,7 @@
 //! 3. The number of mappings does not depend on the number of chunks: a region is as large as everything
 //!    reserved before it, between 1 and 64 MiB. 1 TiB of chunks takes about 16,400 mappings, of the 65,530
 //!    that Linux allows by default.
-//! 4. A [`StableVec`] of more than `SMALL` values lies in one reserved mapping of its greatest length, so
+//! 4. A [`StableVec`] of more than `SMALL` values is in one reserved mapping of its greatest length, so
 //!    that a push never copies more than `SMALL` values.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -20,9 +21,9 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// Reserved address space, handed out in pieces.
 pub(super) struct Regions {
-    /// Start and bytes of every mapping.
+    /// Start and length in bytes of every mapping.
     mapped: Vec<(NonNull<u8>, usize)>,
-    /// The part of the last region that is not handed out.
+    /// The part of the last region that was not handed out.
     next: *mut u8,
     left: usize,
     /// Bytes of all mappings.
@@ -41,7 +42,7 @@ impl Regions {
         Regions { mapped: Vec::new(), next: null_mut(), left: 0, reserved: 0 }
     }
 
-    /// `bytes` bytes of zeros, aligned to a page if every piece is a multiple of a page. `None` when the
+    /// `bytes` bytes of zeros, aligned to a page if every piece is a multiple of a page. `None` if the
     /// system refuses more address space.
     pub(super) fn carve(&mut self, bytes: usize) -> Option<NonNull<u8>> {
         if self.left < bytes {
@@ -57,8 +58,8 @@ impl Regions {
         Some(piece)
     }
 
-    /// Gives the pages of a piece back to the system; the address space stays reserved. A refusal changes
-    /// nothing.
+    /// Gives the pages of a piece back to the system; the address space stays reserved. If the system
+    /// refuses, nothing changes.
     ///
     /// # Safety
     /// - `at` and the `bytes` bytes from it lie in a piece that `carve` of this value returned.
@@ -70,7 +71,7 @@ impl Regions {
         let _ = unsafe { madvise(at.as_ptr().cast::<c_void>(), bytes, GIVE_BACK) };
     }
 
-    /// Bytes of address space.
+    /// Bytes of reserved address space.
     #[cfg(test)]
     pub(super) fn reserved(&self) -> usize {
         self.reserved
@@ -97,7 +98,7 @@ impl Drop for Regions {
 pub(super) struct StableVec<T> {
     at: NonNull<T>,
     len: usize,
-    /// Values that there is memory for: 0, at most `SMALL` (from the allocator) or more (reserved).
+    /// Number of values that there is memory for: 0, at most `SMALL` (from the allocator) or more (reserved).
     room: usize,
 }
 
@@ -109,13 +110,13 @@ unsafe impl<T: Send> Send for StableVec<T> {}
 unsafe impl<T: Sync> Sync for StableVec<T> {}
 
 impl<T: Copy> StableVec<T> {
-    /// An empty row; it allocates nothing.
+    /// An empty array, which allocates nothing.
     pub(super) const fn new() -> StableVec<T> {
         StableVec { at: NonNull::dangling(), len: 0, room: 0 }
     }
 
-    /// Adds a value at the end of a row that never has more than `max`, the same at every call. `None`, and
-    /// no change, when the row is full or the system has no address space.
+    /// Appends a value to an array that never has more than `max` values, the same at every call.
+    /// `None`, with no change, if the array is full or the system has no address space.
     pub(super) fn push(&mut self, value: T, max: usize) -> Option<()> {
         if self.len == self.room {
             self.grow(max)?;
@@ -210,13 +211,13 @@ fn small_layout<T>(room: usize) -> Layout {
 
 const REGION_MIN: usize = 1 << 20;
 const REGION_MAX: usize = 64 << 20;
-/// Values that a row takes from the allocator.
+/// Values that an array keeps in memory from the allocator.
 const SMALL: usize = 64;
 #[cfg(target_os = "linux")]
 const NO_RESERVE: MapFlags = MapFlags::NORESERVE;
 #[cfg(not(target_os = "linux"))]
 const NO_RESERVE: MapFlags = MapFlags::empty();
-/// On Linux the pages are gone at once; elsewhere the system takes them when it likes.
+/// On Linux the pages are freed at once; elsewhere the system frees them when it needs memory.
 #[cfg(target_os = "linux")]
 const GIVE_BACK: Advice = Advice::LinuxDontNeed;
 #[cfg(not(target_os = "linux"))]

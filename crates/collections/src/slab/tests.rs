@@ -1,4 +1,4 @@
-//! The slab against a map of what was written, and with handles that nobody gave out.
+//! The slab compared with a map of its contents, and accessed by handles that it has not given out.
 
 use std::collections::HashMap;
 
@@ -8,15 +8,15 @@ use super::*;
 
 fn is_send_and_sync<T: Send + Sync>(_: &T) {}
 
-/// What a block of this number holds: differs from its neighbours at every byte.
+/// The contents of block `number`, which differ from those of its neighbours in every byte.
 fn pattern(number: u64, len: usize) -> Vec<u8> {
     (0..len as u64).map(|i| (number.wrapping_mul(31) + i * 7) as u8).collect()
 }
 
-/// A slab with what it should hold.
+/// A slab with its expected contents.
 struct Model<const CHUNK_BITS: u32, const BLOCK_BITS: u32> {
     slab: SlabOf<CHUNK_BITS, BLOCK_BITS>,
-    /// Handle to (number, size asked for).
+    /// Handle to (number, requested size).
     live: HashMap<Handle, (u64, usize)>,
     order: Vec<Handle>,
 }
@@ -55,7 +55,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> Model<CHUNK_BITS, BLOCK_BITS>
         self.slab.free(handle);
     }
 
-    /// Makes moves until the budget is spent, re-pointing what names the blocks. Returns how many.
+    /// Makes moves until the budget is spent, and updates the handles of the blocks. Returns the
+    /// number of moves.
     fn compact(&mut self, mut budget: usize) -> usize {
         let mut moves = 0;
         while let Some(step) = self.slab.next_move(&mut budget) {
@@ -104,7 +105,8 @@ fn blocks_keep_their_bytes_under_random_traffic_and_compaction() {
         let mut model = Model::<20, 12>::new();
         let mut moves = 0;
         for number in 0..60_000u64 {
-            // Waves, so that chunks fill and empty; few classes at a time, so that some need several chunks.
+            // Waves, so that chunks fill and become empty; few classes at a time, so that some
+            // need several chunks.
             let grows = (number / 10_000) % 2 == 0;
             if rng.below(10) < if grows { 8 } else { 2 } {
                 let size = if rng.below(4) == 0 {
@@ -167,7 +169,7 @@ fn a_slab_of_few_chunks_runs_full_and_recovers() {
 
 #[test]
 fn chunk_numbers_go_from_one_length_to_another() {
-    // Chunks of 128 blocks of 16 bytes take one unit, of 128 of 1,024 bytes two.
+    // Chunks of 128 blocks: of 16 bytes each they take one unit, of 1,024 bytes two.
     let mut slab = SlabOf::<3, 7>::new();
     let fill = |slab: &mut SlabOf<3, 7>, size| {
         let handles: Vec<Handle> = std::iter::from_fn(|| slab.alloc(size).ok()).collect();
@@ -224,7 +226,7 @@ fn compaction_brings_sparse_chunks_together_and_gives_their_pages_back() {
         model.free(&mut rng);
     }
     let touched = model.slab.bytes_touched();
-    // A step at a time, as between commands.
+    // One step at a time, as between commands.
     let moves: usize = (0..100_000).map(|_| model.compact(1)).sum();
     assert!(moves < 6_000, "{moves} moves: no block is moved twice");
     model.check_all();
@@ -299,7 +301,7 @@ fn an_empty_slab_allocates_nothing_and_a_small_one_little() {
     for size in (24..=Slab::MAX_BLOCK).step_by(8) {
         slab.alloc(size).unwrap();
     }
-    // One block of each of 254 classes: memory in use is that of the blocks.
+    // One block in each of 254 classes: the memory in use is that of the blocks.
     assert_eq!(slab.bytes_used(), (16..=Slab::MAX_BLOCK).step_by(8).sum::<usize>());
     assert!(slab.bytes_touched() < slab.bytes_used() + 256, "handle 0 does not exist");
     assert!(slab.bytes_directories() < 24 << 10, "{}", slab.bytes_directories());
@@ -323,7 +325,7 @@ fn every_size_gets_the_next_class() {
 #[test]
 fn a_chunk_is_used_to_its_last_block_and_reused_by_another_class() {
     let mut slab = Slab::new();
-    // 1,000 does not divide the chunk: the rest of its piece is not used.
+    // 1,000 does not divide the chunk's size: the rest of its piece is not used.
     let per_chunk = (1 << 20) / 1000;
     let handles: Vec<Handle> = (0..2 * per_chunk - 1).map(|_| slab.alloc(1000).unwrap()).collect();
     let class = slab.stats()[0];
@@ -347,7 +349,7 @@ fn emptier_chunks_run_empty_first() {
     let mut slab = Slab::new();
     let handles: Vec<Handle> = (0..40_000).map(|_| slab.alloc(128).unwrap()).collect();
     let chunks = slab.stats()[0].chunks;
-    // One in eight stays; then traffic without growth must bring them together.
+    // One block in eight stays; then allocation and freeing without growth must compact the rest.
     let mut rng = Rng::new(3);
     let mut live = Vec::new();
     for handle in handles {

@@ -1,15 +1,15 @@
 //! Values of one type in numbered slots, in segments: growing never moves more than one segment.
 //!
-//! Invariants: (1) a segment is on `with_room` exactly when it holds fewer values than `SEGMENT`; only its
-//! last element is filled, so a segment that becomes full is the last; (2) a segment's free slots form a
-//! list that begins at `free`; a segment without values has no memory.
+//! Invariants: (1) a segment is on `with_room` exactly if it holds fewer values than `SEGMENT`; only the
+//! last segment of that list is filled, so a segment that becomes full is the last one; (2) a segment's
+//! free slots form a list that begins at `free`; a segment without values has no memory.
 
 #![forbid(unsafe_code)]
 
-/// Values of type `T`, each at an index that stays its own until the value is removed.
+/// Values of type `T`, each at an index that does not change until the value is removed.
 pub struct TypedSlab<T> {
     segments: Vec<Segment<T>>,
-    /// Segments with room; values go into the last.
+    /// Segments with room; values are added to the last one.
     with_room: Vec<u32>,
     len: usize,
 }
@@ -28,22 +28,22 @@ enum TypedSlot<T> {
 }
 
 impl<T> TypedSlab<T> {
-    /// An empty slab; it allocates nothing.
+    /// An empty slab, which allocates nothing.
     pub const fn new() -> TypedSlab<T> {
         TypedSlab { segments: Vec::new(), with_room: Vec::new(), len: 0 }
     }
 
-    /// Values held.
+    /// Number of values that the slab holds.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether no value is held.
+    /// Whether the slab is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Bytes allocated here; what the values own elsewhere is not counted. Cost: one step for each segment.
+    /// Bytes allocated for the segments, without those owned by the values. Cost: one step for each segment.
     pub fn bytes(&self) -> usize {
         let slots: usize = self.segments.iter().map(|segment| segment.slots.capacity()).sum();
         slots * size_of::<TypedSlot<T>>()
@@ -69,8 +69,7 @@ impl<T> TypedSlab<T> {
         number << SEGMENT_BITS | slot
     }
 
-    /// Takes the value at `index` out; none when there is none. The last value of a segment takes its memory
-    /// along.
+    /// Removes the value at `index`; `None` if there is none. A segment that loses its last value is freed.
     pub fn remove(&mut self, index: u32) -> Option<T> {
         let number = index >> SEGMENT_BITS;
         let segment = self.segments.get_mut(number as usize)?;
@@ -85,7 +84,7 @@ impl<T> TypedSlab<T> {
         Some(value)
     }
 
-    /// The value at `index`; none when there is none.
+    /// The value at `index`; `None` if there is none.
     #[inline]
     pub fn get(&self, index: u32) -> Option<&T> {
         match self.segments.get((index >> SEGMENT_BITS) as usize)?.slots.get((index & SLOT_MASK) as usize)? {
@@ -94,7 +93,7 @@ impl<T> TypedSlab<T> {
         }
     }
 
-    /// The value at `index`, to change; none when there is none.
+    /// The value at `index`, for a change; `None` if there is none.
     #[inline]
     pub fn get_mut(&mut self, index: u32) -> Option<&mut T> {
         let segment = self.segments.get_mut((index >> SEGMENT_BITS) as usize)?;

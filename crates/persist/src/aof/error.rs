@@ -1,45 +1,45 @@
-//! What can be wrong with a log of commands.
+//! Errors in a log of commands.
 
 use crate::rdb::LoadError;
 use sluice_resp::ParseError;
 use std::fmt;
 
-/// Why a log was refused, and where.
+/// The reason why a log was refused, and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogError {
-    /// Bytes before the mistake.
+    /// Offset of the fault, in bytes.
     pub offset: u64,
-    /// What is wrong there.
+    /// The fault at that offset.
     pub problem: LogProblem,
 }
 
-/// What can be wrong with a log.
+/// Faults of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogProblem {
-    /// The snapshot at the beginning.
+    /// The snapshot at the beginning is malformed.
     Preamble(LoadError),
     /// A record begins with this byte, which is neither `*` nor `#`.
     Marker(u8),
-    /// The number of arguments is none, or below one.
+    /// The number of arguments is not a number, or is less than 1.
     Count,
     /// An argument does not begin with `$`, but with this byte.
     Dollar(u8),
-    /// The length of an argument is none, negative, or larger than the options allow.
+    /// The length of an argument is not a number, is negative, or exceeds the options' limit.
     Length,
-    /// No line end stands where one must.
+    /// A line end is missing.
     LineEnd,
-    /// A line ends in LF alone, and not in CR LF.
+    /// A line ends in LF, and not in CR LF.
     LineFeed,
-    /// What stands at the end of the file behind a `#` is the beginning of no annotation.
+    /// The bytes after the last `#` of the file do not begin an annotation.
     Annotation,
-    /// A transaction begins inside of another.
+    /// A transaction begins inside another one.
     NestedMulti,
-    /// A transaction ends that did not begin.
+    /// A transaction ends that has not begun.
     ExecWithoutMulti,
 }
 
 impl LogProblem {
-    /// What a parser of requests found.
+    /// The fault for an error of the request parser.
     pub(super) fn of(error: ParseError) -> LogProblem {
         match error {
             ParseError::BigInline

@@ -1,4 +1,4 @@
-//! The manifest: which files make up an append-only file, and in which order they are loaded.
+//! The manifest: the files of an append-only file, in the order in which they are loaded.
 //!
 //! ```text
 //! file appendonly.aof.2.base.rdb seq 2 type b
@@ -6,9 +6,10 @@
 //! file appendonly.aof.2.incr.aof seq 2 type i
 //! ```
 //!
-//! Invariants: (1) at most one base; (2) sequence numbers of increments rise; (3) a new file's number is
-//! larger than any number of its kind that the manifest has had; (4) a manifest that is written is read back
-//! as the same, by ours and by the reference; (5) nothing here allocates more than the manifest's bytes.
+//! Invariants: (1) at most one base; (2) sequence numbers of increments ascend; (3) a new file's
+//! number is larger than any number of its kind that the manifest has had; (4) a written manifest
+//! is read back as the same manifest, by this server and by the reference; (5) this code allocates
+//! no more than the manifest's bytes.
 
 use sluice_base::num;
 use sluice_base::quote::{self, Dialect};
@@ -17,29 +18,29 @@ use std::fmt;
 /// A file of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AofFile {
-    /// Its name in the folder of the log.
+    /// Name of the file, relative to the folder of the log.
     pub name: Vec<u8>,
-    /// Its number, which is not 0.
+    /// Sequence number of the file, not 0.
     pub seq: i64,
 }
 
-/// What a file is in the log.
+/// The role of a file in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AofFileKind {
-    /// The data at some moment.
+    /// The data at one moment.
     Base,
-    /// A file that is not needed any more and is to be removed.
+    /// A file that is no longer needed and is to be removed.
     History,
-    /// Commands behind the base.
+    /// Commands that follow the base.
     Incr,
 }
 
-/// How a base is written. Setting `aof-use-rdb-preamble`.
+/// The format of a base: setting `aof-use-rdb-preamble`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BaseFormat {
-    /// As a snapshot.
+    /// An RDB snapshot; the setting is `yes`.
     Rdb,
-    /// As commands.
+    /// Commands that recreate the keyspace; the setting is `no`.
     Commands,
 }
 
@@ -47,51 +48,52 @@ pub enum BaseFormat {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
     base: Option<AofFile>,
-    /// Newest first.
+    /// Files to be removed, newest first.
     history: Vec<AofFile>,
-    /// Oldest first.
+    /// Increments, oldest first.
     incr: Vec<AofFile>,
-    /// The last number that a base was given.
+    /// The highest number of a base so far.
     base_seq: i64,
-    /// The last number that an increment was given.
+    /// The highest number of an increment so far.
     incr_seq: i64,
 }
 
-/// Why a manifest was refused.
+/// The reason why a manifest was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestError {
-    /// The number of the line, the first is 1, and its text; `None` where the line as a whole is at fault.
+    /// The number of the faulty line, counted from 1, and its text; `None` if the manifest is empty, or
+    /// if the line is too long, has no line end or has a NUL.
     pub line: Option<(usize, Vec<u8>)>,
-    /// What is wrong.
+    /// The fault of the manifest or of that line.
     pub problem: ManifestProblem,
 }
 
-/// What can be wrong with a manifest.
+/// Faults of a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ManifestProblem {
-    /// There is no line.
+    /// The manifest has no line.
     Empty,
     /// A line has more than 1,024 bytes, no line end, or a NUL.
     Line,
-    /// A line is not pairs of words, or lacks a name, a number or a type.
+    /// A line does not consist of pairs of words, or lacks a name, a number or a type.
     Format,
     /// The name has a slash or a backslash.
     Path,
-    /// Two bases.
+    /// More than one file is a base.
     TwoBases,
-    /// The numbers of increments do not rise, or a number has no successor.
+    /// The numbers of increments do not ascend, or a number is too large to have a successor.
     Order,
-    /// A type that is not known.
+    /// The type of a file is unknown.
     Kind,
 }
 
 impl Manifest {
-    /// No file.
+    /// A manifest without files.
     pub fn new() -> Manifest {
         Manifest::default()
     }
 
-    /// The manifest that takes over a log of one file, which versions before 7.0 wrote.
+    /// The manifest for a log of a single file, as versions before 7.0 wrote it; that file becomes the base.
     pub fn of_old_style(name: &[u8]) -> Manifest {
         Manifest { base: Some(AofFile { name: name.to_vec(), seq: 1 }), base_seq: 1, ..Manifest::default() }
     }
@@ -99,7 +101,7 @@ impl Manifest {
     /// Reads a manifest.
     ///
     /// # Errors
-    /// What is wrong with it first.
+    /// The first fault of the manifest.
     pub fn parse(text: &[u8]) -> Result<Manifest, ManifestError> {
         let mut manifest = Manifest::new();
         let mut rest = text;
@@ -160,12 +162,12 @@ impl Manifest {
         base.chain(history).chain(incr)
     }
 
-    /// The files with the data, in the order of loading.
+    /// The files that hold the data, in the order of loading.
     pub fn loaded(&self) -> impl Iterator<Item = (&AofFile, AofFileKind)> {
         self.files().filter(|(_, kind)| *kind != AofFileKind::History)
     }
 
-    /// The base.
+    /// The base; `None` where the manifest names none.
     pub fn base(&self) -> Option<&AofFile> {
         self.base.as_ref()
     }
@@ -175,7 +177,8 @@ impl Manifest {
         &self.incr
     }
 
-    /// Names another base, and makes the present one history: its new name. `appendfilename` begins the name.
+    /// Makes the present base history and adds a new base, which is returned. Its name
+    /// begins with `appendfilename`.
     pub fn replace_base(&mut self, appendfilename: &[u8], format: BaseFormat) -> &AofFile {
         if let Some(old) = self.base.take() {
             self.history.insert(0, old);
@@ -189,7 +192,7 @@ impl Manifest {
         self.base.insert(file)
     }
 
-    /// Names another increment, which is loaded last. `appendfilename` begins the name.
+    /// Adds an increment, which is loaded last. Its name begins with `appendfilename`.
     pub fn add_incr(&mut self, appendfilename: &[u8]) -> &AofFile {
         self.incr_seq += 1;
         let seq = self.incr_seq;
@@ -197,7 +200,7 @@ impl Manifest {
         self.incr.last().expect("one was pushed just now")
     }
 
-    /// Makes increments history but the last `kept`: a base that was written holds what they hold.
+    /// Makes all increments but the last `kept` history, because a written base holds their data.
     pub fn retire_incr(&mut self, kept: usize) {
         let count = self.incr.len().saturating_sub(kept);
         for old in self.incr.drain(..count) {
@@ -205,7 +208,7 @@ impl Manifest {
         }
     }
 
-    /// The manifest's files, where later ones get other numbers than those of `other`.
+    /// Raises the counters so that later files get other numbers than those of `other`.
     #[must_use]
     pub fn numbered_behind(mut self, other: &Manifest) -> Manifest {
         self.base_seq = self.base_seq.max(other.base_seq);
@@ -213,13 +216,13 @@ impl Manifest {
         self
     }
 
-    /// Takes the files that are to be removed off the manifest.
+    /// Removes the history from the manifest and returns it.
     pub fn take_history(&mut self) -> Vec<AofFile> {
         std::mem::take(&mut self.history)
     }
 }
 
-/// The next line with its line end, at most as much of it as the reference reads at once.
+/// The next line with its line end, but at most the bytes that the reference reads at once.
 fn next_line<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
     let window = &rest[..rest.len().min(LINE_BYTES_MAX)];
     let len = memchr::memchr(b'\n', window).map_or(window.len(), |end| end + 1);
@@ -257,7 +260,7 @@ fn parse_line(line: &[u8]) -> Result<(AofFile, AofFileKind), ManifestProblem> {
             kind = value.first();
         }
     }
-    // Another pair is of a later version.
+    // Unknown pairs, of later versions, are ignored.
     let (Some(name), Some(kind)) = (name, kind) else { return Err(ManifestProblem::Format) };
     if seq == 0 {
         return Err(ManifestProblem::Format);
@@ -274,8 +277,8 @@ fn parse_line(line: &[u8]) -> Result<(AofFile, AofFileKind), ManifestProblem> {
     Ok((AofFile { name: name.clone(), seq }, kind))
 }
 
-/// The integer that a text begins with, 0 where there is none: what follows the digits is ignored, as in the
-/// reference.
+/// The integer at the beginning of a text, 0 if there is none. As in the reference, bytes after the
+/// digits are ignored.
 fn leading_integer(text: &[u8]) -> i64 {
     let blank = text.iter().take_while(|byte| matches!(byte, b' ' | b'\t'..=b'\r')).count();
     let (negative, digits) = match &text[blank..] {
@@ -307,8 +310,8 @@ fn push_line(file: &AofFile, kind: AofFileKind, out: &mut Vec<u8>) {
     });
 }
 
-/// Whether a name is written in quotes. The reference leaves out the apostrophe and cannot read such a
-/// manifest again.
+/// Whether a name has to be quoted. The reference does not quote a name with an apostrophe, and cannot
+/// read such a manifest again.
 fn needs_quotes(name: &[u8]) -> bool {
     name.is_empty()
         || name.iter().any(|byte| !byte.is_ascii_graphic() || matches!(byte, b'"' | b'\\' | b'\''))
@@ -317,24 +320,24 @@ fn needs_quotes(name: &[u8]) -> bool {
 fn file_name(appendfilename: &[u8], seq: i64, suffix: &[u8]) -> Vec<u8> {
     let mut name = appendfilename.to_vec();
     name.push(b'.');
-    // Numbers that were given out are positive.
+    // Numbers given out by the manifest are positive.
     num::push_u64(&mut name, seq.unsigned_abs());
     name.extend_from_slice(suffix);
     name
 }
 
-/// The manifest's own name.
+/// The file name of the manifest.
 pub fn manifest_name(appendfilename: &[u8]) -> Vec<u8> {
     [appendfilename, b".manifest"].concat()
 }
 
-/// Whether a text names a file without naming a folder.
+/// Whether a text names a file without a folder.
 fn is_base_name(name: &[u8]) -> bool {
     !name.iter().any(|byte| matches!(byte, b'/' | b'\\' | 0))
 }
 
 impl ManifestProblem {
-    /// The reference's text.
+    /// The reference's text for this fault.
     pub fn text(self) -> &'static str {
         match self {
             ManifestProblem::Empty => "Found an empty AOF manifest",
@@ -356,11 +359,11 @@ impl fmt::Display for ManifestError {
 
 impl std::error::Error for ManifestError {}
 
-/// What the fuzzer calls: a manifest that is read is written as one that is read as the same.
+/// Entry point of the fuzzer: an accepted manifest is written and read back as the same manifest.
 pub fn fuzz_manifest(data: &[u8]) {
     if let Ok(manifest) = Manifest::parse(data) {
         let text = manifest.to_bytes();
-        // A manifest of comments has no line, and a name may be longer in quotes than a line may be.
+        // A manifest of comments has no line, and a quoted name may exceed the longest line.
         let again = Manifest::parse(&text);
         if text.is_empty() || text.split(|byte| *byte == b'\n').any(|line| line.len() >= LINE_BYTES_MAX) {
             return;
@@ -369,9 +372,9 @@ pub fn fuzz_manifest(data: &[u8]) {
     }
 }
 
-/// Bytes of a line with its line end.
+/// Bytes of a line at most, with its line end.
 const LINE_BYTES_MAX: usize = 1024;
 
-/// The largest sequence number that is read: files that follow are counted on from it, and have to be read
-/// again.
+/// The largest sequence number accepted: numbers of later files are counted from it and must
+/// be readable again.
 const SEQ_MAX: i64 = i64::MAX / 2;

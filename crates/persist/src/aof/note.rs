@@ -1,24 +1,23 @@
-//! Annotations about replication: where in a history of replication the data stand with the records before
-//! them.
+//! Annotations about replication: the position in a history that the data of all records before them have.
 
 use sluice_base::num;
 
 /// An annotation about replication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplicationNote {
-    /// `#REPL-ID:` and 40 bytes: the id of the history that offsets behind it belong to. [`NO_HISTORY`] says
-    /// that the records before it are in no history.
+    /// `#REPL-ID:` and 40 bytes: the id of the history that the following offsets belong to.
+    /// [`NO_HISTORY`]: the records before it belong to no history.
     Id([u8; 40]),
-    /// `#REPL-OFFSET:` and a number: with the records before it the data stand behind so many bytes of that
-    /// history.
+    /// `#REPL-OFFSET:` and a number: with the records before it, the data contain this many bytes
+    /// of the history.
     Offset(u64),
-    /// `#REPL-DB:` and a number: the database that the stream of the primary has selected there. A replica's
-    /// file has it.
+    /// `#REPL-DB:` and a number: the database that the primary's stream has selected at this position.
+    /// Only the file of a replica has it.
     Db(u64),
 }
 
 impl ReplicationNote {
-    /// The note in a line whose end was left out; `None` where the line is another annotation.
+    /// The annotation in a line without its line end; `None` for any other annotation.
     pub(super) fn parse(line: &[u8]) -> Option<ReplicationNote> {
         if let Some(id) = line.strip_prefix(ID) {
             return id.try_into().ok().map(ReplicationNote::Id);
@@ -30,8 +29,8 @@ impl ReplicationNote {
         line.strip_prefix(OFFSET).and_then(number).map(ReplicationNote::Offset)
     }
 
-    /// Whether a line whose end is missing is the beginning of a note; `None` where the line is, as far as it
-    /// goes, none of these.
+    /// Whether an unfinished line is the beginning of an annotation about replication; `None` if its
+    /// text is, so far, none of these.
     pub(super) fn is_begun(line: &[u8]) -> Option<bool> {
         if let Some(id) = line.strip_prefix(ID) {
             return Some(id.len() <= NO_HISTORY.len() && id.iter().all(u8::is_ascii_hexdigit));
@@ -40,7 +39,7 @@ impl ReplicationNote {
         Some(number.iter().all(u8::is_ascii_digit))
     }
 
-    /// Appends the line.
+    /// Appends the annotation as a line with its end.
     pub fn push(self, out: &mut Vec<u8>) {
         match self {
             ReplicationNote::Id(id) => {
@@ -60,7 +59,7 @@ impl ReplicationNote {
     }
 }
 
-/// The id in place of that of a history.
+/// The id that stands for no history.
 pub const NO_HISTORY: [u8; 40] = [b'0'; 40];
 
 const ID: &[u8] = b"#REPL-ID:";

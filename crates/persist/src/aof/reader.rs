@@ -1,16 +1,16 @@
-//! Reads a log of commands that arrives in pieces.
+//! A reader of a log of commands that arrives in pieces.
 //!
 //! ```text
 //!  start ──"REDIS", "VALKEY", "VCS"──► preamble (the RDB reader) ──end──► records
 //!    └────────────anything else────────────────────────────────────────┘
 //! ```
 //!
-//! Invariants: (1) the bytes kept are those of one record, which grow as they arrive and never by a length
-//! that was announced; an annotation is not kept; (2) every split of a file brings the same items and the
-//! same error; (3) what [`LogTail::valid_up_to`] names is the end of a record outside of a transaction: a
-//! file that is cut there is well-formed; (4) a record is unfinished only as long as its bytes are the
-//! beginning of a record: the first byte that no record can have there is an error, however few bytes are
-//! there. What [`LogReader::end`] lets pass is a file that was cut off, and no other.
+//! Invariants: (1) only the bytes of one record are kept; their memory grows as they arrive and never by
+//! an announced length; an annotation is not kept; (2) every way of cutting a file into pieces gives the
+//! same items and the same error; (3) [`LogTail::valid_up_to`] is the end of a record outside of a
+//! transaction: a file that is truncated there is well-formed; (4) a record is unfinished only as long
+//! as its bytes are the beginning of a record: the first impossible byte is an error, however few bytes
+//! have arrived. So [`LogReader::end`] accepts a file that was cut off, and no other.
 
 use super::error::{LogError, LogProblem};
 use super::note::ReplicationNote;
@@ -20,12 +20,12 @@ use sluice_base::num;
 use sluice_resp::{AuthState, ParseLimits, Parser, Request, Requests, State};
 use std::ops::RangeInclusive;
 
-/// How a log is read.
+/// Options of reading a log.
 #[derive(Clone, Copy, Debug)]
 pub struct LogOptions {
-    /// How a snapshot at the beginning is read.
+    /// Options of reading a snapshot at the beginning.
     pub preamble: rdb::ReadOptions,
-    /// Bytes that an argument may have.
+    /// Bytes of an argument at most.
     pub arg_bytes_max: u64,
 }
 
@@ -35,40 +35,40 @@ impl Default for LogOptions {
     }
 }
 
-/// Something in a log.
+/// An item of a log.
 #[derive(Debug)]
 pub enum LogItem<'a> {
-    /// Something in the snapshot at the beginning.
+    /// An item of the snapshot at the beginning.
     Preamble(rdb::Item<'a>),
-    /// The snapshot has ended, with the right checksum; records follow.
+    /// The snapshot has ended with the right checksum; records follow.
     PreambleEnd,
-    /// The records behind it were written at that time or later, seconds since the epoch.
+    /// The records that follow were written at this time or later, seconds since the epoch.
     Timestamp(i64),
-    /// Another annotation: where in a history of replication the data stand, if it says so.
+    /// Another annotation, parsed if it is one about replication.
     Annotation(Option<ReplicationNote>),
-    /// A command, MULTI and EXEC too.
+    /// A command, including MULTI and EXEC.
     Command(Request<'a>),
 }
 
-/// What [`LogReader::next`] returns.
+/// The result of [`LogReader::next`].
 #[derive(Debug)]
 pub enum LogProgress<'a> {
-    /// An item.
+    /// The next item of the log.
     Item(LogItem<'a>),
-    /// Bytes have to be fed; without any the file ends here.
+    /// More bytes have to be fed; if there are none, the file ends here.
     More,
 }
 
-/// How far a log is in order.
+/// The well-formed part of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogTail {
-    /// Bytes up to which it is.
+    /// Offset of the end of the last record that is outside of a transaction, in bytes.
     pub valid_up_to: u64,
-    /// Lines up to there: one for each annotation, header and argument.
+    /// Lines up to that offset: one for each annotation, header and argument.
     pub valid_lines: u64,
-    /// Where the transaction began that has not ended.
+    /// Offset of the transaction that has not ended, if there is one.
     pub transaction: Option<u64>,
-    /// Bytes of a record, or of the snapshot at the beginning, whose end is missing.
+    /// Bytes of an unfinished record, or of the unfinished snapshot at the beginning.
     pub unfinished: u64,
 }
 
@@ -79,28 +79,28 @@ impl LogTail {
     }
 }
 
-/// A log being read: bytes go in by [`LogReader::feed`], items come out by [`LogReader::next`].
+/// A reader of a log: bytes are passed to [`LogReader::feed`], and [`LogReader::next`] returns items.
 #[derive(Debug)]
 pub struct LogReader {
     stage: LogStage,
-    /// Whether the snapshot at the beginning has ended: its reader is still there.
+    /// Whether the snapshot at the beginning has ended, while its reader still exists.
     preamble_ended: bool,
-    /// Where in the preamble what is not whole yet begins.
+    /// Offset in the snapshot of the first item that is incomplete.
     preamble_at: u64,
-    /// Bytes that were fed and are not read; the reader of a snapshot keeps its own.
+    /// Bytes that were fed and not read yet, except those in the snapshot's reader.
     buffer: Vec<u8>,
-    /// Bytes of `buffer` that are done with.
+    /// Bytes of `buffer` that were read.
     at: usize,
-    /// Bytes fed.
+    /// Bytes that were fed so far.
     fed: u64,
-    /// Bytes of the file up to the end of the last record.
+    /// Offset of the end of the last record.
     offset: u64,
-    /// Lines up to there.
+    /// Lines up to that offset.
     lines: u64,
     parser: Parser,
     requests: Requests,
     limits: ParseLimits,
-    /// Bytes that an argument may have.
+    /// Bytes of an argument at most.
     arg_bytes_max: u64,
     preamble: rdb::ReadOptions,
     valid_up_to: u64,
@@ -108,31 +108,30 @@ pub struct LogReader {
     transaction: Option<u64>,
 }
 
-/// What comes next.
+/// The part that is read next.
 #[derive(Debug)]
 enum LogStage {
-    /// Either kind of beginning.
+    /// The first bytes, which decide between a snapshot and records.
     Start,
     Preamble(Box<rdb::Reader>),
-    /// A record.
     Record,
-    /// The rest of an annotation of which so many bytes are dropped.
+    /// The rest of an annotation, of which this many bytes were dropped.
     Annotation(u64),
 }
 
-/// What a part of the input turned out to be.
+/// A part of the input.
 enum LogPart {
     Nothing,
     More,
     Preamble,
     Annotation(Option<ReplicationNote>),
     Timestamp(i64),
-    /// A command, which begins there in the buffer.
+    /// A command, which begins at this offset of the buffer.
     Command(usize),
 }
 
 impl LogReader {
-    /// A log of which no byte has arrived.
+    /// A reader before the first byte.
     pub fn new(options: LogOptions) -> LogReader {
         LogReader {
             stage: LogStage::Start,
@@ -154,7 +153,7 @@ impl LogReader {
         }
     }
 
-    /// Takes bytes that have arrived. Cost: a copy of them, and of what is kept now and then.
+    /// Adds bytes that have arrived. Cost: a copy of them, and from time to time of the bytes kept.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.fed += bytes.len() as u64;
         if let LogStage::Preamble(reader) = &mut self.stage {
@@ -164,7 +163,7 @@ impl LogReader {
         if self.at >= self.buffer.len() / 2 {
             self.buffer.drain(..self.at);
             self.at = 0;
-            // The memory of a large record goes with the record.
+            // The memory of a large record is freed with the record.
             if self.buffer.capacity() > KEPT_BYTES_MAX && self.buffer.len() < KEPT_BYTES_MAX {
                 self.buffer.shrink_to(KEPT_BYTES_MAX);
             }
@@ -172,10 +171,10 @@ impl LogReader {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next item. After an error there is none.
+    /// The next item. No item follows an error.
     ///
     /// # Errors
-    /// What is wrong with the file, and where. [`LogReader::tail`] says what is in order before.
+    /// The first fault of the file. [`LogReader::tail`] returns the well-formed part before it.
     #[allow(clippy::should_implement_trait, reason = "items borrow from the reader")]
     pub fn next(&mut self) -> Result<LogProgress<'_>, LogError> {
         if self.preamble_ended {
@@ -196,7 +195,7 @@ impl LogReader {
         }
     }
 
-    /// Bytes of the file up to the end of the last item.
+    /// Offset of the end of the last item.
     pub fn offset(&self) -> u64 {
         match &self.stage {
             LogStage::Preamble(reader) => self.fed - reader.rest().len() as u64,
@@ -204,8 +203,8 @@ impl LogReader {
         }
     }
 
-    /// The key of the snapshot at the beginning whose value is being read, or is malformed, and the name of
-    /// its type.
+    /// The key in the snapshot at the beginning whose value is being read, or is malformed, and the name
+    /// of its type.
     pub fn under_way_in_preamble(&self) -> Option<(&[u8], &'static str)> {
         match &self.stage {
             LogStage::Preamble(reader) => reader.under_way(),
@@ -213,7 +212,7 @@ impl LogReader {
         }
     }
 
-    /// The byte of the preamble at which begins what was not whole when it was read last.
+    /// Offset in the snapshot of the item that was incomplete when it was last read.
     pub fn preamble_at(&self) -> u64 {
         self.preamble_at
     }
@@ -223,9 +222,9 @@ impl LogReader {
         matches!(self.stage, LogStage::Preamble(_)) && !self.preamble_ended
     }
 
-    /// How far the file is in order with the items that were read.
+    /// The well-formed part of the file, up to the items that were read.
     pub fn tail(&self) -> LogTail {
-        // Of a snapshot no part is in order without the rest.
+        // An incomplete snapshot has no usable part.
         let offset = if self.preamble_ended { self.offset() } else { self.offset };
         LogTail {
             valid_up_to: if self.preamble_ended { offset } else { self.valid_up_to },
@@ -235,14 +234,15 @@ impl LogReader {
         }
     }
 
-    /// The file ends here: how far it is in order. The bytes behind that were cut off, and nothing else.
+    /// Ends the file and returns its well-formed part. The bytes after that part are the beginning
+    /// of a record.
     ///
     /// # Errors
-    /// What stands at the end is the beginning of nothing that a log has.
+    /// The bytes at the end are the beginning of nothing that a log contains.
     pub fn end(&self) -> Result<LogTail, LogError> {
         let rest = self.buffer.get(self.at..).unwrap_or_default();
         match (&self.stage, rest) {
-            // A part of a snapshot's first word: no part of a snapshot is of use, and no command begins so.
+            // A part of a snapshot's magic: no part of a snapshot is usable, and no command begins with it.
             (LogStage::Start, [first, ..]) => self.bad(0, LogProblem::Marker(*first)),
             (LogStage::Annotation(_), _) => self.bad(0, LogProblem::Annotation),
             (LogStage::Record, [b'#', ..]) if !begins_annotation(rest) => self.bad(0, LogProblem::Annotation),
@@ -266,7 +266,7 @@ impl LogReader {
         }
     }
 
-    /// What was fed behind the snapshot is records.
+    /// The snapshot has ended: the rest of the bytes fed are records.
     fn leave_preamble(&mut self) {
         self.preamble_ended = false;
         let offset = self.offset();
@@ -276,7 +276,7 @@ impl LogReader {
         (self.offset, self.valid_up_to, self.stage) = (offset, offset, LogStage::Record);
     }
 
-    /// Reads the part that the stage asks for.
+    /// Reads the part that `stage` names.
     fn part(&mut self) -> Result<LogPart, LogError> {
         match &self.stage {
             LogStage::Start => Ok(self.start()),
@@ -294,7 +294,7 @@ impl LogReader {
         }
     }
 
-    /// What is wrong, so many bytes behind the last record.
+    /// An error, `behind` bytes after the last record.
     fn bad<T>(&self, behind: usize, problem: LogProblem) -> Result<T, LogError> {
         Err(LogError { offset: self.offset + behind as u64, problem })
     }
@@ -315,7 +315,7 @@ impl LogReader {
         LogPart::Nothing
     }
 
-    /// Reads an annotation of which so many bytes were dropped.
+    /// Reads an annotation of which `skipped` bytes were dropped.
     fn annotation(&mut self, skipped: u64) -> LogPart {
         let input = &self.buffer[self.at..];
         let Some(end) = memchr(b'\n', input) else {
@@ -337,12 +337,12 @@ impl LogReader {
         match input.get(1) {
             None => return Ok(LogPart::More),
             Some(b'1'..=b'9') => {}
-            // A client may send no argument at all. A log has no such record.
+            // A client may send a request without arguments; a log has no such record.
             Some(_) => return self.bad(0, LogProblem::Count),
         }
         let progress = self.parser.parse(input, &self.limits, &mut self.requests);
         if self.requests.is_empty() {
-            // A client may still send the end of a line that is wrong already. In a file nothing comes.
+            // A client may still send the rest of a faulty line. In a file nothing follows.
             let fault = self.fault(input);
             return match (fault, progress.state) {
                 (Some(problem), _) => self.bad(self.parser.at(), problem),
@@ -371,8 +371,8 @@ impl LogReader {
         Ok(LogPart::Command(start))
     }
 
-    /// What is wrong where the parser stands in the record that `input` begins with; `None` where the bytes
-    /// there are the beginning of what must stand there. Cost: O(1).
+    /// The fault at the parser's position in the record that `input` begins with; `None` if the bytes
+    /// there begin the expected part. Cost: O(1).
     fn fault(&self, input: &[u8]) -> Option<LogProblem> {
         let rest = input.get(self.parser.at()..).unwrap_or_default();
         match (self.parser.begun(), self.parser.at()) {
@@ -382,7 +382,7 @@ impl LogReader {
         }
     }
 
-    /// A record has ended.
+    /// Moves past the end of a record.
     fn advance(&mut self, bytes: usize, lines: u64) {
         self.at += bytes;
         self.offset += bytes as u64;
@@ -393,7 +393,7 @@ impl LogReader {
     }
 }
 
-/// What an annotation says, its line end left out.
+/// The meaning of an annotation without its line end.
 fn annotation_of(line: &[u8]) -> LogPart {
     if line.len() > ANNOTATION_BYTES_MAX {
         return LogPart::Annotation(None);
@@ -403,8 +403,8 @@ fn annotation_of(line: &[u8]) -> LogPart {
     time.map_or_else(|| LogPart::Annotation(ReplicationNote::parse(line)), LogPart::Timestamp)
 }
 
-/// What is wrong with a header of this kind, a number of this range and a line end, of which more may come;
-/// `number`: what a wrong number is called.
+/// The fault of an unfinished header: a marker, a number within a range, and a line end. `number` is the
+/// fault of a wrong number.
 fn header_fault(
     text: &[u8],
     marker: u8,
@@ -416,7 +416,7 @@ fn header_fault(
         return Some(LogProblem::Dollar(*first));
     }
     let (digits, behind) = rest.split_at(rest.iter().take_while(|byte| byte.is_ascii_digit()).count());
-    // More digits make it larger, and a zero in front stays one.
+    // More digits make the number larger, and a leading zero stays one.
     if !digits.is_empty() && !num::parse_u64(digits).is_some_and(|value| range.contains(&value)) {
         return Some(number);
     }
@@ -427,7 +427,7 @@ fn header_fault(
     }
 }
 
-/// What is wrong with a line end of which more may come.
+/// The fault of an unfinished line end.
 fn line_end_fault(text: &[u8]) -> Option<LogProblem> {
     match text {
         [] | [b'\r'] | [b'\r', b'\n', ..] => None,
@@ -436,8 +436,8 @@ fn line_end_fault(text: &[u8]) -> Option<LogProblem> {
     }
 }
 
-/// Whether a line whose end is missing is the beginning of an annotation as servers write them: a time, a
-/// place in a history of replication, or another text of a later version.
+/// Whether an unfinished line begins an annotation that servers write: a time, a position in a history
+/// of replication, or a text of a later version.
 fn begins_annotation(line: &[u8]) -> bool {
     if line.len() >= ANNOTATION_BYTES_MAX {
         return false;
@@ -450,13 +450,13 @@ fn begins_annotation(line: &[u8]) -> bool {
     }
 }
 
-/// Reads any bytes as a log, fed as a whole and in pieces, to the end or the first mistake: both ways must
-/// bring the same, and what is in order must stay so when the rest is cut off. For fuzzing.
+/// Entry point of the fuzzer: reads any bytes as a log, whole and in pieces, to the end or the first
+/// fault. Both ways must give the same result, and the well-formed part must stay so without the rest.
 pub fn fuzz_aof(data: &[u8]) {
     let (whole, tail) = outline(data, usize::MAX);
     let (pieces, same) = outline(data, 1);
     assert_eq!(whole, pieces);
-    // How many bytes there are behind the position of a mistake is not known before they are fed.
+    // The number of bytes after the fault is unknown before they are fed.
     assert_eq!(LogTail { unfinished: 0, ..tail }, LogTail { unfinished: 0, ..same });
     let valid = usize::try_from(tail.valid_up_to).ok().and_then(|len| data.get(..len));
     let (_, cut) = outline(valid.expect("no more is in order than there is"), usize::MAX);
@@ -464,8 +464,8 @@ pub fn fuzz_aof(data: &[u8]) {
     assert_eq!((cut.valid_up_to, cut.valid_lines), (tail.valid_up_to, tail.valid_lines));
 }
 
-/// What a reader brings, in short, when it is fed `data` in pieces of at first that many bytes; its last line
-/// says how it ended.
+/// A summary of the items that a reader returns when `data` is fed in pieces, the first of `piece`
+/// bytes; the last line is the result.
 fn outline(mut data: &[u8], mut piece: usize) -> (Vec<String>, LogTail) {
     let mut reader = LogReader::new(LogOptions::default());
     let mut lines = Vec::new();
@@ -489,13 +489,13 @@ fn outline(mut data: &[u8], mut piece: usize) -> (Vec<String>, LogTail) {
     }
 }
 
-/// What an annotation with a time begins with.
+/// The beginning of an annotation with a time.
 const TIME: &[u8] = b"#TS:";
-/// Arguments that a command may have.
+/// Arguments of a command at most.
 const ARGC_MAX: u64 = i32::MAX as u64;
-/// Bytes of memory that a reader keeps between records.
+/// Bytes of memory that a reader keeps between records, at most.
 const KEPT_BYTES_MAX: usize = 1 << 20;
-/// Bytes of an annotation that are kept while its end is missing.
+/// Bytes of an unfinished annotation that are kept, at most.
 const ANNOTATION_BYTES_MAX: usize = 1024;
-/// Bytes that an argument may have if nobody says otherwise: what `proto-max-bulk-len` is by default.
+/// Default for the bytes of an argument: the default of `proto-max-bulk-len`.
 const ARG_BYTES_MAX: u64 = 512 << 20;

@@ -4,7 +4,7 @@ use crc::{CRC_64_REDIS, Crc, Digest, Table};
 
 static TABLE: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
 
-/// A checksum in the making.
+/// A checksum that is being computed.
 #[derive(Clone)]
 pub(super) struct Sum(Digest<'static, u64, Table<16>>);
 

@@ -1,28 +1,28 @@
-//! Primitives of the format, read from bytes of which more may follow.
+//! Primitives of the format, read from an input that may be incomplete.
 //!
-//! Invariant: nothing here believes a length: a text is returned when all its bytes are there, and asks for
-//! more otherwise.
+//! Invariant: no announced length is trusted: a text is returned when all its bytes are there; otherwise
+//! more bytes are requested.
 
 use super::error::{LoadError, Problem};
 use super::form;
 use sluice_base::lzf;
 use std::borrow::Cow;
 
-/// Why reading stops.
+/// The reason why reading stops.
 #[derive(Debug)]
 pub(super) enum ReadStop {
     /// More bytes are needed.
     Need {
-        /// Bytes, counted from the beginning of the cursor's input, without which trying again is useless.
+        /// Bytes from the beginning of the cursor's input without which a retry is useless.
         total: usize,
-        /// Where the missing bytes belong.
+        /// Offset in the file of the missing bytes.
         offset: u64,
     },
-    /// What is there is wrong. In a box, so that the results of all these functions are small.
+    /// The bytes are malformed. Boxed, so that the results of these functions are small.
     Bad(Box<LoadError>),
 }
 
-/// A position in bytes that have arrived.
+/// A position in the bytes that have arrived.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InputCursor<'i> {
     input: &'i [u8],
@@ -31,24 +31,24 @@ pub(super) struct InputCursor<'i> {
     base: u64,
 }
 
-/// What a text begins with.
+/// The beginning of a text.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum TextHead {
     /// The text is the digits of an integer, and complete.
     Int(i64),
-    /// So many bytes follow.
+    /// This many bytes follow.
     Plain(u64),
     /// `small` bytes follow that decompress to `len`.
     Lzf { small: u64, len: u64 },
 }
 
 impl<'i> InputCursor<'i> {
-    /// The beginning of `input`, which stands at `base` of the file.
+    /// A cursor at the beginning of `input`, which is at offset `base` of the file.
     pub(super) fn new(input: &'i [u8], base: u64) -> InputCursor<'i> {
         InputCursor { input, at: 0, base }
     }
 
-    /// Bytes read.
+    /// Bytes of the input that were read.
     pub(super) fn at(&self) -> usize {
         self.at
     }
@@ -58,12 +58,11 @@ impl<'i> InputCursor<'i> {
         self.base + self.at as u64
     }
 
-    /// What is wrong at `offset`.
+    /// An error at `offset`.
     pub(super) fn bad<T>(&self, offset: u64, problem: Problem) -> Result<T, ReadStop> {
         Err(ReadStop::Bad(Box::new(LoadError { offset, problem })))
     }
 
-    /// Exactly `len` bytes.
     pub(super) fn take(&mut self, len: u64) -> Result<&'i [u8], ReadStop> {
         let end = usize::try_from(len).unwrap_or(usize::MAX).saturating_add(self.at);
         let Some(bytes) = self.input.get(self.at..end) else {
@@ -73,7 +72,7 @@ impl<'i> InputCursor<'i> {
         Ok(bytes)
     }
 
-    /// At least one byte and at most `len`, of those that are there. `len` is not 0.
+    /// At least one and at most `len` of the available bytes. `len` is not 0.
     pub(super) fn take_some(&mut self, len: u64) -> Result<&'i [u8], ReadStop> {
         let there = (self.input.len() - self.at) as u64;
         self.take(len.min(there).max(1))
@@ -86,12 +85,11 @@ impl<'i> InputCursor<'i> {
         Ok(array)
     }
 
-    /// One byte.
     pub(super) fn byte(&mut self) -> Result<u8, ReadStop> {
         self.array::<1>().map(|[byte]| byte)
     }
 
-    /// A length.
+    /// Reads a length; special encodings of texts are malformed here.
     pub(super) fn len(&mut self) -> Result<u64, ReadStop> {
         let offset = self.offset();
         let first = self.byte()?;
@@ -101,7 +99,7 @@ impl<'i> InputCursor<'i> {
         }
     }
 
-    /// A length whose first byte is `first`; `None` when that begins something else.
+    /// Reads a length whose first byte is `first`; `None` if `first` begins something else.
     fn len_from(&mut self, first: u8) -> Result<Option<u64>, ReadStop> {
         Ok(Some(match first {
             0..0x40 => u64::from(first),
@@ -112,7 +110,7 @@ impl<'i> InputCursor<'i> {
         }))
     }
 
-    /// What stands before the bytes of a text.
+    /// Reads the beginning of a text, up to its bytes.
     pub(super) fn text_head(&mut self) -> Result<TextHead, ReadStop> {
         let offset = self.offset();
         let first = self.byte()?;
@@ -128,9 +126,9 @@ impl<'i> InputCursor<'i> {
         })
     }
 
-    /// Two texts, the first of which is plain and the second plain or compressed, both of less than 16 KiB: a
-    /// key and its string, as most files have millions of them. `None`, and nothing is read, where they are
-    /// others, are not there as a whole or are malformed.
+    /// Reads a plain text and a plain or compressed text, both of less than 16 KiB: the key and string
+    /// of which most files have millions. `None`, with nothing read, if the texts have other forms, are
+    /// incomplete or are malformed.
     #[inline]
     pub(super) fn short_pair(&mut self) -> Option<(&'i [u8], Cow<'i, [u8]>)> {
         let (key_len, rest) = short_len(self.input.get(self.at..)?)?;
@@ -152,7 +150,7 @@ impl<'i> InputCursor<'i> {
         Some((key, text))
     }
 
-    /// A text.
+    /// Reads a text: plain, an integer's digits, or decompressed.
     pub(super) fn text(&mut self) -> Result<Cow<'i, [u8]>, ReadStop> {
         let offset = self.offset();
         match self.text_head()? {
@@ -162,7 +160,8 @@ impl<'i> InputCursor<'i> {
                 let len = usize::try_from(len).unwrap_or(usize::MAX);
                 match lzf::decompress(self.take(small)?, len) {
                     Some(text) => Ok(Cow::Owned(text)),
-                    // The reference's failed decompression has made no bytes, which is what was announced.
+                    // In the reference, the failed decompression yields no bytes, which
+                    // is the announced length.
                     None if len == 0 => Ok(Cow::Borrowed(b"")),
                     None => self.bad(offset, Problem::Compression),
                 }
@@ -171,7 +170,7 @@ impl<'i> InputCursor<'i> {
     }
 }
 
-/// A length of one or two bytes, and what is behind it.
+/// A length of one or two bytes, and the bytes after it.
 #[inline]
 fn short_len(input: &[u8]) -> Option<(usize, &[u8])> {
     match *input {

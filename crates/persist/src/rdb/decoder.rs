@@ -1,9 +1,9 @@
-//! Decodes a file from bytes that arrive in pieces. Keeps none of the bytes but of the value under way.
+//! A decoder of a file that arrives in pieces. It keeps no bytes except those of the value being decoded.
 //!
-//! Invariants: (1) a step that needs more bytes has changed nothing and is taken again from the same
-//! position; (2) what is kept of a value, a key or a field grows as its bytes arrive, never by a length that
-//! was announced; a compressed string takes at most 264 times its bytes; (3) a list is handed out only when
-//! each node of it was checked.
+//! Invariants: (1) a step that needs more bytes has changed nothing and is repeated from the same
+//! position; (2) the memory of a value, a key or a field grows as its bytes arrive, never by an
+//! announced length; a compressed string takes at most 264 times its bytes; (3) a list is returned only
+//! after each node of it was checked.
 
 use super::crc::Sum;
 use super::cursor::{InputCursor, ReadStop, TextHead};
@@ -21,83 +21,83 @@ use sluice_value::Pages;
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
-/// The decoder of a file, or of one value.
+/// The decoder of a file, or of a single value.
 #[derive(Debug)]
 pub(super) struct Decoder {
     options: ReadOptions,
     dialect: Dialect,
     version: u32,
-    /// Bytes of the file before the input of the next step.
+    /// Offset in the file of the next step's input.
     offset: u64,
     sum: Sum,
     state: DecoderState,
-    /// What is known of the key whose value comes next.
+    /// The fields that precede the next value.
     head: ValueHead,
-    /// The file has ended without a checksum: zeros stand for it.
+    /// The file has ended with zeros in place of a checksum.
     is_unsummed: bool,
 }
 
-/// What comes next.
+/// The part of the file that is decoded next.
 #[derive(Debug)]
 enum DecoderState {
     Header,
-    /// A type or an opcode.
+    /// A type with its key, or an opcode.
     Item,
     /// The value of a string.
     String,
-    /// So many bytes of a string.
+    /// The rest of a long string, of this many bytes.
     Pages {
         left: u64,
         pages: Pages,
     },
-    /// The number of nodes of a list.
+    /// The number of a list's nodes.
     ListLen(ListForm),
-    /// So many nodes of a list.
+    /// This many nodes of a list.
     List {
         form: ListForm,
         left: u64,
         builder: Box<ListBuilder>,
     },
-    /// The number of fields of a hash.
+    /// The number of a hash's fields.
     HashLen(HashForm),
-    /// So many fields of a hash.
+    /// This many fields of a hash.
     Hash {
         form: HashForm,
         left: u64,
         builder: Box<HashBuilder>,
     },
-    /// A hash that is one text.
+    /// A hash in one text.
     HashText(HashForm),
-    /// The parts of a stream.
+    /// The next part of a stream.
     Stream(Box<StreamBuilder>),
-    /// The number of elements of a sorted set.
+    /// The number of a sorted set's elements.
     ZsetLen(ZsetForm),
-    /// The number of members of a set.
+    /// The number of a set's members.
     SetLen,
-    /// So many parts of a set.
+    /// This many parts of a set.
     Set {
         form: SetForm,
         left: u64,
         builder: Box<SetBuilder>,
     },
-    /// So many elements of a sorted set, or all of it as one text.
+    /// This many elements of a sorted set, or the whole set as one text.
     Zset {
         form: ZsetForm,
         left: u64,
         builder: Box<ZsetBuilder>,
     },
-    /// A value of a type that this server lacks, whose type stands at `offset`: refused, or passed over.
+    /// A value of a type that this server lacks; the type is at `offset`. It is refused or skipped.
     Foreign {
         form: ForeignForm,
         offset: u64,
     },
-    /// The rest of a value that is passed over, then an item that says so.
+    /// The rest of a value that is skipped; an item reports the skipped key afterwards.
     SkipValue {
         skip: Skip,
         kind: ForeignType,
         offset: u64,
     },
-    /// The rest of what a module has left, which began at `offset`.
+    /// The rest of a module's record, which began at `offset`.
     ModuleRecord {
         skip: Skip,
         module: ModuleType,
@@ -107,7 +107,7 @@ enum DecoderState {
     Ended,
 }
 
-/// What stands before a value.
+/// The fields that precede a value.
 #[derive(Debug, Default)]
 struct ValueHead {
     key: Vec<u8>,
@@ -115,26 +115,25 @@ struct ValueHead {
     usage: Usage,
 }
 
-/// What one step brought.
+/// The result of one step.
 #[derive(Debug)]
 pub(super) enum DecodeStep<'i> {
-    /// An item.
+    /// The next item of the file.
     Item(Item<'i>),
     /// The file has ended.
     End,
-    /// Nothing, before so many bytes have arrived behind those that were taken; the missing ones belong at
-    /// `offset`.
+    /// No item yet: this many bytes must follow those that were taken. The missing bytes belong at `offset`.
     Need { bytes: usize, offset: u64 },
 }
 
-/// What a part of the input turned out to be.
+/// The result of decoding a part.
 enum DecodedPart<'i> {
     Nothing,
     Item(Item<'i>),
 }
 
 impl Decoder {
-    /// At the beginning of a file.
+    /// A decoder at the beginning of a file.
     pub(super) fn new(options: ReadOptions) -> Decoder {
         let (state, head) = (DecoderState::Header, ValueHead::default());
         Decoder {
@@ -149,7 +148,7 @@ impl Decoder {
         }
     }
 
-    /// At the beginning of a lone value of a type, which stands at `offset`.
+    /// A decoder at the beginning of a single value of type `kind`, which is at `offset`.
     pub(super) fn of_value(kind: ValueKind, offset: u64, options: ReadOptions) -> Decoder {
         let mut decoder = Decoder::new(options);
         decoder.offset = offset;
@@ -162,12 +161,12 @@ impl Decoder {
         self.is_unsummed
     }
 
-    /// The version that the header names; 0 before.
+    /// The version in the header; 0 before the header was read.
     pub(super) fn version(&self) -> u32 {
         self.version
     }
 
-    /// The key whose value is under way, and the name of its type.
+    /// The key whose value is being decoded, and the name of the value's type.
     pub(super) fn under_way(&self) -> Option<(&[u8], &'static str)> {
         let kind = match self.state {
             DecoderState::String | DecoderState::Pages { .. } => "string",
@@ -188,10 +187,10 @@ impl Decoder {
         Some((&self.head.key, kind))
     }
 
-    /// Decodes the next item from `input`, and says how many of its bytes are done with: the next call gets
-    /// the rest.
+    /// Decodes the next item from `input` and returns the number of its bytes that were used; the next
+    /// call gets the rest.
     pub(super) fn step<'i>(&mut self, input: &'i [u8]) -> Result<(usize, DecodeStep<'i>), LoadError> {
-        // Before `taken` everything is decoded, before `summed` it is in the checksum.
+        // All bytes before `taken` are decoded, and those before `summed` are in the checksum.
         let (mut taken, mut summed) = (0, 0);
         let step = loop {
             match self.state {
@@ -226,7 +225,7 @@ impl Decoder {
         }
     }
 
-    /// Decodes the part that the state asks for.
+    /// Decodes the part that the state names.
     fn part<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<DecodedPart<'i>, ReadStop> {
         match &mut self.state {
             DecoderState::Header => self.header(cursor),
@@ -297,7 +296,7 @@ impl Decoder {
         }
     }
 
-    /// Decodes the number of a hash's fields, behind their earliest expiry where the form has that.
+    /// Decodes the number of a hash's fields, after the earliest expiry in the forms that have one.
     fn begin_hash<'i>(
         &mut self,
         form: HashForm,
@@ -305,7 +304,7 @@ impl Decoder {
     ) -> Result<DecodedPart<'i>, ReadStop> {
         let first_ms = match form {
             _ if form.begins_with_expiry() => i64::from_le_bytes(cursor.array()?),
-            // Expiries are counted from the epoch on, as from an earliest one of 1 ms.
+            // Draft expiries count from the epoch, as if the earliest expiry were 1 ms.
             HashForm::DraftPairs => 1,
             _ => 0,
         };
@@ -315,14 +314,14 @@ impl Decoder {
         Ok(self.hash_end())
     }
 
-    /// Decodes a hash that is one text in the file.
+    /// Decodes a hash in one text.
     fn hash_text<'i>(
         &mut self,
         form: HashForm,
         cursor: &mut InputCursor<'i>,
     ) -> Result<DecodedPart<'i>, ReadStop> {
         if form.begins_with_expiry() {
-            // The listpack says it again.
+            // The listpack contains the earliest expiry again.
             cursor.array::<8>()?;
         }
         let offset = cursor.offset();
@@ -334,7 +333,7 @@ impl Decoder {
         }
     }
 
-    /// Refuses a value of a type that this server lacks, or begins to pass over it.
+    /// Refuses a value of a type that this server lacks, or begins to skip it.
     fn foreign<'i>(
         &mut self,
         form: ForeignForm,
@@ -354,7 +353,7 @@ impl Decoder {
         }
     }
 
-    /// Goes on with what is not looked at.
+    /// Continues to skip bytes.
     fn pass_over<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<DecodedPart<'i>, ReadStop> {
         match &mut self.state {
             DecoderState::Foreign { form, offset } => {
@@ -385,7 +384,7 @@ impl Decoder {
     }
 
     fn header<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<DecodedPart<'i>, ReadStop> {
-        // A file of anything else is refused before nine bytes are there.
+        // A file that is no RDB file is refused before nine bytes have arrived.
         let mut head = [0; HEADER_LEN];
         let mut peek = *cursor;
         let mut come = 0;
@@ -398,7 +397,7 @@ impl Decoder {
         let known = header_of(&head[..come], self.options.unknown);
         let (dialect, version) = match known {
             Ok(Some(header)) => header,
-            // Says how much is missing.
+            // Reports how many bytes are missing.
             Ok(None) => return peek.byte().map(|_| DecodedPart::Nothing),
             Err(error) => return cursor.bad(0, error.problem),
         };
@@ -407,7 +406,7 @@ impl Decoder {
         Ok(DecodedPart::Nothing)
     }
 
-    /// A type and a key, or an opcode and what belongs to it.
+    /// Decodes a type and a key, or an opcode and its arguments.
     fn item<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<DecodedPart<'i>, ReadStop> {
         let offset = cursor.offset();
         let item = match cursor.byte()? {
@@ -429,13 +428,14 @@ impl Decoder {
             }
             op::MODULE_AUX => {
                 let module = ModuleType(cursor.len()?);
-                // The moment at which the module wants the record, after a number that announces a number.
+                // The time at which the module wants the record, preceded by a number that
+                // announces a number.
                 let _ = (cursor.len()?, cursor.len()?);
                 self.state = DecoderState::ModuleRecord { skip: Skip::new(MODULE_RECORD), module, offset };
                 return Ok(DecodedPart::Nothing);
             }
             op::EOF => {
-                // Files of earlier versions have no checksum.
+                // Files before `SUMMED_FROM` have no checksum.
                 self.state =
                     if self.version >= SUMMED_FROM { DecoderState::Checksum } else { DecoderState::Ended };
                 return Ok(DecodedPart::Nothing);
@@ -464,7 +464,7 @@ impl Decoder {
         Ok(DecodedPart::Item(item))
     }
 
-    /// Expects a value of that type, which begins at `offset`.
+    /// Prepares for a value of this type, which begins at `offset`.
     fn begin_value(&mut self, kind: ValueKind, offset: u64) {
         match kind {
             ValueKind::String => self.state = DecoderState::String,
@@ -488,7 +488,7 @@ impl Decoder {
         self.state = DecoderState::List { form, left, builder };
     }
 
-    /// The list under way, if it has no more nodes.
+    /// Returns the list, if it has no more nodes.
     fn list_end<'i>(&mut self) -> DecodedPart<'i> {
         match std::mem::replace(&mut self.state, DecoderState::Item) {
             DecoderState::List { left: 0, builder, .. } => match builder.finish() {
@@ -502,7 +502,7 @@ impl Decoder {
         }
     }
 
-    /// The hash under way, if it has no more fields.
+    /// Returns the hash, if it has no more fields.
     fn hash_end<'i>(&mut self) -> DecodedPart<'i> {
         match std::mem::replace(&mut self.state, DecoderState::Item) {
             DecoderState::Hash { left: 0, builder, .. } => match builder.finish() {
@@ -521,7 +521,7 @@ impl Decoder {
         self.state = DecoderState::Set { form, left, builder };
     }
 
-    /// The set under way, if it has no more members.
+    /// Returns the set, if it has no more members.
     fn set_end<'i>(&mut self) -> DecodedPart<'i> {
         match std::mem::replace(&mut self.state, DecoderState::Item) {
             DecoderState::Set { left: 0, builder, .. } => match builder.finish() {
@@ -535,7 +535,7 @@ impl Decoder {
         }
     }
 
-    /// The key under way has no element.
+    /// Returns the key as one without elements.
     fn empty<'i>(&mut self) -> DecodedPart<'i> {
         self.state = DecoderState::Item;
         DecodedPart::Item(Item::Empty { key: std::mem::take(&mut self.head).key })
@@ -546,14 +546,14 @@ impl Decoder {
         self.state = DecoderState::Zset { form, left, builder };
     }
 
-    /// The sorted set under way, if it has no more elements.
+    /// Returns the sorted set, if it has no more elements.
     fn zset_end<'i>(&mut self, cursor: &InputCursor<'i>) -> Result<DecodedPart<'i>, ReadStop> {
         match std::mem::replace(&mut self.state, DecoderState::Item) {
             DecoderState::Zset { form, left: 0, builder } => match builder.finish() {
                 Ok(Some(zset)) => Ok(self.entry(Loaded::Zset(zset))),
                 Ok(None) => Ok(DecodedPart::Item(Item::Empty { key: std::mem::take(&mut self.head).key })),
                 Err(problem) => {
-                    // The key is still the one under way.
+                    // Restores the state, so that the error can name the key.
                     self.state = DecoderState::ZsetLen(form);
                     cursor.bad(cursor.offset(), problem)
                 }
@@ -565,7 +565,8 @@ impl Decoder {
         }
     }
 
-    /// A long string goes into pages as its bytes arrive, another is waited for.
+    /// Decodes a string. A long one goes into pages as its bytes arrive; any other must
+    /// have arrived completely.
     fn string<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<DecodedPart<'i>, ReadStop> {
         let mut peek = *cursor;
         match peek.text_head()? {
@@ -581,7 +582,7 @@ impl Decoder {
         }
     }
 
-    /// The key under way with its value.
+    /// Returns the key with its value.
     fn entry<'i>(&mut self, value: Loaded<'i>) -> DecodedPart<'i> {
         self.mended_entry(value, None)
     }
@@ -592,7 +593,7 @@ impl Decoder {
         self.entry_of(key, value, mended)
     }
 
-    /// A key with its value, which the expiry and the usage stand before.
+    /// Returns a key with its value, its expiry and its usage.
     fn entry_of<'i>(
         &mut self,
         key: Cow<'i, [u8]>,
@@ -606,7 +607,7 @@ impl Decoder {
     fn checksum<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<DecodedPart<'i>, ReadStop> {
         let offset = cursor.offset();
         let wanted = u64::from_le_bytes(cursor.array()?);
-        // Zero stands for none.
+        // Zeros mean that there is no checksum.
         self.is_unsummed = wanted == 0;
         if self.options.checksum && wanted != 0 && wanted != self.sum.value() {
             return cursor.bad(offset, Problem::Checksum);
@@ -616,8 +617,8 @@ impl Decoder {
     }
 }
 
-/// What a file is, by as much of its header as has come; `None`, where more has to come. Errors: it is no
-/// file that can be read.
+/// The dialect and version of a file, by the bytes of its header so far; `None` if more bytes are
+/// needed. Errors: the file cannot be read.
 pub(super) fn header_of(head: &[u8], unknown: Unknown) -> Result<Option<(Dialect, u32)>, LoadError> {
     let bad = |problem| Err(LoadError { offset: 0, problem });
     let fits = |(at, byte): (usize, &u8)| {
@@ -650,7 +651,7 @@ pub(super) fn header_of(head: &[u8], unknown: Unknown) -> Result<Option<(Dialect
     }
 }
 
-/// Reads a node of a list.
+/// Decodes a node of a list.
 fn node(form: ListForm, builder: &mut ListBuilder, cursor: &mut InputCursor<'_>) -> Result<(), ReadStop> {
     let offset = cursor.offset();
     let container = if form == ListForm::Nodes { cursor.len()? } else { list::PACKED };
@@ -661,7 +662,7 @@ fn node(form: ListForm, builder: &mut ListBuilder, cursor: &mut InputCursor<'_>)
         }
         (ListForm::Nodes, list::PLAIN) => {
             let element = cursor.text()?;
-            // The reference refuses such a node: it has no bytes to keep.
+            // The reference refuses such a node, which has no bytes to keep.
             let has_bytes = !element.is_empty();
             if has_bytes {
                 builder.add_plain(&element);
@@ -675,10 +676,10 @@ fn node(form: ListForm, builder: &mut ListBuilder, cursor: &mut InputCursor<'_>)
     if is_node { Ok(()) } else { cursor.bad(offset, Problem::List) }
 }
 
-/// Stands for the expiry of a field that has none.
+/// The value in place of the expiry of a field that has none.
 const NO_FIELD_EXPIRY: i64 = -1;
 
-/// Reads a field of a hash.
+/// Decodes a field of a hash.
 fn field(form: HashForm, builder: &mut HashBuilder, cursor: &mut InputCursor<'_>) -> Result<(), ReadStop> {
     let offset = cursor.offset();
     if matches!(form, HashForm::RedisPairs | HashForm::DraftPairs) {
@@ -706,7 +707,7 @@ fn field(form: HashForm, builder: &mut HashBuilder, cursor: &mut InputCursor<'_>
     if is_new { Ok(()) } else { cursor.bad(offset, Problem::Hash) }
 }
 
-/// Decodes one part of a set: a member, or all members as one text.
+/// Decodes a part of a set: one member, or all members as one text.
 fn member(form: SetForm, builder: &mut SetBuilder, cursor: &mut InputCursor<'_>) -> Result<(), ReadStop> {
     let offset = cursor.offset();
     if builder.add(form, &cursor.text()?) {
@@ -720,7 +721,7 @@ fn slot_sizes(cursor: &mut InputCursor<'_>) -> Result<SlotSizes, ReadStop> {
     Ok(SlotSizes { slot, keys: cursor.len()?, expires: cursor.len()? })
 }
 
-/// The name of an import of slots, and the slots.
+/// Decodes an import of slots: its name and its slots.
 fn slot_import<'i>(cursor: &mut InputCursor<'i>) -> Result<Item<'i>, ReadStop> {
     let name_at = cursor.offset();
     let name = cursor.text()?;
@@ -736,7 +737,7 @@ fn slot_import<'i>(cursor: &mut InputCursor<'i>) -> Result<Item<'i>, ReadStop> {
     for _ in 0..count {
         let offset = cursor.offset();
         let (start, end) = (cursor.len()?, cursor.len()?);
-        // No range meets another: whoever walks the slots takes 16,384 steps at most.
+        // Ranges must not overlap, so iterating over the slots takes at most 16,384 steps.
         let slots = usize::try_from(start).ok().zip(usize::try_from(end).ok());
         let slots =
             slots.and_then(|(start, end)| seen.get_mut(start..=end)).filter(|slots| !slots.is_empty());
@@ -760,18 +761,18 @@ fn slot(cursor: &mut InputCursor<'_>) -> Result<u16, ReadStop> {
 }
 
 pub(super) const HEADER_LEN: usize = 9;
-/// Files of earlier versions have no checksum.
+/// The first version whose files have a checksum.
 pub(super) const SUMMED_FROM: u32 = 5;
 /// The last version of Redis whose strings, lists and opcodes are known.
 const VERSION_REDIS_MAX: u32 = 13;
 /// The versions of Valkey 9.0 and of 9.2.
 pub(super) const VERSIONS_VALKEY: RangeInclusive<u32> = VERSION_VALKEY..=81;
-/// The version of Valkey 9, which is written.
+/// The version of Valkey 9, in which files are written.
 pub(super) const VERSION_VALKEY: u32 = 80;
-/// Longer strings that are not compressed go into pages as they arrive: from here on the keyspace keeps them
-/// so.
+/// Longer strings that are not compressed go into pages as they arrive, because the keyspace keeps
+/// strings of this size in pages.
 const WHOLE_BYTES_MAX: u64 = 1 << 20;
 /// Bytes of the name of an import of slots.
 const IMPORT_NAME_LEN: usize = 40;
-/// Hash slots.
+/// Number of hash slots in a cluster.
 const SLOTS: u16 = 16_384;

@@ -1,73 +1,74 @@
-//! What can be wrong with a file.
+//! Errors in an RDB file.
 
 use super::foreign::ForeignType;
 use std::fmt;
 
-/// Why a file was refused, and where.
+/// The reason why a file was refused, and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadError {
-    /// Bytes before the mistake; in a compressed file, for what is wrong with its contents, bytes of the
-    /// contents.
+    /// Offset of the fault. For a fault in the contents of a compressed file, the offset in
+    /// the decompressed contents.
     pub offset: u64,
-    /// What is wrong there.
+    /// The fault at that offset.
     pub problem: Problem,
 }
 
-/// What can be wrong with a file.
+/// Faults of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// The file does not begin as an RDB file does.
+    /// The file does not begin like an RDB file.
     Magic,
-    /// The file has this version, which is not known.
+    /// The version is unknown.
     Version(u32),
-    /// The file is compressed, in a way that is not known.
+    /// The compression method is unknown.
     Envelope,
-    /// The frame of a compressed file is malformed, or does not hold exactly a file: what is wrong.
+    /// The frame of a compressed file is malformed, or does not hold exactly one file; the text
+    /// names the fault.
     Frame(&'static str),
     /// The file ends too early.
     CutOff,
-    /// A type of value, or an opcode, that is not known.
+    /// The type of a value, or the opcode, is unknown.
     Unknown(u8),
-    /// A value of a type that the server does not have, and the value's key.
+    /// A value of a type that this server lacks.
     Unsupported {
-        /// The type.
+        /// Type of the value.
         kind: ForeignType,
-        /// The key.
+        /// Key of the value.
         key: Vec<u8>,
     },
-    /// A library of functions in the form of a release candidate of 7.0, which no release reads.
+    /// A function library in the form of a release candidate of 7.0, which no release reads.
     OldFunction,
-    /// A length was found where a text was expected, or vice versa, or is out of range.
+    /// A length instead of a text or vice versa, or a length out of range.
     Length,
-    /// The name of an import of slots has another length than 40.
+    /// The name of a slot import does not have 40 bytes.
     ImportName,
-    /// A range of an import of slots, which is none.
+    /// The range of a slot import is invalid.
     ImportRange {
-        /// The first slot.
+        /// The first slot of the range.
         start: u64,
-        /// The last slot.
+        /// The last slot of the range.
         end: u64,
     },
-    /// A compressed text does not decompress to the announced length.
+    /// A compressed text does not have the announced length.
     Compression,
     /// A part of a list is malformed: its container, its listpack or its ziplist.
     List,
-    /// A hash is malformed: a field stands twice, or its listpack or ziplist is none.
+    /// A hash is malformed: a field occurs twice, or its listpack or ziplist is invalid.
     Hash,
-    /// A zipmap is none, or holds nothing.
+    /// A zipmap is malformed or empty.
     Zipmap,
-    /// A part of a stream is malformed, or its parts contradict each other: what is wrong, in the words of
-    /// the reference's log where it has some.
+    /// A part of a stream is malformed, or its parts contradict each other. The text names the fault, in
+    /// the words of the reference's log where it has some.
     Stream(&'static str),
-    /// A sorted set is malformed: its listpack, its ziplist, a score, or a member that appears twice.
+    /// A sorted set is malformed: its listpack, its ziplist, a score, or a member that occurs twice.
     Zset,
-    /// A sorted set in the form of versions before 7, which is not in order.
+    /// A sorted set in a ziplist, the form of versions before 7, is malformed.
     ZsetZiplist,
-    /// A set is malformed: its intset or its listpack, or a member is there twice.
+    /// A set is malformed: its intset, its listpack, or a member that occurs twice.
     Set,
-    /// A value of a module is malformed.
+    /// A module's value is malformed.
     Module,
-    /// The checksum is not that of the contents.
+    /// The checksum does not match the contents.
     Checksum,
 }
 

@@ -1,16 +1,16 @@
-//! Types of values that files hold and this server lacks, by their names.
+//! The names of value types that files contain and this server lacks.
 //!
-//! A module's type stands in a file as a number of 64 bits: nine letters of six bits each, the first in the
+//! A file stores a module's type as a 64-bit number: nine letters of six bits each, the first in the
 //! highest bits, and ten bits for the version of the module's encoding.
 
 use std::fmt;
 
-/// A type of value that files hold and this server lacks.
+/// A type of value that this server lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ForeignType {
-    /// A module's.
+    /// A value of a module's type.
     Module(ModuleType),
-    /// Paths with fields and values, of Valkey 9.2.
+    /// Paths with fields and values, a type of Valkey 9.2.
     PathHash,
 }
 
@@ -23,18 +23,18 @@ impl fmt::Display for ForeignType {
     }
 }
 
-/// A type of a module: its name and the version of its encoding.
+/// The type of a module: its name and the version of its encoding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ModuleType(pub u64);
 
 impl ModuleType {
-    /// The version of the encoding, below 1,024: each module counts its own.
+    /// The version of the encoding, below 1,024; each module counts its own versions.
     pub fn encoding_version(self) -> u16 {
         (self.0 & ((1 << VERSION_BITS) - 1)) as u16
     }
 }
 
-/// Nine letters.
+/// The nine letters of the type's name.
 impl fmt::Display for ModuleType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (0..NAME_LETTERS).rev().try_for_each(|at| {
@@ -53,7 +53,7 @@ impl fmt::Debug for ModuleType {
 const VERSION_BITS: u32 = 10;
 const NAME_LETTERS: u32 = 9;
 const LETTER_BITS: u32 = 6;
-/// The letter of each six bits.
+/// The letter for each value of six bits.
 const LETTERS: &[u8; 1 << LETTER_BITS] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 #[cfg(test)]

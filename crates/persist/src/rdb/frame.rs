@@ -1,25 +1,25 @@
-//! The envelope of what is compressed as a whole: a file, or the stream of commands of a primary.
+//! The envelope of compressed data: a file, or the command stream of a primary.
 //!
-//! `docs/formats/rdb.md` describes the bytes. A file is one envelope and one frame; what follows the frame is
-//! not looked at. A stream is one envelope and frames without end.
+//! `docs/formats/rdb.md` describes the bytes. A file is one envelope and one frame; bytes after the
+//! frame are ignored. A stream is one envelope followed by any number of frames.
 //!
-//! Invariants: (1) a part is decoded when all its bytes are there, and asks for more otherwise; (2) a part
-//! yields at most what the frame's format allows for a block, 4 MiB: memory is reserved for no more, and for
-//! no length that was announced.
+//! Invariants: (1) a part is decoded when all its bytes are there; otherwise more bytes are requested;
+//! (2) a part yields at most the size that the frame's format allows for a block, 4 MiB. No more memory
+//! is reserved, and none for an announced length.
 
 use super::error::{LoadError, Problem};
 use super::lz4::{self, Lz4Frame};
 use super::part::{FramePart, PartStop, head};
 use super::zstd::{self, ZstdFrame};
 
-/// What the first bytes of a file say about an envelope.
+/// Whether a file has an envelope, by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Envelope {
-    /// The file is plain, or none.
+    /// The file is plain, or no RDB file.
     Absent,
-    /// More bytes are needed to tell.
+    /// More bytes are needed to decide.
     Undecided,
-    /// The file is compressed.
+    /// The file begins with an envelope.
     There,
 }
 
@@ -38,9 +38,9 @@ pub(super) fn envelope_of(head: &[u8]) -> Envelope {
 /// A method of compressing a whole file, or a whole stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CompressionMethod {
-    /// LZ4.
+    /// LZ4 in its frame format.
     Lz4,
-    /// Zstd.
+    /// Zstandard in its frame format.
     Zstd,
 }
 
@@ -58,10 +58,9 @@ impl CompressionMethod {
     }
 }
 
-/// What an envelope says is inside.
+/// The kind of contents that an envelope states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PackedContents {
-    /// An RDB file.
     File,
     /// Commands of a primary.
     Stream,
@@ -76,16 +75,16 @@ impl PackedContents {
     }
 }
 
-/// The bytes that begin what is compressed so.
+/// The envelope for contents of this kind, compressed by this method.
 pub(super) fn envelope(codec: CompressionMethod, contents: PackedContents) -> [u8; 7] {
     let [a, b, c] = *MAGIC;
     [a, b, c, VERSION, codec.number(), 0, contents.number()]
 }
 
-/// What one step brought.
+/// The result of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unpacked {
-    /// A part was decoded; it may have brought bytes.
+    /// A part was decoded; it may have yielded bytes.
     Part,
     /// The part at this offset of the file needs more bytes.
     Need(u64),
@@ -93,26 +92,26 @@ pub(super) enum Unpacked {
     End,
 }
 
-/// What is compressed, on its way to plain bytes.
+/// Decompresses a file or a stream.
 #[derive(Debug)]
 pub(super) struct Unpacker {
     contents: PackedContents,
     /// Whether checksums of blocks and contents are compared.
     checksum: bool,
     stage: UnpackStage,
-    /// Whether a frame has ended that had checksums.
+    /// Whether a frame with checksums has ended.
     is_summed: bool,
-    /// Bytes that were fed and are not dropped yet.
+    /// Bytes that were fed and not dropped yet.
     input: Vec<u8>,
-    /// Bytes of `input` that are decoded.
+    /// Bytes of `input` that were decoded.
     at: usize,
     /// Offset of `input` in the file.
     base: u64,
-    /// Bytes of the next part, as far as is known.
+    /// Known lower bound of the next part's bytes.
     wanted: usize,
 }
 
-/// What comes next.
+/// The part of the envelope or frame that is read next.
 #[derive(Debug)]
 enum UnpackStage {
     Envelope,
@@ -123,13 +122,13 @@ enum UnpackStage {
 }
 
 impl Unpacker {
-    /// A file or stream of which `start` has arrived. `checksum` is the setting `rdbchecksum`.
+    /// A file or stream that begins with `start`. `checksum` is the setting `rdbchecksum`.
     pub(super) fn new(contents: PackedContents, start: Vec<u8>, checksum: bool) -> Unpacker {
         let stage = UnpackStage::Envelope;
         Unpacker { contents, checksum, stage, is_summed: false, input: start, at: 0, base: 0, wanted: 0 }
     }
 
-    /// Takes bytes that have arrived.
+    /// Adds bytes that have arrived.
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         if self.at >= self.input.len() / 2 {
             self.input.drain(..self.at);
@@ -139,15 +138,15 @@ impl Unpacker {
         self.input.extend_from_slice(bytes);
     }
 
-    /// Bytes that were fed and are not decoded; after the end, those behind the frame.
+    /// Bytes that were fed and not decoded yet; after the end, those after the frame.
     pub(super) fn rest(&self) -> &[u8] {
         &self.input[self.at..]
     }
 
-    /// Decodes the next part, and appends the bytes that it brings to `plain`.
+    /// Decodes the next part and appends the bytes that it yields to `plain`.
     ///
     /// # Errors
-    /// What is wrong, and where in the compressed file.
+    /// The fault and its offset in the compressed file.
     pub(super) fn step(&mut self, plain: &mut Vec<u8>) -> Result<Unpacked, LoadError> {
         let input = &self.input[self.at..];
         let part = match &mut self.stage {
@@ -172,22 +171,22 @@ impl Unpacker {
         Ok(Unpacked::Part)
     }
 
-    /// How many bytes the next part lacks, at least, where [`Unpacked::Need`] was the answer.
+    /// A lower bound of the bytes that the next part lacks, after [`Unpacked::Need`].
     pub(super) fn missing(&self) -> usize {
         self.wanted.saturating_sub(self.rest().len())
     }
 
-    /// Whether a frame has ended that had checksums of its own.
+    /// Whether a frame with its own checksums has ended.
     pub(super) fn is_summed(&self) -> bool {
         self.is_summed
     }
 
-    /// Where in the file the next part begins.
+    /// Offset in the file of the next part.
     pub(super) fn offset(&self) -> u64 {
         self.base + self.at as u64
     }
 
-    /// What is wrong where a frame holds more than its file, and where the frame ends before it.
+    /// The errors for a frame that holds more than its file, and for a frame that ends before its file.
     pub(super) fn mismatches(&self) -> (Problem, Problem) {
         let (more, less) = match self.stage {
             UnpackStage::Zstd(_) | UnpackStage::Ended(CompressionMethod::Zstd) => {
@@ -209,7 +208,7 @@ impl Unpacker {
             (false, [VERSION, codec, 0, kind]) if *kind == self.contents.number() => {
                 CompressionMethod::of_number(*codec)
             }
-            // The third says whether the frame has checksums, which the frame does too.
+            // The third byte says whether the frame has checksums, which the frame itself also says.
             (true, [VERSION, codec, 0 | 1, KIND_RDB_DRAFT]) if self.contents == PackedContents::File => {
                 CompressionMethod::of_number(*codec).filter(|codec| *codec == CompressionMethod::Lz4)
             }
@@ -228,7 +227,7 @@ impl Unpacker {
         Ok(())
     }
 
-    /// A file ends with its frame; a stream goes on with another.
+    /// Ends a frame: a file ends with it; a stream continues with another frame.
     fn end_frame(&mut self) {
         self.is_summed = match &self.stage {
             UnpackStage::Lz4(frame) => frame.is_summed(),
@@ -249,7 +248,7 @@ impl Unpacker {
     }
 }
 
-/// A file in an envelope and blocks that are not compressed, without checksums. For fuzzing.
+/// A file in an envelope with uncompressed blocks, without checksums. For fuzzing.
 pub(super) fn packed(file: &[u8], codec: CompressionMethod) -> Vec<u8> {
     let mut packed = envelope(codec, PackedContents::File).to_vec();
     match codec {
@@ -259,11 +258,11 @@ pub(super) fn packed(file: &[u8], codec: CompressionMethod) -> Vec<u8> {
     packed
 }
 
-/// What begins the envelope.
+/// The first bytes of an envelope.
 pub(super) const MAGIC: &[u8; 3] = b"VCS";
 /// The first bytes of an envelope of drafts before the release.
 pub(super) const DRAFT_MAGIC: &[u8] = b"VKCS";
 /// The version of both envelopes.
 const VERSION: u8 = 1;
-/// What the draft envelope says for an RDB file.
+/// The draft envelope's kind for an RDB file.
 const KIND_RDB_DRAFT: u8 = 0;

@@ -1,4 +1,4 @@
-//! Hashes in files: how one is built while it is read, and its forms.
+//! Hashes in files: their forms, and building a hash while it is read.
 
 use sluice_base::num::IntBuffer;
 use sluice_collections::listpack::{self, Element};
@@ -6,33 +6,30 @@ use sluice_value::{Hash, HashContext, HashExpiry, HashField, HashLimits, HashRef
 
 use super::ziplist;
 
-/// The type of a hash as it stands in a file.
+/// The form of a hash in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HashForm {
-    /// Fields and values.
     Pairs,
     /// Fields and values, each pair with its expiry.
     Volatile,
-    /// One zipmap.
     Zipmap,
-    /// One ziplist.
     Ziplist,
-    /// One listpack.
     Listpack,
-    /// As Redis writes fields that expire: the earliest expiry, ms since the epoch; then each field's own as
-    /// 0, or counted from one millisecond before that, with field and value.
+    /// Fields that expire, as Redis writes them: the earliest expiry, ms since the epoch; then for each
+    /// field a number, the field and the value. The number is 0, or the field's expiry counted from one
+    /// millisecond before the earliest.
     RedisPairs,
     /// The earliest expiry and one listpack: field, value, expiry in ms since the epoch or 0.
     RedisListpack,
-    /// As release candidates of Redis 7.4 wrote them: each field's expiry in ms since the epoch or 0, with
-    /// field and value.
+    /// Fields as release candidates of Redis 7.4 wrote them: each field's expiry in ms since the epoch
+    /// or 0, with field and value.
     DraftPairs,
-    /// One listpack as that of [`HashForm::RedisListpack`], and no earliest expiry.
+    /// One listpack as in [`HashForm::RedisListpack`], without the earliest expiry in front.
     DraftListpack,
 }
 
 impl HashForm {
-    /// Whether the fields stand one by one.
+    /// Whether the fields are stored one by one.
     pub(super) fn is_counted(self) -> bool {
         match self {
             HashForm::Pairs | HashForm::Volatile | HashForm::RedisPairs | HashForm::DraftPairs => true,
@@ -44,7 +41,7 @@ impl HashForm {
         }
     }
 
-    /// Whether the earliest expiry of the fields stands first.
+    /// Whether the earliest expiry of the fields comes first.
     pub(super) fn begins_with_expiry(self) -> bool {
         matches!(self, HashForm::RedisPairs | HashForm::RedisListpack)
     }
@@ -67,12 +64,12 @@ impl HashForm {
 pub(super) struct HashBuilder {
     hash: Hash,
     context: HashContext,
-    /// The earliest expiry of the fields, ms since the epoch, where the form says it.
+    /// The earliest expiry of the fields, ms since the epoch, in the forms that have one.
     first_expiry_ms: i64,
 }
 
 impl HashBuilder {
-    /// An empty hash under these thresholds, which will have `count` fields.
+    /// An empty hash with these thresholds, which will have `count` fields.
     pub(super) fn new(form: HashForm, first_expiry_ms: i64, count: u64, limits: HashLimits) -> HashBuilder {
         let mut hash = Hash::new();
         if form.is_volatile() || count > limits.max_entries as u64 {
@@ -81,26 +78,26 @@ impl HashBuilder {
         HashBuilder { hash, context: HashContext { limits, garbage: Vec::new() }, first_expiry_ms }
     }
 
-    /// The expiry of a field of Redis, `None` for none; the error: it is none.
+    /// The expiry of a field in the form of Redis, `None` for none. Errors: the number is no valid expiry.
     pub(super) fn expiry_of(&self, counted: u64) -> Result<Option<i64>, ()> {
         let Some(behind) = counted.checked_sub(1) else { return Ok(None) };
         let at = i64::try_from(behind).ok().and_then(|behind| self.first_expiry_ms.checked_add(behind));
         at.filter(|at| *at >= 0).map(Some).ok_or(())
     }
 
-    /// Adds a field; `false` when the hash has one of that name.
+    /// Adds a field; `false` if the hash already has one of that name.
     pub(super) fn add(&mut self, name: &[u8], value: &[u8], expiry: Option<i64>) -> bool {
         let expiry = expiry.map_or(HashExpiry::Clear, HashExpiry::At);
         self.hash.set(name, value, expiry, &mut self.context)
     }
 
-    /// The hash; `None` where there was no field.
+    /// The hash; `None` if it has no field.
     pub(super) fn finish(self) -> Option<Hash> {
         if self.hash.is_empty() { None } else { Some(self.hash) }
     }
 }
 
-/// The hash of a form that is one text; `None` when the bytes are not of that form. It may be empty.
+/// The hash of a form that is one text; `None` if the bytes are malformed. The hash may be empty.
 pub(super) fn of_text(form: HashForm, bytes: &[u8], limits: HashLimits) -> Option<Hash> {
     match form {
         HashForm::Zipmap => of_zipmap(bytes, limits),
@@ -119,7 +116,7 @@ pub(super) fn of_text(form: HashForm, bytes: &[u8], limits: HashLimits) -> Optio
     }
 }
 
-/// A listpack of fields, values and expiries.
+/// The hash of a listpack of fields, values and expiries.
 fn of_triplets(bytes: &[u8], limits: HashLimits) -> Option<Hash> {
     let text = |element: Element<'_>| match element {
         Element::Int(number) => number.to_string().into_bytes(),
@@ -148,7 +145,8 @@ fn of_listpack(bytes: &[u8], limits: HashLimits) -> Option<Hash> {
     let mut hash = if listpack::iter(bytes).all(is_canonical) {
         Hash::from_row(listpack::entries(bytes))?
     } else {
-        // Digits that are written as a string are another server's: each element gets its own form.
+        // Another server may have stored the digits of an integer as a string; each element is converted
+        // to its own form.
         let mut row = listpack::new();
         for element in listpack::iter(bytes) {
             let added = match element {
@@ -165,9 +163,9 @@ fn of_listpack(bytes: &[u8], limits: HashLimits) -> Option<Hash> {
     Some(hash)
 }
 
-/// A zipmap: the number of pairs, or `FE` where a byte is too small, the pairs, `FF`. A length is a byte up
-/// to 253, or `FE` and a u32, little endian; between the length of a value and the value is a byte that says
-/// how many unused bytes follow the value.
+/// The hash of a zipmap: the number of pairs, or `FE` if it does not fit in a byte, the pairs, `FF`. A
+/// length is a byte up to 253, or `FE` and a u32, little endian. A byte between the length of a value
+/// and the value is the number of unused bytes after the value.
 fn of_zipmap(bytes: &[u8], limits: HashLimits) -> Option<Hash> {
     let (&count, mut rest) = bytes.split_first()?;
     let mut builder = HashBuilder::new(HashForm::Pairs, 0, 0, limits);
@@ -177,7 +175,7 @@ fn of_zipmap(bytes: &[u8], limits: HashLimits) -> Option<Hash> {
             if count != ZIPMAP_LONG && usize::from(count) != pairs {
                 return None;
             }
-            // The reference writes none without a field, and reads none.
+            // The reference neither writes nor reads a zipmap without fields.
             return builder.finish();
         }
         let (name, behind) = zipmap_text(rest, false)?;
@@ -197,7 +195,7 @@ fn zipmap_text(bytes: &[u8], has_free: bool) -> Option<(&[u8], &[u8])> {
         ZIPMAP_LONG => {
             let (len, rest) = rest.split_first_chunk::<4>()?;
             let len = u32::from_le_bytes(*len) as usize;
-            // A length that fits a byte has to be one.
+            // A length that fits in a byte must be stored in a byte.
             if len < usize::from(ZIPMAP_LONG) {
                 return None;
             }
@@ -211,7 +209,7 @@ fn zipmap_text(bytes: &[u8], has_free: bool) -> Option<(&[u8], &[u8])> {
     Some((text, rest.get(free..)?))
 }
 
-/// Fields with values and expiries in the order of their names, for tests and fuzzing.
+/// Fields with values and expiries, sorted by name; for tests and fuzzing.
 pub(super) fn parts(hash: HashRef<'_>) -> Vec<Vec<u8>> {
     let text = |item: ListItem<'_>| item.bytes(&mut IntBuffer::new()).to_vec();
     let each = |field: HashField<'_>| {
@@ -264,7 +262,7 @@ mod tests {
 
     #[test]
     fn digits_written_as_a_string_are_an_integer_to_every_reader() {
-        // `12` as a string, which the writer of a listpack never makes.
+        // `12` as a string, which the writer of a listpack never produces.
         let listpack = b"\x0e\0\0\0\x02\0\x8212\x03\x81v\x02\xff";
         let hash = of_text(HashForm::Listpack, listpack, HashLimits::default()).expect("it is a listpack");
         assert!(hash.view().get(b"12").is_some());

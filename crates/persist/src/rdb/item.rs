@@ -1,4 +1,4 @@
-//! How a file is read, and what it holds.
+//! Options of reading a file, and the items of a file.
 
 use sluice_base::HashSeed;
 use sluice_value::{Hash, HashLimits, List, ListLimits, Pages, Set, SetLimits, Stream, Zset, ZsetLimits};
@@ -8,22 +8,22 @@ use std::fmt;
 use super::Usage;
 use super::foreign::{ForeignType, ModuleType};
 
-/// How a file is read.
+/// Options of reading a file.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadOptions {
-    /// What becomes of what is not known. Setting `rdb-version-check`.
+    /// The treatment of unknown versions and types. Setting `rdb-version-check`.
     pub unknown: Unknown,
     /// Whether the checksum is compared. Setting `rdbchecksum`.
     pub checksum: bool,
-    /// The thresholds of the lists that are made.
+    /// Thresholds of the lists that are built.
     pub list: ListLimits,
-    /// The thresholds of the hashes that are made.
+    /// Thresholds of the hashes that are built.
     pub hash: HashLimits,
-    /// The thresholds of the sorted sets that are made.
+    /// Thresholds of the sorted sets that are built.
     pub zset: ZsetLimits,
-    /// The thresholds of the sets that are made.
+    /// Thresholds of the sets that are built.
     pub set: SetLimits,
-    /// Under which members of large collections are hashed.
+    /// Seed for hashing the members of large collections.
     pub member_seed: HashSeed,
 }
 
@@ -41,56 +41,56 @@ impl Default for ReadOptions {
     }
 }
 
-/// What becomes of versions that are not known and of types that are not there.
+/// The treatment of unknown versions and of types that this server lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unknown {
     /// They are errors: `strict`.
     Refuse,
-    /// The version is ignored, and values that delimit themselves are passed over: `relaxed`.
+    /// An unknown version is ignored, and values that delimit themselves are skipped: `relaxed`.
     Skip,
 }
 
-/// Something in a file.
+/// An item of a file.
 #[derive(Debug)]
 pub enum Item<'a> {
-    /// A field about the file: name and value.
+    /// An auxiliary field about the file: name and value.
     Aux(Cow<'a, [u8]>, Cow<'a, [u8]>),
-    /// A database begins.
+    /// The number of a database, whose keys follow.
     Db(u64),
-    /// How many keys the database has, and how many with an expiry: a hint.
+    /// Number of keys in the database, and of keys with an expiry: a hint.
     Sizes(u64, u64),
-    /// How many keys a slot of the database has: a hint.
+    /// Number of keys in a slot of the database: a hint.
     Slot(SlotSizes),
-    /// An import of slots was under way: its name, and the first and last slot of each range.
+    /// An import of slots that was under way: its name, and the first and last slot of each range.
     SlotImport {
-        /// 40 bytes.
+        /// The import's name, 40 bytes.
         name: Cow<'a, [u8]>,
-        /// At least one.
+        /// At least one range; each slot is below 16,384.
         ranges: Vec<(u16, u16)>,
     },
-    /// The code of a library of functions.
+    /// The code of a function library.
     Function(Cow<'a, [u8]>),
-    /// What a module has left beside keys, which was passed over.
+    /// A module's record beside the keys, which was skipped.
     ModuleRecord {
-        /// Whose.
+        /// The module's type that has left the record.
         module: ModuleType,
         /// Bytes of the record, its opcode included.
         bytes: u64,
     },
     /// A key with its value.
     LoadedEntry(LoadedEntry<'a>),
-    /// A key whose value has no elements: the key is to be passed over.
+    /// A key whose value has no elements. It is to be left out.
     Empty {
-        /// The key.
+        /// Name of that key.
         key: Vec<u8>,
     },
-    /// A key whose value was passed over, with [`Unknown::Skip`].
+    /// A key whose value was skipped, with [`Unknown::Skip`].
     Skipped {
-        /// The key.
+        /// Name of the skipped key.
         key: Vec<u8>,
-        /// The value's type.
+        /// Type of the value.
         kind: ForeignType,
-        /// Where the type stands in the file.
+        /// Offset of the type in the file.
         offset: u64,
         /// The expiry, ms since the epoch.
         expiry_ms: Option<i64>,
@@ -98,8 +98,8 @@ pub enum Item<'a> {
 }
 
 impl Item<'_> {
-    /// The item with what it borrows as its own. Cost: a copy of its texts, of 1 MiB at most but for
-    /// compressed ones.
+    /// Makes the borrowed texts of the item its own. Cost: a copy of the texts, each of 1 MiB at most
+    /// unless it was compressed.
     pub(super) fn into_owned(self) -> Item<'static> {
         let own = |text: Cow<'_, [u8]>| Cow::Owned(text.into_owned());
         match self {
@@ -128,43 +128,43 @@ impl Item<'_> {
     }
 }
 
-/// Sizes of a hash slot.
+/// The number of keys in a hash slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotSizes {
-    /// Below 16,384.
+    /// Number of the slot, below 16,384.
     pub slot: u16,
-    /// Keys.
+    /// Number of keys in the slot.
     pub keys: u64,
-    /// Keys with an expiry.
+    /// Number of keys with an expiry in the slot.
     pub expires: u64,
 }
 
 /// A key with its value.
 #[derive(Debug)]
 pub struct LoadedEntry<'a> {
-    /// The key.
+    /// Name of the key.
     pub key: Cow<'a, [u8]>,
-    /// The value.
+    /// The value, decoded and checked.
     pub value: Loaded<'a>,
-    /// The expiry, ms since the epoch.
+    /// Time at which the key expires, ms since the epoch; `None` for never.
     pub expiry_ms: Option<i64>,
-    /// The last use.
+    /// The last use, by time or by frequency.
     pub usage: Usage,
-    /// What contradicted itself in the value, and was put right.
+    /// The contradiction in the value that was repaired, if any.
     pub mended: Option<Mended>,
 }
 
-/// What contradicted itself in a value, and was put right.
+/// A contradiction in a value that was repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mended {
-    /// A stream said another number of entries than it has.
+    /// A stream stated another number of entries than it has.
     StreamLength {
-        /// What the value said.
+        /// The number that the value stated.
         said: u64,
-        /// What the stream has.
+        /// The number of entries in the stream.
         found: u64,
     },
-    /// A stream's last id was less than that of an entry, whose id it is now.
+    /// A stream's last id was less than that of an entry, and was replaced by that entry's id.
     StreamLastId,
 }
 
@@ -184,18 +184,18 @@ impl fmt::Display for Mended {
 /// A value that was read and checked.
 #[derive(Debug)]
 pub enum Loaded<'a> {
-    /// A string; an integer as its digits.
+    /// A string in one piece; an integer as its digits.
     Str(Cow<'a, [u8]>),
     /// A string of more than 1 MiB.
     Pages(Pages),
-    /// A list, which has elements.
+    /// A list with at least one element.
     List(List),
-    /// A hash, which has fields.
+    /// A hash with at least one field.
     Hash(Hash),
-    /// A stream.
+    /// A stream, with its consumer groups.
     Stream(Stream),
-    /// A sorted set, which has elements.
+    /// A sorted set with at least one element.
     Zset(Zset),
-    /// A set, which has members.
+    /// A set with at least one member.
     Set(Set),
 }

@@ -1,8 +1,8 @@
-//! Whether bytes that come piece by piece are a whole file of a version that can be read: header and
-//! checksum, and nothing in between.
+//! Checks whether bytes that arrive in pieces are a complete file of a readable version. Only header and
+//! checksum are checked.
 //!
-//! A snapshot that is received over a network is judged on its way to the disk, so that one that is damaged
-//! or foreign never takes the place of a good file. What its values are is the reader's affair.
+//! A snapshot that is received over a network is checked on its way to the disk, so that a damaged or
+//! foreign file never takes the place of a good one. The values are checked only by the reader.
 
 use super::crc::Sum;
 use super::decoder::{HEADER_LEN, SUMMED_FROM, header_of};
@@ -10,7 +10,8 @@ use super::error::{LoadError, Problem};
 use super::frame::{Envelope, PackedContents, Unpacked, Unpacker, envelope_of};
 use super::item::ReadOptions;
 
-/// A file that is judged while it comes. Memory: of a compressed file one block, plain, and its window.
+/// The check of a file while it arrives. Memory for a compressed file: one decompressed block,
+/// and the window.
 #[derive(Debug)]
 pub struct Judge {
     options: ReadOptions,
@@ -21,24 +22,24 @@ pub struct Judge {
 /// The form of the bytes.
 #[derive(Debug)]
 enum JudgedForm {
-    /// Too few have come to tell.
+    /// Too few bytes have arrived to decide: these.
     Undecided(Vec<u8>),
     Plain,
     Compressed(Box<Unpacker>),
 }
 
 impl Judge {
-    /// Judges a file that has to be readable with these options.
+    /// A check whether a file can be read with these options.
     pub fn new(options: ReadOptions) -> Judge {
         Judge { options, outside: JudgedForm::Undecided(Vec::new()), file: PlainJudge::new(options) }
     }
 
-    /// Whether the header was found good.
+    /// Whether the header was judged good.
     pub fn is_accepted(&self) -> bool {
         self.file.version != 0
     }
 
-    /// Takes the next bytes. Errors: this is no file that can be read.
+    /// Adds the next bytes. Errors: the file cannot be read.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(), LoadError> {
         match &mut self.outside {
             JudgedForm::Plain => self.file.feed(bytes),
@@ -68,7 +69,7 @@ impl Judge {
         }
     }
 
-    /// Decompresses what has come, and judges that.
+    /// Decompresses the bytes that have arrived, and checks the contents.
     fn unpack(&mut self) -> Result<(), LoadError> {
         let JudgedForm::Compressed(unpacker) = &mut self.outside else { return Ok(()) };
         let mut plain = Vec::new();
@@ -79,7 +80,7 @@ impl Judge {
         Ok(())
     }
 
-    /// Nothing more comes. Errors: what is there is no whole file.
+    /// Ends the file. Errors: it is incomplete, or its checksum is wrong.
     pub fn finish(mut self) -> Result<(), LoadError> {
         let cut_off = |offset| Err(LoadError { offset, problem: Problem::CutOff });
         match &mut self.outside {
@@ -93,18 +94,18 @@ impl Judge {
     }
 }
 
-/// A plain file that is judged while it comes.
+/// The check of a plain file while it arrives.
 #[derive(Debug)]
 struct PlainJudge {
     options: ReadOptions,
-    /// The header, as far as it has come.
+    /// The bytes of the header that have arrived.
     head: Vec<u8>,
-    /// 0 before the header was judged.
+    /// The version in the header; 0 before the header was judged.
     version: u32,
     /// The last bytes, which are not in the sum: the checksum, if the file ends there.
     tail: Vec<u8>,
     sum: Sum,
-    /// Bytes so far.
+    /// Bytes of the file so far.
     offset: u64,
 }
 
@@ -144,7 +145,7 @@ impl PlainJudge {
             return Err(error(Problem::CutOff));
         }
         let wanted = u64::from_le_bytes(wanted);
-        // Zero stands for none, and files of earlier versions have none.
+        // Zeros mean that there is no checksum; files of earlier versions have none.
         let is_summed = self.version >= SUMMED_FROM && self.options.checksum && wanted != 0;
         match is_summed && wanted != self.sum.value() {
             true => Err(LoadError { offset: self.offset - SUM_LEN as u64, problem: Problem::Checksum }),

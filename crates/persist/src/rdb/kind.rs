@@ -1,11 +1,11 @@
-//! The types of values that files have had, and how each delimits itself.
+//! The types of values in files of all versions, and the way each of them delimits itself.
 
 use super::cursor::{InputCursor, ReadStop};
 use super::foreign::{ForeignType, ModuleType};
 use super::hash::HashForm;
 use super::op;
 
-/// Whose numbering of types and opcodes a file has. The two parted after version 11.
+/// The numbering of types and opcodes in a file. The numberings of the two servers differ after version 11.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// Redis, and Valkey before its version 9.
@@ -14,82 +14,72 @@ pub(super) enum Dialect {
     Valkey,
 }
 
-/// A part of a value.
+/// A part of a value, for skipping.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Part {
-    /// A length.
     Len,
-    /// A text.
     Text,
-    /// A length, and so many times these parts.
+    /// A length, and this many repetitions of the parts.
     Counted(&'static [Part]),
-    /// Parts that say what they are, up to the one that ends them.
+    /// A module's value: parts that name their own types, up to an end mark.
     Module,
 }
 
 use Part::{Counted, Len, Module, Text};
 
-/// The type of a value as it stands in a file.
+/// The form of a list in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ListForm {
-    /// Elements.
     Elements,
-    /// One ziplist.
     Ziplist,
-    /// Ziplists.
     Ziplists,
-    /// Elements and listpacks.
+    /// Plain elements and listpacks, mixed.
     Nodes,
 }
 
-/// The type of a stream as it stands in a file: each knows more than the one before.
+/// The form of a stream in a file: each form has more fields than the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum StreamForm {
     /// Entries, groups, pending entries, consumers.
     Plain,
-    /// What was deleted and how many entries were added and read.
+    /// In addition the greatest deleted id, and how many entries were added and read.
     Counted,
-    /// When each consumer was last active.
+    /// In addition the time at which each consumer was last active.
     Active,
 }
 
-/// How a sorted set stands in a file.
+/// The form of a sorted set in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ZsetForm {
     /// Elements with scores as texts.
     Texts,
     /// Elements with scores as doubles.
     Doubles,
-    /// One ziplist.
     Ziplist,
-    /// One listpack.
     Listpack,
 }
 
-/// The type of a set's value as it stands in a file.
+/// The form of a set in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SetForm {
-    /// Members.
     Members,
-    /// One intset.
     Intset,
-    /// One listpack.
     Listpack,
 }
 
-/// How a value of a type that this server lacks stands in a file.
+/// The form of a value whose type this server lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ForeignForm {
-    /// A module's, of the first release candidates: the value does not delimit itself.
+    /// A module's value of the first release candidates, which does not delimit itself.
     OldModule,
-    /// A module's.
+    /// A module's value, written as parts with an end mark.
     Module,
     /// A Path Hash of Valkey 9.2.
     PathHash,
 }
 
 impl ForeignForm {
-    /// The type of the value ahead, whose first part names a module's.
+    /// The type of the value that follows; a module's value begins with its module type.
     pub(super) fn type_ahead(self, cursor: &InputCursor<'_>) -> Result<ForeignType, ReadStop> {
         let mut ahead = *cursor;
         Ok(match self {
@@ -98,7 +88,7 @@ impl ForeignForm {
         })
     }
 
-    /// The parts of the value, if the value delimits itself.
+    /// The parts of the value, if it delimits itself.
     pub(super) fn parts(self) -> Option<&'static [Part]> {
         match self {
             ForeignForm::OldModule => None,
@@ -108,27 +98,21 @@ impl ForeignForm {
     }
 }
 
-/// What a byte at the position of a type announces.
+/// The meaning of a byte in the position of a type.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ValueKind {
-    /// A string.
     String,
-    /// A list.
     List(ListForm),
-    /// A hash.
     Hash(HashForm),
-    /// A stream.
     Stream(StreamForm),
-    /// A sorted set.
     Zset(ZsetForm),
-    /// A set.
     Set(SetForm),
     /// A type that this server lacks.
     Foreign(ForeignForm),
 }
 
 impl ValueKind {
-    /// The type of this number; `None` for a number that is no type.
+    /// The type of this number; `None` if the number is no type.
     pub(super) fn of(number: u8, dialect: Dialect) -> Option<ValueKind> {
         match (number, dialect) {
             (op::TYPE_STRING, _) => Some(ValueKind::String),
@@ -163,11 +147,11 @@ impl ValueKind {
     }
 }
 
-/// A Path Hash: paths, and the fields and values of each.
+/// A Path Hash: paths, each with its fields and values.
 const PATH_HASH: &[Part] = &[Counted(&[Text, Counted(&[Text, Text])])];
 
-/// A value of a module: its type and its parts.
+/// A module's value: its module type and its parts.
 const MODULE_VALUE: &[Part] = &[Len, Module];
 
-/// A module's record beside keys, after the numbers that begin the record.
+/// A module's record beside the keys, after the numbers at its beginning.
 pub(super) const MODULE_RECORD: &[Part] = &[Module];

@@ -1,4 +1,4 @@
-//! Lists in files: the parts of a list that is read, and how one is cut into parts to be written.
+//! Lists in files: building a list from its nodes, and cutting a list into nodes for writing.
 
 use sluice_base::Bytes;
 use sluice_base::num::{IntBuffer, digits_i64};
@@ -7,9 +7,9 @@ use sluice_value::{List, ListContext, ListItem, ListLimits, ListRef};
 
 use super::ziplist;
 
-/// The container of a node that is one element.
+/// The container number of a node that is one element.
 pub(super) const PLAIN: u64 = 1;
-/// The container of a node that is a listpack.
+/// The container number of a node that is a listpack.
 pub(super) const PACKED: u64 = 2;
 
 /// A list that is being loaded, node by node.
@@ -17,29 +17,29 @@ pub(super) const PACKED: u64 = 2;
 pub(super) struct ListBuilder {
     list: List,
     context: ListContext,
-    /// Nodes with elements: listpacks and ziplists.
+    /// Number of nodes with elements that are listpacks or ziplists.
     packed: usize,
-    /// Whether a node was one element.
+    /// Whether a node was a single element.
     has_plain: bool,
 }
 
 impl ListBuilder {
-    /// An empty list under these thresholds.
+    /// An empty list with these thresholds.
     pub(super) fn new(limits: ListLimits) -> ListBuilder {
         let context = ListContext { limits, garbage: Vec::new() };
         ListBuilder { list: List::new(), context, packed: 0, has_plain: false }
     }
 
-    /// Adds a node that is one element.
+    /// Adds a node that is a single element.
     pub(super) fn add_plain(&mut self, element: &[u8]) {
         self.has_plain = true;
         self.list.push_back(element, &mut self.context);
-        // A list that was built here has no other owner.
+        // The list has no other owner, so the garbage can be dropped here.
         self.context.garbage.clear();
     }
 
-    /// Adds the elements of a listpack, which may have none; `false`, and no change, when the bytes are no
-    /// listpack.
+    /// Adds the elements of a listpack, which may be empty; `false`, with no change, if the bytes
+    /// are no listpack.
     pub(super) fn add_listpack(&mut self, bytes: &[u8]) -> bool {
         if !listpack::is_valid(bytes) {
             return false;
@@ -53,40 +53,41 @@ impl ListBuilder {
                 Element::Bytes(bytes) => self.list.push_back(bytes, &mut self.context),
             }
         }
-        // A list that was built here has no other owner.
+        // The list has no other owner, so the garbage can be dropped here.
         self.context.garbage.clear();
         true
     }
 
-    /// Adds the elements of a ziplist; whether it is sound.
+    /// Adds the elements of a ziplist; returns whether the bytes are a ziplist.
     pub(super) fn add_ziplist(&mut self, bytes: &[u8]) -> bool {
         ziplist::to_listpack(bytes).is_some_and(|listpack| self.add_listpack(&listpack))
     }
 
-    /// The list with the encoding that its size asks for; `None` where there was no element.
+    /// The list, with the encoding that its size requires; `None` if it has no element.
     pub(super) fn finish(mut self) -> Option<List> {
         if self.list.is_empty() {
             return None;
         }
-        // Elements that were written one by one would have been packed while they were added.
+        // The reference packs elements that were written one by one as it adds them.
         let nodes = self.packed.max(usize::from(self.has_plain));
         self.list.convert_after_loading(nodes, self.context.limits);
         Some(self.list)
     }
 }
 
-/// Cuts a list into the nodes that the reference would have if every element had been added at the back.
+/// Cuts a list into the nodes that it would have in the reference if every element had been added
+/// at the back.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NodeCutter {
-    /// Bytes of a listpack.
+    /// Bytes of a listpack at most.
     node_bytes: usize,
-    /// Elements of a listpack.
+    /// Elements of a listpack at most.
     node_count: usize,
 }
 
 impl NodeCutter {
-    /// `max_listpack_size` is the setting `list-max-listpack-size`. A list to be reported as a listpack is
-    /// one node.
+    /// `max_listpack_size` is the setting `list-max-listpack-size`. A list that reports a listpack
+    /// is one node.
     pub(super) fn new(list: ListRef<'_>, max_listpack_size: i32) -> NodeCutter {
         let (node_bytes, node_count) = match (list.encoding(), max_listpack_size) {
             (sluice_value::ListEncoding::Listpack, _) => (usize::MAX, usize::MAX),
@@ -97,7 +98,8 @@ impl NodeCutter {
         NodeCutter { node_bytes, node_count }
     }
 
-    /// Hands each node to `write`: the element of a plain one, or the entries of a listpack and how many.
+    /// Passes each node to `write`: the element of a plain node, or the entries of a listpack
+    /// and their number.
     pub(super) fn nodes(self, list: ListRef<'_>, write: &mut dyn FnMut(CutNode<'_>)) {
         let mut row = Vec::new();
         let mut count = 0;
@@ -110,7 +112,7 @@ impl NodeCutter {
             };
             let len = entry::len(element);
             let size = (listpack::EMPTY_LEN + row.len()).saturating_add(estimated_len(element));
-            // A string of that length has memory of its own.
+            // Strings of that length have their own allocation.
             let plain = match item {
                 ListItem::Shared(bytes) if bytes.len() > self.node_bytes => Some(bytes),
                 ListItem::Shared(_) | ListItem::Bytes(_) | ListItem::Int(_) => None,
@@ -137,7 +139,7 @@ impl NodeCutter {
     }
 }
 
-/// Bytes that the reference reckons with for another element of a node.
+/// The reference's estimate for the bytes of another element in a node.
 fn estimated_len(element: Element<'_>) -> usize {
     let len = match element {
         Element::Int(number) => digits_i64(number),
@@ -146,14 +148,14 @@ fn estimated_len(element: Element<'_>) -> usize {
     len + 8
 }
 
-/// A node to be written.
+/// A node for writing.
 pub(super) enum CutNode<'a> {
     Plain(&'a Bytes),
-    /// Entries, and how many.
+    /// The entries of a listpack, and their number.
     Packed(&'a [u8], usize),
 }
 
-/// Listpacks whose elements are counted do not get larger than this.
+/// Bytes of a listpack at most where its elements are counted.
 const COUNTED_BYTES_MAX: usize = 8192;
 
 /// The elements of a list, for tests and fuzzing.

@@ -1,57 +1,57 @@
-//! A frame of LZ4: a header, blocks of which each is decoded on its own, and the end.
+//! An LZ4 frame: a header, blocks that are decoded one by one, and an end mark.
 //!
-//! Invariants: (1) a block yields at most what the header allows, 4 MiB, and at most 255 times its bytes:
-//! memory is reserved for no more; (2) where checksums are compared, bytes of a block are handed out when the
-//! block's own checksum was right.
+//! Invariants: (1) a block yields at most the size that the header allows, 4 MiB, and at most 255 times
+//! its bytes; no more memory is reserved; (2) if checksums are compared, the bytes of a block are
+//! returned only after the block's own checksum matched.
 
 use super::part::{FramePart, PartStop, bad, head};
 use lz4_flex::block;
 use std::hash::Hasher;
 use twox_hash::XxHash32;
 
-/// A frame on its way to plain bytes.
+/// Decompresses a frame.
 #[derive(Debug)]
 pub(super) struct Lz4Frame {
     /// Whether checksums of blocks and contents are compared.
     checksum: bool,
-    /// None before the header was read.
+    /// `None` before the header was read.
     header: Option<Lz4Header>,
-    /// The last bytes that were brought, where blocks refer to those of blocks before.
+    /// The last decoded bytes, if blocks refer to earlier blocks.
     window: Vec<u8>,
-    /// Bytes brought.
+    /// Bytes of contents that were decoded.
     brought: u64,
-    /// The checksum of all bytes brought, where the frame ends with one.
+    /// The checksum of all decoded bytes, if the frame ends with one.
     contents: XxHash32,
 }
 
 /// The header of a frame.
 #[derive(Clone, Copy, Debug)]
 struct Lz4Header {
-    /// Blocks refer to bytes of blocks before.
+    /// Whether blocks refer to bytes of earlier blocks.
     linked: bool,
-    /// A checksum follows each block.
+    /// Whether a checksum follows each block.
     block_sums: bool,
-    /// A checksum of all contents ends the frame.
+    /// Whether a checksum of all contents ends the frame.
     content_sum: bool,
     /// Bytes that a block yields at most.
     block_bytes_max: usize,
-    /// Bytes of all contents, if the frame says so.
+    /// Bytes of all contents, if the frame states them.
     content_bytes: Option<u64>,
 }
 
 impl Lz4Frame {
-    /// A frame of which nothing was read.
+    /// A frame before its first byte.
     pub(super) fn new(checksum: bool) -> Lz4Frame {
         let contents = XxHash32::with_seed(0);
         Lz4Frame { checksum, header: None, window: Vec::new(), brought: 0, contents }
     }
 
-    /// Whether the contents, or each block of the contents, have a checksum; known once the header was read.
+    /// Whether the contents, or each block of them, have a checksum; known once the header was read.
     pub(super) fn is_summed(&self) -> bool {
         self.header.is_some_and(|header| header.content_sum || header.block_sums)
     }
 
-    /// Decodes the part that `input` begins with, and appends what that brings to `plain`.
+    /// Decodes the part at the beginning of `input`, and appends the decoded bytes to `plain`.
     pub(super) fn part(&mut self, input: &[u8], plain: &mut Vec<u8>) -> Result<FramePart, PartStop> {
         match self.header {
             None => self.read_header(input),
@@ -133,7 +133,7 @@ impl Lz4Frame {
         Ok(FramePart::Read(whole))
     }
 
-    /// The mark that ends the blocks, and the checksum of the contents.
+    /// Decodes the end mark and the checksum of the contents.
     fn end(&self, header: Lz4Header, input: &[u8]) -> Result<FramePart, PartStop> {
         let Lz4Header { content_sum, content_bytes, .. } = header;
         if content_sum && u32_at(input, 4)? != self.contents.finish_32() && self.checksum {
@@ -146,23 +146,23 @@ impl Lz4Frame {
     }
 }
 
-/// An integer of four bytes, little endian, that stands so many bytes behind.
+/// A little-endian integer of four bytes, `behind` bytes after the beginning of `input`.
 fn u32_at(input: &[u8], behind: usize) -> Result<u32, PartStop> {
     let (_, bytes) = head(input, behind + 4)?.split_at(behind);
     Ok(bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u32::from(*byte)))
 }
 
-/// A frame being written: independent blocks of 64 KiB, with checksums of them and of the contents or
-/// without.
+/// Writes a frame: independent blocks of 64 KiB, either with checksums of the blocks and the
+/// contents or without.
 pub(super) struct Lz4Packer {
     checksum: bool,
-    /// Bytes of the block under way.
+    /// Uncompressed bytes of the block being filled.
     block: Vec<u8>,
     contents: XxHash32,
 }
 
 impl Lz4Packer {
-    /// Begins a frame.
+    /// Begins a frame, with or without checksums, and appends its header to `out`.
     pub(super) fn begin(checksum: bool, out: &mut Vec<u8>) -> Lz4Packer {
         let sums = if checksum { BLOCK_SUMS | CONTENT_SUM } else { 0 };
         let fields = [FRAME_VERSION | INDEPENDENT | sums, 4 << 4];
@@ -172,7 +172,7 @@ impl Lz4Packer {
         Lz4Packer { checksum, block: Vec::with_capacity(BLOCK_BYTES), contents: XxHash32::with_seed(0) }
     }
 
-    /// Takes bytes; blocks that are full go to `out`.
+    /// Adds bytes; full blocks are appended to `out`.
     pub(super) fn feed(&mut self, mut plain: &[u8], out: &mut Vec<u8>) {
         while !plain.is_empty() {
             let (now, later) = plain.split_at(plain.len().min(BLOCK_BYTES - self.block.len()));
@@ -184,7 +184,7 @@ impl Lz4Packer {
         }
     }
 
-    /// Ends the frame.
+    /// Writes the last block and the end of the frame.
     pub(super) fn finish(mut self, out: &mut Vec<u8>) {
         if !self.block.is_empty() {
             self.end_block(out);
@@ -211,7 +211,7 @@ impl Lz4Packer {
     }
 }
 
-/// `file` in blocks that are not compressed, without checksums. For fuzzing.
+/// `file` in uncompressed blocks, without checksums. For fuzzing.
 pub(super) fn stored(file: &[u8], out: &mut Vec<u8>) {
     let fields = [FRAME_VERSION, 4 << 4];
     out.extend_from_slice(&FRAME_MAGIC);
@@ -224,21 +224,21 @@ pub(super) fn stored(file: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&[0; 4]);
 }
 
-/// What begins a frame: 0x184D2204, little endian.
+/// The first bytes of a frame: 0x184D2204, little endian.
 const FRAME_MAGIC: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
-/// Bits of the first field: the version of frames that is known.
+/// Bits of the first field: the supported version of frames.
 const FRAME_VERSION: u8 = 0x40;
-/// Blocks do not refer to blocks before.
+/// Bit: blocks do not refer to earlier blocks.
 const INDEPENDENT: u8 = 0x20;
-/// A checksum follows each block.
+/// Bit: a checksum follows each block.
 const BLOCK_SUMS: u8 = 0x10;
-/// A checksum of the contents ends the frame.
+/// Bit: a checksum of the contents ends the frame.
 const CONTENT_SUM: u8 = 0x04;
-/// The bit that says that a block is not compressed.
+/// Bit: a block is not compressed.
 const NOT_COMPRESSED: u32 = 1 << 31;
 /// Bytes that one byte of a block yields at most.
 const GAIN_MAX: usize = 255;
-/// How far back a block may refer.
+/// Distance in bytes over which a block may refer back.
 const WINDOW_BYTES: usize = 64 << 10;
-/// Bytes of a block that is written.
+/// Bytes of a written block before compression.
 const BLOCK_BYTES: usize = 64 << 10;

@@ -1,11 +1,11 @@
-//! Writes what is compressed as a whole: an envelope and one frame.
+//! Writing compressed files: an envelope and one frame.
 
 use super::frame::{CompressionMethod, PackedContents, envelope};
 use super::lz4::Lz4Packer;
 use super::zstd::ZstdPacker;
 
-/// A file that is compressed while it is written. Memory: what was made and not taken; for Zstd less than
-/// 2 MiB for window and tables.
+/// Compresses a file while it is written. Memory: the compressed bytes not taken yet; for Zstd also less
+/// than 2 MiB for window and tables.
 pub struct Packer {
     frame: PackedFrame,
     out: Vec<u8>,
@@ -23,8 +23,8 @@ impl std::fmt::Debug for Packer {
 }
 
 impl Packer {
-    /// Begins a file. `checksum` is the setting `rdbchecksum`: the frame has checksums, and the file inside
-    /// has none.
+    /// Begins a file. `checksum` is the setting `rdbchecksum`: the frame then has checksums. The file
+    /// inside the frame has none in any case.
     pub fn of_file(codec: CompressionMethod, checksum: bool) -> Packer {
         let mut out = envelope(codec, PackedContents::File).to_vec();
         let frame = match codec {
@@ -34,7 +34,7 @@ impl Packer {
         Packer { frame, out }
     }
 
-    /// Takes the next bytes of the file.
+    /// Compresses the next bytes of the file.
     pub fn feed(&mut self, plain: &[u8]) {
         match &mut self.frame {
             PackedFrame::Lz4(frame) => frame.feed(plain, &mut self.out),
@@ -42,7 +42,7 @@ impl Packer {
         }
     }
 
-    /// Takes what was made so far; nothing, as long as too little was fed.
+    /// Takes the bytes compressed so far; empty while too little was fed.
     pub fn take(&mut self) -> Vec<u8> {
         let mut out = std::mem::take(&mut self.out);
         // Pieces wait for slow receivers, and are counted by their bytes.
@@ -50,7 +50,7 @@ impl Packer {
         out
     }
 
-    /// Ends the file: the bytes that were not taken.
+    /// Ends the file and returns the bytes not taken yet.
     pub fn finish(mut self) -> Vec<u8> {
         match self.frame {
             PackedFrame::Lz4(frame) => frame.finish(&mut self.out),

@@ -1,7 +1,7 @@
-//! The stream of commands of a primary, which may be compressed.
+//! The command stream of a primary, which may be compressed.
 //!
-//! `docs/formats/rdb.md` describes the bytes: an envelope, and frames that are flushed at the end of what the
-//! primary has to say. A stream without an envelope is plain.
+//! `docs/formats/rdb.md` describes the bytes: an envelope, and frames that are flushed whenever the
+//! primary has no more to send. A stream without an envelope is plain.
 
 use super::error::LoadError;
 use super::frame::{MAGIC, PackedContents, Unpacked, Unpacker};
@@ -13,21 +13,21 @@ pub struct PackedStream {
     form: StreamForm,
 }
 
-/// The form of the bytes.
+/// The form of the stream.
 #[derive(Debug)]
 enum StreamForm {
-    /// Too few have come to tell: these.
+    /// Too few bytes have arrived to decide: these.
     Undecided(Vec<u8>),
     Plain,
     Compressed(Box<Unpacker>),
 }
 
-/// Why a stream cannot be gone on with.
+/// The reason why a stream cannot be continued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamError {
     /// The stream is malformed.
     Bad(LoadError),
-    /// Bytes that came together decompress to more than 1 GiB.
+    /// The bytes of one `feed` decompress to more than 1 GiB.
     TooMuch,
 }
 
@@ -49,10 +49,10 @@ impl Default for PackedStream {
 }
 
 impl PackedStream {
-    /// Takes bytes that have come; the commands go to `plain`. What is no whole block yet is held back.
+    /// Adds bytes that have arrived, and appends the commands to `plain`. An incomplete block is held back.
     ///
     /// # Errors
-    /// Why nothing more can be taken. What came before is in `plain`.
+    /// The reason why the stream cannot be continued. The bytes before the fault are in `plain`.
     pub fn feed(&mut self, bytes: &[u8], plain: &mut Vec<u8>) -> Result<(), StreamError> {
         match &mut self.form {
             StreamForm::Plain => plain.extend_from_slice(bytes),
@@ -62,11 +62,11 @@ impl PackedStream {
             }
             StreamForm::Undecided(start) => {
                 start.extend_from_slice(bytes);
-                // By empty lines a primary says that it lives.
+                // A primary sends empty lines as a sign of life.
                 let lines = start.iter().take_while(|byte| **byte == b'\n').count();
                 plain.extend(start.drain(..lines));
                 if start.starts_with(MAGIC) {
-                    // Valkey gives frames of streams no checksum of all contents, only of blocks.
+                    // Valkey's frames of streams have no checksum of all contents, only of blocks.
                     let unpacker = Unpacker::new(PackedContents::Stream, std::mem::take(start), true);
                     self.form = StreamForm::Compressed(Box::new(unpacker));
                     return self.unpack(plain);
@@ -91,7 +91,7 @@ impl PackedStream {
         Ok(())
     }
 
-    /// Bytes that are held back.
+    /// Number of bytes that are held back.
     pub fn held_bytes(&self) -> usize {
         match &self.form {
             StreamForm::Undecided(start) => start.capacity(),
@@ -101,7 +101,7 @@ impl PackedStream {
     }
 }
 
-/// Takes any bytes as a stream, as a whole and in pieces: both ways must bring the same. For fuzzing.
+/// Entry point of the fuzzer: any bytes as a stream, whole and in pieces, must give the same result.
 pub fn fuzz_packed_stream(data: &[u8]) {
     let run = |piece: usize| {
         let (mut stream, mut plain) = (PackedStream::default(), Vec::new());
@@ -111,6 +111,6 @@ pub fn fuzz_packed_stream(data: &[u8]) {
     assert_eq!(run(data.len().max(1)), run(3));
 }
 
-/// Bytes that those of one [`PackedStream::feed`] may bring: as many as the query buffer of a client may
-/// have. A receive brings some ten KiB, so that data stay below.
+/// Bytes that one [`PackedStream::feed`] may yield: as many as a client's query buffer may have. A
+/// single receive brings some ten KiB, so normal data stay below this.
 const BURST_BYTES_MAX: usize = 1 << 30;

@@ -2,29 +2,29 @@
 
 use super::error::Problem;
 
-/// A part of a frame that was decoded.
+/// A decoded part of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FramePart {
-    /// The part has so many bytes.
+    /// The part has this many bytes.
     Read(usize),
-    /// The part has so many bytes, and is the last of its frame.
+    /// The part has this many bytes, and is the last one of its frame.
     Last(usize),
 }
 
-/// Why a part is not decoded.
+/// The reason why a part was not decoded.
 #[derive(Debug)]
 pub(super) enum PartStop {
-    /// The part has at least so many bytes.
+    /// The part needs at least this many bytes.
     Need(usize),
     Bad(Problem),
 }
 
-/// What is wrong with a frame.
+/// An error for a malformed frame.
 pub(super) fn bad<T>(reason: &'static str) -> Result<T, PartStop> {
     Err(PartStop::Bad(Problem::Frame(reason)))
 }
 
-/// The first `len` bytes of what is not decoded.
+/// The first `len` bytes that are not decoded yet.
 pub(super) fn head(input: &[u8], len: usize) -> Result<&[u8], PartStop> {
     input.get(..len).ok_or(PartStop::Need(len))
 }

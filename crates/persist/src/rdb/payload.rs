@@ -7,8 +7,8 @@
 //! | u16, little endian | version |
 //! | u64, little endian | CRC-64 of everything before |
 //!
-//! Invariant: what [`restore`] accepts is a value that every command can work on; what it refuses costs no
-//! more memory than the payload allows.
+//! Invariant: every command can work on a value that [`restore`] accepts; a payload that it refuses
+//! costs no more memory than the payload's size allows.
 
 use super::crc::Sum;
 use super::cursor::InputCursor;
@@ -24,36 +24,36 @@ use std::borrow::Cow;
 /// A value to be dumped.
 #[derive(Clone, Copy, Debug)]
 pub enum Dumped<'a> {
-    /// A string.
+    /// A string in one piece, or an integer.
     Str(Text<'a>),
     /// A string in pages.
     Pages(&'a Pages),
     /// A list, which is cut into nodes by the setting `list-max-listpack-size`.
     List(ListRef<'a>, i32),
-    /// A hash.
+    /// A hash, with or without expiries.
     Hash(HashRef<'a>),
-    /// A stream.
+    /// A stream, with its consumer groups.
     Stream(&'a Stream),
-    /// A sorted set.
+    /// A sorted set of any size.
     Zset(ZsetRef<'a>),
-    /// A set.
+    /// A set of any size.
     Set(SetRef<'a>),
 }
 
-/// Why a payload was refused.
+/// The reason why a payload was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PayloadError {
-    /// The version is not taken, or the checksum is wrong.
+    /// The version is not supported, or the checksum is wrong.
     Footer,
-    /// A type of another server's, in a payload of its version.
+    /// A type of another server, in a payload of that server's version.
     Foreign(u8),
-    /// A value of a type that the server does not have.
+    /// A value of a type that this server lacks.
     Unsupported(ForeignType),
     /// The value is malformed. Offsets count from the beginning of the payload.
     Bad(LoadError),
 }
 
-/// The payload of a value; with `compression`, its strings are compressed. Cost: O(size of the value).
+/// The payload of a value. With `compression` its strings are compressed. Cost: O(size of the value).
 pub fn dump(value: Dumped<'_>, compression: bool) -> Vec<u8> {
     let compression = Compression::of_strings(compression);
     let options = WriteOptions { version: Version::Valkey, compression, checksum: false };
@@ -88,7 +88,7 @@ pub fn dump(value: Dumped<'_>, compression: bool) -> Vec<u8> {
 }
 
 impl Loaded<'_> {
-    /// The value as [`dump`] takes it; a list by the setting `list-max-listpack-size`.
+    /// The value for [`dump`]. A list is cut by the setting `list-max-listpack-size`.
     pub fn dumped(&self, max_listpack_size: i32) -> Dumped<'_> {
         match self {
             Loaded::Str(text) => Dumped::Str(Text::Bytes(text)),
@@ -102,18 +102,17 @@ impl Loaded<'_> {
     }
 }
 
-/// Whether Valkey 9.1 makes the same value of a payload that [`restore`] accepts and whose checksum is right:
-/// the version is one that 9.1 takes, and the type is a string or one of those that large collections have:
-/// elements one by one, of which none is there twice, or a list's nodes, whose counts were held against their
-/// elements. Other forms have an order or counts, which this reader puts right and that server leaves alone.
-/// O(1).
+/// Whether Valkey 9.1 builds the same value from a payload that [`restore`] accepts and whose checksum
+/// is right. The version must be supported by 9.1, and the type a string or a form of large collections:
+/// elements one by one, none of them twice, or the nodes of a list with verified counts. In other forms
+/// the order or counts may be wrong, which this reader repairs and that server does not. O(1).
 pub fn is_same_for_valkey(payload: &[u8]) -> bool {
     let version = version_of(payload);
     let is_taken = |version| version == VERSION_VALKEY || (1..=VERSION_COMMON_MAX).contains(&version);
     version.is_some_and(is_taken) && payload.first().is_some_and(|kind| SAME_FOR_VALKEY.contains(kind))
 }
 
-/// The types of [`is_same_for_valkey`].
+/// The types for which [`is_same_for_valkey`] is true.
 const SAME_FOR_VALKEY: [u8; 5] =
     [op::TYPE_STRING, op::TYPE_SET, op::TYPE_HASH, op::TYPE_ZSET_2, op::TYPE_LIST_QUICKLIST_2];
 
@@ -129,8 +128,8 @@ fn push_footer(payload: &mut Vec<u8>) {
     payload.extend_from_slice(&sum.to_le_bytes());
 }
 
-/// The payload of FUNCTION DUMP: the code of each library as a record of a snapshot file, and the footer.
-/// With `compression` it is compressed. Cost: O(length of all code).
+/// The payload of FUNCTION DUMP: the code of each library as a record of a snapshot file, and the
+/// footer. With `compression` the code is compressed. Cost: O(length of all code).
 pub fn dump_functions<'a>(libraries: impl Iterator<Item = &'a [u8]>, compression: bool) -> Vec<u8> {
     let compression = Compression::of_strings(compression);
     let mut writer = Writer::records(WriteOptions { version: Version::Valkey, compression, checksum: false });
@@ -140,28 +139,28 @@ pub fn dump_functions<'a>(libraries: impl Iterator<Item = &'a [u8]>, compression
     payload
 }
 
-/// Why a payload of FUNCTION RESTORE was refused.
+/// The reason why a payload of FUNCTION RESTORE was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FunctionsError {
-    /// The version is not taken, or the checksum is wrong.
+    /// The version is not supported, or the checksum is wrong.
     Footer,
-    /// A library in the format of a version before the first release.
+    /// A library in the format of a release candidate.
     Old,
-    /// A record of another kind.
+    /// A record that is no function library.
     NotFunction,
-    /// A record is cut off, or its text is malformed.
+    /// A record is truncated, or its text is malformed.
     Bad,
 }
 
-/// The libraries of a payload of FUNCTION DUMP: see [`restore_functions`].
+/// Iterator over the libraries of a FUNCTION DUMP payload: see [`restore_functions`].
 #[derive(Clone, Debug)]
 pub struct FunctionRecords<'a> {
     payload: &'a [u8],
     at: usize,
 }
 
-/// The libraries of a payload of FUNCTION DUMP, one by one. The caller bounds what it keeps of them:
-/// compressed text becomes up to 88 times as long.
+/// The libraries of a FUNCTION DUMP payload, one by one. The caller has to limit what it keeps, because
+/// compressed text expands up to 88 times.
 ///
 /// # Errors
 /// [`FunctionsError::Footer`].
@@ -174,7 +173,7 @@ pub fn restore_functions(
 }
 
 impl<'a> Iterator for FunctionRecords<'a> {
-    /// The code of a library, or why there is none; nothing comes behind an error.
+    /// The code of a library, or the reason why there is none; nothing follows an error.
     type Item = Result<Cow<'a, [u8]>, FunctionsError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -203,7 +202,7 @@ impl<'a> Iterator for FunctionRecords<'a> {
 /// Bytes of the version and the checksum.
 const FOOTER_BYTES: usize = 10;
 
-/// The version of a payload, if that is taken and the checksum is right.
+/// The version of a payload, if it is supported and the checksum is right.
 fn footer_version(payload: &[u8], options: ReadOptions) -> Option<u32> {
     let (rest, sum_bytes) = payload.split_last_chunk::<8>()?;
     let version = version_of(payload)?;
@@ -214,16 +213,16 @@ fn footer_version(payload: &[u8], options: ReadOptions) -> Option<u32> {
     is_right.then_some(version)
 }
 
-/// The value of a payload. With [`Unknown::Skip`] any version but 0 is taken. As in the reference, bytes
-/// behind the value are ignored, and a value may end inside of the footer.
+/// The value of a payload. With [`Unknown::Skip`] any version but 0 is accepted. As in the reference,
+/// bytes after the value are ignored, and a value may end inside the footer.
 ///
 /// # Errors
-/// Why the payload was refused.
+/// The reason why the payload was refused.
 pub fn restore(payload: &[u8], options: ReadOptions) -> Result<Loaded<'_>, PayloadError> {
     restore_entry(payload, options).map(|entry| entry.value)
 }
 
-/// The value of a payload as [`restore`] has it, and what was put right in it. The key is empty.
+/// The value of a payload as from [`restore`], and the repairs made in it. The key is empty.
 ///
 /// # Errors
 /// As [`restore`].
@@ -237,7 +236,7 @@ pub fn restore_entry(payload: &[u8], options: ReadOptions) -> Result<LoadedEntry
     }
     let dialect = if is_foreign { Dialect::Redis } else { Dialect::Valkey };
     let kind = match ValueKind::of(number, dialect) {
-        // Modules have types of their own, none of which is there.
+        // Module types are never available here.
         None | Some(ValueKind::Foreign(ForeignForm::OldModule | ForeignForm::Module)) => {
             return Err(bad(0, Problem::Unknown(number)));
         }
@@ -260,8 +259,8 @@ fn sum(bytes: &[u8]) -> u64 {
     sum.value()
 }
 
-/// Restores any bytes, with a right footer and as they are; what is accepted must come back from its own
-/// payload. For fuzzing.
+/// Entry point of the fuzzer: restores any bytes, with a valid footer and as they are. An accepted value
+/// must survive its own payload.
 pub fn fuzz_payload(data: &[u8]) {
     let options = ReadOptions { unknown: Unknown::Skip, checksum: false, ..ReadOptions::default() };
     // Both must be refused or accepted without a panic.
@@ -293,8 +292,8 @@ pub fn fuzz_payload(data: &[u8]) {
     assert!(wanted == found);
 }
 
-/// Reads any bytes as libraries, with a right footer and as they are; what is accepted must come back from
-/// its own payload. For fuzzing.
+/// Entry point of the fuzzer: reads any bytes as libraries, with a valid footer and as they are.
+/// Accepted libraries must survive their own payload.
 pub fn fuzz_functions(data: &[u8]) {
     let read = |payload: &[u8], options| -> Result<Vec<Vec<u8>>, FunctionsError> {
         restore_functions(payload, options)?.map(|code| code.map(Cow::into_owned)).collect()
@@ -307,7 +306,7 @@ pub fn fuzz_functions(data: &[u8]) {
         assert!(!has_failed, "nothing comes behind an error");
         match code {
             Ok(code) => {
-                // A compressed text is at most so much longer.
+                // The bound of expansion by decompression.
                 assert!(code.len() <= data.len() * 88 + 88, "{} of {}", code.len(), data.len());
                 codes.push(code.into_owned());
             }
@@ -318,9 +317,9 @@ pub fn fuzz_functions(data: &[u8]) {
     assert!(read(&payload, ReadOptions::default()) == Ok(codes), "libraries' own payload brings others");
 }
 
-/// The last version that Redis and Valkey share.
+/// The last version with the same numbering in Redis and Valkey.
 const VERSION_COMMON_MAX: u32 = 11;
-/// The first type that Redis and Valkey number apart.
+/// The first type whose number has different meanings in Redis and Valkey.
 const FIRST_FOREIGN_TYPE: u8 = 22;
 
 #[cfg(test)]

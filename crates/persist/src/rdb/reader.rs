@@ -1,26 +1,26 @@
-//! Reads a file that arrives in pieces.
+//! A reader of a file that arrives in pieces.
 
 use super::decoder::{DecodeStep, Decoder};
 use super::error::{LoadError, Problem};
 use super::frame::{CompressionMethod, Envelope, PackedContents, Unpacked, Unpacker, envelope_of};
 use super::item::{Item, Loaded, LoadedEntry, ReadOptions, Unknown};
 
-/// What [`Reader::next`] returns.
+/// The result of [`Reader::next`].
 #[derive(Debug)]
 pub enum ReadProgress<'a> {
-    /// An item.
+    /// The next item of the file.
     Item(Item<'a>),
-    /// The file has ended, with the right checksum.
+    /// The file has ended with the right checksum.
     End,
-    /// The next item is not complete: bytes have to be fed, which belong at this offset of the file.
+    /// The next item is incomplete: bytes have to be fed, which belong at this offset of the file.
     More(u64),
 }
 
-/// A file being read: bytes go in by [`Reader::feed`], items come out by [`Reader::next`].
+/// A reader of a file: bytes are passed to [`Reader::feed`], and [`Reader::next`] returns items.
 ///
-/// Memory: the bytes of the item under way. A value is built while its bytes arrive; of a list only one node
-/// is kept as bytes, of a long string no byte. Of a compressed file what was fed is kept until it is asked
-/// for, and one block of it, 4 MiB at most, is decompressed at a time.
+/// Memory: the bytes of the present item. A value is built while its bytes arrive; only one node of a
+/// list is kept as bytes, and none of a long string. The bytes of a compressed file are kept until they
+/// are needed, and decompressed one block at a time, at most 4 MiB.
 #[derive(Debug)]
 pub struct Reader {
     decoder: Decoder,
@@ -28,38 +28,38 @@ pub struct Reader {
     outside: FeedKind,
     /// Bytes of the plain file.
     buffer: Vec<u8>,
-    /// Bytes of `buffer` that are done with.
+    /// Bytes of `buffer` that were read.
     at: usize,
-    /// Bytes behind `at` without which another try is useless.
+    /// Bytes after `at` without which a retry is useless.
     wanted: usize,
-    /// Where the bytes that are missing belong in the file.
+    /// Offset in the file of the missing bytes.
     missing_at: u64,
 }
 
-/// What the bytes that are fed are.
+/// The form of the bytes that are fed.
 #[derive(Debug)]
 enum FeedKind {
-    /// Too few have arrived to tell.
+    /// Too few bytes have arrived to decide.
     Undecided,
     Plain,
     Compressed(Box<Unpacker>),
 }
 
 impl Reader {
-    /// A file of which no byte has arrived.
+    /// A reader before the first byte.
     pub fn new(options: ReadOptions) -> Reader {
         let (decoder, outside) = (Decoder::new(options), FeedKind::Undecided);
         Reader { decoder, options, outside, buffer: Vec::new(), at: 0, wanted: 0, missing_at: 0 }
     }
 
-    /// A file that is there as a whole.
+    /// A reader of a complete file.
     pub fn of(file: &[u8], options: ReadOptions) -> Reader {
         let mut reader = Reader::new(options);
         reader.feed(file);
         reader
     }
 
-    /// Takes bytes that have arrived. Cost: a copy of them, and of what is kept now and then.
+    /// Adds bytes that have arrived. Cost: a copy of them, and from time to time of the bytes kept.
     pub fn feed(&mut self, bytes: &[u8]) {
         if let FeedKind::Compressed(unpacker) = &mut self.outside {
             unpacker.feed(bytes);
@@ -86,29 +86,29 @@ impl Reader {
         }
     }
 
-    /// Drops what is done with, where that is half of what is kept.
+    /// Drops the bytes that were read, if they are half of the buffer.
     fn make_room(&mut self) {
         if self.at >= self.buffer.len() / 2 {
             self.buffer.drain(..self.at);
             self.at = 0;
-            // The memory of a large value goes with the value.
+            // The memory of a large value is freed with the value.
             if self.buffer.capacity() > KEPT_BYTES_MAX && self.buffer.len() < KEPT_BYTES_MAX {
                 self.buffer.shrink_to(KEPT_BYTES_MAX);
             }
         }
     }
 
-    /// Whether the file is compressed as a whole; not known before four bytes have arrived.
+    /// Whether the file is compressed as a whole; unknown before four bytes have arrived.
     pub fn is_compressed(&self) -> bool {
         matches!(self.outside, FeedKind::Compressed(_))
     }
 
-    /// The version in the file's header; 0 as long as the header has not been read.
+    /// The version in the file's header; 0 before the header was read.
     pub fn version(&self) -> u32 {
         self.decoder.version()
     }
 
-    /// Whether the file has ended with zeros in place of a checksum, and is in no frame with a checksum.
+    /// Whether the file has ended with zeros in place of a checksum, and is not in a frame with a checksum.
     pub fn is_unsummed(&self) -> bool {
         let is_frame_summed = match &self.outside {
             FeedKind::Compressed(unpacker) => unpacker.is_summed(),
@@ -117,16 +117,16 @@ impl Reader {
         self.decoder.is_unsummed() && !is_frame_summed
     }
 
-    /// The key whose value is being read, and the name of its type; behind an error, those of the value that
-    /// is malformed.
+    /// The key whose value is being read, and the name of its type; after an error, those of
+    /// the malformed value.
     pub fn under_way(&self) -> Option<(&[u8], &'static str)> {
         self.decoder.under_way()
     }
 
-    /// The next item. After an error there is none.
+    /// The next item. No item follows an error.
     ///
     /// # Errors
-    /// What is wrong with the file, and where.
+    /// The fault of the file, and its offset.
     #[allow(clippy::should_implement_trait, reason = "items borrow from the reader")]
     pub fn next(&mut self) -> Result<ReadProgress<'_>, LoadError> {
         if self.is_compressed() {
@@ -148,7 +148,7 @@ impl Reader {
         })
     }
 
-    /// The next item of a compressed file. As many blocks are decompressed as it takes.
+    /// The next item of a compressed file. Decompresses as many blocks as needed.
     fn next_of_compressed(&mut self) -> Result<ReadProgress<'_>, LoadError> {
         loop {
             let mut has_ended = false;
@@ -181,10 +181,10 @@ impl Reader {
         }
     }
 
-    /// The next item of a file of which no more bytes come; `None` at its end.
+    /// The next item of a file of which no more bytes follow; `None` at its end.
     ///
     /// # Errors
-    /// As [`Reader::next`]; that bytes are missing is one, too.
+    /// As [`Reader::next`]; missing bytes are an error, too.
     pub fn next_of_whole(&mut self) -> Result<Option<Item<'_>>, LoadError> {
         match self.next()? {
             ReadProgress::Item(item) => Ok(Some(item)),
@@ -193,7 +193,7 @@ impl Reader {
         }
     }
 
-    /// How many bytes are missing, at least, where [`ReadProgress::More`] was the answer.
+    /// A lower bound of the missing bytes, after [`ReadProgress::More`].
     pub fn missing(&self) -> u64 {
         match &self.outside {
             FeedKind::Compressed(unpacker) => unpacker.missing() as u64,
@@ -201,8 +201,8 @@ impl Reader {
         }
     }
 
-    /// Bytes that were fed and are not read, of a compressed file not decompressed; after the end, those
-    /// behind the file.
+    /// Bytes that were fed and not read yet, of a compressed file not decompressed yet; after the end,
+    /// the bytes after the file.
     pub fn rest(&self) -> &[u8] {
         match &self.outside {
             FeedKind::Compressed(unpacker) => unpacker.rest(),
@@ -211,8 +211,8 @@ impl Reader {
     }
 }
 
-/// Reads any bytes as a file, fed as a whole and in pieces, to the end or the first mistake: both ways must
-/// bring the same. For fuzzing.
+/// Entry point of the fuzzer: reads any bytes as a file, whole and in pieces, to the end or the first
+/// fault. Both ways must give the same result.
 pub fn fuzz_rdb(data: &[u8]) {
     let (&first, _) = data.split_first().unwrap_or((&0, &[]));
     let unknown = if first.is_multiple_of(2) { Unknown::Skip } else { Unknown::Refuse };
@@ -221,8 +221,8 @@ pub fn fuzz_rdb(data: &[u8]) {
     let pieces = outline(Reader::new(options), data);
     assert_eq!(whole, pieces);
     if envelope_of(data) == Envelope::Absent {
-        // In an envelope the same bytes bring the same items; where a frame is cut off depends on what comes
-        // behind.
+        // In an envelope the same bytes give the same items; the position at which a frame is cut off
+        // depends on the following bytes.
         for codec in [CompressionMethod::Lz4, CompressionMethod::Zstd] {
             let packed = outline(Reader::new(options), &super::frame::packed(data, codec));
             let same = packed.iter().zip(&whole).take_while(|(packed, plain)| packed == plain).count();
@@ -231,7 +231,7 @@ pub fn fuzz_rdb(data: &[u8]) {
     }
 }
 
-/// What a reader brings, in short, when it is fed `data` piece by piece; its last line says how it ended.
+/// A summary of the items that a reader returns when `data` is fed in pieces; the last line is the result.
 fn outline(mut reader: Reader, mut data: &[u8]) -> Vec<String> {
     let mut lines = Vec::new();
     let mut piece = 1;
@@ -240,7 +240,7 @@ fn outline(mut reader: Reader, mut data: &[u8]) -> Vec<String> {
             Ok(ReadProgress::Item(Item::LoadedEntry(LoadedEntry {
                 key, value: Loaded::List(list), ..
             }))) => {
-                // Every element must be there to be read.
+                // Every element must be readable.
                 let count = super::list::elements(list.view()).len();
                 assert!(count > 0 && count == list.len());
                 lines.push(format!("{key:?} list of {count}"));
@@ -278,7 +278,7 @@ fn outline(mut reader: Reader, mut data: &[u8]) -> Vec<String> {
     }
 }
 
-/// Bytes of memory that a reader keeps between values.
+/// Bytes of memory that a reader keeps between values, at most.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
 #[cfg(test)]
@@ -291,7 +291,7 @@ mod tests {
         let options =
             WriteOptions { version: Version::Valkey, compression: Compression::Strings, checksum: true };
         let mut writer = Writer::new(options);
-        // The text compresses to some 1.8 MB, which are kept until the last of them is there.
+        // The text compresses to some 1.8 MB, which are kept until the last of them has arrived.
         let value: Vec<u8> = (0..8_000_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         writer.string(b"k", Text::Bytes(&value), None, Usage::Unsaid);
         let start = writer.take();

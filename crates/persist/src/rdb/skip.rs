@@ -1,14 +1,14 @@
-//! Passes over a value part by part, without keeping any of it.
+//! Skips a value part by part, without keeping any of it.
 
 use super::cursor::{InputCursor, ReadStop, TextHead};
 use super::error::Problem;
 use super::kind::Part;
 
-/// A value that is being passed over. Memory: as many frames as parts are nested, which is four.
+/// A value that is being skipped. Memory: one frame for each level of nested parts, at most four.
 #[derive(Debug)]
 pub(super) struct Skip {
     stack: Vec<RepeatedParts>,
-    /// Bytes to pass over before the next part.
+    /// Bytes to skip before the next part.
     bytes: u64,
 }
 
@@ -16,19 +16,19 @@ pub(super) struct Skip {
 #[derive(Debug)]
 struct RepeatedParts {
     parts: &'static [Part],
-    /// The part that comes next.
+    /// Index of the next part.
     next: usize,
-    /// Times still to do, this one included.
+    /// Repetitions left, the present one included.
     left: u64,
 }
 
 impl Skip {
-    /// A value of these parts.
+    /// A value that consists of these parts.
     pub(super) fn new(parts: &'static [Part]) -> Skip {
         Skip { stack: vec![RepeatedParts { parts, next: 0, left: 1 }], bytes: 0 }
     }
 
-    /// Passes over something; whether the value has ended. Nothing has changed where more bytes are needed.
+    /// Skips some bytes; returns whether the value has ended. Nothing has changed if more bytes are needed.
     pub(super) fn step(&mut self, cursor: &mut InputCursor<'_>) -> Result<bool, ReadStop> {
         if self.bytes > 0 {
             self.bytes -= cursor.take_some(self.bytes)?.len() as u64;
@@ -67,7 +67,7 @@ impl Skip {
                     5 => text_bytes(cursor)?,
                     _ => return cursor.bad(offset, Problem::Module),
                 };
-                // Another such part follows.
+                // Another part of the module follows.
                 return Ok(false);
             }
         }
@@ -76,7 +76,7 @@ impl Skip {
     }
 }
 
-/// Bytes that follow the beginning of a text.
+/// Number of bytes that follow the beginning of a text.
 fn text_bytes(cursor: &mut InputCursor<'_>) -> Result<u64, ReadStop> {
     let offset = cursor.offset();
     Ok(match cursor.text_head()? {

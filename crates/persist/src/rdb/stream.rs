@@ -9,8 +9,8 @@
 //! | count, and so many pending entries | id in 16 bytes, when (8 bytes, little endian), how often |
 //! | count, and so many consumers | name, when seen, when active (in the third form alone), count and ids of pending entries |
 //!
-//! Invariant: what is handed out is a stream that every command can work on: ids ascend and none is behind
-//! the last, each pending entry has one consumer, no name is there twice.
+//! Invariant: every command can work on a returned stream: ids ascend and none exceeds the last id, each
+//! pending entry has one consumer, and no name occurs twice.
 
 use super::cursor::{InputCursor, ReadStop};
 use super::error::Problem;
@@ -25,20 +25,20 @@ use sluice_value::stream::{ConsumerGroup, Stream, StreamId};
 pub(super) struct StreamBuilder {
     form: StreamForm,
     stream: Stream,
-    /// Macro nodes were read.
+    /// Whether macro nodes were read.
     has_nodes: bool,
     next: NextPart,
-    /// Groups to come, the one under way included.
+    /// Groups still to come, including the present one.
     groups: u64,
     group: Option<ConsumerGroup>,
-    /// Pending entries of the group whose consumers are to come.
+    /// Pending entries of the group whose consumers were not read yet.
     unowned: u64,
-    /// Consumers to come, the one under way included.
+    /// Consumers still to come, including the present one.
     consumers: u64,
     mended: Option<Mended>,
 }
 
-/// What comes next.
+/// The part of the stream that is decoded next.
 #[derive(Clone, Copy, Debug)]
 enum NextPart {
     NodeCount,
@@ -49,12 +49,12 @@ enum NextPart {
     Pending(u64),
     ConsumerCount,
     Consumer,
-    /// So many pending entries of the consumer with this number.
+    /// This many pending entries of the consumer with this number.
     Owned(u64, u32),
 }
 
 impl NextPart {
-    /// What is wrong where this part is refused.
+    /// The error if this part is refused.
     fn problem(self) -> &'static str {
         match self {
             NextPart::NodeCount
@@ -64,7 +64,7 @@ impl NextPart {
             | NextPart::ConsumerCount => "Stream listpack integrity check failed",
             NextPart::Group => "a consumer group is there twice",
             NextPart::Pending(_) => "Duplicated global PEL entry loading stream consumer group",
-            // Also where the consumers are over before all pending entries have one.
+            // Also if pending entries are left over after the last consumer.
             NextPart::Consumer => "Duplicate stream consumer detected, or a pending entry without a consumer",
             NextPart::Owned(..) => "Duplicated consumer PEL entry, or one that the group does not have",
         }
@@ -72,7 +72,7 @@ impl NextPart {
 }
 
 impl StreamBuilder {
-    /// A stream without entries.
+    /// A builder of a stream, before its first part.
     pub(super) fn new(form: StreamForm) -> StreamBuilder {
         StreamBuilder {
             form,
@@ -87,7 +87,7 @@ impl StreamBuilder {
         }
     }
 
-    /// Reads the next part; the stream when it was the last, and what was put right in it.
+    /// Decodes the next part. After the last one, returns the stream and the repair made in it.
     pub(super) fn step(
         &mut self,
         cursor: &mut InputCursor<'_>,
@@ -138,8 +138,9 @@ impl StreamBuilder {
         Ok(self.stream.load_listpack(StreamId::from_bytes(key), &listpack).is_ok())
     }
 
-    /// Reads what is said of all entries. Redis 5 has written lengths that are wrong; the entries are what is
-    /// believed. Macro nodes of which no entry is left are none that a server has written beside a length.
+    /// Decodes the fields about all entries. Redis 5 has written wrong lengths, so the entries
+    /// themselves count. A nonzero length beside macro nodes without any live entry is refused: no
+    /// server writes that.
     fn totals(&mut self, cursor: &mut InputCursor<'_>) -> Result<bool, ReadStop> {
         let said = cursor.len()?;
         let said_last_id = id(cursor)?;
@@ -153,7 +154,7 @@ impl StreamBuilder {
             id(cursor)?;
             (max_deleted_id, entries_added) = (id(cursor)?, cursor.len()?);
         }
-        // What XSETID takes, by which a log of commands says it.
+        // Limited to the range of XSETID, which carries this number in a log of commands.
         let entries_added = entries_added.clamp(len, i64::MAX as u64);
         self.stream.set_ids(last_id, max_deleted_id.min(last_id), entries_added);
         if said != len {
@@ -182,7 +183,7 @@ impl StreamBuilder {
     fn pending(&mut self, cursor: &mut InputCursor<'_>) -> Result<bool, ReadStop> {
         let id = StreamId::from_bytes(cursor.array()?);
         let delivered_ms = i64::from_le_bytes(cursor.array()?);
-        // What XCLAIM takes.
+        // Limited to the range of XCLAIM.
         let deliveries = cursor.len()?.min(i64::MAX as u64);
         Ok(self.group.as_mut().is_some_and(|group| group.load_pending(id, delivered_ms, deliveries)))
     }
@@ -221,7 +222,7 @@ fn id(cursor: &mut InputCursor<'_>) -> Result<StreamId, ReadStop> {
 }
 
 impl Writer {
-    /// A key with a stream. The bytes go to `give` piece by piece; what is left over waits to be taken.
+    /// Writes a key with a stream. Pieces are passed to `give`; the rest stays pending.
     pub fn stream(
         &mut self,
         key: &[u8],
@@ -234,7 +235,7 @@ impl Writer {
         self.value_stream(stream, give);
     }
 
-    /// The value of a stream.
+    /// Writes the value of a stream.
     pub(super) fn value_stream(&mut self, stream: &Stream, give: &mut impl FnMut(Bytes)) {
         let log = stream.log();
         self.len(log.node_count() as u64);
@@ -284,7 +285,7 @@ impl Writer {
     }
 }
 
-/// What a stream holds, for tests and fuzzing.
+/// The contents of a stream, for tests and fuzzing.
 pub(super) fn elements(stream: &Stream) -> Vec<Vec<u8>> {
     let log = stream.log();
     let mut all = Vec::new();
@@ -311,7 +312,7 @@ pub(super) fn elements(stream: &Stream) -> Vec<Vec<u8>> {
         let position = (group.last_id(), group.entries_read());
         all.push(format!("{:?} {position:?} {pending:?} {consumers:?}", group.name()).into_bytes());
     }
-    // The bytes themselves: a node that is written and read is the same node.
+    // The bytes themselves, because a node must be the same after being written and read.
     stream.each_listpack(&mut |_, listpack| all.push(listpack.to_vec()));
     all
 }

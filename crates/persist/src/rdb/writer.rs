@@ -1,4 +1,4 @@
-//! Writes a file piece by piece: the caller takes the bytes when there are enough.
+//! A writer of files in pieces: the caller takes the bytes when there are enough.
 
 use super::crc::Sum;
 use super::list::{self, CutNode, NodeCutter};
@@ -11,30 +11,30 @@ use sluice_value::{
     ZsetRef,
 };
 
-/// What a file is like.
+/// Options of writing a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// Who shall read it.
+    /// The readers that the file is for.
     pub version: Version,
-    /// How the file is made smaller.
+    /// The compression of the file.
     pub compression: Compression,
-    /// Config `rdbchecksum`; without, the checksum is zero.
+    /// Config `rdbchecksum`; if off, the checksum is zero.
     pub checksum: bool,
 }
 
-/// How a file is made smaller.
+/// The compression of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
-    /// The file is as it is.
+    /// Nothing in the file is compressed.
     None,
-    /// Strings of more than 20 bytes are compressed where that helps, by LZF.
+    /// Strings of more than 20 bytes are compressed by LZF if that makes them smaller.
     Strings,
-    /// The whole file is compressed: a [`super::Packer`] takes what the [`Writer`] makes.
+    /// The whole file is compressed: a [`super::Packer`] takes the output of the [`Writer`].
     Whole(CompressionMethod),
 }
 
 impl Compression {
-    /// Compressed strings, or nothing.
+    /// Compression of strings, or none.
     pub fn of_strings(wanted: bool) -> Compression {
         if wanted { Compression::Strings } else { Compression::None }
     }
@@ -43,7 +43,7 @@ impl Compression {
 /// A file being written.
 pub struct Writer {
     out: Vec<u8>,
-    /// Bytes of `out` that the sum has seen.
+    /// Bytes of `out` that are in the checksum.
     summed: usize,
     sum: Sum,
     options: WriteOptions,
@@ -62,7 +62,7 @@ impl Writer {
         Writer { out, summed: 0, sum: Sum::new(), options, compresses }
     }
 
-    /// From now on strings are compressed as the options say, or not at all.
+    /// Sets whether strings are compressed from now on, if the options say so at all.
     pub fn compress(&mut self, wanted: bool) {
         self.compresses = wanted && self.options.compression == Compression::Strings;
     }
@@ -72,27 +72,27 @@ impl Writer {
         Writer::with(Vec::new(), options)
     }
 
-    /// Begins a lone value of the type `kind`.
+    /// Begins a single value of type `kind`.
     pub(super) fn of_value(kind: u8, options: WriteOptions) -> Writer {
         Writer::with(vec![kind], options)
     }
 
-    /// A field about the file, by a name that stands in this program: none that was read. Fields come before
-    /// the first database.
+    /// Writes an auxiliary field. Its name is a constant of this program, never one that was read.
+    /// Fields precede the first database.
     pub fn aux(&mut self, name: &'static str, value: Text<'_>) {
         self.out.push(op::AUX);
         self.text(Text::Bytes(name.as_bytes()));
         self.text(value);
     }
 
-    /// A library of functions: its code, as it was loaded. Libraries come before the first database.
+    /// Writes a function library: its code as it was loaded. Libraries precede the first database.
     pub fn function(&mut self, code: &[u8]) {
         self.out.push(op::FUNCTION);
         self.text(Text::Bytes(code));
     }
 
-    /// An import of slots that is under way: its name, the first and the last slot of each range. Imports
-    /// come before the first database, and stand in no file of [`Version::Common`].
+    /// Writes an import of slots that is under way: its name, and the first and last slot of each range.
+    /// Imports precede the first database, and are not allowed in files of [`Version::Common`].
     pub fn slot_import(&mut self, name: &[u8; 40], ranges: &[(u16, u16)]) {
         self.out.push(op::SLOT_IMPORT);
         self.len(name.len() as u64);
@@ -104,13 +104,13 @@ impl Writer {
         }
     }
 
-    /// Goes on with a database that was begun before.
+    /// Selects a database that was begun before.
     pub fn select(&mut self, number: usize) {
         self.out.push(op::SELECT_DB);
         self.len(number as u64);
     }
 
-    /// Begins a database of so many keys, so many of them with an expiry.
+    /// Begins a database with this number of keys, and of keys with an expiry.
     pub fn db(&mut self, number: usize, keys: usize, expires: usize) {
         self.select(number);
         self.out.push(op::RESIZE_DB);
@@ -118,19 +118,18 @@ impl Writer {
         self.len(expires as u64);
     }
 
-    /// A key with a string, and its expiry in ms since the epoch.
+    /// Writes a key with a string. `expiry_ms` is in ms since the epoch.
     pub fn string(&mut self, key: &[u8], value: Text<'_>, expiry_ms: Option<i64>, usage: Usage) {
         self.key(op::TYPE_STRING, key, expiry_ms, usage);
         self.text(value);
     }
 
-    /// A key with a string in pages. The bytes go to `give` piece by piece; what is left over waits to be
-    /// taken. Pages that are written as they are stored are shared with the string: the caller copies
-    /// nothing.
+    /// Writes a key with a string in pages. Pieces are passed to `give`; the rest stays pending. Pages
+    /// that are written unchanged are shared with the string, so they are not copied.
     ///
-    /// Pages are compressed one by one: compressed strings in a row are one compressed string. Its length
-    /// stands before it, so they are kept until the last one is done; where they don't get smaller, the bytes
-    /// are written as they are.
+    /// Pages are compressed one by one: consecutive compressed strings are one compressed string. Its
+    /// length precedes it, so the compressed pages are kept until the last one is done. If they are not
+    /// smaller, the string is written uncompressed.
     pub fn pages(
         &mut self,
         key: &[u8],
@@ -143,7 +142,7 @@ impl Writer {
         self.value_pages(pages, give);
     }
 
-    /// The value of a string in pages.
+    /// Writes the value of a string in pages.
     pub(super) fn value_pages(&mut self, pages: &Pages, give: &mut (impl FnMut(Bytes) + ?Sized)) {
         if let Some(small) = self.compressed_pages(pages) {
             self.out.push(form::LZF);
@@ -153,7 +152,7 @@ impl Writer {
             return;
         }
         self.len(pages.len() as u64);
-        // One for all holes of the string, and none where there is no hole.
+        // One buffer of zeros for all holes of the string, created at the first hole.
         let mut hole = None;
         for piece in pages.pieces(0..pages.len()) {
             match piece {
@@ -170,7 +169,7 @@ impl Writer {
         }
     }
 
-    /// Writes bytes with another owner: large ones are a piece of their own, which is not copied.
+    /// Writes shared bytes. Large ones become a piece of their own, which is not copied.
     fn give_shared(&mut self, bytes: &Bytes, give: &mut (impl FnMut(Bytes) + ?Sized)) {
         if bytes.len() < SHARED_FROM {
             self.out.extend_from_slice(bytes);
@@ -185,15 +184,16 @@ impl Writer {
         give(bytes.clone());
     }
 
-    /// Gives the bytes that wait away when they are many.
+    /// Passes the pending bytes to `give` if there are `GIVEN_FROM` or more.
     pub(super) fn give_enough(&mut self, give: &mut (impl FnMut(Bytes) + ?Sized)) {
         if self.pending() >= GIVEN_FROM {
             give(Bytes::from_vec(self.take()));
         }
     }
 
-    /// The pieces of a string, each compressed; `None` when that doesn't help. A piece that is no smaller
-    /// then takes a byte more for each 32. A page of zeros is compressed once: a string may have thousands.
+    /// The pieces of a string, each compressed; `None` if that does not save enough. A piece that cannot
+    /// be compressed takes one byte more for each 32. A page of zeros is compressed only once, because a
+    /// string may have thousands.
     fn compressed_pages(&self, pages: &Pages) -> Option<Vec<Bytes>> {
         let len = pages.len();
         if !self.compresses || len > u32::MAX as usize {
@@ -222,8 +222,8 @@ impl Writer {
         Some(all)
     }
 
-    /// A key with a list. `max_listpack_size` is the setting `list-max-listpack-size`: the list is written in
-    /// nodes of that size. The bytes go to `give` piece by piece; what is left over waits to be taken.
+    /// Writes a key with a list in nodes of `max_listpack_size`, the setting `list-max-listpack-size`.
+    /// Pieces are passed to `give`; the rest stays pending.
     pub fn list(
         &mut self,
         key: &[u8],
@@ -237,7 +237,7 @@ impl Writer {
         self.value_list(list, max_listpack_size, give);
     }
 
-    /// The value of a list.
+    /// Writes the value of a list.
     pub(super) fn value_list(
         &mut self,
         list: ListRef<'_>,
@@ -245,7 +245,7 @@ impl Writer {
         give: &mut (impl FnMut(Bytes) + ?Sized),
     ) {
         let cut = NodeCutter::new(list, max_listpack_size);
-        // Their number comes first. Cutting twice is cheaper than keeping what may be gigabytes.
+        // The number of nodes comes first. Cutting twice is cheaper than keeping possibly gigabytes.
         let mut nodes = 0;
         cut.nodes(list, &mut |_| nodes += 1);
         self.len(nodes);
@@ -268,7 +268,7 @@ impl Writer {
         });
     }
 
-    /// A key with a hash. The bytes go to `give` piece by piece; what is left over waits to be taken.
+    /// Writes a key with a hash. Pieces are passed to `give`; the rest stays pending.
     pub fn hash(
         &mut self,
         key: &[u8],
@@ -281,8 +281,8 @@ impl Writer {
         self.value_hash(hash, give);
     }
 
-    /// The type of a hash in a file. Readers of common versions know no expiries of fields: the fields lose
-    /// them there.
+    /// The type number of a hash in a file. In files for common readers, fields lose their expiries,
+    /// because those readers do not know them.
     pub(super) fn hash_kind(&self, hash: HashRef<'_>) -> u8 {
         match (hash.encoding(), self.options.version) {
             (HashEncoding::Listpack, _) => op::TYPE_HASH_LISTPACK,
@@ -291,7 +291,7 @@ impl Writer {
         }
     }
 
-    /// The value of a hash.
+    /// Writes the value of a hash.
     pub(super) fn value_hash(&mut self, hash: HashRef<'_>, give: &mut impl FnMut(Bytes)) {
         let kind = self.hash_kind(hash);
         if let Some((row, count)) = hash.row().filter(|_| kind == op::TYPE_HASH_LISTPACK) {
@@ -311,7 +311,7 @@ impl Writer {
         }
     }
 
-    /// A key with a set. The bytes go to `give` piece by piece; what is left over waits to be taken.
+    /// Writes a key with a set. Pieces are passed to `give`; the rest stays pending.
     pub fn set(
         &mut self,
         key: &[u8],
@@ -324,7 +324,7 @@ impl Writer {
         self.value_set(set, give);
     }
 
-    /// The value of a set, of the type that [`set_kind`] says.
+    /// Writes the value of a set in the form of [`set_kind`].
     pub(super) fn value_set(&mut self, set: SetRef<'_>, give: &mut impl FnMut(Bytes)) {
         if let Some(ints) = set.intset() {
             self.text(Text::Bytes(ints));
@@ -343,7 +343,7 @@ impl Writer {
         }
     }
 
-    /// A string of a collection.
+    /// Writes a string of a collection.
     fn item(&mut self, item: ListItem<'_>, give: &mut impl FnMut(Bytes)) {
         match item {
             ListItem::Int(number) => self.text(Text::Int(number)),
@@ -357,7 +357,7 @@ impl Writer {
         }
     }
 
-    /// A key with a sorted set. The bytes go to `give` piece by piece; what is left over waits to be taken.
+    /// Writes a key with a sorted set. Pieces are passed to `give`; the rest stays pending.
     pub fn zset(
         &mut self,
         key: &[u8],
@@ -371,7 +371,7 @@ impl Writer {
         self.value_zset(zset, give);
     }
 
-    /// The value of a sorted set: a listpack, or elements, that of the highest score first.
+    /// Writes the value of a sorted set: a listpack, or elements from the highest score down.
     pub(super) fn value_zset(&mut self, zset: ZsetRef<'_>, give: &mut (impl FnMut(Bytes) + ?Sized)) {
         if zset::is_listpack(zset) {
             let mut packed = Vec::new();
@@ -386,7 +386,7 @@ impl Writer {
         }
     }
 
-    /// What stands in front of a value of the type `kind`.
+    /// Writes the fields that precede a value of type `kind`.
     pub(super) fn key(&mut self, kind: u8, key: &[u8], expiry_ms: Option<i64>, usage: Usage) {
         if let Some(at) = expiry_ms {
             self.out.push(op::EXPIRY_MS);
@@ -404,7 +404,7 @@ impl Writer {
         self.text(Text::Bytes(key));
     }
 
-    /// Bytes that wait to be taken.
+    /// Number of bytes that wait to be taken.
     pub fn pending(&self) -> usize {
         self.out.len()
     }
@@ -416,7 +416,7 @@ impl Writer {
         std::mem::take(&mut self.out)
     }
 
-    /// Ends the file; the bytes not taken yet.
+    /// Ends the file and returns the bytes not taken yet.
     pub fn finish(mut self) -> Vec<u8> {
         self.out.push(op::EOF);
         self.add_up();
@@ -447,7 +447,7 @@ impl Writer {
         }
     }
 
-    /// A text: an integer, compressed, or as it is.
+    /// Writes a text: as an integer, compressed, or plain.
     pub(super) fn text(&mut self, text: Text<'_>) {
         match text {
             Text::Int(number) if self.small_int(number) => {}
@@ -464,8 +464,7 @@ impl Writer {
         }
     }
 
-    /// Writes an integer of at most 32 bits.
-    /// Bytes as they are.
+    /// Writes bytes unchanged.
     pub(super) fn raw(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
     }
@@ -504,7 +503,7 @@ impl Writer {
     }
 }
 
-/// The type in which a set is written.
+/// The type number in which a set is written.
 pub(super) fn set_kind(set: SetRef<'_>) -> u8 {
     match set.encoding() {
         SetEncoding::Intset => op::TYPE_SET_INTSET,
@@ -513,15 +512,15 @@ pub(super) fn set_kind(set: SetRef<'_>) -> u8 {
     }
 }
 
-/// A long value is given away in pieces of so many bytes, or a page or a node of a list more.
+/// A piece of a long value has this many bytes, or up to a page or a list node more.
 const GIVEN_FROM: usize = 256 << 10;
-/// Bytes that are shared are copied when they are fewer: a piece costs its reader about as much.
+/// Shorter shared bytes are copied, because a separate piece costs its reader about as much.
 const SHARED_FROM: usize = 16 << 10;
-/// In place of the expiry of a field that has none.
+/// The value in place of the expiry of a field that has none.
 const NO_EXPIRY: i64 = -1;
-/// Digits of the longest 32-bit integer, its sign included.
+/// Bytes of the longest 32-bit integer's text, with its sign.
 const INT_DIGITS_MAX: usize = 11;
-/// Strings up to this size are not compressed.
+/// Only longer strings are compressed.
 const COMPRESSED_OVER: usize = 20;
 /// Bytes that compression must save.
 const COMPRESSION_GAIN: usize = 4;

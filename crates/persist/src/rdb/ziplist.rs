@@ -1,4 +1,4 @@
-//! Ziplists: what files of versions before 7 hold where later ones have listpacks.
+//! Ziplists, which versions before 7 wrote where later versions write listpacks.
 //!
 //! | bytes | meaning |
 //! |---|---|
@@ -8,8 +8,8 @@
 //! | entries | one after the other |
 //! | `FF` | the end |
 //!
-//! Numbers are little endian, except where it says otherwise. An entry begins with the size of the one
-//! before: a byte up to 253, or `FE` and a u32. Then:
+//! Numbers are little endian, except where stated otherwise. An entry begins with the size of the entry
+//! before it: a byte up to 253, or `FE` and a u32. Then:
 //!
 //! | first byte | then | element |
 //! |---|---|---|
@@ -23,7 +23,7 @@ use sluice_base::num::IntBuffer;
 use sluice_collections::listpack::entry::{len as entry_len, write};
 use sluice_collections::listpack::{self, Element};
 
-/// The elements as a listpack; `None` when the bytes are no ziplist.
+/// The elements as a listpack; `None` if the bytes are no ziplist.
 pub(super) fn to_listpack(ziplist: &[u8]) -> Option<Vec<u8>> {
     let (header, rest) = ziplist.split_first_chunk::<HEADER_LEN>()?;
     let (&END, mut rest) = rest.split_last()? else { return None };
@@ -51,8 +51,8 @@ pub(super) fn to_listpack(ziplist: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Appends an element to a row of a listpack's entries: linear however many there are, which counting them in
-/// a header is not. `None` when the listpack would be longer than its header can say.
+/// Appends an element to a row of listpack entries. The total cost is linear, because the elements are
+/// not counted in a header. `None` if the listpack would exceed its header's range.
 fn push(row: &mut Vec<u8>, value: &[u8]) -> Option<()> {
     let element = Element::of(value);
     let at = row.len();
@@ -65,7 +65,7 @@ fn push(row: &mut Vec<u8>, value: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// Appends the element of the entry at the front of `rest`; the entry's size.
+/// Appends the element of the entry at the front of `rest`; returns the entry's size.
 fn entry(rest: &[u8], before: usize, row: &mut Vec<u8>) -> Option<usize> {
     let (said, head) = match rest.first()? {
         0xfe => (u32::from_le_bytes(*rest.get(1..)?.first_chunk()?) as usize, 5),
@@ -79,7 +79,7 @@ fn entry(rest: &[u8], before: usize, row: &mut Vec<u8>) -> Option<usize> {
     let (string, len) = match first {
         0..0x40 => (Some((0, usize::from(first))), 0),
         0x40..0x80 => (Some((1, usize::from(first & 0x3f) << 8 | usize::from(*body.first()?))), 0),
-        // The low bits of this one mean nothing.
+        // The low bits of this byte mean nothing.
         0x80..0xc0 => (Some((4, u32::from_be_bytes(*body.first_chunk()?) as usize)), 0),
         0xc0 => (None, 2),
         0xd0 => (None, 4),
@@ -107,7 +107,7 @@ fn entry(rest: &[u8], before: usize, row: &mut Vec<u8>) -> Option<usize> {
 }
 
 const HEADER_LEN: usize = 10;
-/// Bytes of entries for which a listpack's header has room, its own bytes left out.
+/// Bytes of entries that a listpack's header has room for.
 const ROW_BYTES_MAX: usize = u32::MAX as usize - 64;
 const END: u8 = 0xff;
 
@@ -151,8 +151,8 @@ mod tests {
 
     #[test]
     fn a_long_ziplist_is_read_in_linear_time() {
-        // `listpack::push_back` counts all elements from 65,535 on: 200 KB take twenty seconds, this takes
-        // minutes.
+        // `listpack::push_back` counts all elements from 65,535 on: with it 200 KB take twenty seconds,
+        // and this test minutes.
         let count = 400_000;
         let mut bytes = vec![0; HEADER_LEN];
         bytes.extend(b"\x00\xf1");

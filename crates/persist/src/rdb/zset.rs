@@ -1,5 +1,4 @@
-//! Sorted sets in files: what is read, checked and put in order, and the listpack that a small one is written
-//! as.
+//! Sorted sets in files: building, checking and sorting a set, and the listpack form of a small set.
 
 use sluice_base::num::{IntBuffer, parse_f64, push_f64};
 use sluice_collections::listpack::{self, Element, entry};
@@ -10,22 +9,21 @@ use super::error::Problem;
 use super::kind::ZsetForm;
 use super::{ReadOptions, ziplist};
 
-/// A sorted set that is being loaded, element by element. Memory: the bytes of the members, and three words
-/// for each.
+/// A sorted set that is being loaded, element by element. Memory: the bytes of the members, and three
+/// words for each.
 #[derive(Debug)]
 pub(super) struct ZsetBuilder {
     limits: ZsetLimits,
     seed: sluice_base::HashSeed,
     members: Vec<u8>,
-    /// Where each member begins and ends, and its score.
+    /// Range of each member in the bytes, and its score.
     elements: Vec<(usize, usize, f64)>,
     longest: usize,
-    /// The elements stood in a listpack or ziplist, whose scores stay as they were written.
+    /// Whether the elements were in a listpack or ziplist, whose scores stay unchanged.
     is_packed: bool,
 }
 
 impl ZsetBuilder {
-    /// An empty set.
     pub(super) fn new(options: &ReadOptions) -> ZsetBuilder {
         ZsetBuilder {
             limits: options.zset,
@@ -44,8 +42,7 @@ impl ZsetBuilder {
         self.longest = self.longest.max(member.len());
     }
 
-    /// Adds the elements of a listpack, members and scores by turns; `false` when the bytes are none of that
-    /// kind.
+    /// Adds the elements of a listpack, members and scores alternating; `false` if the bytes are malformed.
     fn add_listpack(&mut self, bytes: &[u8]) -> bool {
         if !listpack::is_valid(bytes) {
             return false;
@@ -63,7 +60,7 @@ impl ZsetBuilder {
                 Element::Bytes(member) => self.add(member, score),
             }
         }
-        // The length of a member is no reason to convert what was a listpack.
+        // The length of a member is no reason to convert a former listpack.
         self.longest = 0;
         self.is_packed = true;
         true
@@ -73,17 +70,17 @@ impl ZsetBuilder {
         &self.members[start..end]
     }
 
-    /// The set in order with the encoding that its size asks for. `None` where there was no element, an error
-    /// where a member appears twice.
+    /// The sorted set, with the encoding that its size requires; `None` if it has no element. Errors: a
+    /// member occurs twice.
     pub(super) fn finish(mut self) -> Result<Option<Zset>, Problem> {
         if self.elements.is_empty() {
             return Ok(None);
         }
         let mut elements = std::mem::take(&mut self.elements);
-        // Files have the highest score first: then nothing is left to sort.
+        // Files have the highest score first, so reversing leaves nothing to sort.
         elements.reverse();
         elements.sort_by(|one, other| {
-            // -0 and 0 are one score.
+            // -0 and 0 are equal scores.
             (one.2 + 0.0).total_cmp(&(other.2 + 0.0)).then_with(|| self.member(*one).cmp(self.member(*other)))
         });
         let encoding = self.limits.encoding_for(elements.len(), self.longest);
@@ -97,7 +94,7 @@ impl ZsetBuilder {
     }
 }
 
-/// Reads an element, or all of a set that is one text.
+/// Decodes an element, or a whole set in one text.
 pub(super) fn part(
     form: ZsetForm,
     builder: &mut ZsetBuilder,
@@ -131,7 +128,7 @@ pub(super) fn part(
     if is_good { Ok(()) } else { cursor.bad(offset, problem) }
 }
 
-/// The listpack of a set that is to be reported as one: members and scores by turns.
+/// The listpack of a set that reports one: members and scores alternating.
 pub(super) fn listpack_of(zset: ZsetRef<'_>, out: &mut Vec<u8>) {
     let mut row = Vec::new();
     let mut text = Vec::with_capacity(32);
@@ -162,7 +159,7 @@ pub(super) fn elements(zset: ZsetRef<'_>) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Lengths of a score's text that stand for scores.
+/// Lengths of a score's text that stand for special scores.
 const NAN: u8 = 253;
 const INFINITY: u8 = 254;
 const MINUS_INFINITY: u8 = 255;

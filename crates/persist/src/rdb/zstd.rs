@@ -1,23 +1,23 @@
-//! A frame of Zstd (RFC 8878): a header, blocks, and a checksum of the contents if the header says so.
+//! A Zstd frame (RFC 8878): a header, blocks, and a checksum of the contents if the header says so.
 //!
-//! The library decodes; where a part of the frame ends is found here, so that every part is whole when the
-//! library sees it, and what a header asks for is judged before memory is reserved for it.
+//! The library decodes. This code finds the end of each part, so that the library gets complete parts
+//! only, and checks the header before memory is reserved for it.
 //!
-//! Invariants: (1) a window has 8 MiB at most, which RFC 8878 wants every decoder to take; (2) a block yields
-//! 128 KiB at most; (3) a block that was decoded is handed out, whether the window is full or not.
+//! Invariants: (1) a window has at most 8 MiB, which RFC 8878 recommends every decoder to support; (2) a
+//! block yields at most 128 KiB; (3) a decoded block is returned at once, whether the window is full or not.
 
 use super::error::Problem;
 use super::part::{FramePart, PartStop, bad, head};
 use zstd_safe::zstd_sys::ZSTD_EndDirective;
 use zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, ResetDirective};
 
-/// A frame on its way to plain bytes.
+/// Decompresses a frame.
 pub(super) struct ZstdFrame {
     decoder: DCtx<'static>,
     stage: ZstdStage,
     /// Bytes that a block yields at most.
     block_bytes_max: usize,
-    /// A checksum of all contents ends the frame.
+    /// Whether a checksum of all contents ends the frame.
     content_sum: bool,
 }
 
@@ -27,17 +27,17 @@ impl std::fmt::Debug for ZstdFrame {
     }
 }
 
-/// What comes next.
+/// The part of the frame that is read next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ZstdStage {
     Header,
     Block,
-    /// The checksum that ends the frame.
+    /// The checksum at the end of the frame.
     Sum,
 }
 
 impl ZstdFrame {
-    /// A frame of which nothing was read.
+    /// A frame before its first byte.
     pub(super) fn new(checksum: bool) -> Result<ZstdFrame, PartStop> {
         let decoder = DCtx::try_create().and_then(|mut decoder| {
             decoder.set_parameter(DParameter::WindowLogMax(WINDOW_LOG_MAX)).ok()?;
@@ -48,9 +48,9 @@ impl ZstdFrame {
         Ok(ZstdFrame { decoder, stage: ZstdStage::Header, block_bytes_max: 0, content_sum: false })
     }
 
-    /// Goes on with another frame.
+    /// Begins another frame.
     pub(super) fn begin_again(&mut self) {
-        // A reset of the session alone cannot fail.
+        // Resetting only the session cannot fail.
         let _ = self.decoder.reset(ResetDirective::SessionOnly);
         self.stage = ZstdStage::Header;
     }
@@ -60,7 +60,7 @@ impl ZstdFrame {
         self.content_sum
     }
 
-    /// Decodes the part that `input` begins with, and appends what that brings to `plain`.
+    /// Decodes the part at the beginning of `input`, and appends the decoded bytes to `plain`.
     pub(super) fn part(&mut self, input: &[u8], plain: &mut Vec<u8>) -> Result<FramePart, PartStop> {
         match self.stage {
             ZstdStage::Header => self.read_header(input, plain),
@@ -95,7 +95,7 @@ impl ZstdFrame {
         let size = size.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
         let content_bytes = match size_bytes {
             0 => None,
-            // What one byte can say is left out.
+            // Sizes that fit in one byte are not encoded in two: the range begins at 256.
             2 => Some(size + 256),
             _ => Some(size),
         };
@@ -129,7 +129,7 @@ impl ZstdFrame {
             _ => len,
         };
         let whole = head(input, 3 + len)?;
-        // The library holds the length that was announced against what blocks yield.
+        // The library compares the announced length with the bytes of the blocks.
         self.decode(whole, plain, "a Zstd block is malformed")?;
         Ok(match is_last {
             true if self.content_sum => {
@@ -141,11 +141,11 @@ impl ZstdFrame {
         })
     }
 
-    /// Has the library take a part, and appends what that brings.
+    /// Lets the library decode a part, and appends the decoded bytes.
     fn decode(&mut self, part: &[u8], plain: &mut Vec<u8>, wrong: &'static str) -> Result<(), PartStop> {
         let mut input = InBuffer::around(part);
         loop {
-            // One byte at least, so that a full buffer means that more may come.
+            // Room for at least one byte, so that a full buffer means that more may follow.
             plain.reserve(self.block_bytes_max.max(1));
             let start = plain.len();
             let mut output = OutBuffer::around_pos(plain, start);
@@ -160,7 +160,7 @@ impl ZstdFrame {
     }
 }
 
-/// A frame being written.
+/// Writes a frame.
 pub(super) struct ZstdPacker {
     encoder: CCtx<'static>,
 }
@@ -175,12 +175,11 @@ impl ZstdPacker {
         ZstdPacker { encoder }
     }
 
-    /// Takes bytes; what that makes goes to `out`.
+    /// Adds bytes and appends the compressed bytes to `out`.
     pub(super) fn feed(&mut self, plain: &[u8], out: &mut Vec<u8>) {
         self.encode(plain, ZSTD_EndDirective::ZSTD_e_continue, out);
     }
 
-    /// Ends the frame.
     pub(super) fn finish(mut self, out: &mut Vec<u8>) {
         self.encode(&[], ZSTD_EndDirective::ZSTD_e_end, out);
     }
@@ -192,7 +191,7 @@ impl ZstdPacker {
             let start = out.len();
             let mut output = OutBuffer::around_pos(out, start);
             let left = self.encoder.compress_stream2(&mut output, &mut input, end);
-            // Any bytes can be compressed; memory for the tables is asked for once, as for any allocation.
+            // Any bytes can be compressed; only the allocation of the tables can fail, like any allocation.
             let left = left.expect("memory for the tables of Zstd");
             let is_over = match end {
                 ZSTD_EndDirective::ZSTD_e_continue => input.pos() == plain.len(),
@@ -205,7 +204,7 @@ impl ZstdPacker {
     }
 }
 
-/// `file` in blocks that are not compressed, without a checksum. For fuzzing.
+/// `file` in uncompressed blocks, without a checksum. For fuzzing.
 pub(super) fn stored(file: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&FRAME_MAGIC);
     // A window of 128 KiB, and no length.
@@ -217,20 +216,20 @@ pub(super) fn stored(file: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&[1, 0, 0]);
 }
 
-/// How well files are compressed: the fastest of the library's levels. Valkey 9.2 takes 3, which takes nearly
-/// twice as long for the same size of keys and short values.
+/// The compression level: the library's fastest. Valkey 9.2 uses 3, which takes nearly twice as long for
+/// the same size of keys and short values.
 const LEVEL: i32 = 1;
-/// What begins a frame: 0xFD2FB528, little endian.
+/// The first bytes of a frame: 0xFD2FB528, little endian.
 const FRAME_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// The largest window, as a power of two.
 const WINDOW_LOG_MAX: u32 = 23;
-/// Bytes that a block yields at most, and has at most.
+/// Bytes of a block at most, both compressed and decompressed.
 const BLOCK_BYTES_MAX: usize = 128 << 10;
-/// The kind of block that is one byte many times.
+/// The type of a block that repeats one byte.
 const REPEATED: u32 = 1;
-/// The kind of block that there is not.
+/// The reserved block type, which is malformed.
 const RESERVED: u32 = 3;
 /// Bytes of the checksum.
 const SUM_BYTES: usize = 4;
-/// Room for what is made at a time.
+/// Bytes of output that are made at a time.
 const OUT_BYTES: usize = 64 << 10;

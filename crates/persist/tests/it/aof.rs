@@ -1,4 +1,5 @@
-//! Manifests and logs of commands: what the reference writes and reads, and what it says of bad ones.
+//! Manifests and logs of commands: those that the reference writes and reads, and its errors
+//! for malformed ones.
 
 use sluice_persist::aof::{
     AofFile, AofFileKind, BaseFormat, LogError, LogItem, LogOptions, LogProblem, LogProgress, LogReader,
@@ -18,13 +19,13 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A command as the log has it.
+/// A command in the format of the log.
 fn command(words: &[&str]) -> Vec<u8> {
     let args = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
     format!("*{}\r\n{}", words.len(), args.collect::<String>()).into_bytes()
 }
 
-/// What a log brings when it is fed in pieces of that many bytes, one line for each item.
+/// The items of a log that is fed in pieces of `piece` bytes, one line for each item.
 fn read(log: &[u8], piece: usize) -> (Vec<String>, Result<(), LogError>, LogTail) {
     let mut reader = LogReader::new(LogOptions::default());
     let mut pieces = log.chunks(piece);
@@ -62,7 +63,7 @@ fn line(item: LogItem<'_>) -> Option<String> {
     })
 }
 
-/// Reads a log whole and byte by byte, which must bring the same.
+/// Reads a log whole and byte by byte; both must give the same result.
 fn both(log: &[u8]) -> (Vec<String>, Result<(), LogError>, LogTail) {
     let whole = read(log, log.len().max(1));
     let bytes = read(log, 1);
@@ -158,7 +159,7 @@ fn a_snapshot_may_stand_before_the_commands_of_a_file() {
         assert_eq!(lines, ["k=v", "end of the preamble", "set a 1"]);
         assert_eq!(tail.valid_up_to, log.len() as u64);
 
-        // Of a snapshot nothing is in order without its end; behind it a cut loses one command.
+        // A snapshot without its end has no usable part; after the snapshot, a cut loses one command.
         let (_, ended, tail) = both(&preamble[..preamble.len() - 1]);
         assert_eq!((ended, tail.valid_up_to), (Ok(()), 0));
         assert_eq!(tail.unfinished, preamble.len() as u64 - 1);
@@ -193,8 +194,8 @@ fn a_cut_is_found_wherever_it_is() {
     }
 }
 
-/// Whether bytes are the beginning of a log of commands: the grammar of `docs/formats/aof.md`, read one byte
-/// after the other. What follows is cut off at most.
+/// Whether bytes are the beginning of a log of commands, by the grammar of `docs/formats/aof.md`, read
+/// byte by byte. Such bytes may be a log that was cut off.
 fn is_beginning(log: &[u8]) -> bool {
     let (mut rest, mut is_open) = (log, false);
     while let Some(first) = rest.first() {
@@ -239,8 +240,7 @@ fn is_beginning(log: &[u8]) -> bool {
     true
 }
 
-/// The number of a header and the bytes behind the number. Errors: whether the bytes are the beginning of
-/// one.
+/// The number in a header and the bytes after it. Errors: whether the bytes are the beginning of a header.
 fn header(text: &[u8], marker: u8, least: u64, most: u64) -> Result<(u64, &[u8]), bool> {
     let Some(tail) = text.strip_prefix(&[marker]) else { return Err(text.is_empty()) };
     let mut number = String::new();
@@ -282,7 +282,7 @@ fn is_annotation_begun(line: &[u8]) -> bool {
     fits && line.len() < 1024
 }
 
-/// A log with all that servers write.
+/// A log with all kinds of records that servers write.
 fn log_of_all_kinds() -> Vec<u8> {
     let mut log = b"#TS:1795324411\r\n".to_vec();
     log.extend(command(&["SELECT", "0"]));
@@ -297,7 +297,8 @@ fn log_of_all_kinds() -> Vec<u8> {
     log
 }
 
-/// Nothing that is not the beginning of a log is taken for one that was cut off, and each cut of a log is.
+/// Bytes that are not the beginning of a log never count as a log that was cut off, but each
+/// truncated log does.
 #[test]
 fn a_damaged_log_is_a_log_cut_off_or_wrong_as_the_grammar_says() {
     const BYTES: &[u8] = b"\r\n\r\n0123456789$$**##:- +xA\0\xff";
@@ -325,7 +326,7 @@ fn a_damaged_log_is_a_log_cut_off_or_wrong_as_the_grammar_says() {
     assert!(wrong > 3000 && cut_off > 3000, "{wrong} wrong, {cut_off} cut off");
 }
 
-/// Each byte of a header, and of each line end, in each value that cannot stand there.
+/// Each byte of a header, and of each line end, in each value that is impossible there.
 #[test]
 fn one_impossible_byte_is_found_where_it_stands_however_little_follows() {
     let (good, last) = (command(&["set", "a", "1"]), command(&["rpush", "list", "element"]));
@@ -344,7 +345,7 @@ fn one_impossible_byte_is_found_where_it_stands_however_little_follows() {
     assert!(found > 20 * 200, "{found}");
 }
 
-/// What git and editors do to a file that they take for text, to all of it or after any line.
+/// The changes that git and editors make to a file that they take for text, in all lines or after any line.
 #[test]
 fn a_log_whose_line_ends_were_converted_is_wrong_and_not_cut_off() {
     let others = ["valkey-9.1.2-aof/a b.aof.2.incr.aof", "redis-8.0.6-aof/appendonly.aof.2.incr.aof"];
@@ -355,7 +356,7 @@ fn a_log_whose_line_ends_were_converted_is_wrong_and_not_cut_off() {
         for from in ends {
             let tail = String::from_utf8_lossy(&log[from..]).replace("\r\n", "\n");
             let (_, ended, _) = read(&[&log[..from], tail.as_bytes()].concat(), 100);
-            // The last line end of an annotation may be either, and no more follows it.
+            // The last line end of an annotation may be either one, because nothing follows it.
             let is_last = !log[from + 2..].contains(&b'*') && !log[from + 2..].contains(&b'$');
             assert!(ended.is_err() || (is_last && log[..from].last() != Some(&b'\n')), "from byte {from}");
         }
@@ -364,7 +365,7 @@ fn a_log_whose_line_ends_were_converted_is_wrong_and_not_cut_off() {
     let (_, ended, tail) = both(lf.as_bytes());
     assert_eq!(ended, Err(LogError { offset: 0, problem: LogProblem::LineFeed }));
     assert_eq!(tail.valid_up_to, 0);
-    // Of a snapshot's first word no part is a log.
+    // A part of a snapshot's magic is no log.
     for magic in ["R", "REDI", "V", "VALKE"] {
         let (_, ended, _) = both(magic.as_bytes());
         assert_eq!(ended, Err(LogError { offset: 0, problem: LogProblem::Marker(magic.as_bytes()[0]) }));
@@ -396,7 +397,7 @@ fn what_is_no_record_is_an_error_at_its_position() {
         ("*1\r\n$-1\r\n", 4, LogProblem::Length),
         ("*1\r\n$536870913\r\n", 4, LogProblem::Length),
         ("*1\r\n$4\r\npingXX", 8, LogProblem::LineEnd),
-        // Each is wrong at its first impossible byte, though no line has ended.
+        // Each is faulty at its first impossible byte, although no line has ended.
         ("*1x", 0, LogProblem::Count),
         ("*3000000000", 0, LogProblem::Count),
         ("*1\r\n$4x", 4, LogProblem::Length),
@@ -431,10 +432,11 @@ fn annotations_that_are_no_time_are_passed_over_whatever_their_length() {
     assert_eq!(ended, Ok(()));
     assert_eq!(lines, ["at 12", "ping"]);
     assert_eq!((tail.valid_up_to, tail.valid_lines), (log.len() as u64, 5 + 3));
-    // The end of an annotation is missing: a command written behind would be a part of the annotation.
+    // The end of an annotation is missing: a command appended to the file would become
+    // part of the annotation.
     let (_, _, tail) = both(b"#TS:12");
     assert_eq!((tail.valid_up_to, tail.unfinished), (0, 6));
-    // No server writes one that long: this is another file.
+    // No server writes an annotation of that length, so this is no log.
     let (_, ended, _) = both(&long[..4000]);
     assert_eq!(ended, Err(LogError { offset: 0, problem: LogProblem::Annotation }));
 }
@@ -469,10 +471,10 @@ fn bad_manifests_are_refused_with_the_references_words() {
         (behind(good), Order, Some(2)),
         (behind("file i seq -1 type i\n"), Order, Some(2)),
         (behind("file i seq 99999999999999999999 type i\n"), Order, Some(2)),
-        // The files that follow are counted on from here, and have to be read again.
+        // Numbers of later files are counted from this one and must be readable again.
         (behind("file i seq 9223372036854775806 type i\n"), Order, Some(2)),
         (behind("file i seq 2 type z\n"), Kind, Some(2)),
-        // A comment is read in pieces of 1,024 bytes, the second of which is a line of its own.
+        // A comment is read in pieces of 1,024 bytes, the second of which counts as a line.
         (behind(&format!("#{}\n", "a".repeat(1023))), Format, Some(3)),
     ];
     for (manifest, problem, line) in table {
@@ -555,7 +557,7 @@ fn names_are_quoted_so_that_they_come_back() {
         ("a\"b", true),
         ("ä", true),
         ("a\tb\n", true),
-        // The reference writes this one plainly, and refuses the manifest at its next start.
+        // The reference writes this name without quotes, and refuses the manifest at its next start.
         ("it's", true),
     ] {
         let mut manifest = Manifest::new();

@@ -9,20 +9,20 @@ use std::hash::Hasher;
 use twox_hash::XxHash32;
 
 const ENVELOPE: &[u8] = b"VCS\x01\x01\0\x01";
-/// The envelope of files that were written before the release.
+/// The envelope of files from before the release.
 const DRAFT_ENVELOPE: &[u8] = b"VKCS\x01\x01\x01\0";
-/// An LZ4 frame's bits: version, independent blocks, checksums of blocks, length and checksum of the
-/// contents.
+/// Bits of an LZ4 frame: version, independent blocks, checksums of blocks, length and checksum
+/// of the contents.
 const VERSION: u8 = 0x40;
 const INDEPENDENT: u8 = 0x20;
 const BLOCK_SUMS: u8 = 0x10;
 const LENGTH: u8 = 0x08;
 const CONTENT_SUM: u8 = 0x04;
-/// Blocks of 64 KiB.
+/// The header's code for blocks of 64 KiB.
 const SMALL_BLOCKS: u8 = 0x40;
 const MAX_BLOCK: usize = 64 << 10;
 
-/// A frame of `contents` with these bits, in blocks of so many bytes.
+/// A frame of `contents` with these bits, in blocks of `block_bytes`.
 fn frame(contents: &[u8], bits: u8, block_bytes: usize) -> Vec<u8> {
     let mut fields = vec![VERSION | bits, SMALL_BLOCKS];
     if bits & LENGTH != 0 {
@@ -52,10 +52,10 @@ fn frame(contents: &[u8], bits: u8, block_bytes: usize) -> Vec<u8> {
     frame
 }
 
-/// Keys with their strings, texts of hashes as they are printed, and names of what was passed over.
+/// Keys with their strings, hashes in printed form, and the type names of skipped values.
 pub type Rows = Vec<(String, String)>;
 
-/// What a file fed in pieces of that many bytes holds, and the bytes behind it.
+/// The contents of a file that is fed in pieces of `piece` bytes, and the bytes after the file.
 pub fn read(file: &[u8], piece: usize, options: ReadOptions) -> Result<(Rows, Vec<u8>), LoadError> {
     let (mut reader, mut pieces, mut rows) = (Reader::new(options), file.chunks(piece), Rows::new());
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -88,8 +88,7 @@ fn default() -> ReadOptions {
     ReadOptions::default()
 }
 
-/// A plain file of 200 KB: strings that repeat themselves, bytes that do not, one string of more than a
-/// block.
+/// A plain file of 200 KB: repetitive strings, random bytes, and one string longer than a block.
 pub fn plain() -> (Vec<u8>, Rows) {
     let mut file = b"VALKEY081\xfe\x00".to_vec();
     let mut rows = Rows::new();
@@ -136,7 +135,7 @@ fn a_file_that_another_library_compressed_is_read() {
     assert!(reader.is_compressed() && reader.version() == 0);
     assert!(matches!(reader.next_of_whole(), Ok(Some(Item::Aux(..)))));
     assert_eq!(reader.version(), 81);
-    // One changed byte anywhere is found: by a checksum, or because nothing else fits.
+    // One changed byte anywhere is found, by a checksum or because the rest is malformed.
     for at in (0..file.len()).step_by(211) {
         let mut bad = file.clone();
         bad[at] ^= 0x10;
@@ -162,10 +161,10 @@ fn frames_of_every_kind_are_read() {
             }
         }
     }
-    // The envelope that was written before the release.
+    // The envelope from before the release.
     let draft = [DRAFT_ENVELOPE, &frame(&file, CONTENT_SUM, MAX_BLOCK)[..]].concat();
     assert_eq!(read(&draft, 100, default()), Ok((rows.clone(), Vec::new())));
-    // Version 80 and the versions of Redis may be inside as well.
+    // Version 80 and the versions of Redis may be inside, too.
     let older = [b"VALKEY080", &file[9..]].concat();
     assert_eq!(
         read(&[ENVELOPE, &frame(&older, 0, MAX_BLOCK)].concat(), 100, default()),
@@ -208,12 +207,12 @@ fn what_is_wrong_with_a_frame_is_said_with_its_position() {
     assert_eq!(damaged(20, b'v'), (14, Problem::Frame("the checksum of an LZ4 block is wrong")));
     let end = good.len() as u64 - 8;
     assert_eq!(damaged(good.len() - 1, 0), (end, Problem::Frame("the checksum of the LZ4 frame is wrong")));
-    // Without `rdbchecksum` the sums are not compared.
+    // Without `rdbchecksum` the checksums are not compared.
     let unchecked = ReadOptions { checksum: false, ..default() };
     let mut bad = good.clone();
     *bad.last_mut().expect("it has bytes") ^= 1;
     assert!(read(&bad, 1, unchecked).is_ok());
-    // A reference of a block to bytes that there are none of.
+    // A block that refers to bytes before the beginning.
     let block = |bytes: &[u8]| {
         let (header, end) = (&frame(b"", 0, 1)[..7], [0; 4]);
         [ENVELOPE, header, &(bytes.len() as u32).to_le_bytes(), bytes, &end].concat()
@@ -221,7 +220,7 @@ fn what_is_wrong_with_a_frame_is_said_with_its_position() {
     let malformed = Problem::Frame("an LZ4 block is malformed");
     assert_eq!(error(&block(b"\x10V\x07\x00")), (14, malformed.clone()));
     assert_eq!(error(&block(b"\xf0\xff")), (14, malformed));
-    // The frame and the file end together.
+    // The frame and the file must end together.
     let more = [ENVELOPE, &frame(&[file, &b"x"[..]].concat(), 0, MAX_BLOCK)].concat();
     assert_eq!(error(&more).1, Problem::Frame("the LZ4 frame holds more than a file"));
     let later = [ENVELOPE, &frame(&[file, &b"x"[..]].concat(), 0, file.len())].concat();
@@ -234,8 +233,8 @@ fn what_is_wrong_with_a_frame_is_said_with_its_position() {
     assert_eq!(error(&long).1, Problem::Frame("the LZ4 frame has not the announced length"));
 }
 
-/// A block of a few bytes cannot make the reader reserve what the frame allows, and a whole file of such
-/// blocks is decompressed one by one.
+/// A block of a few bytes cannot make the reader reserve the size that the frame allows, and the blocks
+/// of a whole file of such blocks are decompressed one by one.
 #[test]
 fn memory_grows_with_what_is_there() {
     let zeros = vec![0; 4 << 20];
@@ -257,13 +256,13 @@ fn memory_grows_with_what_is_there() {
     else {
         panic!("the string is whole")
     };
-    // Pages of zeros take no memory: had the file been decompressed as it was fed, 80 MiB would have been
-    // there.
+    // Pages of zeros take no memory: if the file had been decompressed as it was fed, 80 MiB would
+    // have been allocated.
     assert_eq!(pages.len(), 80 << 20);
     assert_eq!(reader.rest(), b"");
 }
 
-/// A Path Hash: two paths, the first with two fields. What stands behind it is read where it is left out.
+/// A Path Hash: two paths, the first with two fields. Skipping it must leave the key after it readable.
 const PATH_HASH: &[u8] = b"\x17\x04tree\x02\x02/a\x02\x01f\x01v\x01g\xc0\x05\x02/b\x01\x01h\x01w";
 
 fn with_path_hash() -> Vec<u8> {
@@ -284,10 +283,10 @@ fn a_path_hash_is_refused_by_its_key_and_left_out_when_relaxed() {
             assert_eq!(rows, wanted);
         }
     }
-    // In files of Redis the number means something else.
+    // In files of Redis the number has another meaning.
     let redis = [b"REDIS0011", &with_path_hash()[9..]].concat();
     assert!(read(&redis, 100, relaxed).is_err());
-    // A payload of one is no bad data.
+    // A payload with a Path Hash does not count as malformed.
     let payload = [&PATH_HASH[..1], &PATH_HASH[6..], &81u16.to_le_bytes(), &[0; 8]].concat();
     let unsummed = ReadOptions { checksum: false, ..default() };
     assert_eq!(
@@ -312,7 +311,7 @@ fn the_version_of_a_file_is_judged_on_its_way() {
     assert_eq!((whole(b"VALKEY080"), whole(b"VALKEY081")), (Ok(()), Ok(())));
     let version = whole(b"VALKEY082").map_err(|error| error.problem);
     assert_eq!(version, Err(Problem::Version(82)));
-    // Of a compressed one, what is inside.
+    // For a compressed file, the version of its contents.
     let packed = |magic: &[u8]| {
         let file = [magic, b"\xff\0\0\0\0\0\0\0\0"].concat();
         let mut judge = Judge::new(default());
@@ -364,7 +363,7 @@ fn any_bytes_in_a_frame_are_read_or_refused() {
         for _ in 0..=round % 3 {
             hasher.write_u32(round);
             let random = hasher.finish_32() as usize;
-            // Beyond the header, whose checksum would refuse nearly everything.
+            // After the header, whose checksum would refuse nearly every change.
             let at = 14 + random % (bytes.len() - 14);
             bytes[at] = (random >> 24) as u8;
         }

@@ -1,5 +1,5 @@
-//! Files that other servers wrote, and files of old versions that are put together by hand, read byte by byte
-//! and at once.
+//! Files that other servers wrote, and files of old versions that are assembled by hand, read byte by
+//! byte and at once.
 
 use sluice_base::num::IntBuffer;
 use sluice_persist::rdb::{
@@ -11,23 +11,23 @@ use std::path::{Path, PathBuf};
 /// A field of a hash: name, value, expiry.
 type Field = (Vec<u8>, Vec<u8>, Option<i64>);
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Debug, Default, PartialEq)]
 struct Contents {
     aux: BTreeMap<String, Vec<u8>>,
     functions: Vec<Vec<u8>>,
     strings: BTreeMap<(u64, String), Vec<u8>>,
     lists: BTreeMap<(u64, String), Vec<Vec<u8>>>,
-    /// Fields in the order of their names, with their values and expiries.
+    /// Fields sorted by name, with their values and expiries.
     hashes: BTreeMap<(u64, String), Vec<Field>>,
-    /// Members in order.
+    /// Members, sorted.
     sets: BTreeMap<(u64, String), Vec<Vec<u8>>>,
     zsets: BTreeMap<(u64, String), Vec<(Vec<u8>, f64)>>,
-    /// Entries, and of each group the pending entries and the consumers.
+    /// Number of entries, and for each group the numbers of pending entries and consumers.
     streams: BTreeMap<(u64, String), (u64, Vec<(usize, usize)>)>,
     expiries: BTreeMap<(u64, String), i64>,
     usages: Vec<Usage>,
-    /// Names of types, and how many keys had one.
+    /// Type names of skipped values, and the number of keys of each type.
     skipped: BTreeMap<String, usize>,
     empty: usize,
 }
@@ -196,7 +196,7 @@ fn values_of_other_types_in_files_of_other_servers_are_named_or_passed_over() {
     for server in ["valkey-9.1.2", "redis-8.0.6"] {
         let file = corpus(&format!("{server}-types.rdb"));
         let contents = both_ways(&file, Unknown::Skip);
-        // Fields that expire are written otherwise by Redis.
+        // Redis writes fields that expire in another form.
         assert_eq!((contents.hashes.len(), contents.skipped.get("hash")), (4, None), "{server}");
         assert_eq!((contents.sets.len(), contents.skipped.get("set")), (3, None), "{server}");
         let streams =
@@ -226,9 +226,9 @@ fn ziplist(elements: &[&str]) -> Vec<u8> {
     [&head[..], &(elements.len() as u16).to_le_bytes(), &body, b"\xff"].concat()
 }
 
-/// A file with what the reference wrote in each version from 1 to 10: lists as elements, one ziplist (2),
-/// ziplists (7), expiries in seconds and ms (3), a checksum (5), fields, sizes of databases (7), last uses
-/// (9).
+/// A file with the forms that the reference wrote in each version from 1 to 10: lists as elements, one
+/// ziplist (2), ziplists (7), expiries in seconds and ms (3), a checksum (5), fields, sizes of databases
+/// (7), last uses (9).
 fn old_file(version: u32) -> Vec<u8> {
     let mut file = format!("REDIS{version:04}").into_bytes();
     let field = |file: &mut Vec<u8>, bytes: &[u8]| {
@@ -295,7 +295,7 @@ fn files_of_versions_1_to_10_are_read() {
     }
 }
 
-/// The assets of the reference's own suite, where that is there: `SLUICE_PEER_HOME/suite`.
+/// The assets of the reference's own test suite, if `SLUICE_PEER_HOME/suite` exists.
 #[test]
 fn files_of_the_reference_s_suite_are_read_or_refused_for_a_reason() {
     let Some(home) = std::env::var_os("SLUICE_PEER_HOME") else {

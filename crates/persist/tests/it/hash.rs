@@ -1,4 +1,4 @@
-//! Hashes in files: every form that files have had, and what is written.
+//! Hashes in files: every form of all versions, and the form that is written.
 
 use sluice_base::Rng;
 use sluice_base::num::IntBuffer;
@@ -18,7 +18,7 @@ fn fields(hash: &Hash) -> Vec<Field> {
     all
 }
 
-/// The first hash of a file that arrives in pieces; `None` where its key has no element.
+/// The first hash of a file that arrives in pieces; `None` if its key has no element.
 fn first(file: &[u8], piece: usize, options: ReadOptions) -> Result<Option<Hash>, LoadError> {
     let mut reader = Reader::new(options);
     let mut pieces = file.chunks(piece);
@@ -39,7 +39,7 @@ fn first(file: &[u8], piece: usize, options: ReadOptions) -> Result<Option<Hash>
 }
 
 fn of_value(value: &[u8], piece: usize) -> Result<Option<Hash>, LoadError> {
-    // Redis numbers what is its own from 22 on.
+    // From 22 on Redis has its own type numbers.
     let magic: &[u8] = if value[0] > 22 { b"REDIS0012" } else { b"VALKEY080" };
     let file = [magic, &value[..1], b"\x01k", &value[1..], b"\xff\0\0\0\0\0\0\0\0"].concat();
     first(&file, piece, ReadOptions::default())
@@ -91,7 +91,7 @@ fn every_form_is_read_in_any_pieces() {
 
 #[test]
 fn hashes_of_release_candidates_of_redis_7_4_are_read() {
-    // 22: each expiry counted from the epoch, 0 for none; 23: a listpack without an expiry in front.
+    // 22: each expiry counts from the epoch, 0 for none; 23: a listpack without an expiry in front.
     let cases: [&[u8]; 2] = [
         b"\x16\x02\x40\x7b\x01f\x01v\x00\x01n\x01w",
         b"\x17\x17\x17\0\0\0\x06\0\x81f\x02\x81v\x02\x7b\x01\x81n\x02\x81w\x02\x00\x01\xff",

@@ -1,4 +1,4 @@
-//! Files written are read back, and the reference accepts them.
+//! Written files are read back, and the reference accepts them.
 
 use sluice_base::num::IntBuffer;
 use sluice_base::{Bytes, Rng};
@@ -83,7 +83,7 @@ fn a_string_in_pages_is_read_back_whether_it_gets_smaller_or_not() {
     sparse.write_at(40 * PAGE_BYTES + 1, b"end");
     let mut half = Pages::copy_from(&random[..3 * PAGE_BYTES]);
     half.write_at(6 * PAGE_BYTES, &random[..100]);
-    // What each takes at most where strings are compressed.
+    // The largest size of each string in a file with compressed strings.
     let strings = [(Pages::copy_from(&random), random.len()), (sparse, 60_000), (half, 4 * PAGE_BYTES)];
     for compression in [Compression::Strings, Compression::None] {
         for (pages, compressed_max) in &strings {
@@ -113,7 +113,7 @@ fn given(write: impl FnOnce(&mut Writer, &mut dyn FnMut(Bytes)), options: WriteO
     pieces
 }
 
-/// Bytes of the pieces that nothing else holds.
+/// Bytes of the pieces that have no other owner.
 fn own_bytes(pieces: &[Bytes]) -> usize {
     pieces.iter().filter(|piece| !piece.is_shared()).map(|piece| piece.capacity()).sum()
 }
@@ -184,7 +184,7 @@ fn an_integer_and_its_digits_make_the_same_file() {
     }
 }
 
-/// The first thing that is wrong with a file.
+/// The first fault of a file.
 fn first_error(file: &[u8]) -> LoadError {
     let mut reader = Reader::of(file, ReadOptions::default());
     loop {
@@ -257,7 +257,7 @@ fn lists_are_read_back_with_their_encoding() {
     }
 }
 
-/// What 9.1.2 dumps: a listpack; two nodes; a node of one long element.
+/// The bytes that 9.1.2 dumps: a listpack; two nodes; a node of one long element.
 #[test]
 fn lists_have_the_reference_s_bytes() {
     let bytes = |values: &[&[u8]], max_listpack_size: i32| {
@@ -291,7 +291,7 @@ fn lists_have_the_reference_s_bytes() {
     assert!(written.starts_with(b"\x12\x01k\x03\x02\x5f\xf3\xf3\x1f\x00\x00\xc6\x01\x90element:"));
 }
 
-/// Types that 9.1.2 reads and writes no more.
+/// Types that 9.1.2 reads and no longer writes.
 #[test]
 fn old_lists_are_read() {
     let ziplist = b"\x12\0\0\0\x0e\0\0\0\x02\0\x00\x02ab\x04\xfe\x07\xff";
@@ -473,7 +473,7 @@ fn the_reference_s_checker_accepts_the_file() {
     }
 }
 
-/// Everything of a file as text, whichever way it arrives.
+/// The contents of a file as text, which must not depend on the size of the pieces.
 fn outline(file: &[u8], piece: usize, options: ReadOptions) -> Result<Vec<String>, LoadError> {
     let mut reader = Reader::new(options);
     let mut pieces = file.chunks(piece);
@@ -506,7 +506,7 @@ fn a_file_in_pieces_reads_as_the_whole_one() {
     for piece in [1, 2, 7, 100, 4096, 65_536] {
         assert!(outline(&file, piece, options).as_ref() == Ok(&whole), "{piece}");
     }
-    // Any byte less is noticed, and any other byte.
+    // Any missing or changed byte is noticed.
     for cut in [file.len() - 1, file.len() - 8, file.len() - 9, 1_000_000, 500, 9, 5] {
         let error = outline(&file[..cut], 1000, options).expect_err("it is cut off");
         assert_eq!(error.problem, Problem::CutOff);
@@ -517,7 +517,7 @@ fn a_file_in_pieces_reads_as_the_whole_one() {
     assert!(outline(&file, 1000, ReadOptions { checksum: false, ..options }).is_ok());
 }
 
-/// An announced length costs nothing: the reader takes what comes and waits.
+/// An announced length costs nothing: the reader takes the bytes that arrive and waits.
 #[test]
 fn announced_lengths_are_not_believed() {
     let huge = b"\x81\x7f\xff\xff\xff\xff\xff\xff\xff";
@@ -541,7 +541,7 @@ fn announced_lengths_are_not_believed() {
             match reader.next() {
                 Ok(ReadProgress::More(_)) => reader.feed(&[1; 100]),
                 Err(error) => {
-                    // Elements that are texts of one byte: 1 is no container of a listpack, say.
+                    // Elements that are texts of one byte; as a container, 1 is no listpack.
                     assert!(matches!(error.problem, Problem::List | Problem::Compression), "{error:?}");
                     break;
                 }
@@ -607,7 +607,7 @@ fn hints_imports_and_functions_are_items() {
         (b"\x00\x80\0\0\x40\0", 0, 16_384),
         (b"\x81\xff\0\0\0\0\0\0\0\x01", 255 << 56, 1),
         (b"\x00\x81\xff\xff\xff\xff\xff\xff\xff\xff", 0, u64::MAX),
-        // A range that meets the one before.
+        // A range that overlaps the one before.
         (b"\x05\x05", 5, 5),
         (b"\x00\x40\x40", 0, 64),
     ] {
@@ -615,12 +615,12 @@ fn hints_imports_and_functions_are_items() {
         let error = LoadError { offset: 54, problem: Problem::ImportRange { start, end } };
         assert_eq!(first_error(&file), error);
     }
-    // No claim of a length makes room ahead of what is there.
+    // An announced number reserves no memory beyond the bytes that are there.
     let many = [b"VALKEY080\xf3\x28", &name[..], b"\x81\x10\0\0\0\0\0\0\0"].concat();
     assert_eq!(first_error(&many), LoadError { offset: 51, problem: Problem::Length });
 }
 
-/// A value of each type that is not there: number, magic of a file that has it, value.
+/// A value of each type that this server lacks: number, magic of a file that has it, value.
 const OTHERS: &[(u8, ForeignType, &str, &[u8])] = &[
     (
         7,
@@ -657,7 +657,7 @@ fn values_of_other_types_are_named_or_passed_over() {
             }
             other => panic!("{number}: {other:?}"),
         }
-        // The expiry of what was passed over is not the next key's.
+        // The expiry of a skipped key does not apply to the next key.
         match reader.next_of_whole() {
             Ok(Some(Item::LoadedEntry(entry))) => {
                 assert_eq!((&*entry.key, entry.expiry_ms), (&b"s"[..], None))

@@ -1,5 +1,5 @@
-//! Sorted sets in files and payloads: every form there has been, what the reference wrote, and what no set
-//! may come of.
+//! Sorted sets in files and payloads: every form of all versions, the bytes that the reference wrote,
+//! and malformed values.
 
 use sluice_base::Bytes;
 use sluice_collections::listpack;
@@ -31,7 +31,7 @@ fn all(file: &[u8]) -> BTreeMap<String, (ZsetEncoding, Elements)> {
     found
 }
 
-/// What `tests/corpus/README.md` says was set.
+/// The contents that `tests/corpus/README.md` describes.
 fn wanted() -> BTreeMap<String, (ZsetEncoding, Elements)> {
     let row = |elements: &[(&str, f64)]| -> Elements {
         elements.iter().map(|(member, score)| ((*member).to_owned(), *score)).collect()
@@ -53,7 +53,7 @@ fn wanted() -> BTreeMap<String, (ZsetEncoding, Elements)> {
         ("small".to_owned(), (ZsetEncoding::Listpack, small)),
         ("large".to_owned(), (ZsetEncoding::Skiplist, large)),
         ("long".to_owned(), (ZsetEncoding::Skiplist, row(&[("zero", 0.0), ("y", 0.1), (&x, 1.0)]))),
-        // Few elements come back as a listpack, whatever they were before.
+        // A set of few elements is loaded as a listpack, even if it was larger before.
         ("shrunk".to_owned(), (ZsetEncoding::Listpack, row(&[("y", 2.0)]))),
     ])
 }
@@ -88,7 +88,7 @@ fn payloads_are_those_of_the_reference() {
     // DUMP of `small`, `long` and `shrunk` of 9.1.2.
     for (key, wanted) in PAYLOADS {
         let (encoding, sorted) = &self::wanted()[*key];
-        // The last was larger once.
+        // This set was larger before.
         let encoding = if *key == "shrunk" { ZsetEncoding::Skiplist } else { *encoding };
         let mut context = ZsetContext::new(ZsetLimits::default(), Default::default());
         let sorted = sorted
@@ -97,7 +97,7 @@ fn payloads_are_those_of_the_reference() {
         let zset = Zset::from_sorted(sorted, encoding, &mut context);
         let payload = dump(Dumped::Zset(zset.view()), true);
         if *key == "long" {
-            // The member is compressed, and there is more than one way to write what is compressed.
+            // The member is compressed, and compression has more than one valid result.
             let read = |payload: &[u8]| match restore(payload, ReadOptions::default()) {
                 Ok(Loaded::Zset(zset)) => self::elements(&zset),
                 other => panic!("{other:?}"),
@@ -109,7 +109,7 @@ fn payloads_are_those_of_the_reference() {
     }
 }
 
-/// A value of a type, as a payload whose checksum is not looked at.
+/// A value of a type, as a payload whose checksum is not compared.
 fn load(kind: u8, value: &[u8]) -> Result<(ZsetEncoding, Elements), PayloadError> {
     let payload = [&[kind], value, &[80, 0], &[0; 8]].concat();
     let options = ReadOptions { checksum: false, ..ReadOptions::default() };
@@ -122,7 +122,7 @@ fn load(kind: u8, value: &[u8]) -> Result<(ZsetEncoding, Elements), PayloadError
 fn is_refused(kind: u8, value: &[u8]) {
     match load(kind, value) {
         Err(PayloadError::Bad(error)) => {
-            // A member that stands twice is found when the set is whole, whatever its form was.
+            // A member that occurs twice is found when the set is complete, in every form.
             let is_meant =
                 error.problem == Problem::Zset || kind == 12 && error.problem == Problem::ZsetZiplist;
             assert!(is_meant, "{:?}: {}", error.problem, value.escape_ascii());
@@ -178,8 +178,8 @@ fn every_form_is_read_and_put_in_order() {
     assert_eq!(load(17, &packed(&["c", "2", "b", "2", "a", "-1.5"])), Ok((ZsetEncoding::Listpack, wanted)));
 }
 
-/// Scores that are texts: decimal numbers of a double's range, `inf` and `infinity`. A text whose beginning
-/// alone is a number is refused.
+/// Scores as texts: decimal numbers in a double's range, `inf` and `infinity`. A text with trailing
+/// bytes after the number is refused.
 #[test]
 fn the_text_of_a_score_is_a_decimal_number_or_refused() {
     let taken = [
@@ -207,7 +207,7 @@ fn the_text_of_a_score_is_a_decimal_number_or_refused() {
         let (packed, wanted) = (["m", score], vec![f64::to_bits(wanted)]);
         let found: [Vec<u64>; 2] = [load(12, &ziplist(&packed)), load(17, &self::packed(&packed))].map(bits);
         assert_eq!(found, [wanted.clone(), wanted.clone()], "{score}");
-        // The form of Redis before 4 has one zero.
+        // The form of Redis before 4 has only one zero.
         let found: Vec<f64> = bits(load(3, &old(score))).into_iter().map(f64::from_bits).collect();
         assert_eq!(found, [f64::from_bits(wanted[0])], "{score}");
     }
@@ -271,13 +271,13 @@ fn what_no_set_can_be_is_refused() {
 #[test]
 fn announced_lengths_cost_nothing() {
     for kind in [3, 5] {
-        // 2^60 elements, of which one is there.
+        // 2^60 elements are announced, and one is there.
         let value = [&b"\x81\x10\0\0\0\0\0\0\0\x01a"[..], b"\x011"].concat();
         assert!(matches!(load(kind, &value), Err(PayloadError::Bad(_))));
     }
 }
 
-/// DUMP of keys of 9.1.2, which was asked for them with `rdbcompression yes`.
+/// DUMP of keys by 9.1.2 with `rdbcompression yes`.
 const PAYLOADS: &[(&str, &[u8])] = &[
     ("small", b"\x11@PP\x00\x00\x00\x12\x00\x81m\x02\x84-inf\x05\x81b\x02\xdf\xf9\x02\x80\x01\x84-0.5\x05\x07\x01\x843e-7\x05\x81a\x02\x01\x01\x81c\x02\x832.5\x04\x81d\x02\xf2\xa0\x86\x01\x04\x81e\x02\xf45\x1c\xdc\xdf\x02\x00\x00\x00\x09\x81p\x02\x83inf\x04\xffP\x00\x0c\xd5U}\x12\x89\xbf\xb2"),
     ("long", b"\x05\x03\xc3\x09@F\x01xx\xe09\x00\x01xx\x00\x00\x00\x00\x00\x00\xf0?\x01y\x9a\x99\x99\x99\x99\x99\xb9?\x04zero\x00\x00\x00\x00\x00\x00\x00\x80P\x00>}\x0e\xa9kQU\xef"),

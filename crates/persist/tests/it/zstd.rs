@@ -1,4 +1,4 @@
-//! Files and streams that are compressed by Zstd, and what is written of both methods.
+//! Files and streams compressed by Zstd, and the output of both compression methods.
 
 use super::compressed::{plain, read};
 use sluice_persist::rdb::{
@@ -9,14 +9,14 @@ use zstd_safe::zstd_sys::ZSTD_EndDirective;
 use zstd_safe::{CCtx, InBuffer, OutBuffer};
 
 const ENVELOPE: &[u8] = b"VCS\x01\x02\0\x01";
-/// What begins a frame without a length and a checksum, whose window has 128 KiB.
+/// The beginning of a frame without length and checksum, with a window of 128 KiB.
 const HEADER: &[u8] = b"\x28\xb5\x2f\xfd\0\x38";
 
 fn default() -> ReadOptions {
     ReadOptions::default()
 }
 
-/// A block of this kind (0: as it is, 1: one byte many times, 2: compressed); `len` as its header says it.
+/// A block of this kind (0: plain, 1: one byte repeated, 2: compressed); `len` is the length in its header.
 fn block(kind: u32, len: usize, bytes: &[u8]) -> Vec<u8> {
     [&((len as u32) << 3 | kind << 1).to_le_bytes()[..3], bytes].concat()
 }
@@ -68,7 +68,7 @@ fn what_is_written_is_read_by_either_method_and_is_smaller() {
             let found = read(&[&packed[..], b"behind"].concat(), 4096, default());
             assert_eq!(found, Ok((rows.clone(), b"behind".to_vec())), "{codec:?}, {checksum}, {piece}");
         }
-        // One changed byte anywhere is found, or says the same in other bits.
+        // One changed byte anywhere is found, or does not change the meaning.
         let good = packed(&file, codec, true, 1000);
         for at in (7..good.len()).step_by(good.len() / 200) {
             let mut bad = good.clone();
@@ -115,7 +115,7 @@ fn what_is_wrong_with_a_frame_is_said_with_its_position() {
     assert_eq!(damaged(7, 5), (7, wrong("the magic of a Zstd frame is missing")));
     assert_eq!(damaged(11, 0x0c), (7, wrong("the header of the Zstd frame is not of a known version")));
     assert_eq!(damaged(11, 0x05), (7, wrong("the Zstd frame needs a dictionary")));
-    // 16 MiB, and the most that a field can say, of which no byte is reserved.
+    // 16 MiB, and the largest size that the field can express; no memory is reserved for them.
     for field in [14 << 3, 13 << 3 | 1, 0xff] {
         assert_eq!(damaged(12, field), (7, wrong("the Zstd frame needs a window of more than 8 MiB")));
     }
@@ -144,14 +144,14 @@ fn what_is_wrong_with_a_frame_is_said_with_its_position() {
         (13, wrong("a Zstd block is longer than the frame allows"))
     );
     assert_eq!(error(&whole(2, 4, b"\xff\xff\xff\xff")), (13, wrong("a Zstd block is malformed")));
-    // The frame and the file end together.
+    // The frame and the file must end together.
     let more = [&file[..], b"x"].concat();
     assert_eq!(error(&whole(0, more.len(), &more)).1, wrong("the Zstd frame holds more than a file"));
     let later = of_blocks(&[block(0, file.len(), file), last(block(0, 1, b"x"))]);
     assert_eq!(error(&later).1, wrong("the Zstd frame holds more than a file"));
     assert_eq!(error(&whole(0, 20, &file[..20])).1, wrong("the Zstd frame ends before its file"));
-    // A length that is announced reserves nothing and is held against what comes: 2^60 bytes, and one too
-    // few.
+    // An announced length reserves nothing and is compared with the bytes that follow: 2^60 bytes, and
+    // one byte too few.
     let announced = |len: u64, blocks: &[Vec<u8>]| {
         [ENVELOPE, b"\x28\xb5\x2f\xfd\xc0\x38", &len.to_le_bytes(), &blocks.concat()].concat()
     };
@@ -163,7 +163,7 @@ fn what_is_wrong_with_a_frame_is_said_with_its_position() {
     assert_eq!(error(&announced(file.len() as u64 - 1, &more)).1, length);
 }
 
-/// Four bytes yield 128 KiB: they are decompressed one by one, as they are asked for.
+/// Four bytes yield 128 KiB: blocks are decompressed one by one, as they are needed.
 #[test]
 fn memory_grows_with_what_is_there() {
     let string = [b"VALKEY081\xfe\x00\x00\x01k\x80", &(80u32 << 20).to_be_bytes()[..]].concat();
@@ -178,7 +178,7 @@ fn memory_grows_with_what_is_there() {
     assert!(matches!(reader.next(), Ok(ReadProgress::Item(Item::LoadedEntry(_)))));
 }
 
-/// A stream as a primary sends it: a frame that is flushed, or ended, after each of `said`.
+/// A stream of a primary: a frame that is flushed, or ended, after each of `said`.
 fn stream(said: &[&[u8]], ends: bool) -> Vec<Vec<u8>> {
     let mut encoder = CCtx::create();
     let mut encode = |bytes: &[u8], end| {
@@ -226,12 +226,12 @@ fn a_stream_may_be_plain_and_empty_lines_come_before_either() {
     assert_eq!(feed(&[b"V", b"ALUE"]), Ok(b"VALUE".to_vec()));
     let sent = &stream(&[command], false)[0];
     assert_eq!(feed(&[b"\n", &sent[..3], &sent[3..]]), Ok([b"\n", command].concat()));
-    // A file is no stream, and what is malformed ends it.
+    // A file is no stream, and a malformed stream ends.
     let file = feed(&[ENVELOPE]);
     assert_eq!(file, Err(StreamError::Bad(LoadError { offset: 0, problem: Problem::Envelope })));
     let bad = feed(&[&sent[..7], b"garbage"]);
     assert!(matches!(bad, Err(StreamError::Bad(LoadError { offset: 7, .. }))), "{bad:?}");
-    // By LZ4: a block of 17 bytes as they are.
+    // By LZ4: an uncompressed block of 17 bytes.
     let header = b"VCS\x01\x01\0\x02\x04\x22\x4d\x18\x40\x40\xc0";
     let len = (command.len() as u32 | 1 << 31).to_le_bytes();
     assert_eq!(feed(&[header, &len, command]), Ok(command.to_vec()));

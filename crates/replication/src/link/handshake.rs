@@ -1,26 +1,28 @@
-//! What is said before the snapshot or the stream: who this server is, and where its data stand.
+//! The dialogue before the snapshot or the stream: this server's introduction and the position of its data.
 //!
-//! The first question is sent alone, because a primary that is none answers nothing. The introductions follow
-//! all at once, and their answers are taken one by one; then the request for the data.
+//! The first question is sent alone, because a server that is no primary answers nothing. The
+//! introductions follow all at once, and their answers are handled one by one; then follows the request
+//! for the data.
 
 use super::{Credentials, HistoryPoint, LinkDecision, LinkOutput, Surroundings, TransportOrder};
 use sluice_base::LogLevel;
 use sluice_resp::command::push_command;
 
-/// The capability of a replica for whose connection a snapshot's checksum would be a second one.
+/// The capability of a replica whose connection already checks its bytes, so that a snapshot
+/// needs no checksum.
 pub(super) const SKIPS_CHECKSUM: &[u8] = b"skip-rdb-checksum";
 
 /// A handshake under way.
 #[derive(Debug)]
 pub(super) struct Handshake {
-    /// What the primary has sent and was not looked at.
+    /// Bytes of the primary that were not handled yet.
     input: Vec<u8>,
     awaited: Awaited,
-    /// The introductions whose answers are to come, the next one last.
+    /// The introductions whose answers are awaited, the next one last.
     asked: Vec<Awaited>,
 }
 
-/// Which answer comes next.
+/// The question whose answer is awaited next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Awaited {
     Pong,
@@ -30,26 +32,26 @@ enum Awaited {
     Capabilities,
     Version,
     NodeId,
-    /// To PSYNC, and whether that has named a point.
+    /// PSYNC, and whether the request has named a position.
     Sync {
         is_partial: bool,
     },
 }
 
-/// What an answer has led to.
+/// The result of an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// More has to come.
+    /// The answer is incomplete.
     More,
-    /// The next answer is awaited.
+    /// The answer was handled, and the next one is awaited.
     GoOn,
-    /// The primary will not.
+    /// The primary refuses.
     Refused,
-    /// The stream follows, from where the data stand.
+    /// The stream follows, from the position of the data.
     Continue { replid: Option<String>, rest: Vec<u8> },
-    /// The snapshot is to be taken on a connection of its own.
+    /// The snapshot is to be received on a connection of its own.
     DualChannel,
-    /// A snapshot follows.
+    /// A full synchronisation: a snapshot of this position follows.
     Full { point: HistoryPoint, rest: Vec<u8> },
 }
 
@@ -61,7 +63,7 @@ pub(super) enum HandsOver {
 }
 
 impl Handshake {
-    /// Begins one; what is to be sent goes to `out`.
+    /// Begins a handshake and appends the bytes to be sent to `out`.
     pub(super) fn begin(out: &mut Vec<u8>) -> Handshake {
         command(out, &[b"PING"]);
         Handshake { input: Vec::new(), awaited: Awaited::Pong, asked: Vec::new() }
@@ -76,8 +78,7 @@ impl Handshake {
         self.input.extend_from_slice(bytes);
     }
 
-    /// Takes the next answer, if it has come.
-    /// `hands_over`: the other end is asked to become the primary.
+    /// Handles the next complete answer. `hands_over`: the other server is asked to become the primary.
     pub(super) fn next(
         &mut self,
         around: &Surroundings<'_>,
@@ -100,7 +101,7 @@ impl Handshake {
         let rest = self.input.split_off(end + 1);
         let line = std::mem::replace(&mut self.input, rest);
         let line = line[..end].strip_suffix(b"\r").unwrap_or(&line[..end]);
-        // A primary that needs long says so that it lives.
+        // A primary that needs long sends empty lines as signs of life.
         if line.is_empty() {
             return Answer::GoOn;
         }
@@ -110,7 +111,7 @@ impl Handshake {
                 log(out, LogLevel::Warning, "Unable to AUTH to PRIMARY: ", line);
                 Answer::Refused
             }
-            // What is no primary cannot take over, and there is nothing else to ask for.
+            // A server that answers with an error cannot take over, and there is nothing else to ask for.
             Awaited::Sync { .. } if hands_over == HandsOver::Yes && is_error(line) => {
                 log(out, LogLevel::Notice, NOT_TAKEN_OVER, line);
                 Answer::Refused
@@ -128,7 +129,7 @@ impl Handshake {
         }
     }
 
-    /// Takes up what is asked behind this: the last thing is the data.
+    /// Awaits the answer to the next introduction; after the last one, asks for the data.
     fn take_next(&mut self, around: &Surroundings<'_>, hands_over: HandsOver, out: &mut Vec<LinkOutput>) {
         self.awaited = match self.asked.pop() {
             Some(awaited) => awaited,
@@ -237,7 +238,7 @@ impl Handshake {
         let mut bytes = Vec::new();
         command(&mut bytes, &[b"SYNC"]);
         out.push(TransportOrder::Send(bytes).into());
-        // Such a primary has no history that could be gone on in.
+        // A primary without PSYNC has no history to continue in.
         let point = HistoryPoint { replid: String::new(), offset: 0 };
         Answer::Full { point, rest: std::mem::take(&mut self.input) }
     }
@@ -291,7 +292,7 @@ impl Handshake {
 }
 
 impl Awaited {
-    /// The option of REPLCONF.
+    /// The REPLCONF option of the introduction.
     fn name(self) -> &'static str {
         match self {
             Awaited::Port => "listening-port",
@@ -304,7 +305,7 @@ impl Awaited {
     }
 }
 
-/// Asks for what the data lack.
+/// Asks for the data from the present position on.
 fn ask_for_data(around: &Surroundings<'_>, hands_over: HandsOver, out: &mut Vec<LinkOutput>) -> Awaited {
     let mut bytes = Vec::new();
     match around.resume {
@@ -325,8 +326,8 @@ fn ask_for_data(around: &Surroundings<'_>, hands_over: HandsOver, out: &mut Vec<
     Awaited::Sync { is_partial: around.resume.is_some() }
 }
 
-/// An offset of a history. None of a primary comes near the end of 64 bits, and what stands behind it is
-/// counted on from it.
+/// Parses an offset of a history. No primary reaches the end of 64 bits, and the offsets after it are
+/// computed from it.
 pub(super) fn parse_offset(text: &str) -> Option<u64> {
     text.parse().ok().filter(|offset| *offset <= i64::MAX as u64)
 }
@@ -340,7 +341,7 @@ fn log(out: &mut Vec<LinkOutput>, level: LogLevel, text: &str, line: &[u8]) {
     out.push(LinkDecision::Log(level, format!("{text}{}", shown(line))).into());
 }
 
-/// A line as far as the log shows it.
+/// The beginning of a line, as the log shows it.
 pub(super) fn shown(line: &[u8]) -> String {
     String::from_utf8_lossy(&line[..line.len().min(SHOWN_BYTES)]).into_owned()
 }
@@ -355,11 +356,11 @@ pub(super) fn is_replid(text: &[u8]) -> bool {
 
 const NOT_TAKEN_OVER: &str = "The replica does not take over: ";
 
-/// Behind the reference's line, which says what was refused and not what to do.
+/// Follows the reference's line, which names the refusal and not the remedy.
 const PASSWORD_WANTED: &str =
     "The primary wants a password: set primaryauth, and primaryuser where the primary has users";
 
-/// The longest answer.
+/// Bytes of the longest answer accepted.
 pub(super) const LINE_BYTES_MAX: usize = 16 * 1024;
-/// Bytes of an answer in the log.
+/// Bytes of an answer that the log shows at most.
 const SHOWN_BYTES: usize = 256;

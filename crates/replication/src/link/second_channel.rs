@@ -1,33 +1,33 @@
-//! A synchronisation over two connections: the snapshot comes on one of its own, and the stream behind it
-//! meanwhile on that of the handshake, the *main channel*.
+//! A synchronisation over two connections: the snapshot arrives on a connection of its own, and meanwhile the
+//! stream that follows the snapshot arrives on the connection of the handshake, the *main channel*.
 //!
 //! ```text
 //!  main channel:     +DUALCHANNELSYNC ─────────────────────────► set-rdb-client-id, PSYNC ──+CONTINUE──► buffered ──loaded──► stream
 //!  snapshot channel:        └──► REPLCONF ... rdb-channel, SYNC ──$ENDOFF──► └──► snapshot
 //! ```
 //!
-//! `$ENDOFF` names the position of the snapshot in the history: the main channel asks for what comes behind.
-//! The snapshot may be loaded before the primary has answered that.
+//! `$ENDOFF` names the position of the snapshot in the history, from which the main channel asks for the
+//! stream. The snapshot may be loaded before the primary has answered that request.
 
 use super::handshake::{LINE_BYTES_MAX, SKIPS_CHECKSUM, command, is_replid, parse_offset, shown};
 use super::{Credentials, HistoryPoint, Surroundings};
 
-/// The connection of the handshake while a snapshot comes.
+/// The connection of the handshake while the snapshot is received.
 #[derive(Debug)]
 pub(super) enum MainChannel {
-    /// The snapshot comes on it.
+    /// The snapshot arrives on this connection, the only one.
     HasSnapshot,
-    /// The primary was asked for what comes behind the snapshot.
+    /// The primary was asked for the stream that follows the snapshot.
     Asked(StreamRequest),
-    /// What comes behind the snapshot is buffered; when the primary was last told that this server lives, ns.
+    /// The stream after the snapshot is buffered. `told_ns`: when the primary last got a sign of life, ns.
     Buffered { told_ns: u64 },
-    /// The connection has ended behind the snapshot: what was buffered is of use.
+    /// The connection has ended after the primary's answer. The buffered bytes are still of use.
     Ended,
     /// The connection has ended before the primary has answered.
     Lost,
 }
 
-/// What is said on a snapshot's connection before the snapshot.
+/// The dialogue on a snapshot's connection before the snapshot.
 #[derive(Debug, Default)]
 pub(super) struct SnapshotGreeting {
     input: Vec<u8>,
@@ -35,21 +35,21 @@ pub(super) struct SnapshotGreeting {
     has_introduced: bool,
 }
 
-/// What has come on a snapshot's connection.
+/// The next event on a snapshot's connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Greeted {
-    /// More has to come.
+    /// The answer is incomplete.
     More,
-    /// The snapshot is asked for.
+    /// Send these bytes: the request for the snapshot.
     Ask(Vec<u8>),
-    /// The position of the snapshot, the client that it goes to, and what has come behind.
+    /// The position of the snapshot, the id of the client that receives it, and the bytes after the answer.
     Position { point: HistoryPoint, client: u64, rest: Vec<u8> },
-    /// There is none, for this reason.
+    /// The primary sends no snapshot, for this reason.
     Refused(String),
 }
 
 impl SnapshotGreeting {
-    /// Begins; what is to be sent goes to `out`.
+    /// Begins the dialogue and appends the bytes to be sent to `out`.
     pub(super) fn begin(around: &Surroundings<'_>, out: &mut Vec<u8>) -> SnapshotGreeting {
         let awaits_auth = around.credentials.is_some();
         match around.credentials {
@@ -76,7 +76,7 @@ impl SnapshotGreeting {
         self.input.extend_from_slice(bytes);
     }
 
-    /// Takes the next line, if it has come.
+    /// Handles the next complete line.
     pub(super) fn next(&mut self) -> Greeted {
         loop {
             let line = match take_line(&mut self.input) {
@@ -84,7 +84,7 @@ impl SnapshotGreeting {
                 Ok(None) => return Greeted::More,
                 Err(reason) => return Greeted::Refused(reason),
             };
-            // A primary that makes a snapshot says so that it lives.
+            // A primary that makes a snapshot sends empty lines as a sign of life.
             if line.is_empty() {
                 continue;
             }
@@ -109,7 +109,8 @@ impl SnapshotGreeting {
         let mut parsed = || {
             let offset = parse_offset(words.next()?)?;
             let replid = words.next().filter(|replid| is_replid(replid.as_bytes()))?.to_owned();
-            // The snapshot names the database that the stream has selected.
+            // The database is not needed: the snapshot itself names the database that the
+            // stream has selected.
             let _db: i64 = words.next()?.parse().ok()?;
             let client = words.next()?.parse().ok()?;
             words.next().is_none().then_some((HistoryPoint { replid, offset }, client))
@@ -123,29 +124,29 @@ impl SnapshotGreeting {
     }
 }
 
-/// The request for what comes behind a snapshot, on the main channel.
+/// The request for the stream after a snapshot, on the main channel.
 #[derive(Debug)]
 pub(super) struct StreamRequest {
     input: Vec<u8>,
-    /// The primary knows which snapshot it is about.
+    /// The primary was told which snapshot the request is about.
     is_named: bool,
 }
 
-/// What the primary has answered on the main channel.
+/// The primary's answer on the main channel.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum StreamAnswer {
-    /// More has to come.
+    /// The answer is incomplete.
     More,
-    /// The stream is asked for.
+    /// Send these bytes: the request for the stream.
     Ask(Vec<u8>),
-    /// The stream follows, in the history of this id where it is another; these bytes of it have come.
+    /// The stream follows: in the history of this id, if it has a new one, and beginning with these bytes.
     Accepted { replid: Option<String>, rest: Vec<u8> },
-    /// There is none, for this reason.
+    /// The primary does not send the stream, for this reason.
     Refused(String),
 }
 
 impl StreamRequest {
-    /// Begins; what is to be sent goes to `out`.
+    /// Begins the request and appends the bytes to be sent to `out`.
     pub(super) fn begin(client: u64, out: &mut Vec<u8>) -> StreamRequest {
         command(out, &[b"REPLCONF", b"set-rdb-client-id", client.to_string().as_bytes()]);
         StreamRequest { input: Vec::new(), is_named: false }
@@ -155,7 +156,7 @@ impl StreamRequest {
         self.input.extend_from_slice(bytes);
     }
 
-    /// Takes the next line, if it has come. `point`: where the snapshot stands.
+    /// Handles the next complete line. `point`: the position of the snapshot.
     pub(super) fn next(&mut self, point: &HistoryPoint) -> StreamAnswer {
         loop {
             let line = match take_line(&mut self.input) {
@@ -186,7 +187,7 @@ impl StreamRequest {
     }
 }
 
-/// Takes a line, without its end.
+/// Takes a line off the input, without its line end. Errors: the line is longer than `LINE_BYTES_MAX`.
 fn take_line(input: &mut Vec<u8>) -> Result<Option<Vec<u8>>, String> {
     let Some(end) = input.iter().position(|byte| *byte == b'\n') else {
         return match input.len() <= LINE_BYTES_MAX {

@@ -6,7 +6,7 @@ const OTHER_ID: &str = "abcdefabcdefabcdefabcdefabcdefabcdefabcd";
 const SECOND: u64 = SECOND_NS;
 const TIMEOUT: u64 = 60 * SECOND;
 
-/// A link and what surrounds it.
+/// A link with its surroundings.
 struct Bed {
     link: ReplicaLink,
     now_ns: u64,
@@ -57,7 +57,7 @@ impl Bed {
         self.link.take_outputs()
     }
 
-    /// What a step puts out, without what is for the log.
+    /// The outputs of a step, without those for the log.
     fn deeds(&mut self, input: Input<'_>) -> Vec<LinkOutput> {
         let outputs = self.step(input);
         outputs.into_iter().filter(|output| !matches!(output, Decision(LinkDecision::Log(..)))).collect()
@@ -73,7 +73,7 @@ impl Bed {
         self.deeds(Input::Tick)
     }
 
-    /// A link whose connection is there.
+    /// A link whose connection is established.
     fn open() -> Bed {
         let mut bed = Bed::new();
         bed.deeds(Input::Tick);
@@ -103,7 +103,7 @@ impl Bed {
         bed
     }
 
-    /// A link whose file is loaded just now.
+    /// A link that is loading its file.
     fn loading() -> Bed {
         let mut bed = Bed::receiving();
         let attempt = bed.link.attempt();
@@ -112,7 +112,7 @@ impl Bed {
         bed
     }
 
-    /// Takes a link that connects through to the stream.
+    /// Takes a connecting link through the handshake to the stream.
     fn go_on(&mut self) {
         let attempt = self.link.attempt();
         self.deeds(Input::Opened(attempt));
@@ -388,7 +388,8 @@ fn offsets_are_acknowledged_each_second() {
     assert_eq!(bed.after(SECOND), [Decision(LinkDecision::Acknowledge)]);
 }
 
-/// CLIENT KILL at the primary, and then at the replica: FAILOVER TO the replica must not find it away.
+/// CLIENT KILL at the primary, and then at the replica: FAILOVER TO the replica must not
+/// find it disconnected.
 #[test]
 fn a_lost_link_is_made_again_at_once_though_it_was_lost_before() {
     let mut bed = Bed::connected();
@@ -493,7 +494,7 @@ fn any_order_of_inputs_is_survived() {
     }
 }
 
-/// A link to the replica that shall take over, which was asked for the data.
+/// A link to the replica that is to take over the role, with the request for the data sent.
 fn handing_over() -> (Bed, Vec<LinkOutput>) {
     let mut bed = Bed::new();
     bed.resume = Some(HistoryPoint { replid: ID.to_owned(), offset: 17 });
@@ -551,7 +552,7 @@ fn a_target_that_cannot_be_reached_is_asked_to_take_over_when_it_can() {
         bed.receive(format!("+FULLRESYNC {ID} 17\r\n").as_bytes()),
         [Decision(LinkDecision::HandedOver)]
     );
-    // The next attempt is a replica's.
+    // The next attempt connects as a plain replica.
     let attempt = bed.link.attempt();
     bed.deeds(Input::Ended(attempt));
     bed.after(2 * SECOND);

@@ -1,5 +1,5 @@
-//! The backlog: the last bytes of the history, which replicas are sent from here, and with which one that was
-//! away goes on.
+//! The backlog: the last bytes of the history. Replicas are sent bytes from it, and a replica that was
+//! disconnected continues from it.
 //!
 //! ```text
 //!     start                                          tail_start           end
@@ -8,15 +8,15 @@
 //!                    ▲ a replica's next byte
 //! ```
 //!
-//! Invariants: (1) the sealed blocks and the tail cover the history from `start` to `end` without a gap; (2)
-//! a sealed block is not empty and never changes; (3) a replica holds nothing but its next byte: what it has
-//! not been queued lies here once, however many replicas wait for it; (4) a block of which the bytes are
-//! promised ([`PromisedCommands`]) has its place like any other, and becomes sealed blocks from its
-//! beginning on; until then nobody reads across it, and it is not trimmed.
+//! Invariants: (1) the sealed blocks and the tail cover the history from `start` to `end` without a gap;
+//! (2) a sealed block is not empty and never changes; (3) a replica holds nothing but the offset of its
+//! next byte: bytes that it was not queued are kept here once, however many replicas wait for them; (4)
+//! a block whose bytes are promised ([`PromisedCommands`]) has its place like any other, and becomes
+//! sealed blocks from its beginning on; until then it is neither read nor trimmed.
 //!
-//! Memory: the size that is set and one block more, and beyond that what the slowest replica has not been
-//! queued, which the output limit bounds. What a replica was queued and has not received is at most
-//! [`WINDOW_BYTES`] and a block for each replica.
+//! Memory: the configured size and one block more, and beyond that the bytes that the slowest replica
+//! has not been queued, which the output limit bounds. Bytes that a replica was queued and has not
+//! received are at most [`WINDOW_BYTES`] and a block for each replica.
 
 use sluice_base::{Bytes, heap};
 use sluice_keyspace::PromisedCommands;
@@ -24,7 +24,7 @@ use sluice_resp::Outbox;
 use sluice_value::Value;
 use std::collections::VecDeque;
 
-/// See the module.
+/// The last bytes of the history, as sealed blocks and a growing tail.
 #[derive(Debug)]
 pub struct Backlog {
     sealed: VecDeque<SealedBlock>,
@@ -35,7 +35,7 @@ pub struct Backlog {
     tail_start: u64,
     /// Memory of blocks that were trimmed, for the next tails.
     spare: Vec<Vec<u8>>,
-    /// Ends of the sealed blocks of which the bytes are promised, in order.
+    /// Ends of the sealed blocks whose bytes are promised, in order.
     promises: VecDeque<u64>,
 }
 
@@ -43,7 +43,7 @@ pub struct Backlog {
 struct SealedBlock {
     start: u64,
     bytes: Bytes,
-    /// The source of `bytes`, which are empty until then.
+    /// The source of `bytes`, which are empty until the promise is kept.
     promised: Option<Box<PromisedCommands>>,
 }
 
@@ -58,13 +58,13 @@ impl SealedBlock {
 }
 
 impl Backlog {
-    /// A backlog without a byte, at this offset of the history.
+    /// An empty backlog at this offset of the history.
     pub fn new(offset: u64) -> Backlog {
         let (sealed, tail, spare) = (VecDeque::new(), Vec::new(), Vec::new());
         Backlog { sealed, sealed_bytes: 0, tail, tail_start: offset, spare, promises: VecDeque::new() }
     }
 
-    /// Bytes that the allocator has given, for what is promised too. Cost: O(promises).
+    /// Bytes that the allocator has given, promised commands included. Cost: O(promises).
     pub fn footprint(&self) -> usize {
         let spare: usize = self.spare.iter().map(heap::vec).sum();
         let promised: usize = self.promised().map(PromisedCommands::heap_bytes).sum();
@@ -77,7 +77,7 @@ impl Backlog {
             + promised
     }
 
-    /// Which sealed block ends there.
+    /// The index of the sealed block that ends at this offset.
     fn sealed_until(&self, end: u64) -> usize {
         self.sealed.partition_point(|block| block.end() < end)
     }
@@ -92,12 +92,12 @@ impl Backlog {
         self.sealed.front().map_or(self.tail_start, |block| block.start)
     }
 
-    /// Offset behind the last byte.
+    /// Offset after the last byte.
     pub fn end(&self) -> u64 {
         self.tail_start + self.tail.len() as u64
     }
 
-    /// Bytes that there are.
+    /// Bytes of the history that are kept.
     pub fn kept_bytes(&self) -> u64 {
         self.end() - self.start()
     }
@@ -107,7 +107,7 @@ impl Backlog {
         (self.start()..=self.end()).contains(&offset)
     }
 
-    /// Where about so many bytes are to be appended.
+    /// The buffer to which about so many bytes can be appended.
     pub fn tail(&mut self, bytes: usize) -> &mut Vec<u8> {
         if !self.tail.is_empty() && self.tail.len() + bytes > BLOCK_BYTES {
             self.seal();
@@ -118,8 +118,8 @@ impl Backlog {
         &mut self.tail
     }
 
-    /// Ends the tail's block if it is full: what is read from it is shared then. To be called before replicas
-    /// read.
+    /// Seals the tail's block if it is full, so that it is shared when it is read. To be called
+    /// before replicas read.
     pub(crate) fn seal_full(&mut self) {
         if self.tail.len() >= BLOCK_BYTES {
             self.seal();
@@ -130,7 +130,7 @@ impl Backlog {
     fn seal(&mut self) {
         let mut bytes = std::mem::take(&mut self.tail);
         if bytes.capacity() > bytes.len() + bytes.len() / 2 {
-            // The rest would be kept as long as the block.
+            // The block would keep its unused room alive.
             let copy = bytes[..].to_vec();
             bytes.clear();
             self.keep(bytes);
@@ -139,8 +139,9 @@ impl Backlog {
         self.push_sealed(bytes);
     }
 
-    /// Ends the tail behind a unit of several commands. As one block a large unit would stay until all of it
-    /// may go: it is copied into blocks of the usual size, which for one large command would only cost time.
+    /// Ends the tail after a unit of several commands. A large unit in one block would stay until all of
+    /// it can be trimmed, so it is copied into blocks of the usual size. For one large command the copy
+    /// would only cost time.
     pub(crate) fn split_large(&mut self) {
         if self.tail.len() >= 2 * BLOCK_BYTES {
             let bytes = std::mem::take(&mut self.tail);
@@ -171,19 +172,18 @@ impl Backlog {
         });
     }
 
-    /// Whether bytes are promised and not made.
+    /// Whether some bytes are promised and not made yet.
     #[inline]
     pub(crate) fn has_promises(&self) -> bool {
         !self.promises.is_empty()
     }
 
-    /// Bytes that are promised and not made. Cost: O(promises).
+    /// Bytes that are promised and not made yet. Cost: O(promises).
     pub(crate) fn promised_left(&self) -> usize {
         self.promised().map(PromisedCommands::left).sum()
     }
 
-    /// Makes about so many of the first bytes that are promised. Values that are not needed any more go to
-    /// `garbage`.
+    /// Makes about `bytes` of the first promised bytes. Values that are no longer needed go to `garbage`.
     pub(crate) fn keep_promises(&mut self, bytes: usize, garbage: &mut Vec<Value>) {
         let mut left = bytes;
         while let Some(end) = self.promises.front().filter(|_| left > 0) {
@@ -210,8 +210,8 @@ impl Backlog {
         }
     }
 
-    /// Frees whole blocks as long as `size` bytes are left, and no byte from `needed` on is lost. Each goes
-    /// by `last_look` before.
+    /// Frees whole blocks as long as `size` bytes are left and no byte from `needed` on is lost.
+    /// `last_look` sees each block before it is freed.
     pub fn trim(&mut self, size: u64, needed: u64, mut last_look: impl FnMut(u64, &Bytes)) {
         while let Some(first) = self.sealed.front()
             && first.promised.is_none()
@@ -227,9 +227,9 @@ impl Backlog {
         }
     }
 
-    /// Appends what comes at `from` to an output, at least a byte and up to the end of the block that fills
-    /// `room`, but nothing that is only promised and nothing behind it; the offset behind that. The history
-    /// must reach there.
+    /// Appends the bytes from `from` on to an output: at least one byte, and up to the end of the block
+    /// that fills `room`, but not across a promised block. Returns the offset after them. The history
+    /// must reach back to `from`.
     pub fn read(&self, mut from: u64, room: usize, out: &mut Outbox) -> u64 {
         let until = from.saturating_add(room as u64);
         let mut index = self.sealed.partition_point(|block| block.end() <= from);
@@ -246,7 +246,7 @@ impl Backlog {
             match skipped {
                 0 if block.bytes.len() > COPIED_BYTES_MAX => out.push_shared(block.bytes.clone()),
                 _ => {
-                    // Of a large block that begins before this only as much as there is room for.
+                    // Of a large block that begins before `from`, only as many bytes as there is room for.
                     let rest = &block.bytes[skipped..];
                     let len = rest.len().min((until - from).max(BLOCK_BYTES as u64) as usize);
                     out.push(&rest[..len]);
@@ -262,16 +262,16 @@ impl Backlog {
     }
 }
 
-/// Bytes of a block, unless one command has more. As in the reference's replies: small enough that few bytes
-/// are held in vain.
+/// Bytes of a block, unless one command has more. As in the reference's replies, a block is small enough
+/// to hold few unused bytes.
 const BLOCK_BYTES: usize = 16 * 1024;
-/// Spare bytes of a block of promised commands: the block ends with a whole argument, which is seldom longer.
+/// Spare room of a block of promised commands: the block ends with a whole argument, which is seldom longer.
 const ARGUMENT_BYTES_MAX: usize = 64;
-/// Bytes of the stream that a replica is queued ahead of what it has received.
+/// Bytes of the stream that a replica may be queued ahead of what it has received.
 pub const WINDOW_BYTES: usize = 1 << 20;
-/// A block up to this size is copied into an output: a range of its own in the send costs more.
+/// A block up to this size is copied into an output, because a separate range in the send costs more.
 const COPIED_BYTES_MAX: usize = 512;
-/// Blocks whose memory is kept for the next ones: one is trimmed for each that is sealed.
+/// Blocks whose memory is kept for reuse: one block is trimmed for each that is sealed.
 const SPARE_BLOCKS: usize = 1;
 
 #[cfg(test)]
@@ -313,7 +313,7 @@ mod tests {
         }
     }
 
-    /// So many bytes that count up, made in pieces of three.
+    /// This many bytes that count up, made in pieces of three.
     #[derive(Debug)]
     struct Counting(u8);
 

@@ -1,9 +1,10 @@
-//! What waits behind a full synchronisation and is more than the backlog keeps: it lies in spools of the
-//! process, on disk where it is much, and counts neither as memory nor against the output limit.
+//! Stream bytes that wait for the end of a full synchronisation and exceed the backlog. They are
+//! kept in spools of the process, on disk where they are many, and count neither as memory nor
+//! against the output limit.
 //!
 //! Replicas that share a snapshot share a spool, because the stream begins for all of them at the same
-//! offset. What leaves the backlog goes into the spool; a replica reads the spool until the backlog reaches,
-//! and goes on there.
+//! offset. Blocks that leave the backlog go into the spool. A replica reads the spool up to the first
+//! byte of the backlog, and then continues in the backlog.
 //!
 //! Invariant: (1) a spool holds the stream from the snapshot's offset to the first byte of the backlog, or to
 //! `end`, where that is further.
@@ -11,21 +12,21 @@
 use crate::feeds::{NextPiece, StreamSpool};
 use sluice_base::Bytes;
 
-/// All spools.
+/// The spools of all full synchronisations under way.
 #[derive(Debug, Default)]
 pub struct Spooled {
     spools: Vec<StreamSpoolState>,
     next_id: u64,
-    /// No spool could be made lately: what waits is kept in memory, and counts.
+    /// No spool could be made lately: waiting bytes are kept in memory, and count.
     pub cannot: bool,
 }
 
 struct StreamSpoolState {
     id: u64,
     spool: Box<dyn StreamSpool>,
-    /// Replicas that may still take some of it.
+    /// Replicas that may still take bytes of the spool.
     takers: usize,
-    /// Offset behind what was given.
+    /// Offset after the last byte given.
     end: u64,
 }
 
@@ -35,7 +36,7 @@ impl std::fmt::Debug for StreamSpoolState {
     }
 }
 
-/// A replica as a receiver of a spool.
+/// A replica that takes bytes of a spool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpoolReceiver {
     id: u64,
@@ -43,7 +44,7 @@ pub struct SpoolReceiver {
 }
 
 impl Spooled {
-    /// So many replicas are going to take the stream from `start` on; each as a receiver.
+    /// Makes a spool for replicas that will take the stream from `start` on; returns one receiver for each.
     pub fn add(
         &mut self,
         spool: Box<dyn StreamSpool>,
@@ -57,7 +58,7 @@ impl Spooled {
         (0..takers).map(move |number| SpoolReceiver { id, number })
     }
 
-    /// A block leaves the backlog.
+    /// Stores a block that leaves the backlog.
     pub fn give(&mut self, start: u64, block: &Bytes) {
         let end = start + block.len() as u64;
         for spool in self.spools.iter_mut().filter(|spool| spool.end < end) {
@@ -69,7 +70,7 @@ impl Spooled {
         }
     }
 
-    /// Whether nobody takes from a spool.
+    /// Whether there is no spool.
     pub fn is_empty(&self) -> bool {
         self.spools.is_empty()
     }
@@ -78,12 +79,12 @@ impl Spooled {
         self.spools.iter_mut().find(|spool| spool.id == taker.id)
     }
 
-    /// What comes next for a replica.
+    /// The next bytes for a replica.
     pub fn next(&mut self, taker: SpoolReceiver) -> NextPiece {
         self.find(taker).map_or(NextPiece::Failed, |spool| spool.spool.next(taker.number))
     }
 
-    /// A replica takes nothing more.
+    /// Reports that a replica takes nothing more.
     pub fn leave(&mut self, taker: SpoolReceiver) {
         let Some(spool) = self.find(taker) else { return };
         spool.spool.leave(taker.number);
@@ -91,12 +92,12 @@ impl Spooled {
         self.spools.retain(|spool| spool.takers > 0);
     }
 
-    /// Whether a replica that found nothing may find something.
+    /// Whether a replica that found nothing may find bytes now.
     pub fn has_news(&self) -> bool {
         self.spools.iter().any(|spool| spool.spool.has_news())
     }
 
-    /// Bytes of memory that wait for the disk, of the spool of a replica.
+    /// Bytes of memory that wait for the disk, of a replica's spool.
     pub fn unwritten_bytes(&mut self, taker: SpoolReceiver) -> usize {
         self.find(taker).map_or(0, |spool| spool.spool.unwritten_bytes())
     }
@@ -106,7 +107,7 @@ impl Spooled {
         self.spools.iter().map(|spool| spool.spool.memory_bytes()).sum()
     }
 
-    /// Lines for the log.
+    /// Warnings of the spools, for the log.
     pub fn warnings(&mut self) -> impl Iterator<Item = String> {
         self.spools.iter_mut().filter_map(|spool| spool.spool.warning())
     }

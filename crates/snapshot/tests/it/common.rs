@@ -1,4 +1,4 @@
-//! Files in memory: bytes that are loaded, and keyspaces that are written.
+//! Files in memory: loads from bytes, and keyspaces written to bytes.
 
 use sluice_base::{HashSeed, Now};
 use sluice_config::Config;
@@ -13,11 +13,11 @@ use std::ops::ControlFlow;
 /// The time of all loads and files.
 pub(crate) const NOW: Now = Now { mono_ns: 1_000_000_000, unix_us: 1_700_000_000_000_000 };
 
-/// What came of a load.
+/// The result of a load.
 pub(crate) struct Loaded {
-    /// What was filled, as far as the load came.
+    /// The keyspace that was filled, as far as the load got.
     pub keyspace: Keyspace,
-    /// What the file brought beside the keys.
+    /// Contents of the file beside the keys, or the reason why the load failed.
     pub result: Result<LoadResult, NotLoaded>,
     /// Lines of the log.
     pub log: Vec<String>,
@@ -28,7 +28,7 @@ pub(crate) fn load(bytes: &[u8]) -> Loaded {
     load_as(bytes, Unknown::Refuse)
 }
 
-/// Loads a file into an empty keyspace, with types that are not there refused or passed over.
+/// Loads a file into an empty keyspace; types that this server lacks are refused or skipped.
 pub(crate) fn load_as(bytes: &[u8], unknown: Unknown) -> Loaded {
     let options = LoadOptions {
         reading: ReadOptions { unknown, ..ReadOptions::default() },
@@ -60,12 +60,12 @@ impl Loaded {
     }
 }
 
-/// Writes a keyspace as the default configuration wants it.
+/// Writes a keyspace with the default configuration.
 pub(crate) fn save(keyspace: &Keyspace) -> Vec<u8> {
     save_as(keyspace, "")
 }
 
-/// Writes a keyspace as these lines of a configuration want it.
+/// Writes a keyspace with these lines of configuration.
 pub(crate) fn save_as(keyspace: &Keyspace, lines: &str) -> Vec<u8> {
     let mut none = |path: &[u8]| Err(format!("no include here: {path:?}"));
     let config: Config = sluice_config::parse_file(lines.as_bytes(), "test", b"", &mut none).unwrap();
@@ -87,7 +87,7 @@ pub(crate) fn save_as(keyspace: &Keyspace, lines: &str) -> Vec<u8> {
     file
 }
 
-/// A file to write into.
+/// A writer of a file.
 pub(crate) fn writer() -> Writer {
     Writer::new(WriteOptions { version: Version::Valkey, compression: Compression::Strings, checksum: true })
 }
@@ -116,7 +116,7 @@ impl SnapshotSource for Bytes {
     }
 }
 
-/// The thread of a load: the test's own.
+/// The thread of a load: the test's own thread.
 struct Here;
 
 impl LoadThread for Here {

@@ -1,4 +1,4 @@
-//! Files of this server's own making, and files that contradict themselves.
+//! Files that this server has written, and files that contradict themselves.
 
 use crate::common::{Loaded, NOW, load, save, save_as, writer};
 use sluice_keyspace::{Str, ValueRef};
@@ -39,7 +39,7 @@ fn many_keys_of_all_kinds_come_in_whatever_order_they_stand_in() {
     let file = |twice: Option<usize>| {
         let mut out = writer();
         for db in [0usize, 3] {
-            // The hint lies: the load must neither believe nor need it.
+            // The hint is wrong: the load must neither trust nor need it.
             out.db(db, usize::MAX >> 8, 1);
             for n in 0..1_000usize {
                 let text: &[u8] = if n.is_multiple_of(7) { &long } else { b"short" };
@@ -121,7 +121,7 @@ fn a_stream_that_contradicts_its_entries_is_put_right() {
             (len, StreamId { ms: 1, seq: 1 }),
             "{words}"
         );
-        // What is written after that is in order.
+        // A file written from the loaded keyspace is well-formed.
         let again = load(&save(&loaded.keyspace));
         assert!(again.result.is_ok() && !again.said().contains("put right"));
         assert_eq!(content(&again.keyspace), content(&loaded.keyspace));

@@ -1,5 +1,5 @@
-//! Tests of files in memory: what is written of a keyspace, and what comes of a file. Saves, loads of a
-//! server and replicas are in the engine's tests.
+//! Tests of files in memory: writing a keyspace, and loading a file. The engine's tests cover saves,
+//! loads of a server, and replicas.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod common;

@@ -1,43 +1,43 @@
-//! Regions to search in, and the cells that cover them.
+//! Search regions, and the cells that cover them.
 
 use super::{Degrees, EARTH_RADIUS_M, GeoPoint, GeohashCell, LATITUDE_MAX, STEPS_MAX};
 
 /// A region of the world.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Region {
-    /// All within a distance of a point.
+    /// All points within a distance of a point.
     Circle {
-        /// The middle.
+        /// Centre of the circle.
         middle: GeoPoint,
-        /// Metres.
+        /// Radius of the circle in metres.
         radius_m: f64,
     },
-    /// A box around a point, whose sides run along meridians and parallels.
+    /// A box around a point, with sides along meridians and parallels.
     Box {
-        /// The middle.
+        /// Centre of the box.
         middle: GeoPoint,
         /// Metres from west to east.
         width_m: f64,
         /// Metres from south to north.
         height_m: f64,
     },
-    /// What lies inside a closed line.
+    /// The inside of a closed line.
     Polygon {
-        /// Where distances are measured from.
+        /// The point from which distances are measured.
         middle: GeoPoint,
         /// The corners in order: at least three.
         corners: Vec<GeoPoint>,
     },
 }
 
-/// The scores to look at, in the order in which the reference does.
+/// The cells to search, in the reference's order.
 #[derive(Clone, Debug)]
 pub struct GeohashCells {
     cells: Vec<GeohashCell>,
 }
 
 impl GeohashCells {
-    /// Ranges of scores: the first, and the first behind.
+    /// Ranges of scores: the first score of each range, and the first after it.
     pub fn scores(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
         self.cells.iter().map(|cell| {
             let (first, behind) = cell.scores();
@@ -57,14 +57,14 @@ impl Region {
             y += latitude.cos() * longitude.sin();
             z += latitude.sin();
         }
-        // The direction of the sum is that of the mean. A division by the number of corners changes last
-        // digits.
+        // The sum has the direction of the mean. Dividing by the number of corners would
+        // change the last digits.
         let latitude = z.atan2((x * x + y * y).sqrt()).to_degrees_exactly();
         let middle = GeoPoint { longitude: y.atan2(x).to_degrees_exactly(), latitude };
         Region::Polygon { middle, corners }
     }
 
-    /// Metres from the middle to a point of the region; `None` for a point outside.
+    /// Distance in metres from the middle to a point of the region; `None` for a point outside.
     pub fn distance_m(&self, point: GeoPoint) -> Option<f64> {
         match self {
             Region::Circle { middle, radius_m } => {
@@ -75,7 +75,7 @@ impl Region {
                 if point.latitude_distance_m(*middle) > height_m / 2.0 {
                     return None;
                 }
-                // Along the point's own parallel.
+                // Along the parallel of `point`.
                 let level = GeoPoint { longitude: middle.longitude, latitude: point.latitude };
                 if point.distance_m(level) > width_m / 2.0 {
                     return None;
@@ -96,7 +96,7 @@ impl Region {
         }
     }
 
-    /// Half the height, half the width, and the distance from the middle to what is farthest, in metres.
+    /// Half the height, half the width, and the distance from the middle to the farthest point, in metres.
     fn extent(&self) -> (f64, f64, f64) {
         match self {
             Region::Circle { radius_m, .. } => (*radius_m, *radius_m, *radius_m),
@@ -111,15 +111,14 @@ impl Region {
         }
     }
 
-    /// The cells that cover the region: the one with the middle, and those of its neighbours that reach into
-    /// the region.
+    /// The cells that cover the region: the cell of the middle, and the neighbours that the region reaches.
     pub fn cells(&self) -> GeohashCells {
         let middle = self.middle();
         let (height_m, width_m, radius_m) = self.extent();
         let bounds = BoundingBox::around(middle, height_m, width_m);
         let mut steps = steps_for(radius_m, middle.latitude);
         let mut own = GeohashCell::of(middle, steps, LATITUDE_MAX).inside();
-        // A middle near the border of its cell may have a neighbour that is too narrow.
+        // If the middle is near the border of its cell, the neighbour there may be too narrow.
         let is_narrow = own.moved(0, 1).area().north < bounds.north
             || own.moved(0, -1).area().south > bounds.south
             || own.moved(1, 0).area().east < bounds.east
@@ -137,14 +136,14 @@ impl Region {
                     || east < 0 && area.west < bounds.west
                     || east > 0 && area.east > bounds.east);
             let cell = own.moved(east, north);
-            // The reference takes a cell without bits for one that was left out, but its own.
+            // The reference treats any cell without bits, except the middle's, as left out.
             let is_there = !is_useless && (cell.bits != 0 || cell.steps != 0);
-            // With few cells around the world, neighbours may be one.
+            // With few cells around the world, two neighbours may be the same cell.
             if is_there && cells.last() != Some(&cell) {
                 cells.push(cell);
             }
         }
-        // Behind all others: the reference looks into none of these for a middle inside the world.
+        // These cells come last: for a middle inside the world, the reference searches none of them.
         let beyond: Vec<GeohashCell> = cells.iter().flat_map(|cell| cell.beyond()).collect();
         for cell in beyond {
             if !cells.contains(&cell) {
@@ -155,10 +154,10 @@ impl Region {
     }
 }
 
-/// North, south, east, west, and between.
+/// North, south, east, west, and the four diagonals.
 const NEIGHBOURS: [(i32, i32); 8] = [(0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1)];
 
-/// Degrees around a point.
+/// The bounds of a region around a point, in degrees.
 struct BoundingBox {
     west: f64,
     east: f64,
@@ -172,7 +171,7 @@ impl BoundingBox {
         let longitudes = |latitude: f64| {
             (width_m / EARTH_RADIUS_M / latitude.to_radians_exactly().cos()).to_degrees_exactly()
         };
-        // The side nearer to the pole is the wider one in degrees.
+        // In degrees, the side nearer to the pole is the wider one.
         let wide = if middle.latitude < 0.0 {
             longitudes(middle.latitude - latitudes)
         } else {
@@ -187,7 +186,7 @@ impl BoundingBox {
     }
 }
 
-/// Halvings after which nine cells cover a circle.
+/// The number of halvings after which nine cells cover a circle.
 fn steps_for(radius_m: f64, latitude: f64) -> u32 {
     if radius_m == 0.0 {
         return STEPS_MAX;
@@ -197,7 +196,7 @@ fn steps_for(radius_m: f64, latitude: f64) -> u32 {
         radius *= 2.0;
         steps += 1;
     }
-    // Most circles fit then; towards the poles cells get narrow.
+    // Most circles fit then; near the poles cells are narrower.
     steps -= 2;
     if !(-66.0..=66.0).contains(&latitude) {
         steps -= 1;

@@ -103,7 +103,7 @@ fn regress_cells_cover_their_region_at_the_largest_longitude_and_latitude() {
             let longitude = longitude + (unit() - 0.5) * degrees / latitude.to_radians().cos();
             let around = (longitude + 540.0).rem_euclid(360.0) - 180.0;
             let latitude = (latitude + (unit() - 0.5) * degrees).clamp(-LATITUDE_MAX, LATITUDE_MAX);
-            // The largest longitude of all has a column of its own.
+            // The largest longitude has a separate column.
             let longitude = if sample % 3 == 0 && round % 4 < 3 { LONGITUDE_MAX } else { around };
             let point = GeoPoint { longitude, latitude };
             if region.distance_m(point).is_some() {

@@ -1,14 +1,14 @@
-//! A field of a hash, as it is read.
+//! A field of a hash, for reading.
 
 use crate::ListItem;
 
-/// A field as it is read.
+/// A field with its value and expiry, borrowed from the hash.
 #[derive(Clone, Copy, Debug)]
 pub struct HashField<'a> {
-    /// The field.
+    /// Name of the field.
     pub name: ListItem<'a>,
-    /// Its value.
+    /// Value of the field.
     pub value: ListItem<'a>,
-    /// When it expires, ms since the epoch.
+    /// Time at which the field expires, ms since the epoch; `None` for never.
     pub expiry: Option<i64>,
 }

@@ -1,4 +1,4 @@
-//! A packed hash: fields and values in turns, in a row of a listpack's entries with one owner or many.
+//! A packed hash: fields and values alternate in a row of listpack entries, which owners can share.
 
 use std::collections::HashSet;
 
@@ -9,14 +9,13 @@ use triomphe::Arc;
 use super::field::HashField;
 use crate::ListItem;
 
-/// A packed hash.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Packed {
     row: Arc<Vec<u8>>,
     len: usize,
 }
 
-/// A packed hash as it is read.
+/// A packed hash for reading.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PackedRef<'a> {
     row: &'a [u8],
@@ -30,7 +29,7 @@ struct PairRange {
     end: usize,
 }
 
-/// A field's name while a row is checked.
+/// A field's name, for the check that no name occurs twice.
 #[derive(PartialEq, Eq, Hash)]
 enum FieldName<'a> {
     Int(i64),
@@ -103,7 +102,7 @@ fn item(element: Element<'_>) -> ListItem<'_> {
 }
 
 impl Packed {
-    /// The row, if it is fields and values in turns and no field twice.
+    /// The hash of this row, if fields and values alternate and no field occurs twice.
     pub(super) fn checked(row: &[u8]) -> Option<Packed> {
         let mut elements = entry::Iter::new(row);
         let mut names = HashSet::new();
@@ -112,7 +111,7 @@ impl Packed {
             elements.next()?;
             let is_new = match name {
                 Element::Int(number) => names.insert(FieldName::Int(number)),
-                // A string may be digits that an entry of its own form would hold: one that we did not write.
+                // A row of another program may hold the digits of an integer as a string.
                 Element::Bytes(bytes) => names.insert(match Element::of(bytes) {
                     Element::Int(number) => FieldName::Int(number),
                     Element::Bytes(bytes) => FieldName::Bytes(bytes),
@@ -146,7 +145,7 @@ impl Packed {
         heap::block(size_of::<usize>() + size_of::<Vec<u8>>()) + heap::vec(&self.row)
     }
 
-    /// Replaces the contents; the memory stays where it has one owner.
+    /// Replaces the contents, and reuses the memory if it has one owner.
     pub(super) fn load(&mut self, source: PackedRef<'_>) {
         match Arc::get_mut(&mut self.row) {
             Some(row) => {
@@ -164,18 +163,18 @@ impl Packed {
         row.copy_from_slice(&self.row);
     }
 
-    /// Puts entries of elements in place of a range of the row.
+    /// Replaces a range of the row by the entries of these elements.
     fn splice(&mut self, range: std::ops::Range<usize>, elements: &[Element<'_>]) {
         let more: usize = elements.iter().map(|element| entry::len(*element)).sum();
         let row = Arc::make_mut(&mut self.row);
         let needed = row.len() + more;
         if needed > row.capacity() {
-            // A quarter more than needed, so that most fields are added without a copy of the row.
+            // A quarter more than needed, so that adding most fields does not copy the row.
             row.reserve_exact(heap::block(needed + needed / 4) - row.len());
         }
         let start = range.start;
         if range.len() == more {
-            // In place: what counters do.
+            // Same length, as when a counter changes: the bytes are overwritten.
         } else {
             row.splice(range, std::iter::repeat_n(0, more));
         }
@@ -186,7 +185,7 @@ impl Packed {
         }
     }
 
-    /// Stores a value; whether the field is new.
+    /// Sets the value of a field; returns whether the field is new.
     pub(super) fn set(&mut self, name: &[u8], value: &[u8]) -> bool {
         let value = Element::of(value);
         match self.view().find(name) {
@@ -203,7 +202,7 @@ impl Packed {
         }
     }
 
-    /// Removes a field; whether it was there.
+    /// Removes a field; returns whether it existed.
     pub(super) fn remove(&mut self, name: &[u8]) -> bool {
         let Some(pair) = self.view().find(name) else { return false };
         self.splice(pair.start..pair.end, &[]);

@@ -1,4 +1,5 @@
-//! Random operations against a map of the standard library, in every form, with shares taken in between.
+//! Random operations compared with a map of the standard library, in every form, with shares
+//! taken between writes.
 
 use super::*;
 use sluice_base::rng::Rng;

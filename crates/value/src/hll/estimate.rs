@@ -4,7 +4,7 @@ use super::registers::{REGISTERS, Registers, VALUE_BITS};
 
 /// The estimate of these registers.
 pub(super) fn of_registers(registers: &Registers) -> u64 {
-    // Four tables, so that equal registers in a row do not wait for each other's count.
+    // Four tables, so that the counts of consecutive equal registers do not depend on each other.
     let mut tables = [[0_u32; 64]; 4];
     for four in registers.as_chunks::<4>().0 {
         for (table, value) in tables.iter_mut().zip(four) {

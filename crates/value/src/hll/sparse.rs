@@ -1,31 +1,30 @@
-//! The sparse registers: operations, and how one register is raised.
+//! The sparse registers: run-length operations, and raising one register.
 
 use super::registers::{Corrupt, HEADER_BYTES, REGISTERS, RegisterMark, Registers};
 use std::fmt::Write;
 
-/// What raising a register came to.
+/// The result of raising a register.
 pub(super) enum Raised {
     /// The register has the new value.
     Yes,
-    /// It was as high already.
+    /// The register has that value or a greater one already.
     No,
-    /// The string cannot hold it, and is as it was.
+    /// The sparse form cannot hold the value; the string is unchanged.
     TooLarge,
 }
 
-/// An operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SparseOp {
-    /// So many zeros, in one byte.
+    /// A run of zeros, in one byte.
     Zeros(usize),
-    /// So many zeros, in two bytes.
+    /// A run of zeros, in two bytes.
     ManyZeros(usize),
-    /// A value so many times.
+    /// A run of registers with one value.
     Values(u8, usize),
 }
 
 impl SparseOp {
-    /// The operation at the beginning of `bytes`. A second byte that is missing is zero.
+    /// The operation at the beginning of `bytes`. A missing second byte counts as zero.
     fn read(bytes: &[u8]) -> Option<SparseOp> {
         let first = *bytes.first()?;
         Some(match first >> 6 {
@@ -38,7 +37,7 @@ impl SparseOp {
         })
     }
 
-    /// Bytes that it takes.
+    /// Bytes of the operation, 1 or 2.
     fn len(self) -> usize {
         match self {
             SparseOp::Zeros(_) | SparseOp::Values(..) => 1,
@@ -46,14 +45,14 @@ impl SparseOp {
         }
     }
 
-    /// How many registers it is about.
+    /// Number of registers that the operation covers.
     fn run(self) -> usize {
         match self {
             SparseOp::Zeros(run) | SparseOp::ManyZeros(run) | SparseOp::Values(_, run) => run,
         }
     }
 
-    /// The value of its registers.
+    /// The value of the covered registers.
     fn value(self) -> u8 {
         match self {
             SparseOp::Zeros(_) | SparseOp::ManyZeros(_) => 0,
@@ -62,15 +61,15 @@ impl SparseOp {
     }
 }
 
-/// Most registers of an operation: of zeros in one byte, of a value.
+/// Registers that one operation covers at most: zeros in one byte, and a value.
 const ZEROS_MAX: usize = 64;
 const VALUES_MAX: usize = 4;
-/// The largest value that an operation can say.
+/// The largest value that an operation can express.
 const VALUE_MAX: u8 = 32;
-/// How many operations are looked at to join neighbours: those that a change can have touched.
+/// Number of operations, around a change, that are examined for joining neighbours.
 const JOINED: usize = 5;
 
-/// Adds the operation of so many zeros, if any.
+/// Appends the operation for `run` zeros, if there are any.
 pub(super) fn push_zeros(bytes: &mut Vec<u8>, run: usize) {
     debug_assert!(run <= REGISTERS);
     match run {
@@ -80,7 +79,7 @@ pub(super) fn push_zeros(bytes: &mut Vec<u8>, run: usize) {
     }
 }
 
-/// Adds the operation of a value so many times, if any.
+/// Appends the operation for `run` registers of a value, if there are any.
 fn push_values(bytes: &mut Vec<u8>, value: u8, run: usize) {
     debug_assert!(run <= VALUES_MAX);
     if run > 0 {
@@ -92,12 +91,12 @@ fn values(value: u8, run: usize) -> u8 {
     0x80 | (value - 1) << 2 | (run - 1) as u8
 }
 
-/// Adds the operation of what is left of another.
+/// Appends the operation for the rest of another one.
 fn push_rest(bytes: &mut Vec<u8>, value: u8, run: usize) {
     if value == 0 { push_zeros(bytes, run) } else { push_values(bytes, value, run) }
 }
 
-/// Raises each of `registers` to what the operations say.
+/// Raises each of `registers` to the value in the operations.
 pub(super) fn merge(mut ops: &[u8], registers: &mut Registers) -> Result<(), Corrupt> {
     let mut at = 0;
     while let Some(op) = SparseOp::read(ops) {
@@ -114,11 +113,11 @@ pub(super) fn merge(mut ops: &[u8], registers: &mut Registers) -> Result<(), Cor
 /// The operation that a register belongs to.
 struct OpPosition {
     op: SparseOp,
-    /// Where it begins in the string.
+    /// Offset of the operation in the string.
     at: usize,
-    /// Where the one before begins.
+    /// Offset of the operation before, if there is one.
     before: Option<usize>,
-    /// Its first register.
+    /// The first register that the operation covers.
     first: usize,
 }
 
@@ -135,7 +134,7 @@ fn find(bytes: &[u8], register: usize) -> Option<OpPosition> {
     }
 }
 
-/// Raises one register of the string `bytes`, of at most `bytes_max` bytes afterwards if it grows.
+/// Raises one register of the string `bytes`. A string that grows has at most `bytes_max` bytes afterwards.
 pub(super) fn raise(bytes: &mut Vec<u8>, mark: RegisterMark, bytes_max: usize) -> Result<Raised, Corrupt> {
     if mark.value > VALUE_MAX {
         return Ok(Raised::TooLarge);
@@ -149,7 +148,7 @@ pub(super) fn raise(bytes: &mut Vec<u8>, mark: RegisterMark, bytes_max: usize) -
     if op.run() == 1 && op.len() == 1 {
         bytes[at] = values(mark.value, 1);
     } else {
-        // The rest before it, the register, the rest behind it: at most five bytes.
+        // The rest before the register, the register, and the rest after it: at most five bytes.
         let mut made = Vec::with_capacity(5);
         push_rest(&mut made, value, mark.register - first);
         push_values(&mut made, mark.value, 1);
@@ -165,7 +164,7 @@ pub(super) fn raise(bytes: &mut Vec<u8>, mark: RegisterMark, bytes_max: usize) -
     Ok(Raised::Yes)
 }
 
-/// Joins neighbours of one value, among the operations from `at` on that a change can have touched.
+/// Joins neighbours of equal value among the operations, from `at` on, that a change can have touched.
 fn join(bytes: &mut Vec<u8>, mut at: usize) {
     for _ in 0..JOINED {
         let Some(op) = bytes.get(at..).and_then(SparseOp::read) else { return };
@@ -182,7 +181,7 @@ fn join(bytes: &mut Vec<u8>, mut at: usize) {
     }
 }
 
-/// The operations as PFDEBUG DECODE shows them.
+/// The operations in the format of PFDEBUG DECODE.
 pub(super) fn text(mut ops: &[u8]) -> String {
     let mut text = String::new();
     while let Some(op) = SparseOp::read(ops) {

@@ -1,12 +1,12 @@
 //! A chunk: some hundred elements in one allocation, which may be shared.
 //!
-//! The elements lie in one piece anywhere in the chunk's bytes, so that both ends have room to grow. They are
-//! a row of listpack entries; or, as long as all are strings of one length and no integers, just their bytes,
-//! the length being kept once.
+//! The elements are contiguous and may begin anywhere in the chunk's bytes, so that both ends have room
+//! to grow. They are a row of listpack entries. As long as all of them are strings of one length and no
+//! integers, the chunk holds only their bytes and stores the length once.
 //!
-//! Invariants: (1) `start <= end <= capacity`; (2) a uniform chunk holds `count * uniform` bytes, any other a
-//! whole row of `count` entries; (3) a chunk with a second owner is never written: the copy takes its place,
-//! and the caller is given the chunk.
+//! Invariants: (1) `start <= end <= capacity`; (2) a uniform chunk holds `count * uniform` bytes, any
+//! other a complete row of `count` entries; (3) a chunk with a second owner is never written: a copy
+//! takes its place, and the caller gets the old chunk.
 
 use std::mem::replace;
 use std::ops::Range;
@@ -20,7 +20,7 @@ pub(super) const CHUNK_BYTES: usize = 8192;
 pub(super) const OVERHEAD: usize = 8 + size_of::<Header>();
 /// Bytes for elements in the largest chunk.
 pub(super) const CAPACITY_MAX: usize = CHUNK_BYTES - OVERHEAD;
-/// Longer strings are leaves of their own: two of them would not fit into a chunk.
+/// Longer strings have leaves of their own, because two of them would not fit into a chunk.
 pub(super) const ELEMENT_MAX: usize = 4000;
 
 const _: () =
@@ -33,16 +33,16 @@ pub(super) enum End {
     Back,
 }
 
-/// How large a chunk may get.
+/// The limits of a chunk's size.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
-    /// Bytes for elements.
+    /// Bytes for encoded elements.
     pub(super) bytes: usize,
-    /// Elements.
+    /// Number of elements.
     pub(super) count: usize,
 }
 
-/// Elements in one allocation.
+/// Consecutive elements in one allocation.
 #[derive(Clone, Debug)]
 pub(super) struct Chunk(Arc<HeaderSlice<Header, [u8]>>);
 
@@ -52,13 +52,13 @@ struct Header {
     _witness: Witness,
 }
 
-/// Where the elements are, and what.
+/// The range of a chunk's bytes that holds elements, and their number.
 #[derive(Clone, Copy, Debug, Default)]
 struct ElementSpan {
     start: u16,
     end: u16,
     count: u16,
-    /// The length of every element; 0 for a row of entries.
+    /// The length of every element in a uniform chunk; 0 for a row of entries.
     uniform: u16,
 }
 
@@ -82,7 +82,7 @@ impl Drop for Witness {
 static ZEROS: [u8; CAPACITY_MAX] = [0; CAPACITY_MAX];
 
 impl Chunk {
-    /// A chunk without elements, of the allocator's class for so many bytes of elements.
+    /// An empty chunk, in the size class of the allocator for `bytes` of elements.
     pub(super) fn empty(bytes: usize) -> Chunk {
         Chunk::with_span(bytes, ElementSpan::default())
     }
@@ -93,7 +93,7 @@ impl Chunk {
         Chunk(Arc::from_header_and_slice(header, &ZEROS[..capacity.min(CAPACITY_MAX)]))
     }
 
-    /// A chunk of exactly these elements, which are known to fit.
+    /// A chunk of exactly these elements, which must fit.
     pub(super) fn of(elements: &[Element<'_>]) -> Chunk {
         let uniform = match elements.first() {
             Some(&first) if elements.iter().all(|&element| uniform_len(element) == uniform_len(first)) => {
@@ -117,15 +117,15 @@ impl Chunk {
         chunk
     }
 
-    /// A chunk of a row of so many entries, or of so many uniform elements, with room at both ends.
+    /// A chunk of a row of `count` entries, or of `count` uniform elements, with room at both ends.
     pub(super) fn of_row(row: &[u8], count: usize, uniform: usize) -> Chunk {
         let mut chunk = Chunk::empty(row.len());
         chunk.load(row, count, uniform);
         chunk
     }
 
-    /// Replaces the contents by a row that fits; `false`, and nothing done, when the chunk is shared or too
-    /// small.
+    /// Replaces the contents by a row that fits; `false`, with the chunk unchanged, if it is shared
+    /// or too small.
     pub(super) fn load(&mut self, row: &[u8], count: usize, uniform: usize) -> bool {
         let capacity = self.capacity();
         let Some(inner) = Arc::get_mut(&mut self.0) else { return false };
@@ -148,7 +148,6 @@ impl Chunk {
         self.0.header.span
     }
 
-    /// How many elements.
     #[inline]
     pub(super) fn count(&self) -> usize {
         usize::from(self.span().count)
@@ -167,7 +166,7 @@ impl Chunk {
         &self.0.slice[usize::from(span.start)..usize::from(span.end)]
     }
 
-    /// Bytes for elements.
+    /// Bytes that all elements of the chunk may take.
     pub(super) fn capacity(&self) -> usize {
         self.0.slice.len()
     }
@@ -187,7 +186,8 @@ impl Chunk {
         !self.0.is_unique()
     }
 
-    /// Makes sure that the chunk has no second owner; the shared one goes to `garbage`.
+    /// Makes the caller the only owner of the chunk, by a copy if necessary; the shared chunk
+    /// goes to `garbage`.
     fn unshare(&mut self, garbage: &mut impl FnMut(Chunk)) -> &mut HeaderSlice<Header, [u8]> {
         if !self.0.is_unique() {
             let header = Header { span: self.span(), _witness: Witness };
@@ -197,7 +197,7 @@ impl Chunk {
         Arc::get_mut(&mut self.0).expect("nobody else holds a chunk that was made or found unique here")
     }
 
-    /// Removes every element.
+    /// Removes every element. A chunk that is shared is replaced, and goes to `garbage`.
     pub(super) fn clear(&mut self, garbage: &mut impl FnMut(Chunk)) {
         match Arc::get_mut(&mut self.0) {
             Some(inner) => inner.header.span = ElementSpan::default(),
@@ -205,7 +205,7 @@ impl Chunk {
         }
     }
 
-    /// Adds an element at an end; `false` when there is no room.
+    /// Adds an element at an end; `false` if there is no room.
     #[inline]
     pub(super) fn push(
         &mut self,
@@ -255,7 +255,7 @@ impl Chunk {
         true
     }
 
-    /// Makes a uniform chunk a row of entries with `more` bytes of room.
+    /// Converts a uniform chunk to a row of entries with `more` bytes of room.
     fn become_entries(&mut self, end: End, more: usize, garbage: &mut impl FnMut(Chunk)) {
         let bytes = self.listpack_bytes();
         let mut other = Chunk::empty((bytes + more).max(self.capacity()));
@@ -277,8 +277,8 @@ impl Chunk {
         garbage(replace(self, other));
     }
 
-    /// Makes a row of entries a uniform chunk with room for another element, where all have the length of
-    /// that one.
+    /// Converts a row of entries to a uniform chunk with room for `element`, if all have
+    /// that element's length.
     #[cold]
     fn become_uniform(&mut self, end: End, element: Element<'_>, garbage: &mut impl FnMut(Chunk)) {
         let uniform = uniform_len(element);
@@ -304,7 +304,7 @@ impl Chunk {
         garbage(replace(self, other));
     }
 
-    /// Bytes free at an end.
+    /// Free bytes at an end.
     #[inline]
     fn room_at(&self, end: End) -> usize {
         match end {
@@ -313,7 +313,7 @@ impl Chunk {
         }
     }
 
-    /// Makes room for `need` bytes at an end; `false` when there is none within `limit`.
+    /// Makes room for `need` bytes at an end; `false` if `limit` does not allow it.
     #[inline]
     fn make_room(&mut self, end: End, need: usize, limit: usize, garbage: &mut impl FnMut(Chunk)) -> bool {
         self.room_at(end) >= need || self.make_room_slowly(end, need, limit, garbage)
@@ -335,8 +335,8 @@ impl Chunk {
         let span = self.span();
         let free = capacity - used;
         if free >= need.max(capacity / 8) {
-            // The other end has room. Half of it stays there, so that alternating pushes at both ends move
-            // little.
+            // The other end has room. It keeps half of it, so that alternating pushes at both
+            // ends move little.
             let spare = (free - need) / 2;
             let start = if end == End::Front { need + spare } else { spare };
             let inner = self.unshare(garbage);
@@ -347,7 +347,7 @@ impl Chunk {
         if capacity >= limit {
             return false;
         }
-        // The next class of the allocator is a quarter larger, or less: memory for growth costs no more.
+        // The allocator's next size class is larger by a quarter or less, so room for growth costs no more.
         let wanted = used + need;
         let wanted = if wanted < 512 { (wanted * 3 / 2).min(limit.max(wanted)) } else { wanted };
         let mut other = Chunk::empty(wanted);
@@ -359,7 +359,7 @@ impl Chunk {
         true
     }
 
-    /// Removes so many elements from an end, fewer than there are or all.
+    /// Removes `count` elements from an end, at most all.
     #[inline]
     pub(super) fn remove(&mut self, end: End, count: usize, garbage: &mut impl FnMut(Chunk)) {
         let total = self.count();
@@ -376,13 +376,13 @@ impl Chunk {
         span.count -= count as u16;
     }
 
-    /// Where in the row the element at `index` begins; the end of the row for the count.
+    /// Offset in the row of the element at `index`; the end of the row for the count.
     fn offset(&self, index: usize) -> usize {
         row_offset(self.row(), self.count(), self.uniform(), index)
     }
 
-    /// Replaces the elements `at` by at most one other in place; `false`, and nothing done, when that cannot
-    /// be.
+    /// Replaces the elements `at` by at most one other element in place; `false`, with the chunk
+    /// unchanged, if that is impossible.
     pub(super) fn splice(
         &mut self,
         at: Range<usize>,
@@ -416,7 +416,7 @@ impl Chunk {
         true
     }
 
-    /// A copy in the allocator's class for what is in it, when that saves an eighth.
+    /// A copy in the smallest size class that holds the elements, if that saves an eighth.
     pub(super) fn fitted(&self) -> Option<Chunk> {
         let wanted = class(self.row().len() + OVERHEAD);
         let has = self.capacity() + OVERHEAD;
@@ -425,7 +425,7 @@ impl Chunk {
     }
 }
 
-/// The allocator's class for so many bytes: four classes from one power of two to the next.
+/// The size class of the allocator for `bytes`: there are four classes from one power of two to the next.
 pub(super) fn class(bytes: usize) -> usize {
     let bytes = bytes.max(64);
     let step = (1 << (bytes - 1).ilog2()) / 4;
@@ -434,11 +434,11 @@ pub(super) fn class(bytes: usize) -> usize {
 
 /// Bytes that a row takes in a listpack.
 pub(super) fn row_listpack_bytes(row_len: usize, count: usize, uniform: usize) -> usize {
-    // A string of that length without its bytes.
+    // A uniform element counts as a listpack string of that length.
     if uniform == 0 { row_len } else { count * entry::string_len(uniform) }
 }
 
-/// The length by which an element may stand in a uniform chunk; 0 for none.
+/// The length by which an element may be in a uniform chunk; 0 if it may not.
 #[inline]
 fn uniform_len(element: Element<'_>) -> usize {
     match element {
@@ -464,7 +464,7 @@ fn write(out: &mut [u8], element: Element<'_>, uniform: usize) -> usize {
     }
 }
 
-/// Where in a row the element at `index` begins; the end of the row for `count`.
+/// Offset in a row of the element at `index`; the end of the row for `count`.
 pub(super) fn row_offset(row: &[u8], count: usize, uniform: usize, index: usize) -> usize {
     if index >= count {
         row.len()
@@ -491,11 +491,11 @@ impl<'a> RowIter<'a> {
         }
     }
 
-    /// Bytes not read yet.
+    /// Bytes that were not read yet.
     pub(super) fn rest_len(&self) -> usize {
         match self {
             RowIter::Entries(entries) => entries.rest().len(),
-            // A row is made of whole elements.
+            // The rest consists of whole elements.
             RowIter::Uniform(chunks) => chunks.len() * chunks.clone().next().map_or(0, <[u8]>::len),
         }
     }

@@ -1,4 +1,4 @@
-//! Reading the elements of a range.
+//! Reading a range of elements.
 
 use std::ops::Range;
 
@@ -9,43 +9,43 @@ use super::chunk::{End, RowIter, row_offset};
 use super::leaf::Leaf;
 use super::{ListItem, ListRef, Root, inline_parts};
 
-/// The elements of a range, one after the other. An element is valid until the next is asked for.
+/// The elements of a range, in sequence. An element is valid until the next one is requested.
 #[derive(Debug)]
 pub struct ListIter<'a> {
-    /// `None` of an inline list.
+    /// `None` for an inline list.
     root: Option<&'a Root>,
-    /// Indexes not read yet.
+    /// Indexes that were not read yet.
     range: Range<usize>,
-    /// Where it begins.
+    /// The end of the list from which the range is read.
     from: End,
     rest: LeafRest<'a>,
-    /// The row of a compressed leaf.
+    /// The decompressed row of a compressed leaf.
     scratch: Vec<u8>,
 }
 
-/// What is left of a leaf.
+/// The unread elements of the present leaf.
 #[derive(Debug)]
 enum LeafRest<'a> {
-    /// The next leaf has to be found.
+    /// None: the next leaf has to be found.
     Nowhere,
     Row(RowIter<'a>),
     Large(&'a Bytes),
-    /// These bytes of the scratch, with the length of uniform elements.
+    /// These bytes of `scratch`, and the length of uniform elements.
     Scratch(Range<usize>, usize),
 }
 
 impl<'a> ListRef<'a> {
-    /// The elements with these indexes, in order. `range` is cut to the list. Cost: O(log n) to begin.
+    /// The elements with these indexes, in order. `range` may reach past the end. Cost to begin: O(log n).
     pub fn iter(self, range: Range<usize>) -> ListIter<'a> {
         ListIter::new(self, range, End::Front)
     }
 
-    /// The elements with these indexes, the last first.
+    /// The elements with these indexes in reverse order.
     pub fn iter_rev(self, range: Range<usize>) -> ListIter<'a> {
         ListIter::new(self, range, End::Back)
     }
 
-    /// Hands the element at `index` to `read`; `None` where there is no such element. Cost: O(log n).
+    /// Passes the element at `index` to `read`; `None` where there is no such element. Cost: O(log n).
     pub fn get<R>(self, index: usize, read: impl FnOnce(ListItem<'_>) -> R) -> Option<R> {
         let end = index.checked_add(1)?;
         self.iter(index..end).next().map(read)
@@ -94,7 +94,7 @@ impl<'a> ListIter<'a> {
         self.next_slowly()
     }
 
-    /// The next element that is not in the row at hand.
+    /// The next element, if it is not in the present row.
     fn next_slowly(&mut self) -> Option<ListItem<'_>> {
         let at_end = match &self.rest {
             LeafRest::Nowhere | LeafRest::Row(_) => true,
@@ -150,7 +150,7 @@ impl<'a> ListIter<'a> {
         Some(())
     }
 
-    /// Passes elements until one equals `value`, which is passed too; its index.
+    /// Skips elements up to and including the first one equal to `value`; returns its index.
     pub fn find_equal(&mut self, value: &[u8]) -> Option<usize> {
         let wanted = Element::of(value);
         loop {
@@ -177,7 +177,7 @@ fn item(element: Element<'_>) -> ListItem<'_> {
     }
 }
 
-/// The part of a row from the element at `index` on, or up to and with that.
+/// The part of a row from the element at `index` on, or up to and including that element.
 fn part(row: &[u8], count: usize, uniform: usize, index: usize, from: End) -> Range<usize> {
     match from {
         End::Front => row_offset(row, count, uniform, index)..row.len(),

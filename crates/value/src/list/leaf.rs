@@ -8,13 +8,13 @@ use triomphe::{Arc, HeaderSlice};
 
 use super::chunk::{CAPACITY_MAX, Chunk, End, OVERHEAD, Room, row_listpack_bytes};
 
-/// Elements of a list in one allocation.
+/// Consecutive elements of a list in one allocation.
 #[derive(Clone, Debug)]
 pub(super) enum Leaf {
     Chunk(Chunk),
     /// One string that is too long for a chunk.
     Large(Bytes),
-    /// A chunk that is only read, into a buffer of the reader's.
+    /// A compressed chunk. Readers decompress it into their own buffer.
     Compressed(Compressed),
 }
 
@@ -22,7 +22,7 @@ pub(super) enum Leaf {
 #[derive(Clone, Debug)]
 pub(super) struct Compressed(Arc<HeaderSlice<LeafShape, [u8]>>);
 
-/// The row before compression.
+/// The form of the row before compression.
 #[derive(Clone, Copy, Debug)]
 struct LeafShape {
     row_len: u16,
@@ -31,7 +31,7 @@ struct LeafShape {
 }
 
 impl Compressed {
-    /// `None` where compressing does not save enough.
+    /// Compresses a chunk; `None` if that does not save enough.
     fn of(chunk: &Chunk) -> Option<Compressed> {
         let row = chunk.row();
         if row.len() < COMPRESSED_FROM {
@@ -46,7 +46,7 @@ impl Compressed {
         Some(Compressed(Arc::from_header_and_slice(shape, &small)))
     }
 
-    /// The row, in place of what is in `scratch`.
+    /// Decompresses the row into `scratch`, whose old contents are replaced.
     pub(super) fn read_into(&self, scratch: &mut Vec<u8>) {
         let read = lzf::decompress_into(&self.0.slice, usize::from(self.0.header.row_len), scratch);
         assert!(read.is_some(), "what was compressed here is read here");
@@ -72,16 +72,16 @@ const COMPRESSED_FROM: usize = 48;
 /// Bytes that compression must save.
 const COMPRESSION_GAIN: usize = 8;
 
-/// What a leaf, or all of a tree's, amount to.
+/// Sums over one leaf, or over all leaves of a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LeafSums {
-    /// Leaves.
+    /// Number of leaves.
     pub(super) leaves: usize,
-    /// Elements.
+    /// Number of elements.
     pub(super) count: usize,
-    /// Bytes of their entries in a listpack.
+    /// Bytes of the elements as listpack entries.
     pub(super) listpack: usize,
-    /// Bytes allocated.
+    /// Bytes that the allocator has given.
     pub(super) heap: usize,
 }
 
@@ -97,8 +97,8 @@ impl LeafSums {
 }
 
 impl Leaf {
-    /// A leaf of one element, a chunk if the element has `element_max` bytes at most. `room` is for a chunk
-    /// that will grow at an end.
+    /// A leaf of one element: a chunk if the element has at most `element_max` bytes. The chunk has
+    /// `room` bytes for growth at `end`.
     pub(super) fn of(value: &[u8], element_max: usize, end: End, room: usize) -> Leaf {
         if value.len() > element_max {
             return Leaf::Large(Bytes::copy_from(value));
@@ -125,7 +125,7 @@ impl Leaf {
         if self.is_shared() { 0 } else { self.sums().heap }
     }
 
-    /// O(1).
+    /// The sums of this leaf alone. O(1).
     pub(super) fn sums(&self) -> LeafSums {
         match self {
             Leaf::Chunk(chunk) => LeafSums {
@@ -162,7 +162,7 @@ impl Leaf {
         }
     }
 
-    /// Whether it is a compressed chunk.
+    /// Whether the leaf is a compressed chunk.
     pub(super) fn is_compressed(&self) -> bool {
         matches!(self, Leaf::Compressed(_))
     }

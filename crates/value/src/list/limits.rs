@@ -1,8 +1,8 @@
-//! The thresholds of lists, and the encoding that is reported.
+//! The thresholds of lists, and the reported encoding.
 
 use super::chunk::{CAPACITY_MAX, CHUNK_BYTES, ELEMENT_MAX, OVERHEAD, Room};
 
-/// What OBJECT ENCODING answers for a list.
+/// The encoding that OBJECT ENCODING reports for a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ListEncoding {
     /// Small enough for one listpack.
@@ -13,7 +13,7 @@ pub enum ListEncoding {
 }
 
 impl ListEncoding {
-    /// The name on the wire.
+    /// The name that OBJECT ENCODING replies.
     pub fn name(self) -> &'static str {
         match self {
             ListEncoding::Listpack => "listpack",
@@ -22,15 +22,15 @@ impl ListEncoding {
     }
 }
 
-/// What the configuration says about lists.
+/// The configuration of lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListLimits {
     /// `list-max-listpack-size`: -1 to -5 for 4, 8, 16, 32 and 64 KiB, positive for a number of elements.
     pub max_listpack_size: i32,
     /// `list-compress-depth`: how many nodes at either end are not compressed; 0 compresses none.
     pub compress_depth: u32,
-    /// DEBUG QUICKLIST-PACKED-THRESHOLD: bytes from which on an element of a quicklist has a node of its own;
-    /// 0: an element that is larger than a node has one.
+    /// DEBUG QUICKLIST-PACKED-THRESHOLD: an element of at least this many bytes gets a quicklist node of
+    /// its own. 0: only an element larger than a node does.
     pub packed_threshold: usize,
 }
 
@@ -41,7 +41,8 @@ impl Default for ListLimits {
 }
 
 impl ListLimits {
-    /// Bytes that a node may have, listpack header included; the most there are where elements are counted.
+    /// Bytes that a node may have, listpack header included. Where elements are counted, the
+    /// largest possible value.
     pub(super) fn node_bytes(self) -> usize {
         match self.max_listpack_size {
             0.. => usize::MAX,
@@ -58,7 +59,7 @@ impl ListLimits {
         }
     }
 
-    /// Whether a listpack of so many bytes and elements is too large.
+    /// Whether a listpack of this many bytes and elements is too large.
     pub(super) fn exceeded_by(self, bytes: usize, count: usize) -> bool {
         match self.max_listpack_size {
             0.. => bytes > COUNTED_BYTES_MAX || count > self.node_count(),
@@ -66,7 +67,7 @@ impl ListLimits {
         }
     }
 
-    /// Whether the reference keeps an element of so many bytes in a node of its own, which is no listpack.
+    /// Whether the reference keeps an element of `len` bytes in a node of its own, which is no listpack.
     pub(super) fn is_plain(self, len: usize) -> bool {
         match (self.packed_threshold, self.max_listpack_size) {
             (0, 0..) => len > COUNTED_BYTES_MAX,
@@ -86,12 +87,12 @@ impl ListLimits {
         }
     }
 
-    /// Whether a node of so many bytes and elements is at most half of what is allowed.
+    /// Whether a node of this many bytes and elements is at most half of the allowed size.
     pub(super) fn allows_half(self, bytes: usize, count: usize) -> bool {
         bytes <= self.node_bytes() / 2 && count <= self.node_count() / 2
     }
 
-    /// How large a chunk may get.
+    /// The limits of a chunk's size.
     pub(super) fn room(self) -> Room {
         let bytes = self.node_bytes().min(CHUNK_BYTES) - OVERHEAD;
         Room { bytes: bytes.min(CAPACITY_MAX), count: self.node_count() }
@@ -100,5 +101,5 @@ impl ListLimits {
 
 /// Sizes of nodes for -1 to -5.
 const NODE_BYTES: [usize; 5] = [4096, 8192, 16_384, 32_768, 65_536];
-/// A listpack whose elements are counted may not get larger than this either.
+/// Bytes of a listpack at most where its elements are counted.
 const COUNTED_BYTES_MAX: usize = 8192;

@@ -1,4 +1,4 @@
-//! Lists against a deque of vectors, with shares taken between any two writes.
+//! Lists compared with a deque of vectors, with shares taken between writes.
 
 use std::collections::VecDeque;
 
@@ -29,7 +29,7 @@ fn read_backwards(list: ListRef<'_>) -> Vec<Vec<u8>> {
     all
 }
 
-/// Some element: the lengths of one list are equal, alike or of all kinds, as `style` says.
+/// A random element. By `style`, the lengths in one list are equal, similar, or of all kinds.
 fn element(rng: &mut Rng, style: u64) -> Vec<u8> {
     let len = match style {
         0 => 16,
@@ -129,7 +129,7 @@ fn a_list_is_a_deque_and_shares_keep_what_they_had() {
     for seed in 0..96 {
         let mut rng = Rng::new(seed);
         let style = seed % 4;
-        // Few elements in a chunk make a tree of many.
+        // Few elements in a chunk, so that the tree has many nodes.
         let mut context = context([-2, 1, 3, -1][(seed / 4 % 4) as usize], (seed / 16 % 3) as u32);
         let (mut list, mut model) = (List::new(), Model::new());
         if seed % 5 == 0 {
@@ -215,7 +215,7 @@ fn ranges_begin_and_end_anywhere() {
     }
 }
 
-/// A full chunk becomes thousands of leaves then, which one node of the tree doesn't hold.
+/// A full chunk then becomes thousands of leaves, more than one node of the tree holds.
 #[test]
 fn a_setting_may_be_lowered_under_a_full_list() {
     for chunks in [1, 2, 3, 4, 70, 400] {
@@ -251,8 +251,7 @@ fn a_setting_may_be_lowered_under_a_full_list() {
     }
 }
 
-/// Roots are held elsewhere while the list is changed, and dropped there, as the garbage is: before, between
-/// and after.
+/// Shared roots are held and dropped on another thread, as the garbage is: before, between and after changes.
 #[test]
 fn the_thread_that_changes_a_list_frees_no_chunk() {
     for order in 0..3 {
@@ -302,11 +301,11 @@ fn trimming_a_million_touches_a_path() {
     for number in 0..1_000_000 {
         list.push_back(format!("element:{number:08}").as_bytes(), &mut context);
     }
-    // What grew is counted as garbage once.
+    // The garbage of the pushes is not counted below.
     context.garbage.clear();
     let share = list.share();
     list.trim(499_990..500_010, &mut context);
-    // At most one part for each level at each end, what stood above the rest, and the ends themselves.
+    // At most one part for each level at each end, the nodes above the rest, and the ends themselves.
     assert!(context.garbage.len() < 24, "{}", context.garbage.len());
     assert_eq!(list.len(), 20);
     assert_eq!(share.len(), 1_000_000);
@@ -314,7 +313,8 @@ fn trimming_a_million_touches_a_path() {
     assert!(list.inline_len().is_some());
 }
 
-/// The reference needs a listpack entry of 18 bytes for each, and 40 bytes and more for each node of 8 KiB.
+/// The reference needs a listpack entry of 18 bytes for each element, and 40 bytes and more for each
+/// node of 8 KiB.
 #[test]
 fn elements_of_one_length_take_little_more_than_their_bytes() {
     let (mut list, mut context) = (List::new(), context(-2, 0));
@@ -325,7 +325,7 @@ fn elements_of_one_length_take_little_more_than_their_bytes() {
     assert!((16.0..16.3).contains(&per_element), "{per_element}");
 }
 
-/// A list that outgrows its entry is a row of entries at first.
+/// A list that outgrows its entry is a row of entries at first, and becomes uniform.
 #[test]
 fn a_list_that_grew_out_of_its_entry_keeps_one_length_once() {
     let mut context = context(-2, 0);
@@ -363,7 +363,7 @@ fn inner_chunks_are_compressed_and_the_ends_are_not() {
     assert!(one + 3 * 4096 < three && three < one + 5 * 8192, "{one} {three}");
 }
 
-/// Which leaves are compressed, of a list whose leaves have an element each.
+/// Which leaves are compressed, in a list with one element in each leaf.
 fn compressed(list: &List) -> Vec<bool> {
     (0..list.len()).map(|index| list.0.find(index).is_some_and(|(leaf, _)| leaf.is_compressed())).collect()
 }
@@ -388,7 +388,7 @@ fn as_many_leaves_as_the_setting_says_are_not_compressed_at_either_end() {
     }
 }
 
-/// Not in the time that a walk along the leaves takes for each new one.
+/// A new leaf must not cost a walk along all leaves.
 #[test]
 fn a_depth_that_no_list_reaches_costs_nothing() {
     let (mut list, mut context) = (List::new(), context(1, 100_000_000));
@@ -448,7 +448,7 @@ fn an_element_from_the_threshold_on_has_a_leaf_of_its_own() {
     list.push_front(&[b'z'; 10], &mut context);
     list.insert(1, b"b", &mut context);
     assert_eq!(read(list.view()), [&[b'z'; 10][..], b"b", &[b'x'; 10], &[b'y'; 10]]);
-    // A node that is no listpack stays a quicklist, a listpack of the same element does not.
+    // A quicklist node that is no listpack stays a quicklist; a listpack of the same element does not.
     list.remove_front(3, &mut context);
     list.convert_after_removing(context.limits);
     assert_eq!(list.encoding(), ListEncoding::Quicklist);

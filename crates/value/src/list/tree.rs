@@ -1,11 +1,11 @@
 //! The tree between a list's first and last leaf.
 //!
-//! Inner nodes hold up to [`FANOUT`] children with what each amounts to, so that an index finds its leaf. A
-//! node belongs to its parent; whether it may be written is a property of the path from the root: each node
-//! of the path is asked on the way down, and copied where it has a second owner.
+//! Inner nodes hold up to [`FANOUT`] children with the sums of each, so that an index finds its leaf. A
+//! node belongs to its parent. Whether a node may be written depends on the whole path from the root: on
+//! the way down, each node with a second owner is copied.
 //!
-//! Invariants: (1) all leaves are at the same depth; (2) no child is empty; (3) nothing that is taken out of
-//! the tree is dropped here: it goes to the context.
+//! Invariants: (1) all leaves are at the same depth; (2) no child is empty; (3) removed parts are not
+//! dropped here: they go to the context.
 
 mod edit;
 
@@ -14,18 +14,18 @@ use triomphe::Arc;
 use super::chunk::End;
 use super::leaf::{Leaf, LeafSums};
 
-/// Children of an inner node at most. A write after a share copies so many for each level.
+/// Children of an inner node at most. A write after a share copies this many for each level.
 const FANOUT: usize = 32;
 /// An inner node with fewer children is joined with a neighbour.
 const SPARSE: usize = FANOUT / 4;
 
-/// A tree of leaves; `None` without any.
+/// A tree of leaves; `top` is `None` without any.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tree {
     top: Option<Child>,
 }
 
-/// A node and what its leaves amount to.
+/// A node and the sums of its leaves.
 #[derive(Clone, Debug)]
 pub(super) struct Child {
     node: Node,
@@ -55,7 +55,7 @@ impl Clone for Inner {
     }
 }
 
-/// An update may add a few children before the node is split.
+/// Capacity for the few children that an update may add before the node is split.
 const CAPACITY: usize = FANOUT + 4;
 
 impl Inner {
@@ -93,7 +93,7 @@ impl Child {
         }
     }
 
-    /// Brings the sums up to date.
+    /// Recomputes the sums.
     fn add_up(&mut self) {
         self.sums = match &self.node {
             Node::Leaf(leaf) => leaf.sums(),
@@ -105,7 +105,7 @@ impl Child {
     }
 }
 
-/// The child that holds the element at `index`, and how many elements are in front of it.
+/// The child that holds the element at `index`, and the number of elements in front of that child.
 fn child_at(children: &[Child], index: usize) -> Option<(usize, usize)> {
     let mut before = 0;
     for (at, child) in children.iter().enumerate() {
@@ -118,12 +118,12 @@ fn child_at(children: &[Child], index: usize) -> Option<(usize, usize)> {
 }
 
 impl Tree {
-    /// The tree under a child: a part that was taken out.
+    /// A removed part as a tree.
     pub(super) fn of(top: Child) -> Tree {
         Tree { top: Some(top) }
     }
 
-    /// Whether the top has another owner.
+    /// Whether the top node has another owner.
     pub(super) fn is_shared(&self) -> bool {
         match self.top.as_ref().map(|top| &top.node) {
             Some(Node::Leaf(leaf)) => leaf.is_shared(),
@@ -132,7 +132,7 @@ impl Tree {
         }
     }
 
-    /// Bytes of the top alone.
+    /// Bytes of the top node alone.
     pub(super) fn top_bytes(&self) -> usize {
         match self.top.as_ref().map(|top| &top.node) {
             Some(Node::Leaf(leaf)) => leaf.sums().heap,
@@ -146,13 +146,13 @@ impl Tree {
         self.top.as_ref().map_or(0, Child::own_bytes)
     }
 
-    /// What the leaves amount to.
+    /// The sums of all leaves.
     #[inline]
     pub(super) fn sums(&self) -> LeafSums {
         self.top.as_ref().map_or(LeafSums::default(), |top| top.sums)
     }
 
-    /// The leaf of an element, and the element's index in it. Cost: O(log n).
+    /// The leaf of the element at `index`, and the element's index in that leaf. Cost: O(log n).
     pub(super) fn find(&self, mut index: usize) -> Option<(&Leaf, usize)> {
         let mut child = self.top.as_ref()?;
         loop {
@@ -167,7 +167,7 @@ impl Tree {
         }
     }
 
-    /// The leaf that has `skip` leaves between it and an end: the index of its first element, and whether it
+    /// The leaf with `skip` leaves between it and an end: the index of its first element, and whether it
     /// is compressed. Cost: O(log n).
     pub(super) fn leaf_from(&self, end: End, skip: usize) -> Option<(usize, bool)> {
         let mut child = self.top.as_ref()?;
@@ -198,7 +198,7 @@ impl Tree {
 
 #[cfg(test)]
 impl Tree {
-    /// Checks every node; how many levels there are.
+    /// Checks every node; returns the number of levels.
     pub(super) fn check(&self) -> usize {
         self.top.as_ref().map_or(0, Child::check)
     }

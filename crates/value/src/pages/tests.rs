@@ -1,10 +1,10 @@
-//! Strings in pages against a vector, with shares taken between any two writes.
+//! Strings in pages compared with a vector, with shares taken between writes.
 
 use sluice_base::{Bytes, Rng};
 
 use super::{INNER_BYTES, PAGE_BYTES, PAGE_HEAP_BYTES, Pages, Piece, Root};
 
-/// Bytes that pieces and nodes amount to, counted.
+/// The bytes of all pages and nodes, counted one by one.
 fn counted(pages: &Pages) -> usize {
     fn below(node: Option<&super::Node>) -> usize {
         match node {
@@ -62,7 +62,7 @@ fn pages_are_a_vector_whatever_is_shared_between_writes() {
                 }
                 4..7 => {
                     let bytes = random_bytes(&mut rng);
-                    // Three in four inside, the others up to forty pages behind the end: one level more.
+                    // Three in four inside; the others up to forty pages past the end, which adds a level.
                     let beyond = if rng.below(4) == 0 { rng.below(40) as usize * PAGE_BYTES } else { 0 };
                     let offset = random_offset(&mut rng, model.len() + beyond);
                     pages.write_at(offset, &bytes);
@@ -112,7 +112,7 @@ fn a_byte_far_behind_the_end_takes_a_page_and_its_way() {
     pages.append(b"abc");
     pages.write_at(500 << 20, b"x");
     assert_eq!(pages.len(), (500 << 20) + 1);
-    // The way from the top: three inner nodes to either page, of which the top is one.
+    // Three inner nodes on the path to each page; both paths share the top.
     assert_eq!(pages.heap_bytes(), size_of::<Root>() + 2 * PAGE_HEAP_BYTES + 5 * INNER_BYTES);
     assert_eq!(pages.heap_bytes(), counted(&pages));
     assert_eq!(pages.slices(0..4).collect::<Vec<_>>().concat(), b"abc\0");
@@ -137,7 +137,7 @@ fn a_write_to_a_shared_string_copies_its_page_alone() {
         let same = mine.bytes().as_ptr() == theirs.bytes().as_ptr();
         assert_eq!(same, index != 42, "page {index}");
     }
-    // Once more costs nothing: the page is the writer's own now.
+    // A second write costs nothing: the writer owns the page now.
     let at = |pages: &Pages| pages.slices(42 * PAGE_BYTES..43 * PAGE_BYTES).next().map(<[u8]>::as_ptr);
     let before = at(&pages);
     pages.write_at(42 * PAGE_BYTES + 6, b"y");

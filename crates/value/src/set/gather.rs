@@ -1,32 +1,31 @@
-//! A set of many members, made at once.
+//! Building a set of many members at once.
 
 use super::{Set, SetBody, SetContext, SetLimits};
 use sluice_base::num::IntBuffer;
 use sluice_collections::hash_tree::MemberGathering;
 
-/// Members that differ, which become a set: [`SetGathering::finish`].
+/// Distinct members that become a set: [`SetGathering::finish`].
 ///
-/// The set reports the encoding, and has the body, that it would have after [`Set::add`] of each member in
-/// this order.
+/// The set gets the encoding and the form that it would have after [`Set::add`] of each member in this order.
 ///
-/// Memory: the set, and beside it a million members or 64 MiB of text at most.
+/// Memory: the set, and in addition at most a million members or 64 MiB of text.
 #[derive(Debug)]
 pub struct SetGathering {
-    /// The set while it is small, and again once a tree was made of as many members as are gathered.
+    /// The set while it is small, and again once the gathered members have become a tree.
     set: Set,
     context: SetContext,
-    /// All members, from the moment on at which the set outgrows what is not a tree.
+    /// All members, from the moment at which the set would become a tree.
     members: Option<MemberGathering>,
     max: GatheredMax,
 }
 
-/// How much is gathered at most. What comes behind is inserted one by one, which takes longer: a copy of all
-/// members of a set that is larger still would be as much memory again as the set.
+/// Bounds of what is gathered. Further members are inserted one by one, which takes longer, because a
+/// copy of all members of a still larger set would take as much memory again as the set.
 #[derive(Clone, Copy, Debug)]
 struct GatheredMax {
-    /// How many members.
+    /// Number of members.
     len: usize,
-    /// How many bytes they have together.
+    /// Bytes of all members together.
     text_len: usize,
 }
 
@@ -41,7 +40,7 @@ impl GatheredMax {
 }
 
 impl SetGathering {
-    /// No members.
+    /// A gathering without members.
     pub fn new(limits: SetLimits) -> SetGathering {
         SetGathering::bounded(limits, GATHERED_MAX)
     }
@@ -60,8 +59,8 @@ impl SetGathering {
         }
     }
 
-    /// Adds a member to the set, behind those that were gathered: a tree is made of these. From the moment on
-    /// at which a small set becomes a tree, members are gathered.
+    /// Adds a member to the set, after a tree is made of the members gathered so far. Gathering begins
+    /// when a small set becomes a tree.
     fn add(&mut self, member: &[u8]) {
         self.make_tree();
         let was_tree = self.is_tree();
@@ -75,7 +74,7 @@ impl SetGathering {
         matches!(self.set.0.body, SetBody::Tree(_))
     }
 
-    /// Begins to gather with the members that are there, if they leave room for more.
+    /// Begins to gather with the present members, if they leave room for more.
     fn gather(&mut self) {
         let mut members = MemberGathering::new(self.context.limits.seed);
         let mut digits = IntBuffer::new();
@@ -158,7 +157,7 @@ mod tests {
         let limits = SetLimits::default();
         let members: Vec<String> = (0..5000).map(|number| format!("member:{number:04}")).collect();
         let text_len = members[0].len();
-        // Where members begin to be gathered, the first of them are a set already.
+        // If gathering begins at this length, the first members are a set already.
         for (len, text_len) in [(0, 1 << 20), (10, 1 << 20), (1000, 1 << 20), (1 << 20, 1000 * text_len)] {
             let max = GatheredMax { len, text_len };
             let mut gathering = SetGathering::bounded(limits, max);

@@ -1,4 +1,4 @@
-//! A packed set: members in a row of a listpack's entries with one owner or many.
+//! A packed set: members in a row of listpack entries, which owners can share.
 
 use std::collections::HashSet;
 
@@ -6,14 +6,13 @@ use sluice_base::heap;
 use sluice_collections::listpack::{Element, entry};
 use triomphe::Arc;
 
-/// A packed set.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Packed {
     row: Arc<Vec<u8>>,
     len: usize,
 }
 
-/// A packed set as it is read.
+/// A packed set for reading.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PackedRef<'a> {
     row: &'a [u8],
@@ -47,7 +46,7 @@ impl<'a> PackedRef<'a> {
         self.find(member).is_some()
     }
 
-    /// Where a member's entry begins and ends.
+    /// The range of a member's entry in the row.
     fn find(self, member: &[u8]) -> Option<std::ops::Range<usize>> {
         let wanted = Element::of(member);
         let mut at = 0;
@@ -61,7 +60,8 @@ impl<'a> PackedRef<'a> {
     }
 }
 
-/// The form in which a member is kept: a string of digits may come as a string in an entry that is not ours.
+/// The form in which members are stored: an entry of another program may hold the digits of an integer
+/// as a string.
 fn canonical(element: Element<'_>) -> Element<'_> {
     match element {
         Element::Int(_) => element,
@@ -70,7 +70,7 @@ fn canonical(element: Element<'_>) -> Element<'_> {
 }
 
 impl Packed {
-    /// The row with each member in its canonical form, if none is there twice.
+    /// The set of this row with each member in its canonical form, if no member occurs twice.
     pub(super) fn checked(row: &[u8]) -> Option<Packed> {
         let (mut numbers, mut strings) = (HashSet::new(), HashSet::new());
         let mut packed = Packed::default();
@@ -87,7 +87,7 @@ impl Packed {
         Some(packed)
     }
 
-    /// The set of these integers, which differ.
+    /// The set of these distinct integers.
     pub(super) fn of_ints(ints: impl Iterator<Item = i64>) -> Packed {
         let mut packed = Packed::default();
         ints.for_each(|number| packed.push_element(Element::Int(number)));
@@ -102,7 +102,7 @@ impl Packed {
         &self.row
     }
 
-    /// The row with its room.
+    /// The row with its spare capacity.
     pub(super) fn vec(&self) -> &Vec<u8> {
         &self.row
     }
@@ -115,7 +115,7 @@ impl Packed {
         !self.row.is_unique()
     }
 
-    /// Replaces the contents; the memory stays where it has one owner.
+    /// Replaces the contents, and reuses the memory if it has one owner.
     pub(super) fn load(&mut self, source: PackedRef<'_>) {
         match Arc::get_mut(&mut self.row) {
             Some(row) => {
@@ -143,7 +143,7 @@ impl Packed {
         let (start, more) = (row.len(), entry::len(element));
         let needed = start + more;
         if needed > row.capacity() {
-            // A quarter more than needed, so that most members are added without a copy of the row.
+            // A quarter more than needed, so that adding most members does not copy the row.
             row.reserve_exact(heap::block(needed + needed / 4) - start);
         }
         row.resize(needed, 0);
@@ -151,7 +151,7 @@ impl Packed {
         self.len += 1;
     }
 
-    /// Removes a member; whether it was there.
+    /// Removes a member; returns whether it existed.
     pub(super) fn remove(&mut self, member: &[u8]) -> bool {
         let Some(range) = self.view().find(member) else { return false };
         Arc::make_mut(&mut self.row).drain(range);

@@ -1,7 +1,8 @@
-//! StreamConsumer groups: who was sent which entry, and has not acknowledged it.
+//! Consumer groups: which entries each consumer was sent and has not acknowledged.
 //!
-//! Invariants: (1) each pending entry of a group is on the list of one consumer, the one that it names, and
-//! each id on such a list is pending in the group; (2) a consumer has one number, which no other has had.
+//! Invariants: (1) each pending entry of a group is on the list of exactly one consumer, which the
+//! entry names, and each id on such a list is pending in the group; (2) a consumer's number is
+//! never reused in its group.
 
 use super::StreamId;
 use super::tree::{SharedTree, TreeItem, Weight};
@@ -12,17 +13,17 @@ use triomphe::Arc;
 /// An entry that a consumer was sent and has not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PendingEntry {
-    /// The entry's id.
+    /// Id of the stream entry.
     pub id: StreamId,
-    /// When it was sent last, ms since the epoch.
+    /// Time at which the entry was last sent, ms since the epoch.
     pub delivered_ms: i64,
-    /// How often it was sent.
+    /// Number of times that the entry was sent.
     pub deliveries: u64,
-    /// The number of the consumer.
+    /// Number of the consumer that the entry was sent to last.
     pub consumer: u32,
 }
 
-/// A consumer group.
+/// A consumer group: its last id, its consumers and the pending entries.
 #[derive(Clone, Debug)]
 pub struct ConsumerGroup(Arc<GroupState>);
 
@@ -51,7 +52,7 @@ impl Clone for GroupState {
     }
 }
 
-/// A consumer.
+/// A consumer of a group, with its last times of activity.
 #[derive(Clone, Debug)]
 pub struct StreamConsumer(Arc<ConsumerState>);
 
@@ -77,10 +78,10 @@ struct ConsumerName {
     number: u32,
 }
 
-/// The number that no consumer has.
+/// A number that no consumer has.
 const NO_CONSUMER: u32 = u32::MAX;
 
-/// Bytes of a name.
+/// Bytes allocated for a name.
 fn name_bytes(name: &[u8]) -> usize {
     heap::block(size_of::<usize>() + name.len())
 }
@@ -136,7 +137,7 @@ impl TreeItem for ConsumerName {
     }
 }
 
-/// Bytes of a consumer beside its name and its list.
+/// Bytes of a consumer without its name and its list of pending ids.
 const CONSUMER_BYTES: usize = heap::block(size_of::<usize>() + size_of::<ConsumerState>());
 
 impl TreeItem for StreamConsumer {
@@ -163,7 +164,7 @@ impl TreeItem for StreamConsumer {
     }
 }
 
-/// Bytes of a group beside its name and its trees.
+/// Bytes of a group without its name and its trees.
 const GROUP_BYTES: usize = heap::block(size_of::<usize>() + size_of::<GroupState>());
 
 impl TreeItem for ConsumerGroup {
@@ -194,31 +195,31 @@ impl TreeItem for ConsumerGroup {
 }
 
 impl StreamConsumer {
-    /// Its number in the group.
+    /// Number of the consumer, unique in the group.
     pub fn number(&self) -> u32 {
         self.0.number
     }
-    /// Its name.
+    /// Name of the consumer, unique in its group.
     pub fn name(&self) -> &[u8] {
         &self.0.name
     }
-    /// When it last tried anything, ms since the epoch.
+    /// Time of the consumer's last attempt, ms since the epoch.
     pub fn seen_ms(&self) -> i64 {
         self.0.seen_ms
     }
-    /// When it last got something, ms since the epoch; -1: never.
+    /// Time at which the consumer last got an entry, ms since the epoch; -1 for never.
     pub fn active_ms(&self) -> i64 {
         self.0.active_ms
     }
-    /// How many entries it has not acknowledged. O(1).
+    /// Number of entries that the consumer has not acknowledged. O(1).
     pub fn pending_len(&self) -> usize {
         self.0.pending.weight().items
     }
-    /// Ids of entries that it has not acknowledged, from one on.
+    /// Ids of the entries that the consumer has not acknowledged, from `from` on.
     pub fn pending_from(&self, from: StreamId) -> impl Iterator<Item = StreamId> {
         self.0.pending.iter(Some(&from)).copied()
     }
-    /// The greatest of them.
+    /// The greatest id that the consumer has not acknowledged.
     pub fn last_pending(&self) -> Option<StreamId> {
         self.0.pending.last().copied()
     }
@@ -238,43 +239,43 @@ impl ConsumerGroup {
         }))
     }
 
-    /// Its name.
+    /// Name of the group, unique in its stream.
     pub fn name(&self) -> &[u8] {
         &self.0.name
     }
-    /// The last entry that was sent to a consumer.
+    /// Id of the last entry that was sent to a consumer.
     pub fn last_id(&self) -> StreamId {
         self.0.last_id
     }
-    /// How many entries were sent to consumers, where that is known.
+    /// Number of entries that were sent to consumers, where that is known.
     pub fn entries_read(&self) -> Option<u64> {
         self.0.entries_read
     }
-    /// How many entries are not acknowledged. O(1).
+    /// Number of entries that are not acknowledged. O(1).
     pub fn pending_len(&self) -> usize {
         self.0.pending.weight().items
     }
-    /// How many consumers. O(1).
+    /// Number of consumers. O(1).
     pub fn consumers_len(&self) -> usize {
         self.0.consumers.weight().items
     }
-    /// The entry of an id that is not acknowledged.
+    /// The pending entry of an id.
     pub fn pending(&self, id: StreamId) -> Option<PendingEntry> {
         self.0.pending.get(&id).copied()
     }
-    /// Entries that are not acknowledged, from an id on.
+    /// The pending entries from an id on.
     pub fn pending_from(&self, from: StreamId) -> impl Iterator<Item = PendingEntry> {
         self.0.pending.iter(Some(&from)).copied()
     }
-    /// The last of them.
+    /// The greatest id of a pending entry.
     pub fn last_pending(&self) -> Option<StreamId> {
         self.0.pending.last().map(|entry| entry.id)
     }
-    /// The consumer of a name.
+    /// The consumer of this name.
     pub fn consumer(&self, name: &[u8]) -> Option<&StreamConsumer> {
         self.consumer_of(self.0.names.get(name)?.number)
     }
-    /// The consumer of a number.
+    /// The consumer of this number.
     pub fn consumer_of(&self, number: u32) -> Option<&StreamConsumer> {
         self.0.consumers.get(&number)
     }
@@ -290,20 +291,20 @@ impl ConsumerGroup {
         Arc::make_mut(&mut self.0)
     }
 
-    /// Sets what was sent last.
+    /// Sets the id of the last entry sent, and the number of entries read.
     pub fn set_position(&mut self, last_id: StreamId, entries_read: Option<u64>, copied: &mut u64) {
         let state = self.state(copied);
         (state.last_id, state.entries_read) = (last_id, entries_read);
     }
 
-    /// Adds a consumer with a new name; its number. `None` where the name is taken.
+    /// Adds a consumer and returns its number; `None` if the name is taken.
     pub fn add_consumer(&mut self, name: &[u8], now_ms: i64, copied: &mut u64) -> Option<u32> {
         if self.0.names.get(name).is_some() {
             return None;
         }
         let state = self.state(copied);
         let number = state.next_number;
-        // Four thousand million consumers of one group would have to come and go.
+        // Overflow would take four thousand million consumers of one group.
         state.next_number = number.checked_add(1)?;
         let shared: Arc<[u8]> = Arc::from(name);
         state.names.insert(name, ConsumerName { name: shared.clone(), number }, copied);
@@ -313,8 +314,7 @@ impl ConsumerGroup {
         Some(number)
     }
 
-    /// Removes a consumer and what it has not acknowledged; how many entries that was. Cost: O(pending
-    /// entries).
+    /// Removes a consumer and its pending entries; returns the number of these. Cost: O(pending entries).
     pub fn remove_consumer(&mut self, name: &[u8], copied: &mut u64) -> Option<usize> {
         let number = self.0.names.get(name)?.number;
         let state = self.state(copied);
@@ -326,7 +326,7 @@ impl ConsumerGroup {
         Some(consumer.pending_len())
     }
 
-    /// Notes when a consumer tried something, and whether it got something.
+    /// Records when a consumer tried to read, and, with `active_ms`, when it got an entry.
     pub fn note_seen(&mut self, number: u32, seen_ms: i64, active_ms: Option<i64>, copied: &mut u64) {
         self.change_consumer(number, copied, |consumer, _| {
             consumer.seen_ms = seen_ms;
@@ -348,7 +348,7 @@ impl ConsumerGroup {
         });
     }
 
-    /// Makes an entry pending; one that is already goes over to the consumer that `entry` names.
+    /// Makes an entry pending. An entry that is pending already moves to the consumer that `entry` names.
     pub fn set_pending(&mut self, entry: PendingEntry, copied: &mut u64) {
         let before = self.pending(entry.id).map(|before| before.consumer);
         self.state(copied).pending.insert(&entry.id, entry, copied);
@@ -365,9 +365,9 @@ impl ConsumerGroup {
         });
     }
 
-    /// Adds a pending entry that was read from a file, of a consumer that follows; `false`, and no change,
-    /// where there is one. For a group that is being loaded: [`ConsumerGroup::load_owner`] has to follow for
-    /// each.
+    /// Adds a pending entry that was read from a file, before its consumer is known; `false`, with no
+    /// change, if the id is pending already. Only for a group that is being loaded:
+    /// [`ConsumerGroup::load_owner`] must follow for each entry.
     pub fn load_pending(&mut self, id: StreamId, delivered_ms: i64, deliveries: u64) -> bool {
         let is_new = self.pending(id).is_none();
         if is_new {
@@ -377,8 +377,8 @@ impl ConsumerGroup {
         is_new
     }
 
-    /// Says which consumer a pending entry is of; `false`, and no change, where there is no such entry, or it
-    /// has one.
+    /// Sets the consumer of a pending entry; `false`, with no change, if there is no such entry or it
+    /// has a consumer.
     pub fn load_owner(&mut self, id: StreamId, consumer: u32) -> bool {
         match self.pending(id) {
             Some(entry) if entry.consumer == NO_CONSUMER => {
@@ -393,7 +393,7 @@ impl ConsumerGroup {
         }
     }
 
-    /// Ends the wait for the acknowledgement of an entry; whether it was pending.
+    /// Removes an entry from the pending ones; returns whether it was pending.
     pub fn acknowledge(&mut self, id: StreamId, copied: &mut u64) -> bool {
         if self.pending(id).is_none() {
             return false;

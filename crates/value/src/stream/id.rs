@@ -5,26 +5,26 @@ use sluice_base::num::{parse_i64, parse_u64};
 /// The id of an entry. Ids order entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId {
-    /// Milliseconds, of the Unix epoch where the server has chosen them.
+    /// Milliseconds; of the Unix epoch if the server has chosen the id.
     pub ms: u64,
-    /// Tells entries of one millisecond apart.
+    /// Sequence number, which distinguishes entries of one millisecond.
     pub seq: u64,
 }
 
 impl StreamId {
     /// The least id, which no entry has.
     pub const MIN: StreamId = StreamId { ms: 0, seq: 0 };
-    /// The greatest id.
+    /// The greatest possible id, after which no entry can be added.
     pub const MAX: StreamId = StreamId { ms: u64::MAX, seq: u64::MAX };
     /// Bytes of the longest text of an id.
     pub const TEXT_MAX: usize = 41;
 
-    /// The id of these parts.
+    /// The id with these parts.
     pub const fn new(ms: u64, seq: u64) -> StreamId {
         StreamId { ms, seq }
     }
 
-    /// The next id; `None` behind the greatest.
+    /// The next id; `None` after [`StreamId::MAX`].
     #[must_use]
     pub fn next(self) -> Option<StreamId> {
         match self.seq.checked_add(1) {
@@ -33,7 +33,7 @@ impl StreamId {
         }
     }
 
-    /// The id before; `None` before the least.
+    /// The id before; `None` before [`StreamId::MIN`].
     #[must_use]
     pub fn previous(self) -> Option<StreamId> {
         match self.seq.checked_sub(1) {
@@ -42,9 +42,9 @@ impl StreamId {
         }
     }
 
-    /// The id that a text names, where milliseconds alone stand for the id with the sequence number `seq`. As
-    /// in the reference, the text ends at a zero byte, and a number may have what the C library lets stand
-    /// before digits.
+    /// The id that a text names. A text of milliseconds alone names the id with the sequence number
+    /// `seq`. As in the reference, the text ends at a NUL, and a number may have the prefixes that
+    /// the C library accepts.
     pub fn parse(text: &[u8], seq: u64) -> Option<StreamId> {
         let text = StreamId::text_of(text)?;
         match text.iter().position(|byte| *byte == b'-') {
@@ -53,10 +53,10 @@ impl StreamId {
         }
     }
 
-    /// The milliseconds of a text like `5-*`; `None` for another.
+    /// The milliseconds of a text such as `5-*`; `None` for any other text.
     pub fn parse_with_any_seq(text: &[u8]) -> Option<u64> {
         let text = StreamId::text_of(text)?;
-        // The first dash ends the milliseconds, whatever they begin with.
+        // The first dash ends the milliseconds, even if the text begins with it.
         let dash = text.iter().position(|byte| *byte == b'-')?;
         if &text[dash..] == b"-*" { number(&text[..dash]) } else { None }
     }
@@ -79,7 +79,7 @@ impl StreamId {
         out
     }
 
-    /// The id as 16 bytes, big endian: what files hold.
+    /// The id as 16 bytes, big endian, as in files.
     pub fn to_bytes(self) -> [u8; 16] {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&self.ms.to_be_bytes());
@@ -87,23 +87,23 @@ impl StreamId {
         bytes
     }
 
-    /// The id of such bytes.
+    /// The id of 16 bytes from a file.
     pub fn from_bytes(bytes: [u8; 16]) -> StreamId {
         let number = u128::from_be_bytes(bytes);
         StreamId { ms: (number >> 64) as u64, seq: number as u64 }
     }
 }
 
-/// Bytes of a text that is looked at as an id.
+/// Bytes of the longest text that is parsed as an id.
 const TEXT_BYTES_MAX: usize = 127;
 
-/// A number as an id may have it: digits, or what `strtoull` takes whole.
+/// A number within an id: digits, or a text that `strtoull` accepts completely.
 fn number(text: &[u8]) -> Option<u64> {
     if let Some(number) = parse_u64(text) {
         return Some(number);
     }
     if parse_i64(text).is_some() {
-        // A negative number in its canonical form is refused.
+        // The canonical form of a negative number is refused.
         return None;
     }
     let spaces = text.iter().take_while(|byte| matches!(byte, b' ' | 0x09..=0x0d)).count();

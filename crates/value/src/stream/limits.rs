@@ -1,11 +1,11 @@
-//! What the configuration says about streams.
+//! The configuration of streams.
 
 use super::macro_node::MacroNode;
 
-/// What the configuration says about streams.
+/// The thresholds of macro nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamLimits {
-    /// `stream-node-max-bytes`: bytes of a macro node's listpack; 0: as many as a listpack may have.
+    /// `stream-node-max-bytes`: bytes of a macro node's listpack; 0: up to the bound of a listpack.
     pub node_max_bytes: usize,
     /// `stream-node-max-entries`: entries of a macro node; 0: any number.
     pub node_max_entries: u64,
@@ -17,11 +17,11 @@ impl Default for StreamLimits {
     }
 }
 
-/// Bytes of fields and values that one entry may have, and of a macro node's listpack.
+/// Bytes of one entry's fields and values, and of a macro node's listpack, at most.
 pub const NODE_BYTES_MAX: usize = 1 << 30;
 
 impl StreamLimits {
-    /// Whether an entry of so many bytes needs another node.
+    /// Whether an entry of this many bytes needs a new node.
     pub(super) fn is_full(self, node: &MacroNode, bytes: usize) -> bool {
         let max = match self.node_max_bytes {
             1..NODE_BYTES_MAX => self.node_max_bytes,

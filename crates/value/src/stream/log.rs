@@ -1,4 +1,4 @@
-//! The entries of a stream: macro nodes in an ordered tree, and the last one beside it.
+//! The entries of a stream: macro nodes in an ordered tree, and the last node beside the tree.
 
 mod trim;
 
@@ -11,11 +11,11 @@ use sluice_collections::listpack::Element;
 use std::cmp::Ordering;
 use triomphe::Arc;
 
-/// The entries, and what is remembered of those that are gone.
+/// The entries, and counters that outlive deleted entries.
 #[derive(Debug, Default)]
 pub struct EntryLog {
     nodes: SharedTree<NodeItem>,
-    /// The node of the last entries: all of its ids are greater than those in the tree.
+    /// The node of the last entries, whose ids are all greater than those in the tree.
     tail: Option<Arc<MacroNode>>,
     len: u64,
     pub(super) last_id: StreamId,
@@ -24,11 +24,11 @@ pub struct EntryLog {
     pub(super) entries_added: u64,
 }
 
-/// A node in the tree.
+/// A macro node in the tree.
 #[derive(Clone, Debug)]
 pub(super) struct NodeItem(Arc<MacroNode>);
 
-/// Bytes of a node beside its row.
+/// Bytes of a macro node without its row.
 const NODE_BYTES: usize = heap::block(size_of::<usize>() + size_of::<MacroNode>());
 
 impl TreeItem for NodeItem {
@@ -51,25 +51,25 @@ impl TreeItem for NodeItem {
     }
 }
 
-/// What trimming keeps.
+/// The entries that trimming keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrimTo {
-    /// So many entries.
+    /// The last entries, this many of them.
     Len(u64),
-    /// Entries with this id or a greater one.
+    /// The entries from this id on.
     MinId(StreamId),
 }
 
-/// How exactly trimming does so.
+/// The precision of trimming.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrimExtent {
-    /// To the entry.
+    /// Exactly to the entry, also within a node.
     Exact,
-    /// Whole nodes alone, and no more than so many entries; 0: any number.
+    /// Whole nodes only, and at most this many entries; 0: any number.
     Nodes(u64),
 }
 
-/// An entry to look at.
+/// An entry for reading.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryRef<'a> {
     node: &'a MacroNode,
@@ -77,18 +77,18 @@ pub struct EntryRef<'a> {
 }
 
 impl<'a> EntryRef<'a> {
-    /// Its id.
+    /// Id of the entry.
     pub fn id(self) -> StreamId {
         self.position.id
     }
 
-    /// How many fields it has.
+    /// Number of the entry's fields.
     #[allow(clippy::len_without_is_empty, reason = "an entry has a field at least")]
     pub fn len(self) -> usize {
         self.position.pairs
     }
 
-    /// Bytes of its fields and values.
+    /// Bytes of the entry's fields and values.
     pub fn bytes(self) -> u64 {
         let len = |element| match element {
             Element::Int(number) => digits_i64(number) as u64,
@@ -97,7 +97,7 @@ impl<'a> EntryRef<'a> {
         self.pairs().map(|(field, value)| len(field) + len(value)).sum()
     }
 
-    /// Its fields with their values.
+    /// The entry's fields with their values.
     pub fn pairs(self) -> EntryPairs<'a> {
         self.node.pairs(self.position)
     }
@@ -111,38 +111,38 @@ fn writable<'a>(node: &'a mut Arc<MacroNode>, copied: &mut u64) -> &'a mut Macro
 }
 
 impl EntryLog {
-    /// How many entries. O(1).
+    /// Number of entries. O(1).
     #[allow(clippy::len_without_is_empty, reason = "a stream may be empty, and nobody asks for that alone")]
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// The greatest id that the stream has had.
+    /// The greatest id that the stream ever had.
     pub fn last_id(&self) -> StreamId {
         self.last_id
     }
 
-    /// The id of the first entry; the least id where there is none.
+    /// The id of the first entry; [`StreamId::MIN`] where there is none.
     pub fn first_id(&self) -> StreamId {
         self.first_id
     }
 
-    /// The greatest id that was deleted by its name.
+    /// The greatest id that was deleted by its id, not by trimming.
     pub fn max_deleted_id(&self) -> StreamId {
         self.max_deleted_id
     }
 
-    /// How many entries were ever added.
+    /// Number of entries that were ever added.
     pub fn entries_added(&self) -> u64 {
         self.entries_added
     }
 
-    /// Macro nodes. O(1).
+    /// Number of macro nodes. O(1).
     pub fn node_count(&self) -> usize {
         self.nodes.weight().items + usize::from(self.tail.is_some())
     }
 
-    /// A log that is these nodes, to be dropped.
+    /// A log of these nodes, to be dropped.
     pub(super) fn of(nodes: SharedTree<NodeItem>) -> EntryLog {
         EntryLog { nodes, ..EntryLog::default() }
     }
@@ -165,7 +165,7 @@ impl EntryLog {
         self.nodes.own_bytes() + tail.map_or(0, |tail| NODE_BYTES + tail.heap_bytes())
     }
 
-    /// Adds an entry with an id greater than the last: fields and values by turns, at least a pair.
+    /// Adds an entry with an id greater than the last: fields and values alternating, at least one pair.
     pub(super) fn append<'v>(
         &mut self,
         id: StreamId,
@@ -191,10 +191,10 @@ impl EntryLog {
         self.last_id = id;
     }
 
-    /// Puts a node with entries behind all others.
+    /// Adds a node with entries after all others.
     pub(super) fn push_node(&mut self, node: MacroNode, copied: &mut u64) {
         let Some(mut full) = self.tail.replace(Arc::new(node)) else { return };
-        // Whoever shares the node shares its spare room.
+        // A shared node keeps its spare room.
         if let Some(node) = Arc::get_mut(&mut full) {
             node.fit();
         }
@@ -202,7 +202,7 @@ impl EntryLog {
         self.nodes.insert(&master, NodeItem(full), copied);
     }
 
-    /// Adds a node that was read from a file, behind all others.
+    /// Appends a node that was read from a file.
     pub(super) fn load_node(&mut self, node: MacroNode) {
         if self.len == 0 {
             self.first_id = node.first;
@@ -212,7 +212,7 @@ impl EntryLog {
         self.push_node(node, &mut 0);
     }
 
-    /// Deletes an entry; whether it was there.
+    /// Deletes an entry; returns whether it existed.
     pub(super) fn delete(&mut self, id: StreamId, copied: &mut u64) -> bool {
         let is_in_tail = self.tail.as_ref().is_some_and(|tail| id >= tail.master);
         let master = if is_in_tail {
@@ -245,7 +245,7 @@ impl EntryLog {
         true
     }
 
-    /// The node before becomes the last one: it may have room.
+    /// Makes the node before the last node, because it may have room.
     fn drop_tail(&mut self, copied: &mut u64) {
         self.tail = self.nodes.pop_back(copied).map(|item| item.0);
     }
@@ -255,7 +255,7 @@ impl EntryLog {
         self.first_id = first.map_or(StreamId::MIN, |node| node.first);
     }
 
-    /// The entry of an id.
+    /// The entry of this id.
     pub fn get(&self, id: StreamId) -> Option<EntryRef<'_>> {
         let node = match &self.tail {
             Some(tail) if id >= tail.master => tail,
@@ -269,7 +269,7 @@ impl EntryLog {
         self.iter(StreamId::MIN, StreamId::MAX)
     }
 
-    /// The entries from `start` to `end`, both included, in order. Cost: O(log n), and a node, to begin.
+    /// The entries from `start` to `end`, both included, in order. Cost to begin: O(log n) and one node.
     pub fn iter(&self, start: StreamId, end: StreamId) -> Entries<'_> {
         let from = self.nodes.iter_back(Some(&start)).next().map(|item| item.0.master);
         Entries {
@@ -281,7 +281,7 @@ impl EntryLog {
         }
     }
 
-    /// The entries between two ids, both included, the last first.
+    /// The entries between two ids, both included, in reverse order.
     pub fn iter_rev(&self, start: StreamId, end: StreamId) -> EntriesBack<'_> {
         EntriesBack {
             tail: self.tail.as_deref().filter(|tail| tail.master <= end),
@@ -293,8 +293,8 @@ impl EntryLog {
         }
     }
 
-    /// Nodes of the radix tree that the reference would have over the macro nodes' keys. Exact up to so many
-    /// keys as it takes to look at in no time; above that, one for each key and the root.
+    /// Number of nodes in the radix tree that the reference would have over the macro nodes' keys. Exact
+    /// for up to `RADIX_KEYS_MAX` keys; above that, one for each key and one for the root.
     pub fn radix_nodes(&self) -> usize {
         let count = self.node_count();
         if count == 0 || count > RADIX_KEYS_MAX {
@@ -310,8 +310,8 @@ impl EntryLog {
         self.tail.iter().for_each(|node| visit(node));
     }
 
-    /// How many entries were added up to the one with this id, as far as that can be known: entries that were
-    /// deleted in the middle hide it.
+    /// Number of entries ever added up to the one with this id; `None` if that cannot be known, as after
+    /// deletions in the middle.
     pub fn entries_up_to(&self, id: StreamId) -> Option<u64> {
         if self.entries_added == 0 {
             return Some(0);
@@ -333,17 +333,17 @@ impl EntryLog {
         }
     }
 
-    /// Whether an entry at or behind `from` was deleted by its name.
+    /// Whether an entry with the id `from` or a greater one was deleted by its id.
     pub fn has_gap_from(&self, from: StreamId) -> bool {
         self.len > 0 && self.max_deleted_id != StreamId::MIN && from <= self.max_deleted_id
     }
 }
 
-/// Keys up to which the nodes of a radix tree are counted.
+/// Number of keys up to which the radix tree's nodes are counted exactly.
 const RADIX_KEYS_MAX: usize = 4096;
 
-/// Nodes of a radix tree over keys that ascend and are alike before `depth`: a run of bytes without a branch
-/// is one node.
+/// Nodes of a radix tree over ascending keys that are equal before `depth`. A run of bytes without a
+/// branch is one node.
 fn radix_nodes(keys: &[[u8; 16]], depth: usize) -> usize {
     let (Some(first), Some(last)) = (keys.first(), keys.last()) else { return 0 };
     if depth == first.len() {
@@ -357,7 +357,7 @@ fn radix_nodes(keys: &[[u8; 16]], depth: usize) -> usize {
     1 + below.map(|keys| radix_nodes(keys, depth + 1)).sum::<usize>()
 }
 
-/// Entries in order.
+/// Iterator over the entries of a range, in order of their ids.
 pub struct Entries<'a> {
     nodes: TreeIter<'a, NodeItem>,
     tail: Option<&'a MacroNode>,
@@ -389,12 +389,12 @@ impl<'a> Iterator for Entries<'a> {
     }
 }
 
-/// Entries, the last first. Allocates positions of one node.
+/// Iterator over entries in reverse order. Allocates the positions of one node.
 pub struct EntriesBack<'a> {
     tail: Option<&'a MacroNode>,
     nodes: TreeIter<'a, NodeItem>,
     current: Option<&'a MacroNode>,
-    /// Entries of the node that are left.
+    /// Positions of the present node's unread entries.
     positions: Vec<EntryPosition>,
     start: StreamId,
     end: StreamId,

@@ -1,22 +1,22 @@
 //! A macro node: up to some hundred entries of a stream in one row of bytes.
 //!
-//! Which entries share a node, and how many bytes their listpack has in files, is as in the reference: what
-//! approximate trimming removes can be seen by clients. The row itself is denser than a listpack:
+//! The distribution of entries to nodes, and the bytes of each node's listpack in files, equal the
+//! reference's, because clients can see which entries approximate trimming removes. The row itself is
+//! denser than a listpack:
 //!
 //! | part | bytes |
 //! |---|---|
 //! | fields of the first entry | each as an element |
-//! | of each entry: flags | bit 0 deleted, 1 has the fields of the first entry, 2 sequence number as expected; bits 3–7 milliseconds behind the entry before, 31: they follow |
+//! | of each entry: flags | bit 0 deleted, 1 has the fields of the first entry, 2 sequence number as expected; bits 3–7 milliseconds since the entry before, 31: they follow |
 //! | milliseconds, sequence number | LEB128, where the flags say so |
 //! | fields and values | their number (LEB128) and each field before its value, or the values alone |
 //!
-//! An element is a listpack's entry without the length at its end. The sequence number that is expected is
-//! the next one in the same millisecond, and 0 in another; one that is not is written as the distance from
-//! it.
+//! An element is a listpack entry without the length at its end. The expected sequence number is the next one
+//! in the same millisecond, and 0 in another; a different one is written as the distance from it.
 //!
-//! Invariants: (1) ids ascend strictly; (2) `first` and `start` are those of the first entry that is not
-//! deleted, and there is one; (3) the entries that are deleted stay, marked, as in the reference: they count
-//! for the size of the node.
+//! Invariants: (1) ids ascend strictly; (2) `first` and `start` belong to the first entry that is not
+//! deleted, and there is one; (3) deleted entries stay, marked, as in the reference: they count towards
+//! the size of the node.
 
 use super::StreamId;
 use sluice_base::heap;
@@ -26,41 +26,41 @@ const DELETED: u8 = 1;
 const SAME_FIELDS: u8 = 2;
 const SEQ_EXPECTED: u8 = 4;
 const MS_SHIFT: u32 = 3;
-/// The milliseconds follow the flags.
+/// The milliseconds follow the flags as a number of their own.
 const MS_APART: u8 = 31;
 
-/// Some entries.
+/// A node of the stream: entries in one listpack.
 #[derive(Clone, Debug)]
 pub(super) struct MacroNode {
-    /// The id of the first entry that the node ever had: its key.
+    /// The id of the first entry that the node ever had, which is the node's key.
     pub master: StreamId,
-    /// The last entry, deleted or not.
+    /// The id of the last entry, deleted or not.
     pub last: StreamId,
-    /// The first entry that is not deleted.
+    /// The id of the first entry that is not deleted.
     pub first: StreamId,
     start: u32,
     /// Entries that are not deleted.
     pub live: u32,
-    /// Entries that are.
+    /// Entries that are marked as deleted and still take room.
     pub deleted: u32,
-    /// Fields of the first entry.
+    /// Number of fields of the first entry.
     fields: u32,
-    /// Where entries begin.
+    /// Offset of the first entry in `row`.
     entries_at: u32,
-    /// Bytes of the listpack, without those of the two counts.
+    /// Bytes of the node's listpack, without those of the two counts.
     wire: u32,
     row: Vec<u8>,
 }
 
-/// An entry of a node.
+/// The position of an entry in a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EntryPosition {
     pub id: StreamId,
-    /// Where the flags are.
+    /// Offset of the entry's flags.
     at: usize,
-    /// Where fields or values begin.
+    /// Offset of the first field or value.
     body: usize,
-    /// Where the next entry begins.
+    /// Offset of the next entry.
     end: usize,
     flags: u8,
     pub pairs: usize,
@@ -77,8 +77,8 @@ impl EntryPosition {
 }
 
 impl MacroNode {
-    /// A node without entries, whose fields are those of the first entry to come; `pairs` are its fields and
-    /// values by turns.
+    /// An empty node with the fields of its first entry; `pairs` are the fields and values of
+    /// that entry, alternating.
     pub(super) fn new<'v>(master: StreamId, pairs: impl Iterator<Item = &'v [u8]>) -> MacroNode {
         MacroNode::with_fields(master, pairs.step_by(2).map(Element::of))
     }
@@ -107,7 +107,7 @@ impl MacroNode {
         }
     }
 
-    /// Bytes allocated beyond the node itself.
+    /// Bytes allocated outside of the struct.
     pub(super) fn heap_bytes(&self) -> usize {
         heap::vec(&self.row)
     }
@@ -117,7 +117,7 @@ impl MacroNode {
         self.wire as usize + int_len(i64::from(self.live)) + int_len(i64::from(self.deleted))
     }
 
-    /// Gives back the room for more entries.
+    /// Frees the room for more entries.
     pub(super) fn fit(&mut self) {
         if heap::block(self.row.len()) < heap::vec(&self.row) {
             self.row.shrink_to_fit();
@@ -141,7 +141,7 @@ impl MacroNode {
         }
     }
 
-    /// Adds an entry behind the last one: fields and values by turns.
+    /// Appends an entry: fields and values alternating.
     pub(super) fn append<'v>(&mut self, id: StreamId, pairs: impl Iterator<Item = &'v [u8]> + Clone) {
         let same = self.are_fields(pairs.clone());
         let at = self.begin_entry(id, same, false);
@@ -160,7 +160,7 @@ impl MacroNode {
         }
     }
 
-    /// Adds an entry that was read from a file: values alone, or fields and values by turns.
+    /// Appends an entry that was read from a file: values only, or fields and values alternating.
     pub(super) fn append_elements<'v>(
         &mut self,
         id: StreamId,
@@ -188,7 +188,7 @@ impl MacroNode {
         self.wire += entry::len(element) as u32;
     }
 
-    /// Writes what stands before the elements of an entry; where it stands.
+    /// Writes the header of an entry and returns its offset.
     fn begin_entry(&mut self, id: StreamId, same: bool, is_deleted: bool) -> usize {
         let at = self.row.len();
         let ms = id.ms - self.last.ms;
@@ -217,7 +217,7 @@ impl MacroNode {
         self.last = id;
     }
 
-    /// Counts what a listpack holds of an entry beside its elements.
+    /// Counts the bytes that a listpack holds for an entry beside its elements.
     fn count_wire(&mut self, id: StreamId, same: bool, pairs: usize) {
         let parts = wire_parts(same, pairs);
         let ms = id.ms.wrapping_sub(self.master.ms) as i64;
@@ -226,8 +226,8 @@ impl MacroNode {
         self.wire += (int_len(0) + int_len(ms) + int_len(seq) + number + int_len(parts)) as u32;
     }
 
-    /// The entry at a position, of which the one before has the id `before`; one at the position of the first
-    /// that is not deleted needs none.
+    /// Reads the entry at an offset. `before` is the id of the entry before it; the first entry that is
+    /// not deleted needs none.
     fn read(&self, at: usize, before: StreamId) -> Option<EntryPosition> {
         let mut rest = self.row.get(at..)?;
         let (&flags, tail) = rest.split_first()?;
@@ -257,19 +257,19 @@ impl MacroNode {
         Some(EntryPosition { id, at, body, end: self.row.len() - rest.len(), flags, pairs })
     }
 
-    /// The entries from the first that is not deleted on, deleted ones included.
+    /// Positions from the first entry that is not deleted on, including later deleted ones.
     pub(super) fn positions(&self) -> EntryPositions<'_> {
         EntryPositions { node: self, at: self.start as usize, before: StreamId::MIN }
     }
 
-    /// All entries.
+    /// Positions of all entries, from the beginning of the node on.
     pub(super) fn all_positions(&self) -> EntryPositions<'_> {
-        // The position of the first live entry is asked for its id by itself.
+        // `read` knows the id of the first live entry without the entry before it.
         EntryPositions { node: self, at: self.entries_at as usize, before: before(self.master) }
     }
 
-    /// What stands at a position: fields and values by turns, or the values alone where the fields are those
-    /// of the node.
+    /// The elements of an entry: fields and values alternating, or only the values if the entry has
+    /// the node's fields.
     pub(super) fn elements(&self, position: EntryPosition) -> impl Iterator<Item = Element<'_>> {
         RowElements { row: &self.row[position.body..position.end] }
     }
@@ -287,7 +287,7 @@ impl MacroNode {
         self.last >= id && self.positions().any(|position| position.id >= id && !position.is_deleted())
     }
 
-    /// The entry of an id, if it is there and not deleted.
+    /// The entry of this id, if it exists and is not deleted.
     pub(super) fn find(&self, id: StreamId) -> Option<EntryPosition> {
         if id < self.first || id > self.last {
             return None;
@@ -311,7 +311,7 @@ impl MacroNode {
         }
     }
 
-    /// The node as a listpack, in place of what is in `out`.
+    /// Writes the node as a listpack into `out`, whose old contents are replaced. `row` is a buffer.
     pub(super) fn write_listpack(&self, row: &mut Vec<u8>, out: &mut Vec<u8>) {
         row.clear();
         row.reserve(self.wire_len());
@@ -345,12 +345,12 @@ impl MacroNode {
     }
 }
 
-/// The id that makes `master` the next one that is expected.
+/// The id after which `master` is expected.
 fn before(master: StreamId) -> StreamId {
     StreamId { ms: master.ms, seq: master.seq.wrapping_sub(1) }
 }
 
-/// How many elements of a listpack an entry has, the last of which says so.
+/// Number of listpack elements of an entry, of which the last one states that number.
 fn wire_parts(same: bool, pairs: usize) -> i64 {
     let elements = if same { pairs } else { 2 * pairs + 1 };
     elements as i64 + 3
@@ -398,7 +398,7 @@ fn read_varint(rest: &mut &[u8]) -> Option<u64> {
     }
 }
 
-/// The entries of a node from a position on.
+/// The entries of a node from an offset on.
 pub(super) struct EntryPositions<'a> {
     node: &'a MacroNode,
     at: usize,
@@ -432,7 +432,7 @@ impl<'a> Iterator for RowElements<'a> {
     }
 }
 
-/// Fields with their values.
+/// Iterator over fields with their values.
 #[derive(Clone, Debug)]
 pub struct EntryPairs<'a> {
     fields: Option<RowElements<'a>>,

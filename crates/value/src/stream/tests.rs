@@ -1,4 +1,4 @@
-//! Streams against ordered maps, with shares taken between any two writes.
+//! Streams compared with ordered maps, with shares taken between writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ fn text(element: Element<'_>) -> Vec<u8> {
     }
 }
 
-/// What a stream holds, read in both directions and one by one.
+/// The contents of a stream, read in both directions and one by one.
 fn read(stream: &Stream) -> Model {
     let log = stream.log();
     let pairs = |entry: super::EntryRef<'_>| {
@@ -81,7 +81,7 @@ fn some_text(rng: &mut Rng) -> Vec<u8> {
     }
 }
 
-/// An id that is there, or near one.
+/// An id that exists, or one near it.
 fn some_id(rng: &mut Rng, model: &Model) -> StreamId {
     let at = rng.below(model.entries.len() as u64 + 1) as usize;
     match model.entries.keys().nth(at) {
@@ -202,7 +202,7 @@ fn step(rng: &mut Rng, stream: &mut Stream, model: &mut Model, context: &mut Str
     }
 }
 
-/// A stream that is read from the listpacks of another.
+/// A stream that is loaded from the listpacks of another.
 fn reloaded(stream: &Stream) -> Stream {
     let mut again = Stream::new();
     stream.each_listpack(&mut |master, listpack| {
@@ -238,7 +238,7 @@ fn a_stream_does_what_ordered_maps_do_and_shares_never_change() {
             }
         }
         drop(shares);
-        // What is counted step by step is what is there when nobody shares it.
+        // The running count equals the bytes present when nothing is shared.
         context.garbage.clear();
         assert_eq!(stream.heap_bytes(), stream.own_bytes(), "seed {seed}");
         assert!(!stream.is_shared());
@@ -316,7 +316,7 @@ fn nodes_that_were_tampered_with_are_refused() {
         let mut other = Stream::new();
         match other.load_listpack(*master, &bytes) {
             Ok(()) => {
-                // What is taken can be read, changed and written.
+                // A loaded stream can be read, changed and written.
                 let model = read(&other);
                 other.delete(other.log().first_id(), &mut context);
                 other.trim(TrimTo::Len(1), TrimExtent::Exact, &mut context);

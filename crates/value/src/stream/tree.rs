@@ -1,9 +1,10 @@
-//! An ordered tree of small items behind reference counts: what a stream keeps its macro nodes, groups,
-//! consumers and pending entries in.
+//! An ordered tree of small items with reference-counted nodes. A stream keeps its macro nodes, groups,
+//! consumers and pending entries in such trees.
 //!
-//! Invariants: (1) all leaves are at the same depth; (2) no node is empty; (3) items ascend by their keys;
-//! (4) the weight beside a node is that of its items and nodes; (5) [`SharedTree::share`] costs O(1): a write
-//! copies the nodes of one path that have another owner, and adds their bytes to `copied`.
+//! Invariants: (1) all leaves are at the same depth; (2) no node is empty; (3) items ascend by their
+//! keys; (4) the weight stored beside a node is the sum over its items and nodes; (5)
+//! [`SharedTree::share`] costs O(1): a write copies those nodes of one path that have another owner, and
+//! adds their bytes to `copied`.
 
 use std::cmp::Ordering;
 use std::mem::{size_of, take};
@@ -11,39 +12,38 @@ use std::mem::{size_of, take};
 use sluice_base::heap;
 use triomphe::Arc;
 
-/// Items of a leaf, and children of an inner node, at most.
+/// Items of a leaf, or children of an inner node, at most.
 const FANOUT: usize = 64;
-/// A node with fewer is joined with a neighbour.
+/// A node with fewer items or children is joined with a neighbour.
 const SPARSE: usize = FANOUT / 4;
-/// Levels of the highest tree: more items than memory holds.
+/// Levels of the highest tree; a higher one would have more items than memory holds.
 const LEVELS_MAX: usize = 12;
 
-/// What a tree holds.
+/// An item of a tree.
 pub(super) trait TreeItem: Clone {
-    /// What orders items.
+    /// The key that orders items.
     type Key: Clone;
-    /// What a key is compared with.
+    /// The type that keys are compared with.
     type Probe: ?Sized;
-    /// The item's key.
     fn key(&self) -> Self::Key;
-    /// A key beside what is looked for.
+    /// The order of a key relative to `probe`.
     fn compare(key: &Self::Key, probe: &Self::Probe) -> Ordering;
-    /// The item's own key beside what is looked for.
+    /// The order of the item's key relative to `probe`.
     fn is_beside(&self, probe: &Self::Probe) -> Ordering;
-    /// What the item amounts to.
+    /// The item's contribution to the sums.
     fn weight(&self) -> Weight;
-    /// Bytes outside of the item that have no other owner.
+    /// Bytes allocated outside of the item that have no other owner.
     fn own_bytes(&self) -> usize {
         0
     }
 }
 
-/// What items amount to.
+/// Sums over items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Weight {
-    /// Items.
+    /// Number of items.
     pub items: usize,
-    /// Entries of the stream in them.
+    /// Number of stream entries in the items.
     pub entries: u64,
     /// Bytes allocated outside of the items, and for the nodes of the tree.
     pub heap: usize,
@@ -67,7 +67,7 @@ impl Weight {
     }
 }
 
-/// The tree.
+/// A B+ tree of items that can be shared: writers copy the shared nodes on their path.
 pub(super) struct SharedTree<T: TreeItem> {
     root: Option<Arc<TreeNode<T>>>,
     weight: Weight,
@@ -79,7 +79,7 @@ enum TreeNode<T: TreeItem> {
 }
 
 struct Branch<T: TreeItem> {
-    /// A key at or before the first below, and behind all of the branch before.
+    /// A key not greater than the first one below, and greater than all keys of the branch before.
     first: T::Key,
     weight: Weight,
     node: Arc<TreeNode<T>>,
@@ -120,7 +120,7 @@ impl<T: TreeItem> TreeNode<T> {
         }
     }
 
-    /// Bytes of the node itself.
+    /// Bytes of the node itself, without its children.
     fn own_heap(&self) -> usize {
         let buffer = match self {
             TreeNode::Leaf(items) => heap::vec(items),
@@ -148,7 +148,7 @@ impl<T: TreeItem> TreeNode<T> {
     }
 }
 
-/// The node to write to: a copy where it has another owner.
+/// The node for writing; it is copied if it has another owner.
 fn writable<'a, T: TreeItem>(node: &'a mut Arc<TreeNode<T>>, copied: &mut u64) -> &'a mut TreeNode<T> {
     if !node.is_unique() {
         *copied += node.own_heap() as u64;
@@ -156,7 +156,7 @@ fn writable<'a, T: TreeItem>(node: &'a mut Arc<TreeNode<T>>, copied: &mut u64) -
     Arc::make_mut(node)
 }
 
-/// The branch in which a key belongs.
+/// The branch that a key belongs to.
 fn branch_of<T: TreeItem>(branches: &[Branch<T>], probe: &T::Probe) -> usize {
     branches.partition_point(|branch| T::compare(&branch.first, probe).is_le()).saturating_sub(1)
 }
@@ -171,7 +171,7 @@ impl<T: TreeItem> SharedTree<T> {
         SharedTree { root: self.root.clone(), weight: self.weight }
     }
 
-    /// What all items amount to. O(1).
+    /// The sums over all items. O(1).
     pub(super) fn weight(&self) -> Weight {
         self.weight
     }
@@ -190,7 +190,7 @@ impl<T: TreeItem> SharedTree<T> {
         self.root.as_ref().filter(|root| root.is_unique()).map_or(0, |root| root.own_bytes())
     }
 
-    /// The item of a key.
+    /// The item of this key.
     pub(super) fn get(&self, probe: &T::Probe) -> Option<&T> {
         let mut node = &**self.root.as_ref()?;
         loop {
@@ -201,12 +201,10 @@ impl<T: TreeItem> SharedTree<T> {
         }
     }
 
-    /// The last item.
     pub(super) fn last(&self) -> Option<&T> {
         self.iter_back(None).next()
     }
 
-    /// The first item.
     pub(super) fn first(&self) -> Option<&T> {
         self.iter(None).next()
     }
@@ -216,12 +214,12 @@ impl<T: TreeItem> SharedTree<T> {
         TreeIter::new(self, from, Direction::Forward)
     }
 
-    /// The items the last first, from the last whose key is not greater than `from`.
+    /// The items in reverse order, from the last whose key is not greater than `from`.
     pub(super) fn iter_back(&self, from: Option<&T::Probe>) -> TreeIter<'_, T> {
         TreeIter::new(self, from, Direction::Back)
     }
 
-    /// Puts an item into the tree, in place of one of the same key.
+    /// Inserts an item, and replaces an item with the same key.
     pub(super) fn insert(&mut self, probe: &T::Probe, item: T, copied: &mut u64) {
         let Some(root) = &mut self.root else {
             let node = TreeNode::Leaf(vec![item]);
@@ -239,7 +237,7 @@ impl<T: TreeItem> SharedTree<T> {
         }
     }
 
-    /// Lets `change` have the item of a key, which it must keep. `None` where there is no such item.
+    /// Lets `change` modify the item of a key, but not the key. `None` where there is no such item.
     pub(super) fn update<R>(
         &mut self,
         probe: &T::Probe,
@@ -250,7 +248,7 @@ impl<T: TreeItem> SharedTree<T> {
         update_below(self.root.as_mut()?, &mut self.weight, probe, copied, change)
     }
 
-    /// Takes the item of a key out.
+    /// Removes the item of a key.
     pub(super) fn remove(&mut self, probe: &T::Probe, copied: &mut u64) -> Option<T> {
         self.get(probe)?;
         let removed = remove_below(self.root.as_mut()?, &mut self.weight, probe, copied);
@@ -258,16 +256,16 @@ impl<T: TreeItem> SharedTree<T> {
         removed
     }
 
-    /// Takes the last item out.
+    /// Removes the last item.
     pub(super) fn pop_back(&mut self, copied: &mut u64) -> Option<T> {
         let removed = pop_below(self.root.as_mut()?, &mut self.weight, copied);
         self.lower_root();
         removed
     }
 
-    /// Cuts items off in front, as long as they belong to what `cut` wants: it is asked of a part with its
-    /// weight and the key behind, or of an item, and says whether all of it goes. Gives the parts back. Cost:
-    /// O(log n) questions and their fan-out.
+    /// Removes the first items, as long as `cut` accepts them. `cut` is called with a whole part, by its
+    /// weight and a key after it, or with a single item; it returns whether all of it is to go. Returns
+    /// the removed parts. Cost: O(log n) calls of `cut`, times the fan-out.
     pub(super) fn cut_front(
         &mut self,
         cut: &mut dyn FnMut(TreePart<'_, T>) -> bool,
@@ -281,7 +279,7 @@ impl<T: TreeItem> SharedTree<T> {
         parts
     }
 
-    /// Drops levels that have a single branch, and a tree without items.
+    /// Removes levels with a single branch, and the root of an empty tree.
     fn lower_root(&mut self) {
         while let Some(root) = &self.root {
             let lower = match &**root {
@@ -301,11 +299,12 @@ impl<T: TreeItem> SharedTree<T> {
     }
 }
 
-/// What [`SharedTree::cut_front`] asks about.
+/// The argument of `cut` in [`SharedTree::cut_front`].
 pub(super) enum TreePart<'a, T: TreeItem> {
-    /// A part of the tree: what it amounts to, and a key that is behind it and not behind what follows.
+    /// A part of the tree: its weight, and a key that is greater than all of the part's keys and not
+    /// greater than those after it.
     Branch(Weight, &'a T::Key),
-    /// An item.
+    /// A single item of a leaf.
     Item(&'a T),
 }
 
@@ -316,8 +315,8 @@ fn first_key<T: TreeItem>(node: &TreeNode<T>) -> Option<T::Key> {
     }
 }
 
-/// Makes two nodes of one that is full. One that grew at its end keeps what it has: what is added in order
-/// fills nodes.
+/// Splits a full node in two. A node that grew at its end keeps all but its last child, so that items
+/// added in order fill the nodes.
 fn split<T: TreeItem>(node: &mut TreeNode<T>, at_end: bool) -> Option<Branch<T>> {
     let at = if at_end { node.len() - 1 } else { node.len() / 2 };
     let right = match node {
@@ -379,7 +378,7 @@ fn insert_below<T: TreeItem>(
     };
     let split = if node.len() > FANOUT { split(node, at_end) } else { None };
     if let Some(right) = &split {
-        // The new node's own bytes were never part of this one.
+        // The own bytes of the new node were never part of this node's weight.
         *weight = weight.minus(Weight { heap: right.weight.heap - right.node.own_heap(), ..right.weight });
     }
     weight.heap = weight.heap + node.own_heap() - own_before;
@@ -412,7 +411,7 @@ fn update_below<T: TreeItem, R>(
             done
         }
     };
-    // A copy may have less room than what it was copied from.
+    // A copy may have less capacity than the original.
     weight.heap = weight.heap + node.own_heap() - own_before;
     done
 }
@@ -468,7 +467,7 @@ fn pop_below<T: TreeItem>(node: &mut Arc<TreeNode<T>>, weight: &mut Weight, copi
     removed
 }
 
-/// Removes a branch that is empty; joins one that is sparse with a neighbour where both fit into one node.
+/// Removes an empty branch, or joins a sparse one with a neighbour if both fit into one node.
 fn mend<T: TreeItem>(branches: &mut Vec<Branch<T>>, at: usize, weight: &mut Weight, copied: &mut u64) {
     let len = branches[at].node.len();
     if len == 0 {
@@ -480,7 +479,7 @@ fn mend<T: TreeItem>(branches: &mut Vec<Branch<T>>, at: usize, weight: &mut Weig
         return;
     }
     let left = if at + 1 < branches.len() { at } else { at - 1 };
-    // Room remains, lest the next insert splits the node again.
+    // Some room must remain, or the next insert would split the node again.
     if branches[left].node.len() + branches[left + 1].node.len() > FANOUT / 2 {
         return;
     }
@@ -545,10 +544,10 @@ enum Direction {
     Back,
 }
 
-/// Items in order, or the last first. Allocates nothing.
+/// Iterator over items, forwards or backwards. Allocates nothing.
 pub(super) struct TreeIter<'a, T: TreeItem> {
-    /// The nodes from the root down, each with the index of what comes next; of a node that is done with it
-    /// is beyond its end.
+    /// The nodes from the root down, each with the index of its next child or item. The index of a
+    /// finished node is past its end.
     path: [Option<(&'a TreeNode<T>, usize)>; LEVELS_MAX],
     depth: usize,
     direction: Direction,
@@ -566,7 +565,7 @@ impl<'a, T: TreeItem> TreeIter<'a, T> {
         let mut next = tree.root.as_ref();
         while let Some(node) = next {
             let node = &**node;
-            // Positions are one more than the index when going back, so that 0 is beyond the end.
+            // Backwards, positions are the index plus one, so that 0 means finished.
             let at = match (node, from, direction) {
                 (TreeNode::Leaf(items), Some(probe), Direction::Forward) => {
                     items.partition_point(|item| item.is_beside(probe).is_lt())
@@ -585,7 +584,7 @@ impl<'a, T: TreeItem> TreeIter<'a, T> {
                     None
                 }
                 TreeNode::Inner(branches) => {
-                    // What comes after this branch.
+                    // The position after this branch.
                     iter.push(node, if direction == Direction::Forward { at + 1 } else { at });
                     Some(&branches[at].node)
                 }

@@ -1,4 +1,4 @@
-//! Macro nodes as files hold them: listpacks in the reference's format.
+//! Macro nodes in files: listpacks in the reference's format.
 //!
 //! | elements | meaning |
 //! |---|---|
@@ -12,19 +12,19 @@ use super::macro_node::MacroNode;
 use super::{Stream, StreamId};
 use sluice_collections::listpack::{self, Element};
 
-/// Why a node was refused.
+/// The reason why a node was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeError {
     /// The bytes are no listpack.
     Listpack,
-    /// The elements do not make entries.
+    /// The elements do not form entries.
     Entries,
     /// Ids do not ascend.
     Order,
 }
 
 impl Stream {
-    /// Hands each macro node to `write`: its key, and its listpack.
+    /// Passes each macro node to `write`: its key and its listpack.
     pub fn each_listpack(&self, write: &mut dyn FnMut(StreamId, &[u8])) {
         let (mut row, mut listpack) = (Vec::new(), Vec::new());
         self.log().each_node(&mut |node| {
@@ -33,11 +33,11 @@ impl Stream {
         });
     }
 
-    /// Adds the entries of a macro node that was read from a file, behind all others. For a stream that is
-    /// being loaded.
+    /// Adds the entries of a macro node that was read from a file, after all others. Only for a stream
+    /// that is being loaded.
     ///
     /// # Errors
-    /// Why the node was refused: nothing has changed.
+    /// Why the node was refused; the stream has not changed.
     pub fn load_listpack(&mut self, master: StreamId, bytes: &[u8]) -> Result<(), NodeError> {
         if !listpack::is_valid(bytes) {
             return Err(NodeError::Listpack);
@@ -46,7 +46,7 @@ impl Stream {
             return Err(NodeError::Order);
         }
         let node = read_node(master, bytes)?;
-        // The reference keeps a node whose entries were all deleted by trimming; such a node is no use here.
+        // The reference keeps a node whose entries were all deleted by trimming; it is not needed here.
         if node.live > 0 {
             self.0.log.load_node(node);
         }
@@ -97,7 +97,7 @@ fn read_node(master: StreamId, bytes: &[u8]) -> Result<MacroNode, NodeError> {
     Ok(node)
 }
 
-/// A number of fields, of which a listpack of so many bytes cannot have more.
+/// A number of fields, which cannot exceed the bytes of the listpack.
 fn count(number: i64, bytes: &[u8]) -> Result<usize, NodeError> {
     usize::try_from(number).ok().filter(|count| *count <= bytes.len()).ok_or(NodeError::Entries)
 }

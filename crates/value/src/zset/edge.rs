@@ -1,24 +1,24 @@
 //! Positions between elements.
 
-/// A position between two elements, before the first or behind the last.
+/// A position between two elements, before the first or after the last.
 #[derive(Clone, Copy, Debug)]
 pub enum Edge<'a> {
-    /// Behind all lower scores.
+    /// After all lower scores.
     Score(f64),
-    /// Behind all scores up to this one.
+    /// After all scores up to this one.
     BehindScore(f64),
-    /// Before this element, or where it would be.
+    /// Before this element, or before the position that it would have.
     Element(f64, &'a [u8]),
-    /// Behind this element, or where it would be.
+    /// After this element, or after the position that it would have.
     BehindElement(f64, &'a [u8]),
-    /// Behind all smaller members, where all scores are the same.
+    /// After all smaller members, in a set where all scores are equal.
     Member(&'a [u8]),
-    /// Behind all members up to this one, where all scores are the same.
+    /// After all members up to this one, in a set where all scores are equal.
     BehindMember(&'a [u8]),
 }
 
 impl Edge<'_> {
-    /// Whether an element lies before the edge. Its member is asked for where the score does not say.
+    /// Whether an element lies before the edge. `member` is called only if the score does not decide.
     #[inline]
     pub(super) fn is_behind<'m>(self, score: f64, member: impl FnOnce() -> &'m [u8]) -> bool {
         match self {

@@ -1,13 +1,14 @@
-//! From a member's hash to the leaf that holds the member, so that a member is found without its score.
+//! The index from a member's hash to the leaf that holds the member, which finds a member without its score.
 //!
-//! Linear hashing in pages of some forty entries: an entry is 32 bits of the hash and the number of a leaf.
-//! Which member of the leaf is meant, the caller finds out: equal hashes are two candidates.
+//! Linear hashing in pages of some forty entries: an entry is 32 bits of the hash and the number of a
+//! leaf. The caller finds the member in the leaf: members with equal hashes are several candidates.
 //!
-//! Invariants: (1) with `pages` pages and `mask + 1` the power of two at or above `pages`, an entry is in
-//! page `hash & mask`, or `hash & mask / 2` where there is no such page; (2) a page is split for every
-//! [`GROW_AT`] entries more; (3) *scanning:* the hashes of a page, their bits reversed, are an interval. A
-//! cursor is a point of that line; a scan visits the whole interval around the cursor and returns its end.
-//! Whatever is split or joined between two calls, an entry that is there all the time is visited.
+//! Invariants: (1) with `pages` pages and `mask + 1` the power of two at or above `pages`, an entry is
+//! in page `hash & mask`, or `hash & mask / 2` if that page does not exist; (2) a page is split for
+//! every [`GROW_AT`] entries added; (3) *scanning:* the hashes of a page, with their bits reversed, are
+//! an interval. A cursor is a point of that line; a scan visits the whole interval around the cursor and
+//! returns its end. An entry that exists throughout a scan is visited, whatever pages are split or
+//! joined between two calls.
 
 mod edit;
 
@@ -17,7 +18,7 @@ use triomphe::{Arc, HeaderSlice};
 
 use super::paged::{PagedArray, Shelved};
 
-/// The index of a sorted set.
+/// The index of a large sorted set.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MemberIndex {
     paged: PagedArray<IndexPage>,
@@ -25,7 +26,7 @@ pub(super) struct MemberIndex {
     len: usize,
 }
 
-/// Some entries.
+/// A page of index entries, shared until it is written.
 #[derive(Clone, Debug)]
 pub(super) struct IndexPage(Arc<HeaderSlice<PageHeader, [u64]>>);
 
@@ -34,9 +35,9 @@ struct PageHeader {
     len: usize,
 }
 
-/// Entries for each page before another is made.
+/// Mean entries of a page above which a page is added.
 const GROW_AT: usize = 40;
-/// Entries for each page below which one is given back.
+/// Mean entries of a page below which a page is removed.
 const SHRINK_AT: usize = 16;
 const OVERHEAD: usize = 8 + size_of::<PageHeader>();
 
@@ -88,7 +89,7 @@ impl MemberIndex {
         if page < self.pages { page } else { page & (top / 2 - 1) }
     }
 
-    /// The leaves that may hold a member of this hash, each with the entry's index in its page.
+    /// The leaves that may hold a member of this hash, each with the index of the entry in its page.
     #[inline]
     pub(super) fn candidates(&self, hash: u32) -> impl Iterator<Item = (usize, u32)> + '_ {
         let page = if self.pages == 0 { None } else { self.paged.get(self.page_of(hash)) };
@@ -98,15 +99,14 @@ impl MemberIndex {
         entries.iter().enumerate().filter_map(of_hash)
     }
 
-    /// Asks the processor for the slot of the page of a hash. What follows soon is
-    /// [`MemberIndex::prefetch`].
+    /// Prefetches the slot of the page for a hash. [`MemberIndex::prefetch`] is to follow.
     pub(super) fn prefetch_slot(&self, hash: u32) {
         if self.pages > 0 {
             self.paged.prefetch(self.page_of(hash));
         }
     }
 
-    /// Asks the processor for the entries of a hash, which are to be changed soon.
+    /// Prefetches the entries of a hash, which are to be read or changed soon.
     pub(super) fn prefetch(&self, hash: u32) {
         if self.pages > 0
             && let Some(page) = self.paged.get(self.page_of(hash))
@@ -115,15 +115,15 @@ impl MemberIndex {
         }
     }
 
-    /// Visits hash and leaf of the entries around a cursor; the next cursor, 0 behind the last. An entry may
-    /// be visited twice.
+    /// Visits hash and leaf of the entries around a cursor; returns the next cursor, 0 after the last.
+    /// An entry may be visited twice.
     pub(super) fn scan(&self, cursor: u32, visit: &mut dyn FnMut(u32, u32)) -> u32 {
         if self.pages == 0 {
             return 0;
         }
         let hash = cursor.reverse_bits() as usize;
         let top = self.pages.next_power_of_two();
-        // A page that was not split yet holds the hashes of its other half too.
+        // A page that is not split yet also holds the hashes of its other half.
         let low = hash & (top / 2).wrapping_sub(1) & (top - 1);
         let is_split = low + top / 2 < self.pages;
         let (page, bits) = match top.trailing_zeros() {

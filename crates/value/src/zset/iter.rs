@@ -1,33 +1,33 @@
-//! Reading the elements of a range of ranks.
+//! Reading a range of ranks.
 
 use std::ops::Range;
 
 use super::large::Large;
 use super::row::{self, RowIter};
 
-/// The elements of a range of ranks, one after the other: member and score.
+/// The elements of a range of ranks, in sequence: member and score.
 #[derive(Debug)]
 pub struct ZsetIter<'a> {
     source: RowSource<'a>,
-    /// Ranks not read yet.
+    /// Ranks that were not read yet.
     ranks: Range<usize>,
     direction: Direction,
-    /// The row at hand; forwards, what is left of it.
+    /// The present row; forwards, its unread part.
     row: &'a [u8],
-    /// Backwards, where the elements of the row that are not read yet begin.
+    /// Backwards: offsets of the row's unread elements.
     offsets: Vec<u32>,
 }
 
-/// Which element of the range comes first.
+/// The order in which the elements of a range are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// That of the lowest score.
+    /// From the lowest score to the highest.
     Up,
-    /// That of the highest score.
+    /// From the highest score to the lowest.
     Down,
 }
 
-/// Where rows come from.
+/// The source of rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RowSource<'a> {
     One(&'a [u8]),
@@ -35,7 +35,7 @@ pub(super) enum RowSource<'a> {
 }
 
 impl<'a> RowSource<'a> {
-    /// The row with the element of a rank, and the element's index in the row.
+    /// The row with the element of a rank, and the index of the element in that row.
     fn row_at(self, rank: usize) -> Option<(&'a [u8], usize)> {
         match self {
             RowSource::One(row) => Some((row, rank)),
@@ -56,7 +56,7 @@ impl<'a> RowSource<'a> {
 }
 
 impl<'a> ZsetIter<'a> {
-    /// `ranks` lie within the set.
+    /// `ranks` must lie within the set.
     pub(super) fn new(source: RowSource<'a>, ranks: Range<usize>, direction: Direction) -> ZsetIter<'a> {
         ZsetIter { source, ranks, direction, row: &[], offsets: Vec::new() }
     }

@@ -1,22 +1,22 @@
-//! The large form: a counted B+ tree over leaves in order of score and member, and an index from members to
-//! leaves.
+//! The large form: a counted B+ tree over leaves in order of score and member, and an index from
+//! members to leaves.
 //!
 //! ```text
 //!  top ──► inner nodes: for each child its count, its first score ──► numbers of leaves
 //!  index: hash of a member ──► number of a leaf          paged array: number ──► leaf
 //! ```
 //!
-//! inner nodes name leaves by number, and the paged array owns the leaves: so that the index can name them
-//! too. Scores alone stand in inner nodes. Where scores are equal, the first member of a child is looked up
-//! in its first leaf.
+//! Inner nodes name leaves by number, and the paged array owns the leaves, so that the index can name
+//! them, too. Inner nodes hold only scores. Where scores are equal, the first member of a child is read
+//! from its first leaf.
 //!
-//! Here are the parts and the look-ups; `large/edit.rs` has the changes. A long range is cut off in O(log n),
-//! and what is left of it cleared later: see `large/cut.rs`.
+//! This file has the parts and the look-ups; `large/edit.rs` has the changes. A long range is cut off in
+//! O(log n), and its leaves are cleared later: see `large/cut.rs`.
 //!
-//! Invariants: (1) all leaves are at the same depth; (2) no leaf and no inner node is empty, except the top
-//! of an empty set; (3) each member has one entry in the index, which names its leaf, as those that were cut
-//! off have; (4) nothing that has a second owner is dropped here: it goes to the garbage; (5) `heap` is what
-//! the parts have allocated.
+//! Invariants: (1) all leaves are at the same depth; (2) no leaf and no inner node is empty, except the
+//! top of an empty set; (3) each member has one entry in the index, which names its leaf; so have
+//! members that were cut off; (4) nothing with a second owner is dropped here: it goes to the garbage;
+//! (5) `heap` is the number of bytes that the parts have allocated.
 
 #[cfg(test)]
 mod check;
@@ -35,17 +35,17 @@ use super::row::{self, RowIter, RowPosition};
 
 /// Children of an inner node at most.
 const FANOUT: usize = 32;
-/// Room for those that an insertion adds before the node is split.
+/// Capacity for the children that an insertion adds before the node is split.
 const CAPACITY: usize = FANOUT + 4;
 /// An inner node with fewer children is joined with a neighbour.
 const SPARSE: usize = FANOUT / 4;
-/// A leaf whose row has no more bytes may be joined with a neighbour.
+/// A leaf whose row has at most this many bytes may be joined with a neighbour.
 const ROW_BYTES_SPARSE: usize = ROW_BYTES_MAX / 4;
 
-/// Members that are looked up together: about as many misses as a processor keeps under way.
+/// Members that are looked up together: about as many cache misses as a processor has under way.
 const MEMBERS_AHEAD: usize = 16;
 
-/// How many pops after the slot of a page of the index its entries are asked for.
+/// Pops between the prefetch of an index page's slot and the prefetch of the page's entries.
 const SLOTS_AHEAD: usize = 3;
 
 /// A sorted set with an index.
@@ -55,24 +55,23 @@ pub(super) struct Large {
     count: usize,
     paged: PagedArray<RowLeaf>,
     index: MemberIndex,
-    /// Numbers that leaves have had: all below are taken, or on the list of free ones.
+    /// The number of leaf numbers ever used: each smaller number is in use or free.
     numbers: u32,
     free: FreeNumbers,
     seed: HashSeed,
     heap: usize,
-    /// What was cut off: leaves stand on the paged array and in the index still, and are cleared a few at a
-    /// time.
+    /// Subtrees that were cut off. Their leaves are still in the paged array and in the index, and are
+    /// cleared a few at a time.
     remains: Vec<Link>,
-    /// Hashes of members that are probably popped soon. A hint: nothing but a prefetch depends on them.
+    /// Hashes of members that are probably popped soon. A hint, used only for prefetching.
     pops_next: [u32; SLOTS_AHEAD],
 }
 
-/// Numbers of leaves that are gone. A share copies them: they are few, since a set that shrinks much is built
-/// anew.
+/// Free numbers of leaves. A share copies them; they are few, because a set that shrinks much is rebuilt.
 #[derive(Clone, Debug, Default)]
 struct FreeNumbers(Arc<Vec<u32>>);
 
-/// An inner node.
+/// A node of the tree above the leaves.
 #[derive(Debug)]
 pub(super) struct InnerNode {
     children: Vec<Branch>,
@@ -116,13 +115,13 @@ impl Shelved for RowLeaf {
     }
 }
 
-/// Where a member is.
+/// The result of looking up a member.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FoundMember {
     hash: u32,
-    /// Where in its page the index had the entry: a hint.
+    /// Index of the entry in its index page: a hint.
     slot: usize,
-    /// The leaf, and the position in its row.
+    /// The leaf's number, and the member's position in its row; `None` for an absent member.
     position: Option<(u32, RowPosition)>,
 }
 
@@ -158,7 +157,7 @@ impl Large {
         own_bytes(&self.top) + self.remains_own_bytes() + self.paged.own_bytes() + self.index.own_bytes()
     }
 
-    /// Where a member is, if it is.
+    /// Looks up a member.
     #[inline]
     pub(super) fn find(&self, member: &[u8]) -> FoundMember {
         self.find_hashed(hash(self.seed, member), member)
@@ -181,8 +180,8 @@ impl Large {
         self.find(member).score()
     }
 
-    /// The score of each of these members, in order. Cost: as of [`Large::score`]; misses of the cache are
-    /// waited for together.
+    /// The score of each of these members, in order. Cost: as of [`Large::score`], but cache misses of
+    /// several look-ups overlap.
     pub(super) fn score_each<'n>(
         &self,
         mut members: impl Iterator<Item = &'n [u8]>,
@@ -193,12 +192,12 @@ impl Large {
         }
     }
 
-    /// Asks the processor for what it takes to find these members soon.
+    /// Prefetches the parts that looking up these members will read.
     pub(super) fn prefetch<'n>(&self, mut members: impl Iterator<Item = &'n [u8]>) {
         while self.prefetch_some(&mut members).is_some() {}
     }
 
-    /// Asks for the next few members, and hands them back with their hashes; `None` behind the last. A
+    /// Prefetches the next few members, and returns them with their hashes; `None` after the last. A
     /// look-up reads four things, each of which names the next: the slot of a page of the index, the page,
     /// the slot of a leaf, the leaf.
     fn prefetch_some<'n>(
@@ -240,7 +239,7 @@ impl Large {
         Some((self.count_before(Edge::Element(position.score, member)), position.score))
     }
 
-    /// The leaf in which an edge lies, and how many elements are in front of the leaf.
+    /// The leaf in which an edge lies, and the number of elements in front of that leaf.
     fn leaf_before(&self, edge: Edge<'_>) -> (usize, Option<u32>) {
         let (mut inner, mut before) = (&*self.top, 0);
         loop {
@@ -254,14 +253,14 @@ impl Large {
         }
     }
 
-    /// How many elements lie before an edge. Cost: O(log n).
+    /// Number of elements before an edge. Cost: O(log n).
     pub(super) fn count_before(&self, edge: Edge<'_>) -> usize {
         let (before, number) = self.leaf_before(edge);
         let leaf = number.and_then(|number| self.paged.get(number as usize));
         before + leaf.map_or(0, |leaf| leaf.gap_of(edge).index)
     }
 
-    /// The leaf with the element of a rank, and the element's index in the leaf.
+    /// The leaf with the element of a rank, and the element's index in that leaf.
     pub(super) fn leaf_at(&self, mut rank: usize) -> Option<(&RowLeaf, usize)> {
         let mut inner = &*self.top;
         loop {
@@ -279,7 +278,7 @@ impl Large {
         hash(self.seed, member)
     }
 
-    /// The elements from a rank on.
+    /// The elements from a rank on, in order.
     pub(super) fn entries(&self, rank: usize) -> impl Iterator<Item = (&[u8], f64)> {
         let mut rank = rank;
         let mut row = RowIter::new(&[]);
@@ -295,7 +294,7 @@ impl Large {
         })
     }
 
-    /// Whether a member appears twice. Cost: O(n).
+    /// Whether a member occurs twice. Cost: O(n).
     pub(super) fn has_duplicates(&self) -> bool {
         let mut cursor = 0;
         loop {
@@ -319,7 +318,8 @@ impl Large {
         }
     }
 
-    /// Some elements from a cursor on, each with its score, and the next cursor; 0 starts and ends.
+    /// Visits some elements with their scores from a cursor on and returns the next cursor; 0
+    /// starts and ends.
     pub(super) fn scan(&self, cursor: u32, visit: &mut dyn FnMut(&[u8], f64)) -> u32 {
         let mut found = Vec::new();
         let next = self.index.scan(cursor, &mut |hash, leaf| found.push((leaf, hash)));
@@ -349,14 +349,14 @@ impl FreeNumbers {
     }
 }
 
-/// The child in which an edge lies: the last whose first element is before the edge, or the first child.
+/// The child in which an edge lies: the last child whose first element is before the edge, or the first one.
 #[inline]
 fn child_before(children: &[Branch], edge: Edge<'_>, paged: &PagedArray<RowLeaf>) -> usize {
     let is_before = |child: &Branch| edge.is_behind(child.first, || first_member(&child.link, paged));
     let (Edge::Element(score, _) | Edge::BehindElement(score, _)) = edge else {
         return children.partition_point(is_before).saturating_sub(1);
     };
-    // Few children have the very score: their members are looked at last.
+    // Few children begin with exactly this score; their first members are compared last.
     let lower = children.partition_point(|child| child.first < score);
     let rest = children.get(lower..).unwrap_or_default();
     let same = match rest.first() {
@@ -368,7 +368,7 @@ fn child_before(children: &[Branch], edge: Edge<'_>, paged: &PagedArray<RowLeaf>
     (lower + same).saturating_sub(1)
 }
 
-/// The first member under a node.
+/// The first member below a node.
 fn first_member<'s>(link: &Link, paged: &'s PagedArray<RowLeaf>) -> &'s [u8] {
     let mut link = link;
     loop {
@@ -385,7 +385,7 @@ fn first_member<'s>(link: &Link, paged: &'s PagedArray<RowLeaf>) -> &'s [u8] {
     }
 }
 
-/// The child that holds the element of a rank, and how many elements are in front of the child.
+/// The child that holds the element of a rank, and the number of elements in front of that child.
 fn child_of_rank(children: &[Branch], rank: usize) -> Option<(usize, usize)> {
     let mut before = 0;
     for (at, child) in children.iter().enumerate() {
@@ -419,7 +419,7 @@ impl Branch {
         Branch { link: Link::Inner(inner), count, first }
     }
 
-    /// Brings the score up to date.
+    /// Updates the first score.
     fn refresh_first(&mut self, paged: &PagedArray<RowLeaf>) {
         self.first = match &self.link {
             Link::Inner(inner) => inner.children.first().map_or(0.0, |child| child.first),
@@ -430,7 +430,7 @@ impl Branch {
         };
     }
 
-    /// Brings count and score up to date.
+    /// Updates the count and the first score.
     fn refresh(&mut self, paged: &PagedArray<RowLeaf>) {
         self.count = match &self.link {
             Link::Inner(inner) => inner.children.iter().map(|child| child.count).sum(),

@@ -1,7 +1,7 @@
 //! A leaf: a row of elements in one allocation, which may be shared.
 //!
-//! Invariants: (1) `start <= end <= capacity`, and a row of `count` elements lies between; (2) a leaf with a
-//! second owner is never written: a copy takes its place; (3) the marks are those of the row.
+//! Invariants: (1) `start <= end <= capacity`, and the bytes between them are a row of `count` elements;
+//! (2) a leaf with a second owner is never written: a copy takes its place; (3) the marks fit the row.
 
 mod edit;
 
@@ -15,7 +15,7 @@ use super::edge::Edge;
 use super::marks::RowMarks;
 use super::row::{self, RowGap, RowIter};
 
-/// Elements in one allocation.
+/// A row of elements in one allocation.
 #[derive(Clone, Debug)]
 pub(super) struct RowLeaf(Arc<HeaderSlice<LeafHeader, [u8]>>);
 
@@ -52,16 +52,16 @@ impl Drop for Witness {
 
 /// Bytes of a leaf that hold no elements.
 pub(super) const OVERHEAD: usize = 8 + size_of::<LeafHeader>();
-/// Bytes of the row of a leaf in a tree, unless a single element has more. A look-up of a member walks half
-/// of them.
+/// Bytes of the row of a leaf in a tree, unless a single element has more. Looking up a member walks
+/// half of them on average.
 pub(super) const ROW_BYTES_MAX: usize = 640 - OVERHEAD;
-/// Bytes of the row of a leaf that was filled in order. Were the leaf full, each element that arrives between
-/// two of these would split a leaf, and the index would follow half of its elements: in a set that was built
-/// in order and then changed here and there, that is most of the cost of an insertion.
+/// Bytes of the row of a leaf that was filled in order. If the leaf were full, each element inserted
+/// between two of its elements would split it and move half of its index entries. In a set that was
+/// built in order and then changed in places, that would be most of the cost of an insertion.
 pub(super) const ROW_BYTES_FILLED: usize = 512 - OVERHEAD;
 
 impl RowLeaf {
-    /// A leaf of a row, in an allocation with room for `spare` more bytes.
+    /// A leaf with this row and room for `spare` more bytes.
     pub(super) fn of_row(row: &[u8], count: usize, spare: usize) -> RowLeaf {
         let capacity = heap::block(OVERHEAD + row.len() + spare) - OVERHEAD;
         let span = LeafSpan { start: 0, end: row.len() as u32, count: count as u32 };
@@ -91,7 +91,7 @@ impl RowLeaf {
         self.span().count as usize
     }
 
-    /// Asks the processor for the row, which is to be read soon.
+    /// Prefetches the row, which is to be read soon.
     pub(super) fn prefetch(&self) {
         prefetch_items(&self.0.slice);
     }
@@ -111,13 +111,13 @@ impl RowLeaf {
         row::gap_from(row, self.0.header.marks.last_before(is_before), edge)
     }
 
-    /// Where the element at `index` begins; the row's length where there is none. Cost: a walk over an eighth
-    /// of the row.
+    /// Offset of the element at `index`; the row's length where there is none. Cost: a walk over an
+    /// eighth of the row.
     pub(super) fn offset_of(&self, index: usize) -> usize {
         row::offset_from(self.row(), self.0.header.marks.last_up_to(index), index)
     }
 
-    /// Bytes allocated.
+    /// Bytes allocated for the leaf.
     pub(super) fn heap_bytes(&self) -> usize {
         OVERHEAD + self.0.slice.len()
     }
@@ -126,7 +126,7 @@ impl RowLeaf {
         !self.0.is_unique()
     }
 
-    /// Replaces the contents by a row that fits; `false`, and nothing done, when the leaf is shared, too
+    /// Replaces the contents by a row that fits; `false`, with the leaf unchanged, if it is shared, too
     /// small, or far too large.
     pub(super) fn load(&mut self, row: &[u8], count: usize) -> bool {
         let Some(inner) = Arc::get_mut(&mut self.0) else { return false };
@@ -139,8 +139,8 @@ impl RowLeaf {
         true
     }
 
-    /// Moves the element in a range of the row to a gap beside it, with another score of the same width:
-    /// nothing else changes its length. `false`, and nothing done, where the leaf is shared.
+    /// Moves the element in a range of the row to a gap, with another score of the same width, so that
+    /// no length changes. `false`, with the leaf unchanged, if it is shared.
     pub(super) fn turn(&mut self, range: Range<usize>, gap: usize, (member, score): (&[u8], f64)) -> bool {
         let Some(inner) = Arc::get_mut(&mut self.0) else { return false };
         let span = inner.header.span;
@@ -163,7 +163,7 @@ impl RowLeaf {
         true
     }
 
-    /// The row with an element put at an offset.
+    /// A copy of the row with an element inserted at an offset.
     pub(super) fn with(&self, at: usize, member: &[u8], score: f64) -> Vec<u8> {
         let old = self.row();
         let need = row::entry_len(member, score);
@@ -177,7 +177,6 @@ impl RowLeaf {
 
 #[cfg(test)]
 impl RowLeaf {
-    /// Checks the invariants.
     pub(super) fn check(&self) {
         assert_eq!(self.iter().count(), self.count());
         assert_eq!(self.iter().map(|entry| entry.len).sum::<usize>(), self.row().len());
@@ -185,5 +184,5 @@ impl RowLeaf {
     }
 }
 
-/// Memory that is kept for the next inline set is no larger than this.
+/// Bytes of a leaf, at most, that is kept for the next inline set.
 const SCRATCH_BYTES_MAX: usize = 4096;

@@ -1,21 +1,21 @@
-//! The thresholds of sorted sets, and the encoding that is reported.
+//! The thresholds of sorted sets, and the reported encoding.
 
-/// What OBJECT ENCODING answers for a sorted set.
+/// The encoding that OBJECT ENCODING reports for a sorted set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ZsetEncoding {
     /// Small enough for one listpack.
     #[default]
     Listpack,
-    /// Anything else. The reference calls it `skiplist`, and so do clients.
+    /// Any other sorted set. Named `skiplist` after the reference, as clients expect.
     Skiplist,
 }
 
-/// What the configuration says about sorted sets.
+/// The configuration of sorted sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZsetLimits {
-    /// `zset-max-listpack-entries`.
+    /// `zset-max-listpack-entries`: elements of a listpack at most.
     pub entries_max: usize,
-    /// `zset-max-listpack-value`: bytes of a member.
+    /// `zset-max-listpack-value`: bytes of a member of a listpack at most.
     pub value_max: usize,
 }
 
@@ -26,7 +26,7 @@ impl Default for ZsetLimits {
 }
 
 impl ZsetLimits {
-    /// The encoding of a sorted set of so many elements, the longest member of which has so many bytes.
+    /// The encoding of a sorted set of `count` elements whose longest member has `member_len` bytes.
     pub fn encoding_for(self, count: usize, member_len: usize) -> ZsetEncoding {
         let fits =
             count <= self.entries_max && member_len <= self.value_max && member_len <= LISTPACK_BYTES_MAX;
@@ -34,5 +34,5 @@ impl ZsetLimits {
     }
 }
 
-/// A listpack of more bytes is never made: its header has no room for many more.
+/// Bytes of a listpack at most: its header has no room for many more.
 pub(super) const LISTPACK_BYTES_MAX: usize = 1 << 30;

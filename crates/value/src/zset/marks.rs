@@ -1,21 +1,22 @@
-//! Marks in a row: where some of its elements begin, so that a search need not walk from the front.
+//! Marks in a row: the offsets of some elements, so that a search need not start at the front.
 //!
-//! Elements differ in their lengths, so a row has no random access. A few marks, spread over the row when its
-//! leaf is made and moved along with every edit, leave a walk over an eighth of the row at most, as long as
-//! edits fall evenly; a leaf whose marks have gathered at one end gets new ones. Invariants: (1) each mark
-//! names the begin of an element, and its index, or the end of the row; (2) marks are in order. The mark of
-//! an element that goes is the next element's; of several that go, the marks but the first fall back to the
-//! mark before. Rows of more than 65,535 bytes have no marks and are walked from the front.
+//! Elements differ in their lengths, so a row has no random access. A few marks are spread over the row
+//! when its leaf is made and moved along with every edit. They limit a walk to an eighth of the row, as
+//! long as edits are spread evenly; a leaf whose marks have gathered at one end gets new ones.
+//! Invariants: (1) each mark names the begin of an element and its index, or the end of the row; (2)
+//! marks are in order. The mark of a removed element moves to the next element; if several are removed,
+//! all such marks but the first fall back to the mark before. Rows of more than 65,535 bytes have no
+//! marks and are searched from the front.
 
 use super::row::{self, RowGap};
 use std::ops::Range;
 
-/// Marks of a row.
+/// Number of marks in a row.
 const MARKS: usize = 7;
-/// A row of fewer elements has none.
+/// Elements from which on a row has marks.
 const MARKED_FROM: usize = 16;
 
-/// Some positions in a row. What is not used is the begin of the row.
+/// Positions in a row. An unused mark names the begin of the row.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RowMarks([RowMark; MARKS]);
 
@@ -32,7 +33,7 @@ impl RowMark {
 }
 
 impl RowMarks {
-    /// Marks at equal distances. Cost: a walk over the row.
+    /// Evenly spaced marks. Cost: a walk over the row.
     pub(super) fn of_row(row: &[u8], count: usize) -> RowMarks {
         let mut marks = RowMarks::default();
         if count < MARKED_FROM || row.len() > usize::from(u16::MAX) {
@@ -47,28 +48,28 @@ impl RowMarks {
                 at = end;
                 index += 1;
             }
-            // Both are below 65,536: the row is no longer, and an element has more than a byte.
+            // Both values are below 65,536, because the row is not longer.
             *mark = RowMark { at: at as u16, index: index as u16 };
         }
         marks
     }
 
-    /// The last mark whose element is before something, or the begin of the row. `is_before` is true of a
-    /// first part of the elements.
+    /// The last mark for which `is_before` is true, or the begin of the row. `is_before` must be true
+    /// for the first marks and false for all later ones.
     #[inline]
     pub(super) fn last_before(&self, is_before: impl Fn(usize) -> bool) -> RowGap {
         let before = self.0.partition_point(|mark| mark.at == 0 || is_before(usize::from(mark.at)));
         before.checked_sub(1).map_or(RowGap::default(), |last| self.0[last].gap())
     }
 
-    /// The last mark that is at most at the element of an index, or the begin of the row.
+    /// The last mark at or before the element with this index, or the begin of the row.
     pub(super) fn last_up_to(&self, index: usize) -> RowGap {
         let up_to = self.0.partition_point(|mark| usize::from(mark.index) <= index);
         up_to.checked_sub(1).map_or(RowGap::default(), |last| self.0[last].gap())
     }
 
-    /// Follows an element of `len` bytes that was put at an offset; whether new marks would be much better.
-    /// The row has `count` elements and `bytes` bytes now.
+    /// Adjusts the marks after an element of `len` bytes was inserted at `at`; returns whether new marks
+    /// would be much better. The row now has `count` elements and `bytes` bytes.
     #[inline]
     pub(super) fn follow_insert(&mut self, at: usize, len: usize, count: usize, bytes: usize) -> bool {
         if bytes > usize::from(u16::MAX) {
@@ -87,22 +88,22 @@ impl RowMarks {
         }
         let (first, last) = (usize::from(self.0[0].index), usize::from(self.0[MARKS - 1].index));
         if is_last && count - last > count / 8 {
-            // A row that grows at its end: the first mark becomes the last.
+            // The row grows at its end: the first mark becomes the last.
             self.0.rotate_left(1);
             self.0[MARKS - 1] = RowMark { at, index: (count - 1) as u16 };
         }
-        // Half of the elements at one end without a mark.
+        // Half of the elements lie at one end without a mark.
         first.max(count.saturating_sub(last)) > count / 2
     }
 
-    /// Follows the removal of `count` elements in a range of the row.
+    /// Adjusts the marks after `count` elements in a range of the row were removed.
     #[inline]
     pub(super) fn follow_removal(&mut self, range: Range<usize>, count: usize) {
         let mut before = RowMark::default();
         for mark in &mut self.0 {
             let at = usize::from(mark.at);
             if at >= range.end {
-                // The mark lies behind all that goes.
+                // The mark lies after the removed range.
                 mark.at -= range.len() as u16;
                 mark.index -= count as u16;
             } else if at > range.start {
@@ -112,7 +113,7 @@ impl RowMarks {
         }
     }
 
-    /// Whether the marks are those of a row.
+    /// Checks that the marks fit a row.
     #[cfg(test)]
     pub(super) fn check(&self, row: &[u8]) {
         let (mut at, mut index) = (0, 0);

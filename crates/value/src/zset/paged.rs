@@ -1,7 +1,7 @@
-//! A paged array: items by number, which can be shared in O(1). A writer copies the path to an item.
+//! A paged array: items by number, shared in O(1). A writer copies the path to an item.
 //!
-//! A tree of arrays of [`FANOUT`] slots. Invariants: (1) all items are at the depth `height`; (2) an array
-//! with a second owner is never written: a copy takes its place, and the array goes to the garbage.
+//! A tree of arrays with [`FANOUT`] slots. Invariants: (1) all items are at the depth `height`; (2) an array
+//! with a second owner is never written: a copy takes its place, and the old array goes to the garbage.
 
 pub(super) mod edit;
 
@@ -15,20 +15,20 @@ use triomphe::Arc;
 pub(super) const FANOUT: usize = 32;
 const BITS: u32 = FANOUT.trailing_zeros();
 
-/// What stands on a paged array.
+/// An item of a paged array.
 pub(super) trait Shelved: Clone + Debug {
-    /// Bytes allocated of one item that has no other owner; 0 of one that has.
+    /// Bytes allocated for an item without another owner; 0 for a shared item.
     fn own_bytes(&self) -> usize;
 }
 
-/// Items by number.
+/// An array of items by number, stored in nodes that several owners can share.
 #[derive(Clone, Debug)]
 pub(super) struct PagedArray<T> {
     top: Option<ShelfNode<T>>,
     height: u32,
 }
 
-/// An array of items, or of arrays.
+/// A node: an array of items, or of lower nodes.
 #[derive(Clone, Debug)]
 pub(super) enum ShelfNode<T> {
     Items(Arc<[Option<T>; FANOUT]>),
@@ -42,7 +42,7 @@ impl<T: Shelved> Default for PagedArray<T> {
 }
 
 impl<T: Shelved> ShelfNode<T> {
-    /// Bytes of one array.
+    /// Bytes of one node.
     pub(super) fn top_bytes(&self) -> usize {
         match self {
             ShelfNode::Items(_) => heap::block(8 + size_of::<[Option<T>; FANOUT]>()),
@@ -50,7 +50,7 @@ impl<T: Shelved> ShelfNode<T> {
         }
     }
 
-    /// Bytes that have no other owner.
+    /// Bytes allocated without another owner.
     pub(super) fn own_bytes(&self) -> usize {
         match self {
             ShelfNode::Items(items) if items.is_unique() => {
@@ -72,7 +72,7 @@ impl<T: Shelved> ShelfNode<T> {
 }
 
 impl<T: Shelved> PagedArray<T> {
-    /// The item of a number.
+    /// The item with this number.
     #[inline]
     pub(super) fn get(&self, number: usize) -> Option<&T> {
         let mut node = self.top.as_ref()?;
@@ -90,7 +90,7 @@ impl<T: Shelved> PagedArray<T> {
         }
     }
 
-    /// Asks the processor for the slot of an item, which is to be read soon.
+    /// Prefetches the slot of an item, which is to be read soon.
     pub(super) fn prefetch(&self, number: usize) {
         let mut next = self.top.as_ref();
         let mut shift = self.height * BITS;

@@ -1,4 +1,4 @@
-//! Parts of sets that changes have replaced, on their way to another thread that drops them.
+//! Parts of sets that changes have replaced, to be freed on another thread.
 
 use triomphe::Arc;
 
@@ -7,7 +7,7 @@ use super::large::{INNER_BYTES, InnerNode, Large};
 use super::leaf::RowLeaf;
 use super::paged::ShelfNode;
 
-/// A part that a set has no more.
+/// A part that no longer belongs to its set.
 #[derive(Debug)]
 pub(super) enum ZsetPart {
     Leaf(RowLeaf),
@@ -18,7 +18,7 @@ pub(super) enum ZsetPart {
     Whole(Box<Large>),
 }
 
-/// What an operation on a large set needs: where replaced parts go, and the bytes allocated.
+/// The garbage and the count of bytes that an operation on a large set updates.
 pub(super) struct ZsetWork<'w> {
     pub(super) garbage: &'w mut Vec<ZsetPart>,
     pub(super) heap: usize,
@@ -36,7 +36,7 @@ impl ZsetPart {
         }
     }
 
-    /// Bytes of the part, and not of what hangs below it.
+    /// Bytes of the part without those of the parts below it.
     pub(super) fn bytes(&self) -> usize {
         match self {
             ZsetPart::Leaf(leaf) => leaf.heap_bytes(),

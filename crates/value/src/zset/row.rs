@@ -1,4 +1,4 @@
-//! Rows: elements of a sorted set one behind the other, in order of score and member.
+//! Rows: the elements of a sorted set in one piece of bytes, in order of score and member.
 //!
 //! | bytes | meaning |
 //! |---|---|
@@ -7,18 +7,17 @@
 //! | 2, 4, 6, 8 | the score: an integer of 16, 32 or 48 bits, or a double; little endian |
 //! | … | the member |
 //!
-//! Invariants: (1) no function panics or reads beyond the bytes: of bytes that are no row it gives some
-//! elements or none; (2) a score has one form: the narrowest that gives the same bits back, so -0 is a
-//! double.
+//! Invariants: (1) no function panics or reads beyond the bytes: malformed bytes give some elements or
+//! none; (2) a score has one form, the narrowest that gives back the same bits, so -0 is a double.
 
 use super::edge::Edge;
 
-/// An element as it stands in a row.
+/// An element read from a row.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RowEntry<'a> {
     pub(super) member: &'a [u8],
     pub(super) score: f64,
-    /// Bytes in the row.
+    /// Bytes of the element in the row.
     pub(super) len: usize,
 }
 
@@ -35,7 +34,7 @@ fn length_bytes(len: usize) -> usize {
     }
 }
 
-/// Writes an element to the front of `out`, which is long enough; how many bytes.
+/// Writes an element to the front of `out`, which must be long enough; returns the number of bytes.
 pub(super) fn write(out: &mut [u8], member: &[u8], score: f64) -> usize {
     let width = width(score);
     let len = member.len();
@@ -57,7 +56,7 @@ pub(super) fn write(out: &mut [u8], member: &[u8], score: f64) -> usize {
     at + wide + len
 }
 
-/// The element at the front of a row; `None` at the end.
+/// The element at the front of a row; `None` for an empty row.
 #[inline]
 pub(super) fn read(row: &[u8]) -> Option<RowEntry<'_>> {
     let (&head, rest) = row.split_first()?;
@@ -72,7 +71,7 @@ pub(super) fn read(row: &[u8]) -> Option<RowEntry<'_>> {
         }
         len => (usize::from(len), rest, 0),
     };
-    // Members follow most scores: then eight bytes are there, whatever the width.
+    // Members follow most scores, so eight bytes can usually be read, whatever the width.
     let wide = 2 * (1 + usize::from(head >> 6));
     let score = match rest.first_chunk::<8>() {
         Some(bytes) => score_of(u64::from_le_bytes(*bytes), wide),
@@ -87,18 +86,18 @@ pub(super) fn read(row: &[u8]) -> Option<RowEntry<'_>> {
     Some(RowEntry { member, score, len: 1 + extra + wide + len })
 }
 
-/// The score whose lowest `wide` bytes these are.
+/// The score in the lowest `wide` bytes of `bits`.
 #[inline]
 fn score_of(bits: u64, wide: usize) -> f64 {
     if wide == 8 {
         return f64::from_bits(bits);
     }
-    // Shifted down with its sign.
+    // Shifted down with sign extension.
     let shift = 64 - 8 * wide as u32;
     ((bits << shift) as i64 >> shift) as f64
 }
 
-/// The form of a score.
+/// The encoded form of a score.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Width {
     Int16 = 0,
@@ -131,7 +130,7 @@ fn width(score: f64) -> Width {
     }
 }
 
-/// Longest member whose length is in the first byte.
+/// Longest member whose length fits in the first byte.
 const SHORT_MAX: usize = 61;
 const LONG_MIN: usize = SHORT_MAX + 1;
 const LONG: u8 = 62;
@@ -160,12 +159,12 @@ impl<'a> Iterator for RowIter<'a> {
     }
 }
 
-/// Where the element at `index` begins; the row's length where there is none.
+/// Offset of the element at `index`; the row's length where there is none.
 pub(super) fn offset_of(row: &[u8], index: usize) -> usize {
     offset_from(row, RowGap::default(), index)
 }
 
-/// Where the element at `index` begins, found from a position at or in front of it on.
+/// Offset of the element at `index`, searched from a position that is not after it.
 pub(super) fn offset_from(row: &[u8], from: RowGap, index: usize) -> usize {
     let mut at = from.at;
     for _ in from.index..index {
@@ -175,7 +174,7 @@ pub(super) fn offset_from(row: &[u8], from: RowGap, index: usize) -> usize {
     at
 }
 
-/// Where the element that begins at `at` ends; `None` at the end of the row.
+/// End of the element that begins at `at`; `None` at the end of the row.
 #[inline]
 pub(super) fn element_end(row: &[u8], at: usize) -> Option<usize> {
     let (_, end) = member_range(row, at)?;
@@ -187,19 +186,19 @@ pub(super) fn element_end(row: &[u8], at: usize) -> Option<usize> {
 pub(super) struct RowPosition {
     pub(super) index: usize,
     pub(super) score: f64,
-    /// Where the element begins, and where it ends.
+    /// Offsets of the element in the row: its first byte, and the first byte after it.
     pub(super) at: usize,
     pub(super) end: usize,
 }
 
-/// The position of a member. Scores on the way are not read.
+/// The position of a member. The scores of other elements are not decoded.
 #[inline]
 pub(super) fn find(row: &[u8], member: &[u8]) -> Option<RowPosition> {
     let (mut at, mut index) = (0, 0);
     loop {
         let (begin, end) = member_range(row, at)?;
         let found = row.get(begin..end)?;
-        // Members of one length often differ in their last byte alone.
+        // Members of one length often differ only in their last byte, so it is compared first.
         if found.len() == member.len() && found.last() == member.last() && found == member {
             let score = read(&row[at..])?.score;
             return Some(RowPosition { index, score, at, end });
@@ -209,7 +208,7 @@ pub(super) fn find(row: &[u8], member: &[u8]) -> Option<RowPosition> {
     }
 }
 
-/// Where the member of the element at `at` begins and ends; `None` at the end of the row.
+/// Range of the member of the element at `at`; `None` at the end of the row.
 #[inline]
 fn member_range(row: &[u8], at: usize) -> Option<(usize, usize)> {
     let head = *row.get(at)?;
@@ -225,9 +224,9 @@ fn member_range(row: &[u8], at: usize) -> Option<(usize, usize)> {
 /// A position between two elements of a row.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RowGap {
-    /// How many elements are in front of it.
+    /// Number of elements in front of the gap.
     pub(super) index: usize,
-    /// How many bytes.
+    /// Bytes of the elements in front of the gap.
     pub(super) at: usize,
 }
 
@@ -236,14 +235,14 @@ pub(super) fn gap_of(row: &[u8], edge: Edge<'_>) -> RowGap {
     gap_from(row, RowGap::default(), edge)
 }
 
-/// The position of an edge in a row, looked for from a position in front of it on.
+/// The position of an edge in a row, searched from a position in front of it.
 #[inline]
 pub(super) fn gap_from(row: &[u8], from: RowGap, edge: Edge<'_>) -> RowGap {
     let mut gap = from;
     if let Edge::Element(score, member) = edge {
         gap = gap_of_element(row, gap, score, member);
     }
-    // The rest: what is no plain element, and the other kinds of edges.
+    // The rest: elements with long members or at the end of the row, and the other kinds of edges.
     for entry in RowIter::new(row.get(gap.at..).unwrap_or_default()) {
         if !edge.is_behind(entry.score, || entry.member) {
             break;
@@ -254,9 +253,9 @@ pub(super) fn gap_from(row: &[u8], from: RowGap, edge: Edge<'_>) -> RowGap {
     gap
 }
 
-/// The position of an element's edge, or of the first element with a long member or the last few bytes in
-/// front of it. What every change of a score asks: members are read where the score does not say, and nothing
-/// is looked at twice.
+/// The position of an element's edge, or a position in front of it where an element has a long member or
+/// too few bytes follow. Every change of a score runs this search: members are compared only where
+/// scores are equal, and no byte is read twice.
 fn gap_of_element(row: &[u8], from: RowGap, of: f64, member: &[u8]) -> RowGap {
     let mut gap = from;
     while let Some((&head, rest)) = row.get(gap.at..).and_then(<[u8]>::split_first) {
@@ -278,7 +277,7 @@ fn gap_of_element(row: &[u8], from: RowGap, of: f64, member: &[u8]) -> RowGap {
     gap
 }
 
-/// Cuts a row into pieces of at most `bytes_max` bytes of about the same size; an element that is longer is a
+/// Cuts a row into pieces of similar size, of at most `bytes_max` bytes; a longer element is a
 /// piece of its own.
 pub(super) fn cut(row: &[u8], bytes_max: usize) -> Vec<(&[u8], usize)> {
     let parts = row.len().div_ceil(bytes_max).max(1);

@@ -4,7 +4,7 @@ use super::*;
 use sluice_base::Rng;
 use std::collections::BTreeMap;
 
-/// The naive twin: scores by member.
+/// A simple model of a sorted set: scores by member.
 #[derive(Clone, Default)]
 struct Twin(BTreeMap<Vec<u8>, f64>);
 
@@ -37,7 +37,7 @@ fn check(zset: &Zset, twin: &Twin) {
     }
 }
 
-/// How scores and members of a random test are drawn.
+/// The distribution of scores and members in a random test.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     scores: u64,
@@ -118,7 +118,7 @@ fn random_operations(seed: u64, shape: Shape, steps: usize) {
 fn sets_do_what_naive_ones_do() {
     let shapes = [
         Shape { scores: 1 << 40, members: 3000, member_len: 20 },
-        // Equal scores span leaves, and inner nodes.
+        // Equal scores span several leaves and inner nodes.
         Shape { scores: 1, members: 6000, member_len: 9 },
         Shape { scores: 5, members: 20_000, member_len: 60 },
         Shape { scores: 1000, members: 600, member_len: 1500 },
@@ -232,8 +232,8 @@ fn a_scan_visits_what_stays_while_the_set_grows_shrinks_and_changes_scores() {
     }
 }
 
-/// What is cut off is absent to every reader at once, can be added again, and is cleared by changes and by
-/// itself.
+/// Elements that were cut off are absent to every reader at once, can be added again, and are cleared by
+/// later changes and by `clear_remains`.
 #[test]
 fn a_long_range_is_gone_before_its_leaves_are_cleared() {
     for scores in [1, 7, 100_000] {
@@ -262,7 +262,7 @@ fn a_long_range_is_gone_before_its_leaves_are_cleared() {
         }
         assert!(seen.iter().eq(left.iter().copied().collect::<std::collections::BTreeSet<_>>()));
         check_quickly(&zset);
-        // Members that were removed come back while their old leaves are still there.
+        // Removed members are added again while their old leaves still exist.
         for name in before[3000..15_000].iter().step_by(100) {
             assert_eq!(zset.remove(name, &mut context), None);
             zset.insert(name, 3.5, &mut context);
@@ -298,7 +298,7 @@ fn what_two_sets_share_is_not_freed_by_the_one_that_changes() {
     let own = leaf::FREED.get() - before;
     drop(elsewhere);
     let all = leaf::FREED.get() - before;
-    // Copies that were this set's alone grew and were joined meanwhile.
+    // The set itself frees its unshared copies, which grew and were joined.
     assert!(all > own + 100, "{own} of {all}");
     let Body::Large(large) = &zset.0.body else { panic!("a third of 5,000 is not small") };
     large.check();
@@ -327,13 +327,13 @@ fn elements_between_those_of_a_set_filled_in_order_split_no_leaf() {
         Body::Small(_) | Body::Garbage(_) => panic!("it is large"),
     };
     let filled_leaves = leaves(&zset);
-    // Some five to a leaf.
+    // About five new elements for each leaf.
     for number in (0..count).step_by(6) {
         zset.insert(format!("between:{number:06}").as_bytes(), number as f64 + 0.5, &mut context);
     }
     assert_eq!(leaves(&zset), filled_leaves, "of {} elements", zset.len());
     check_quickly(&zset);
-    // In order again: leaves are as full as the first ones.
+    // In order again: the new leaves are as full as the first ones.
     let in_order = |number: u64| (count + number) as f64;
     for number in 0..count {
         zset.insert(format!("behind:{number:06}").as_bytes(), in_order(number), &mut context);
@@ -341,8 +341,8 @@ fn elements_between_those_of_a_set_filled_in_order_split_no_leaf() {
     let more = leaves(&zset) - filled_leaves;
     assert!(more.abs_diff(filled_leaves) < filled_leaves / 8, "{more} leaves after {filled_leaves}");
     check_quickly(&zset);
-    // Scores that rise above all others, as those of members that were seen: the members fill leaves, too,
-    // and the leaves that they have left are free to be taken.
+    // Rising scores, as of a time of last use: the members fill leaves again, and the leaves they have
+    // left become free.
     let in_order = |number: u64| (3 * count + number) as f64;
     for number in 0..count {
         let member = format!("member:{number:06}");
@@ -410,7 +410,7 @@ fn members_of_one_command_have_the_scores_of_single_ones() {
         for number in 0..count {
             zset.change(format!("m{number}").as_bytes(), &mut context, |_| Some(f64::from(number * 7 % 512)));
         }
-        // Absent ones are among them, and some are named twice.
+        // Some names are absent, and some occur twice.
         let names: Vec<String> = (0..40).map(|number| format!("m{}", number / 2 * 173)).collect();
         for asked in [0, 1, 15, 16, 17, 40] {
             let names = || names[..asked].iter().map(|name| name.as_bytes());

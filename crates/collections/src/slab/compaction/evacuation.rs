@@ -1,18 +1,18 @@
-//! How far the emptying of a chunk is.
+//! The state of emptying a chunk.
 
 use crate::slab::BlockBits;
 
-/// The chunk being emptied.
+/// The chunk that is being emptied.
 pub(in crate::slab) struct Evacuation {
     pub(super) number: u32,
     pub(super) class: usize,
-    /// The next free block to mark; `NONE` when all are.
+    /// The next free block to mark; `NONE` when all are marked.
     pub(super) mark: u32,
-    /// Links that may be followed still: a list that a caller scribbled over may be a circle.
+    /// Number of links that may still be followed: a list that a caller has overwritten may be circular.
     pub(super) marks_left: u32,
-    /// The next block to look at.
+    /// The next block to examine.
     pub(super) cursor: u32,
-    /// A fresh chunk may be opened for the blocks.
+    /// Whether a fresh chunk may be opened for the blocks.
     pub(super) may_open: bool,
     pub(super) free: BlockBits,
 }

@@ -1,9 +1,9 @@
-//! Payloads there and back, and those that are refused.
+//! Payloads that are dumped and restored, and payloads that are refused.
 
 use super::*;
 use sluice_base::Rng;
 
-/// A payload of this body and version with the right checksum.
+/// A payload of this body and version with a valid checksum.
 fn sealed(body: &[u8], version: u16) -> Vec<u8> {
     let mut payload = [body, &version.to_le_bytes()].concat();
     let sum = sum(&payload);
@@ -18,7 +18,7 @@ fn text(payload: &[u8]) -> Result<Vec<u8>, PayloadError> {
     }
 }
 
-/// What 9.1.2 dumps for the string `hello`.
+/// The bytes that 9.1.2 dumps for the string `hello`.
 #[test]
 fn a_payload_has_the_reference_s_bytes() {
     let payload = dump(Dumped::Str(Text::Bytes(b"hello")), true);
@@ -49,7 +49,7 @@ fn what_is_dumped_is_restored() {
     }
 }
 
-/// Answers of 9.1.2, but that 81 is taken.
+/// The replies of 9.1.2, except that version 81 is accepted here.
 #[test]
 fn versions_and_checksums() {
     let body = b"\x00\x03abc";
@@ -71,7 +71,7 @@ fn versions_and_checksums() {
     }
 }
 
-/// Answers of 9.1.2: bytes behind the value are ignored, and a value may reach into the footer.
+/// The replies of 9.1.2: bytes after the value are ignored, and a value may reach into the footer.
 #[test]
 fn values_may_be_shorter_than_the_payload_or_reach_into_the_footer() {
     assert_eq!(text(&sealed(b"\x00\x03abcdefg", 80)), Ok(b"abc".to_vec()));
@@ -142,8 +142,8 @@ fn payloads_that_are_no_libraries_are_refused() {
     assert!(restore_functions(b"short", ReadOptions::default()).is_err());
 }
 
-/// A set of strings, a hash and a sorted set element by element, and a list of nodes mean the same to Valkey
-/// in the versions that it takes; a sorted set in a listpack may be out of order.
+/// Sets of strings, hashes and sorted sets element by element, and lists of nodes mean the same to
+/// Valkey in the versions that it supports; a sorted set in a listpack may be out of order.
 #[test]
 fn large_collections_of_known_versions_are_the_same_for_valkey() {
     let same: [&[u8]; 5] = [
@@ -163,8 +163,8 @@ fn large_collections_of_known_versions_are_the_same_for_valkey() {
     let listpack = b"\x11\x11\x11\x00\x00\x00\x04\x00\x81a\x02\x09\x01\x81b\x02\x02\x01\xff";
     assert!(restore(&sealed(listpack, 80), ReadOptions::default()).is_ok());
     assert!(!is_same_for_valkey(&sealed(listpack, 80)));
-    // What would not be the same is refused: a member or a field twice, a score that is none, a node whose
-    // count is not that of its elements.
+    // Payloads that would not be the same are refused: a member or a field twice, an invalid score, a
+    // node with a wrong count.
     let refused: [&[u8]; 4] = [
         b"\x02\x02\x01m\x01m",
         b"\x04\x02\x01f\x01v\x01f\x01w",

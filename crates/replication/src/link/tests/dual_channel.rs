@@ -1,4 +1,4 @@
-//! The snapshot on a connection of its own.
+//! Tests of a snapshot that arrives on a connection of its own.
 
 use super::*;
 use LinkOutput::{Decision, Order};
@@ -6,7 +6,7 @@ use LinkOutput::{Decision, Order};
 const CLIENT: &str = "23";
 
 impl Bed {
-    /// A link that was told to take the snapshot on another connection, which is there.
+    /// A link that was told to receive the snapshot on another connection, which is established.
     fn introduced() -> Bed {
         let mut bed = Bed::open();
         bed.dual_channel = true;
@@ -21,7 +21,7 @@ impl Bed {
         bed
     }
 
-    /// A link with two channels, when the snapshot's position is known.
+    /// A link with two channels that knows the snapshot's position.
     fn positioned() -> Bed {
         let mut bed = Bed::introduced();
         let attempt = bed.link.attempt();
@@ -72,7 +72,7 @@ fn words(bytes: &[u8]) -> String {
     sent(&[Order(TransportOrder::Send(bytes.to_vec()))])
 }
 
-/// The attempt is given up, and the next one is due after a pause.
+/// Whether the attempt was given up and the next one is due after a pause.
 fn is_given_up(bed: &Bed, outputs: &[LinkOutput]) -> bool {
     outputs == [Order(TransportOrder::Close)] && bed.link.state() == LinkState::Connect
 }
@@ -233,7 +233,7 @@ fn either_connection_ends_the_attempt_before_the_file_is_committed() {
     assert!(is_given_up(&receiving, &outputs));
 }
 
-/// A file that was committed is loaded, and its data go on from where they stand.
+/// A committed file is loaded, and its data can be brought up to date from their position.
 #[test]
 fn a_main_channel_that_ends_behind_the_commit_costs_no_snapshot() {
     let mut bed = Bed::positioned();

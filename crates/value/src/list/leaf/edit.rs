@@ -1,4 +1,4 @@
-//! Changes of a leaf. What is replaced goes to the context.
+//! Changes of a leaf. Replaced parts go to the context.
 
 use std::mem::replace;
 
@@ -10,7 +10,7 @@ use crate::list::ListContext;
 use crate::list::chunk::{Chunk, End, Room};
 
 impl Leaf {
-    /// Compresses a chunk where that helps.
+    /// Compresses a chunk if the compressed form is smaller.
     pub(in crate::list) fn compress(&mut self, context: &mut ListContext) {
         if let Leaf::Chunk(chunk) = self
             && let Some(small) = Compressed::of(chunk)
@@ -19,7 +19,7 @@ impl Leaf {
         }
     }
 
-    /// Makes a compressed chunk one that can be written.
+    /// Decompresses a compressed chunk, so that it can be written.
     pub(in crate::list) fn decompress(&mut self, context: &mut ListContext) {
         if let Leaf::Compressed(small) = self {
             let chunk = small.chunk();
@@ -27,7 +27,7 @@ impl Leaf {
         }
     }
 
-    /// Gives back the room that a chunk will not need, because others follow it.
+    /// Frees the room of a chunk that will not grow, because other leaves follow it.
     pub(in crate::list) fn fit(&mut self, context: &mut ListContext) {
         if let Leaf::Chunk(chunk) = self
             && let Some(fitted) = chunk.fitted()
@@ -36,7 +36,7 @@ impl Leaf {
         }
     }
 
-    /// Removes elements from an end: fewer than there are.
+    /// Removes `count` elements from an end, fewer than the leaf has.
     pub(in crate::list) fn remove(&mut self, end: End, count: usize, context: &mut ListContext) {
         self.decompress(context);
         match self {
@@ -45,8 +45,8 @@ impl Leaf {
         }
     }
 
-    /// Puts an element, which goes into a chunk if it has `element_max` bytes at most, in the place of those
-    /// with these indexes: of one, or of none. The leaves that follow this one now.
+    /// Replaces the element at `at`, or none if `at` is empty, by `value`, which goes into a chunk if it
+    /// has at most `element_max` bytes. Returns the new leaves that follow this one.
     pub(in crate::list) fn splice(
         &mut self,
         at: std::ops::Range<usize>,
@@ -90,8 +90,8 @@ impl Leaf {
         rest
     }
 
-    /// Removes up to `count` elements that equal `wanted`, those nearest to `from` first; how many. A leaf of
-    /// which nothing is left has a count of 0 afterwards.
+    /// Removes up to `count` elements equal to `wanted`, beginning at `from`; returns the number
+    /// removed. A leaf that loses all elements has a count of 0 afterwards.
     pub(in crate::list) fn remove_equal(
         &mut self,
         wanted: Element<'_>,
@@ -113,7 +113,7 @@ impl Leaf {
         removed
     }
 
-    /// Takes the elements of the next leaf into this one, when both are sparse; whether it did.
+    /// Moves the elements of the next leaf into this one if both are sparse; returns whether it did.
     pub(in crate::list) fn join(&mut self, next: &Leaf, context: &mut ListContext) -> bool {
         let (Leaf::Chunk(one), Leaf::Chunk(other)) = (&*self, next) else { return false };
         let room = context.limits.room();
@@ -132,7 +132,7 @@ impl Leaf {
     }
 }
 
-/// The chunk without elements that equal `wanted`, and how many that were.
+/// A copy of the chunk without elements equal to `wanted`, and the number left out.
 fn without(chunk: &Chunk, wanted: Element<'_>, count: usize, from: End) -> (Chunk, usize) {
     let mut kept: Vec<Element<'_>> = Vec::with_capacity(chunk.count());
     let mut removed = 0;
@@ -151,7 +151,7 @@ fn without(chunk: &Chunk, wanted: Element<'_>, count: usize, from: End) -> (Chun
     (Chunk::of(&kept), removed)
 }
 
-/// Makes chunks of the elements: one, or several of about the same size.
+/// Makes chunks of the elements: one, or several of similar size.
 fn build(elements: &[Element<'_>], room: Room, leaves: &mut Vec<Leaf>) {
     let total: usize = elements.iter().map(|&element| entry::len(element)).sum();
     let parts = if total <= room.bytes { 1 } else { total / (room.bytes / 4 * 3) + 1 };

@@ -1,4 +1,4 @@
-//! Changes of the tree. What is taken out goes to the context.
+//! Changes of the tree. Removed parts go to the context.
 
 use std::mem::{replace, take};
 
@@ -10,7 +10,7 @@ use crate::list::leaf::Leaf;
 use crate::list::{LeafEdit, ListContext};
 
 impl Child {
-    /// The children to write to.
+    /// The node's children for writing; a shared node is copied first.
     fn children(&mut self, context: &mut ListContext) -> Option<&mut Vec<Child>> {
         let Node::Inner(inner) = &mut self.node else { return None };
         if !inner.is_unique() {
@@ -20,7 +20,7 @@ impl Child {
         Arc::get_mut(inner).map(|inner| &mut inner.children)
     }
 
-    /// Adds a leaf at an end; the new neighbour at that end when there is no room for it.
+    /// Adds a leaf at an end. Returns the new neighbour at that end if a node has no room.
     fn push(&mut self, end: End, leaf: Child, context: &mut ListContext) -> Option<Child> {
         let Some(children) = self.children(context) else { return Some(leaf) };
         let nearest = match end {
@@ -44,7 +44,7 @@ impl Child {
         None
     }
 
-    /// Takes the leaf at an end out. The child is empty afterwards if that was the only one.
+    /// Removes the leaf at an end. The child is empty afterwards if that was the only leaf.
     fn pop(&mut self, end: End, context: &mut ListContext) -> Option<Leaf> {
         let children = self.children(context)?;
         let at = if end == End::Front { 0 } else { children.len().checked_sub(1)? };
@@ -67,8 +67,8 @@ impl Child {
         leaf
     }
 
-    /// Takes whole leaves out at an end as long as they have at most `count` elements together; how many
-    /// elements are left to remove, fewer than the leaf at that end has.
+    /// Removes whole leaves at an end as long as they have at most `count` elements together. Returns
+    /// the number of elements still to be removed, which is less than the leaf at that end has.
     fn cut(&mut self, end: End, mut count: usize, context: &mut ListContext) -> usize {
         let Node::Inner(inner) = &mut self.node else { return count };
         let len = inner.children.len();
@@ -86,15 +86,15 @@ impl Child {
             End::Back => (len - whole..len, 0..len - whole),
         };
         if !inner.is_unique() {
-            // A copy of what is kept alone: each child that is copied costs a cache miss for its count of
-            // owners.
+            // Only the kept children are copied: each copy costs a cache miss for the child's
+            // count of owners.
             let copy = Arc::new(Inner::copy_of(&inner.children[kept]));
             context.discard_child(Child { node: Node::Inner(replace(inner, copy)), sums: self.sums });
         } else if whole > 0
             && let Some(inner) = Arc::get_mut(inner)
         {
-            // One node for all of them, so that the caller's list of discarded parts grows by one for each
-            // level.
+            // One node for all removed children, so that the caller's garbage grows by one
+            // part for each level.
             context.discard_child(Inner::of(inner.children.drain(cut)));
         }
         let Some(children) = Arc::get_mut(inner).map(|inner| &mut inner.children) else { return count };
@@ -108,7 +108,7 @@ impl Child {
         count
     }
 
-    /// Lets `edit` change the leaf of an element; neighbours of this child that came into being.
+    /// Lets `edit` change the leaf of an element. Returns the new neighbours of this child.
     fn update(&mut self, index: usize, context: &mut ListContext, edit: LeafEdit<'_>) -> Vec<Child> {
         if let Node::Leaf(leaf) = &mut self.node {
             let was_compressed = leaf.is_compressed();
@@ -135,8 +135,8 @@ impl Child {
     }
 }
 
-/// Leaves a node as many children as it may have; nodes with the others, about the same number each. An edit
-/// under a setting that was lowered makes thousands of leaves of one.
+/// Leaves a node the allowed number of children and returns nodes of similar size with the others. An
+/// edit after a setting was lowered makes thousands of leaves of one.
 fn split(children: &mut Vec<Child>) -> Vec<Child> {
     let parts = children.len().div_ceil(FANOUT).max(1);
     let each = children.len().div_ceil(parts);
@@ -146,12 +146,12 @@ fn split(children: &mut Vec<Child>) -> Vec<Child> {
         right.push(Inner::of(children.drain(last..)));
     }
     right.reverse();
-    // The bytes of a node are reckoned with this capacity.
+    // The bytes of a node are computed from this capacity.
     children.shrink_to(CAPACITY);
     right
 }
 
-/// Joins the child at `at` with a neighbour, where one of them is sparse.
+/// Joins the child at `at` with a neighbour if one of the two is sparse.
 fn join(children: &mut Vec<Child>, at: usize, context: &mut ListContext) {
     for left in [Some(at), at.checked_sub(1)].into_iter().flatten() {
         if left + 1 >= children.len() {
@@ -195,7 +195,7 @@ impl Tree {
         self.top = Some(top);
     }
 
-    /// Takes the leaf at an end out. Cost: O(log n).
+    /// Removes the leaf at an end. Cost: O(log n).
     pub(in crate::list) fn pop(&mut self, end: End, context: &mut ListContext) -> Option<Leaf> {
         let top = self.top.as_mut()?;
         let leaf = match &top.node {
@@ -209,8 +209,8 @@ impl Tree {
         leaf
     }
 
-    /// Takes whole leaves out at an end; how many elements are left to remove, fewer than the leaf at that
-    /// end has.
+    /// Removes whole leaves at an end. Returns the number of elements still to be removed, which is less
+    /// than the leaf at that end has.
     pub(in crate::list) fn cut(&mut self, end: End, count: usize, context: &mut ListContext) -> usize {
         let Some(top) = &mut self.top else { return count };
         if top.sums.count <= count {
@@ -238,7 +238,7 @@ impl Tree {
         self.settle(context);
     }
 
-    /// Takes off what stands on top of a single child, or of nothing.
+    /// Removes top nodes with a single child, and an empty top.
     fn settle(&mut self, context: &mut ListContext) {
         while let Some(mut top) = self.top.take() {
             if top.sums.count == 0 {

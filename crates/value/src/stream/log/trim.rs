@@ -1,4 +1,4 @@
-//! Trimming: the first entries of a stream go, whole nodes of them at once.
+//! Trimming: removing the first entries of a stream, whole nodes at once.
 
 use super::{EntryLog, MacroNode, NodeItem, TrimExtent, TrimTo, writable};
 use crate::stream::StreamContext;
@@ -6,7 +6,7 @@ use crate::stream::tree::TreePart;
 use triomphe::Arc;
 
 impl EntryLog {
-    /// Removes the first entries; how many.
+    /// Removes the first entries; returns the number removed.
     pub(in crate::stream) fn trim(
         &mut self,
         to: TrimTo,
@@ -38,7 +38,7 @@ impl EntryLog {
         before - self.len
     }
 
-    /// Marks entries of the first node as deleted, of which some stay.
+    /// Marks entries of the first node as deleted; some entries of the node stay.
     fn trim_first_node(&mut self, to: TrimTo, copied: &mut u64) {
         let mut left = match to {
             TrimTo::Len(max) => self.len.saturating_sub(max),
@@ -66,12 +66,12 @@ impl EntryLog {
     }
 }
 
-/// What whole nodes may be removed.
+/// The limits for removing whole nodes.
 struct Budget {
     to: TrimTo,
-    /// Entries that may go.
+    /// Number of entries that may still be removed.
     left: u64,
-    /// Whether what is kept is told entry by entry: then deleted entries keep no node.
+    /// Whether trimming is exact to the entry: then deleted entries do not keep a node.
     is_exact: bool,
 }
 

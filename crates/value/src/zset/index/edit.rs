@@ -1,4 +1,4 @@
-//! Changes of the index. A page with a second owner goes to the garbage when another takes its place.
+//! Changes of the index. A replaced page with a second owner goes to the garbage.
 
 use triomphe::Arc;
 
@@ -14,7 +14,7 @@ impl Replaced for IndexPage {
 }
 
 impl MemberIndex {
-    /// Adds an entry.
+    /// Adds the entry of a member with this hash, which is in that leaf.
     #[inline]
     pub(in crate::zset) fn insert(&mut self, hash: u32, leaf: u32, work: &mut ZsetWork<'_>) {
         self.pages = self.pages.max(1);
@@ -26,7 +26,7 @@ impl MemberIndex {
         }
     }
 
-    /// Takes an entry out. It names the leaf, and may be at this index in its page.
+    /// Removes an entry. `leaf` is the leaf that it names, and a hint of its index in the page.
     pub(in crate::zset) fn remove(&mut self, hash: u32, leaf: (u32, usize), work: &mut ZsetWork<'_>) {
         self.change(hash, leaf, work, |entries, len, at| {
             entries[at] = entries[*len - 1];
@@ -38,8 +38,8 @@ impl MemberIndex {
         }
     }
 
-    /// Says that a member has moved to another leaf. Its entry names the one it was in, and may be at this
-    /// index in its page.
+    /// Records that a member has moved to leaf `to`. `from` is the leaf that the entry names, and a hint
+    /// of its index in the page.
     #[inline]
     pub(in crate::zset) fn moved(&mut self, hash: u32, from: (u32, usize), to: u32, work: &mut ZsetWork<'_>) {
         self.change(hash, from, work, |entries, _, at| entries[at] = entry_of(hash, to));
@@ -87,7 +87,7 @@ impl MemberIndex {
         }
     }
 
-    /// Puts the entries of a page in its place, or nothing.
+    /// Stores a page with these entries, or no page if there are none.
     fn set_page(&mut self, number: usize, entries: &[u64], work: &mut ZsetWork<'_>) {
         let Some(slot) = self.paged.slot_mut(number, work) else { return };
         let new = (!entries.is_empty()).then(|| IndexPage::with_room(entries, 0));
@@ -129,7 +129,8 @@ fn replace_page(page: &mut IndexPage, new: IndexPage, work: &mut ZsetWork<'_>) {
 
 impl ZsetWork<'_> {
     fn discard_page(&mut self, page: IndexPage) {
-        // What has another owner may lose it this moment: then freeing it would be this thread's.
+        // The other owner of a shared page may drop it at this moment; then this thread would have
+        // to free it.
         if !page.0.is_unique() {
             self.garbage.push(ZsetPart::Page(page));
         }

@@ -28,16 +28,16 @@ impl Large {
         let counts = remains.iter().filter_map(|number| self.paged.get(*number as usize)).map(RowLeaf::count);
         assert_eq!(self.index.len(), self.count + counts.sum::<usize>());
         assert_eq!(self.numbers as usize, leaves + self.free.0.len() + remains.len());
-        // What others share below the top is counted here too.
+        // `heap` also counts shared parts below the top.
         assert!(self.heap >= heap, "invariant 5");
     }
 
-    /// The most leaves that there have been at one time.
+    /// The largest number of leaves at one time.
     pub(in super::super) fn leaf_numbers(&self) -> u32 {
         self.numbers
     }
 
-    /// Checks that no byte is forgotten or counted twice, of a set no part of which is shared.
+    /// Checks that every byte is counted exactly once, in a set without shared parts.
     pub(in super::super) fn check_heap(&self) {
         assert_eq!(self.heap, self.own_bytes());
     }

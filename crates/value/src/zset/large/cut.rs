@@ -1,8 +1,8 @@
-//! Long ranges that are cut off, and what is left of them.
+//! Cutting off long ranges, and clearing the parts cut off.
 //!
-//! A cut takes the subtrees of a range from below the top. Their leaves stand on the paged array, and in the
-//! index, until they are cleared: a few by every change, the rest by compaction. Till then a leaf that the
-//! index names counts if the order names it too.
+//! A cut removes the subtrees of a range from the tree. Their leaves stay in the paged array and in the
+//! index until they are cleared: a few by every change, the rest by compaction. Until then a leaf named
+//! by the index counts only if the tree leads to it as well.
 
 use std::ops::Range;
 
@@ -14,11 +14,11 @@ use crate::zset::edge::Edge;
 use crate::zset::leaf::RowLeaf;
 use crate::zset::part::ZsetPart;
 
-/// Leaves that a cut clears at once.
+/// Number of leaves that a cut clears at once.
 const CLEARED_BY_CUT: usize = 64;
 
 impl Large {
-    /// Bytes without another owner of inner nodes that were cut off.
+    /// Bytes of cut-off inner nodes without another owner.
     pub(super) fn remains_own_bytes(&self) -> usize {
         let of = |link: &Link| match link {
             Link::Inner(inner) => own_bytes(inner),
@@ -27,13 +27,13 @@ impl Large {
         self.remains.iter().map(of).sum()
     }
 
-    /// Whether the leaf, which has this element, is no remains.
+    /// Whether the leaf that has this element is part of the tree, and was not cut off.
     #[inline]
     pub(super) fn is_live(&self, number: u32, score: f64, member: &[u8]) -> bool {
         self.remains.is_empty() || self.leaf_before(Edge::BehindElement(score, member)).1 == Some(number)
     }
 
-    /// Cuts the elements of these ranks off. Some are left.
+    /// Cuts off the elements of these ranks, but never all elements.
     pub(super) fn cut(&mut self, ranks: Range<usize>, garbage: &mut Vec<ZsetPart>) {
         let len = ranks.len();
         let (mut parts, top, count) = self.parts(garbage);
@@ -44,7 +44,7 @@ impl Large {
         self.clear_remains(CLEARED_BY_CUT, garbage);
     }
 
-    /// Clears up to so many leaves that were cut off; whether there are more.
+    /// Clears up to `leaves` cut-off leaves; returns whether there are more.
     pub(in super::super) fn clear_remains(&mut self, leaves: usize, garbage: &mut Vec<ZsetPart>) -> bool {
         let mut left = leaves;
         while left > 0
@@ -63,7 +63,7 @@ impl Large {
 }
 
 impl LargeParts<'_, '_> {
-    /// Takes the elements of these ranks, which are some of the node's and not all, from below the node.
+    /// Removes the elements of these ranks, some but not all of the node's, from below the node.
     fn cut(&mut self, inner: &mut Arc<InnerNode>, ranks: Range<usize>) {
         let Some(children) = self.children(inner) else { return };
         let (mut behind, mut gone) = (0, 0..0);
@@ -93,7 +93,7 @@ impl LargeParts<'_, '_> {
         }
     }
 
-    /// Clears a leaf that was cut off, or takes an inner node apart; how many leaves were cleared.
+    /// Clears a cut-off leaf, or takes an inner node apart; returns the number of leaves cleared.
     fn clear(&mut self, link: Link) -> usize {
         let number = match link {
             Link::Leaf(number) => number,

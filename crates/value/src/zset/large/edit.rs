@@ -1,4 +1,4 @@
-//! Changes of a large set: elements enter, move and leave; nodes are split and joined.
+//! Changes of a large set: elements are added, moved and removed; nodes are split and joined.
 
 use std::mem::replace;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use crate::zset::paged::PagedArray;
 use crate::zset::part::{ZsetPart, ZsetWork};
 use crate::zset::row::{self, RowIter, RowPosition};
 
-/// What an operation works on beside the nodes.
+/// The parts of a set that an operation changes beside the nodes.
 pub(super) struct LargeParts<'l, 'w> {
     pub(super) paged: &'l mut PagedArray<RowLeaf>,
     pub(super) index: &'l mut MemberIndex,
@@ -28,19 +28,19 @@ pub(super) struct LargeParts<'l, 'w> {
     pub(super) work: ZsetWork<'w>,
 }
 
-/// An element on its way to its leaf.
+/// An element that is to be added to a leaf.
 #[derive(Clone, Copy)]
 pub(super) struct Entering<'m> {
     pub(super) member: &'m [u8],
     pub(super) score: f64,
-    /// Of the member.
+    /// Hash of the member.
     pub(super) hash: u32,
-    /// The leaf that the index names, of an element that only moves, and where in its page.
+    /// For an element that only moves: the leaf that the index names, and the index of the entry in its page.
     pub(super) from: Option<(u32, usize)>,
 }
 
 impl Large {
-    /// The set of these elements, which are in order and differ in their members.
+    /// The set of these elements, which are in order and have distinct members.
     pub(in crate::zset) fn build<'m>(
         elements: impl Iterator<Item = (&'m [u8], f64)>,
         seed: HashSeed,
@@ -105,7 +105,7 @@ impl Large {
         (LargeParts { paged, index, numbers, free, remains, seed: *seed, work }, top, count)
     }
 
-    /// Adds an element whose member is absent. `hash` is the member's. Cost: O(log n).
+    /// Adds an element with an absent member; `hash` is the member's hash. Cost: O(log n).
     pub(in crate::zset) fn insert(
         &mut self,
         member: &[u8],
@@ -127,14 +127,14 @@ impl Large {
         let after = parts.insert(top, edge, entering, true);
         if !after.is_empty() {
             let first = Branch::of_arc(top.clone());
-            // The clone above and this replacement leave the old top with one owner.
+            // After this replacement the old top has one owner: the clone above.
             *top = Arc::new(InnerNode::of(std::iter::once(first).chain(after)));
             parts.work.heap += INNER_BYTES;
         }
         self.heap = parts.work.heap;
     }
 
-    /// Removes a member; its score. Cost: O(log n).
+    /// Removes a member and returns its score. Cost: O(log n).
     pub(in crate::zset) fn remove(&mut self, member: &[u8], garbage: &mut Vec<ZsetPart>) -> Option<f64> {
         let found = self.find(member);
         let (number, position) = found.position?;
@@ -149,7 +149,8 @@ impl Large {
         Some(position.score)
     }
 
-    /// Takes a member out of its leaf and leaves its entry in the index; whether it did, which is always.
+    /// Removes a member from its leaf, but not its entry from the index. Returns whether it did, which
+    /// is always so.
     pub(super) fn take(
         &mut self,
         member: &[u8],
@@ -169,7 +170,7 @@ impl Large {
         taken
     }
 
-    /// Removes the elements of these ranks, which there are. Cost: O(removed), and of many O(log n).
+    /// Removes the elements of these ranks, which must exist. Cost: O(removed), but O(log n) for long ranges.
     pub(in crate::zset) fn remove_ranks(&mut self, ranks: Range<usize>, garbage: &mut Vec<ZsetPart>) {
         self.clear_remains(CLEARED_BY_CHANGE, garbage);
         if ranks.len() > REBUILT_FROM && self.count - ranks.len() <= REBUILT_MAX {
@@ -194,7 +195,7 @@ impl Large {
         self.prefetch_pop(ranks);
     }
 
-    /// The set of what is left; the whole old one is garbage.
+    /// Builds the set anew from the remaining elements; the whole old set becomes garbage.
     fn rebuild_without(&mut self, ranks: Range<usize>, garbage: &mut Vec<ZsetPart>) {
         let kept = self.entries(0).take(ranks.start).chain(self.entries(ranks.end));
         let new = Large::build(kept, self.seed, garbage);
@@ -213,7 +214,7 @@ impl FreeNumbers {
 }
 
 impl LargeParts<'_, '_> {
-    /// The children to write to: the node has no second owner afterwards.
+    /// The children of a node for writing; a shared node is copied first.
     pub(super) fn children<'i>(&mut self, inner: &'i mut Arc<InnerNode>) -> Option<&'i mut Vec<Branch>> {
         if !inner.is_unique() {
             let copy = Arc::new(InnerNode::clone(inner));
@@ -222,7 +223,7 @@ impl LargeParts<'_, '_> {
         Arc::get_mut(inner).map(|inner| &mut inner.children)
     }
 
-    /// Puts a leaf on the paged array; its number.
+    /// Adds a leaf to the paged array and returns its number.
     fn shelve(&mut self, leaf: RowLeaf) -> u32 {
         let number = self.free.pop().unwrap_or_else(|| {
             *self.numbers += 1;
@@ -247,7 +248,7 @@ impl LargeParts<'_, '_> {
         child
     }
 
-    /// Changes a leaf, and keeps account of its bytes.
+    /// Changes a leaf, and accounts for its bytes.
     #[inline]
     pub(super) fn change_leaf(&mut self, number: u32, change: impl FnOnce(&mut RowLeaf, &mut Vec<ZsetPart>)) {
         let Some(Some(leaf)) = self.paged.slot_mut(number as usize, &mut self.work) else { return };
@@ -256,7 +257,7 @@ impl LargeParts<'_, '_> {
         self.work.heap = self.work.heap + leaf.heap_bytes() - before;
     }
 
-    /// Takes a leaf from the paged array.
+    /// Removes a leaf from the paged array.
     pub(super) fn drop_leaf(&mut self, number: u32) {
         let Some(slot) = self.paged.slot_mut(number as usize, &mut self.work) else { return };
         if let Some(leaf) = slot.take() {
@@ -266,7 +267,8 @@ impl LargeParts<'_, '_> {
         self.free.push(number);
     }
 
-    /// Adds an element under a node, which may be the last of its level; the nodes that follow this one now.
+    /// Adds an element below a node, which may be the last of its level. Returns the new nodes
+    /// that follow it.
     fn insert(
         &mut self,
         inner: &mut Arc<InnerNode>,
@@ -305,7 +307,7 @@ impl LargeParts<'_, '_> {
         self.split(children)
     }
 
-    /// Leaves a node as many children as it may have; nodes with the others.
+    /// Leaves a node the allowed number of children and returns nodes with the others.
     fn split(&mut self, children: &mut Vec<Branch>) -> Vec<Branch> {
         if children.len() <= FANOUT {
             return Vec::new();
@@ -319,12 +321,12 @@ impl LargeParts<'_, '_> {
             self.work.heap += INNER_BYTES;
         }
         right.reverse();
-        // The bytes of a node are reckoned with this capacity.
+        // The bytes of a node are computed from this capacity.
         children.shrink_to(CAPACITY);
         right
     }
 
-    /// Adds an element to a leaf; the leaves that follow it now.
+    /// Adds an element to a leaf. Returns the new leaves that follow it.
     #[inline]
     fn insert_in_leaf(
         &mut self,
@@ -345,7 +347,7 @@ impl LargeParts<'_, '_> {
             return Vec::new();
         }
         if is_full_in_order {
-            // Elements that arrive in order fill leaves: the filled one stays as it is.
+            // Elements that arrive in order fill leaves, so the full leaf is not split.
             let mut row = vec![0; row::entry_len(member, score)];
             row::write(&mut row, member, score);
             let next = self.shelve(RowLeaf::of_row(&row, 1, 0));
@@ -358,7 +360,7 @@ impl LargeParts<'_, '_> {
         self.set_rows(number, &row)
     }
 
-    /// Has the index name the leaf of an element.
+    /// Makes the index name the leaf of an element.
     #[inline]
     pub(super) fn enter_index(&mut self, entering: Entering<'_>, number: u32) {
         match entering.from {
@@ -368,8 +370,8 @@ impl LargeParts<'_, '_> {
         }
     }
 
-    /// Gives a leaf the first piece of a row, and others the rest: their children. The index says so far that
-    /// all of the row is in this leaf.
+    /// Gives a leaf the first piece of a row and new leaves the rest; returns the branches of the new
+    /// leaves. Until now the index names this leaf for all elements of the row.
     fn set_rows(&mut self, number: u32, row: &[u8]) -> Vec<Branch> {
         let mut pieces = row::cut(row, ROW_BYTES_MAX).into_iter();
         if let Some((first, count)) = pieces.next() {
@@ -387,8 +389,8 @@ impl LargeParts<'_, '_> {
         after
     }
 
-    /// Removes up to `max` elements from the one of a rank on, all from one leaf; how many. A node of which
-    /// nothing is left has no children afterwards.
+    /// Removes up to `max` elements from index `rank` on, all from one leaf; returns the number removed.
+    /// A node that loses all elements has no children afterwards.
     fn remove_run(&mut self, inner: &mut Arc<InnerNode>, rank: usize, max: usize) -> usize {
         let Some((at, before)) = child_of_rank(&inner.children, rank) else { return 0 };
         let Some(children) = self.children(inner) else { return 0 };
@@ -400,7 +402,7 @@ impl LargeParts<'_, '_> {
         removed
     }
 
-    /// Brings a node up to date of which a child has lost so many elements.
+    /// Updates a node, one of whose children has lost `removed` elements.
     fn after_removal(&mut self, children: &mut Vec<Branch>, at: usize, removed: usize) {
         let child = &mut children[at];
         child.count -= removed;
@@ -411,7 +413,8 @@ impl LargeParts<'_, '_> {
                 Link::Inner(_) => self.work.heap -= INNER_BYTES,
             }
         } else if self.is_sparse(&child.link) {
-            // Pops empty the leaf at an end: joining that moves members that are about to go.
+            // Pops empty the leaf at an end; joining that leaf would move members that are
+            // about to be removed.
             let is_end = at == 0 || at + 1 == children.len();
             if !is_end || matches!(children[at].link, Link::Inner(_)) {
                 self.join(children, at);
@@ -419,7 +422,7 @@ impl LargeParts<'_, '_> {
         }
     }
 
-    /// Whether so little is below a link that it may be joined with a neighbour.
+    /// Whether a child is small enough to be joined with a neighbour.
     fn is_sparse(&self, link: &Link) -> bool {
         match link {
             Link::Inner(inner) => inner.children.len() < SPARSE,
@@ -429,8 +432,8 @@ impl LargeParts<'_, '_> {
         }
     }
 
-    /// Takes the element at a range of a leaf's row out. `edge` is behind the element; whether it lies in
-    /// that leaf.
+    /// Removes the element at `range` of the row of leaf `number`. `edge` is a position right after the
+    /// element. Returns whether `edge` leads to that leaf.
     pub(super) fn take(
         &mut self,
         inner: &mut Arc<InnerNode>,
@@ -455,7 +458,7 @@ impl LargeParts<'_, '_> {
         taken
     }
 
-    /// Takes inner nodes with a single inner node below them from the top.
+    /// Removes top nodes that have a single inner node as child.
     pub(super) fn lower(&mut self, top: &mut Arc<InnerNode>) {
         while let [Branch { link: Link::Inner(_), .. }] = top.children[..] {
             let Some(children) = self.children(top) else { break };
@@ -481,7 +484,7 @@ impl LargeParts<'_, '_> {
         removed
     }
 
-    /// Joins the child at `at` with a neighbour where one of them is sparse.
+    /// Joins the child at `at` with a neighbour if one of the two is sparse.
     pub(super) fn join(&mut self, children: &mut Vec<Branch>, at: usize) {
         for left in [Some(at), at.checked_sub(1)].into_iter().flatten() {
             if left + 1 < children.len() && self.join_two(children, left) {
@@ -492,8 +495,8 @@ impl LargeParts<'_, '_> {
         }
     }
 
-    /// Moves what the child behind `left` has to the one at `left`, where one of them is sparse; whether it
-    /// did.
+    /// Moves the contents of the child after `left` to the child at `left`, if one of the two is sparse;
+    /// returns whether it did.
     fn join_two(&mut self, children: &mut [Branch], left: usize) -> bool {
         let (head, tail) = children.split_at_mut(left + 1);
         let (Some(one), Some(other)) = (head.last_mut(), tail.first_mut()) else { return false };
@@ -533,8 +536,8 @@ impl LargeParts<'_, '_> {
     }
 }
 
-/// Changes the index's entry of each element of a row, some together: in a large set each entry is in no
-/// cache, and the misses are waited for at once.
+/// Changes the index's entries of all elements of a row, several at a time: in a large set each entry is
+/// a cache miss, and the misses of several entries overlap.
 fn each_entry(
     index: &mut MemberIndex,
     seed: HashSeed,
@@ -559,11 +562,11 @@ fn each_entry(
     }
 }
 
-/// Fewer elements are removed one leaf after the other, however few are left.
+/// Fewer elements are removed leaf by leaf, however few elements stay.
 const REBUILT_FROM: usize = 256;
-/// A set with more elements left is not built anew.
+/// A set that keeps more elements is not rebuilt.
 const REBUILT_MAX: usize = 2048;
-/// Fewer elements are removed at once: that takes less than half a millisecond.
+/// Up to this many elements are removed at once, which takes less than half a millisecond.
 const CUT_FROM: usize = 2048;
-/// Leaves of remains that a change clears.
+/// Leaves of cut-off subtrees that each change clears.
 pub(super) const CLEARED_BY_CHANGE: usize = 2;

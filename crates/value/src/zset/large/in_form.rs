@@ -1,7 +1,6 @@
-//! Changes that leave the tree's form as it is: no leaf is split, joined or emptied, so one descent finds the
-//! leaf, and a second way down brings counts and first scores up to date. Most changes of a large set are of
-//! this kind. Those that are not return `false`, and nothing done: the general form in `large/edit.rs`
-//! follows.
+//! Changes that keep the tree's form: no leaf is split, joined or emptied, so one descent finds the leaf, and
+//! a second descent updates counts and first scores. Most changes of a large set are of this kind. For all
+//! others these functions return `false` without a change, and the general form in `large/edit.rs` follows.
 
 use std::ops::Range;
 
@@ -14,23 +13,23 @@ use crate::zset::leaf::{ROW_BYTES_FILLED, ROW_BYTES_MAX, RowLeaf};
 use crate::zset::part::ZsetPart;
 use crate::zset::row::{self, RowPosition};
 
-/// The way from the top to a leaf.
+/// The path from the top to a leaf.
 #[derive(Clone, Copy, Debug)]
 struct LeafPath {
-    /// The index of the child in each node, of which there are no more than `CAPACITY`.
+    /// The index of the child in each node; a node has at most `CAPACITY` children.
     steps: [u8; DEPTH_MAX],
     depth: usize,
     leaf: u32,
-    /// Whether no leaf is behind it.
+    /// Whether this is the last leaf.
     is_last: bool,
 }
 
-/// Nodes on the way to a leaf at most: those have `SPARSE` children and more, but for the top, and numbers of
-/// leaves have 32 bits.
+/// Nodes on the path to a leaf at most: all but the top have at least `SPARSE` children, and leaf
+/// numbers have 32 bits.
 const DEPTH_MAX: usize = 12;
 
 impl Large {
-    /// Adds an element to a leaf that has room for it; whether it did.
+    /// Adds an element to a leaf that has room for it; returns whether it did.
     pub(super) fn enter_leaf(&mut self, entering: Entering<'_>, garbage: &mut Vec<ZsetPart>) -> bool {
         let Entering { member, score, .. } = entering;
         let edge = Edge::Element(score, member);
@@ -45,7 +44,7 @@ impl Large {
         true
     }
 
-    /// Gives a member that was found another score. Cost: O(log n).
+    /// Changes the score of a member that was looked up. Cost: O(log n).
     pub(in super::super) fn update(
         &mut self,
         member: &[u8],
@@ -65,13 +64,13 @@ impl Large {
             return;
         }
         if self.take(member, number, position, garbage) {
-            // The index still names the old leaf: the entry that moves with the member.
+            // The index still names the old leaf; this entry moves with the member.
             let from = Some((number, found.slot));
             self.enter(Entering { member, score, hash: found.hash, from }, garbage);
         }
     }
 
-    /// Moves a member that was found to another leaf, where the tree keeps its form; whether it did.
+    /// Moves a member that was looked up to another leaf if the tree keeps its form; returns whether it did.
     fn move_between(
         &mut self,
         to: LeafPath,
@@ -93,8 +92,8 @@ impl Large {
         true
     }
 
-    /// Takes a member out of its leaf where the leaf is neither empty nor to be joined afterwards, and leaves
-    /// its entry in the index; whether it did.
+    /// Removes a member from its leaf, but not its entry from the index, if the leaf then is neither
+    /// empty nor to be joined; returns whether it did.
     pub(super) fn leave_leaf(
         &mut self,
         member: &[u8],
@@ -106,7 +105,7 @@ impl Large {
         let Some(leaf) = self.paged.get(number as usize) else { return false };
         let bytes = leaf.row().len();
         let left = bytes - (position.end - position.at);
-        // A sparse leaf is looked at again whenever it has lost some bytes more.
+        // A sparse leaf is considered for joining each time it has lost `JOIN_STEP` more bytes.
         let may_be_joined = left <= ROW_BYTES_SPARSE && left / JOIN_STEP != bytes / JOIN_STEP;
         if path.leaf != number || left == 0 || may_be_joined {
             return false;
@@ -120,7 +119,7 @@ impl Large {
         true
     }
 
-    /// The way to the leaf in which an edge lies; `None` in an empty set.
+    /// The path to the leaf in which an edge lies; `None` in an empty set.
     fn path_before(&self, edge: Edge<'_>) -> Option<LeafPath> {
         let mut path = LeafPath { steps: [0; DEPTH_MAX], depth: 0, leaf: 0, is_last: true };
         let mut inner = &*self.top;
@@ -139,8 +138,8 @@ impl Large {
         }
     }
 
-    /// Gives the member at a position another score, which leaves it in its leaf, where the leaf's first
-    /// element stays; whether it did. Neither the index nor the inner nodes change then.
+    /// Changes the score of the member at a position if it stays in its leaf and the leaf's first element
+    /// stays the same; returns whether it did. Neither the index nor the inner nodes change then.
     #[inline]
     fn update_in_leaf(
         &mut self,
@@ -161,7 +160,7 @@ impl Large {
                 return;
             }
             leaf.remove(position.at..position.end, 1, garbage);
-            // Where the gap is now that the old element is gone.
+            // The gap's offset after the removal of the old element.
             let gap = if gap > position.at { gap - old } else { gap };
             leaf.insert(gap, member, score, garbage);
         });
@@ -169,9 +168,9 @@ impl Large {
         true
     }
 
-    /// Asks for index entries that pops will remove soon, after some elements at an end were removed: first
-    /// where a page is, some pops later its entries. Nothing has named these members before, so that in a set
-    /// of millions their entries are in no cache, and waiting for them would be a third of a pop's time.
+    /// After a pop, prefetches index entries that further pops at this end will remove: first the slot
+    /// of a page, some pops later its entries. These members were not accessed before, so in a set of
+    /// millions their entries are in no cache, and waiting for them would take a third of a pop's time.
     pub(super) fn prefetch_pop(&mut self, removed: Range<usize>) {
         let rank = match removed.start {
             _ if removed.len() > POPPED_ALONE => return,
@@ -191,8 +190,9 @@ impl Large {
     }
 }
 
-/// The gap of a row, in the leaf at the end of a path, that takes an element. None where the row is full, and
-/// where the next leaf begins, since elements arrive in order.
+/// The gap for an element in the row of the leaf at the end of `path`. `None` if the row is full, and at
+/// the end of the last leaf if the row exceeds `ROW_BYTES_FILLED`: elements that arrive in order begin
+/// the next leaf.
 #[inline]
 fn gap_with_room(leaf: &RowLeaf, path: LeafPath, (member, score): (&[u8], f64)) -> Option<usize> {
     let row_bytes = leaf.row().len();
@@ -206,8 +206,8 @@ fn gap_with_room(leaf: &RowLeaf, path: LeafPath, (member, score): (&[u8], f64)) 
 }
 
 impl LargeParts<'_, '_> {
-    /// Changes the counts on the way to a leaf by one, and the first scores if the leaf has got another first
-    /// element.
+    /// Changes the counts on the path to a leaf by one, and the first scores if the leaf has a
+    /// new first element.
     #[inline]
     fn follow(
         &mut self,
@@ -217,7 +217,8 @@ impl LargeParts<'_, '_> {
         first: Option<f64>,
     ) {
         let steps = &path.steps[..path.depth];
-        // The leaf's first element is that of the nodes above for which it is the leftmost leaf.
+        // The leaf's first element is also the first of each node above in which the path
+        // takes the first child.
         let leftmost = steps.iter().rposition(|step| *step > 0).unwrap_or(0);
         let mut node = top;
         for (depth, step) in steps.iter().enumerate() {
@@ -239,10 +240,10 @@ impl LargeParts<'_, '_> {
     }
 }
 
-/// A sparse leaf is joined with a neighbour, if it can be, whenever it has lost about so many bytes.
+/// Bytes that a sparse leaf loses between two attempts to join it.
 const JOIN_STEP: usize = ROW_BYTES_SPARSE / 4;
-/// Elements of a pop that is followed by others of its kind.
+/// Elements of a pop, at most, that others of its kind are expected to follow.
 const POPPED_ALONE: usize = 4;
-/// How many elements ahead of a pop the index is asked for the slot of a page. Memory answers within the
-/// time of two pops.
+/// Distance in elements between a pop and the prefetch of an index page's slot. Memory answers within
+/// the time of two pops.
 const POPS_AHEAD: usize = 6;

@@ -1,4 +1,4 @@
-//! Changes of a leaf. What is replaced goes to the garbage.
+//! Changes of a leaf. Replaced leaves go to the garbage.
 
 use std::mem::replace;
 use std::ops::Range;
@@ -13,19 +13,19 @@ use crate::zset::part::ZsetPart;
 use crate::zset::row;
 
 impl RowLeaf {
-    /// Puts another leaf in the place of this one.
+    /// Replaces this leaf by another one.
     pub(in crate::zset) fn replace(&mut self, new: RowLeaf, garbage: &mut Vec<ZsetPart>) {
         replace(self, new).discard(garbage);
     }
 
-    /// Drops the leaf, or leaves it to `garbage` where freeing it is no work for this thread.
+    /// Frees the leaf if that is little work and nothing is shared; otherwise puts it into the garbage.
     pub(in crate::zset) fn discard(self, garbage: &mut Vec<ZsetPart>) {
         if self.is_shared() || self.heap_bytes() > FREED_HERE_MAX {
             garbage.push(ZsetPart::Leaf(self));
         }
     }
 
-    /// Puts an element at an offset of the row, between two elements.
+    /// Inserts an element at an offset of the row, between two elements.
     #[inline]
     pub(in crate::zset) fn insert(
         &mut self,
@@ -52,11 +52,11 @@ impl RowLeaf {
         self.replace(RowLeaf::of_row(&self.with(at, member, score), count, 0), garbage);
     }
 
-    /// Takes the elements in a range of the row out, which are `count`.
+    /// Removes the `count` elements in a range of the row.
     pub(in crate::zset) fn remove(&mut self, range: Range<usize>, count: usize, garbage: &mut Vec<ZsetPart>) {
         let left = self.count() - count;
         let (len, capacity) = (self.row().len() - range.len(), self.0.slice.len());
-        // A leaf that is mostly empty gives its memory back.
+        // A leaf that is less than half full is reallocated.
         let is_sparse = capacity > 64 && len < capacity / 2;
         if !is_sparse && let Some(inner) = Arc::get_mut(&mut self.0) {
             let span = inner.header.span;
@@ -87,7 +87,8 @@ impl Replaced for RowLeaf {
     }
 }
 
-/// Opens a gap of `need` bytes at `at` of the row in `range`; where the row lies then. The bytes have room.
+/// Opens a gap of `need` bytes at offset `at` of the row in `range`; returns the new range of the row.
+/// `bytes` must have room.
 #[inline]
 fn make_room(bytes: &mut [u8], range: Range<usize>, at: usize, need: usize) -> (usize, usize) {
     let Range { start, end } = range;
@@ -100,7 +101,7 @@ fn make_room(bytes: &mut [u8], range: Range<usize>, at: usize, need: usize) -> (
         bytes.copy_within(start + at..end, start + at + need);
         return (start, end + need);
     }
-    // Room at either end alone is not enough: the row begins at the front.
+    // Neither end alone has enough room: the row moves to the front.
     bytes.copy_within(start..end, 0);
     let end = end - start;
     bytes.copy_within(at..end, at + need);

@@ -7,9 +7,9 @@ use triomphe::Arc;
 use super::{BITS, FANOUT, PagedArray, ShelfNode, Shelved};
 use crate::zset::part::{ZsetPart, ZsetWork};
 
-/// What stands on a paged array that is changed.
+/// An item of a paged array that can be changed.
 pub(in crate::zset) trait Replaced: Shelved {
-    /// A part that is to be dropped elsewhere.
+    /// A replaced node as garbage, to be freed on another thread.
     fn part(node: ShelfNode<Self>) -> ZsetPart;
 }
 
@@ -23,7 +23,7 @@ impl<T: Replaced> ShelfNode<T> {
         node
     }
 
-    /// Makes sure that the array has no second owner.
+    /// Makes the caller the only owner of the array, by a copy if necessary.
     fn unshare(&mut self, work: &mut ZsetWork<'_>) {
         if self.is_shared() {
             let copy = match self {
@@ -34,7 +34,7 @@ impl<T: Replaced> ShelfNode<T> {
         }
     }
 
-    /// The slot of an item, where arrays may have to come into being. `height` is this array's.
+    /// The slot of an item, for writing; missing arrays are created. `height` is that of this array.
     fn slot_mut(&mut self, number: usize, height: u32, work: &mut ZsetWork<'_>) -> Option<&mut Option<T>> {
         self.unshare(work);
         let at = number >> (height * BITS) & (FANOUT - 1);
@@ -53,7 +53,7 @@ impl<T: Replaced> ShelfNode<T> {
 }
 
 impl<T: Replaced> PagedArray<T> {
-    /// The slot of an item, to be written: the path to it has no second owner afterwards. Cost: O(log n).
+    /// The slot of an item, for writing: no array on the path has a second owner afterwards. Cost: O(log n).
     pub(in crate::zset) fn slot_mut(
         &mut self,
         number: usize,
