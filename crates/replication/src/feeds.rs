@@ -1,78 +1,79 @@
-//! What replicas take at their own pace, as the process keeps it: snapshots, and the stream behind them.
+//! Snapshots and parts of the stream that the process keeps until replicas take them at their own pace.
 
 use sluice_base::Bytes;
 
-/// A snapshot for replicas that is made and taken at the same time. What they have not taken lies in memory
-/// up to a bound, and behind that on disk: whoever makes the snapshot does not wait for them. Replicas are
-/// counted from 0. One that is dropped is broken off.
+/// A snapshot for replicas that is made while they take it. Pieces that replicas have not taken yet are
+/// kept in memory up to a bound and beyond that on disk, so the job that makes the snapshot does not
+/// wait for replicas. Replicas are numbered from 0. Dropping the value aborts the snapshot.
 pub trait SnapshotPieces {
     /// The next piece for a replica. Does not wait.
     fn next(&mut self, replica: usize) -> NextPiece;
 
-    /// A replica takes nothing more.
+    /// Reports that a replica takes nothing more.
     fn leave(&mut self, replica: usize);
 
-    /// How far the snapshot is.
+    /// The state of the snapshot.
     fn made(&self) -> SnapshotProgress;
 
-    /// Why the rest is made only as all replicas take what there is, where that is so: one that takes nothing
-    /// before the snapshot is whole would wait for ever. That this has changed is news.
+    /// Why the snapshot grows only as fast as all replicas take it, where that is so. A replica that
+    /// waits for the whole snapshot before it takes any piece would then wait for ever. A change of this
+    /// answer sets [`SnapshotPieces::has_news`].
     fn lacks_room(&self) -> Option<String>;
 
-    /// Whether a replica that was told [`NextPiece::Later`] may find something else by now; `true` once.
+    /// Whether a replica that got [`NextPiece::Later`] may get another answer now; `true` once per change.
     fn has_news(&self) -> bool;
 
-    /// Bytes of memory that pieces take which were made and not taken.
+    /// Bytes of memory of pieces that were made and not taken yet.
     fn held_bytes(&self) -> usize;
 }
 
-/// A part of the replication stream that replicas take later: in memory up to a bound, and behind that on
-/// disk. Replicas are counted from 0. One that is dropped frees what was not taken.
+/// A part of the replication stream that replicas take later, kept in memory up to a bound and beyond
+/// that on disk. Replicas are numbered from 0. Dropping the value frees the bytes that were not taken.
 pub trait StreamSpool {
     /// Adds the next bytes. Does not wait.
     fn give(&mut self, block: Bytes);
 
-    /// The next bytes for a replica. Does not wait. There is no end: more may come.
+    /// The next bytes for a replica. Does not wait. Never returns [`NextPiece::End`], because more may come.
     fn next(&mut self, replica: usize) -> NextPiece;
 
-    /// A replica takes nothing more.
+    /// Reports that a replica takes nothing more.
     fn leave(&mut self, replica: usize);
 
-    /// Whether a replica that was told [`NextPiece::Later`] may find something else by now; `true` once.
+    /// Whether a replica that got [`NextPiece::Later`] may get another answer now; `true` once per change.
     fn has_news(&self) -> bool;
 
-    /// Bytes that were given and did not get to where they are kept yet: they take memory, because the disk
-    /// is slow or full.
+    /// Bytes that were given and are not in their final place yet. They take memory because the disk is
+    /// slow or full.
     fn unwritten_bytes(&self) -> usize;
 
-    /// Bytes of memory that it has: what is unwritten, and what is kept in memory although there is room on
-    /// the disk.
+    /// Bytes of memory of the spool: bytes that are not written yet, and bytes kept in memory although
+    /// the disk has room.
     fn memory_bytes(&self) -> usize;
 
-    /// Why the disk takes nothing more, once.
+    /// Why the disk takes no more bytes; reported once.
     fn warning(&mut self) -> Option<String>;
 }
 
-/// How far a snapshot for replicas is.
+/// The state of a snapshot for replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SnapshotProgress {
-    /// More is to come.
+    /// The snapshot is being made.
     UnderWay,
-    /// It was made, and has so many bytes.
+    /// The snapshot is complete and has this many bytes.
     Whole(u64),
-    /// It could not be made, or was broken off.
+    /// The snapshot could not be made, or was aborted.
     Failed,
 }
 
-/// What there is to take of a snapshot.
+/// The next piece of a snapshot for one replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextPiece {
-    /// This.
+    /// The next bytes of the snapshot.
     Piece(Bytes),
-    /// Nothing yet.
+    /// No bytes are ready yet; ask again after `has_news`.
     Later,
-    /// Nothing: it was taken whole.
+    /// The replica has taken the whole snapshot.
     End,
-    /// Nothing: it could not be made, or was broken off.
+    /// The snapshot could not be made, or was aborted.
     Failed,
 }

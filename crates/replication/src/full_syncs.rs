@@ -1,27 +1,27 @@
-//! What full synchronisations remember between two steps; the steps are in `full_sync.rs`.
+//! State of full synchronisations between two steps; the steps are in `full_sync.rs`.
 
 use crate::feeds::{NextPiece, SnapshotPieces, SnapshotProgress};
 use sluice_base::Bytes;
 use sluice_base::SessionKey;
 
-/// Replicas that ask for the data.
+/// Replicas that ask for a full synchronisation.
 #[derive(Debug, Default)]
 pub struct FullSyncs {
-    /// Those that wait for a snapshot, in order of arrival.
+    /// Replicas that wait for a snapshot, in order of arrival.
     pub wanted: Vec<SyncRequest>,
-    /// Those that may still read one.
+    /// Replicas that may still read a snapshot.
     pub readers: Vec<SessionKey>,
-    /// Those that have been queued all of one since the log was told.
+    /// Replicas whose whole snapshot was queued and whose end is not in the log yet.
     pub ended: Vec<SessionKey>,
-    /// The snapshot of a cut that replicas take.
+    /// The snapshot of a cut that replicas take now.
     pub shared: Option<SharedSnapshot>,
-    /// When the cut was made, seconds since the epoch, while the job of this snapshot is under way.
+    /// When the cut was made, seconds since the epoch, while the job of this snapshot runs.
     pub began_s: Option<i64>,
 }
 
-/// A snapshot of a cut, and how many replicas have not taken all of it.
+/// A snapshot of a cut, with the number of replicas that have not taken all of it.
 pub struct SharedSnapshot {
-    /// Its pieces.
+    /// The snapshot's pieces, and the job that makes them.
     pub pieces: Box<dyn SnapshotPieces>,
     takers: usize,
 }
@@ -35,60 +35,60 @@ impl std::fmt::Debug for SharedSnapshot {
 /// A replica that waits for a snapshot.
 #[derive(Debug)]
 pub struct SyncRequest {
-    /// Its session.
+    /// Session of the replica.
     pub client: SessionKey,
-    /// What it is told before the snapshot.
+    /// The lines that precede the snapshot.
     pub greeting: SyncGreeting,
-    /// When it asked, ns of the monotonic clock.
+    /// When the replica asked, ns of the monotonic clock.
     pub since_ns: u64,
 }
 
-/// What comes before the snapshot.
+/// The lines that precede a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncGreeting {
-    /// Nothing: SYNC.
+    /// SYNC: no line precedes the snapshot.
     None,
-    /// The history's id and the snapshot's position in it: PSYNC.
+    /// PSYNC: the history's id and the snapshot's position in it.
     Full,
-    /// The history's id, the snapshot's position and the client's id: SYNC on a connection of its own, beside
-    /// that of the stream.
+    /// SYNC on a connection of its own, beside that of the stream: the history's id, the snapshot's
+    /// position and the client's id.
     EndOffset,
 }
 
-/// What a replica has not been queued yet of its snapshot.
+/// The part of a snapshot that a replica was not queued yet.
 #[derive(Debug)]
 pub struct Feed {
-    /// Where it is taken from.
+    /// The source of the pieces.
     pub source: FeedSource,
-    /// The replica is to be told the length, and was not yet: the snapshot has to be whole first.
+    /// The replica needs the snapshot's length first, which is known only once the snapshot is complete.
     pub needs_length: bool,
-    /// Bytes behind the last piece: the mark of a snapshot whose length was not announced.
+    /// Bytes after the last piece: the mark of a snapshot whose length was not announced.
     pub trailer: Option<String>,
-    /// When the replica took something last while it had something to take, ns of the monotonic clock.
+    /// When the replica last took bytes while some were ready, ns of the monotonic clock.
     pub progress_ns: u64,
-    /// Bytes that the replica has taken, what stands before and behind the snapshot among them.
+    /// Bytes that the replica has taken, including the lines before the snapshot and the mark after it.
     pub taken_bytes: u64,
-    /// Since when there is something to take for the replica, ns of the monotonic clock.
+    /// Since when bytes are ready for the replica, ns of the monotonic clock.
     pub began_ns: u64,
 }
 
-/// Where a replica's snapshot comes from.
+/// The source of a replica's snapshot.
 #[derive(Debug)]
 pub enum FeedSource {
-    /// A snapshot without keys: its pieces that are left.
+    /// A snapshot without keys: the pieces that are left.
     WithoutKeys(std::vec::IntoIter<Bytes>),
-    /// That of a cut, which the replica takes under this number.
+    /// The snapshot of a cut, in which the replica has this number.
     Shared(usize),
 }
 
 impl FullSyncs {
-    /// Whether a replica waits for a snapshot, or takes one, or was queued the last of one.
+    /// Whether a replica waits for a snapshot, takes one, or was queued the end of one.
     #[inline]
     pub fn are_under_way(&self) -> bool {
         !self.wanted.is_empty() || self.shared.is_some() || !self.ended.is_empty()
     }
 
-    /// A replica asks for the data.
+    /// Adds a replica that asks for a full synchronisation.
     pub fn want(&mut self, client: SessionKey, greeting: SyncGreeting, since_ns: u64) {
         self.wanted.push(SyncRequest { client, greeting, since_ns });
     }
@@ -98,7 +98,7 @@ impl FullSyncs {
         self.wanted.iter().map(|wanted| wanted.client)
     }
 
-    /// So many replicas take a snapshot.
+    /// Begins a snapshot that this many replicas take.
     pub fn share(&mut self, pieces: Box<dyn SnapshotPieces>, takers: usize, began_s: i64) {
         self.shared = Some(SharedSnapshot { pieces, takers });
         self.began_s = Some(began_s);
@@ -113,18 +113,18 @@ impl FullSyncs {
         }
     }
 
-    /// How far the snapshot of a cut is.
+    /// The state of the snapshot of a cut.
     pub fn made(&self) -> SnapshotProgress {
         self.shared.as_ref().map_or(SnapshotProgress::Failed, |shared| shared.pieces.made())
     }
 
-    /// Why the rest is made only as all replicas take what there is, where that is so.
+    /// See [`SnapshotPieces::lacks_room`]; `None` once the snapshot is complete.
     pub fn lacks_room(&self) -> Option<String> {
         let shared = self.shared.as_ref()?;
         (shared.pieces.made() == SnapshotProgress::UnderWay).then(|| shared.pieces.lacks_room())?
     }
 
-    /// A replica takes nothing more of its snapshot. The last one that takes a snapshot of a cut frees it.
+    /// Reports that a replica takes nothing more. The last replica of a cut's snapshot frees that snapshot.
     pub fn leave(&mut self, source: &FeedSource) {
         if let (FeedSource::Shared(number), Some(shared)) = (source, &mut self.shared) {
             shared.pieces.leave(*number);
@@ -135,7 +135,7 @@ impl FullSyncs {
         }
     }
 
-    /// Bytes of memory that pieces take which replicas have not taken.
+    /// Bytes of memory of pieces that replicas have not taken.
     pub fn held_bytes(&self) -> usize {
         self.shared.as_ref().map_or(0, |shared| shared.pieces.held_bytes())
     }

@@ -1,31 +1,31 @@
-//! The commands of the execution unit under way, as the replication stream and the append-only file will have
-//! them.
+//! The commands of the current execution unit, as the replication stream and the append-only file
+//! will receive them.
 //!
-//! A command is encoded once. SELECT is not part of it: each receiver has its own selected database, so
-//! SELECT is put in where the unit is copied to a receiver ([`UnitCommands::write_to`]).
+//! A command is encoded once, without SELECT: each receiver has its own selected database, so SELECT is
+//! inserted when the unit is copied to a receiver ([`UnitCommands::write_to`]).
 //!
 //! Invariants: (1) `runs` cover `bytes` without a gap, in order; (2) a receiver gets whole commands, and
-//! SELECT before the first command of a database that is not the receiver's selected one; (3) what a receiver
-//! is given of a unit of several commands stands between MULTI and EXEC.
+//! SELECT before the first command of a database that is not the receiver's selected one; (3) several
+//! commands of one unit are wrapped in MULTI and EXEC for a receiver.
 
 use sluice_base::heap;
 use sluice_keyspace::{Argv, EncodedCommands, PromisedCommands};
 use sluice_resp::command::push_command;
 
-/// See the module.
+/// Encoded commands of one execution unit, for both receivers.
 #[derive(Debug, Default)]
 pub struct UnitCommands {
     bytes: Vec<u8>,
     runs: Vec<Run>,
-    /// Commands so far; those of them that are for replicas alone, and for the append-only file alone.
+    /// Number of commands; of those for replicas alone; of those for the append-only file alone.
     count: usize,
     for_replicas: usize,
     for_file: usize,
-    /// Commands that are made later, and the run that they begin.
+    /// Commands that are made later, with the index of their run.
     promised: Option<Box<(usize, PromisedCommands)>>,
 }
 
-/// Commands in a row of one database and one audience.
+/// Consecutive commands of one database and one audience.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     start: usize,
@@ -33,28 +33,28 @@ struct Run {
     audience: Audience,
 }
 
-/// Which receivers a command is for.
+/// The receivers of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
     /// Replicas and the append-only file.
     All,
-    /// Replicas: the command changes no data, or a script has said so.
+    /// Replicas alone: the command changes no data, or a script has asked for it.
     Replicas,
-    /// The append-only file: a script has said so.
+    /// The append-only file alone: a script has asked for it.
     File,
 }
 
-/// How the commands of a unit stand in the stream.
+/// The grouping of a unit's commands in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grouping {
-    /// Between MULTI and EXEC where there is more than one.
+    /// Wrapped in MULTI and EXEC where there is more than one.
     Transaction,
-    /// One by one: the unit met these keys by chance.
+    /// Without MULTI and EXEC: the unit changed these keys independently of each other.
     Separate,
 }
 
 impl UnitCommands {
-    /// Bytes that the allocator has given, for the box around this too.
+    /// Bytes that the allocator has given, including the box around this value.
     pub fn footprint_boxed(&self) -> usize {
         heap::boxed::<UnitCommands>() + heap::vec(&self.bytes) + heap::vec(&self.runs)
     }
@@ -73,7 +73,7 @@ impl UnitCommands {
         self.for_file += usize::from(audience == Audience::File);
     }
 
-    /// What follows is of this database and for this audience.
+    /// Begins a run: the following commands are of this database and for this audience.
     #[inline]
     fn begin_run(&mut self, db: usize, audience: Audience) {
         if self.runs.last().is_none_or(|run| run.db != db || run.audience != audience) {
@@ -81,7 +81,7 @@ impl UnitCommands {
         }
     }
 
-    /// Adds rewritten commands that are encoded.
+    /// Adds rewritten commands that are encoded already.
     pub fn encoded(&mut self, db: usize, audience: Audience, commands: &EncodedCommands) {
         if commands.count > 0 {
             self.begin_run(db, audience);
@@ -96,12 +96,12 @@ impl UnitCommands {
         self.for_file += if audience == Audience::File { count } else { 0 };
     }
 
-    /// Adds commands that are made later; at once where the unit has others of that kind.
+    /// Adds commands that are made later; they are made at once where the unit already has promised commands.
     pub fn promised(&mut self, db: usize, audience: Audience, commands: &PromisedCommands) {
         if self.promised.is_some() {
             return self.encoded(db, audience, &commands.encoded());
         }
-        // A run of their own, so that they belong to no other audience.
+        // Promised commands have a run of their own, because all commands of a run have one audience.
         self.runs.push(Run { start: self.bytes.len(), db, audience });
         self.promised = Some(Box::new((self.runs.len() - 1, commands.share())));
         self.count_more(audience, commands.count());
@@ -135,20 +135,20 @@ impl UnitCommands {
         self.count
     }
 
-    /// Whether there is none.
+    /// Whether the unit has no commands.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Whether there is one for the append-only file.
+    /// Whether a command is for the append-only file.
     pub fn changes_data(&self) -> bool {
         self.count > self.for_replicas
     }
 
-    /// Appends what is for a receiver, the replicas or the append-only file, to `out`; `selected` is the
-    /// receiver's database. Commands that are made later are left out: they come back, with their place in
-    /// `out`.
+    /// Appends the commands for a receiver, the replicas or the append-only file, to `out`; `selected`
+    /// is the receiver's database. Commands that are made later are left out and returned with their
+    /// position in `out`.
     #[must_use]
     pub fn write_to(
         &self,
@@ -186,7 +186,7 @@ impl UnitCommands {
         promised
     }
 
-    /// Forgets the commands and keeps the memory, unless it is large.
+    /// Removes the commands and keeps the memory, unless it is large.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.runs.clear();
@@ -205,9 +205,9 @@ impl UnitCommands {
 
 /// Bytes of MULTI and EXEC.
 const WRAPPING_BYTES: usize = b"*1\r\n$5\r\nMULTI\r\n*1\r\n$4\r\nEXEC\r\n".len();
-/// A buffer is not kept beyond this size.
+/// A buffer larger than this is not kept.
 pub(crate) const BUFFER_KEPT_BYTES: usize = 1 << 20;
-/// Room for runs is not kept beyond this number.
+/// Room for more runs than this is not kept.
 const RUNS_KEPT: usize = 1024;
 
 #[cfg(test)]
@@ -218,7 +218,7 @@ mod tests {
         unit.command(db, Audience::All, [&b"DEL"[..], key.as_bytes()].into_iter());
     }
 
-    /// What a receiver gets, words between spaces.
+    /// The commands that a receiver gets, as words between spaces.
     fn text(
         unit: &UnitCommands,
         receiver: Audience,

@@ -1,131 +1,130 @@
-//! What goes into a link and what comes out of it: inputs with what a step can see around it, outputs, and
-//! the nouns of both.
+//! Inputs and outputs of a link, the surroundings that a step can see, and the types that they consist of.
 
 use sluice_base::LogLevel;
 
-/// A primary that is followed.
+/// Address of the primary that this server follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Primary {
-    /// Its name or address.
+    /// Host name or IP address of the primary.
     pub host: String,
-    /// Its port.
+    /// TCP port of the primary.
     pub port: u16,
 }
 
 /// A position in a history of replication.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryPoint {
-    /// The id of the history, 40 hexadecimal digits; empty where the primary has not told it (SYNC).
+    /// The id of the history, 40 hexadecimal digits; empty where the primary has not named it (SYNC).
     pub replid: String,
-    /// Bytes of the history that the data have.
+    /// Bytes of the history that the data contain.
     pub offset: u64,
 }
 
-/// How far the link is, as ROLE tells it.
+/// The state of the link, as ROLE reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LinkState {
-    /// This server follows nobody.
+    /// This server has no primary.
     #[default]
     None,
-    /// The next attempt is due, or waits for its time.
+    /// The next attempt is due, or its pause has not ended.
     Connect,
     /// A connection is being made.
     Connecting,
-    /// Both sides introduce themselves.
+    /// The handshake is under way.
     Handshake,
     /// A snapshot is received or loaded.
     Transfer,
-    /// Commands are received.
+    /// The link is up, and commands are received.
     Connected,
 }
 
-/// Who this server is to its primary.
+/// The user and password with which this server logs in to its primary.
 #[derive(Clone, Copy, Debug)]
 pub struct Credentials<'a> {
-    /// Its user; none for a primary that knows passwords alone.
+    /// User name; `None` for a primary that knows passwords alone.
     pub user: Option<&'a [u8]>,
-    /// Its password.
+    /// Password of the user, or the primary's only password.
     pub password: &'a [u8],
 }
 
-/// What a step can see of the server around the link.
+/// The state of the server around the link that a step can see.
 #[derive(Clone, Copy, Debug)]
 pub struct Surroundings<'a> {
     /// The monotonic clock, ns.
     pub now_ns: u64,
     /// How long a link may be silent, ns.
     pub timeout_ns: u64,
-    /// When something was heard last on a connection that others read, ns of the monotonic clock: while a
-    /// snapshot or commands are received.
+    /// When the last bytes arrived on a connection that the link does not read itself, ns of the
+    /// monotonic clock. Such a connection carries a snapshot or commands.
     pub last_activity_ns: u64,
-    /// What the primary asks for, if it does.
+    /// The credentials for the primary, if it asks for any.
     pub credentials: Option<Credentials<'a>>,
-    /// The port that is announced.
+    /// The port that this server announces.
     pub port: u16,
-    /// The address that is announced, if any.
+    /// The address that this server announces; empty for none.
     pub address: &'a [u8],
-    /// The id of this server as a node of a cluster; none without cluster mode.
+    /// The id of this server as a node of a cluster; `None` without cluster mode.
     pub node_id: Option<&'a [u8]>,
-    /// The version that is announced.
+    /// The server version that is announced.
     pub version: &'a str,
     /// Whether the snapshot may come on a connection of its own.
     pub dual_channel: bool,
-    /// Whether a snapshot without a checksum will do, because the connection checks what it carries.
+    /// Whether a snapshot without a checksum is acceptable because the connection checks the data it carries.
     pub skips_checksum: bool,
-    /// By what the primary may compress what it sends, as capabilities.
+    /// Capabilities that name the codecs with which the primary may compress its bytes.
     pub codecs: &'a [&'a [u8]],
-    /// Whether an attempt may begin: not while data are loaded, which may be those of an attempt before.
+    /// Whether an attempt may begin: not while data are loaded, which may be those of an earlier attempt.
     pub may_connect: bool,
-    /// Where the data stand, if they can be brought up to date from there.
+    /// The position of the data, if they can be brought up to date from there.
     pub resume: Option<&'a HistoryPoint>,
 }
 
 /// Why a snapshot was not received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SyncFailure {
-    /// What was received, or could be written: the log has the reason.
+    /// The snapshot could not be received or written: the log has the reason.
     Transfer,
-    /// The file was in force, and could not be loaded: the log has the reason.
+    /// The file was in force and could not be loaded: the log has the reason.
     Load,
-    /// It could not be loaded as it came: the log has the reason.
+    /// The snapshot could not be loaded while it was received into memory: the log has the reason.
     Stream,
 }
 
-/// What happens to a link. Numbers are those of the attempt.
+/// An event of a link. The number is that of the attempt which the event belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input<'a> {
-    /// Time passes.
+    /// Time has passed; sent regularly.
     Tick,
-    /// The connection is there.
+    /// The connection is established.
     Opened(u64),
-    /// There is no connection, for this reason of the system.
+    /// The connection could not be established, for this reason of the system.
     Refused(u64, &'a str),
-    /// Bytes came.
+    /// Bytes arrived on the connection.
     Received(u64, &'a [u8]),
     /// The connection has ended.
     Ended(u64),
-    /// Bytes came on the main channel, while the snapshot has a connection of its own.
+    /// Bytes arrived on the main channel while the snapshot has a connection of its own.
     MainReceived(u64, &'a [u8]),
     /// The main channel has ended, while the snapshot has a connection of its own.
     MainEnded(u64),
-    /// The snapshot was received whole, judged good, and is durable under its temporary name.
+    /// The snapshot is complete, was judged good, and is durable under its temporary name.
     Saved(u64),
-    /// It has its name, and is durable under it.
+    /// The snapshot file is durable under its final name.
     InForce(u64),
     /// The snapshot is received into memory, and its header was judged good.
     Accepted(u64),
-    /// It was loaded.
+    /// The snapshot is loaded into the keyspace.
     Loaded(u64),
-    /// There is no snapshot.
+    /// The snapshot could not be received or loaded.
     Failed(u64, SyncFailure),
 }
 
-/// What a link wants done, in order.
+/// An output of a link; outputs are carried out in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkOutput {
-    /// By whoever has the data, their history and the clients.
+    /// For the owner of the data, their history and the clients.
     Decision(LinkDecision),
-    /// By whoever has the connections.
+    /// For the owner of the connections.
     Order(TransportOrder),
 }
 
@@ -141,47 +140,48 @@ impl From<TransportOrder> for LinkOutput {
     }
 }
 
-/// What a link has decided about data, their history and clients.
+/// A decision of a link about the data, their history and the clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkDecision {
-    /// Put the file that was saved in the place of the one before.
+    /// Put the saved file in the place of the file before.
     Commit,
-    /// Load it.
+    /// Load the file that is in force.
     Load,
-    /// The data stand at this point of that history, which replaces all that was known.
+    /// The loaded data have this position, whose history replaces the one known until now.
     Adopt(HistoryPoint),
-    /// The data go on in the history where they stand, which has this id from now on, if another.
+    /// The data stay at their position in the history, whose new id is this one, if any.
     Continue(Option<String>),
-    /// The replica to which the role was to be handed over has taken it.
+    /// The replica to which the role was to be handed over has taken the role.
     HandedOver,
-    /// It has not.
+    /// The replica to which the role was to be handed over refuses the role.
     NotHandedOver,
-    /// Tell the primary how far the data are.
+    /// Report the position of the data to the primary.
     Acknowledge,
     /// Write a line to the log.
     Log(LogLevel, String),
 }
 
-/// What a link orders of its connections.
+/// An order of a link to the owner of its connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransportOrder {
     /// Make a connection for this attempt.
     Connect(u64, Primary),
-    /// Keep the connection as the main channel, and make another for the snapshot: what is said of a
-    /// connection from now on is of that.
+    /// Keep the connection as the main channel and make another one for the snapshot. Later orders and
+    /// events of "the connection" concern the new one.
     ConnectSecond(u64, Primary),
-    /// Send this.
+    /// Send these bytes on the connection.
     Send(Vec<u8>),
-    /// Send this on the main channel.
+    /// Send these bytes on the main channel.
     SendMain(Vec<u8>),
-    /// Keep what comes on the main channel until the snapshot is loaded: these bytes first.
+    /// Buffer the bytes of the main channel until the snapshot is loaded, beginning with these.
     Buffer(Vec<u8>),
-    /// Give the connection to what receives a snapshot: these bytes of it have come already.
+    /// Hand the connection to the receiver of the snapshot, whose first bytes are these.
     Receive(Vec<u8>),
-    /// Let the primary know that this server lives: it loads.
+    /// Send the primary a sign of life during a load.
     KeepAlive,
-    /// Execute what comes on the connection: these bytes first, or what was buffered of the main channel.
+    /// Execute the commands of the connection, beginning with these bytes, or with the buffered ones of
+    /// the main channel.
     Stream(Vec<u8>),
-    /// Give up the connection and whatever works for it.
+    /// Close the connections of the attempt and stop its work.
     Close,
 }
