@@ -47,77 +47,77 @@ struct Task {
 const TASKS: &[Task] = &[
     Task {
         name: "ci",
-        about: "every check that a change must pass (--no-test leaves the tests out)",
+        about: "run every check that a change must pass (--no-test leaves the tests out)",
         run: ci::ci,
     },
     Task {
         name: "test",
-        about: "the tests of the workspace, then the client programs: [--arm NAME] [word...]",
+        about: "run the tests of the workspace, then the client programs: [--arm NAME] [word...]",
         run: test::test,
     },
     Task {
         name: "deep",
-        about: "the long runs; records when each one last passed: [--seed N] [--commands N] [run...] (--help)",
+        about: "run the long tests and record when each last passed: [--seed N] [--commands N] [run...] (--help)",
         run: deep::deep,
     },
     Task {
         name: "tidy",
-        about: "layers, unsafe fence, clocks, lengths, headers, ids of requirements (--tighten)",
+        about: "check layers, unsafe fence, clocks, lengths, headers, ids of requirements (--tighten)",
         run: tidy::tidy,
     },
     Task {
         name: "probe",
-        about: "a new kind of value is a compile error wherever values are read",
+        about: "check that a new kind of value is a compile error wherever values are read",
         run: probe::probe,
     },
-    Task { name: "loom", about: "model checks of the crates that have them", run: ci::loom },
+    Task { name: "loom", about: "run the model checks of the crates that have them", run: ci::loom },
     Task {
         name: "gen",
-        about: "writes sluice.conf and the tables in docs/compat-tables.md (--check only looks)",
+        about: "write sluice.conf and the tables in docs/compat-tables.md (--check only compares)",
         run: generate::generate,
     },
-    Task { name: "fuzz", about: "mutation fuzzing: [--seconds N] [--seed S] [target]", run: fuzz::fuzz },
+    Task { name: "fuzz", about: "run mutation fuzzing: [--seconds N] [--seed S] [target]", run: fuzz::fuzz },
     Task {
         name: "clients",
-        about: "small programs with real clients: [--server BIN] [name...]",
+        about: "run small programs with real client libraries: [--server BIN] [name...]",
         run: clients::clients,
     },
     Task {
         name: "rolling",
-        about: "a cluster is upgraded node by node under real clients: --from SERVER --to SERVER (--help)",
+        about: "upgrade a cluster node by node under real clients: --from SERVER --to SERVER (--help)",
         run: rolling::rolling,
     },
     Task {
         name: "histories",
-        about: "clusters of real processes, damaged under load and judged: [--seed S] [--faults N] [--nodes ours|stock|mixed]",
+        about: "damage clusters of real processes under load and check the histories: [--seed S] [--faults N] [--nodes ours|stock|mixed]",
         run: histories::histories,
     },
     Task {
         name: "differential",
-        about: "random commands against ours and the reference: --ours BIN --peer BIN",
+        about: "compare random commands on ours and on the reference: --ours BIN --peer BIN",
         run: differential::differential,
     },
     Task {
         name: "conformance",
-        about: "the upstream suite's units against ours",
+        about: "run the units of the upstream test suite against ours",
         run: conformance::conformance,
     },
     Task {
         name: "package",
-        about: "a deb and an rpm: [--binaries FOLDER] [--out FOLDER] [--version V]",
+        about: "build a deb and an rpm: [--binaries FOLDER] [--out FOLDER] [--version V]",
         run: package::package,
     },
     Task {
         name: "release",
-        about: "everything that is published, with checksums: [--out FOLDER] [--allow-changes]",
+        about: "build everything that is published, with checksums: [--out FOLDER] [--allow-changes]",
         run: release::release,
     },
     Task {
         name: "bench",
-        about: "the table of docs/performance.md beside another server, as markdown: --peer SERVER (--list, --only)",
+        about: "measure the table of docs/performance.md beside another server: --peer SERVER (--list, --only)",
         run: bench::bench,
     },
-    Task { name: "help", about: "this list", run: help },
+    Task { name: "help", about: "print this list", run: help },
 ];
 
 fn main() -> ExitCode {

@@ -194,7 +194,7 @@ fn check_file(log: &LogFile, mode: Mode, console: &mut Console<'_>) -> Checked<(
     match &ended {
         ReadingEnd::Wrong(error) => log.describe(error, console)?,
         ReadingEnd::End if tail.unfinished > 0 => console.say(&format!(
-            "0x{:>16x}: Unexpected end of file: {} bytes of a record are there, the rest is missing",
+            "0x{:>16x}: Unexpected end of file: {} bytes of the last record are present, the rest is missing",
             size - tail.unfinished,
             tail.unfinished
         ))?,
@@ -204,7 +204,7 @@ fn check_file(log: &LogFile, mode: Mode, console: &mut Console<'_>) -> Checked<(
         ReadingEnd::End | ReadingEnd::Later(_) => {}
     }
     if !is_valid && let Some(begin) = tail.transaction {
-        console.say(&format!("A transaction that did not end begins at byte {begin}"))?;
+        console.say(&format!("An incomplete transaction begins at byte {begin}"))?;
     }
     console.say(&format!(
         "AOF analyzed: filename={}, size={size}, ok_up_to={valid}, ok_up_to_line={}, diff={}",
@@ -376,7 +376,7 @@ impl LogFile {
             Some(behind) => {
                 let at = offset + 1 + behind as u64;
                 console.say(&format!(
-                    "Commands begin again at byte {at}: --fix removes them, too, {} bytes from there on",
+                    "Valid commands begin again at byte {at}: --fix would remove them, too, {} bytes from there on",
                     size - at
                 ))
             }
@@ -427,7 +427,7 @@ impl LogFile {
             Ok(kept) => kept,
             Err(error) => {
                 return console.fail(&format!(
-                    "Failed to truncate AOF {}: its end, which would go, cannot be kept beside it: {}. The file is as it was.",
+                    "Failed to truncate AOF {}: the end to cut off cannot be kept beside the file: {}. The file is unchanged.",
                     self.name,
                     reason(&error)
                 ));
@@ -439,7 +439,7 @@ impl LogFile {
             file.sync_all()
         });
         match cut {
-            Ok(()) => console.say(&format!("What stood there is kept in {}", kept.display())),
+            Ok(()) => console.say(&format!("The bytes that were cut off are kept in {}", kept.display())),
             Err(error) => console.fail(&format!("Failed to truncate AOF {}: {}", self.name, reason(&error))),
         }
     }

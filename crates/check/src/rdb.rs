@@ -65,7 +65,7 @@ fn run(words: &[OsString], console: &mut Console<'_>) -> Checked<()> {
 fn create_beside(output: &Path, checked: &Path) -> io::Result<File> {
     let of = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
     if of(output).is_some_and(|there| Some(there) == of(checked)) {
-        return Err(io::Error::other("it is the file to check, which the report would replace"));
+        return Err(io::Error::other("this is the file to check, which the report would replace"));
     }
     File::create(output)
 }
@@ -145,7 +145,7 @@ fn read_file(path: &Path, report: &mut SnapshotReport, console: &mut Console<'_>
                     let missing = reader.missing();
                     if missing_at < fed {
                         report.note = Some(format!(
-                            "[info] what begins at byte {missing_at} has {} bytes, which is {missing} more than the file has",
+                            "[info] the item at byte {missing_at} has {} bytes, which is {missing} more than the file has",
                             fed - missing_at + missing
                         ));
                     }
@@ -291,7 +291,7 @@ impl SnapshotReport {
             }
             Item::Empty { key } => {
                 self.keys += 1;
-                Some(format!("Key '{}' has no element, and is passed over", key.escape_ascii()))
+                Some(format!("Key '{}' has no element, and is skipped", key.escape_ascii()))
             }
             Item::Skipped { key, kind, expiry_ms, .. } => {
                 *self.unsupported.entry(*kind).or_default() += 1;
@@ -381,10 +381,10 @@ impl SnapshotReport {
         }
         self.totals(console)?;
         if error.problem == Problem::Checksum {
-            console.say("[info] the structure is in order, but some byte is not what was written")?;
+            console.say("[info] the structure is valid, but some bytes differ from what was written")?;
         } else {
             console.say(&format!(
-                "[info] the first {} bytes are in order and hold the {} keys read",
+                "[info] the first {} bytes are valid and hold the {} keys read",
                 self.valid_up_to, self.keys
             ))?;
         }
@@ -438,8 +438,8 @@ impl SnapshotReport {
     fn module_totals(&self, console: &mut Console<'_>) -> Checked<()> {
         for (module, records) in &self.module_records {
             console.say(&format!(
-                "[info] {records} records that module type {module} has left beside the keys: Sluice drops them, other servers \
-                 want the module"
+                "[info] {records} records of module type {module} beside the keys: Sluice drops them, \
+                 other servers need the module"
             ))?;
         }
         Ok(())

@@ -159,16 +159,16 @@ fn a_repair_cuts_what_is_not_in_order_when_the_user_agrees() {
         assert_eq!(folder.take_kept("log"), kept, "{answer:?}");
         let shrink =
             format!("This will shrink the AOF {} from 70 bytes, with 43 bytes, to 27 bytes", path.display());
-        assert_lines(
-            &lines,
-            &["A transaction that did not end begins at byte 27", &shrink, "Continue? [y/N]: "],
-        );
+        assert_lines(&lines, &["An incomplete transaction begins at byte 27", &shrink, "Continue? [y/N]: "]);
     }
     // Both repairs are done in the same second.
     for _ in 0..2 {
         let path = folder.write("log", &log);
         let (_, lines) = run(check_aof, "--fix @", &path, "y\n");
-        assert!(lines.iter().any(|line| line.contains("What stood there is kept in ")), "{lines:#?}");
+        assert!(
+            lines.iter().any(|line| line.contains("The bytes that were cut off are kept in ")),
+            "{lines:#?}"
+        );
     }
     assert_eq!(folder.take_kept("log"), [&log[SET.len()..]; 2]);
     // No question is asked about a valid file.
@@ -183,7 +183,7 @@ fn the_end_of_a_file_with_a_long_name_is_kept_under_a_short_one() {
     let path = folder.write(&"n".repeat(250), &[SET, b"!"].concat());
     let (status, lines) = run(check_aof, "--fix @", &path, "y\n");
     assert_eq!(status, 0, "{lines:#?}");
-    assert!(lines.iter().any(|line| line.contains("What stood there is kept in ")), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.contains("The bytes that were cut off are kept in ")), "{lines:#?}");
     let names = std::fs::read_dir(&folder.0).expect("readable").map(|entry| entry.expect("readable"));
     let kept: Vec<_> =
         names.filter(|entry| entry.file_name().to_string_lossy().starts_with("cut-")).collect();
@@ -235,7 +235,7 @@ fn commands_behind_a_mistake_are_told_of() {
     let path = folder.write("log", &[SET, b"*1\r\n$9\r\nping\r\n", SET, SET].concat());
     let (status, lines) = run(check_aof, "@", &path, "");
     assert_eq!(status, 1);
-    assert_lines(&lines, &["Commands begin again at byte 41: --fix removes them, too, 54 bytes"]);
+    assert_lines(&lines, &["Valid commands begin again at byte 41: --fix would remove them, too, 54 bytes"]);
 }
 
 #[test]
@@ -412,7 +412,7 @@ fn snapshots_are_checked() {
             1,
             &[
                 "[offset 19] Unexpected EOF reading RDB file",
-                "[info] what begins at byte 19 has 100 bytes, which is 86 more than the file has",
+                "[info] the item at byte 19 has 100 bytes, which is 86 more than the file has",
             ],
         ),
         (
@@ -443,7 +443,7 @@ fn snapshots_are_checked() {
         (
             &summed,
             1,
-            &["[offset 7132] RDB CRC error", "[info] 20 keys read", "[info] the structure is in order"],
+            &["[offset 7132] RDB CRC error", "[info] 20 keys read", "[info] the structure is valid"],
         ),
         (b"NOTANRDBFILE", 1, &["[offset 0] Wrong signature trying to load DB from file"]),
         (b"", 1, &["[offset 0] Unexpected EOF reading RDB file"]),
@@ -470,7 +470,7 @@ fn snapshots_are_checked() {
         (
             &compressed[..5000],
             1,
-            &["[offset 3683] Unexpected EOF reading RDB file", "[info] what begins at byte 3683 has 1"],
+            &["[offset 3683] Unexpected EOF reading RDB file", "[info] the item at byte 3683 has 1"],
         ),
         (b"VCS\x01\x03\0\x01", 1, &["[offset 0] Can't handle the compression of the RDB file"]),
         (b"VALKEY081\xff\0\0\0\0\0\0\0\0", 0, &["[offset 18] \\o/ RDB looks OK! \\o/"]),
@@ -613,7 +613,7 @@ fn what_stands_beside_keys_is_named() {
         "[offset 68] Library of functions '#!lua name=mylib', 23 bytes",
         "[info] 1 functions",
         "[info] 1 keys of type ReJSON-RL (of a module), which Sluice does not have",
-        "[info] 2 records that module type ReJSON-RL has left beside the keys: Sluice drops them",
+        "[info] 2 records of module type ReJSON-RL beside the keys: Sluice drops them",
     ];
     assert_lines(&lines, &wanted);
 }
@@ -624,7 +624,7 @@ fn what_is_put_right_and_what_is_refused_is_named_by_its_key() {
     let path = folder.write("mended", b"REDIS0009\x0f\x01k\x00\x05\x01\x01\x00\xff\0\0\0\0\0\0\0\0");
     let (status, lines) = run(check_rdb, "@", &path, "");
     assert_eq!(status, 0, "{lines:#?}");
-    assert_lines(&lines, &["[offset 17] Key 'k', stream of 0 entries that says to have 5"]);
+    assert_lines(&lines, &["[offset 17] Key 'k', stream of 0 entries with stored length 5"]);
     let path = folder.write("bad", b"REDIS0009\x05\x01k\x02\x01m\0\0\0\0\0\0\0\0\x01m\0\0\0\0\0\0\0\0\xff");
     let (status, lines) = run(check_rdb, "@", &path, "");
     assert_eq!(status, 1, "{lines:#?}");

@@ -107,7 +107,7 @@ fn state_under_way(m: &ClusterMachine) -> Option<String> {
     let ElectionStage::Requested { epoch, votes, .. } = &candidacy.stage else { return None };
     let is_under_way = candidacy.wanted.may_start() && forces;
     is_under_way
-        .then(|| format!("epoch {epoch}, {} of {} votes, given up in {left} ms", votes.len(), quorum(m)))
+        .then(|| format!("epoch {epoch}, {} of {} votes, timeout in {left} ms", votes.len(), quorum(m)))
 }
 
 /// Ends an election under way in favour of the one that was ordered manually (M5).
@@ -171,7 +171,7 @@ fn pause_has_ended(m: &mut ClusterMachine) {
     if !is_agreed {
         return;
     }
-    log!(m, Warning, "Manual failover given up: my primary does not pause writes any more.");
+    log!(m, Warning, "Manual failover stopped: my primary does not pause writes any more.");
     m.failover.candidacy.give_up();
 }
 
@@ -251,7 +251,7 @@ fn stand(m: &mut ClusterMachine, primary: NodeIx, by_hand: bool) {
         log!(
             m,
             Notice,
-            "Another replica asks for votes as well, and neither has a majority. Starting another election."
+            "Another replica requests votes as well, and neither has a majority. Starting another election."
         );
         m.failover.candidacy.stage = ElectionStage::Idle;
         m.failover.candidacy.splits = m.failover.candidacy.splits.saturating_add(1);

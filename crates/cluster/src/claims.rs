@@ -254,7 +254,7 @@ fn finish_imports(m: &mut ClusterMachine, slots: &SlotSet) {
         return;
     }
     let my_ix = m.table.my_ix();
-    log!(m, Notice, "{} not claimed by the source any more: the import is over.", slots.as_subject());
+    log!(m, Notice, "{} no longer claimed by the source: the import has ended.", slots.as_subject());
     for slot in slots.iter() {
         m.table.importing.remove(&slot);
         if m.table.owner(slot) != Some(my_ix) {

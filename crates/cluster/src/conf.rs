@@ -120,7 +120,7 @@ struct Numbered {
 impl ConfReader {
     fn drop_line(&mut self, number: usize, why: Damage) {
         self.suspect.get_or_insert(number);
-        self.repairs.warn(number, format_args!("dropped, {why}. Gossip brings a node back."));
+        self.repairs.warn(number, format_args!("dropped, {why}. A live node returns by gossip."));
     }
 
     fn vars(&mut self, number: usize, vars: &VarsLine) {
@@ -132,7 +132,7 @@ impl ConfReader {
         self.last_vote = self.last_vote.max(vars.last_vote);
         if let Some(why) = vars.damage {
             self.vars_are_damaged = true;
-            self.repairs.warn(number, format_args!("the epochs cannot be read, {why}."));
+            self.repairs.warn(number, format_args!("the epochs are unreadable, {why}."));
         }
     }
 
@@ -194,11 +194,10 @@ impl ConfReader {
                 }
                 LineNote::UnknownField(name) => self.repairs.unknown(number, "field", name),
                 LineNote::BadValue(name) => {
-                    self.repairs
-                        .warn(number, format_args!("the value of {name} is not valid and counts as none."));
+                    self.repairs.warn(number, format_args!("the value of {name} is invalid and ignored."));
                 }
                 LineNote::OpenSlotOfAnother => {
-                    self.repairs.warn(number, format_args!("open slots of another node are not taken."));
+                    self.repairs.warn(number, format_args!("open slots of another node are ignored."));
                 }
             }
         }
@@ -211,8 +210,8 @@ impl ConfReader {
         if epochs.last_vote.is_none() {
             self.repairs.push(
                 LogLevel::Warning,
-                "The cluster configuration file does not tell the epochs: no vote is given until other nodes have \
-                 told theirs."
+                "The cluster configuration file lacks the epochs: this node does not vote until other \
+                 nodes have reported theirs."
                     .to_owned(),
             );
         }
@@ -260,9 +259,9 @@ impl ConfReader {
             });
             let lost = before - node.slots.len();
             if lost > 0 && may_own {
-                self.repairs.warn(*number, format_args!("{lost} slot(s) are those of a line before."));
+                self.repairs.warn(*number, format_args!("{lost} slot(s) belong to an earlier line."));
             } else if lost > 0 && line.damage.is_none() {
-                self.repairs.warn(*number, format_args!("{lost} slot(s) of a replica are nobody's."));
+                self.repairs.warn(*number, format_args!("{lost} slot(s) of a replica have no owner."));
             }
         }
     }
@@ -298,9 +297,8 @@ impl Repairs {
             return;
         }
         let shown = shown.escape_ascii();
-        let text = format!(
-            "Cluster configuration file, line {number}: the unknown {what} '{shown}' is passed over."
-        );
+        let text =
+            format!("Cluster configuration file, line {number}: the unknown {what} '{shown}' is ignored.");
         self.push(LogLevel::Notice, text);
     }
 

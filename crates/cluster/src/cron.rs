@@ -261,8 +261,8 @@ fn warn_if_unsure(m: &mut ClusterMachine) {
         log!(
             m,
             Warning,
-            "The line of this node in the cluster configuration file was damaged: it serves no slot and gives no vote \
-             until CLUSTER RESET, REPLICATE, ADDSLOTS or SETSLOT says what it is."
+            "The line of this node in the cluster configuration file was damaged: this node serves no \
+             slot and does not vote until CLUSTER RESET, REPLICATE, ADDSLOTS or SETSLOT says what it is."
         );
     }
 }

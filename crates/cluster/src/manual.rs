@@ -20,7 +20,7 @@ pub(crate) fn requested(m: &mut ClusterMachine, key: LinkKey, sender: NodeIx) {
         log!(
             m,
             Warning,
-            "Manual failover requested by replica {name} while slots go to another node: not begun."
+            "Manual failover requested by replica {name} was refused: slots are moving to another node. Try again later."
         );
         return;
     }

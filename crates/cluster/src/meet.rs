@@ -28,7 +28,7 @@ pub(crate) fn begin(m: &mut ClusterMachine, seen: &Seen<'_>, initiator: Initiato
         }
     }
     if count >= HANDSHAKES_MAX || m.table.len() >= NODES_MAX {
-        log!(m, Warning, "Too many nodes or handshakes: {}:{} is not met", seen.ip, seen.bus_port);
+        log!(m, Warning, "Too many nodes or handshakes: no handshake with {}:{}", seen.ip, seen.bus_port);
         return None;
     }
     let id = NodeId::random(&mut m.rng);

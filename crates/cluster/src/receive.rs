@@ -84,7 +84,7 @@ fn limit_kept(m: &mut ClusterMachine, last: LinkKey) {
         log!(
             m,
             Warning,
-            "Closing the link of {peer}: all links together keep too much of unfinished messages."
+            "Closing the link of {peer}: unfinished messages of all links take too much memory."
         );
         m.statistics.buffer_limit_exceeded += 1;
         m.close(key);

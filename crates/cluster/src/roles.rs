@@ -203,8 +203,8 @@ fn remember(m: &mut ClusterMachine, old: NodeIx, epoch: ClusterEpoch) {
     log!(
         m,
         Warning,
-        "Node {} is a replica of this node by config epoch {epoch}, of which the cluster configuration file does not \
-         know: the takeover is made good.",
+        "Node {} is a replica of this node by config epoch {epoch}, which the cluster configuration \
+         file lacks: this node completes the takeover.",
         m.name(old)
     );
     m.epochs.current = m.epochs.current.max(epoch);

@@ -110,7 +110,7 @@ fn overfull(m: &mut ClusterMachine, key: LinkKey, bytes: usize, lane: BusLane) {
             m.statistics.dropped_publish_bytes += bytes as u64;
         }
         BusLane::Control => {
-            log!(m, Warning, "Closing a link whose other end does not read: {CONTROL_MAX} bytes wait on it.");
+            log!(m, Warning, "Closing a link whose other end does not read: {CONTROL_MAX} bytes wait.");
             m.statistics.buffer_limit_exceeded += 1;
             m.close(key);
         }

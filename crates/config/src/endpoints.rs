@@ -60,7 +60,7 @@ impl EndpointRule {
     pub fn described(&self) -> String {
         let [subnet, node, endpoint] = &self.words;
         let port = if self.port == 0 { " and the node's port" } else { "" };
-        format!("clients from {subnet} are told {endpoint}{port} for the node {node}")
+        format!("clients from {subnet} receive {endpoint}{port} for the node {node}")
     }
 
     /// The words that mean it.

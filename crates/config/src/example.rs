@@ -94,12 +94,12 @@ const PREFACE: &str = "\
 # Configuration of Sluice. Every line here is the default, so this file changes nothing as it stands.
 #
 # A line is a name and its value. Words with blanks are put in quotes: within double quotes \\n, \\r, \\t, \\\", \\\\ and
-# \\xHH have their usual meaning. Lines that begin with # are comments. If a name comes twice, the later line counts,
+# \\xHH have their usual meaning. Lines that begin with # are comments. If a name occurs twice, the later line counts,
 # but save and client-output-buffer-limit add up. Options of the command line (--name value) come after the file.
 #
 # Sizes are in bytes, or with a suffix: 1k is 1000 bytes, 1kb is 1024; so are m and mb, g and gb. Case does not matter.
 #
 # include /path/to/other.conf reads another file at this place; the path may be a pattern.
-# rename-command CONFIG \"\" takes a command away; with another word it gets that name.
+# rename-command CONFIG \"\" removes a command; another word renames it.
 # user NAME RULE... defines a user; each may be defined once. An aclfile has users instead of such lines.
 ";

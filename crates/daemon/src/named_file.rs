@@ -76,9 +76,9 @@ fn judge_pid(file: &mut File) -> io::Result<()> {
     Read::by_ref(file).take(PID_BYTES_MAX).read_to_end(&mut text)?;
     match is_pid(&text) {
         true => Ok(()),
-        false => Err(io::Error::other(
-            "the file holds something else than the number of a process, and stays as it is",
-        )),
+        false => {
+            Err(io::Error::other("the file holds something other than a process id, and is not replaced"))
+        }
     }
 }
 

@@ -143,9 +143,9 @@ impl Engine {
         *self.core.control.nearly_full = nearly_full;
         let text = match nearly_full {
             true => {
-                "A database has nearly as many entries as one can hold: writes that may need more are refused from now on"
+                "A database has nearly the maximum of entries: writes that may add entries are refused. Delete keys"
             }
-            false => "There is room for entries again: writes are accepted",
+            false => "The database has room for entries again: writes are accepted",
         };
         process.log(sluice_base::LogLevel::Warning, text);
     }

@@ -78,9 +78,7 @@ impl MovePlan {
             }
         }
         if plan.transport == MoveTransport::Plain && !plan.words.is_empty() {
-            return Err(
-                "a configuration file and directives mean something with --tls alone; see --help".to_owned()
-            );
+            return Err("a configuration file and directives are for --tls only; see --help".to_owned());
         }
         let usual = || ["VALKEYCLI_AUTH", "REDISCLI_AUTH"].into_iter().find_map(environment);
         plan.password = password.or_else(usual).filter(|password| !password.is_empty());
@@ -141,7 +139,7 @@ pub fn shown_target(host: &str, port: u16) -> String {
 
 /// Parses `HOST`, `HOST:PORT` or `[ADDRESS]:PORT`.
 fn target_of(text: &[u8]) -> Result<(String, u16), String> {
-    let text = std::str::from_utf8(text).map_err(|_| "the target is no text".to_owned())?;
+    let text = std::str::from_utf8(text).map_err(|_| "the target is not valid text".to_owned())?;
     if text.contains("://") || text.contains('@') {
         return Err(format!(
             "the target is HOST:PORT, without a scheme and without a user. {NO_PASSWORD_HERE}"
@@ -161,7 +159,7 @@ fn target_of(text: &[u8]) -> Result<(String, u16), String> {
     let port = port.map_or(Ok(PORT_DEFAULT), |port| {
         let number = port.parse::<u16>().ok().filter(|port| *port != 0);
         let shown = super::shown::shown(port.as_bytes());
-        number.ok_or_else(|| format!("'{shown}' is no port: 1 to 65535"))
+        number.ok_or_else(|| format!("'{shown}' is not a port: 1 to 65535"))
     })?;
     if host.is_empty() { Err("the target has no host".to_owned()) } else { Ok((host.to_owned(), port)) }
 }
@@ -174,8 +172,8 @@ fn timeout_of(text: &[u8]) -> Result<Duration, String> {
 
 const PORT_DEFAULT: u16 = 6379;
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
-const NO_PASSWORD_HERE: &str = "A password comes from the environment: VALKEYCLI_AUTH, REDISCLI_AUTH, or the \
-     variable that --pass-from-env names";
+const NO_PASSWORD_HERE: &str = "The password is read from the environment: VALKEYCLI_AUTH, \
+     REDISCLI_AUTH, or the variable that --pass-from-env names";
 
 #[cfg(test)]
 mod tests {

@@ -93,12 +93,14 @@ impl Findings {
                 "the server has no such command, or another name for it".to_owned(),
                 "look at the server's configuration by hand: rename-command, or a service that hides it",
             ),
-            WhyUnknown::Error(code) => (format!("it answers {}", shown(code.as_bytes())), "ask again later"),
+            WhyUnknown::Error(code) => {
+                (format!("its reply is {}", shown(code.as_bytes())), "ask again later")
+            }
             WhyUnknown::Strange => {
-                ("its answer is of another kind than usual".to_owned(), "look at this part by hand")
+                ("its reply has an unexpected type".to_owned(), "look at this part by hand")
             }
             WhyUnknown::TooMuch => (
-                "there are so many that asking would make others wait".to_owned(),
+                "there are so many that a full reply would block other clients".to_owned(),
                 "look at this part by hand",
             ),
         };

@@ -62,7 +62,7 @@ fn server(verdict: &mut Findings, info: &InfoFacts) {
             FindingWeight::Missing,
             "sentinel",
             "this is a Sentinel, which has no data",
-            "check the servers that it watches; Sentinel itself stays what it is: docs/moving-in.md",
+            "check the servers that it watches; Sentinel itself is kept: docs/moving-in.md",
         );
     }
     if info.is("loading", "1") {
@@ -90,7 +90,7 @@ fn memory(verdict: &mut Findings, info: &InfoFacts) {
             FindingWeight::Look,
             "memory",
             "maxmemory is reached and nothing is evicted: writes are refused there",
-            "data take other amounts of memory here, mostly less: see used_memory behind the first copy",
+            "data take another amount of memory here, mostly less: see used_memory after the first full sync",
         );
     }
 }
@@ -110,7 +110,7 @@ fn replication(verdict: &mut Findings, info: &InfoFacts) {
         verdict.works(
             "replication",
             format!(
-                "{replicas} replicas: behind the move they follow this server by REPLICAOF, or are replaced"
+                "{replicas} replicas: after the move they follow this server by REPLICAOF, or are replaced"
             ),
         );
     }
@@ -134,8 +134,8 @@ fn modules(verdict: &mut Findings, modules: &[(Vec<u8>, i64)]) {
             FindingWeight::Look,
             "modules",
             format!("{} {version} is loaded; there are no modules here", shown(name)),
-            "harmless where neither its commands nor its types are found in this report: what a dump has of it beside keys \
-             is dropped, and the log names it; take loadmodule out of the file",
+            "harmless if this report has neither its commands nor its types: its records beside keys \
+             are dropped at a load, and the log names it; take loadmodule out of the file",
         );
     }
 }
@@ -163,7 +163,7 @@ fn users(verdict: &mut Findings, lines: &[Vec<u8>]) {
             FindingWeight::Missing,
             "users",
             fault_of(line, reason),
-            "a file with this line ends the start: leave these rules out, where the commands are not needed",
+            "a file with this line prevents the start: leave these rules out if the commands are not needed",
         );
     }
     if refused.len() > LISTED {
@@ -187,9 +187,9 @@ fn users(verdict: &mut Findings, lines: &[Vec<u8>]) {
         what,
         match (roles.is_empty(), users.len()) {
             (true, ..=1) => "",
-            (true, _) => "users do not come by replication: take the aclfile or the user lines along",
+            (true, _) => "replication does not copy users: copy the aclfile or the user lines",
             (false, _) => {
-                "users and roles do not come by replication: take the aclfile or the user and role lines along"
+                "replication does not copy users and roles: copy the aclfile or the user and role lines"
             }
         },
     );
@@ -232,12 +232,12 @@ fn libraries(verdict: &mut Findings, libraries: &[(Vec<u8>, Vec<u8>)]) {
             FindingWeight::Missing,
             "functions",
             what,
-            "there is one engine, LUA: write the library anew",
+            "the only engine is LUA: rewrite the library in Lua",
         );
     }
     let lua = libraries.iter().filter(|(_, engine)| is_lua(engine)).count();
     if lua > 0 {
-        verdict.works("functions", format!("libraries in Lua: {lua}; they come with the data"));
+        verdict.works("functions", format!("libraries in Lua: {lua}; they move with the data"));
     }
 }
 
@@ -262,8 +262,8 @@ fn clients(verdict: &mut Findings, kinds: &BTreeMap<ClientGroup, u64>) {
             FindingWeight::Look,
             "clients",
             "redis-py with its client-side cache",
-            "that cache refuses servers that say that they are Valkey, and so this one: turn the cache off, or \
-             use valkey-py",
+            "that cache refuses servers that report the name Valkey, as this one does: turn the cache \
+             off, or use valkey-py",
         );
     }
     if sum(ClientRole::Sentinel) > 0 {
@@ -302,8 +302,8 @@ fn keys(verdict: &mut Findings, sample: &KeySample, all: u64) {
             FindingWeight::Missing,
             "keys",
             format!("{count} of {} keys are of the type {}", sample.looked_at, shown(kind)),
-            "a type of a module: a file or a full copy with such a key is refused, unless rdb-version-check relaxed \
-             passes these keys over",
+            "a type of a module: a file or a full sync with such a key is refused, unless \
+             rdb-version-check relaxed skips these keys",
         );
     }
     if sample.refused > 0 {
@@ -327,8 +327,8 @@ fn payloads(verdict: &mut Findings, sample: &KeySample) {
             FindingWeight::Missing,
             "keys",
             format!("the server writes RDB version {version}, which is not read here"),
-            "neither its files nor a full copy load: ask for a version of this server that reads them, or move by a tool \
-             that reads and writes",
+            "neither its files nor a full sync load: use a version of this server that reads them, or \
+             move by a tool that reads and writes",
         );
     }
     for fact in &sample.payloads {
@@ -343,8 +343,8 @@ fn payloads(verdict: &mut Findings, sample: &KeySample) {
                         verdict.add(
                             FindingWeight::Look,
                             "keys",
-                            "a stream says another length or last id than its entries have",
-                            "its entries are believed: a file or full copy is loaded, and the log names the keys",
+                            "a stream has a length or last id that its entries contradict",
+                            "its entries count: a file or full sync is loaded, and the log names the keys",
                         );
                     }
                 }

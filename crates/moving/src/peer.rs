@@ -51,7 +51,7 @@ impl NoAnswer {
     pub fn text(&self, target: &str) -> String {
         match self {
             NoAnswer::Closed => {
-                format!("{target} has ended the connection: does its port speak TLS (--tls)?")
+                format!("{target} has closed the connection: does its port speak TLS (--tls)?")
             }
             NoAnswer::Timeout => format!("{target} does not answer in time (--timeout SECONDS)"),
             NoAnswer::NoReply => format!("{target} does not speak the protocol of Redis and Valkey"),
@@ -63,7 +63,7 @@ impl NoAnswer {
                 format!("{target} refuses the user {user} with this password: {code}")
             }
             NoAnswer::NoAuth => format!(
-                "{target} wants a password: VALKEYCLI_AUTH, REDISCLI_AUTH or --pass-from-env, and --user NAME"
+                "{target} requires a password: VALKEYCLI_AUTH, REDISCLI_AUTH or --pass-from-env, and --user NAME"
             ),
         }
     }

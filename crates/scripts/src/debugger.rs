@@ -409,7 +409,7 @@ impl Debugger {
 /// The answer to `help`: the commands and their effects.
 const HELP: [&str; 24] = [
     "Lua debugger, commands:",
-    "[h]elp               This text.",
+    "[h]elp               This help.",
     "[s]tep, [n]ext       Run the current line and stop again.",
     "[c]ontinue           Run to the next breakpoint.",
     "[a]bort              End the script with an error. What it has changed stays.",
@@ -431,5 +431,5 @@ const HELP: [&str; 24] = [
     "server.debug(...)    Show values here.",
     "server.breakpoint()  Stop at the next line.",
     "",
-    "The connection is closed behind the script's reply.",
+    "The connection is closed after the script's reply.",
 ];

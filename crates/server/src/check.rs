@@ -49,7 +49,7 @@ impl ConfigFindings {
     /// Checks `dir`, and the files that are written there or elsewhere.
     fn folders(&mut self, config: &Config) {
         if let Err(error) = can_write_into(Path::new(".")) {
-            let text = format!("nothing can be saved in it: {}", plain_error(&error));
+            let text = format!("nothing can be saved in this folder: {}", plain_error(&error));
             self.warning(config, param::DIR, &text);
         }
         if let Some(Err(error)) = file_of(config.bytes(param::LOGFILE)).map(can_append) {
@@ -121,7 +121,7 @@ impl ConfigFindings {
         }
         self.bind_problems(config, param::CLUSTER_PORT.any(), listen::try_bus(config));
         if let Some(Err(error)) = file_of(config.bytes(param::CLUSTER_CONFIG_FILE)).map(can_append) {
-            let text = format!("the node's file cannot be written: {}", plain_error(&error));
+            let text = format!("the cluster configuration file cannot be written: {}", plain_error(&error));
             self.error(config, param::CLUSTER_CONFIG_FILE, &text);
         }
     }

@@ -120,9 +120,9 @@ impl Host {
     /// Restarts the process in place if that was requested. Returns if it was not requested, or failed.
     pub fn start_again(&mut self) {
         let Some(restart) = self.restart.take_if(|restart| restart.after.is_some()) else { return };
-        self.note(LogLevel::Notice, "The server starts again, in the same process.");
+        self.note(LogLevel::Notice, "The server restarts in the same process.");
         let error = restart.perform();
-        self.note(LogLevel::Warning, &format!("The server cannot start again: {}", plain_error(&error)));
+        self.note(LogLevel::Warning, &format!("The server cannot restart: {}", plain_error(&error)));
     }
 
     /// Sets the facts that do not change while the server runs.
@@ -174,8 +174,8 @@ impl Host {
         let maxmemory = config.uint(param::MAXMEMORY);
         if let Some(limit) = sluice_daemon::usage::memory_limit().filter(|limit| maxmemory > *limit) {
             let text = format!(
-                "WARNING: maxmemory ({maxmemory}) is above the memory limit of this process's control group ({limit}): the kernel \
-                 may end the process before keys are evicted or writes refused"
+                "WARNING: maxmemory ({maxmemory}) is above the memory limit of this process's control group ({limit}): the \
+                 kernel may kill the process before keys are evicted or writes refused. Lower maxmemory, or raise the limit"
             );
             self.note(LogLevel::Warning, &text);
         }

@@ -414,7 +414,10 @@ impl Server {
         self.host.incoming.load = Some(job.progress());
         let bio = self.engine.config().str(param::BIO_CPULIST).into_owned();
         if let Err(error) = loader::start(job, self.sockets.event_loop.waker(), &bio) {
-            let text = format!("No thread to load the data: {}; everybody waited", plain_error(&error));
+            let text = format!(
+                "No thread to load the data: {}; the main thread loaded them, and clients waited. Raise the limit of threads",
+                plain_error(&error)
+            );
             self.host.note(LogLevel::Warning, &text);
         }
     }
@@ -445,7 +448,10 @@ impl Server {
 
     fn begin_slow_read(&mut self, key: SessionKey, read: Box<SlowRead>) {
         if let Err(error) = self.slow_reads.begin(key, read) {
-            let text = format!("No threads for slow reads: {}; everybody waited", plain_error(&error));
+            let text = format!(
+                "No thread for a slow read: {}; the main thread ran the read, and clients waited. Raise the limit of threads",
+                plain_error(&error)
+            );
             self.host.note(LogLevel::Warning, &text);
             self.engine.slow_thread_is_free(&mut self.host);
         }

@@ -522,7 +522,7 @@ pub fn try_unix(config: &Config) -> Result<Option<String>, String> {
     }
     can_create(path).map_err(show)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None).map_err(show)?;
-    Ok(socket.connect(&address).is_ok().then(|| format!("{}: a server listens there now", path.display())))
+    Ok(socket.connect(&address).is_ok().then(|| format!("{}: another server listens here", path.display())))
 }
 
 /// Tries `unixsocketgroup`. Errors: the reason that a start would fail.

@@ -112,7 +112,7 @@ pub fn refusal(config: &Config) -> Option<String> {
     }
     let open = config.list(param::METRICS_BIND).iter().find(|word| !listen::is_loopback(word))?;
     Some(format!(
-        "metrics-bind has an address beside loopback, {}: this needs metrics-token, or metrics-tls yes with tls-auth-clients yes",
+        "metrics-bind has an address other than loopback, {}: this needs metrics-token, or metrics-tls yes with tls-auth-clients yes",
         String::from_utf8_lossy(open)
     ))
 }

@@ -343,7 +343,7 @@ fn begin_load(engine: &mut Engine, host: &mut Host) -> Result<Begun, NotLoaded> 
     if !engine.config().bool(param::APPENDONLY) {
         if folder.manifest().files().next().is_some() {
             let line = format!(
-                "WARNING: {} holds an append-only file, which is not loaded, because appendonly is no",
+                "WARNING: {} holds an append-only file, which was not loaded because appendonly is no. Set appendonly yes and restart if its data are wanted",
                 folder.path().display()
             );
             host.note(LogLevel::Warning, &line);
@@ -383,15 +383,16 @@ fn keep_unloaded_snapshot(engine: &mut Engine, host: &mut Host) {
     let name = name.display();
     let line = match kept {
         Ok(second) => format!(
-            "WARNING: the RDB file {name} was not loaded, because appendonly is yes and there is no append-only file: the server \
-             begins without data. {} is a second name of that file, so that a save does not replace its data",
+            "WARNING: the RDB file {name} was not loaded, because appendonly is yes and there is no append-only file: the \
+             server starts without data. To load the file, restart with appendonly no, then CONFIG SET appendonly yes. {} is a \
+             second name of the file, which no save replaces",
             second.display()
         ),
         Err(error) => {
             engine.keep_unloaded_snapshot();
             format!(
-                "WARNING: the RDB file {name} was not loaded, because appendonly is yes and there is no append-only file: the \
-                 server begins without data, and saves nothing in place of that file, as it cannot have a second name: {}",
+                "WARNING: the RDB file {name} was not loaded, because appendonly is yes and there is no append-only file: \
+                 the server starts without data, and no save replaces the file, as it cannot have a second name: {}",
                 sluice_storage::plain_error(&error)
             )
         }
@@ -440,7 +441,7 @@ fn open_log(host: &mut Host, config: &Config) -> Result<(), Failure> {
             config.choice::<SyslogFacility>(param::SYSLOG_FACILITY),
         ) {
             Ok(syslog) => host.log.set_syslog(syslog),
-            Err(error) => host.note(LogLevel::Warning, &format!("no way to the system's log: {error}")),
+            Err(error) => host.note(LogLevel::Warning, &format!("Cannot write to the system log: {error}")),
         }
     }
     Ok(())
@@ -524,10 +525,10 @@ fn log_persistence(host: &mut Host, config: &Config) {
     }
     let how = match config.save_points().is_empty() {
         true => "by SAVE and BGSAVE alone, as there are no save points",
-        false => "at save points, by SAVE and BGSAVE, and when the server ends in good order",
+        false => "at save points, by SAVE and BGSAVE, and at a regular shutdown",
     };
     let text = format!(
-        "The AOF is off: data are saved {how}. What was written since is gone when the process is killed or the machine fails."
+        "The AOF is off: data are saved {how}. Writes since the last save are lost if the process is killed or the machine fails."
     );
     host.note(LogLevel::Warning, &text);
 }
@@ -602,7 +603,7 @@ fn note_metrics(host: &mut Host, config: &Config) {
         })
         .collect();
     if let Some(first) = urls.first() {
-        let text = format!("the page is at {first}, metrics for Prometheus at {first}metrics");
+        let text = format!("The page is at {first}, metrics for Prometheus at {first}metrics");
         host.note(LogLevel::Notice, &text);
     }
 }
@@ -610,7 +611,7 @@ fn note_metrics(host: &mut Host, config: &Config) {
 /// Random seeds. With `hash-seed` the order of keys is the same in every run and on every server.
 fn seeds(config: &Config) -> Result<Seeds, String> {
     let mut bytes = [0u8; 24];
-    getrandom::fill(&mut bytes).map_err(|error| format!("no randomness from the system: {error}"))?;
+    getrandom::fill(&mut bytes).map_err(|error| format!("the system gives no random numbers: {error}"))?;
     let word = |i: usize| u64::from_le_bytes(std::array::from_fn(|j| bytes[i * 8 + j]));
     let hash = match config.text(param::HASH_SEED) {
         Some(text) => {

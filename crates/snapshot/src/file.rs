@@ -111,7 +111,7 @@ impl FileLoad {
             let len = source.read(&mut piece).map_err(|reason| {
                 out.log(
                     LogLevel::Warning,
-                    format!("Reading the RDB file failed behind byte {read}: {reason}"),
+                    format!("Reading the RDB file failed after byte {read}: {reason}"),
                 );
                 NotLoaded::Failed
             })?;
@@ -266,7 +266,7 @@ impl FileLoad {
     /// Logs the line that scripts look for when a file is damaged, and the remedies of an operator.
     fn log_damage(&self, offset: u64, out: &mut Reporter<'_>) {
         let text = format!(
-            "RDB file integrity check failed at byte {offset}: sluice-check-rdb says how much before is in order"
+            "RDB file integrity check failed at byte {offset}: sluice-check-rdb reports how many keys before are good"
         );
         out.log(LogLevel::Warning, text);
         if self.options.ends_process {
@@ -304,7 +304,7 @@ pub fn under_way_line(under_way: Option<(&[u8], &str)>, db: Option<usize>) -> Op
     let (key, kind) = under_way?;
     let db = db.map_or_else(String::new, |db| format!(" in database {db}"));
     Some(format!(
-        "The value that cannot be loaded is that of key '{}'{db}, of type {kind}",
+        "The value that cannot be loaded belongs to key '{}'{db}, of type {kind}",
         key.escape_ascii()
     ))
 }
@@ -379,15 +379,15 @@ pub fn keep_dropped<S: SnapshotSource + ?Sized>(
         Ok(Some(name)) => {
             counts.dropped = 0;
             let text = format!(
-                "The file as it was loaded, with what was dropped, stays as {name}, which no save replaces. Remove that file when \
-                 nobody needs it"
+                "The loaded file, with the dropped records, is kept as {name}, which no save replaces. \
+                 Delete that file when it is not needed"
             );
             out.log(LogLevel::Warning, text);
         }
         Err(reason) => {
             let text = format!(
-                "WARNING: the file of which records were dropped cannot have a second name: {reason}. Nothing is saved in its place: \
-                 move that file, or give another name (dbfilename, appendfilename), and start again"
+                "WARNING: records of the loaded file were dropped, and the file cannot have a second name: {reason}. \
+                 No save replaces the file: move it, or set another dbfilename or appendfilename, and restart"
             );
             out.log(LogLevel::Warning, text);
         }
@@ -411,8 +411,8 @@ impl LoadTarget<'_> {
                 let databases = self.keyspace.databases();
                 self.state.db = usize::try_from(number).ok().filter(|number| *number < databases).ok_or(format!(
                     "FATAL: Data file was created with a Server configured to handle more than {databases} databases. \
-                     Set the directive databases, cluster-databases for a node of a cluster, to that of the server \
-                     which wrote the file"
+                     Set databases, for a node of a cluster cluster-databases, to the number of the server that wrote \
+                     the file"
                 ))?;
             }
             Item::Sizes(keys, expires) => {
@@ -475,7 +475,7 @@ impl LoadTarget<'_> {
         self.state.mended += 1;
         if self.state.mended <= SAID_KEYS_MAX {
             let (key, db) = (key.escape_ascii(), self.state.db);
-            out.log(LogLevel::Warning, format!("Key '{key}' in database {db}, put right: {mended}"));
+            out.log(LogLevel::Warning, format!("Key '{key}' in database {db} was repaired: {mended}"));
         }
     }
 

@@ -57,17 +57,18 @@ impl DroppedRecords {
         let mut lines = Vec::new();
         for (module, records) in &self.modules {
             let version = module.encoding_version();
-            lines.push((LogLevel::Warning, format!(
-                "Dropped what module type {module} (encoding version {version}) has left beside the keys, records: {records}. \
-                 There are no modules here: what is saved and sent from now on lacks these records. Keep the old file if \
-                 the module is to have them again."
-            )));
+            lines.push((
+                LogLevel::Warning,
+                format!(
+                    "Dropped records of module type {module} (encoding version {version}) beside the keys: \
+                 {records}. This server has no modules: saves and full syncs from now on lack these \
+                 records. Keep the old file if the module still needs them."
+                ),
+            ));
         }
         if self.further_records > 0 {
-            let text = format!(
-                "Dropped what further modules have left beside the keys, records: {}",
-                self.further_records
-            );
+            let text =
+                format!("Dropped records of further modules beside the keys: {}", self.further_records);
             lines.push((LogLevel::Warning, text));
         }
         if self.fields > 0 {
@@ -76,7 +77,7 @@ impl DroppedRecords {
                 self.field_names.iter().map(|name| name.escape_ascii().to_string()).collect();
             let (count, names) = (self.fields, names.join(", "));
             let text =
-                format!("Left out auxiliary fields that mean nothing here: {count}, by name {names}{more}");
+                format!("Ignored auxiliary fields that have no meaning here: {count}, by name {names}{more}");
             lines.push((LogLevel::Notice, text));
         }
         lines

@@ -18,16 +18,13 @@ pub fn cut_off(storage: &Arc<dyn Storage>, path: &Path, size: u64, at_s: i64) ->
     let kept = FreeName::beside(path, &format!("cut-{at_s}")).find(storage.as_ref());
     let kept = kept.map_err(|error| {
         format!(
-            "its end, which would go, cannot be kept beside it: {}. The file is as it was",
+            "the end to cut off cannot be kept beside the file: {}. The file is unchanged",
             plain_error(&error)
         )
     })?;
     let name = kept.file_name().unwrap_or_default().display().to_string();
     keep(storage, path, size, kept).map_err(|error| {
-        format!(
-            "its end, which would go, cannot be kept as {name}: {}. The file is as it was",
-            plain_error(&error)
-        )
+        format!("the end to cut off cannot be kept as {name}: {}. The file is unchanged", plain_error(&error))
     })?;
     file.truncate(size).and_then(|()| file.sync()).map_err(|error| plain_error(&error))?;
     Ok(name)

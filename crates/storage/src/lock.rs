@@ -85,7 +85,7 @@ impl DataClaims {
                     let path = one.path.display();
                     let reason = plain_error(&error);
                     let mut text = format!(
-                        "{path} cannot be locked ({reason}): nothing keeps another server from writing {}",
+                        "{path} cannot be locked ({reason}): another server could overwrite {}",
                         one.what
                     );
                     if let Err(error) = can_write_into(&one.folder) {
@@ -162,7 +162,7 @@ impl Wanted {
         };
         let (what, path, otherwise) = (&self.what, self.path.display(), self.otherwise);
         format!(
-            "{what} is in use: {holder} holds {path}. Two servers would overwrite each other's data: give this one {otherwise}"
+            "{what} is in use: {holder} holds {path}. Two servers would overwrite each other's data: give this server {otherwise}"
         )
     }
 }
@@ -193,7 +193,7 @@ pub(crate) fn lock_file(path: &Path, text: &str) -> Result<LockHold, LockRefused
         options.read(true).write(true).create(true).truncate(false).custom_flags(flags);
         let opened = options.open(path).and_then(|file| match file.metadata()?.is_file() {
             true => Ok(file),
-            false => Err(io::Error::other("it is no file")),
+            false => Err(io::Error::other("it is not a file")),
         });
         let mut file =
             match Flock::lock(opened.map_err(LockRefused::Failed)?, FlockArg::LockExclusiveNonblock) {
@@ -351,10 +351,10 @@ mod tests {
             said.join("; ")
         };
         let said = said_of(&folder);
-        assert!(said.contains("nothing keeps another server from writing"), "{said}");
+        assert!(said.contains("another server could overwrite"), "{said}");
         assert!(!said.contains("nothing can be saved"), "{said}");
         let said = said_of(&folder.join("missing"));
-        assert!(said.contains("nothing keeps another server from writing"), "{said}");
+        assert!(said.contains("another server could overwrite"), "{said}");
         assert!(said.contains("/missing: No such file or directory"), "{said}");
         std::fs::remove_dir_all(&folder).expect("removable");
     }

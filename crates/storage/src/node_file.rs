@@ -48,7 +48,7 @@ impl NodeFile {
             Err(LockRefused::Held(_)) => return Err(refused()),
             Err(LockRefused::Failed(error)) => {
                 say(format!(
-                    "{} cannot be locked ({}): nothing keeps another node from writing it",
+                    "{} cannot be locked ({}): another node could overwrite it",
                     path.display(),
                     plain_error(&error)
                 ));

@@ -41,12 +41,12 @@ pub fn remove_left_over(storage: &dyn Storage, folder: &Path, say: &mut dyn FnMu
         let name = name.display();
         if !is_of_server(storage, &path) {
             say(format!(
-                "Left {name} alone: it has the name of a server's temporary file, and holds something else"
+                "Kept {name}: it has the name of a temporary file of the server, but other contents"
             ));
             continue;
         }
         say(match storage.remove(&path) {
-            Ok(()) => format!("Removed {name}, which a server has left that ended while it saved"),
+            Ok(()) => format!("Removed {name}, the file of a server that ended during a save"),
             Err(error) => format!("Could not remove the left-over file {name}: {}", plain_error(&error)),
         });
     }

@@ -219,9 +219,8 @@ pub(crate) fn earliest<'a>(certificates: impl Iterator<Item = &'a Certificate>) 
 
 /// Reads the certificates of the file `name`.
 pub(crate) fn read_all(name: &str, ders: &[CertificateDer<'static>]) -> Result<Vec<Certificate>, BuildError> {
-    let unreadable = || {
-        BuildError::new(format!("{name}: a certificate in the file cannot be read: it is no DER of X.509"))
-    };
+    let unreadable =
+        || BuildError::new(format!("{name}: a certificate in the file is not X.509 in DER form"));
     ders.iter().map(|der| Certificate::read(der).ok_or_else(unreadable)).collect()
 }
 

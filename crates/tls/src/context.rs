@@ -286,7 +286,7 @@ impl<'a> Pair<'a> {
         check_dates(&cert.name, own, now_s)?;
         let signing = provider::signing_key(key::read(key, self.pass, pass_parameter)?).ok_or_else(|| {
             BuildError::new(format!(
-                "{}: the private key cannot be used: RSA of 2048 to 4096 bits, ECDSA on P-256 or P-384 and Ed25519 can",
+                "{}: the private key is not supported: use RSA of 2048 to 4096 bits, ECDSA on P-256 or P-384, or Ed25519",
                 key.name
             ))
         })?;

@@ -65,7 +65,7 @@ impl fmt::Display for SessionError {
             SessionError::NotEstablished => out.write_str("the handshake is not over"),
             SessionError::Ended => out.write_str("the session has ended"),
             SessionError::KeyUsedUp => out.write_str(
-                "the key of TLS 1.2 is used up: the peer connects again, or sets TLS 1.3, whose keys change",
+                "the key of TLS 1.2 is used up: the peer must connect again, or use TLS 1.3, which renews keys",
             ),
             SessionError::Alert(name) => write!(out, "peer sent alert {name}"),
             SessionError::Certificate(reason) => write!(out, "peer's certificate is refused: {reason}"),

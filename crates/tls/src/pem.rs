@@ -18,7 +18,7 @@ pub struct SourceFile {
 pub(crate) fn certificates(file: &SourceFile) -> Result<Vec<CertificateDer<'static>>, BuildError> {
     CertificateDer::pem_slice_iter(&file.bytes)
         .collect::<Result<_, _>>()
-        .map_err(|error| BuildError::new(format!("{}: the file is no PEM: {error}", file.name)))
+        .map_err(|error| BuildError::new(format!("{}: the file is not PEM: {error}", file.name)))
 }
 
 /// The first block of a kind of private key, with its kind.

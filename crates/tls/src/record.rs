@@ -354,7 +354,7 @@ impl Records {
                 if self.message.len() > 4 + length {
                     return Err(RecordRefusal::new(
                         Alert::UnexpectedMessage,
-                        "received a message behind a key update",
+                        "received a message after a key update",
                     ));
                 }
                 self.message = Vec::new();

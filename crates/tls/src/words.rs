@@ -147,7 +147,7 @@ pub(crate) fn protocols(text: &str) -> Result<Vec<&'static SupportedProtocolVers
                     "tls-protocols: {word} is not supported, TLSv1.2 and TLSv1.3 are"
                 )));
             }
-            _ => return Err(BuildError::new(format!("tls-protocols: {word} is no version of TLS"))),
+            _ => return Err(BuildError::new(format!("tls-protocols: {word} is not a version of TLS"))),
         }
     }
     let versions: [(bool, &'static SupportedProtocolVersion); 2] =
@@ -209,9 +209,7 @@ pub(crate) fn ciphers(text: &str) -> Result<Vec<CipherSuite>, BuildError> {
         }
     }
     if chosen.is_empty() {
-        return Err(BuildError::new(format!(
-            "tls-ciphers: {text} leaves no cipher that this build supports"
-        )));
+        return Err(BuildError::new(format!("tls-ciphers: {text} has no cipher that this build supports")));
     }
     Ok(chosen.into_iter().map(|suite| suite.suite).collect())
 }
@@ -240,7 +238,7 @@ fn select(word: &str, asks: bool) -> Result<Vec<&'static Suite>, BuildError> {
         let known = SUITES.iter().any(|suite| suite.groups.contains(&group));
         if !known && asks && !EMPTY.contains(&group) {
             let known = LACKING.contains(&group) || group.contains('-');
-            let reason = if known { "is not supported by this build" } else { "is no cipher that is known" };
+            let reason = if known { "is not supported by this build" } else { "is an unknown cipher" };
             return Err(BuildError::new(format!("tls-ciphers: {word} {reason}")));
         }
         matching.retain(|suite| suite.groups.contains(&group));
@@ -281,7 +279,7 @@ mod tests {
             ("HIGH:!aNULL:!MD5", all),
             ("HIGH:MEDIUM:!LOW", all),
             ("DEFAULT:!MEDIUM", all),
-            ("DEFAULT@", "tls-ciphers: DEFAULT@ is no cipher that is known"),
+            ("DEFAULT@", "tls-ciphers: DEFAULT@ is an unknown cipher"),
             ("DEFAULT:@SECLEVEL=2", all),
             ("ECDHE", all),
             ("EECDH+AESGCM", aes),
@@ -323,12 +321,12 @@ mod tests {
             ("kRSA", "kRSA is not supported by this build"),
             ("DHE+AESGCM", "DHE+AESGCM is not supported by this build"),
             ("HIGH:3DES", "3DES is not supported by this build"),
-            ("foo", "foo is no cipher that is known"),
+            ("foo", "foo is an unknown cipher"),
             ("HIGH:@BEST", "@BEST is not supported"),
             ("HIGH:@SECLEVEL=5", "@SECLEVEL=5 is not supported"),
-            ("HIGH:!ALL", "HIGH:!ALL leaves no cipher that this build supports"),
-            ("!aNULL", "!aNULL leaves no cipher that this build supports"),
-            ("aRSA+ECDSA", "aRSA+ECDSA leaves no cipher that this build supports"),
+            ("HIGH:!ALL", "HIGH:!ALL has no cipher that this build supports"),
+            ("!aNULL", "!aNULL has no cipher that this build supports"),
+            ("aRSA+ECDSA", "aRSA+ECDSA has no cipher that this build supports"),
         ] {
             assert_eq!(chosen(text), format!("tls-ciphers: {reason}"));
         }

@@ -120,23 +120,23 @@ fn server() -> String {
 const SIGNALS: [(&str, &str); 2] = [
     (
         "SIGTERM, SIGINT",
-        "save by the save points, and end; shutdown-on-sigterm and shutdown-on-sigint say how",
+        "save if there are save points, and exit; shutdown-on-sigterm and shutdown-on-sigint change that",
     ),
     ("SIGALRM", "write to the log where the main thread is"),
 ];
 
 const FILES: [(&str, &str); 4] = [
     ("/etc/sluice/sluice.conf", "the configuration that the service sluice-server reads"),
-    ("/var/lib/sluice", "the data of that service"),
-    ("/var/log/sluice/sluice-server.log", "its log"),
+    ("/var/lib/sluice", "the data of the service"),
+    ("/var/log/sluice/sluice-server.log", "the log of the service"),
     ("/run/sluice", "for sockets (unixsocket)"),
 ];
 
 fn check_rdb() -> String {
     let mut text = section("SYNOPSIS") + &escaped(&format!("sluice-check-rdb {}", CHECK_RDB.trim())) + "\n";
     text += &section("DESCRIPTION");
-    text += "Reads an RDB file of Valkey, Redis or Sluice whole, and says whether a server will load it; \
-             if not, what is wrong, at which byte, and in which key.\n";
+    text += "Reads a whole RDB file of Valkey, Redis or Sluice, and reports whether a server will load \
+             it; if not, the error with its byte and its key.\n";
     text += &section("OPTIONS");
     text += &item(
         "--stats",
@@ -147,25 +147,25 @@ fn check_rdb() -> String {
     text += &item("--version, --help", "print the version, or the usage");
     text + &section("EXIT STATUS")
         + &item("0", "the file is good")
-        + &item("1", "it is not, or cannot be read")
+        + &item("1", "the file has an error, or cannot be read")
         + SEE_ALSO
 }
 
 fn check_aof() -> String {
     let mut text = section("SYNOPSIS") + &escaped(&format!("sluice-check-aof {}", CHECK_AOF.trim())) + "\n";
     text += &section("DESCRIPTION");
-    text += "Reads the files that a manifest names, or one append\\-only file without a manifest, and says up to which \
-             byte they are good. Make a copy of the folder before you have anything cut off.\n";
+    text += "Reads the files that a manifest names, or one append\\-only file without a manifest, and \
+             reports up to which byte they are good. Make a copy of the folder before a repair.\n";
     text += &section("OPTIONS");
-    text += &item("--fix", "cut off what follows the last good command; asks before it does");
+    text += &item("--fix", "cut off what follows the last good command, after a question");
     text += &item(
         "--truncate-to-timestamp $timestamp",
-        "cut off what was written after that time, in seconds since 1970; needs a log with annotations of time",
+        "cut off what was written after that time, in seconds since 1970; needs a file written with aof-timestamp-enabled",
     );
     text += &item("--version, --help", "print the version, or the usage");
     text + &section("EXIT STATUS")
-        + &item("0", "the files are good, or have been cut")
-        + &item("1", "they are not, or cannot be read")
+        + &item("0", "the files are good, or have been repaired")
+        + &item("1", "the files have an error, or cannot be read")
         + SEE_ALSO
 }
 
@@ -182,7 +182,7 @@ fn conf() -> String {
         paragraphs.map(|lines| lines.iter().map(|line| escaped(line) + "\n").collect()).collect();
     let mut text = section("SYNOPSIS") + "/etc/sluice/sluice.conf\n" + &section("DESCRIPTION");
     text += &paragraphs.join(".PP\n");
-    text += ".PP\nAs a server has a directive now:\n.BR \"CONFIG GET\" ;\nto change it:\n.BR \"CONFIG SET\" ;\nto write it down:\n.BR \"CONFIG REWRITE\" .\n";
+    text += ".PP\nTo read a directive of a running server:\n.BR \"CONFIG GET\" ;\nto change it:\n.BR \"CONFIG SET\" ;\nto write it to the file:\n.BR \"CONFIG REWRITE\" .\n";
     for chapter in Section::ALL {
         let listed = |id: &ParamId| id.param().section == chapter;
         let mut ids = ParamId::all().filter(listed).peekable();

@@ -64,7 +64,7 @@ pub(super) fn read(line: &[u8], transport: BusTransport) -> Result<Option<ConfLi
             Ok(Some(ConfLine::Vars(vars(&words[1..], damage))))
         }
         Some(id) => {
-            let Some(id) = NodeId::parse(id) else { return Err(Unreadable { why: "its id is none" }) };
+            let Some(id) = NodeId::parse(id) else { return Err(Unreadable { why: "its id is invalid" }) };
             let Some(flags) = words.get(2) else { return Err(Unreadable { why: TOO_SHORT }) };
             let mut line = node(id, flags);
             line.damage = line.damage.or(damage);
@@ -118,7 +118,7 @@ fn vars(words: &[Vec<u8>], damage: Option<Damage>) -> VarsLine {
     vars
 }
 
-const NO_EPOCH: Damage = "an epoch is no number below 2^63";
+const NO_EPOCH: Damage = "an epoch is not a number below 2^63";
 
 /// A decimal number without sign.
 fn number<T: FromStr>(word: &[u8]) -> Option<T> {
@@ -185,7 +185,7 @@ fn fill(line: &mut NodeLine, words: &[Vec<u8>], transport: BusTransport) -> Resu
     let primary = words.get(3).ok_or(TOO_SHORT)?;
     let primary = match primary.as_slice() {
         b"-" => None,
-        id => Some(NodeId::parse(id).ok_or("its primary is no id")?),
+        id => Some(NodeId::parse(id).ok_or("the id of its primary is invalid")?),
     };
     match &mut line.node.role {
         SavedRole::Replica(of) => *of = primary,
@@ -207,7 +207,7 @@ fn fill(line: &mut NodeLine, words: &[Vec<u8>], transport: BusTransport) -> Resu
     Ok(())
 }
 
-const BAD_SLOTS: Damage = "its slots are none";
+const BAD_SLOTS: Damage = "its slots are invalid";
 
 fn slot(word: &[u8]) -> Result<HashSlot, Damage> {
     number(word).and_then(HashSlot::new).ok_or(BAD_SLOTS)
@@ -236,7 +236,7 @@ fn open_slot(line: &mut NodeLine, inner: &[u8]) -> Result<(), Damage> {
         [b'-', b'<', b'-', id @ ..] => (&mut line.importing, id),
         _ => return Err(BAD_SLOTS),
     };
-    let id = NodeId::parse(id).ok_or("the other node of an open slot is no id")?;
+    let id = NodeId::parse(id).ok_or("the id of an open slot's other node is invalid")?;
     if line.is_me {
         open.push((slot, id));
     } else if !line.notes.iter().any(|note| matches!(note, LineNote::OpenSlotOfAnother)) {

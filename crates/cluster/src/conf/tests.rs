@@ -125,10 +125,7 @@ fn cl_n13_open_slots_stand_on_the_line_of_this_node() {
     let of_another = file(&format!("{B} h:1@2 master - 0 0 3 connected [150-<-{C}] [151-<-{C}]\n"));
     let read = good(&of_another);
     assert_eq!((read.saved.others.len(), read.saved.importing.len()), (1, 0));
-    assert_eq!(
-        texts(&read),
-        ["Cluster configuration file, line 1: open slots of another node are not taken."]
-    );
+    assert_eq!(texts(&read), ["Cluster configuration file, line 1: open slots of another node are ignored."]);
 }
 
 fn texts(read: &ConfFile) -> Vec<&str> {
@@ -149,9 +146,9 @@ fn cl_n25_what_newer_versions_add_is_passed_over_with_one_notice() {
     assert_eq!(
         texts(&read),
         [
-            "Cluster configuration file, line 1: the unknown flag 'shiny' is passed over.",
-            "Cluster configuration file, line 1: the unknown field 'colour' is passed over.",
-            "Cluster configuration file, line 3: the unknown variable 'planet' is passed over.",
+            "Cluster configuration file, line 1: the unknown flag 'shiny' is ignored.",
+            "Cluster configuration file, line 1: the unknown field 'colour' is ignored.",
+            "Cluster configuration file, line 3: the unknown variable 'planet' is ignored.",
         ]
     );
 }
@@ -169,39 +166,45 @@ fn cl_n25_a_value_that_is_not_valid_counts_as_none() {
     assert_eq!(node.labels, crate::NodeLabels::default());
     assert_eq!((node.shard, node.slots.len()), (None, 1), "the rest of the line counts");
     assert_eq!(read.repairs.len(), 11);
-    assert!(texts(&read).contains(
-        &"Cluster configuration file, line 1: the value of client-ipv4 is not valid and counts as none."
-    ));
+    assert!(
+        texts(&read).contains(
+            &"Cluster configuration file, line 1: the value of client-ipv4 is invalid and ignored."
+        )
+    );
 }
 
 #[test]
 fn cl_n25_a_line_of_another_that_cannot_be_read_is_dropped() {
     for (line, why) in [
-        ("x h:1@2 master - 0 0 4 connected".to_owned(), "its id is none"),
+        ("x h:1@2 master - 0 0 4 connected".to_owned(), "its id is invalid"),
         (format!("{B} h:1@2"), "it has fewer than eight fields"),
         (format!("{B} h:1@2 master - 0 0 4"), "it has fewer than eight fields"),
         (format!("{B} h master - 0 0 4 connected"), "its address has no port"),
-        (format!("{B} h:1@2 slave x 0 0 4 connected"), "its primary is no id"),
+        (format!("{B} h:1@2 slave x 0 0 4 connected"), "the id of its primary is invalid"),
         (format!("{B} h:1@2 master {C} 0 0 4 connected"), "a primary has no primary"),
         (format!("{B} h:1@2 master,slave {C} 0 0 4 connected"), "its flags say both primary and replica"),
         (
             format!("{B} h:1@2 handshake - 0 0 4 connected"),
             "its node was in handshake, so that its id is not its own",
         ),
-        (format!("{B} h:1@2 master - 0 0 -4 connected"), "an epoch is no number below 2^63"),
-        (format!("{B} h:1@2 master - 0 0 {} connected", 1_u64 << 63), "an epoch is no number below 2^63"),
-        (format!("{B} h:1@2 master - 0 0 4 connected 16384"), "its slots are none"),
-        (format!("{B} h:1@2 master - 0 0 4 connected 9-8"), "its slots are none"),
-        (format!("{B} h:1@2 master - 0 0 4 connected 8-9-10"), "its slots are none"),
-        (format!("{B} h:1@2 master - 0 0 4 connected [8]"), "its slots are none"),
-        (format!("{B} h:1@2 master - 0 0 4 connected [8->-x]"), "the other node of an open slot is no id"),
+        (format!("{B} h:1@2 master - 0 0 -4 connected"), "an epoch is not a number below 2^63"),
+        (format!("{B} h:1@2 master - 0 0 {} connected", 1_u64 << 63), "an epoch is not a number below 2^63"),
+        (format!("{B} h:1@2 master - 0 0 4 connected 16384"), "its slots are invalid"),
+        (format!("{B} h:1@2 master - 0 0 4 connected 9-8"), "its slots are invalid"),
+        (format!("{B} h:1@2 master - 0 0 4 connected 8-9-10"), "its slots are invalid"),
+        (format!("{B} h:1@2 master - 0 0 4 connected [8]"), "its slots are invalid"),
+        (
+            format!("{B} h:1@2 master - 0 0 4 connected [8->-x]"),
+            "the id of an open slot's other node is invalid",
+        ),
         (format!("{B} h:1@2 master - 0 0 4 connected \"8"), "its quotes do not end"),
         (format!("{B} h:1@2 master - 0 0 4 connected 8\0"), "it has a zero byte"),
         ("\0\0\0".to_owned(), "it has a zero byte"),
     ] {
         let read = good(&file(&format!("{line}\n")));
         assert_eq!((read.saved.others.len(), read.saved.own_line), (0, OwnLine::Whole), "{line}");
-        let text = format!("Cluster configuration file, line 1: dropped, {why}. Gossip brings a node back.");
+        let text =
+            format!("Cluster configuration file, line 1: dropped, {why}. A live node returns by gossip.");
         assert_eq!(texts(&read), [text], "{line}");
     }
     let most = (1_u64 << 63) - 1;
@@ -223,8 +226,8 @@ fn cl_n25_the_first_line_of_a_node_and_of_a_slot_counts() {
         [
             "Cluster configuration file, line 2: dropped, line 1 is of the same node.",
             "Cluster configuration file, line 3: dropped, line 5 is of the same node.",
-            "Cluster configuration file, line 4: 2 slot(s) of a replica are nobody's.",
-            "Cluster configuration file, line 5: 50 slot(s) are those of a line before.",
+            "Cluster configuration file, line 4: 2 slot(s) of a replica have no owner.",
+            "Cluster configuration file, line 5: 50 slot(s) belong to an earlier line.",
         ]
     );
 }
@@ -298,7 +301,7 @@ fn cl_n27_epochs_that_are_not_whole_are_none() {
         let read = good(&format!("{A} h:1@2 myself,master - 0 0 3 connected\n{vars}\n"));
         assert_eq!(read.saved.epochs, SavedEpochs::default(), "{vars}");
         let last = read.repairs.last().expect("a warning");
-        assert!(last.1.starts_with("The cluster configuration file does not tell the epochs"));
+        assert!(last.1.starts_with("The cluster configuration file lacks the epochs"));
     }
     let two = format!(
         "vars lastVoteEpoch 3 currentEpoch 4\n{A} h:1@2 myself,master - 0 0 3 connected\n\
@@ -312,7 +315,7 @@ fn cl_n27_s12_an_epoch_beside_an_unknown_vote_counts() {
     let read = good(&format!("{A} h:1@2 myself,master - 0 0 3 connected\nvars currentEpoch 9\n"));
     assert_eq!(read.saved.epochs, epochs(9, None));
     let last = read.repairs.last().expect("a warning");
-    assert!(last.1.starts_with("The cluster configuration file does not tell the epochs"));
+    assert!(last.1.starts_with("The cluster configuration file lacks the epochs"));
 }
 
 #[test]

@@ -59,7 +59,7 @@ pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch,
     // epoch would outbid.
     if is_outbid && !health::is_apart(m) && epochs::bump(m).is_some() {
         let name = m.name(sender);
-        log!(m, Notice, "Node {name} has made epoch {epoch} and not heard that slots it granted are mine.");
+        log!(m, Notice, "Node {name} has the new epoch {epoch}, but this node owns slots that it granted.");
     }
     // This also holds where the node gives up the slots with that epoch: older headers of it may arrive
     // later, on another link.

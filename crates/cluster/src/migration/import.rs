@@ -150,8 +150,8 @@ fn faulted(m: &mut ClusterMachine, name: JobName, fault: ImportFault) {
                 log!(
                     m,
                     Warning,
-                    "Slot migration {described} failed: a replica of this node does not acknowledge what has come, and \
-                     writers of the slots wait at the source. Look at the replica, and begin the migration again."
+                    "Slot migration {described} failed: a replica of this node does not acknowledge the imported \
+                     data while writes wait at the source. Check the replica, and start the migration again."
                 );
             }
             fail(m, name, "A replica of the target did not acknowledge in time");

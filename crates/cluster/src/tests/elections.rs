@@ -183,7 +183,7 @@ fn cl_s26_a_failover_ends_with_the_pause_that_it_was_agreed_on() {
     network.peers[4].disk = super::network::Disk::Writes;
     network.write(4);
     network.run(3_000);
-    assert!(network.has_logged(4, "Manual failover given up"), "{:?}", network.peers[4].log);
+    assert!(network.has_logged(4, "Manual failover stopped"), "{:?}", network.peers[4].log);
     assert_eq!(masters(&network, 1), [0, 1, 2]);
 }
 
@@ -246,7 +246,7 @@ fn cl_m5_a_second_force_leaves_the_election_as_it_is() {
     assert_eq!(network.command(4, force.clone()), ClusterAnswer::Ok);
     network.run(200);
     assert_eq!(network.peers[4].cluster.info().current_epoch, epoch, "one election");
-    let state = format!("epoch {epoch}, 1 of 2 votes, given up in 4");
+    let state = format!("epoch {epoch}, 1 of 2 votes, timeout in 4");
     assert!(network.has_logged(4, "The election of a manual failover is under way already"));
     assert!(network.has_logged(4, &state), "the second is told how far the first is");
     assert!(!network.has_logged(4, "Resetting the election"));

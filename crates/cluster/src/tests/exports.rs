@@ -448,7 +448,7 @@ fn cb_a64_a_replica_takes_over_by_hand_or_slots_are_granted_but_not_both() {
     assert_eq!(shown(&network), ("failed".to_owned(), "A manual failover is in progress".to_owned()));
     let is_paused = |output: &ClusterOutput| matches!(output, ClusterOutput::PauseWrites { .. });
     let (mut network, _) = with_a_replica_that_takes_over("failover-granted");
-    assert!(network.has_logged(0, "while slots go to another node: not begun."));
+    assert!(network.has_logged(0, "was refused: slots are moving to another node. Try again later."));
     assert!(!network.peers[0].seen.iter().any(is_paused));
     let replica = network.id(3);
     let hands_over = |network: &mut Network| {

@@ -192,11 +192,10 @@ fn cl_n25_repairs_are_logged_at_their_level() {
     };
     use sluice_base::LogLevel;
     let is_notice = |(level, text): &(LogLevel, String)| {
-        *level == LogLevel::Notice && text.ends_with("line 1: the unknown field 'new' is passed over.")
+        *level == LogLevel::Notice && text.ends_with("line 1: the unknown field 'new' is ignored.")
     };
     let is_warning = |(level, text): &(LogLevel, String)| {
-        *level == LogLevel::Warning
-            && text.starts_with("The cluster configuration file does not tell the epochs")
+        *level == LogLevel::Warning && text.starts_with("The cluster configuration file lacks the epochs")
     };
     assert!(start(LogLevel::Notice).iter().any(is_notice));
     assert!(start(LogLevel::Warning).iter().any(is_warning));

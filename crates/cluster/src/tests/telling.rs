@@ -447,5 +447,5 @@ fn cb_e13_what_a_transaction_gives_up_and_takes_again_is_told_to_nobody() {
         assert_eq!(table.owner(slot).map(|ix| table.node(ix).id), Some(source));
     }
     // One write, of the state at the end.
-    assert!(!network.has_logged(1, "Slot 5 is not claimed by its source"));
+    assert!(!network.has_logged(1, "Slot 5 is no longer claimed by the source"));
 }

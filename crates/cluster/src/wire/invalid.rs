@@ -126,7 +126,7 @@ impl fmt::Display for InvalidMessage {
                 write!(f, "Received invalid {name} packet with gossip count {count} {exceeds} ({length})")
             }
             Breach::ExtensionsUnannounced => {
-                write!(f, "Received invalid {name} packet with extensions that its flags do not announce")
+                write!(f, "Received invalid {name} packet with extensions that its flags do not declare")
             }
             Breach::ExtensionOverrun { length } => {
                 write!(f, "Received invalid {name} packet with extension data {exceeds} ({length})")
@@ -156,13 +156,13 @@ impl fmt::Display for InvalidMessage {
                 write!(f, "Received invalid {name} packet of length {length} but expected length {expected}")
             }
             Breach::SenderId => {
-                write!(f, "Received invalid {name} packet with a sender ID that is none")
+                write!(f, "Received invalid {name} packet with an invalid sender ID")
             }
             Breach::Id => {
-                write!(f, "Received invalid {name} packet with an ID that is none at offset {}", self.at)
+                write!(f, "Received invalid {name} packet with an invalid ID at offset {}", self.at)
             }
             Breach::ClusterEpoch(epoch) => {
-                write!(f, "Received invalid {name} packet with epoch {epoch}, which none can reach")
+                write!(f, "Received invalid {name} packet with the impossible epoch {epoch}")
             }
         }
     }

@@ -218,7 +218,7 @@ pub static ZINCRBY: Spec = Spec {
     args: &[key("key", 0), integer("increment"), string("member")],
     tips: &[],
     history: &[],
-    summary: "Adds to the score of a member, which comes into being where it is absent.",
+    summary: "Adds to the score of a member, which is created where absent.",
     complexity: "O(log(N)), N being the number of elements in the sorted set",
     deprecated: None,
     id: id::ZINCRBY,

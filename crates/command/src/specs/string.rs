@@ -228,7 +228,7 @@ pub static GETSET: Spec = Spec {
     args: &[key("key", 0), string("value")],
     tips: &[],
     history: &[],
-    summary: "Replaces a string and answers with the one before.",
+    summary: "Replaces a string and returns the old one.",
     complexity: "O(1)",
     deprecated: None,
     id: id::GETSET,
@@ -449,7 +449,7 @@ pub static PSETEX: Spec = Spec {
     args: &[key("key", 0), integer("milliseconds"), string("value")],
     tips: &[],
     history: &[],
-    summary: "Writes a string that expires after so many milliseconds.",
+    summary: "Writes a string with a time to live in milliseconds.",
     complexity: "O(1)",
     deprecated: None,
     id: id::PSETEX,
@@ -478,11 +478,11 @@ pub static SET: Spec = Spec {
                 string("comparison-value")
                     .after("IFEQ")
                     .since("8.1.0")
-                    .says("What the string has to be now for the write to happen."),
+                    .says("Writes only if the string is this value now."),
                 string("ifne-value")
                     .after("IFNE")
                     .since("9.2.0")
-                    .says("What the string may not be now for the write to happen."),
+                    .says("Writes only if the string is not this value now."),
             ],
         )
         .optional(),
@@ -504,7 +504,7 @@ pub static SET: Spec = Spec {
         ("2.6.12", "Options `EX`, `PX`, `NX` and `XX`."),
         ("6.0.0", "Option `KEEPTTL`."),
         ("6.2.0", "Options `GET`, `EXAT` and `PXAT`."),
-        ("7.0.0", "`NX` and `GET` may stand together."),
+        ("7.0.0", "`NX` and `GET` may be combined."),
         ("8.1.0", "Option `IFEQ`."),
         ("9.2.0", "Option `IFNE`."),
     ],
@@ -526,7 +526,7 @@ pub static SETEX: Spec = Spec {
     args: &[key("key", 0), integer("seconds"), string("value")],
     tips: &[],
     history: &[],
-    summary: "Writes a string that expires after so many seconds.",
+    summary: "Writes a string with a time to live in seconds.",
     complexity: "O(1)",
     deprecated: None,
     id: id::SETEX,

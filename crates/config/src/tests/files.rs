@@ -400,7 +400,7 @@ fn what_asks_for_something_missing_is_said_in_a_sentence() {
     assert_eq!(
         said("rdb-del-sync-files yes"),
         "'rdb-del-sync-files' is set but has no effect yet: it waits for the removal of files of a full \
-         synchronisation"
+         sync"
     );
     assert_eq!(said("rdma-port 7"), "'rdma-port' is set but has no effect: RDMA is not built in");
     // By the name that stands in the file, and with its line.

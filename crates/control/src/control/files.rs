@@ -55,10 +55,10 @@ impl Control {
     }
 }
 
-const PARTLY_LOADED_AOF: &str = "Not rewriting: the append-only file holds keys that were passed over when it was loaded, and \
-                                 they would be lost. SAVE, move the folder of the append-only file away, start with \
-                                 appendonly no, and turn the append-only file on then.";
+const PARTLY_LOADED_AOF: &str = "Not rewriting: the append-only file holds keys that were skipped at the load, \
+                                 and they would be lost. To go on without them: SAVE, move the append-only \
+                                 folder away, start with appendonly no, then CONFIG SET appendonly yes.";
 
-const PARTLY_LOADED_RDB: &str = "Not writing an append-only file: the RDB file holds keys that were not loaded, as a line \
-                                 above says; the next start would not read it, and a save would replace it. Give another \
-                                 dbfilename, or move that file and load without it.";
+const PARTLY_LOADED_RDB: &str = "Not writing an append-only file: the RDB file holds keys that were skipped \
+                                 at the load; the next start would not read it, and a save would replace \
+                                 it. Set another dbfilename, or move that file and restart without it.";

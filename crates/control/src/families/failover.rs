@@ -56,7 +56,7 @@ fn failover(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
 }
 
 /// Logged for operators who look for the reason of waiting clients.
-const WRITES_WAIT: &str = "Commands that write wait until the failover has ended; FAILOVER ABORT ends it.";
+const WRITES_WAIT: &str = "Writes wait until the failover has ended; FAILOVER ABORT ends it.";
 
 fn parse(args: Args<'_>) -> Result<FailoverArgs, CmdError> {
     let mut wanted = FailoverArgs::default();

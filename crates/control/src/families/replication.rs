@@ -50,7 +50,7 @@ fn psync(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         Err(reason) => {
             if let Some(reason) = reason {
                 let text = format!(
-                    "Partial resynchronization not accepted: {reason}. Replica {name} is sent everything."
+                    "Partial resynchronization not accepted: {reason}. Replica {name} gets a full sync."
                 );
                 ctx.process.log(LogLevel::Notice, &text);
             }

@@ -377,7 +377,7 @@ pub fn put_in_force(
     let count = loaded.count();
     let (gone, garbage) = users.replace(loaded);
     actions.push(Action::FreeUsers(garbage));
-    let line = format!("ACL LOAD: {count} users are in force, and {gone} that were there are gone");
+    let line = format!("ACL LOAD: {count} users are loaded, and {gone} former users are removed");
     process.log(LogLevel::Notice, &line);
     Ok(())
 }

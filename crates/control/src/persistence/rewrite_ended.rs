@@ -65,7 +65,7 @@ impl Control {
         if now.unix_s() >= rewriting.too_small_said_until_s {
             rewriting.too_small_said_until_s = now.unix_s() + TOO_SMALL_SAID_EVERY_S;
             let text = format!(
-                "The AOF grows and its disk has no room for a rewrite: {free} bytes are free, fewer than the last rewrite left"
+                "The AOF has grown and the disk has no room for a rewrite: {free} bytes are free, fewer than after the last rewrite"
             );
             process.log(LogLevel::Warning, &text);
         }

@@ -34,8 +34,8 @@ impl ReplicationState {
         if role.dropped.len() < DROPPED_NAMES_MAX && role.dropped.insert(name.to_ascii_uppercase()) {
             let name = name.escape_ascii();
             let text = format!(
-                "== CRITICAL == The primary has sent '{name}', which this version does not know: such commands are dropped, and the data differ from \
-                 the primary's from now on"
+                "== CRITICAL == The primary has sent '{name}', which this version does not know: such commands \
+                 are dropped, and the data differ from the primary's from now on. Upgrade this replica"
             );
             process.log(LogLevel::Warning, &text);
         }
@@ -98,9 +98,9 @@ impl Control {
         self.clients.to_close.push(session.key);
         let databases = self.limits.databases;
         let line = format!(
-            "== CRITICAL == What the primary sends behind '{command}' depends on that command, which has failed here: the \
-             link is cut and tried again. This server has {databases} databases; if the primary has more, set the \
-             directive databases of this server to the primary's and start it again"
+            "== CRITICAL == '{command}' from the primary has failed here, and later commands depend on \
+             it: the link is closed and opened again. This server has {databases} databases; if the \
+             primary has more, set databases to the primary's number and restart"
         );
         process.log(LogLevel::Warning, &line);
     }

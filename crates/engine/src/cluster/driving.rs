@@ -361,8 +361,8 @@ pub(crate) fn log_writes_too_late(control: &Control, unit: &Unit, process: &mut 
         && control.cluster.as_ref().is_some_and(|mode| mode.is_to_follow());
     if is_late && writes > 0 {
         let text = format!(
-            "Another node took over this node's slots while a script or transaction was running. Its writes are \
-             lost, though it ends as if they were not: {writes}."
+            "Another node took over this node's slots while a script or transaction was running: its \
+             writes ({writes}) are lost, although its client gets a normal reply."
         );
         process.log(LogLevel::Warning, &text);
     }

@@ -48,7 +48,7 @@ impl ClusterDriver<'_> {
             {
                 mode.emptying.kept.insert(slot, until_ns);
                 let line = format!(
-                    "Slot {} was lost while it was open: its keys are kept for {} s, for IMPORTING",
+                    "Slot {} was lost to another node while it was open: its keys are kept for {} s, for CLUSTER SETSLOT IMPORTING",
                     slot.number(),
                     KEPT_NS / 1_000_000_000
                 );
@@ -119,15 +119,15 @@ impl ClusterDriver<'_> {
             .sum();
         let line = match &kept {
             Ok(names) if names.is_empty() => {
-                format!("{keys} keys of {} slots of other nodes are deleted", slots.len())
+                format!("{keys} keys of {} slots that belong to other nodes are deleted", slots.len())
             }
             Ok(names) => format!(
-                "{keys} keys of {} slots of other nodes are deleted; the data as they were loaded are kept as {}",
+                "{keys} keys of {} slots that belong to other nodes are deleted; the loaded files are kept as {}",
                 slots.len(),
                 names.join(", ")
             ),
             Err(reason) => format!(
-                "{keys} keys of {} slots of other nodes stay, because the files that were loaded cannot be kept: {reason}",
+                "{keys} keys of {} slots that belong to other nodes stay, because the loaded files cannot be kept: {reason}",
                 slots.len()
             ),
         };

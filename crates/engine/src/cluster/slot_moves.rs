@@ -178,8 +178,8 @@ fn warn_of_replicas(core: &Core, in_sync: &[NodeId], process: &mut dyn Process) 
     let left_out = core.control.cluster.as_deref().map_or(0, |mode| mode.machine.other_replicas(in_sync));
     if left_out > 0 {
         let text = format!(
-            "{left_out} replicas of this node are not reachable, or lag by more than {} s, and are not waited for: should \
-             one of them take this node's place soon, it lacks the slots that come here.",
+            "{left_out} replicas of this node are unreachable or lag by more than {} s: the slot migration does \
+             not wait for them, and a failover to one of them would lose the new slots. Check these replicas.",
             AWAITED_NS_MAX / 1_000_000_000
         );
         process.log(LogLevel::Warning, &text);

@@ -86,7 +86,7 @@ impl Engine {
         let counts = *counts;
         if failed > 0 {
             let text = format!(
-                "{failed} commands of the append only file {} answered an error when they were replayed",
+                "{failed} commands of the append only file {} failed when they were replayed",
                 part.name
             );
             process.log(LogLevel::Warning, &text);
@@ -335,7 +335,7 @@ impl Engine {
             Err(CmdError::DbIndex) => {
                 let (command, remedy) = (spec.full_name, remedy(self.core.control.limits.databases));
                 return Err(CannotReplay(format!(
-                    "The append only file has a '{command}' with a database that is not there. {remedy}"
+                    "The append only file has a '{command}' with a database that does not exist. {remedy}"
                 )));
             }
             Err(error) if loads_libraries(spec) && is_out_of_memory(&error.wire()) => {
@@ -443,7 +443,7 @@ impl ReplayedFile<'_> {
     ) -> Result<AofEnd, NotLoaded> {
         if reader.is_in_preamble() {
             let text = format!(
-                "AOF {}: the file ends at byte {read}, within its RDB part: what begins at byte {} has no end",
+                "AOF {}: the file ends at byte {read}, within its RDB part: the item at byte {} is incomplete",
                 self.name,
                 reader.preamble_at()
             );
@@ -475,8 +475,8 @@ fn refused(name: &str, error: &CmdError) -> CannotReplay {
 /// Advice for a file that uses more databases than are configured.
 fn remedy(databases: usize) -> String {
     format!(
-        "This server has {databases} databases: set the directive databases, cluster-databases for a node of a \
-         cluster, to that of the server which wrote the file"
+        "This server has {databases} databases: set databases, for a node of a cluster \
+         cluster-databases, to the number of the server that wrote the file"
     )
 }
 

@@ -102,13 +102,12 @@ impl Appending<'_> {
             // Every rewrite begins with this state, and it ends when the disk has synced: it is not logged.
             AofBacklog::Changing => {}
             AofBacklog::Full => {
-                let text =
-                    "The disk does not keep up with the AOF file: commands that write wait until it does.";
+                let text = "The disk is too slow for the AOF file: writes wait until it has caught up.";
                 process.log(LogLevel::Warning, text);
             }
             AofBacklog::Fine => {
                 if before == AofBacklog::Full {
-                    let text = "The disk keeps up with the AOF file again: commands that write go on.";
+                    let text = "The disk has caught up with the AOF file: writes go on.";
                     process.log(LogLevel::Notice, text);
                 }
                 self.core.control.clients.blocking.release_postponed();

@@ -129,8 +129,8 @@ impl Jobs<'_> {
         }
         let began = self.drop_job().unwrap_or(now);
         let text = format!(
-            "Saving was given up: {} bytes are held for it and {budget} may be, as its thread does not keep up with the commands \
-             that write",
+            "Saving was stopped: it holds {} bytes of memory, more than {budget}, because it is slower \
+             than the commands that write",
             state.held_bytes
         );
         self.job_ended(began, state, Err(SaveError(text)), process);
@@ -167,7 +167,7 @@ impl Jobs<'_> {
         }
         let state = self.core.job_state().unwrap_or_default();
         let began = self.drop_job().unwrap_or(now);
-        let text = format!("Saving made no progress for {limit_s} seconds: is the disk well?");
+        let text = format!("Saving made no progress for {limit_s} seconds and was stopped: check the disk");
         self.job_ended(began, state, Err(SaveError(text)), process);
     }
 
@@ -185,7 +185,7 @@ impl Jobs<'_> {
         if let Some(UnderWay { began_s, .. }) = self.core.control.persistence.saving.under_way.take() {
             self.note_save_end(began_s, process.recent().unix_s());
             self.drop_job();
-            process.log(LogLevel::Notice, "Background saving was broken off; the file before stays");
+            process.log(LogLevel::Notice, "Background saving was stopped; the previous RDB file is kept");
         }
     }
 
@@ -264,8 +264,8 @@ fn full_sync_written(state: JobNumbers, outcome: Result<(), SaveError>, process:
         Ok(()) => {
             let (entries, bytes) = state.changed;
             let text = format!(
-                "Background full synchronization: the snapshot of {} keys is made; {entries} of them were changed \
-                 meanwhile, for which {bytes} bytes were copied",
+                "Background full synchronization: the snapshot of {} keys is complete; {entries} of \
+                 them were changed meanwhile, for which {bytes} bytes were copied",
                 state.total
             );
             process.log(LogLevel::Notice, &text);

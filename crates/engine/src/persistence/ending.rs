@@ -105,7 +105,7 @@ impl ServerEnd<'_> {
                     }
                     ClusterDriver::of(self.core).take_cluster_outputs(process);
                     self.core.control.clients.blocking.release_postponed();
-                    process.log(LogLevel::Notice, "Clients are sent to other nodes before this one ends.");
+                    process.log(LogLevel::Notice, "Clients are redirected before this node shuts down.");
                     let (earliest_ms, until_ms) = (now_ms + LEAVING_MS_MIN, now_ms + LEAVING_MS_MAX);
                     change(&mut self.core.control, |pending| {
                         pending.stage = EndStage::Leaving { earliest_ms, until_ms };

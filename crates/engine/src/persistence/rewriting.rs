@@ -292,7 +292,7 @@ impl Rewrites<'_> {
             self.core.control.persistence.rewriting.last_s = Some(process.recent().unix_s() - began_s);
             Jobs::of(self.core).drop_job();
             process.end_aof_rewrite(false);
-            process.log(LogLevel::Notice, "Background AOF rewrite was broken off; the files before stay");
+            process.log(LogLevel::Notice, "Background AOF rewrite was stopped; the old AOF files are kept");
         }
     }
 
@@ -345,8 +345,8 @@ impl Rewrites<'_> {
             }
             RewriteReason::Space(free) => {
                 let text = format!(
-                    "Starting automatic rewriting of AOF: {free} bytes are free on its disk, too few for a rewrite when it has \
-                     grown by {percent}%"
+                    "Starting automatic rewriting of AOF: {free} bytes are free on its disk, too few \
+                     for a rewrite after growth of {percent}%"
                 );
                 process.log(LogLevel::Notice, &text);
                 self.begin_rewrite(process);

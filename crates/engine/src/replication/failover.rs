@@ -102,7 +102,7 @@ impl FailoverSteps<'_> {
     fn hand_over(&mut self, target: FailoverTarget, why: &str, process: &mut dyn Process) {
         let FailoverTarget { host, port } = target.clone();
         let Ok(port) = u16::try_from(port) else {
-            return self.give_failover_up("the target's port is none", None, process);
+            return self.give_failover_up("the target's port is invalid", None, process);
         };
         process.log(LogLevel::Notice, &why.replace("{}", &format!("{host}:{port}")));
         if let Some(failover) = self.core.control.replication.failover.as_mut() {

@@ -390,8 +390,8 @@ impl FullCopies<'_> {
                 close(session, to_close);
                 let name = session.caller.replica_name();
                 let text = format!(
-                    "Disconnecting replica {name}: it wants to know the length of the snapshot first, and the snapshot \
-                     cannot wait in its scratch file: {reason}"
+                    "Disconnecting replica {name}: it needs the length of the snapshot first, and the \
+                     snapshot cannot be written to a scratch file: {reason}"
                 );
                 process.log(LogLevel::Warning, &text);
                 continue;
@@ -420,7 +420,7 @@ impl FullCopies<'_> {
     pub(crate) fn break_off_full_sync(&mut self, process: &mut dyn Process) {
         if self.core.control.replication.full_syncs.began_s.take().is_some() {
             Jobs::of(self.core).drop_job();
-            process.log(LogLevel::Notice, "Background full synchronization was broken off");
+            process.log(LogLevel::Notice, "Background full synchronization was stopped");
         }
     }
 

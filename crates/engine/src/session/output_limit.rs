@@ -51,8 +51,8 @@ impl Core {
         }
         self.upkeep.cron.http_said_s = now_s;
         let line = format!(
-            "Possible SECURITY ATTACK: a client sent POST or Host:, which are words of HTTP and no commands. Somebody \
-             may be using a web browser to reach this server. The connection from {} was closed.",
+            "Possible SECURITY ATTACK: a client sent POST or Host:, which are words of HTTP and not \
+             commands. A web browser may be in use to reach this server. The connection from {} was closed.",
             session.caller.origin.addr
         );
         process.log(LogLevel::Warning, &line);

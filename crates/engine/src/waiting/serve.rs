@@ -231,7 +231,7 @@ impl Engine {
     /// only if the client may still load users.
     fn repeat_user_load(&mut self, client: SessionKey, process: &mut dyn Process) {
         if self.core.sessions.get(client).is_none_or(|session| session.caller.closing != Closing::No) {
-            let text = "ACL LOAD: given up, because users were changed meanwhile and the client has gone";
+            let text = "ACL LOAD was stopped: users changed meanwhile, and its client has disconnected";
             process.log(LogLevel::Notice, text);
         }
         self.core.control.clients.users.loading.note_overtaken();

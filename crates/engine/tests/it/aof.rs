@@ -547,8 +547,8 @@ fn commands_that_write_wait_while_the_disk_is_behind_and_others_do_not() {
     assert_eq!(rig.appended(), "SET a 2 INCR a", "they ran by themselves, in order");
     assert_eq!(rig.output(other), b"*2\r\n:3\r\n$1\r\n3\r\n");
     let said = |part: &str| rig.process.log.iter().filter(|(_, line)| line.contains(part)).count();
-    assert_eq!(said("The disk does not keep up with the AOF file"), 1);
-    assert_eq!(said("The disk keeps up with the AOF file again"), 1);
+    assert_eq!(said("The disk is too slow for the AOF file"), 1);
+    assert_eq!(said("The disk has caught up with the AOF file"), 1);
 }
 
 #[test]
@@ -698,7 +698,7 @@ fn the_server_does_not_end_before_the_first_base_unless_it_is_told_to() {
         assert_eq!(rig.run(line), "", "{line}");
         assert!(rig.actions.iter().any(|action| matches!(action, Action::Shutdown)), "{line}");
         assert_eq!(rig.process.log.iter().any(|(_, text)| text == "DB saved on disk"), saves, "{line}");
-        let said = "The first base of the AOF could not be written: ";
+        let said = "The first base file of the AOF could not be written: ";
         assert!(rig.process.log.iter().any(|(_, text)| text.starts_with(said)), "{line}");
     }
     let mut rig = before_the_first_base();

@@ -54,7 +54,8 @@ fn set_refuses() {
 #[test]
 fn setting_what_has_no_effect_is_logged_each_time() {
     let mut rig = Rig::new();
-    let text = "'rdb-del-sync-files' is set but has no effect yet: it waits for the removal of files of a full synchronisation";
+    let text =
+        "'rdb-del-sync-files' is set but has no effect yet: it waits for the removal of files of a full sync";
     for times in 1..=3 {
         rig.check("CONFIG SET rdb-del-sync-files yes maxmemory 1mb", "+OK");
         assert_eq!(rig.process.log.iter().filter(|(_, line)| line == text).count(), times);

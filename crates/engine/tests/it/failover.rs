@@ -49,7 +49,7 @@ fn the_log_says_at_the_beginning_that_writes_wait() {
     assert!(
         log(&rig).ends_with(
             "FAILOVER requested to any replica.\n\
-             Commands that write wait until the failover has ended; FAILOVER ABORT ends it."
+             Writes wait until the failover has ended; FAILOVER ABORT ends it."
         ),
         "{}",
         log(&rig)

@@ -86,7 +86,7 @@ fn cl_m10_m11_a_primary_waits_for_its_heir_and_then_for_its_clients() {
     rig.check("READONLY", "+OK");
     rig.check("GET {a}", &format!("-{moved}"));
     rig.check("PING", "+PONG");
-    assert!(has_logged(rig, "Clients are sent to other nodes before this one ends."));
+    assert!(has_logged(rig, "Clients are redirected before this node shuts down."));
     assert!(!rig.run("CLUSTER SLOTS").contains(":7001"));
     buses.pass_ms(2_600);
     assert!(!buses.nodes[0].1.run("CLUSTER SLOTS").contains(":7001"), "others have heard");
@@ -285,7 +285,7 @@ fn cb_h14_a_unit_that_ends_too_late_is_lost_with_a_line_in_the_log() {
     rig.engine.advance_unit(&mut rig.process);
     let own = rig.client;
     assert_eq!(sluice_testkit::render(&rig.output(own)), "[:1, +OK, :2]");
-    assert!(has_logged(rig, "Its writes are lost, though it ends as if they were not: 2."));
+    assert!(has_logged(rig, "its writes (2) are lost, although its client gets a normal reply."));
     let answer = sluice_testkit::render(&rig.output(writer));
     assert!(answer.starts_with("-MOVED 15495 10.0.0.1:7002"), "what was held meets the new owner: {answer}");
 }

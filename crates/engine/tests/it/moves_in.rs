@@ -216,7 +216,7 @@ fn cb_a46_a_replica_that_lags_for_long_is_left_out() {
     assert_eq!(say(&mut rig, source, &[&word("ACK")]).replace("$3 ACK ", ""), "");
     wait_ms(&mut rig, 200);
     assert_eq!(say(&mut rig, source, &[]).replace("$3 ACK ", ""), "$13 REQUEST-PAUSE ");
-    assert!(said(&rig).contains("1 replicas of this node are not reachable, or lag"), "{}", said(&rig));
+    assert!(said(&rig).contains("1 replicas of this node are unreachable or lag"), "{}", said(&rig));
     assert_eq!(say(&mut rig, source, &[&word("PAUSED")]), "$16 REQUEST-FAILOVER ");
 }
 

@@ -1494,7 +1494,7 @@ fn a_snapshot_for_replicas_excludes_others_and_can_be_cancelled() {
     rig.process.background_room.set(usize::MAX);
     rig.engine.disconnect(replica, &mut rig.process);
     assert!(read_all(&mut rig, later).starts_with(b"$"));
-    assert!(rig.process.log.iter().any(|(_, line)| line == "Background full synchronization was broken off"));
+    assert!(rig.process.log.iter().any(|(_, line)| line == "Background full synchronization was stopped"));
 }
 
 #[test]
@@ -1523,7 +1523,7 @@ fn a_replica_that_wants_the_length_is_closed_where_the_snapshot_has_no_room() {
     assert!(rig.is_closing(by_length) && !rig.is_closing(by_mark));
     rig.end_iteration();
     let told =
-        rig.process.log.iter().filter(|(_, line)| line.ends_with("in its scratch file: the disk is full"));
+        rig.process.log.iter().filter(|(_, line)| line.ends_with("to a scratch file: the disk is full"));
     assert_eq!(told.count(), 1);
     rig.engine.disconnect(by_length, &mut rig.process);
     rig.process.background_room.set(usize::MAX);

@@ -690,7 +690,7 @@ fn debug_replicate_tells_replicas_alone() {
 }
 
 fn cuts(rig: &Rig) -> usize {
-    rig.process.log.iter().filter(|(_, line)| line.contains("set the directive databases")).count()
+    rig.process.log.iter().filter(|(_, line)| line.contains("set databases to the primary's")).count()
 }
 
 /// After a command that has failed here, and that decides where later commands go, no later

@@ -642,7 +642,7 @@ fn who_was_deleted_while_its_file_is_loaded_loads_nothing() {
     rig.finish_user_loads();
     assert!(rig.user_loads.is_empty());
     rig.check("ACL USERS", "[\"default\"]");
-    let noted = rig.process.log.iter().any(|(_, line)| line.contains("ACL LOAD: given up"));
+    let noted = rig.process.log.iter().any(|(_, line)| line.contains("ACL LOAD was stopped"));
     assert!(noted, "{:?}", rig.process.log);
     // The load of a client that has gone takes effect unless another change overtakes it.
     let other = rig.connect();

@@ -43,7 +43,7 @@ fn slots(verdict: &mut Findings, cluster: &ClusterFacts) {
             FindingWeight::Look,
             "cluster",
             format!("slots without an owner: {}", listed(ranges)),
-            "nobody serves these slots: valkey-cli --cluster fix, ahead of the move",
+            "no node serves these slots: valkey-cli --cluster fix, before the move",
         );
     }
     let seen = |node: &ClusterNodeFact| -> Vec<OpenSlotFact> {
@@ -63,7 +63,7 @@ fn slots(verdict: &mut Findings, cluster: &ClusterFacts) {
             FindingWeight::Look,
             "cluster",
             format!("open slots at {}: {}", node.name(), listed(slots)),
-            "let the reshard end, or valkey-cli --cluster fix, ahead of the move",
+            "let the reshard end, or valkey-cli --cluster fix, before the move",
         );
     }
 }
@@ -80,7 +80,7 @@ fn health(verdict: &mut Findings, cluster: &ClusterFacts) {
             (NodeCondition::Well, Some(Err(why))) => {
                 let (what, advice) = (
                     format!("not judged: {name}: {}", shown(why.as_bytes())),
-                    "ask that node itself by --check-move; the user of the check has to be at each node",
+                    "run --check-move against that node; each node needs the user of the check",
                 );
                 verdict.add(FindingWeight::Look, "cluster", what, advice);
                 continue;
@@ -122,7 +122,7 @@ fn modules(verdict: &mut Findings, views: &[(&ClusterNodeFact, &NodeView)]) {
                 FindingWeight::Look,
                 "modules",
                 format!("loaded at {}: {}; there are no modules here", node.name(), listed(names.into_iter())),
-                "look whether the commands and types of these modules are used: ask that node itself by --check-move",
+                "check whether the commands and types of these modules are used: run --check-move against that node",
             );
         }
     }

@@ -70,9 +70,13 @@ fn advice_of(name: &[u8]) -> &'static str {
         _ if begins(b"cluster|") => {
             "find which tool calls it: docs/compat.md has the commands about clusters"
         }
-        _ if name.contains(&b'.') => "a command of a module, none of which is here: find who calls it",
-        _ if begins(b"v") => "a command of vector sets, which are not here: find who calls it",
-        _ => "find who calls it, and whether the client has another way: docs/compat.md",
+        _ if name.contains(&b'.') => {
+            "a command of a module, and there are no modules here: find the client that calls it"
+        }
+        _ if begins(b"v") => {
+            "a command of vector sets, which are missing here: find the client that calls it"
+        }
+        _ => "find the client that calls it, and whether it has another way: docs/compat.md",
     }
 }
 
@@ -84,10 +88,10 @@ const REPLACEMENTS: [(&str, &str); 8] = [
     ("blmovem", "BLMOVE moves one element, which a script repeats with LMOVE"),
     ("cluster|migration", "CLUSTER MIGRATESLOTS moves slots as a whole"),
     ("digest", "SET IFEQ, SET IFNE and DELEX compare values themselves"),
-    ("hotkeys|start", "HOTKEYS GET is always counting here, hotkeys-top-k says how many"),
+    ("hotkeys|start", "HOTKEYS GET always counts here; hotkeys-top-k is the number of keys"),
     ("lmovem", "LMOVE moves one element, which a script repeats"),
-    ("sdiffcard", "SDIFFSTORE answers how many members there are"),
-    ("sunioncard", "SUNIONSTORE answers how many members there are"),
+    ("sdiffcard", "SDIFFSTORE returns the number of members"),
+    ("sunioncard", "SUNIONSTORE returns the number of members"),
     ("xnack", "XCLAIM with IDLE gives a message to another consumer"),
 ];
 

@@ -43,7 +43,7 @@ pub(super) fn judge(verdict: &mut Findings, settings: &[SettingFact]) {
             FindingWeight::Look,
             "directives",
             format!("not known here: {}{more}", unknown.join(", ")),
-            "leave them out of the configuration file, where they would end the start",
+            "leave them out of the configuration file: they prevent the start",
         );
     }
 }
@@ -68,7 +68,7 @@ fn plain(verdict: &mut Findings, config: &mut Config, id: ParamId, text: &[u8]) 
         return;
     }
     if let Some(sentence) = config.no_effect_of(id) {
-        let advice = "nothing to do, where you can do without: it is accepted, and the log warns";
+        let advice = "nothing to do, if you can do without: it is accepted without effect, and the log warns";
         verdict.add(FindingWeight::Look, "directives", shown_whole(&sentence), advice);
     }
     if name == "notify-keyspace-events" && !text.is_empty() {

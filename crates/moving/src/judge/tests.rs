@@ -189,8 +189,8 @@ fn users_are_judged_with_their_roles() {
         let mut works = judge(facts).into_iter().filter(|finding| finding.about == "users");
         works.next_back().map(|finding| format!("{}: {}", finding.what, finding.advice))
     };
-    let wanted = "2 of 2 users have rules that are taken, 2 of 2 roles: users and roles do not come by \
-                  replication: take the aclfile or the user and role lines along";
+    let wanted = "2 of 2 users have rules that are taken, 2 of 2 roles: replication does \
+                  not copy users and roles: copy the aclfile or the user and role lines";
     assert_eq!(users_of(&facts).as_deref(), Some(wanted));
     check(
         |facts| {

@@ -25,7 +25,7 @@ pub(super) fn judge(verdict: &mut Findings, info: &InfoFacts) {
         verdict.add(
             FindingWeight::Look,
             "server",
-            format!("{what} is newer than what was tried"),
+            format!("{what} is newer than the tested versions"),
             &format!("{advice}; try the move with a copy: docs/moving-in.md"),
         );
     };
@@ -35,13 +35,13 @@ pub(super) fn judge(verdict: &mut Findings, info: &InfoFacts) {
             FindingWeight::Look,
             "server",
             "INFO names no version",
-            "is this a service that only speaks the protocol? Then live replication is rarely there: move by a tool \
-             that reads and writes",
+            "is this a service that only speaks the protocol? Then replication is rarely available: \
+             move by a tool that reads and writes",
         ),
         ("Redis", ..=5, _) => verdict.add(
             FindingWeight::Look,
             "server",
-            format!("{what} is older than what was tried"),
+            format!("{what} is older than the tested versions"),
             "try the move with a copy: docs/moving-in.md",
         ),
         ("Redis", 8, 1..) => newer(

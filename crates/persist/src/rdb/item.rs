@@ -172,10 +172,10 @@ impl fmt::Display for Mended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Mended::StreamLength { said, found } => {
-                write!(f, "stream of {found} entries that says to have {said}: its length is {found} now")
+                write!(f, "stream of {found} entries with stored length {said}: its length is {found} now")
             }
             Mended::StreamLastId => {
-                f.write_str("stream whose last id is less than that of an entry: it is that entry's now")
+                f.write_str("stream with a last id below the id of an entry: the last id is that entry's now")
             }
         }
     }

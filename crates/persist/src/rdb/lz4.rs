@@ -140,7 +140,7 @@ impl Lz4Frame {
             return bad("the checksum of the LZ4 frame is wrong");
         }
         if content_bytes.is_some_and(|announced| announced != self.brought) {
-            return bad("the LZ4 frame has not the announced length");
+            return bad("the LZ4 frame does not have the announced length");
         }
         Ok(FramePart::Last(if content_sum { 8 } else { 4 }))
     }

@@ -34,9 +34,11 @@ pub enum StreamError {
 impl fmt::Display for StreamError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StreamError::Bad(error) => write!(f, "what the primary compresses is malformed: {error}"),
+            StreamError::Bad(error) => {
+                write!(f, "the compressed stream is malformed: {error}")
+            }
             StreamError::TooMuch => {
-                write!(f, "what the primary compresses has more than {} bytes", BURST_BYTES_MAX)
+                write!(f, "the compressed stream has more than {} bytes", BURST_BYTES_MAX)
             }
         }
     }

@@ -62,7 +62,7 @@ impl NextPart {
             | NextPart::Totals
             | NextPart::GroupCount
             | NextPart::ConsumerCount => "Stream listpack integrity check failed",
-            NextPart::Group => "a consumer group is there twice",
+            NextPart::Group => "a consumer group occurs twice",
             NextPart::Pending(_) => "Duplicated global PEL entry loading stream consumer group",
             // Also if pending entries are left over after the last consumer.
             NextPart::Consumer => "Duplicate stream consumer detected, or a pending entry without a consumer",

@@ -230,7 +230,7 @@ fn what_is_wrong_with_a_frame_is_said_with_its_position() {
     let mut long = [ENVELOPE, &frame(file, LENGTH, MAX_BLOCK)].concat();
     long[13] += 1;
     long[21] = (XxHash32::oneshot(0, &long[11..21]) >> 8) as u8;
-    assert_eq!(error(&long).1, Problem::Frame("the LZ4 frame has not the announced length"));
+    assert_eq!(error(&long).1, Problem::Frame("the LZ4 frame does not have the announced length"));
 }
 
 /// A block of a few bytes cannot make the reader reserve the size that the frame allows, and the blocks

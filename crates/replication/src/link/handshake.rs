@@ -90,11 +90,8 @@ impl Handshake {
                 return Answer::More;
             }
             out.push(
-                LinkDecision::Log(
-                    LogLevel::Warning,
-                    "The primary answers with a line without end".to_owned(),
-                )
-                .into(),
+                LinkDecision::Log(LogLevel::Warning, "The primary sent a line without an end".to_owned())
+                    .into(),
             );
             return Answer::Refused;
         };
@@ -354,11 +351,11 @@ pub(super) fn is_replid(text: &[u8]) -> bool {
     text.len() == 40 && text.iter().all(u8::is_ascii_alphanumeric)
 }
 
-const NOT_TAKEN_OVER: &str = "The replica does not take over: ";
+const NOT_TAKEN_OVER: &str = "The replica refused the failover: ";
 
 /// Follows the reference's line, which names the refusal and not the remedy.
 const PASSWORD_WANTED: &str =
-    "The primary wants a password: set primaryauth, and primaryuser where the primary has users";
+    "The primary requires a password: set primaryauth, and primaryuser if the primary has users";
 
 /// Bytes of the longest answer accepted.
 pub(super) const LINE_BYTES_MAX: usize = 16 * 1024;

@@ -192,7 +192,7 @@ fn take_line(input: &mut Vec<u8>) -> Result<Option<Vec<u8>>, String> {
     let Some(end) = input.iter().position(|byte| *byte == b'\n') else {
         return match input.len() <= LINE_BYTES_MAX {
             true => Ok(None),
-            false => Err("The primary answers with a line without end".to_owned()),
+            false => Err("The primary sent a line without an end".to_owned()),
         };
     };
     let rest = input.split_off(end + 1);

@@ -106,7 +106,7 @@ impl SnapshotSource for ReadLogFile {
 impl AofSource for ReadLogFile {
     fn cut_off(&mut self, size: u64, at_s: i64) -> Result<String, String> {
         match self.ending {
-            FileEnding::Left => Err("more is being appended to it".to_owned()),
+            FileEnding::Left => Err("the server is appending to the file".to_owned()),
             FileEnding::CutOff => kept::cut_off(&self.storage, &self.path, size, at_s),
         }
     }
@@ -118,7 +118,7 @@ pub struct AppendedFiles(pub Receiver<Listed>);
 impl AofFiles for AppendedFiles {
     fn list(&mut self) -> Listed {
         let listed = self.0.recv();
-        listed.unwrap_or_else(|_| Err(vec!["The thread of the AOF has ended".to_owned()]))
+        listed.unwrap_or_else(|_| Err(vec!["The thread of the AOF file has ended".to_owned()]))
     }
 }
 

@@ -184,7 +184,7 @@ impl Host {
     /// remove its file.
     pub fn break_off_rewrite(&mut self) {
         if self.snapshots.break_off_rewrite() {
-            let line = "Background AOF rewrite was broken off: the server ends. The files before stay";
+            let line = "Background AOF rewrite was stopped by the shutdown; the old AOF files are kept";
             self.note(LogLevel::Notice, line);
         }
     }

@@ -92,8 +92,8 @@ pub enum AofEnding {
 }
 
 /// The log line for [`AofEnding::Lost`].
-const LOST_AT_END: &str = "The end of the AOF file is not on disk for certain: a fsync of it has failed, and no rewrite has \
-                           succeeded since.";
+const LOST_AT_END: &str = "The end of the AOF file may not be on disk: an fsync has failed, and no \
+                           rewrite has succeeded since. Check the disk; BGREWRITEAOF writes the file anew.";
 
 /// How long the thread sleeps between two checks for more work, and how many checks it makes before it
 /// waits to be woken.
@@ -524,7 +524,7 @@ impl AofWorker {
                 self.lost_at = is_lost.then(|| self.appender.synced());
                 self.log(LogLevel::Notice, "Background AOF rewrite finished successfully".to_owned());
                 if self.is_faulty && *self.appender.health() == FileHealth::Fine {
-                    self.end_fault("The AOF was written anew. The server can write again.");
+                    self.end_fault("The AOF was rewritten. The server can write again.");
                 }
                 self.note_spent("aof-fstat", measure_ns);
                 self.other_bytes = other_bytes;
@@ -535,7 +535,7 @@ impl AofWorker {
             }
             Err(lines) => {
                 lines.into_iter().for_each(|line| self.log(LogLevel::Warning, line));
-                let line = "Background AOF rewrite failed: the files before stay in force";
+                let line = "Background AOF rewrite failed; the old AOF files stay in use";
                 self.log(LogLevel::Warning, line.to_owned());
             }
         }

@@ -5,7 +5,7 @@ use crate::memory_parts::Parts;
 use sluice_numbers::facts::{EventLoopCounts, Facts, IoThreads};
 
 /// The reason in INFO for the absence of I/O threads where none is configured.
-pub const NO_IO_THREADS: &str = "io-threads is 1: the main thread does everything";
+pub const NO_IO_THREADS: &str = "io-threads is 1: the main thread serves all connections";
 
 /// Values that only INFO shows.
 pub struct Shown {

@@ -186,7 +186,7 @@ impl Manager {
             host.shown.io_threads.shrunk += u64::from(self.pool.active() < before);
             if configured == 0 {
                 self.spin.stop();
-                let text = "io-threads 1: the main thread does everything; the I/O threads end";
+                let text = "io-threads 1: the main thread serves all connections; the I/O threads end";
                 host.note(LogLevel::Notice, text);
             } else {
                 self.spawn(engine, host, now_ns);
@@ -247,7 +247,7 @@ impl Manager {
         self.renew_settings(engine);
         if let Err(error) = self.pool.spawn_up_to(self.configured, &self.settings) {
             let (got, count) = (self.pool.threads(), self.configured);
-            let text = format!("Could not start all IO threads: {error}. {got} of {count} run.");
+            let text = format!("Could not start all I/O threads: {error}. {got} of {count} run.");
             host.note(LogLevel::Warning, &text);
             self.spawn_again_ns = now_ns + SPAWN_AGAIN_NS;
         }

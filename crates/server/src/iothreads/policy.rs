@@ -155,13 +155,13 @@ impl Policy {
     /// The reason for the number of active threads, for operators who expect more.
     pub fn reason(&self) -> &'static str {
         if self.cap == 0 {
-            "no I/O thread can run: the machine has no second processor for this process"
+            "no I/O thread can run: this process may use one processor only"
         } else if self.trial.is_some() {
             "I/O threads are on trial"
         } else if self.active > 0 {
-            "I/O threads are active: they bring more than they cost"
+            "I/O threads are active: throughput is higher with them"
         } else if self.holdoff > 0 {
-            "no I/O thread is active: a trial brought nothing; it will be tried again"
+            "no I/O thread is active: a trial brought no gain; another trial follows"
         } else if self.pressed > 0 {
             "no I/O thread is active yet: the main thread has just become the bottleneck"
         } else if self.bottleneck {

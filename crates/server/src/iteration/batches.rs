@@ -105,7 +105,7 @@ impl Server {
     /// event loop failed.
     fn io_thread_stopped(&mut self, id: IoThreadId) {
         if self.io_threads.pool.stopped(id) {
-            self.host.note(LogLevel::Warning, "An IO thread ended: its event loop failed.");
+            self.host.note(LogLevel::Warning, "An I/O thread failed (event loop): its clients are closed.");
         }
         let is_lost = |owner: &SocketOwner| owner.io_thread() == Some(id);
         let lost = self.sockets.clients.iter().filter(|(_, owner)| is_lost(owner));

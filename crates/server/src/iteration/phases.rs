@@ -147,7 +147,8 @@ impl Server {
             now_ns = match iterate(self, now_ns) {
                 Ok(now_ns) => now_ns,
                 Err(error) => {
-                    self.host.note(LogLevel::Warning, &format!("the event loop failed: {error}; ending"));
+                    self.host
+                        .note(LogLevel::Warning, &format!("The event loop failed: {error}. The server ends"));
                     return 1;
                 }
             };

@@ -26,8 +26,7 @@ impl Server {
         self.engine.stop();
         self.host.break_off_rewrite();
         if !self.close_aof() {
-            let line =
-                "The last writes are not on disk: the end of the AOF file is lost. Exiting with status 1";
+            let line = "The last writes are not on disk: the AOF file could not be written or fsynced. Exiting with status 1";
             self.host.note(LogLevel::Warning, line);
             status = status.max(1);
         }

@@ -188,7 +188,7 @@ impl TlsState {
 }
 
 fn not_reloaded(reason: &str) -> String {
-    format!("TLS materials were not reloaded, those in use stay: {reason}")
+    format!("TLS materials were not reloaded, the present ones stay in use: {reason}")
 }
 
 /// Whether any directive asks for TLS.

@@ -175,9 +175,9 @@ impl From<Failed> for NoFile {
 impl From<LoadError> for NoFile {
     fn from(error: LoadError) -> NoFile {
         NoFile(match error.problem {
-            Problem::Magic => "Wrong signature in the snapshot of the primary: it is not used".to_owned(),
+            Problem::Magic => "Wrong signature in the snapshot of the primary: discarded".to_owned(),
             Problem::Version(version) => format!("Can't handle RDB format version {version}"),
-            _ => format!("The snapshot of the primary is not used: {error}"),
+            _ => format!("The snapshot of the primary was discarded: {error}"),
         })
     }
 }
@@ -188,7 +188,7 @@ impl DownloadJob {
             self.reports.log(LogLevel::Notice, "Done downloading RDB");
             self.reports.report(Report::Saved);
             // The main thread drops its end to cancel. Dropping `file` then removes the temporary file.
-            commits.recv().map_err(|_| NoFile("The synchronization was given up".to_owned()))?;
+            commits.recv().map_err(|_| NoFile("The full sync was stopped".to_owned()))?;
             while file.step()? != Stage::Done {}
             Ok(rest)
         });
@@ -263,7 +263,7 @@ impl DownloadJob {
         // known, the write fails instead.
         match self.plan.storage.free_bytes(folder_of(&self.plan.temporary)) {
             Ok(free) if free < size => Err(NoFile(format!(
-                "The snapshot of the primary has {size} bytes, and the disk has room for {free}"
+                "The snapshot of the primary has {size} bytes, and {free} bytes are free on the disk: make room, and the full sync is tried again"
             ))),
             Ok(_) | Err(_) => Ok(()),
         }

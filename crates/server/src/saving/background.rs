@@ -209,7 +209,7 @@ impl WriterState {
 
 fn spawn(thread: Thread<'_>, run: impl FnOnce() + Send + 'static) -> Result<(), SaveError> {
     let spawned = thread.start(run);
-    spawned.map(drop).map_err(|error| SaveError(format!("Cannot start a thread to save on: {error}")))
+    spawned.map(drop).map_err(|error| SaveError(format!("Cannot start a thread to save: {error}")))
 }
 
 /// Starts the formatting thread, which calls `end` when it has succeeded or failed. Returns the channel
@@ -396,7 +396,7 @@ fn format(
     let wanted = shared.entries.load(Acquire);
     if going.is_break() || entries != wanted {
         return Err(SaveError(format!(
-            "A snapshot has {entries} of {wanted} keys: this is a defect; it is not kept"
+            "A snapshot has {entries} of {wanted} keys: it was discarded. This is a bug of the server; please report it"
         )));
     }
     Ok(())
@@ -439,7 +439,7 @@ fn write(
 }
 
 fn broken_off() -> SaveError {
-    SaveError("Saving was broken off".to_owned())
+    SaveError("Saving was stopped".to_owned())
 }
 
 /// The longest that a delay goes on after its save was broken off or the setting has changed.

@@ -399,7 +399,7 @@ impl SpoolWriter {
         let mut state = spool.lock();
         loop {
             if state.made == SnapshotProgress::Failed || state.readers.iter().all(Option::is_none) {
-                return Err(SaveError("Saving was broken off".to_owned()));
+                return Err(SaveError("Saving was stopped".to_owned()));
             }
             let has_room = state.memory == 0 || state.memory + piece.len() <= MEMORY_MAX;
             match self.scratch {
@@ -497,7 +497,7 @@ impl SpoolWriter {
     fn go_without(&mut self, reason: &str) {
         self.scratch = ScratchFile::Unavailable;
         let line = format!(
-            "A snapshot does not go into its scratch file any further, and waits for whoever takes it: {reason}"
+            "A snapshot for replicas cannot be written to its scratch file any further, and waits for the slowest replica: {reason}"
         );
         let mut state = self.spool.lock();
         state.lacks_room = Some(reason.to_owned());
@@ -513,7 +513,7 @@ impl SpoolWriter {
 
 fn check_free(free: u64, kept_free: u64) -> Result<(), String> {
     match free < kept_free {
-        true => Err(format!("its disk is to keep {kept_free} bytes free")),
+        true => Err(format!("{kept_free} bytes of the disk must stay free")),
         false => Ok(()),
     }
 }
@@ -812,13 +812,13 @@ mod tests {
             assert!(line.ends_with(reason), "{line}");
         }
         let line = sync_with(FileFault::WriteError, 1);
-        assert!(line.contains("waits for whoever takes it: "), "{line}");
+        assert!(line.contains("waits for the slowest replica: "), "{line}");
     }
 
     #[test]
     fn the_scratch_file_leaves_room_on_its_disk() {
         let line = sync_with(FileFault::NoSpace, u64::MAX);
-        assert!(line.ends_with(": its disk is to keep 67108864 bytes free"), "{line}");
+        assert!(line.ends_with(": 67108864 bytes of the disk must stay free"), "{line}");
         assert!(check_free(FREE_KEPT - 1, FREE_KEPT).is_err());
         assert_eq!(check_free(FREE_KEPT, FREE_KEPT), Ok(()));
     }
@@ -863,7 +863,7 @@ mod tests {
             std::thread::yield_now();
         }
         spool.break_off();
-        assert_eq!(making.join().expect("no panic"), SaveError("Saving was broken off".to_owned()));
+        assert_eq!(making.join().expect("no panic"), SaveError("Saving was stopped".to_owned()));
         assert_eq!(readers.next(0), NextPiece::Failed);
         assert_eq!(readers.made(), SnapshotProgress::Failed);
         assert!(spool.held_bytes() > 0);

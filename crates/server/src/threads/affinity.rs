@@ -10,7 +10,7 @@ pub fn bind_thread(list: &str) -> Result<(), String> {
         return Ok(());
     }
     let mut set = CpuSet::new();
-    for cpu in processors(list).ok_or("it is no list of processors")? {
+    for cpu in processors(list).ok_or("this is not a list of processors")? {
         set.set(cpu).map_err(|errno| errno.desc().to_owned())?;
     }
     sched_setaffinity(Pid::from_raw(0), &set).map_err(|errno| errno.desc().to_owned())

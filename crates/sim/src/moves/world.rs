@@ -225,7 +225,7 @@ impl MovesWorld {
         for line in log {
             self.trace(|| format!("node {id}: {line}"));
             self.operators.read(id, &line, &mut self.met);
-            self.hosts[id].has_left_out |= line.contains("and are not waited for");
+            self.hosts[id].has_left_out |= line.contains("does not wait for them");
             if line.contains("operation: import") && line.ends_with("-> failover-granted") {
                 self.claims_by_the_highest_epoch(id)?;
             }

@@ -293,7 +293,7 @@ fn a_long_appendfilename_does_not_keep_a_torn_file_from_being_loaded() {
     let kept: Vec<String> = names(&dir).into_iter().filter(|name| name.starts_with("cut-")).collect();
     assert_eq!(kept.len(), 1, "{kept:?}");
     assert_eq!(read(&dir, &kept[0]), "*3\r\n$3\r\nSE");
-    assert!(server.log.wait(&format!(" is kept in {}", kept[0])).is_some());
+    assert!(server.log.wait(&format!(" are kept in {}", kept[0])).is_some());
     end(server);
 }
 
@@ -314,7 +314,7 @@ fn a_file_whose_records_were_dropped_stays_under_a_second_name() {
     // One name, however often it is loaded.
     end_nosave(start());
     let server = start();
-    assert!(server.log.wait("with what was dropped, stays as dump.rdb.as-loaded-1, which").is_some());
+    assert!(server.log.wait("with the dropped records, is kept as dump.rdb.as-loaded-1, which").is_some());
     server.client().check("SET a 1", "+OK\r\n").check("SAVE", "+OK\r\n");
     end_nosave(server);
     assert_ne!(std::fs::read(dir.join("dump.rdb")).unwrap(), FOREIGN);
@@ -326,7 +326,7 @@ fn a_file_whose_records_were_dropped_stays_under_a_second_name() {
     std::fs::write(dir.join("appendonlydir/appendonly.aof.1.base.rdb"), FOREIGN).unwrap();
     let server = server_in(&dir, &[]);
     let kept = "appendonly.aof.1.base.rdb.as-loaded-1";
-    assert!(server.log.wait(&format!("with what was dropped, stays as {kept}, which")).is_some());
+    assert!(server.log.wait(&format!("with the dropped records, is kept as {kept}, which")).is_some());
     server.client().check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
     until("the rewrite", || (!names(&dir).contains(&FILES[0].to_owned())).then_some(()));
     end(server);
@@ -681,7 +681,7 @@ fn files_that_no_manifest_names_are_moved_aside() {
             for file in &FILES[..2] {
                 let path = folder.join(file).display().to_string();
                 let wanted = format!(
-                    "{path} holds data, and no AOF manifest names it: it was not loaded. It was moved to {path}.unnamed-{round}"
+                    "{path} holds data, but is in no AOF manifest: it was not loaded. It was moved to {path}.unnamed-{round}"
                 );
                 assert!(server.log.wait(&wanted).is_some(), "{wanted}");
             }
@@ -824,7 +824,7 @@ fn a_disk_without_room_for_a_rewrite_is_told_before_it_is_full() {
     let server = server_with_fault(&dir, &arguments, Some("no-space:1000000:1:0"));
     let mut client = server.client();
     client.check(&format!("SET k {}", "v".repeat(2000)), "+OK\r\n");
-    let said = "The AOF grows and its disk has no room for a rewrite: 0 bytes are free";
+    let said = "The AOF has grown and the disk has no room for a rewrite: 0 bytes are free";
     assert!(server.log.wait(said).is_some(), "{}", server.log.all());
     assert_eq!(client.info("aof_rewrites"), "0");
 }
@@ -1061,8 +1061,8 @@ fn a_disk_that_stands_still_holds_back_those_who_write_and_nobody_else() {
     client.check("GET untouched", "$-1\r\n");
     assert_eq!(client.info("blocked_clients"), "1", "meanwhile the disk stood still");
     writer.expect("+OK\r\n".repeat(31));
-    assert!(server.log.wait("The disk does not keep up with the AOF file").is_some());
-    assert!(server.log.wait("The disk keeps up with the AOF file again").is_some());
+    assert!(server.log.wait("The disk is too slow for the AOF file").is_some());
+    assert!(server.log.wait("The disk has caught up with the AOF file").is_some());
     assert_eq!(client.info("aof_last_write_status"), "ok");
     client.check("DBSIZE", ":31\r\n");
     end(server);
@@ -1129,7 +1129,7 @@ fn an_rdb_file_beside_which_an_append_only_file_begins_outlives_the_saves_of_tha
     end(server);
     // As the reference does, it begins without data.
     let server = start(&["--appendonly", "yes"]);
-    assert!(server.log.wait("dump.rdb.not-loaded-1 is a second name of that file").is_some());
+    assert!(server.log.wait("dump.rdb.not-loaded-1 is a second name of the file").is_some());
     server.client().check("DBSIZE", ":0\r\n").check("SAVE", "+OK\r\n");
     end(server);
     // The append-only file is there from now on: what the RDB file holds is older.
@@ -1140,7 +1140,7 @@ fn an_rdb_file_beside_which_an_append_only_file_begins_outlives_the_saves_of_tha
     assert!(
         server
             .log
-            .wait("appendonlydir holds an append-only file, which is not loaded, because appendonly is no")
+            .wait("appendonlydir holds an append-only file, which was not loaded because appendonly is no")
             .is_some()
     );
     end(server);
@@ -1159,7 +1159,8 @@ fn a_base_that_is_cut_off_is_refused_with_its_byte() {
     let bytes = std::fs::read(&base).unwrap();
     std::fs::write(&base, &bytes[..1000]).unwrap();
     let log = refused(&dir, &[]);
-    let said = "AOF appendonly.aof.2.base.rdb: the file ends at byte 1000, within its RDB part: what begins at byte ";
+    let said =
+        "AOF appendonly.aof.2.base.rdb: the file ends at byte 1000, within its RDB part: the item at byte ";
     assert!(log.contains(said), "{log}");
     let at: u64 = log.split(said).nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
     assert!((950..1000).contains(&at), "{at}");
@@ -1242,7 +1243,7 @@ fn the_end_of_a_server_whose_log_is_lost_says_so_and_sends_no_reply_that_waits()
         client.send("SHUTDOWN\r\n").expect_end();
         reader.expect_end();
         assert_eq!(server.wait().code(), Some(1));
-        assert!(server.log.all().contains("The end of the AOF file is not on disk for certain"));
+        assert!(server.log.all().contains("The end of the AOF file may not be on disk"));
     }
 }
 
@@ -1298,7 +1299,7 @@ fn shutdown_during_a_rewrite_leaves_no_temporary_file() {
     end(server);
     assert!(!has_temporary(), "{:?}", names(&dir));
     assert!(
-        log.all().contains("Background AOF rewrite was broken off: the server ends. The files before stay")
+        log.all().contains("Background AOF rewrite was stopped by the shutdown; the old AOF files are kept")
     );
     server_in(&dir, &[]).client().check("DBSIZE", ":100\r\n");
 }

@@ -105,7 +105,7 @@ fn idle_io_threads_are_explained() {
     let mut client = server.client();
     assert!(client.info("io_threads_reason").starts_with("no I/O thread "));
     client.check("CONFIG SET io-threads 1", "+OK\r\n");
-    assert_eq!(client.info("io_threads_reason"), "io-threads is 1: the main thread does everything");
+    assert_eq!(client.info("io_threads_reason"), "io-threads is 1: the main thread serves all connections");
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_check_tries_what_a_node_of_a_cluster_needs() {
         (&[&port, "--cluster-port", &bus, "--bind", ""], "No bind address is configured"),
         (
             &[&port, "--cluster-port", &bus, "--cluster-config-file", "gone/nodes.conf"],
-            "the node's file cannot be written: No such file or directory",
+            "the cluster configuration file cannot be written: No such file or directory",
         ),
     ] {
         let (_, err, success) = tried(more);
@@ -276,7 +276,7 @@ fn a_check_beside_a_running_server_leaves_it_alone() {
     let port = server.port.to_string();
     let (out, err, success) = check(&["--port", &port, "--unixsocket", &socket]);
     assert!(success, "{err}");
-    assert!(out.contains("Address already in use") && out.contains("a server listens there now"), "{out}");
+    assert!(out.contains("Address already in use") && out.contains("another server listens here"), "{out}");
     UnixStream::connect(&socket).unwrap();
     server.client().check("PING", "+PONG\r\n");
 }
@@ -290,7 +290,7 @@ fn a_folder_that_cannot_be_written_to_is_a_warning() {
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     assert!(success, "{err}");
     // Whoever may write everywhere, as root may, is told nothing.
-    assert_eq!(out.contains("nothing can be saved in it: Permission denied"), !may_write, "{out}");
+    assert_eq!(out.contains("nothing can be saved in this folder: Permission denied"), !may_write, "{out}");
 }
 
 #[test]
@@ -394,7 +394,7 @@ fn a_file_of_somebody_else_is_no_pid_file() {
     let dir = Dir::new();
     let file = dir.file("notes", "data\n");
     let mut server = Server::start(&["--pidfile", &file]);
-    assert!(server.log.wait("Failed to write PID file: the file holds something else").is_some());
+    assert!(server.log.wait("Failed to write PID file: the file holds something other").is_some());
     server.client().send("SHUTDOWN NOSAVE\r\n").expect_end();
     assert_eq!(server.wait().code(), Some(0));
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "data\n");

@@ -210,7 +210,7 @@ fn descriptors_of_io_threads_are_not_promised_to_clients() {
     clients[0].check("CONFIG SET io-threads 2 maxclients 165", "+OK\r\n");
     assert_eq!(clients[0].config("maxclients"), "165");
     clients[0].check("CONFIG SET io-threads 3", "+OK\r\n");
-    assert!(server.log.wait("With io-threads 3 there are descriptors for 162 clients").is_some());
+    assert!(server.log.wait("With io-threads 3 there are file descriptors for 162 clients").is_some());
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn threads_that_cannot_start_leave_the_server_as_it_was() {
         return;
     }
     client.check("CONFIG SET io-threads 4", "+OK\r\n");
-    assert!(server.log.wait("Could not start all IO threads").is_some());
+    assert!(server.log.wait("Could not start all I/O threads").is_some());
     // It sleeps between requests: a loop that spins makes many iterations for each.
     let before = client.info_number("eventloop_cycles");
     let asked = 50;

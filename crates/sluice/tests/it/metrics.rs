@@ -105,7 +105,7 @@ fn the_endpoint_is_switched_on_and_off_while_the_server_runs() {
 
 #[test]
 fn an_address_beside_loopback_wants_a_token_or_certificates() {
-    let refusal = "metrics-bind has an address beside loopback, 0.0.0.0: this needs metrics-token, or metrics-tls yes with \
+    let refusal = "metrics-bind has an address other than loopback, 0.0.0.0: this needs metrics-token, or metrics-tls yes with \
                    tls-auth-clients yes";
     let words = ["--metrics-port", "1", "--metrics-bind", "0.0.0.0"];
     let (_, error, success) = run(&[&["--check-config"], &words[..]].concat(), "");
@@ -119,7 +119,10 @@ fn an_address_beside_loopback_wants_a_token_or_certificates() {
     {
         client.send(format!("CONFIG SET {set}\r\n"));
         let error = client.line();
-        assert!(error.starts_with("-ERR CONFIG SET failed") && error.contains("beside loopback"), "{error}");
+        assert!(
+            error.starts_with("-ERR CONFIG SET failed") && error.contains("other than loopback"),
+            "{error}"
+        );
     }
     scrape(port);
     client.check("CONFIG SET metrics-token a-secret metrics-bind 0.0.0.0", "+OK\r\n");
@@ -128,7 +131,7 @@ fn an_address_beside_loopback_wants_a_token_or_certificates() {
     assert!(get(port, "/metrics", "Authorization: Bearer a-secret\r\n").0.starts_with("HTTP/1.1 200 "));
     assert!(get(port, "/healthz", "").0.starts_with("HTTP/1.1 200 "));
     client.send("CONFIG SET metrics-token \"\"\r\n");
-    assert!(client.line().contains("beside loopback"));
+    assert!(client.line().contains("other than loopback"));
     assert!(get(port, "/metrics", "Authorization: Bearer a-secret\r\n").0.starts_with("HTTP/1.1 200 "));
 }
 
@@ -312,7 +315,7 @@ fn the_endpoint_speaks_tls_with_the_certificates_of_the_server() {
     // Certificates are asked for: other addresses are fine, until they are not.
     client.check("CONFIG SET metrics-bind 0.0.0.0", "+OK\r\n");
     client.send("CONFIG SET tls-auth-clients no\r\n");
-    assert!(client.line().contains("beside loopback"));
+    assert!(client.line().contains("other than loopback"));
     client.check("CONFIG SET metrics-tls no metrics-bind 127.0.0.1", "+OK\r\n");
     scrape(port);
 }

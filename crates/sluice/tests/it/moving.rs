@@ -325,7 +325,7 @@ fn a_server_with_something_of_everything_is_judged_without_its_secrets() {
         assert!(text.contains("not judged: CONFIG GET: this user has no right"), "{text}");
         assert!(text.contains("keys, to which this user has no right"), "{text}");
         let (text, status) = check_move(old.port, &[]);
-        assert!(status == 3 && text.contains("wants a password"), "{text}");
+        assert!(status == 3 && text.contains("requires a password"), "{text}");
         let (text, status) = check_move(old.port, &["--user", "nobody", pass[0], pass[1]]);
         assert!(
             status == 3 && text.contains("refuses the user nobody with this password: WRONGPASS"),
@@ -381,7 +381,7 @@ fn drip(mut stream: TcpStream) {
 fn hostile_servers_end_the_check() {
     type Serve = fn(TcpStream);
     let cases: [(&str, Serve, &str); 9] = [
-        ("closes at once", drop, "has ended the connection"),
+        ("closes at once", drop, "has closed the connection"),
         ("never answers", |mut stream| drop(stream.read_to_end(&mut Vec::new())), "does not answer in time"),
         ("drips", drip, "does not answer in time"),
         ("speaks another protocol", |stream| flood(stream, b"", b"HTTP/1.1 400 Bad\r\n"), "does not speak"),

@@ -228,7 +228,7 @@ fn certificates_that_have_changed_are_taken_up_by_themselves() {
     let serial = plain.info("tls_server_cert_serial");
     assert!(server.log.wait("materials unchanged").is_some());
     Certificate::expired("server").files(&server.dir, "server");
-    assert!(server.log.wait("those in use stay").is_some());
+    assert!(server.log.wait("the present ones stay in use").is_some());
     assert_eq!(plain.info("tls_server_cert_serial"), serial);
     Certificate::named("server").files(&server.dir, "server");
     assert!(server.log.wait("TLS materials reloaded successfully").is_some());

@@ -104,10 +104,10 @@ fn a_stream_that_contradicts_its_entries_is_put_right() {
     const NODE: &[u8] = b"\x01\x10\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x01\x1d\x1d\0\0\0\x0a\0\x01\x01\x00\x01\x01\x01\x81f\x02\x00\x01\
         \x02\x01\x00\x01\x00\x01\x81v\x02\x04\x01\xff";
     let cases: [(&[u8], &[u8], u64, &str); 4] = [
-        (NODE, b"\x05\x01\x01\x00", 1, "stream of 1 entries that says to have 5"),
-        (NODE, b"\x00\x01\x01\x00", 1, "stream of 1 entries that says to have 0"),
-        (NODE, b"\x01\x00\x01\x00", 1, "stream whose last id is less than that of an entry"),
-        (b"\x00", b"\x05\x01\x01\x00", 0, "stream of 0 entries that says to have 5"),
+        (NODE, b"\x05\x01\x01\x00", 1, "stream of 1 entries with stored length 5"),
+        (NODE, b"\x00\x01\x01\x00", 1, "stream of 1 entries with stored length 0"),
+        (NODE, b"\x01\x00\x01\x00", 1, "stream with a last id below the id of an entry"),
+        (b"\x00", b"\x05\x01\x01\x00", 0, "stream of 0 entries with stored length 5"),
     ];
     for (nodes, totals, len, words) in cases {
         let loaded = load(&of_value(15, &[nodes, totals].concat()));
@@ -123,7 +123,7 @@ fn a_stream_that_contradicts_its_entries_is_put_right() {
         );
         // A file written from the loaded keyspace is well-formed.
         let again = load(&save(&loaded.keyspace));
-        assert!(again.result.is_ok() && !again.said().contains("put right"));
+        assert!(again.result.is_ok() && !again.said().contains("was repaired"));
         assert_eq!(content(&again.keyspace), content(&loaded.keyspace));
     }
 }

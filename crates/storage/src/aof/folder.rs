@@ -311,11 +311,11 @@ impl Folder {
         });
         let from = path.display();
         let aside = moved.map_err(|error| {
-            format!("Can't move {from} aside, which no AOF manifest names: {}", plain_error(&error))
+            format!("Can't move {from} aside, which is in no AOF manifest: {}", plain_error(&error))
         })?;
         let to = aside.display();
         self.warnings.push(format!(
-            "WARNING: {from} holds data, and no AOF manifest names it: it was not loaded. It was moved to {to}"
+            "WARNING: {from} holds data, but is in no AOF manifest: it was not loaded. It was moved to {to}"
         ));
         Ok(())
     }
@@ -444,7 +444,7 @@ impl Folder {
             }
             let shown = String::from_utf8_lossy(&name).into_owned();
             if self.storage.remove(&self.path_of(&name)).is_ok() {
-                say(format!("Removed {shown}, which a server has left that ended while it wrote"));
+                say(format!("Removed {shown}, the file of a server that ended while writing it"));
             }
         }
     }
@@ -461,7 +461,7 @@ impl Folder {
             && self.storage.remove(&self.path_of(&left.name)).is_ok()
         {
             let name = String::from_utf8_lossy(&left.name);
-            say(format!("Removed {name}, the base of a rewrite that a server did not complete"));
+            say(format!("Removed {name}, the base file of an incomplete rewrite"));
         }
     }
 

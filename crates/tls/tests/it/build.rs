@@ -62,14 +62,14 @@ fn files_that_are_something_else_are_named() {
     assert_eq!(cert("hello"), "a.crt: the file has no certificate in PEM form");
     assert_eq!(cert(RSA_KEY), "a.crt: the file has no certificate in PEM form");
     let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-    assert_eq!(cert(broken), "a.crt: a certificate in the file cannot be read: it is no DER of X.509");
-    assert!(cert("-----BEGIN CERTIFICATE-----\nAAAA\n").starts_with("a.crt: the file is no PEM: "));
+    assert_eq!(cert(broken), "a.crt: a certificate in the file is not X.509 in DER form");
+    assert!(cert("-----BEGIN CERTIFICATE-----\nAAAA\n").starts_with("a.crt: the file is not PEM: "));
     let key = |text: &str| error(&Sources { key: Some(named("a.key", text)), ..sources() });
     assert_eq!(key("hello"), "a.key: the file has no private key in PEM form");
     let broken = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
     assert_eq!(
         key(broken),
-        "a.key: the private key cannot be used: RSA of 2048 to 4096 bits, ECDSA on P-256 or P-384 and Ed25519 can"
+        "a.key: the private key is not supported: use RSA of 2048 to 4096 bits, ECDSA on P-256 or P-384, or Ed25519"
     );
     let ca = |text: &str| error(&Sources { ca: vec![named("a.ca", text)], ..sources() });
     assert_eq!(ca("hello"), "a.ca: the file has no certificate in PEM form");
@@ -145,7 +145,7 @@ fn words_that_are_not_understood_are_named() {
     let protocols = |text: &str| word_error(|options| options.protocols = text.to_owned());
     assert_eq!(protocols("TLSv1.2 tlsV1.3"), "none");
     assert_eq!(protocols("TLSv1.1"), "tls-protocols: TLSv1.1 is not supported, TLSv1.2 and TLSv1.3 are");
-    assert_eq!(protocols("TLSv1.2 foo"), "tls-protocols: foo is no version of TLS");
+    assert_eq!(protocols("TLSv1.2 foo"), "tls-protocols: foo is not a version of TLS");
     let suites = |text: &str| word_error(|options| options.ciphersuites = text.to_owned());
     assert_eq!(suites("TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384"), "none");
     assert_eq!(

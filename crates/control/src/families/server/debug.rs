@@ -54,7 +54,7 @@ const SUBS: &[Sub] = &[
         aof_flush_sleep,
     ),
     sub("ASSERT", "", "Ends the process by a failed assertion.", 0..=0, |ctx, _| crash(ctx, Crash::Assert)),
-    sub("CHANGE-REPL-ID", "", "Begins a new history of replication.", 0..=0, change_repl_id),
+    sub("CHANGE-REPL-ID", "", "Changes the replication id.", 0..=0, change_repl_id),
     sub("CLIENT-ENFORCE-REPLY-LIST", "(0|1)", "Accepted; replies have one form here.", 1..=1, |ctx, args| {
         ctx.control.debug.enforce_reply_list = switch(args, 2);
         ok(ctx)
@@ -69,21 +69,21 @@ const SUBS: &[Sub] = &[
     sub(
         "CLOSE-CLUSTER-LINK-ON-PACKET-DROP",
         "(0|1)",
-        "Whether a link of the cluster ends whose message is dropped.",
+        "Whether a dropped message closes its link of the cluster bus.",
         1..=1,
         cluster::close_on_drop,
     ),
     sub(
         "CLUSTERLINK",
         "KILL (TO|FROM|ALL) <node-id>",
-        "Ends the links of the cluster with a node.",
+        "Closes the links of the cluster bus with a node.",
         3..=3,
         cluster::kill_links,
     ),
     sub(
         "CRASH-AND-RECOVER",
         "[<delay>]",
-        "Ends the process at once, and starts it again after milliseconds.",
+        "Ends the process at once, and restarts it after a delay in milliseconds.",
         0..=1,
         restart::at_once,
     ),
@@ -110,7 +110,7 @@ const SUBS: &[Sub] = &[
     sub(
         "DROP-CLUSTER-PACKET-FILTER",
         "<type>",
-        "Drops messages of the cluster of a type; -2 drops all, -1 none.",
+        "Drops messages of the cluster bus by type; -2 drops all, -1 none.",
         1..=1,
         cluster::drop_packets,
     ),
@@ -120,19 +120,19 @@ const SUBS: &[Sub] = &[
         Ok(Outcome::Done)
     }),
     sub("HTSTATS", "<dbid> [full]", "Describes the indexes of a database.", 1..=2, htstats),
-    sub("HTSTATS-KEY", "<key> [full]", "The same for the index inside a value.", 1..=2, htstats_key),
+    sub("HTSTATS-KEY", "<key> [full]", "Describes the index inside a value.", 1..=2, htstats_key),
     sub("LOADAOF", "", "Loads the append-only file again.", 0..=0, load_aof::load_aof),
     sub("LOG", "<text>", "Writes a line to the log.", 1..=1, log),
-    sub("OBJECT", "<key> [fast]", "How a value is stored.", 1..=2, object),
+    sub("OBJECT", "<key> [fast]", "Shows how a value is stored.", 1..=2, object),
     sub("PANIC", "", "Ends the process by a panic.", 0..=0, |ctx, _| crash(ctx, Crash::Panic)),
-    sub("PAUSE-CRON", "(0|1)", "Stops the periodic work, or lets it go on.", 1..=1, |ctx, args| {
+    sub("PAUSE-CRON", "(0|1)", "Stops the cron, or resumes it.", 1..=1, |ctx, args| {
         ctx.control.debug.cron_paused = switch(args, 2);
         ok(ctx)
     }),
     sub(
         "POPULATE",
         "<count> [<prefix>] [<size>]",
-        "Makes keys `prefix:N` with values of a size; existing keys stay.",
+        "Creates keys `prefix:N` with values of a size; existing keys are kept.",
         1..=3,
         populate,
     ),
@@ -140,7 +140,7 @@ const SUBS: &[Sub] = &[
     sub(
         "QUICKLIST-PACKED-THRESHOLD",
         "<size>",
-        "From how many bytes on an element of a quicklist has a node of its own; 0 is the default.",
+        "Sets the bytes from which an element of a quicklist has a node of its own; 0 is the default.",
         1..=1,
         packed_threshold,
     ),
@@ -162,17 +162,11 @@ const SUBS: &[Sub] = &[
             ok(ctx)
         },
     ),
-    sub(
-        "REPLYBUFFER",
-        "(PEAK-RESET-TIME|RESIZING) <value>",
-        "Accepted; buffers go round here.",
-        2..=2,
-        reply_buffer,
-    ),
+    sub("REPLYBUFFER", "(PEAK-RESET-TIME|RESIZING) <value>", "Accepted without effect.", 2..=2, reply_buffer),
     sub(
         "RESTART",
         "[<delay>]",
-        "Ends the server in good order, and starts it again after milliseconds.",
+        "Shuts the server down in good order, and restarts it after a delay in milliseconds.",
         0..=1,
         restart::in_order,
     ),
@@ -180,7 +174,7 @@ const SUBS: &[Sub] = &[
     sub(
         "SET-ACTIVE-EXPIRE",
         "(0|1)",
-        "Whether expired keys go before somebody asks for them.",
+        "Whether expired keys are deleted before a command meets them.",
         1..=1,
         |ctx, args| {
             ctx.control.debug.active_expire = switch(args, 2);
@@ -211,12 +205,12 @@ const SUBS: &[Sub] = &[
     sub(
         "SLOTMIGRATION",
         "(PREVENT-FAILOVER|PREVENT-PAUSE) (0|1)",
-        "Whether moves of slots wait: here ahead of their takeover, at their source ahead of its pause.",
+        "Whether slot migrations wait: at the target before the takeover, at the source before the pause.",
         2..=2,
         cluster::hold_moves,
     ),
     sub("SLEEP", "<seconds>", "Stops the server for a time, fractions allowed.", 1..=1, sleep),
-    sub("HELP", "", "Prints this.", 0..=0, help),
+    sub("HELP", "", "Explains the subcommands.", 0..=0, help),
 ];
 
 /// DEBUG STAND-STILL, for tests: suspends the EXEC in progress after this command.

@@ -90,8 +90,8 @@ pub(crate) const BEHIND_BASE: &str =
     "Not saving: the RDB file is about to become the base of the append-only file.";
 
 /// Logged if a save would replace a file that was loaded only in part.
-pub const PARTLY_LOADED: &str = "Not saving: the RDB file of this name holds keys or records that were passed over when it was loaded, and \
-                             they would be lost. Give another dbfilename, or move that file and load without it.";
+pub const PARTLY_LOADED: &str = "Not saving: the RDB file of this name holds keys or records that were skipped at the load, \
+                             and they would be lost. Set another dbfilename, or move that file and restart without it.";
 
 fn write(
     keyspace: &Keyspace,
@@ -183,8 +183,8 @@ const VOTER: &str = "This is a voting primary. Shutting down may cause the clust
 pub(crate) const NOT_ENDED: &str =
     "Errors trying to shut down the server. Check the logs for more information.";
 
-pub(crate) const NO_FIRST_BASE: &str = "The first base of the AOF could not be written: the next start does not read what was appended. \
-                             Exit anyway.";
+pub(crate) const NO_FIRST_BASE: &str = "The first base file of the AOF could not be written: the next \
+                             start will not load the appended writes. Exit anyway.";
 
 /// Saves the data if the shutdown requires it. Returns `false` if the server must not end.
 pub fn prepare_end(
@@ -237,7 +237,7 @@ pub fn prepare_end(
         }
     }
     if control.persistence.saving.under_way.is_some() {
-        process.log(LogLevel::Notice, "A save is under way in the background: it is broken off");
+        process.log(LogLevel::Notice, "A save is under way in the background: it is stopped");
         control.persistence.asked.push(JobAsk::BreakSavesOff);
     }
     true

@@ -177,7 +177,7 @@ fn take_open_slots(outcome: &mut LoadOutcome, process: &mut dyn Process) -> Open
     let Ok(brought) = &mut outcome.result else { return OpenSlotList::default() };
     let Some(text) = brought.slot_states.take() else { return OpenSlotList::default() };
     OpenSlotList::parse(&text).unwrap_or_else(|| {
-        let line = "The field cluster-slot-states of the snapshot cannot be read: nothing of it is loaded";
+        let line = "The field cluster-slot-states of the snapshot cannot be read: the snapshot is not loaded";
         process.log(LogLevel::Warning, line);
         outcome.result = Err(NotLoaded::Failed);
         OpenSlotList::default()

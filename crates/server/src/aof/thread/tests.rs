@@ -582,7 +582,10 @@ fn a_start_removes_the_base_of_a_rewrite_that_a_killed_process_did_not_complete(
     let mut scene = scene_with(unfinished);
     let mut said = Vec::new();
     scene.folder().remove_left_over(&mut |line| said.push(line));
-    assert!(said[0].starts_with("Removed appendonly.aof.2.base.aof, the base of a rewrite"), "{said:?}");
+    assert!(
+        said[0].starts_with("Removed appendonly.aof.2.base.aof, the base file of an incomplete rewrite"),
+        "{said:?}"
+    );
     let left = ["appendonly.aof.1.base.aof", "appendonly.aof.1.incr.aof", "appendonly.aof.manifest"];
     assert_eq!(scene.names(), left);
     scene.kill().expect("it starts");

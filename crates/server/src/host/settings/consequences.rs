@@ -63,7 +63,7 @@ impl Host {
             return;
         }
         if !config.bool(param::CLUSTER_ENABLED) {
-            let text = "announce-endpoint-for has no effect: this server is no node of a cluster";
+            let text = "announce-endpoint-for has no effect: this server is not a node of a cluster";
             return self.note(LogLevel::Warning, text);
         }
         for rule in rules.iter().take(ENDPOINT_RULES_LOGGED) {
@@ -71,7 +71,7 @@ impl Host {
         }
         let left = rules.len().saturating_sub(ENDPOINT_RULES_LOGGED);
         if left > 0 {
-            self.note(LogLevel::Notice, &format!("announce-endpoint-for: and {left} rules more"));
+            self.note(LogLevel::Notice, &format!("announce-endpoint-for: {left} more rules, not logged"));
         }
     }
 
@@ -183,7 +183,7 @@ impl Host {
         let allowed = listen::adjust_descriptor_limit(config, &mut drop);
         if allowed < config.uint(param::MAXCLIENTS) {
             let text = format!(
-                "With io-threads {} there are descriptors for {allowed} clients, fewer than maxclients allows: raise 'ulimit -n'.",
+                "With io-threads {} there are file descriptors for {allowed} clients only, fewer than maxclients: raise 'ulimit -n'.",
                 config.uint(param::IO_THREADS_NUM)
             );
             self.note(LogLevel::Warning, &text);

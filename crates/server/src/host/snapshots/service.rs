@@ -28,7 +28,7 @@ impl Host {
         };
         self.snapshots.writers.retain(WriterHandle::runs);
         if self.snapshots.writers.len() > RUNNING_WRITERS_MAX {
-            let text = "Earlier saves, which were given up, still wait for the disk: no other is begun";
+            let text = "Earlier saves still wait for the disk, and no other can begin. Check the disk";
             return Err(SaveError(text.to_owned()));
         }
         Ok(waker)

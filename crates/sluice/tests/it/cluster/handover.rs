@@ -190,7 +190,7 @@ fn cl_m10_m13_no_client_notices_the_end_of_a_primary_that_hands_over() {
     let log = log_of(&members[0]);
     let id = members[3].id();
     assert!(log.contains(&format!("Perform auto failover to replica {id} on shutdown.")), "{log}");
-    assert!(log.contains("Clients are sent to other nodes before this one ends."), "{log}");
+    assert!(log.contains("Clients are redirected before this node shuts down."), "{log}");
     let asked = "Forced failover primary request accepted (primary request from";
     until("the order in the heir's log", || log_of(&members[3]).contains(asked).then_some(()));
 

@@ -132,7 +132,7 @@ fn a_node_has_no_folder_with_keys_in_more_databases_than_it_has() {
             .unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(
-            !output.status.success() && text.contains("cluster-databases for a node of a cluster"),
+            !output.status.success() && text.contains("for a node of a cluster cluster-databases"),
             "{text}"
         );
         let after = contents(dir.path());

@@ -113,8 +113,8 @@ fn load_part(
     }
     if process.history.has_gap() && !had_gap {
         let text = format!(
-            "The end of the file before {} is missing: a sync of it has failed before a crash. The data belong to no history of \
-             replication any more.",
+            "The end of the file before {} is missing: an fsync failed before a crash. Replicas need a \
+             full sync, as the replication history has a gap.",
             part.name
         );
         process.out.log(LogLevel::Warning, text);
@@ -137,8 +137,8 @@ fn cut_off(part: &mut AofPart, valid: u64, process: &mut ReplayProcess<'_, '_>) 
         .cut_off(valid, at_s)
         .map_err(|reason| fail(process, format!("Error truncating the AOF file {name}: {reason}")))?;
     let text = format!(
-        "What stood behind offset {valid} of the AOF {name} is kept in {kept}, which no server reads. Remove that file when \
-         nobody needs it"
+        "The bytes of the AOF {name} after offset {valid} are kept in {kept}, which no server reads. \
+         Delete that file when it is not needed"
     );
     process.out.log(LogLevel::Warning, text);
     let text = format!("AOF {name} loaded anyway because aof-load-truncated is enabled");
