@@ -1,13 +1,13 @@
 //! Mutation fuzzing on the stable toolchain: `sluice-fuzz TARGET SEED SECONDS CRASH_FILE [careful]`.
 //!
-//! Started by `cargo xtask fuzz`, which bounds its memory and looks after its crashes. The inputs are a
-//! function of target and seed alone, so a run that died can be repeated: with `careful` every input is
-//! written to the crash file before it is tried, and the last one is still there after a stack overflow, an
-//! abort, or a kill.
+//! Started by `cargo xtask fuzz`, which limits its memory and collects its crashes. The inputs are a
+//! function only of target and seed, so a run that died can be repeated: with `careful` every input is
+//! written to the crash file before it is tried, and the last one is still there after a stack overflow,
+//! an abort, or a kill.
 //!
-//! Invariants: (1) a panic ends the run and leaves its input in the crash file; (2) an input that takes
-//! longer than [`INPUT_SECONDS_MAX`] is a failure as a panic is; (3) time decides only how many inputs are
-//! tried.
+//! Invariants: (1) a panic ends the run and leaves its input in the crash file; (2) an input
+//! that takes longer than [`INPUT_SECONDS_MAX`] is a failure like a panic; (3) time only
+//! determines the number of inputs.
 
 mod mutate;
 mod targets;
@@ -26,13 +26,13 @@ use sluice_base::Rng;
 use mutate::Corpus;
 use targets::{TARGETS, Target};
 
-/// Longest time that one input may take.
+/// Maximum time for one input.
 const INPUT_SECONDS_MAX: u64 = 10;
 
-/// Inputs between two looks at the clock.
+/// Inputs between two readings of the clock.
 const BURST: u64 = 64;
 
-/// What the command line says.
+/// The options of the command line.
 struct Run<'a> {
     target: &'static Target,
     seed: u64,
@@ -41,12 +41,12 @@ struct Run<'a> {
     writes: Writes,
 }
 
-/// When inputs are written to the crash file.
+/// The inputs that are written to the crash file.
 #[derive(PartialEq)]
 enum Writes {
-    /// Those that fail.
+    /// Only inputs that fail.
     Failing,
-    /// Each before it is tried.
+    /// Every input, before it is tried.
     Every,
 }
 
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Reads the command line of a run.
+/// Parses the command line of a run.
 fn parse(arguments: &[String]) -> Option<Run<'_>> {
     let [name, seed, seconds, crash_file, rest @ ..] = arguments else { return None };
     Some(Run {
@@ -84,7 +84,7 @@ fn parse(arguments: &[String]) -> Option<Run<'_>> {
     })
 }
 
-/// The target of that name.
+/// The target with that name.
 fn find(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|target| target.name == name)
 }
@@ -100,7 +100,7 @@ fn try_file(name: &str, file: &Path) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The run itself.
+/// Runs a target until the time is over or an input fails.
 fn fuzz(run: &Run<'_>) -> ExitCode {
     let mut corpus = corpus(run.target);
     let mut rng = Rng::new(run.seed);
@@ -114,7 +114,7 @@ fn fuzz(run: &Run<'_>) -> ExitCode {
     })
 }
 
-/// Seeds of the target, its own and those of its folder.
+/// The seeds of the target: its own and those in its folder.
 fn corpus(target: &Target) -> Corpus {
     let mut seeds: Vec<Vec<u8>> = target.seeds.iter().map(|seed| seed.to_vec()).collect();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target.name);
@@ -163,7 +163,7 @@ fn try_inputs(run: &Run<'_>, corpus: &mut Corpus, rng: &mut Rng, tried: &AtomicU
 /// Ends the process when one input takes too long.
 fn watch(tried: &AtomicU64, done: &AtomicU64, name: &str) {
     let (mut last, mut waits) = (u64::MAX, 0);
-    // Read and written by the trying thread alone; relaxed, as nothing else is ordered by either number.
+    // Written only by the fuzzing thread; relaxed, because the numbers order nothing else.
     while done.load(Ordering::Relaxed) == 0 {
         std::thread::sleep(Duration::from_millis(20));
         let now = tried.load(Ordering::Relaxed);

@@ -1,14 +1,14 @@
-//! New inputs from old ones: bytes, numbers, words of the format, pieces of other inputs.
+//! New inputs from old ones: changed bytes, numbers, words of the format, pieces of other inputs.
 
 use sluice_base::Rng;
 
-/// Longest input.
+/// Maximum bytes of an input.
 const BYTES_MAX: usize = 4096;
 
-/// Offspring kept; new ones replace old ones at random.
+/// Maximum mutants kept; new ones replace old ones at random.
 const CORPUS_MAX: usize = 512;
 
-/// Numbers at the edges of what formats and types hold.
+/// Numbers at the limits of formats and types.
 const NUMBERS: &[&[u8]] = &[
     b"0",
     b"1",
@@ -32,19 +32,19 @@ const NUMBERS: &[&[u8]] = &[
     b"00",
 ];
 
-/// Inputs to change: the seeds, which stay, and some of what came of them.
+/// Inputs to mutate: the seeds, which stay, and some of their mutants.
 pub(crate) struct Corpus {
     pub(crate) seeds: Vec<Vec<u8>>,
     offspring: Vec<Vec<u8>>,
 }
 
 impl Corpus {
-    /// Nothing but seeds.
+    /// A corpus of seeds only.
     pub(crate) fn new(seeds: Vec<Vec<u8>>) -> Corpus {
         Corpus { seeds, offspring: Vec::new() }
     }
 
-    /// A mutant of some input, which may be kept for further changes. `words` are texts that mean something
+    /// A mutant of some input, which may be kept for further mutations. `words` are texts with a meaning
     /// to the target.
     pub(crate) fn mutate(&mut self, rng: &mut Rng, words: &[&[u8]]) -> Vec<u8> {
         let mut input = self.pick(rng).clone();
@@ -63,15 +63,15 @@ impl Corpus {
         input
     }
 
-    /// A seed or an offspring, each half of the time: mutants of mutants drift away from what the target
-    /// understands.
+    /// A seed or a kept mutant, each half of the time: mutants of mutants move away from inputs
+    /// that the target accepts.
     fn pick(&self, rng: &mut Rng) -> &Vec<u8> {
         let pool = if rng.below(2) == 0 || self.offspring.is_empty() { &self.seeds } else { &self.offspring };
         &pool[index(rng, pool.len())]
     }
 }
 
-/// One change.
+/// Applies one mutation.
 fn step(rng: &mut Rng, input: &mut Vec<u8>, corpus: &Corpus, words: &[&[u8]]) {
     let at = index(rng, input.len() + 1);
     let end = (at + index(rng, 16) + 1).min(input.len());
@@ -97,14 +97,14 @@ fn step(rng: &mut Rng, input: &mut Vec<u8>, corpus: &Corpus, words: &[&[u8]]) {
     }
 }
 
-/// Puts a piece in at `at`.
+/// Inserts a piece at `at`.
 fn insert(input: &mut Vec<u8>, at: usize, piece: Option<&&[u8]>) {
     if let Some(piece) = piece {
         input.splice(at..at, piece.iter().copied());
     }
 }
 
-/// Replaces the digits found behind `at` by another number.
+/// Replaces the first digits from offset `at` on by another number.
 fn replace_number(rng: &mut Rng, input: &mut Vec<u8>, at: usize) {
     let Some(start) = input[at..].iter().position(u8::is_ascii_digit).map(|offset| at + offset) else {
         return;
@@ -114,12 +114,12 @@ fn replace_number(rng: &mut Rng, input: &mut Vec<u8>, at: usize) {
     input.splice(start..start + length, number.iter().copied());
 }
 
-/// One of several.
+/// A random item; `None` if there is none.
 fn pick<'a, T>(rng: &mut Rng, items: &'a [T]) -> Option<&'a T> {
     items.get(index(rng, items.len()))
 }
 
-/// An index below `bound`, 0 where it is 0.
+/// An index below `bound`; 0 if `bound` is 0.
 fn index(rng: &mut Rng, bound: usize) -> usize {
     usize::try_from(rng.below(bound as u64)).unwrap_or(0)
 }

@@ -1,17 +1,17 @@
-//! What is fuzzed: one row per function, with inputs to begin from and words of its format.
+//! The targets: one row per function, with initial inputs and words of its format.
 
 /// A function that takes any bytes and must neither panic nor hang.
 pub(crate) struct Target {
     pub(crate) name: &'static str,
     pub(crate) run: fn(&[u8]),
-    /// Inputs to begin from; more may lie in `fuzz/corpus/NAME/`.
+    /// Initial inputs; more may be in `fuzz/corpus/NAME/`.
     pub(crate) seeds: &'static [&'static [u8]],
-    /// Texts that mean something in the format.
+    /// Texts with a meaning in the format.
     pub(crate) words: &'static [&'static [u8]],
 }
 
-/// Every target, in the order in which they run. `canary` and its like fail on purpose and are only run to
-/// see that the runner notices.
+/// Every target, in the order in which they run. `canary` and the like fail on purpose and are only run
+/// to check the runner.
 pub(crate) const TARGETS: &[Target] = &[
     Target {
         name: "resp-requests",
@@ -472,19 +472,19 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "canary-abort", run: canary_abort, seeds: &[b"canar"], words: &[b"y!"] },
 ];
 
-/// Fails on one text, which the runner must find.
+/// Panics on one text, which the runner must find.
 fn canary_panic(data: &[u8]) {
     assert!(data != b"canary!", "the canary was found, as it should be");
 }
 
-/// Ends the process on one text, as a stack overflow or an exhausted memory does.
+/// Aborts the process on one text, as a stack overflow or exhausted memory does.
 fn canary_abort(data: &[u8]) {
     if data == b"canary!" {
         std::process::abort();
     }
 }
 
-/// Words of rules.
+/// Words of user rules.
 const USER_WORDS: &[&[u8]] = &[
     b"user ",
     b"on",

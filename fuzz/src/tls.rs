@@ -1,6 +1,6 @@
-//! Sessions that accept any bytes, flights of a client that were changed on the way, and certificates.
+//! TLS sessions that receive any bytes, changed flights of a client, and certificates.
 //!
-//! A handshake has randomness of its own: an input is tried again as it was, but not with the same keys.
+//! A handshake draws random numbers: a repeated input has the same bytes, but other keys.
 
 use std::sync::LazyLock;
 
@@ -8,21 +8,21 @@ use sluice_tls::{
     Buffers, ClientAuth, Context, NameField, Named, Options, Session, Sources, fuzz_certificate,
 };
 
-/// When the certificate of the fixtures is valid, in unix seconds.
+/// A time at which the fixtures' certificate is valid, in unix seconds.
 const NOW_S: i64 = 1_800_000_000;
 
-/// A certificate that signs itself, with its key: server, client and CA at once.
+/// A self-signed certificate, with its key: for server, client and CA.
 pub(crate) const CERT: &[u8] = include_bytes!("tls/server.crt");
 pub(crate) const KEY: &[u8] = include_bytes!("tls/server.key");
 
-/// Most bytes that any peer may make a session take.
+/// Maximum bytes that any peer may make a session allocate.
 const FOOTPRINT_MAX: usize = 512 * 1024;
 
-/// Contexts of TLS 1.3 and 1.2.
+/// Contexts for TLS 1.3 and 1.2.
 pub(crate) static CONTEXTS: LazyLock<[Context; 2]> =
     LazyLock::new(|| ["TLSv1.3", "TLSv1.2"].map(|protocols| context(sources(CERT, KEY, CERT), protocols)));
 
-/// Files of those bytes.
+/// Sources with these bytes.
 fn sources(cert: &[u8], key: &[u8], ca: &[u8]) -> Sources {
     let named = |name: &str, bytes: &[u8]| Named { name: name.to_owned(), bytes: bytes.to_vec() };
     Sources {
@@ -48,13 +48,13 @@ fn options(protocols: &str) -> Options {
     }
 }
 
-/// A context that must be possible.
+/// Builds a context, which must succeed.
 fn context(sources: Sources, protocols: &str) -> Context {
     let built = Context::build(&sources, &options(protocols), NOW_S, || NOW_S);
     built.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Gives bytes in pieces; whether the session lives on.
+/// Passes bytes in pieces; returns whether the session is still open.
 fn feed(session: &mut Session, bytes: &[u8], piece: usize, buffers: &mut Buffers) -> bool {
     for piece in bytes.chunks(piece.max(1)) {
         let received = session.receive(piece, buffers);
@@ -68,8 +68,9 @@ fn feed(session: &mut Session, bytes: &[u8], piece: usize, buffers: &mut Buffers
     true
 }
 
-/// Bytes into a session that accepts: the first says the version, the second how large the pieces are. Where
-/// the third is odd the bytes behind are changes of what a true client sends: offset (2 bytes), bits to turn.
+/// Passes bytes to a server session: the first byte selects the version, the second the size of the
+/// pieces. If the third is odd, the following bytes are changes of a real client's flights: offset (2
+/// bytes), bits to flip.
 pub(crate) fn server(data: &[u8]) {
     let [version, piece, mode, rest @ ..] = data else { return };
     let context = &CONTEXTS[usize::from(version % 2)];
@@ -96,13 +97,13 @@ pub(crate) fn server(data: &[u8]) {
             return;
         }
         let answer = std::mem::take(&mut at_server.answer);
-        // The client learns from a server's answer that its hello was changed.
+        // The client detects from the server's reply that its hello was changed.
         if client.receive(&answer, &mut at_client).is_err() {
             return;
         }
     }
-    // No change is overlooked but in what nobody reads. A record whose length has grown is waited for: behind
-    // it nothing is read.
+    // Every change is detected, except in bytes that are not read. The server waits for the rest of a
+    // record whose length has grown, and reads nothing after it.
     if server.is_established() {
         assert_eq!(server.peer_names(NameField::Cn), [b"alice"]);
         assert!(said.starts_with(&at_server.plain));
@@ -115,7 +116,7 @@ pub(crate) fn server(data: &[u8]) {
     }
 }
 
-/// Turns bits in a flight whose first byte is at `sent` of what the client sends.
+/// Flips bits in a flight whose first byte is at offset `sent` of the client's output.
 fn change(flight: &mut [u8], sent: usize, changes: &[u8]) {
     for change in changes.chunks_exact(3) {
         let at = usize::from(u16::from_be_bytes([change[0], change[1]]));
@@ -125,7 +126,7 @@ fn change(flight: &mut [u8], sent: usize, changes: &[u8]) {
     }
 }
 
-/// Files that an operator gives, as certificate, key and CA; what is no PEM is a certificate's DER.
+/// Files of an operator, as certificate, key and CA; bytes that are no PEM are the DER of a certificate.
 pub(crate) fn certificate(data: &[u8]) {
     if !data.starts_with(b"-----") {
         fuzz_certificate(data);

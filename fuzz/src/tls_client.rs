@@ -1,5 +1,5 @@
-//! An established session beside a client of rustls's own: what either sends arrives, whatever the pieces,
-//! key updates and record lengths; and where a byte was changed on the way, nothing false arrives.
+//! An established session with a client of rustls: all sent data arrive, with any pieces, key updates and
+//! record lengths; and if a byte was changed in transit, no wrong data arrive.
 
 use std::io::{Read, Write};
 use std::sync::{Arc, LazyLock};
@@ -13,7 +13,7 @@ use sluice_tls::{Buffers, Session};
 
 use crate::tls::{CERT, CONTEXTS, KEY};
 
-/// Clients of TLS 1.3 and 1.2.
+/// Client configurations for TLS 1.3 and 1.2.
 static CONFIGS: LazyLock<[Arc<ClientConfig>; 2]> = LazyLock::new(|| {
     [&rustls::version::TLS13, &rustls::version::TLS12].map(|version| {
         let provider = Arc::new(ring::default_provider());
@@ -26,7 +26,7 @@ static CONFIGS: LazyLock<[Arc<ClientConfig>; 2]> = LazyLock::new(|| {
     })
 });
 
-/// The certificate is the fixture's: whether it is good is not asked here.
+/// Accepts the fixtures' certificate without verification, which is not tested here.
 #[derive(Debug)]
 struct TakesAny(CryptoProvider);
 
@@ -67,23 +67,23 @@ impl ServerCertVerifier for TakesAny {
     }
 }
 
-/// Both ends, and what was sent by each so far.
+/// Both ends, and the data that each has sent so far.
 struct Ends {
     client: ClientConnection,
     server: Session,
     at_server: Buffers,
-    /// What the server has to send.
+    /// The server's data that are still to be sent.
     answer: Vec<u8>,
     from_client: Vec<u8>,
     from_server: Vec<u8>,
     at_client: Vec<u8>,
     has_client_ended: bool,
-    /// A byte was changed on the way: what did not arrive is no fault.
+    /// Whether a byte was changed in transit: then missing data are no fault.
     is_changed: bool,
 }
 
-/// The first byte says the version, the second how large the pieces are in which bytes arrive; the others are
-/// steps, each a byte of kind and one of size.
+/// The first byte selects the version, the second the size of the pieces in which bytes arrive; the
+/// others are steps, each with a byte for the kind and one for the size.
 pub(crate) fn established(data: &[u8]) {
     let [version, piece, steps @ ..] = data else { return };
     let version = usize::from(version % 2);
@@ -113,7 +113,7 @@ pub(crate) fn established(data: &[u8]) {
         let change = match step[0] % 8 {
             0..=2 => {
                 let bytes: Vec<u8> = (0..size).map(|i| (i * 7) as u8).collect();
-                // What follows the end is no part of the stream, though rustls takes it.
+                // Data after the end are not part of the stream, although rustls accepts them.
                 if !ends.has_client_ended && ends.client.writer().write_all(&bytes).is_ok() {
                     ends.from_client.extend_from_slice(&bytes);
                 }
@@ -128,7 +128,7 @@ pub(crate) fn established(data: &[u8]) {
                 None
             }
             5 => {
-                // TLS 1.2 has none.
+                // TLS 1.2 has no key updates.
                 let _ = ends.client.refresh_traffic_keys();
                 None
             }
@@ -151,7 +151,8 @@ pub(crate) fn established(data: &[u8]) {
 }
 
 impl Ends {
-    /// Carries what waits, in pieces, with a byte changed perhaps; whether both go on.
+    /// Transfers the pending bytes in pieces, possibly with a changed byte; returns whether
+    /// both ends continue.
     fn exchange(&mut self, piece: usize, change: Option<usize>) -> bool {
         let mut flight = Vec::new();
         while self.client.wants_write() {
@@ -183,13 +184,13 @@ impl Ends {
             if self.client.process_new_packets().is_err() {
                 return false;
             }
-            // Nothing more that can be read is no fault, nor is the end.
+            // Neither a lack of further data nor the end is a fault.
             let _ = self.client.reader().read_to_end(&mut self.at_client);
         }
         true
     }
 
-    /// What arrived is what was sent, from the beginning on; all of it where nothing was changed.
+    /// Received data must equal the beginning of the sent data; all of them if nothing was changed.
     fn judge(&self) {
         assert!(self.from_client.starts_with(&self.at_server.plain), "the server was told something else");
         assert!(self.from_server.starts_with(&self.at_client), "the client was told something else");

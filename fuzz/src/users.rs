@@ -3,7 +3,7 @@
 use sluice_acl::{ConfigUsers, User, Users};
 use sluice_config::{Config, Force, parse_file, rewrite};
 
-/// A file of users from outside; what is written of it has to mean the same.
+/// A foreign ACL file; the file that is written from its users must mean the same.
 pub(crate) fn file(data: &[u8]) {
     let all_channels = data.len().is_multiple_of(2);
     let Ok(users) = Users::parse_file(data, b"users.acl", all_channels) else { return };
@@ -13,12 +13,12 @@ pub(crate) fn file(data: &[u8]) {
     assert_eq!(again.to_file(), text, "written otherwise: {}", text.escape_ascii());
 }
 
-/// Rules as ACL SETUSER takes them, one on each line. Their canonical text has to give the same user, as
-/// rules and as a line of a configuration file that was rewritten.
+/// Rules as for ACL SETUSER, one on each line. Their canonical text must give the same user, as rules and
+/// as a line of a rewritten configuration file.
 pub(crate) fn rules(data: &[u8]) {
     let all_channels = data.len().is_multiple_of(2);
     let mut users = Users::new(all_channels);
-    // A second set of rules changes the user that the first has made.
+    // A second set of rules changes the user that the first has created.
     for rules in data.split(|byte| *byte == b'\r') {
         let before = users.get(b"u").map(|user| user.line());
         if users.set_user(b"u", rules.split(|byte| *byte == b'\n')).is_err() {
@@ -37,7 +37,7 @@ pub(crate) fn rules(data: &[u8]) {
     assert_same(user, rewritten(user, all_channels).get(b"u").map(|user| &**user));
 }
 
-/// The users of a start with the configuration file to which a user was written.
+/// The users after a start with the configuration file to which a user was written.
 fn rewritten(user: &User, all_channels: bool) -> Users {
     let text = rewrite(None, &Config::default(), &[user.line()], Force::Changed);
     let config = parse_file(&text, "written", b"", &mut |_: &[u8]| Ok(Vec::new()));
@@ -53,7 +53,7 @@ fn rewritten(user: &User, all_channels: bool) -> Users {
     users
 }
 
-/// By their texts.
+/// Compares the users by their texts.
 fn assert_same(user: &User, copy: Option<&User>) {
     let Some(copy) = copy else { panic!("no user came of {}", user.line().escape_ascii()) };
     let (line, other) = (user.line(), copy.line());

@@ -1,28 +1,28 @@
 //! Command lines of tasks: `--name value`, `--flag` and the words between them.
 //!
-//! Invariant: an option that nobody asked for is an error, so a misspelt one never passes silently.
+//! Invariant: an option that the task does not know is an error, so a misspelt one never passes silently.
 
 use crate::error::Result;
 
-/// The arguments of one task, from which options are taken until only words are left.
+/// The arguments of one task; options are taken out until only words are left.
 pub(crate) struct Arguments {
     left: Vec<String>,
 }
 
 impl Arguments {
-    /// The arguments behind the task's name.
+    /// The arguments that follow the task's name.
     pub(crate) fn new(arguments: &[String]) -> Arguments {
         Arguments { left: arguments.to_vec() }
     }
 
-    /// Takes every `--name`; whether there was one.
+    /// Removes every `--name`; returns whether there was one.
     pub(crate) fn flag(&mut self, name: &str) -> bool {
         let before = self.left.len();
         self.left.retain(|word| word != name);
         self.left.len() < before
     }
 
-    /// Takes the first `--name value` or `--name=value`.
+    /// Removes the first `--name value` or `--name=value`, and returns the value.
     pub(crate) fn option(&mut self, name: &str) -> Result<Option<String>> {
         let joined = format!("{name}=");
         let Some(at) = self.left.iter().position(|word| word == name || word.starts_with(&joined)) else {
@@ -38,19 +38,19 @@ impl Arguments {
         Ok(Some(self.left.remove(at)))
     }
 
-    /// Takes `--name N`; `default` where it is absent. `_` may group the digits.
+    /// Removes `--name N`; `default` where it is absent. `_` may group the digits.
     pub(crate) fn number(&mut self, name: &str, default: u64) -> Result<u64> {
         Ok(self.option_number(name)?.unwrap_or(default))
     }
 
-    /// Takes `--name N`, if there is one. `_` may group the digits.
+    /// Removes `--name N`, if there is one. `_` may group the digits.
     pub(crate) fn option_number(&mut self, name: &str) -> Result<Option<u64>> {
         let Some(text) = self.option(name)? else { return Ok(None) };
         let number = text.replace('_', "").parse();
         number.map(Some).map_err(|_| format!("{name} needs a whole number, not {text:?}").into())
     }
 
-    /// The words that are left; an error when one of them looks like an option.
+    /// The remaining words; an error when one of them looks like an option.
     pub(crate) fn words(self) -> Result<Vec<String>> {
         match self.left.iter().find(|word| word.starts_with("--")) {
             Some(word) => Err(format!("unknown option {word}").into()),

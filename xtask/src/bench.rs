@@ -1,5 +1,5 @@
-//! `cargo xtask bench --peer SERVER`: the table of docs/performance.md beside any server of the protocol,
-//! printed as markdown.
+//! `cargo xtask bench --peer SERVER`: the table of docs/performance.md for this server and any other
+//! server of the protocol, printed as markdown.
 //!
 //! Method: each measurement starts a fresh server. The two servers alternate, and the order changes with each
 //! round. A ratio is taken per round. The table shows the median of these ratios and their range. Processor
@@ -27,12 +27,12 @@ use crate::{binaries, shell};
 use measure::Figures;
 use rows::{ROWS, Row, Unit};
 
-/// What the command line says.
+/// The options of the command line.
 struct Options {
     ours: PathBuf,
     peer: PathBuf,
     rounds: usize,
-    /// Requests and items as a share of the usual number.
+    /// Factor on the usual number of requests and items.
     scale: f64,
     /// Words that a row's name must contain one of; all rows when empty.
     only: Vec<String>,
@@ -40,18 +40,18 @@ struct Options {
     options: Vec<String>,
 }
 
-/// Where the server and the load run, when there are processors for both.
+/// The processors for the server and the load, if there are enough for both.
 struct Pins {
-    /// Words before a server's command; before that of a server that gets every processor.
+    /// Words before the command of a server; of a server that may use every processor.
     server: Vec<String>,
     server_everywhere: Vec<String>,
     described: String,
 }
 
-/// The rounds of one row: for each line of the row both servers' figures, or why there are none.
+/// The rounds of one row: for each line of the row both servers' figures, or the reason why
+/// there are none.
 type Rounds = std::result::Result<Vec<[Vec<Figures>; 2]>, String>;
 
-/// The task.
 pub(crate) fn bench(arguments: &[String]) -> Result<()> {
     let mut arguments = Arguments::new(arguments);
     if arguments.flag("--list") {
@@ -81,7 +81,6 @@ pub(crate) fn bench(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Reads the command line.
 fn options(mut arguments: Arguments) -> Result<Options> {
     let peer = arguments.option("--peer")?.map(PathBuf::from).or_else(binaries::peer_server);
     let peer =
@@ -111,7 +110,7 @@ fn is_wanted(row: &Row, only: &[String]) -> bool {
     only.is_empty() || only.iter().any(|word| row.name.contains(word.as_str()))
 }
 
-/// Holds this process on the last processor, and the servers on the first. Without `taskset`, or with one
+/// Binds this process to the last processor, and the servers to the first. Without `taskset`, or with one
 /// processor, the kernel chooses.
 fn pin() -> Result<Pins> {
     let processors = process::processors();
@@ -143,7 +142,7 @@ fn start(binary: &Path, launcher: &[String], options: &[String]) -> Result<Serve
     Server::start_by(launcher, binary, &extra)
 }
 
-/// What stands above the table.
+/// The text above the table.
 fn heading(options: &Options, pins: &Pins, machine: &str) -> Result<String> {
     let mut text = String::new();
     for (side, binary) in [("Sluice", &options.ours), ("peer", &options.peer)] {
@@ -222,7 +221,7 @@ fn line(about: &str, unit: Unit, rounds: &std::result::Result<Vec<[Figures; 2]>,
     )
 }
 
-/// The middle one, or the mean of the two in the middle. At least one number.
+/// The middle number, or the mean of the two in the middle. There must be at least one number.
 fn median(mut numbers: Vec<f64>) -> f64 {
     numbers.sort_by(f64::total_cmp);
     let middle = numbers.len() / 2;

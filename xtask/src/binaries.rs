@@ -1,18 +1,18 @@
-//! Binaries of the servers that tasks run: ours, which cargo builds, and the reference's, which a variable
-//! of the environment names.
+//! Binaries of the servers that tasks run: ours, which cargo builds, and the reference's, which an
+//! environment variable names.
 //!
-//! Invariant: `None` is a server that there is not, so that a task can skip; a build that fails is an error.
+//! Invariant: `None` means that there is no such server, so that a task can skip; a failed
+//! build is an error.
 
 use std::path::PathBuf;
 
 use crate::error::Result;
 use crate::shell;
 
-/// Names the reference server's binary.
+/// The environment variable with the path of the reference server's binary.
 pub(crate) const PEER_VARIABLE: &str = "SLUICE_PEER_SERVER";
 
-/// The built server in release form, with the check tools beside it, or `None` while the workspace has no
-/// server.
+/// The server in release form, with the check tools beside it; `None` while the workspace has no server.
 pub(crate) fn build_server() -> Result<Option<PathBuf>> {
     if !shell::root().join("crates/sluice/Cargo.toml").exists() {
         return Ok(None);
@@ -23,7 +23,7 @@ pub(crate) fn build_server() -> Result<Option<PathBuf>> {
     Ok(Some(shell::target_dir().join("release/sluice-server")))
 }
 
-/// The built server with debug assertions, or `None` while the workspace has no server.
+/// The server with debug assertions; `None` while the workspace has no server.
 pub(crate) fn build_checked_server() -> Result<Option<PathBuf>> {
     if !shell::root().join("crates/sluice/Cargo.toml").exists() {
         return Ok(None);
@@ -32,7 +32,7 @@ pub(crate) fn build_checked_server() -> Result<Option<PathBuf>> {
     Ok(Some(shell::target_dir().join("debug/sluice-server")))
 }
 
-/// The reference server's binary, where the environment names one.
+/// The reference server's binary, if the environment names one.
 pub(crate) fn peer_server() -> Option<PathBuf> {
     std::env::var_os(PEER_VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from)
 }

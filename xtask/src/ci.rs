@@ -1,7 +1,7 @@
-//! `ci`: the checks before every change is taken. The tests are in `test.rs`, the long runs in `deep.rs`.
+//! `ci`: the checks that every change must pass. The tests are in `test.rs`, the long runs in `deep.rs`.
 //!
-//! Invariants: (1) `ci` with the tests stays below thirty minutes on two processors, so each step prints its
-//! time; (2) what a step needs from outside and does not find, it says and skips.
+//! Invariants: (1) `ci` with the tests takes less than thirty minutes on two processors, so each step
+//! prints its time; (2) a step that lacks an external tool says so and is skipped.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,32 +15,32 @@ use crate::{clients, differential, fuzz, test, tidy};
 
 /// Commands of the differential test.
 const DIFFERENTIAL_COMMANDS: u64 = 50_000;
-/// Commands of the same where append-only files are loaded again behind each stream, where each command is
-/// held to the keys that it declares, and where both servers are clusters.
+/// Commands of the slower differential tests: with append-only files that are loaded after each stream,
+/// with each command held to the keys that it declares, and with both servers as clusters.
 const DIFFERENTIAL_COMMANDS_SLOW: u64 = 10_000;
-/// Seed of the differential test: what differs is then the change's doing. `deep` and runs by hand draw
-/// others.
+/// Seed of the differential test, fixed so that a new difference is caused by the change. `deep` and runs
+/// by hand use other seeds.
 const DIFFERENTIAL_SEED: u64 = 7;
 
-/// Seconds of fuzzing: per target, and together.
+/// Seconds of fuzzing per target, and of all together.
 const FUZZ_SECONDS: [u64; 2] = [20, 120];
 
-/// Seeds of the simulation, from the first on; the tests run fewer, `deep` more.
+/// Seeds of the simulation of replication, from the first one on; the tests run fewer, `deep` more.
 const SIM_SEEDS: u64 = 1000;
-/// Seeds of the simulation of clusters, likewise.
+/// Seeds of the simulation of clusters, from the first one on.
 const CLUSTER_SEEDS: u64 = 500;
 
-/// Faults of the histories of real clusters, and the seed of the first of three that share them.
+/// Faults of the histories of real clusters, and the seed of the first of three that share the faults.
 const HISTORY_FAULTS: u64 = 20;
 const HISTORY_SEED: u64 = 1;
-/// Moves of slots between real processes, with a fault each.
+/// Moves of slots between real processes, with one fault each.
 const MOVE_FAULTS: u64 = 4;
 
-/// Systems whose drivers of the event loop are compiled and never run.
+/// Targets for which the drivers of the event loop are compiled, but never run.
 const OTHER_SYSTEMS: [&str; 2] = ["x86_64-unknown-freebsd", "x86_64-apple-darwin"];
 
-/// Every check that a change must pass. `--no-test` leaves out what `test` runs, for callers that have just
-/// run it.
+/// Every check that a change must pass. `--no-test` leaves out the steps of `test`, for callers that have
+/// just run it.
 pub(crate) fn ci(arguments: &[String]) -> Result<()> {
     let mut arguments = Arguments::new(arguments);
     let without_tests = arguments.flag("--no-test");
@@ -60,8 +60,8 @@ pub(crate) fn ci(arguments: &[String]) -> Result<()> {
     steps.step("loom", run_loom);
     steps.step("fuzz", || fuzz::smoke(shell::unix_seconds(), FUZZ_SECONDS));
     steps.step("simulation", simulation);
-    // The server that the tests have built: an optimised one for this alone would take both processors four
-    // minutes. `deep` compares the release.
+    // The server that the tests have built: an optimised build only for this step would take both
+    // processors four minutes. `deep` compares the release.
     steps.step("differential", || {
         differential_of(test::server, DIFFERENTIAL_COMMANDS, DIFFERENTIAL_SEED, &[])
     });
@@ -103,8 +103,7 @@ fn clippy() -> Result<Ran> {
     shell::pass(shell::cargo().args(lint))
 }
 
-/// The simulations with more seeds than the tests have, optimised, in the profile that the
-/// fuzzer has built.
+/// The simulations with more seeds than in the tests, optimised, in the profile that the fuzzer has built.
 fn simulation() -> Result<Ran> {
     let mut test = shell::cargo();
     test.env("SLUICE_SIM_SEEDS", SIM_SEEDS.to_string());
@@ -129,7 +128,7 @@ fn doc() -> Result<Ran> {
     shell::pass(doc.args(["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"]))
 }
 
-/// What is written for other systems compiles there; nobody here can run it.
+/// The code for other systems compiles for them; it cannot be run here.
 fn other_systems() -> Result<Ran> {
     let mut ran = Ran::Skipped;
     for system in OTHER_SYSTEMS {
@@ -150,8 +149,8 @@ pub(crate) fn differential_run(commands: u64, seed: u64, more: &[&str]) -> Resul
     differential_of(build_server, commands, seed, more)
 }
 
-/// The differential test with our server as a build with debug assertions: each command is held to the keys
-/// that it declares.
+/// The differential test with a debug build of our server, which checks that each command accesses only
+/// the keys that it declares.
 pub(crate) fn differential_checked(commands: u64, seed: u64, more: &[&str]) -> Result<Ran> {
     differential_of(build_checked_server, commands, seed, &[more, &["--checked"]].concat())
 }
@@ -185,7 +184,7 @@ fn differential_of(
     differential::differential(&[&words[..], &more].concat()).map(|()| Ran::Passed)
 }
 
-/// Names to a crate's build, at compile time, the deliberate mistake that it makes:
+/// The environment variable that makes a crate's build contain a deliberate mistake:
 /// `crates/queue/src/primitive.rs`.
 pub(crate) const MUTANT_VARIABLE: &str = "SLUICE_MUTANT";
 
@@ -202,11 +201,12 @@ fn run_loom() -> Result<Ran> {
     Ok(Ran::Passed)
 }
 
-/// The command that runs the loom tests of a crate, without a mistake.
+/// The command that runs the loom tests of a crate, without a deliberate mistake.
 pub(crate) fn loom_test(name: &str) -> Command {
     let mut test = shell::cargo();
     test.env("RUSTFLAGS", "--cfg loom").env_remove(MUTANT_VARIABLE);
-    // Thin LTO would link the checker anew into every test of every mutant: a minute each instead of seconds.
+    // Thin LTO would link the checker again into every test of every mutant: a minute each
+    // instead of seconds.
     test.envs([("CARGO_PROFILE_RELEASE_LTO", "off"), ("CARGO_PROFILE_RELEASE_DEBUG", "none")]);
     test.arg("test").arg("--target-dir").arg(shell::target_dir().join("loom"));
     test.args(["--release", "--quiet", "--package", &format!("sluice-{name}"), "--test", "loom_*"]);

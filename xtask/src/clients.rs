@@ -1,5 +1,5 @@
-//! `cargo xtask clients`: small programs with the clients that people use, against the built server and
-//! against a cluster of six of it; then loops through failovers of another cluster.
+//! `cargo xtask clients`: small programs that use common client libraries, against the built server and a
+//! cluster of six; then loops through failovers of another cluster.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,13 +11,13 @@ use crate::loops::SUFFIX;
 use crate::shell::Ran;
 use crate::{binaries, failovers, loops, shell};
 
-/// Builds the server unless `--server` names one, and hands over to `e2e/clients/run`; words choose clients.
-/// A name such as `go-redis-cluster` chooses its loop, too, and `go-redis-loop` that alone.
+/// Builds the server unless `--server` names one, and calls `e2e/clients/run`; words choose clients. A
+/// name such as `go-redis-cluster` also chooses the client's loop, and `go-redis-loop` only the loop.
 pub(crate) fn clients(arguments: &[String]) -> Result<()> {
     run(arguments).map(drop)
 }
 
-/// As [`clients`]; tells a skip from a pass.
+/// Like [`clients`]; distinguishes a skip from a pass.
 pub(crate) fn run(arguments: &[String]) -> Result<Ran> {
     let mut arguments = Arguments::new(arguments);
     let server = match arguments.option("--server")? {
@@ -27,7 +27,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<Ran> {
     against(server, &arguments.words()?)
 }
 
-/// The clients of these names, or all, against a server.
+/// Runs the clients with these names, or all, against a server.
 pub(crate) fn against(server: Option<PathBuf>, names: &[String]) -> Result<Ran> {
     let Some(server) = server else {
         println!("clients: skipped: the workspace has no server yet");
@@ -44,17 +44,17 @@ pub(crate) fn against(server: Option<PathBuf>, names: &[String]) -> Result<Ran> 
     Ok(Ran::Passed)
 }
 
-/// The program that reads and writes through the client of a name, where there is one.
+/// The name of the program that reads and writes in a loop through this client, if there is one.
 fn loop_of(name: &str) -> Option<String> {
     match name.strip_suffix("-cluster") {
-        // The reference's load is no library.
+        // The reference's benchmark is no library, so it has no loop.
         Some("benchmark") => None,
         Some(library) => Some(loops::of(library)),
         None => name.ends_with(SUFFIX).then(|| name.to_owned()),
     }
 }
 
-/// The programs of these names, or all, one after the other.
+/// Runs the programs with these names, or all, one after the other.
 fn each_by_itself(server: &Path, names: &[&String]) -> Result<()> {
     let mut run = Command::new(shell::root().join("e2e/clients/run"));
     run.env("SLUICE_CLIENTS_CACHE", shell::target_dir().join("e2e"));

@@ -1,7 +1,7 @@
-//! A cluster of three primaries, with a replica of each where a task wants it.
+//! A cluster of three primaries, with a replica for each if a task wants it.
 //!
-//! Invariant: a program leaves the slots with the primaries that had them, so that the next one finds the
-//! cluster as this one did; [`Cluster::is_unchanged`] looks.
+//! Invariant: a program leaves the slots with their original primaries, so that the next program finds
+//! the same cluster; [`Cluster::is_unchanged`] checks this.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,18 +11,18 @@ use crate::server::{Server, free_port};
 use crate::shell;
 use crate::wire::{Connection, Reply};
 
-/// The primaries. Replicas follow in the list, in the order of their primaries.
+/// Number of primaries. Replicas follow in the list, in the order of their primaries.
 pub(crate) const PRIMARIES: usize = 3;
-/// The first slot of each primary, and one more than the last slot.
+/// The first slot of each primary, and the number of slots.
 const BORDERS: [u16; PRIMARIES + 1] = [0, 5461, 10_922, 16_384];
-/// Bound of each wait.
+/// Maximum duration of each wait.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Running nodes, which end with their owner.
+/// Running nodes, ended on drop.
 pub(crate) struct Cluster {
     /// The nodes, primaries first.
     pub(crate) nodes: Vec<Server>,
-    /// The ports of their buses.
+    /// The ports of the nodes' cluster buses.
     pub(crate) buses: Vec<u16>,
 }
 
@@ -34,14 +34,14 @@ pub(crate) enum Replicas {
 }
 
 impl Cluster {
-    /// Starts the nodes, and waits until each one serves and every client is told of every node.
+    /// Starts the nodes, and waits until each one serves and lists every node to clients.
     pub(crate) fn start(binary: &Path, replicas: Replicas, more: &[&str]) -> Result<Cluster> {
         let count = if replicas == Replicas::One { 2 * PRIMARIES } else { PRIMARIES };
         let mut cluster = Cluster { nodes: Vec::new(), buses: Vec::new() };
         for _ in 0..count {
             let bus = free_port()?;
             let port = bus.to_string();
-            // A replica of the first moment, not after the seconds in which a primary waits for more of them.
+            // The first sync must not be delayed in wait for further replicas.
             let words =
                 ["--cluster-enabled", "yes", "--repl-diskless-sync-delay", "0", "--cluster-port", &port];
             let words: Vec<String> = words.iter().chain(more).map(|word| (*word).to_owned()).collect();
@@ -69,12 +69,12 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The ports of the nodes, primaries first, as the programs take them.
+    /// The ports of the nodes, primaries first, as arguments for programs.
     pub(crate) fn ports(&self) -> Vec<String> {
         self.nodes.iter().map(|node| node.port.to_string()).collect()
     }
 
-    /// Waits until every primary has its slots of the beginning and no others, and none is open.
+    /// Waits until every primary has exactly its original slots, and no slot is open.
     pub(crate) fn is_unchanged(&self) -> Result<()> {
         self.until("the slots of the beginning", |of| {
             let ranges = of.ask_each(&["CLUSTER", "NODES"])?.iter().all(|text| {
@@ -85,11 +85,11 @@ impl Cluster {
         })
     }
 
-    /// Whether every node serves, and names all nodes to clients: the same ones as primaries.
+    /// Whether every node serves, and all nodes list all nodes with the same primaries.
     pub(crate) fn serves(&self) -> Result<bool> {
         let are_ok = self.ask_each(&["CLUSTER", "INFO"])?;
         let are_ok = are_ok.iter().all(|text| text.string().starts_with("cluster_state:ok"));
-        // Two ends, and the nodes. A replica that has no data yet is not named.
+        // The two ends of a range, and the nodes. A replica without data is not listed.
         let fields = 2 + self.nodes.len() / PRIMARIES;
         let is_whole = |slots: &Reply| {
             slots.items.len() == PRIMARIES && slots.items.iter().all(|range| range.items.len() == fields)
@@ -101,7 +101,7 @@ impl Cluster {
         Ok(are_ok && agree && slots.iter().all(is_whole))
     }
 
-    /// Whether the node is a primary by its own word; an error while it does not answer.
+    /// Whether the node reports to be a primary; an error while it does not answer.
     pub(crate) fn is_primary(&self, at: usize) -> Result<bool> {
         let text = self.ask(at, &["INFO", "replication"])?.string();
         match text.contains("role:master") || text.contains("role:slave") {
@@ -110,11 +110,11 @@ impl Cluster {
         }
     }
 
-    /// Waits until a node that was started again serves, follows its primary where it is a replica, and all
-    /// nodes name all nodes.
+    /// Waits until a restarted node serves, follows its primary if it is a replica, and all
+    /// nodes list all nodes.
     pub(crate) fn until_back(&self, at: usize) -> Result<()> {
         self.until("a node that is back", |of| {
-            // Until the node listens, asking it is an error.
+            // An error means that the node does not listen yet.
             let is_back = || -> Result<bool> {
                 let text = of.ask(at, &["INFO", "replication"])?.string();
                 let is_there = text.contains("role:master") || text.contains("master_link_status:up");
@@ -129,7 +129,6 @@ impl Cluster {
         Connection::open(self.nodes[at].port)?.ask(&words)
     }
 
-    /// Asks each node.
     pub(crate) fn ask_each(&self, words: &[&str]) -> Result<Vec<Reply>> {
         (0..self.nodes.len()).map(|at| self.ask(at, words)).collect()
     }
@@ -142,7 +141,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Waits until something holds of the nodes.
+    /// Waits until `holds` is true of the nodes.
     pub(crate) fn until(&self, what: &str, holds: impl Fn(&Cluster) -> Result<bool>) -> Result<()> {
         let began = shell::now();
         while !holds(self)? {

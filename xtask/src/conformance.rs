@@ -1,15 +1,15 @@
-//! `cargo xtask conformance`: the upstream suite's units against our server, held against what is excluded.
+//! `cargo xtask conformance`: the upstream suite's units against our server, compared with the
+//! list of exclusions.
 //!
-//! The runner is no part of the repository: `SLUICE_SUITE` names it. It is called as
-//! `RUNNER --server PATH --bin-dir FOLDER --json FILE [--skipfile FILE] [--extra WORDS] unit...` and writes,
-//! per unit, the names that passed and failed. The folder holds our check tools under the reference's names.
-//! A file `reference.json` beside it says which names the reference passes; without it, every failing name
-//! counts.
+//! The runner is not part of the repository: `SLUICE_SUITE` names it. It is called as `RUNNER --server
+//! PATH --bin-dir FOLDER --json FILE [--skipfile FILE] [--extra WORDS] unit...` and writes, per unit, the
+//! names that passed and failed. The folder holds our check tools under the reference's names. A file
+//! `reference.json` beside the runner lists the names that the reference passes; without it, every
+//! failing name counts.
 //!
 //! Invariants: (1) a name that the reference passes passes here or is excluded with a reason; (2) an
-//! exclusion that nothing needs any more is a failure too, so the list only describes what stands; (3) a unit
-//! that did not come to its end, or is not in the report, is a failure, since nobody knows what its tests
-//! would have said.
+//! exclusion that is no longer needed is a failure too, so the list stays current; (3) a unit that did
+//! not finish, or is not in the report, is a failure, because the results of its tests are unknown.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,13 +23,13 @@ use crate::error::Result;
 use crate::shell::Ran;
 use crate::{glob, shell, table};
 
-/// Names the suite's runner.
+/// The environment variable with the path of the suite's runner.
 const SUITE_VARIABLE: &str = "SLUICE_SUITE";
 
-/// Has the suite speak TLS.
+/// The option that makes the suite use TLS.
 const TLS: &str = "--extra=--tls";
 
-/// Which units are run, and which of their tests may fail.
+/// The file with the units to run and the tests that may fail.
 const TABLE: &str = "conformance/excluded.toml";
 
 /// The units, and the tests that may fail, of runs in which some nodes of a cluster are the reference's.
@@ -41,26 +41,26 @@ struct Exclusion {
     unit: String,
     /// The test's name, or a pattern.
     test: String,
-    /// Whether it is not even run: it would hang, or end its unit.
+    /// Whether the test is not even run, because it would hang or end its unit.
     skip: bool,
-    /// Whether the unit ends there, because code between its tests fails: what stands behind is not run.
+    /// Whether the unit ends at this test, because code between its tests fails: later tests do not run.
     ends: bool,
-    /// Whether it passes at times: what it wants depends on the moment.
+    /// Whether the test sometimes passes, because it depends on timing.
     at_times: bool,
-    /// Whether it fails only where IO threads are forced.
+    /// Whether the test fails only with forced I/O threads.
     threads_only: bool,
-    /// Whether it fails only where the suite speaks TLS.
+    /// Whether the test fails only over TLS.
     tls_only: bool,
-    /// At which ports ours has to be for it to fail; `None` for either.
+    /// The ports of our servers with which the test fails; `None` for either.
     ours: Option<Ports>,
-    /// How many failing tests of a unit it covers at most; `None` for any number. For names that stand for
-    /// several tests.
+    /// Maximum failing tests of a unit that the row covers; `None` for any number. For names
+    /// that several tests share.
     count: Option<usize>,
-    /// How many names that did not pass needed it.
+    /// Number of failed names that the row has covered in this run.
     used: usize,
 }
 
-/// The ports at which servers of a mixed run are ours.
+/// The ports at which our servers run in a mixed run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ports {
     Odd,
@@ -77,34 +77,32 @@ impl Ports {
     }
 }
 
-/// The table.
+/// The table of exclusions.
 struct Table {
     units: Vec<String>,
-    /// Units that are run with tests of some tags left out, and those tags as the suite's `--tags` takes
-    /// them.
+    /// Units that run without the tests of some tags, and those tags as arguments of the suite's `--tags`.
     tags: BTreeMap<String, String>,
     exclusions: Vec<Exclusion>,
 }
 
-/// What one unit came to.
+/// The result of one unit.
 struct Unit {
     name: String,
     passed: usize,
-    /// Names that count and did not pass; a name that stands for several tests may be there more than once.
+    /// Names that count and did not pass; a name that several tests share may occur more than once.
     missing: Vec<String>,
     finished: bool,
     seconds: f64,
 }
 
 /// The task: units by name, or by `FOLDER/*`, by default those of the table; `--server BIN`, `--jobs N`,
-/// `--suggest`, `--io-threads`: the units as they are with IO threads forced; `--tls`: the suite speaks TLS;
-/// `--mixed odd|even`: only servers at such ports are ours. A report that is there already is judged again by
-/// `--report FILE`, without a run.
+/// `--suggest`, `--io-threads`: with forced I/O threads; `--tls`: over TLS; `--mixed odd|even`: only the
+/// servers at such ports are ours. `--report FILE` judges an existing report, without a run.
 pub(crate) fn conformance(arguments: &[String]) -> Result<()> {
     run(arguments).map(drop)
 }
 
-/// As [`conformance`]; tells a skip from a pass.
+/// Like [`conformance`]; distinguishes a skip from a pass.
 pub(crate) fn run(arguments: &[String]) -> Result<Ran> {
     let mut arguments = Arguments::new(arguments);
     let server = arguments.option("--server")?.map(PathBuf::from);
@@ -131,7 +129,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<Ran> {
     table.exclusions.retain(|entry| (threads || !entry.threads_only) && (tls || !entry.tls_only));
     table.exclusions.retain(|entry| entry.ours.is_none() || entry.ours == mixed);
     if tls {
-        // What the suite leaves out over TLS is no reason to take an exclusion away.
+        // Tests that the suite leaves out over TLS do not make an exclusion stale.
         table.exclusions.iter_mut().for_each(|entry| entry.at_times |= !entry.tls_only);
     }
     if units.is_empty() {
@@ -170,7 +168,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<Ran> {
     Ok(Ran::Passed)
 }
 
-/// Units by name, and those of the table that a `FOLDER/*` names.
+/// The named units, with each `FOLDER/*` replaced by its units of the table.
 fn expand(words: Vec<String>, known: &[String]) -> Vec<String> {
     let units = words.into_iter().flat_map(|word| match word.strip_suffix('*') {
         Some(start) => known.iter().filter(|unit| unit.starts_with(start)).cloned().collect(),
@@ -179,13 +177,13 @@ fn expand(words: Vec<String>, known: &[String]) -> Vec<String> {
     units.collect()
 }
 
-/// Where our tools lie under the reference's names.
+/// The folder of our tools under the reference's names.
 fn tools_folder() -> PathBuf {
     shell::target_dir().join("conformance/bin")
 }
 
-/// Puts our check tools, which lie beside the server, into the folder of tools. A server from elsewhere has
-/// none: then the runner takes the reference's.
+/// Links our check tools, which lie beside the server, into the folder of tools. Another server has none:
+/// then the runner uses the reference's.
 fn link_tools(server: &Path) -> Result<()> {
     let folder = tools_folder();
     std::fs::create_dir_all(&folder)?;
@@ -203,9 +201,9 @@ fn link_tools(server: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes a script that becomes the server. The suite looks into a binary of Linux: where it finds the
-/// system's library, it wants stack traces with names of the reference's functions, and else only that there
-/// is a report.
+/// Writes a script that executes the server. The suite inspects a Linux binary: if it finds the
+/// system's C library, it expects stack traces with names of the reference's functions,
+/// otherwise only some report.
 fn write_script(lines: &str) -> Result<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     let script = shell::target_dir().join("conformance/server");
@@ -214,8 +212,8 @@ fn write_script(lines: &str) -> Result<PathBuf> {
     Ok(script)
 }
 
-/// Lines that become one server or the other by the port, and keep the process's number. The last port
-/// counts: of the file that stands first, or else of the words that follow it.
+/// Lines of a script that executes one server or the other, depending on the port. The last port counts:
+/// that of the config file if it is the first argument, or of the options that follow.
 fn mixed_script(server: &Path, peer: &Path, ports: Ports) -> Result<String> {
     let (ours, peer) = (quoted(server)?, quoted(peer)?);
     let (odd, even) = if ports == Ports::Odd { (ours, peer) } else { (peer, ours) };
@@ -238,13 +236,12 @@ esac
     ))
 }
 
-/// A path as a word of a shell.
+/// A path, quoted as a word for a shell.
 fn quoted(path: &Path) -> Result<String> {
     Ok(format!("'{}'", std::path::absolute(path)?.display().to_string().replace('\'', r"'\''")))
 }
 
-/// The rows of the table as a table of `docs/compat-tables.md`: what will bring names, or why nothing will,
-/// and the names.
+/// The rows of the table as a table of `docs/compat-tables.md`: the reason or the planned feature, and the names.
 pub(crate) fn page_by_reason() -> Result<String> {
     let table = table::read_table(&shell::root().join(TABLE))?;
     let entries = table.get("excluded").and_then(toml::Value::as_array).cloned().unwrap_or_default();
@@ -266,7 +263,7 @@ pub(crate) fn page_by_reason() -> Result<String> {
     Ok(format!("\n| passes | unit: name |\n|---|---|\n{}\n", rows.collect::<String>()))
 }
 
-/// Reads a table.
+/// Reads the table in the file `path`.
 fn read(path: &Path) -> Result<Table> {
     let table = table::read_table(path)?;
     let list = |name: &str| table.get(name).and_then(toml::Value::as_array).cloned().unwrap_or_default();
@@ -306,7 +303,7 @@ fn read(path: &Path) -> Result<Table> {
     Ok(Table { units, tags, exclusions })
 }
 
-/// Runs the units and returns the runner's report. Units that leave out tags have calls of their own.
+/// Runs the units and returns the runner's report. Units with left-out tags are run by separate calls.
 fn call_suite(
     suite: &Path,
     server: &Path,
@@ -322,7 +319,7 @@ fn call_suite(
         results = call_runner(suite, server, jobs, table, &plain, more)?;
     }
     for unit in tagged {
-        // The runner takes one word of further words for the suite.
+        // The runner takes all further words for the suite as one word.
         let is_tls = more.contains(&TLS);
         let tags =
             format!("{}--tags {}", if is_tls { "--extra=--tls " } else { "--extra=" }, table.tags[&unit]);
@@ -333,7 +330,7 @@ fn call_suite(
     Ok(results)
 }
 
-/// Runs units and returns the runner's report. The runner's exit status says only that some test failed.
+/// Runs units and returns the runner's report. The runner's exit status only says that some test failed.
 fn call_runner(
     suite: &Path,
     server: &Path,
@@ -360,7 +357,7 @@ fn call_runner(
     Ok(serde_json::from_str(&text)?)
 }
 
-/// A line of the suite's skip file: a name, or a regular expression behind a slash.
+/// A line of the suite's skip file: a name, or a slash and a regular expression.
 fn skip_line(test: &str) -> String {
     if !test.contains('*') {
         return test.to_string();
@@ -376,7 +373,7 @@ fn skip_line(test: &str) -> String {
     format!("/^{expression}$")
 }
 
-/// Names that the reference passes, by unit, where the runner's folder has them.
+/// Names that the reference passes, by unit, if the runner's folder has the list.
 fn read_reference(suite: &Path) -> Result<Option<Value>> {
     match std::fs::read_to_string(suite.with_file_name("reference.json")) {
         Ok(text) => Ok(Some(serde_json::from_str(&text)?)),
@@ -384,7 +381,7 @@ fn read_reference(suite: &Path) -> Result<Option<Value>> {
     }
 }
 
-/// A failing test's name without the file, which the suite puts behind the name of a test that failed.
+/// The name of a failed test without the file's name, which the suite appends to it.
 fn bare_name(test: &str) -> &str {
     match test.rsplit_once(" in tests/") {
         Some((name, file)) if file.ends_with(".tcl") => name,
@@ -392,8 +389,8 @@ fn bare_name(test: &str) -> &str {
     }
 }
 
-/// Counts one unit's names against the reference's. The reference's names are those without TLS: over TLS
-/// those count of them that were run, and every name about TLS.
+/// Compares one unit's names with the reference's. The reference's names are from runs without TLS: over
+/// TLS, the names count that were run, and all names about TLS.
 fn judge(result: &Value, reference: Option<&Value>, is_tls: bool) -> Unit {
     let name = result["unit"].as_str().unwrap_or_default().to_string();
     let names = |value: &Value| -> Vec<String> {
@@ -425,7 +422,7 @@ fn judge(result: &Value, reference: Option<&Value>, is_tls: bool) -> Unit {
     Unit { name, passed: passed.len(), missing, finished, seconds: result["seconds"].as_f64().unwrap_or(0.0) }
 }
 
-/// Prints the table and everything that no exclusion explains; how many such things there are.
+/// Prints the table and everything that no exclusion explains; returns the number of such things.
 fn report(units: &[Unit], table: &mut Table, suggest: bool) -> usize {
     let mut unknown = Vec::new();
     println!("\n{:32} {:>7} {:>9} {:>8} {:>9}", "unit", "passed", "excluded", "failed", "seconds");
@@ -462,13 +459,13 @@ fn report(units: &[Unit], table: &mut Table, suggest: bool) -> usize {
     unknown.len() + stale.len() + unfinished.len()
 }
 
-/// Prints which units were asked for and are not in the runner's report; how many.
+/// Prints the requested units that are missing in the runner's report; returns their number.
 fn report_absent(wanted: &[String], units: &[Unit]) -> usize {
     let absent = wanted.iter().filter(|name| !units.iter().any(|unit| &unit.name == *name));
     absent.map(|name| println!("failed: {name}: the runner's report does not have it")).count()
 }
 
-/// Whether an exclusion covers the name; notes that it was needed.
+/// Whether an exclusion covers the name; counts its use.
 fn exclude(exclusions: &mut [Exclusion], unit: &str, test: &str) -> bool {
     let mut covered = false;
     for entry in exclusions {
@@ -481,8 +478,8 @@ fn exclude(exclusions: &mut [Exclusion], unit: &str, test: &str) -> bool {
     covered
 }
 
-/// Whether the exclusion had its chance in this run and nothing needed it, or less than it counts. A pattern
-/// of units had its chance when every unit of the table ran.
+/// Whether the exclusion could have been used in this run and was not, or less often than it allows. A
+/// pattern of units could be used when every unit of the table ran.
 fn is_stale(entry: &Exclusion, ran: &[Unit], all: &[String]) -> bool {
     let named = ran.iter().any(|unit| unit.name == entry.unit);
     let complete = all.iter().all(|unit| ran.iter().any(|ran| &ran.name == unit));
@@ -591,7 +588,6 @@ mod tests {
         std::fs::remove_dir_all(&folder).expect("the folder goes");
     }
 
-    /// Writes a program.
     fn write(path: &Path, text: &str) {
         std::fs::write(path, text).expect("a program");
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("its mode");

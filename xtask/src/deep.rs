@@ -1,8 +1,8 @@
-//! `cargo xtask deep`: the long runs, which look for what the checks of every change have no time for.
+//! `cargo xtask deep`: the long runs, for which the checks of every change have no time.
 //!
-//! Invariants: (1) a run that draws random numbers begins at the seed that is printed, and `--seed` takes it
-//! back; (2) a run is recorded with its commit when it passes, and not where it did less than by default; (3)
-//! what a run needs from outside and does not find, it says and skips.
+//! Invariants: (1) a run that draws random numbers prints its seed, and `--seed` repeats it; (2) a run is
+//! recorded with its commit when it passes, unless it did less than by default; (3) a run that lacks an
+//! external tool says so and is skipped.
 
 mod bus;
 mod deny;
@@ -30,22 +30,22 @@ use crate::{binaries, ci, conformance, differential, fuzz, table, test};
 struct LongRun {
     name: &'static str,
     about: &'static str,
-    /// Which options change what the run does.
+    /// The options that change what the run does.
     takes: &'static [&'static str],
-    /// Commands of the differential test by default, for each seed or way; 0 where none are sent.
+    /// Default commands of the differential test, for each seed or way; 0 for a run that sends none.
     commands: u64,
     run: fn(&Chosen) -> Result<Ran>,
 }
 
-/// What the command line chose, or chance.
+/// The options of the command line, or their defaults.
 struct Chosen {
-    /// The first seed.
+    /// The first seed of runs that draw random numbers.
     seed: u64,
-    /// Commands of each differential test; none: the default of the run.
+    /// Commands of each differential test; `None`: the default of the run.
     commands: Option<u64>,
-    /// A server in place of a release of what is checked out.
+    /// A server to use in place of a release of the checked-out commit.
     ours: Option<PathBuf>,
-    /// How the names of the programs begin that are run; none: all.
+    /// Prefix of the names of the programs to run; `None`: all programs.
     only: Option<String>,
 }
 
@@ -60,7 +60,7 @@ const COMMANDS: &str = "--commands";
 const OURS: &str = "--ours";
 const ONLY: &str = "--only";
 
-/// The long runs, in the order in which they are run.
+/// The long runs, in the order in which they run.
 const RUNS: &[LongRun] = &[
     LongRun {
         name: "differential",
@@ -378,35 +378,36 @@ const RUNS: &[LongRun] = &[
 
 /// Commands of the differential test for each seed.
 const COMMANDS_PER_SEED: u64 = 1_000_000;
-/// Commands of the same for each way to run our server, or to write logs.
+/// Commands of the differential test for each way to run our server, or to write logs.
 const COMMANDS_PER_WAY: u64 = 200_000;
-/// Commands within which the tester has to notice what is planted.
+/// Commands within which the differential test must notice the planted fault.
 const COMMANDS_CANARY: u64 = 20_000;
-/// Seeds of the differential test, from the one that was drawn on.
+/// Seeds of the differential test, from the first seed on.
 const DIFFERENTIAL_SEEDS: u64 = 6;
 
-/// Seconds of fuzzing: per target, and together.
+/// Seconds of fuzzing per target, and of all together.
 const FUZZ_SECONDS: [u64; 2] = [600, 7200];
 
 /// Seeds of the simulation of replication; `ci` runs the first thousand, the tests 150.
 const SIM_SEEDS: u64 = 10_000;
 /// Seeds of the simulation of clusters; `ci` runs the first 500, the tests 60.
 const CLUSTER_SEEDS: u64 = 100_000;
-/// Seeds of the simulation of moves of slots, of each of which about ten moves begin; the tests have 30.
+/// Seeds of the simulation of moves of slots, each of which starts about ten moves; the tests have 30.
 const MOVE_SEEDS: u64 = 2_000;
 
-/// The upstream suite's units of clusters; and one that has no test without TLS.
+/// The upstream suite's units of clusters; then a unit that has tests only over TLS.
 const UNITS_OF_CLUSTERS: &str = "unit/cluster/*";
 const UNIT_OF_TLS: &str = "unit/cluster/cluster-response-tls";
 /// Faults of the histories of real clusters; `ci` has twenty.
 const HISTORY_FAULTS: u64 = 1000;
-/// Moves of slots between real processes, with a fault each; as many faults while slots move all the time.
+/// Moves of slots between real processes, with one fault each; and as many faults
+/// while slots move continuously.
 const MOVE_FAULTS: u64 = 300;
 
-/// Where it is noted what passed when.
+/// The file that records the runs that passed, with commit and date.
 const RECORD: &str = "docs/deep-runs.toml";
 
-/// The task: `[--seed N] [--commands N] [--ours BIN] [--only NAME] [run...]`; all runs by default, from a
+/// The task: `[--seed N] [--commands N] [--ours BIN] [--only NAME] [run...]`; by default all runs, from a
 /// seed of today on.
 pub(crate) fn deep(arguments: &[String]) -> Result<()> {
     let mut arguments = Arguments::new(arguments);
@@ -439,7 +440,7 @@ pub(crate) fn deep(arguments: &[String]) -> Result<()> {
             let sent = commands.map_or_else(String::new, |count| format!(" {COMMANDS} {count}"));
             println!("again: cargo xtask deep {} {SEED} {}{sent}", run.name, chosen.seed);
         }
-        // What is checked out at the start is what the run builds; it may take hours.
+        // The commit at the start is the one that the run builds; the run may take hours.
         let commit = checked_out()?;
         if steps.step(run.name, || (run.run)(&chosen)) == Some(Ran::Passed) {
             record(run, &chosen, &commit)?;
@@ -448,7 +449,7 @@ pub(crate) fn deep(arguments: &[String]) -> Result<()> {
     steps.finish()
 }
 
-/// The runs that the words name; all without words.
+/// The runs that the words name; all runs without words.
 fn chosen_runs(words: &[String]) -> Result<Vec<&'static LongRun>> {
     if let Some(unknown) = words.iter().find(|word| !RUNS.iter().any(|run| run.name == *word)) {
         return Err(format!("no deep run is called {unknown:?}; `cargo xtask deep --help` lists them").into());
@@ -456,7 +457,6 @@ fn chosen_runs(words: &[String]) -> Result<Vec<&'static LongRun>> {
     Ok(RUNS.iter().filter(|run| words.is_empty() || words.iter().any(|word| word == run.name)).collect())
 }
 
-/// What `--help` prints.
 fn help() -> String {
     let mut text = "cargo xtask deep [--seed N] [--commands N] [--ours BIN] [--only NAME] [run...]\n\n\
                     All runs without a name. A run that passes is noted in docs/deep-runs.toml with its commit.\n\n"
@@ -478,7 +478,7 @@ fn help() -> String {
     text
 }
 
-/// The upstream suite with clusters of both kinds of nodes: ours at odd ports, then at even ones.
+/// The upstream suite with mixed clusters: our servers at odd ports, then at even ports.
 fn conformance_mixed(_: &Chosen) -> Result<Ran> {
     match conformance::run(&["--mixed".into(), "odd".into()])? {
         Ran::Passed => conformance::run(&["--mixed".into(), "even".into()]),
@@ -486,7 +486,7 @@ fn conformance_mixed(_: &Chosen) -> Result<Ran> {
     }
 }
 
-/// The differential test with so many seeds.
+/// The differential test with several seeds.
 fn differential_seeds(chosen: &Chosen) -> Result<Ran> {
     for seed in chosen.seed..chosen.seed.saturating_add(DIFFERENTIAL_SEEDS) {
         if ci::differential_run(chosen.commands_or(COMMANDS_PER_SEED), seed, &[])? == Ran::Skipped {
@@ -507,7 +507,7 @@ fn differential_clusters(chosen: &Chosen) -> Result<Ran> {
     ci::differential_run(chosen.commands_or(COMMANDS_PER_WAY), chosen.seed, &words)
 }
 
-/// Other ways to run our server, of which no client may notice anything.
+/// Options of our server that no client may notice.
 const ARMS: [&str; 5] = [
     "--slow-read-elements 1",
     "--event-loop io_uring",
@@ -516,7 +516,7 @@ const ARMS: [&str; 5] = [
     "--io-threads 4 --io-threads-always-active yes --event-loop io_uring",
 ];
 
-/// The differential test with our server run in each way of [`ARMS`].
+/// The differential test with each of the options of [`ARMS`].
 fn differential_arms(chosen: &Chosen) -> Result<Ran> {
     for arm in ARMS {
         println!("differential: {arm}");
@@ -536,7 +536,7 @@ const WAYS_TO_APPEND: [[&str; 2]; 4] = [
     ["--ours-extra", "--io-threads 4 --io-threads-always-active yes --event-loop io_uring"],
 ];
 
-/// The differential test with append-only files, written in each way of [`WAYS_TO_APPEND`].
+/// The differential test with append-only files, written with each of [`WAYS_TO_APPEND`].
 fn differential_append_only(chosen: &Chosen) -> Result<Ran> {
     for [whose, way] in WAYS_TO_APPEND {
         println!("differential: {way}");
@@ -568,8 +568,7 @@ fn differential_canary(chosen: &Chosen) -> Result<Ran> {
     }
 }
 
-/// Each deliberate mistake that a crate's `loom-mutants` file names (one per line) must make a model check
-/// fail.
+/// Each deliberate mistake in a crate's `loom-mutants` file (one per line) must make a model check fail.
 fn loom_mutants(_: &Chosen) -> Result<Ran> {
     let crates = ci::crates_with(|folder| folder.join("loom-mutants").is_file())?;
     if crates.is_empty() {
@@ -581,7 +580,7 @@ fn loom_mutants(_: &Chosen) -> Result<Ran> {
             .map_err(|error| format!("{name} without a mistake: {error}"))?;
         let list = std::fs::read_to_string(shell::root().join("crates").join(&name).join("loom-mutants"))?;
         for mutant in list.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
-            // A mutant that does not build would pass for one that was noticed.
+            // A mutant that does not compile would count as noticed.
             shell::run(ci::loom_test(&name).env(ci::MUTANT_VARIABLE, mutant).arg("--no-run"))?;
             if ci::loom_test(&name).env(ci::MUTANT_VARIABLE, mutant).output()?.status.success() {
                 return Err(format!("{name}: the model checks do not notice the mutant {mutant}").into());
@@ -592,17 +591,17 @@ fn loom_mutants(_: &Chosen) -> Result<Ran> {
     Ok(Ran::Passed)
 }
 
-/// The simulation of replication, with many seeds, and optimised.
+/// The simulation of replication, optimised, with many seeds.
 fn sim(chosen: &Chosen) -> Result<Ran> {
     simulate(chosen, SIM_SEEDS, &[])
 }
 
-/// The simulation of clusters, likewise.
+/// The simulation of clusters, optimised, with many seeds.
 fn sim_clusters(chosen: &Chosen) -> Result<Ran> {
     simulate(chosen, CLUSTER_SEEDS, &["--cluster"])
 }
 
-/// The simulation of moves of slots, likewise.
+/// The simulation of moves of slots, optimised, with many seeds.
 fn sim_moves(chosen: &Chosen) -> Result<Ran> {
     simulate(chosen, MOVE_SEEDS, &["--moves"])
 }
@@ -620,12 +619,12 @@ fn sim_many(_: &Chosen) -> Result<Ran> {
     shell::pass(&mut run)
 }
 
-/// Histories of real clusters with a release, or with the server that was chosen.
+/// Histories of real clusters with a release, or with the server of `--ours`.
 fn histories_of_ours(chosen: &Chosen) -> Result<Ran> {
     histories::run(server_of(chosen)?.as_deref(), &Histories::of_ours(chosen.seed, HISTORY_FAULTS))
 }
 
-/// The server that was chosen, or a release.
+/// The server of `--ours`, or a release.
 fn server_of(chosen: &Chosen) -> Result<Option<PathBuf>> {
     match &chosen.ours {
         Some(server) => Ok(Some(server.clone())),
@@ -633,11 +632,12 @@ fn server_of(chosen: &Chosen) -> Result<Option<PathBuf>> {
     }
 }
 
-/// Crates whose unit tests run under valgrind: those with memory that they manage themselves. evloop's are
-/// the slabs of its ring driver, by the scripted ring, since valgrind does not follow the kernel's.
+/// Crates whose unit tests run under valgrind: crates that manage memory themselves. For evloop
+/// this covers the slabs of its ring driver, over the scripted ring, because valgrind does not
+/// follow the kernel's.
 const VALGRIND_CRATES: [&str; 3] = ["sluice-collections", "sluice-queue", "sluice-evloop"];
 
-/// Unit tests under valgrind: reads and writes outside what they own, and leaks.
+/// Unit tests under valgrind: invalid reads and writes, and leaks.
 fn valgrind(_: &Chosen) -> Result<Ran> {
     if !shell::on_path("valgrind") {
         println!("valgrind: skipped: needs valgrind on the path");
@@ -648,14 +648,15 @@ fn valgrind(_: &Chosen) -> Result<Ran> {
     test.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", runner);
     test.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", runner);
     test.args(["test", "--lib"]).args(VALGRIND_CRATES.iter().flat_map(|name| ["--package", name]));
-    // valgrind knows no descriptors of processes.
+    // valgrind does not support descriptors of processes.
     shell::pass(test.args(["--", "--test-threads=1", "--skip", "process::tests"]))
 }
 
-/// The record of the lines that a request fetches.
+/// The record of the cache lines that a request fetches.
 const LINES: &str = "bench/record/lines.json";
 
-/// The lines that a request fetches, beside the record. Not in `ci`, which builds no optimised server.
+/// Compares the cache lines that a request fetches with the record. Not in `ci`, which builds
+/// no optimised server.
 fn lines(chosen: &Chosen) -> Result<Ran> {
     if let Some(missing) = ["valgrind", "python3"].into_iter().find(|tool| !shell::on_path(tool)) {
         println!("lines: skipped: needs {missing} on the path");
@@ -670,9 +671,9 @@ fn lines(chosen: &Chosen) -> Result<Ran> {
     ]))
 }
 
-/// The race checker over the whole server, while the tests of IO threads run against it. The standard library
-/// is built with it, or its locks would be taken for none; and memory comes from the system, whose reuse the
-/// checker follows.
+/// Runs the tests of I/O threads against a server with the race checker. The standard library is built
+/// with the checker too, because otherwise its locks would be ignored; memory comes from the system's
+/// allocator, whose reuse the checker follows.
 fn races(_: &Chosen) -> Result<Ran> {
     let mut sysroot = Command::new("rustc");
     let sysroot = shell::output(sysroot.args(["--print", "sysroot"]))?;
@@ -696,13 +697,13 @@ fn races(_: &Chosen) -> Result<Ran> {
     }
 }
 
-/// The tests of I/O threads, TLS and tracking with this environment; each process that has a race leaves a
+/// The tests of I/O threads, TLS and tracking with this environment; each process with a race leaves a
 /// file in `reports`.
 fn run_under_the_race_checker(reports: &Path, environment: &[(&str, &str)]) -> Result<()> {
     let flags = "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg sluice_system_allocator";
     let mut test = shell::cargo();
     test.envs([("RUSTC_BOOTSTRAP", "1"), ("RUSTFLAGS", flags)]).envs(environment.iter().copied());
-    // Servers are ended by signals and their exit is not looked at: what counts are the files.
+    // Servers are ended by signals and their exit status is not checked: only the files count.
     test.env("TSAN_OPTIONS", format!("exitcode=0 log_path={}/report", reports.display()));
     test.args(["test", "-Zbuild-std", "--target", "x86_64-unknown-linux-gnu", "--target-dir"]);
     test.arg(shell::target_dir().join("tsan"));
@@ -710,7 +711,7 @@ fn run_under_the_race_checker(reports: &Path, environment: &[(&str, &str)]) -> R
     shell::run(test.args(["--package", "sluice", "--test", "it", "--", &module, "tls::", "tracking::"]))
 }
 
-/// A replica that is cut off in every way, with every way to send and to load a snapshot.
+/// A replica whose link is cut in every way, with every way to send and to load a snapshot.
 fn matrix(_: &Chosen) -> Result<Ran> {
     let mut test = shell::cargo();
     test.env("SLUICE_TEST_MATRIX", "all");
@@ -725,7 +726,7 @@ fn checked_out() -> Result<String> {
     Ok(shell::output(&mut git)?.trim().to_owned())
 }
 
-/// Notes that the run passed on a commit, unless it did less than by default.
+/// Records that the run passed on a commit, unless it did less than by default.
 fn record(run: &LongRun, chosen: &Chosen, commit: &str) -> Result<()> {
     let sends_commands = run.takes.contains(&COMMANDS);
     let commands = chosen.commands_or(run.commands);

@@ -1,9 +1,10 @@
-//! `cargo xtask differential`: the same random commands to our server and to the reference; every reply
-//! compared byte by byte, and at the end of each stream the keys, types, expiries, encodings and values.
+//! `cargo xtask differential`: sends the same random commands to our server and to the
+//! reference; compares every reply byte by byte, and at the end of each stream the keys, types,
+//! expiries, encodings and values.
 //!
-//! Invariants: (1) stream `k` of seed `s` is always the same, so a failure is named by those two numbers; (2)
-//! a difference is printed with both replies and the smallest stream found that shows it, as lines for a
-//! command line client; (3) what may differ is data: `differential/rules.rs` and
+//! Invariants: (1) stream `k` of seed `s` is always the same, so these two numbers identify a failure;
+//! (2) a difference is printed with both replies and the smallest stream found that shows it, as lines
+//! for a command line client; (3) the allowed differences are data: `differential/rules.rs` and
 //! `conformance/differences.toml`, with reasons.
 
 mod allowed;
@@ -50,52 +51,51 @@ use workload::Workload;
 /// Commands in one stream.
 const STREAM: u64 = 2000;
 
-/// Broken requests behind each stream.
+/// Broken requests after each stream.
 const BROKEN_REQUESTS: u64 = 3;
 
-/// So many commands to clusters meet each kind of redirect.
+/// Commands to clusters after which each kind of redirect must have occurred.
 const REDIRECTED_COMMANDS: u64 = 10_000;
 
-/// In one of so many streams clients track what others change.
+/// Clients track changes in one of so many streams.
 const TRACKED_STREAMS: u64 = 3;
 
-/// Known differences.
+/// The file of the known differences.
 const DIFFERENCES: &str = "conformance/differences.toml";
 
-/// What the command line says.
+/// The options of the command line.
 struct Options {
     ours: PathBuf,
     peer: PathBuf,
     commands: u64,
     seed: u64,
-    /// The only stream to play.
+    /// The only stream to play; `None`: all streams.
     stream: Option<u64>,
-    /// The protocol version; both in turn when absent.
+    /// The protocol version; `None`: both, alternately.
     resp: Option<u8>,
-    /// Different failures after which the run ends.
+    /// Number of different failures after which the run ends.
     failures_max: u64,
-    /// Further options of our server, for looking at the tester itself.
+    /// Further options of our server, for testing the tester itself.
     ours_extra: Vec<String>,
     /// Further options of both servers.
     both_extra: Vec<String>,
-    /// Whether only these commands are sent: patterns of full names, or `@group`.
+    /// The commands to send, as patterns of full names or `@group`; empty: all commands.
     only: Vec<String>,
-    /// Whether the state that streams leave is compared.
+    /// Whether the state after each stream is compared.
     state: bool,
-    /// Whether both write append-only files, which are loaded again behind each stream.
+    /// Whether both servers write append-only files, which are loaded after each stream.
     logs: bool,
-    /// Whether both are clusters.
+    /// Whether both servers are cluster nodes.
     cluster: bool,
     /// Whether each stream is printed before it is played.
     print: bool,
-    /// Whether COMMAND INFO and COMMAND DOCS are compared; it takes RESP3.
+    /// Whether COMMAND INFO and COMMAND DOCS are compared; requires RESP3.
     metadata: bool,
-    /// Whether our server has to be a build with debug assertions, which sums the parts of its memory and
-    /// ends where a command meets a key that the command does not declare.
+    /// Whether our server must be a build with debug assertions, which sums the parts of its memory and
+    /// aborts when a command accesses a key that it does not declare.
     checked: bool,
 }
 
-/// The task.
 pub(crate) fn differential(arguments: &[String]) -> Result<()> {
     let options = options(arguments)?;
     let both = [bounds(options.logs), options.both_extra.clone()].concat();
@@ -111,8 +111,8 @@ pub(crate) fn differential(arguments: &[String]) -> Result<()> {
         grammar.commands.retain(|entry| options.only.iter().any(|pattern| entry.is_meant(pattern)));
     }
     if options.logs {
-        // Its second part is the reference's offset, which counts from the log, too; ours counts what
-        // replicas are sent.
+        // The second part of the reply is the replication offset. The reference's offset also counts
+        // bytes of the log; ours counts only bytes that replicas are sent.
         grammar.commands.retain(|entry| entry.name != "role");
     }
     if grammar.commands.is_empty() {
@@ -136,8 +136,8 @@ pub(crate) fn differential(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Options of both servers: a bound on what a hostile offset can allocate, and the DEBUG subcommands that
-/// some generators use; with `logs`, that they write append-only files.
+/// Options of both servers: a limit on the allocation for a hostile offset, the DEBUG subcommands that
+/// some generators use, and with `logs` the append-only file.
 fn bounds(logs: bool) -> Vec<String> {
     let words = ["--proto-max-bulk-len", "1mb", "--enable-debug-command", "local"];
     let of_logs = logs::OPTIONS.iter().take_while(|_| logs);
@@ -178,13 +178,13 @@ fn options(arguments: &[String]) -> Result<Options> {
     Ok(options)
 }
 
-/// Words between blanks or commas.
+/// The words of a text, separated by blanks or commas.
 fn words_of(text: Option<String>) -> Vec<String> {
     let text = text.unwrap_or_default();
     text.split([' ', ',']).filter(|word| !word.is_empty()).map(str::to_string).collect()
 }
 
-/// Compares what the two say about the commands that ours has; how many things differ.
+/// Compares the servers' metadata of the commands that ours has; returns the number of differences.
 fn metadata(connections: &mut (Connection, Connection)) -> Result<usize> {
     connections.0.speak(3)?;
     connections.1.speak(3)?;
@@ -198,8 +198,8 @@ fn metadata(connections: &mut (Connection, Connection)) -> Result<usize> {
     Ok(differences.len())
 }
 
-/// Plays streams until the commands are used up or enough failures were found; how many different ones there
-/// were. The second number: how often our server said how much memory its parts take.
+/// Plays streams until the commands are used up or enough failures were found. Returns the number of
+/// different failures, and how often our server reported the sizes of its memory's parts.
 fn run(options: &Options, grammar: &Grammar, mut players: Vec<Player<'_>>) -> Result<(usize, u64)> {
     let mut allowed = Allowed::load(&shell::root().join(DIFFERENCES))?;
     let began = shell::now();
@@ -220,7 +220,7 @@ fn run(options: &Options, grammar: &Grammar, mut players: Vec<Player<'_>>) -> Re
         if options.print {
             commands.iter().for_each(|command| println!("{}", line_of(command)));
         }
-        // What expires at any moment is told at any moment.
+        // Keys that expire at random moments are also invalidated at random moments.
         player.tracks = stream % TRACKED_STREAMS == TRACKED_STREAMS - 1
             && !options.cluster
             && !Workload::new(grammar, seed_of(options.seed, stream)).is_mortal();
@@ -261,19 +261,19 @@ fn run(options: &Options, grammar: &Grammar, mut players: Vec<Player<'_>>) -> Re
     Ok((seen.len(), players.iter().map(|player| player.memory_looks).sum()))
 }
 
-/// Whether ours refused a payload that the other server took: one with changed bytes, of which ours checks
-/// all. The two have parted then. It is rare: more than one in [`STREAMS_PER_REFUSAL`] streams is a
-/// difference.
+/// Whether our server refused a payload that the other server accepted: a payload with changed bytes,
+/// which only ours checks completely. The datasets differ from then on. This is rare: more than one in
+/// [`STREAMS_PER_REFUSAL`] streams is a difference.
 fn refuses_what_the_peer_takes(grammar: &Grammar, failure: &Failure) -> bool {
     let is_restore = grammar.full_name(&failure.command).starts_with("restore");
     is_restore && failure.ours == b"-ERR Bad data format\r\n" && failure.peer == b"+OK\r\n"
 }
 
-/// See [`refuses_what_the_peer_takes`].
+/// Streams per allowed refusal, at least; see [`refuses_what_the_peer_takes`].
 const STREAMS_PER_REFUSAL: u64 = 20;
 
-/// Sends a few broken requests, and a few of unauthenticated clients, and prints those to which the answers
-/// differ in a way that is not in `seen` yet.
+/// Sends a few broken requests, and a few requests of unauthenticated clients, and prints those whose
+/// replies differ in a way that is not in `seen` yet.
 fn compare_protocol(seed: u64, player: &Player<'_>, seen: &mut BTreeSet<String>) -> Result<()> {
     let mut rng = Rng::new(seed);
     let ports = [player.ours.port, player.peer.port];
@@ -288,7 +288,7 @@ fn compare_protocol(seed: u64, player: &Player<'_>, seen: &mut BTreeSet<String>)
             seen,
         )?;
     }
-    // The connections that set the password have it taken away again, whatever happens between.
+    // The connections that set the password remove it again, whatever happens in between.
     let mut owners = [Connection::open(ports[0])?, Connection::open(ports[1])?];
     for owner in &mut owners {
         set_password(owner, hostile::PASSWORD)?;
@@ -306,13 +306,13 @@ fn compare_protocol(seed: u64, player: &Player<'_>, seen: &mut BTreeSet<String>)
     compared
 }
 
-/// Sets the password that new connections have to give; none when it is empty.
+/// Sets the password for new connections; an empty one removes it.
 fn set_password(owner: &mut Connection, password: &[u8]) -> Result<()> {
     let reply = owner.ask(&[b"CONFIG", b"SET", b"requirepass", password])?;
     if reply.is_error() { Err(format!("no password can be set: {}", reply.string()).into()) } else { Ok(()) }
 }
 
-/// Sends the bytes to both servers; prints them if the answers differ in a way that is not in `seen` yet.
+/// Sends the bytes to both servers; prints them if the replies differ in a way that is not in `seen` yet.
 fn compare_answers(ports: [u16; 2], bytes: &[u8], whose: &str, seen: &mut BTreeSet<String>) -> Result<()> {
     let Some(answers) = hostile::differ(ports, bytes)? else { return Ok(()) };
     if seen.contains(&outline_of_answers(&answers)) {
@@ -326,7 +326,7 @@ fn compare_answers(ports: [u16; 2], bytes: &[u8], whose: &str, seen: &mut BTreeS
     Ok(())
 }
 
-/// What two answers to a broken request have of their own: from where they part, without digits.
+/// The distinguishing parts of two replies to a broken request: from the first difference, without digits.
 fn outline_of_answers(answers: &[Vec<u8>; 2]) -> String {
     let common = answers[0].iter().zip(&answers[1]).take_while(|(a, b)| a == b).count();
     let rest = |answer: &[u8]| {
@@ -336,8 +336,8 @@ fn outline_of_answers(answers: &[Vec<u8>; 2]) -> String {
     format!("{} / {}", rest(&answers[0]), rest(&answers[1]))
 }
 
-/// The seed of a stream. Both numbers are mixed: the generator counts its state up by a fixed step, so that
-/// seeds which lie a step apart would give the same stream but for its first draw.
+/// The seed of a stream. Both numbers are mixed: the generator increments its state by a fixed step, so
+/// seeds that differ by this step would give the same stream but for its first draw.
 fn seed_of(seed: u64, stream: u64) -> u64 {
     Rng::new(Rng::new(seed).next_u64() ^ stream).next_u64()
 }
@@ -352,8 +352,8 @@ fn commands_of(options: &Options, grammar: &Grammar, stream: u64) -> Vec<Command
     if options.cluster { cluster::place(grammar, drawn, seed, node) } else { drawn }
 }
 
-/// Prints how often ours redirected, and fails where one of the ways was not met: such a run compared little
-/// that a cluster has of its own.
+/// Prints the number of redirects from ours, and fails if one kind did not occur: such a run tested
+/// little of the cluster.
 fn count_redirects(players: &[Player<'_>]) -> Result<()> {
     let mut unmet = Vec::new();
     for (at, start) in cluster::REDIRECTS.iter().enumerate() {
@@ -364,7 +364,7 @@ fn count_redirects(players: &[Player<'_>]) -> Result<()> {
     if unmet.is_empty() { Ok(()) } else { Err(format!("nothing was answered with {unmet:?}").into()) }
 }
 
-/// Prints what was compared, and what a reader should know about how well commands were drawn.
+/// Prints what was compared, and figures about the quality of the drawn commands.
 fn summarise(grammar: &Grammar, players: &[Player<'_>]) {
     let mut tally: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for (name, (all, errors)) in players.iter().flat_map(|player| &player.tally) {
@@ -408,8 +408,8 @@ fn summarise(grammar: &Grammar, players: &[Player<'_>]) {
     }
 }
 
-/// What makes two failures the same for people: the command, the types of the replies, and the words of
-/// errors.
+/// The key by which failures count as the same: the command, the types of the replies, and the
+/// words of errors.
 fn signature(grammar: &Grammar, failure: &Failure) -> String {
     let outline = |reply: &[u8]| -> String {
         let length = if reply.starts_with(b"-") || reply.starts_with(b"(") { 40 } else { 1 };
@@ -420,7 +420,7 @@ fn signature(grammar: &Grammar, failure: &Failure) -> String {
     format!("{name} {} {}", outline(&failure.ours), outline(&failure.peer))
 }
 
-/// Prints a failure, shrinks its stream and prints what is left.
+/// Prints a failure, shrinks its stream and prints the result.
 fn report(grammar: &Grammar, player: &mut Player<'_>, commands: &[Command], failure: &Failure) -> Result<()> {
     println!("command {} of the stream", failure.index);
     print_replies(failure);
@@ -452,17 +452,18 @@ fn print_replies(failure: &Failure) {
     println!("  to:    {}", line(&failure.command));
     let (ours, peer) = (&failure.ours, &failure.peer);
     let common = ours.iter().zip(peer).take_while(|(a, b)| a == b).count();
-    // The part that differs has to be seen, where replies are long.
+    // The different part must be visible, even in long replies.
     let from = if common > SHOWN_IN_FRONT_MAX { common - SHOWN_IN_FRONT } else { 0 };
     let skipped = if from > 0 { format!("(from byte {from}) ...") } else { String::new() };
     println!("  ours:  {skipped}{}", shown(&ours[from..]));
     println!("  peer:  {skipped}{}", shown(&peer[from..]));
 }
 
-/// Equal bytes in front of the first difference above which only [`SHOWN_IN_FRONT`] of these are printed.
+/// Number of equal bytes before the first difference above which only the last
+/// [`SHOWN_IN_FRONT`] are printed.
 const SHOWN_IN_FRONT_MAX: usize = 300;
 
-/// See [`SHOWN_IN_FRONT_MAX`].
+/// Equal bytes that are printed before the first difference in a long reply.
 const SHOWN_IN_FRONT: usize = 200;
 
 /// A raw reply on one line of bounded length.
@@ -474,7 +475,7 @@ fn shown(raw: &[u8]) -> String {
     }
 }
 
-/// A command as a command line client takes it; in front of it, whose it is unless the first client's.
+/// A command in the syntax of a command line client, preceded by its client unless that is the first.
 fn line_of(command: &Command) -> String {
     match command.client {
         0 => line(&command.words),
@@ -482,7 +483,7 @@ fn line_of(command: &Command) -> String {
     }
 }
 
-/// A command as a command line client takes it.
+/// Words in the syntax of a command line client.
 fn line(words: &[Vec<u8>]) -> String {
     let quoted = |word: &Vec<u8>| {
         let plain = !word.is_empty() && word.iter().all(|b| b.is_ascii_graphic() && !b"\"'\\".contains(b));
@@ -491,7 +492,7 @@ fn line(words: &[Vec<u8>]) -> String {
     words.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// The inside of a quoted word: everything that is not printable as `\xhh`.
+/// The inside of a quoted word, with bytes that are not printable as `\xhh`.
 fn escaped(word: &[u8]) -> String {
     let byte = |byte: &u8| match byte {
         b'"' | b'\\' => format!("\\{}", *byte as char),

@@ -1,10 +1,10 @@
-//! What programs meet through real client libraries while a primary of their cluster is killed, another one
-//! hands over by CLUSTER FAILOVER, and a third one by SIGTERM; a part of `cargo xtask clients`.
+//! The effects on programs with real client libraries when a primary of their cluster is killed, another
+//! one hands over by CLUSTER FAILOVER, and a third one by SIGTERM; a part of `cargo xtask clients`.
 //!
-//! Bars: a replica takes the role of the dead primary over within T x 1.5 + 1 s; no call fails, and no
-//! acknowledged write is lost, where a role is handed over; no read finds a value that no program wrote to
-//! the key. The failed calls after the death of a primary are counted and printed: a library that gives up
-//! while nobody serves a slot tells its application.
+//! Bars: a replica takes over the role of the dead primary within T x 1.5 + 1 s; no call fails, and no
+//! acknowledged write is lost, when a role is handed over; no read finds a value that no program wrote to
+//! the key. The failed calls after the death of a primary are counted and printed: a library reports an
+//! error to its application when it gives up while a slot has no owner.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,22 +14,21 @@ use crate::error::Result;
 use crate::loops::{Found, LIBRARIES, Loops, of};
 use crate::shell;
 
-/// `cluster-node-timeout`. With half of it nodes of a busy machine are taken for dead.
+/// `cluster-node-timeout`. With half of it, live nodes of a busy machine are marked as failed.
 const NODE_TIMEOUT_MS: u64 = 2_000;
-/// A library that is left out unless a word names the library: `KEEPS_DEAD_CONNECTIONS` of rolling.rs has
-/// the reason.
+/// A library that is left out unless it is named: `KEEPS_DEAD_CONNECTIONS` of rolling.rs has the reason.
 const UNFIT: &str = "redis-rs";
-/// How long nobody may serve the slots of a primary that was killed.
+/// Maximum time in which the slots of a killed primary are not served.
 const OUTAGE: Duration = Duration::from_millis(NODE_TIMEOUT_MS * 3 / 2 + 1_000);
-/// A program in which nothing fails and no worker stands still for so long is well.
+/// A program counts as well if nothing fails and no worker is without success for so long.
 const WINDOW: Duration = Duration::from_millis(400);
-/// Bound of the end of a node.
+/// Maximum wait for the end of a node.
 const END_PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long a program may take until it is well again.
+/// Maximum time until a program is well again.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Runs the loops of these names, or all, through the three events.
+/// Runs the loops with these names, or all, through the three events.
 pub(crate) fn run(server: &Path, names: &[String]) -> Result<()> {
     let timeout = NODE_TIMEOUT_MS.to_string();
     let options = ["--cluster-node-timeout", &timeout, "--shutdown-on-sigterm", "failover"];
@@ -41,7 +40,7 @@ pub(crate) fn run(server: &Path, names: &[String]) -> Result<()> {
         println!("failovers under clients: skipped, no program of these could be made here");
         return Ok(());
     }
-    // Each event is about another pair, so that none waits for the node of the last one.
+    // Each event concerns another pair, so that none waits for the node of the previous one.
     let began = shell::now();
     cluster.nodes[0].signal("-KILL")?;
     cluster.until("the replica as a primary", |of| of.is_primary(PRIMARIES))?;
@@ -87,7 +86,7 @@ fn in_words(found: &Found) -> String {
     format!("{} errors{lost}, longest gap {} ms", found.errors.len(), found.gap_ms)
 }
 
-/// Waits until each program reads and writes again; all reports until then.
+/// Waits until each program reads and writes again; returns all reports until then.
 fn settled(loops: &mut Loops) -> Result<Vec<Found>> {
     let began = shell::now();
     let mut all = loops.report()?;

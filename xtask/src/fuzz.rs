@@ -1,7 +1,8 @@
-//! `cargo xtask fuzz`: runs the targets of `fuzz/`, bounds their memory, and keeps what made one fail.
+//! `cargo xtask fuzz`: runs the targets of `fuzz/`, limits their memory, and keeps inputs that
+//! made one fail.
 //!
-//! Invariant: before any target counts, the runner has to find the planted faults: a panic, and a process
-//! that ends.
+//! Invariant: before the results of other targets count, the runner must find the planted faults: a
+//! panic, and a process that aborts.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -11,20 +12,20 @@ use crate::args::Arguments;
 use crate::error::{Error, Result};
 use crate::shell::{self, Ran};
 
-/// Memory that a target may map, in KiB: enough for the program itself, not for a length that was believed.
+/// Memory that a target may map, KiB: enough for the program itself, but not for an unchecked length.
 const MEMORY_KIB_MAX: u64 = 1024 * 1024;
 
 /// Seconds within which a planted fault must be found; it is found in less than one.
 const CANARY_SECONDS: u64 = 10;
 
-/// The built fuzzer and where it leaves crashes.
+/// The built fuzzer, and the folder of failing inputs.
 struct Fuzzer {
     program: PathBuf,
     crashes: PathBuf,
 }
 
-/// The task: `[--seconds N] [--seed S] [--replay FILE] [target...]`; all targets by default, ten seconds
-/// each.
+/// The task: `[--seconds N] [--seed S] [--replay FILE] [target...]`; by default all targets,
+/// for ten seconds each.
 pub(crate) fn fuzz(arguments: &[String]) -> Result<()> {
     let mut arguments = Arguments::new(arguments);
     let seconds = arguments.number("--seconds", 10)?;
@@ -41,8 +42,8 @@ pub(crate) fn fuzz(arguments: &[String]) -> Result<()> {
     fuzzer.run_all(&targets, seed, seconds)
 }
 
-/// All targets with this seed, for so many seconds each and no longer than so many together, processors
-/// counted.
+/// Runs all targets with this seed, for `seconds` each and at most `total_seconds` together, multiplied
+/// by the number of processors.
 pub(crate) fn smoke(seed: u64, [seconds, total_seconds]: [u64; 2]) -> Result<Ran> {
     let fuzzer = Fuzzer::build()?;
     fuzzer.check_canaries()?;
@@ -53,7 +54,7 @@ pub(crate) fn smoke(seed: u64, [seconds, total_seconds]: [u64; 2]) -> Result<Ran
 }
 
 impl Fuzzer {
-    /// Builds the targets, optimised and with overflow checks and assertions.
+    /// Builds the targets, optimised, with overflow checks and assertions.
     fn build() -> Result<Fuzzer> {
         let mut build = shell::cargo();
         build.args(["build", "--quiet", "--profile", "checked", "--package", "sluice-fuzz"]);
@@ -69,7 +70,7 @@ impl Fuzzer {
         Ok(list.lines().filter(|name| !name.starts_with("canary")).map(str::to_string).collect())
     }
 
-    /// The planted faults must be found, with the input that shows them.
+    /// Fails unless the planted faults are found, with inputs that reproduce them.
     fn check_canaries(&self) -> Result<()> {
         for name in ["canary", "canary-abort"] {
             let input = self.run(name, 1, CANARY_SECONDS)?.map(std::fs::read).transpose()?;
@@ -81,7 +82,7 @@ impl Fuzzer {
         Ok(())
     }
 
-    /// Runs the targets, one for each processor at a time; an error names those that failed.
+    /// Runs the targets, one for each processor at a time; an error names the failed ones.
     fn run_all(&self, targets: &[String], seed: u64, seconds: u64) -> Result<()> {
         let (left, failed) = (Mutex::new(targets.iter()), Mutex::new(Vec::new()));
         let worker = || {
@@ -108,8 +109,8 @@ impl Fuzzer {
         if failed.is_empty() { Ok(()) } else { Err(format!("failing: {}", failed.join(", ")).into()) }
     }
 
-    /// Runs one target; the file with the failing input when there is one. A run that died without leaving
-    /// its input is repeated with every input written down first.
+    /// Runs one target; returns the file with the failing input if there is one. A run that died without
+    /// leaving its input is repeated with every input written to disk first.
     fn run(&self, target: &str, seed: u64, seconds: u64) -> Result<Option<PathBuf>> {
         let file = self.crashes.join(format!("{target}-{seed}"));
         let _absent = std::fs::remove_file(&file);
@@ -122,13 +123,13 @@ impl Fuzzer {
         }
         if !file.exists() {
             println!("{target}: the process ended ({}); repeating it with care", output.status);
-            // Writing each input down is some twenty times slower.
+            // Writing each input to disk is about twenty times slower.
             self.start(target, seed, seconds.saturating_mul(40), &file, &["careful"])?;
         }
         Ok(Some(file))
     }
 
-    /// Starts the fuzzer with its memory bounded, and waits for its end.
+    /// Starts the fuzzer with limited memory, and waits for its end.
     fn start(&self, target: &str, seed: u64, seconds: u64, file: &Path, more: &[&str]) -> Result<Output> {
         let mut command = Command::new("sh");
         command
@@ -139,7 +140,7 @@ impl Fuzzer {
     }
 }
 
-/// Prints what a run said; the canaries' words would only alarm.
+/// Prints the output of a run, except the canaries', which would only alarm.
 fn print(target: &str, output: &Output) {
     if !target.starts_with("canary") {
         print!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

@@ -1,5 +1,5 @@
-//! `cargo xtask gen`: what is written from the tables of the product, `sluice.conf` and two parts
-//! of `docs/compat-tables.md`. With `--check` it only says whether they are fresh.
+//! `cargo xtask gen`: writes the files that are generated from the tables of the product: `sluice.conf`
+//! and two parts of `docs/compat-tables.md`. With `--check` it only checks whether they are up to date.
 
 use crate::conformance;
 use crate::error::Result;
@@ -40,7 +40,7 @@ fn with_names(page: &str) -> Result<String> {
     between(page, [NAMES_BEGIN, NAMES_END], &conformance::page_by_reason()?)
 }
 
-/// The page with other text between two markers.
+/// The page, with the text between two markers replaced.
 fn between(page: &str, [begin, end]: [&str; 2], text: &str) -> Result<String> {
     let lost = |marker: &str| format!("{COMPAT} lost its marker {marker:?}");
     let from = page.find(begin).ok_or_else(|| lost(begin))? + begin.len();
@@ -48,18 +48,18 @@ fn between(page: &str, [begin, end]: [&str; 2], text: &str) -> Result<String> {
     Ok(format!("{}{text}{}", &page[..from], &page[to..]))
 }
 
-/// A chapter: its heading, and a table of directives with a remark on each.
+/// A chapter: its heading, and a table of directives with remarks.
 fn chapter(heading: &str, columns: &str, rows: &[(&str, &str)]) -> String {
     let rows: String = rows.iter().map(|(name, remark)| format!("| `{name}` | {remark} |\n")).collect();
     format!("\n### {heading}\n\n| directive | {columns} |\n|---|---|\n{rows}")
 }
 
-/// What takes effect with a later feature, a chapter for each.
+/// The directives that take effect with a later feature, a chapter for each feature.
 fn waiting() -> String {
     let mut features: Vec<(&str, Vec<(&str, &str)>)> = Vec::new();
     for param in &PARAMS {
         let Honoured::NotYet(feature) = param.honoured else { continue };
-        // What follows a semicolon is a remark.
+        // The text after a semicolon is a remark.
         let feature = feature.split(';').next().unwrap_or(feature);
         let row = (param.name, param.doc);
         match features.iter_mut().find(|(known, _)| *known == feature) {
@@ -73,7 +73,7 @@ fn waiting() -> String {
     chapters.collect()
 }
 
-/// What never takes effect.
+/// The directives that never take effect.
 fn never() -> String {
     let rows: Vec<_> = PARAMS
         .iter()

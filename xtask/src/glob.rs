@@ -1,4 +1,4 @@
-//! Patterns in our data tables: `*` stands for any run of characters, everything else for itself.
+//! Patterns in our data tables: `*` matches any run of characters, any other character itself.
 
 /// Whether all of `text` matches `pattern`. Quadratic at worst; both are short.
 pub(crate) fn matches(pattern: &str, text: &str) -> bool {

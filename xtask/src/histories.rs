@@ -1,8 +1,10 @@
-//! `cargo xtask histories`: clusters of real processes are damaged while clients use them, and a checker of
-//! linearizability judges what the clients saw. The program is `e2e/histories`, in Go, for Porcupine's sake.
+//! `cargo xtask histories`: clusters of real processes are damaged while clients use them, and a checker
+//! of linearizability judges what the clients observed. The program is `e2e/histories`, in Go, because
+//! Porcupine is in Go.
 //!
-//! Invariants: (1) the plan of faults follows from the seed; (2) what the machine lacks is printed: without
-//! Go, its packages or Linux nothing runs, and faults that need more are skipped and counted by the program.
+//! Invariants: (1) the seed determines the plan of faults; (2) missing requirements are printed: without
+//! Go, its packages or Linux nothing runs, and faults with further requirements are skipped and counted
+//! by the program.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,51 +14,52 @@ use crate::binaries::{self, PEER_VARIABLE};
 use crate::error::Result;
 use crate::shell::{self, Ran};
 
-/// Faults of a run by hand.
+/// Default number of faults for a run by hand.
 const FAULTS: u64 = 20;
-/// Histories that run side by side, with up to nine processes each.
+/// Histories that run in parallel, with up to nine processes each.
 const SIDE: u64 = 3;
 
-/// Histories of moves that run side by side: more of them would slow each other down past their timeouts.
+/// Histories of moves that run in parallel: more would slow each other down beyond their timeouts.
 const MOVES_SIDE: u64 = 2;
 
-/// What is run.
+/// The parameters of a run.
 pub(crate) struct Histories {
-    /// The seed of the first history; its successors have the next ones.
+    /// The seed of the first history; later ones have the following seeds.
     pub(crate) seed: u64,
     /// Faults in all histories together.
     pub(crate) faults: u64,
     /// `ours`, `stock`, or `mixed`: every other node is the reference's.
     pub(crate) nodes: String,
-    /// Histories side by side.
+    /// Histories that run in parallel.
     pub(crate) side: u64,
-    /// Whether slots move.
+    /// Whether and how slots move.
     pub(crate) moves: Moves,
 }
 
 /// Moves of slots in a history.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Moves {
-    /// None.
+    /// Slots do not move.
     No,
-    /// The slots of all keys move all the time, beside the faults.
+    /// The slots of all keys move continuously, besides the faults.
     Beside,
-    /// One fault for each move. `nodes` may be `both` then: `ours` and `mixed` by turns.
+    /// One fault for each move. `nodes` may then also be `both`: `ours` and `mixed` alternately.
     Judged,
 }
 
 impl Histories {
-    /// Histories with nodes of ours.
+    /// Histories with nodes of our server.
     pub(crate) fn of_ours(seed: u64, faults: u64) -> Histories {
         Histories { seed, faults, nodes: "ours".to_owned(), side: SIDE, moves: Moves::No }
     }
 
-    /// Histories with nodes of ours whose slots move all the time.
+    /// Histories with nodes of our server whose slots move continuously.
     pub(crate) fn moving(seed: u64, faults: u64) -> Histories {
         Histories { moves: Moves::Beside, ..Histories::of_ours(seed, faults) }
     }
 
-    /// Moves of slots, between nodes of ours and, where there is a reference server, to and from stock ones.
+    /// Moves of slots, between nodes of ours and, if there is a reference server, to and from
+    /// nodes of the reference.
     pub(crate) fn of_moves(seed: u64, faults: u64) -> Histories {
         let nodes = if binaries::peer_server().is_some() { "both" } else { "ours" };
         Histories {
@@ -93,7 +96,7 @@ pub(crate) fn histories(arguments: &[String]) -> Result<()> {
     run(server.as_deref(), &chosen).map(drop)
 }
 
-/// Runs histories with a server of ours.
+/// Runs histories with our server.
 pub(crate) fn run(server: Option<&Path>, chosen: &Histories) -> Result<Ran> {
     match command(server, chosen)? {
         Some(mut command) => shell::pass(&mut command),
@@ -101,10 +104,10 @@ pub(crate) fn run(server: Option<&Path>, chosen: &Histories) -> Result<Ran> {
     }
 }
 
-/// The judge must notice (1) writes that are lost, when clients take each write for confirmed and a primary
-/// is cut off; (2) nodes that serve though they cannot know whether they still may: those of the reference,
-/// after they stood still while they were cut off (S-24); (3) of moves, a value that is taken away, and a key
-/// that is left at a node that does not own it.
+/// The judge must notice (1) lost writes, when clients take each write for confirmed and a primary is cut
+/// off; (2) nodes that serve although they cannot know whether they still may: nodes of the reference
+/// that were cut off and stopped meanwhile (S-24); (3) in moves, a removed value, and a key that is left
+/// at a node that does not own it.
 pub(crate) fn canary(server: Option<&Path>, seed: u64) -> Result<Ran> {
     let of_ours = Histories::of_ours(seed, 3);
     let of_stock = Histories { nodes: "stock".to_owned(), ..Histories::of_ours(seed, 3) };
@@ -131,7 +134,7 @@ pub(crate) fn canary(server: Option<&Path>, seed: u64) -> Result<Ran> {
     Ok(ran)
 }
 
-/// The program with its arguments; `None`, and why, where something is missing.
+/// The program with its arguments; `None`, after printing the reason, if a requirement is missing.
 fn command(server: Option<&Path>, chosen: &Histories) -> Result<Option<Command>> {
     let skip = |why: &str| {
         println!("histories: skipped: {why}");
@@ -159,7 +162,7 @@ fn command(server: Option<&Path>, chosen: &Histories) -> Result<Option<Command>>
     std::fs::create_dir_all(&folder)?;
     let program = folder.join("histories");
     shell::run(Command::new("go").args(["build", "-o"]).arg(&program).arg(".").current_dir(&source))?;
-    // The checker is tried on histories that were written by hand ahead of those that it is to judge.
+    // The checker is first tested on histories that were written by hand.
     shell::run(Command::new("go").args(["test", "."]).current_dir(&source))?;
     let mut command = Command::new(program);
     for (name, binary) in [("-server", server), ("-peer", peer.as_deref())] {

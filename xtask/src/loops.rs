@@ -1,8 +1,8 @@
 //! Programs that read and write through real client libraries while their cluster changes.
 //!
-//! A program is started as `PROGRAM MODE PORT...`, and told the nodes at these ports. Modes: `default`, no
-//! option of the library is set; `quiet`, the library asks no server for maintenance notifications; `tuned`,
-//! what docs/moving-in.md says to set for primaries that die (go-redis, Lettuce).
+//! A program is started as `PROGRAM MODE PORT...`, with the ports of nodes. Modes: `default`, no option
+//! of the library is set; `quiet`, the library requests no maintenance notifications; `tuned`, the
+//! settings that docs/moving-in.md recommends for primaries that die (go-redis, Lettuce).
 //!
 //! Three workers share the program's client, one for each third of the slots. Each worker has 64 keys of
 //! four slots. In turn the worker writes a key, reads the key whose turn is 32 turns away, and pauses for
@@ -34,12 +34,12 @@ use crate::shell;
 /// Libraries that have a program.
 pub(crate) const LIBRARIES: [&str; 9] =
     ["redis-py", "valkey-py", "node-redis", "ioredis", "go-redis", "rueidis", "jedis", "lettuce", "redis-rs"];
-/// How the name of a program ends: `go-redis-loop`.
+/// Suffix of the name of a program: `go-redis-loop`.
 pub(crate) const SUFFIX: &str = "-loop";
-/// Bound of the time to a program's next line. Virtual machines that start side by side are slow.
+/// Maximum time until a program's next line. Virtual machines that start in parallel are slow.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A program that runs.
+/// A running program.
 struct Loop {
     name: String,
     child: Child,
@@ -49,26 +49,26 @@ struct Loop {
     complaints: PathBuf,
 }
 
-/// Running programs. The processes end with their owner.
+/// Running programs, ended on drop.
 pub(crate) struct Loops {
     all: Vec<Loop>,
 }
 
-/// What a program has told of the time since the last report.
+/// A program's report about the time since the previous report.
 #[derive(Default)]
 pub(crate) struct Found {
-    /// The library.
+    /// The name of the library.
     pub(crate) name: String,
     pub(crate) writes: u64,
     pub(crate) reads: u64,
     /// The longest time without success, and its beginning.
     pub(crate) gap_ms: u64,
     pub(crate) gap_at_ms: u64,
-    /// Failed calls: the moment and the text of each.
+    /// Failed calls: time (Unix ms) and text of each.
     pub(crate) errors: Vec<(u64, String)>,
-    /// Acknowledged writes that a read has not found.
+    /// Acknowledged writes that a later read has missed.
     pub(crate) lost: Vec<String>,
-    /// Values that no program wrote to the key.
+    /// Values that were read, although no program wrote them to the key.
     pub(crate) wrong: Vec<String>,
 }
 
@@ -78,8 +78,8 @@ pub(crate) fn of(library: &str) -> String {
 }
 
 impl Loops {
-    /// Starts the programs of these names, or all, and waits until each of them has written and read. A
-    /// library that this machine lacks is left out, and says so.
+    /// Starts the programs with these names, or all, and waits until each of them has written and read. A
+    /// library that is not installed is left out with a note.
     pub(crate) fn start(names: &[String], mode: &str, ports: &[String]) -> Result<Loops> {
         let mut run = Command::new(shell::root().join("e2e/clients/run"));
         run.env("SLUICE_CLIENTS_CACHE", shell::target_dir().join("e2e"));
@@ -98,7 +98,7 @@ impl Loops {
         for one in &mut loops.all {
             one.wait_for("ready", &mut Found::default())?;
         }
-        // Caches and connections are there when each has written each key.
+        // After each program has written each key, its caches and connections are set up.
         std::thread::sleep(Duration::from_secs(1));
         for found in loops.report()? {
             found.has_been_well()?;
@@ -106,7 +106,7 @@ impl Loops {
         Ok(loops)
     }
 
-    /// Whether no program runs.
+    /// Whether no program is running.
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
@@ -125,7 +125,7 @@ impl Loop {
         let mut child = command.spawn().map_err(|error| format!("{name}: {error}"))?;
         let (input, output) = child.stdin.take().zip(child.stdout.take()).ok_or("no pipes")?;
         let (sender, lines) = channel();
-        // Ends with the program's output.
+        // The thread ends with the program's output.
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(std::result::Result::ok) {
                 if sender.send(line).is_err() {
@@ -148,7 +148,7 @@ impl Loop {
         Ok(found)
     }
 
-    /// The rest of the next line that begins with a word. Lines ahead of that line are gathered.
+    /// The rest of the next line that begins with a word. Lines before it are added to `found`.
     fn wait_for(&mut self, word: &str, found: &mut Found) -> Result<String> {
         let mut last = String::new();
         loop {
@@ -168,7 +168,7 @@ impl Loop {
                 }
                 "lost" => found.lost.push(rest.to_owned()),
                 "wrong" => found.wrong.push(rest.to_owned()),
-                // A library prints lines of its own.
+                // A library may print lines of its own.
                 _ => last = line,
             }
         }
@@ -196,13 +196,13 @@ impl Found {
         self.wrong.extend(later.wrong);
     }
 
-    /// Whether nothing has failed, and every worker has had success within this time before the report.
+    /// Whether no call has failed, and every worker has succeeded within this time before the report.
     pub(crate) fn is_well(&self, within: Duration) -> bool {
         let is_stuck = u128::from(self.gap_ms) >= within.as_millis();
         !is_stuck && self.errors.is_empty() && self.writes > 0 && self.reads > 0
     }
 
-    /// An error where the program has met anything but success.
+    /// An error if the program has reported anything but success.
     pub(crate) fn has_been_well(&self) -> Result<()> {
         let Found { name, writes, reads, errors, .. } = self;
         if *writes == 0 || *reads == 0 || !errors.is_empty() {
@@ -214,7 +214,7 @@ impl Found {
         self.has_lost_nothing()
     }
 
-    /// An error where a read has found what it must not.
+    /// An error if a read has found a wrong value.
     pub(crate) fn has_lost_nothing(&self) -> Result<()> {
         self.has_read_no_other()?;
         match self.lost.first() {
@@ -228,7 +228,7 @@ impl Found {
         }
     }
 
-    /// An error where a read has found what was never written to its key.
+    /// An error if a read has found a value that was never written to its key.
     pub(crate) fn has_read_no_other(&self) -> Result<()> {
         match self.wrong.first() {
             None => Ok(()),
@@ -239,11 +239,12 @@ impl Found {
         }
     }
 
-    /// The errors by kind: how many of each, and the milliseconds from `since_ms` to the first and the last.
+    /// The errors by kind: the number of each, and the milliseconds from `since_ms` to its
+    /// first and last.
     pub(crate) fn kinds(&self, since_ms: u64) -> Vec<String> {
         let mut kinds: BTreeMap<String, Vec<i64>> = BTreeMap::new();
         for (at, text) in &self.errors {
-            // The worker's number tells nothing here.
+            // The number of the worker is left out.
             let (_, text) = text.split_once(' ').unwrap_or(("", text));
             let after = i64::try_from(*at).unwrap_or(0) - i64::try_from(since_ms).unwrap_or(0);
             kinds.entry(text.to_owned()).or_default().push(after);

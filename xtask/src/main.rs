@@ -1,9 +1,9 @@
 //! Automation of this project: `cargo xtask <task>`; `cargo xtask help` lists the tasks.
 //!
-//! Invariants: (1) no task needs anything outside the repository: what is not there (a reference server, a
-//! suite, a package registry) is named by an environment variable or looked for, and its absence is printed
-//! as a skip; (2) a task that draws random numbers prints its seed and takes it back as an option; (3) every
-//! failure says what to do.
+//! Invariants: (1) no task requires anything outside the repository: external things (a reference server,
+//! a suite, a package registry) are named by an environment variable or searched for, and a missing one
+//! is printed as a skip; (2) a task that draws random numbers prints its seed and accepts it as an
+//! option; (3) every failure says what to do.
 
 mod args;
 mod bench;
@@ -36,14 +36,14 @@ use std::process::ExitCode;
 
 use error::Result;
 
-/// One task: its name, what it does, and the function behind it.
+/// One task: name, description, and function.
 struct Task {
     name: &'static str,
     about: &'static str,
     run: fn(&[String]) -> Result<()>,
 }
 
-/// Every task there is, in the order in which `help` prints them.
+/// Every task, in the order in which `help` prints them.
 const TASKS: &[Task] = &[
     Task {
         name: "ci",
@@ -127,7 +127,7 @@ fn main() -> ExitCode {
         eprintln!("xtask: no task is called {name:?}; `cargo xtask help` lists them");
         return ExitCode::from(2);
     };
-    // `deep` prints more about itself.
+    // `deep` has its own help.
     if task.name != "deep" && arguments.iter().skip(1).any(|word| word == "--help") {
         println!("cargo xtask {}: {}; docs/hacking.md has more", task.name, task.about);
         return ExitCode::SUCCESS;
@@ -141,7 +141,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints the tasks.
 fn help(_: &[String]) -> Result<()> {
     println!("cargo xtask <task>\n");
     for task in TASKS {

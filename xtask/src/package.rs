@@ -1,7 +1,8 @@
-//! `cargo xtask package`: a deb and an rpm of the server, and of the other servers' names as links to it.
+//! `cargo xtask package`: a deb and an rpm of the server, and packages that link other servers'
+//! names to it.
 //!
-//! Invariants: (1) the same binaries, version and date give the same bytes, on any machine; (2) manual pages
-//! and completions are made of the directive table and of the usage that the programs print; (3) both formats
+//! Invariants: (1) the same binaries, version and date give the same bytes, on any machine; (2) manual
+//! pages and completions are generated from the directive table and the programs' usage; (3) both formats
 //! have the same files, which `contents` lists once.
 
 pub(crate) mod archive;
@@ -26,8 +27,8 @@ use build::{Build, build_programs, source_date, strip_programs};
 use contents::Package;
 pub(crate) use contents::configuration;
 
-/// The task: `[--binaries FOLDER] [--out FOLDER] [--version V]`; without `--binaries` it builds the programs
-/// as a release has them.
+/// The task: `[--binaries FOLDER] [--out FOLDER] [--version V]`; without `--binaries` it builds the
+/// programs as for a release.
 pub(crate) fn package(arguments: &[String]) -> Result<()> {
     let mut arguments = Arguments::new(arguments);
     let binaries = arguments.option("--binaries")?;
@@ -50,7 +51,7 @@ pub(crate) fn package(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Writes every package in both formats; their paths.
+/// Writes every package in both formats; returns their paths.
 pub(crate) fn write(build: &Build, out: &Path) -> Result<Vec<PathBuf>> {
     let mut written = Vec::new();
     for package in [server(build)?, compat()] {

@@ -1,14 +1,14 @@
-//! `probe`: proof that the compiler names every location that reads values.
+//! `probe`: tests that the compiler finds every location that reads values.
 //!
-//! A build with `--cfg sluice_probe="..."` has one more kind of value, of which no code knows. Each location
-//! that reads, copies, saves, digests, measures or frees values must be a compile error then: a `match` that
-//! is not exhaustive. A location that compiles would treat a new type as something else, without a word.
+//! A build with `--cfg sluice_probe="..."` has an additional kind of value that no code handles. Each
+//! location that reads, copies, saves, digests, measures or frees values must then be a compile error: a
+//! non-exhaustive `match`. A location that compiles would silently treat a new type as another one.
 
 use crate::args::Arguments;
 use crate::error::{Error, Result};
 use crate::shell::{self, Ran};
 
-/// One build: what is added, the package that must not compile, and the files that the errors have to name.
+/// One build: the added kind, the package that must not compile, and the files that the errors must name.
 struct Probe {
     cfg: &'static str,
     package: &'static str,
@@ -18,7 +18,7 @@ struct Probe {
 const PROBES: &[Probe] = &[
     // A variant of `Value`: measuring, sharing, freeing.
     Probe { cfg: "variant", package: "sluice-value", files: &["crates/value/src/lib.rs"] },
-    // A variant of `Form`: reading an entry, moving it, changing it where it stands.
+    // A variant of `Form`: reading an entry, moving it, changing it in place.
     Probe {
         cfg: "form",
         package: "sluice-keyspace",
@@ -28,7 +28,7 @@ const PROBES: &[Probe] = &[
             "crates/keyspace/src/view.rs",
         ],
     },
-    // `Value` as seen by the keyspace.
+    // `Value` as used by the keyspace.
     Probe {
         cfg: "value",
         package: "sluice-keyspace",
@@ -39,7 +39,7 @@ const PROBES: &[Probe] = &[
             "crates/keyspace/src/view.rs",
         ],
     },
-    // `ValueRef` as seen by commands: DUMP, SORT, ZUNION, slow reads, digests, DEBUG OBJECT.
+    // `ValueRef` as used by commands: DUMP, SORT, ZUNION, slow reads, digests, DEBUG OBJECT.
     Probe {
         cfg: "value-ref",
         package: "sluice-commands",
@@ -52,17 +52,16 @@ const PROBES: &[Probe] = &[
             "crates/commands/src/zset/inputs.rs",
         ],
     },
-    // `ValueRef` as seen by snapshots.
+    // `ValueRef` as used by snapshots.
     Probe { cfg: "value-ref", package: "sluice-snapshot", files: &["crates/snapshot/src/write.rs"] },
 ];
 
-/// Runs every probe.
 pub(crate) fn probe(arguments: &[String]) -> Result<()> {
     Arguments::new(arguments).words()?;
     run().map(drop)
 }
 
-/// All probes, as a step.
+/// All probes, as a step of `ci`.
 pub(crate) fn run() -> Result<Ran> {
     PROBES.iter().try_for_each(check)?;
     Ok(Ran::Passed)
@@ -71,7 +70,7 @@ pub(crate) fn run() -> Result<Ran> {
 fn check(probe: &Probe) -> Result<()> {
     let mut cargo = shell::cargo();
     cargo.env("RUSTFLAGS", format!("--cfg sluice_probe=\"{}\"", probe.cfg));
-    // Its own folder: the flags would make every other build start over.
+    // In a folder of its own, because these flags would invalidate all other builds.
     cargo.env("CARGO_TARGET_DIR", shell::target_dir().join("probe"));
     let output = cargo
         .args(["check", "--quiet", "--lib", "--message-format", "short", "--package", probe.package])
@@ -89,7 +88,7 @@ fn check(probe: &Probe) -> Result<()> {
     Err(Error::from(text))
 }
 
-/// Whether a line of the compiler reports a match in that file that is not exhaustive.
+/// Whether a line of the compiler's output reports a non-exhaustive match in that file.
 fn is_named(said: &str, file: &str) -> bool {
     said.lines().any(|line| line.starts_with(&format!("{file}:")) && line.contains("E0004"))
 }

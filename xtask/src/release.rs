@@ -1,8 +1,8 @@
-//! `cargo xtask release`: what is published, in one folder.
+//! `cargo xtask release`: the published files, in one folder.
 //!
-//! Invariants: (1) two releases of one commit by one toolchain have the same bytes, whatever folders they are
-//! built in; (2) every date is the commit's, or that of `SOURCE_DATE_EPOCH`; (3) `SHA256SUMS` names every
-//! other file.
+//! Invariants: (1) two releases of one commit by one toolchain have the same bytes, whatever
+//! their build folders; (2) every date is the commit's, or that of `SOURCE_DATE_EPOCH`; (3)
+//! `SHA256SUMS` names every other file.
 
 mod sbom;
 
@@ -19,7 +19,7 @@ use crate::package::build::{Build, PROGRAMS, build_programs, git, source_date, s
 use crate::package::{configuration, dependencies, licences, write};
 use crate::shell;
 
-/// Bytes that the server has at most, stripped.
+/// Maximum bytes of the stripped server.
 const SERVER_BYTES_MAX: u64 = 15_000_000;
 
 /// The task: `[--out FOLDER] [--allow-changes]`.
@@ -67,12 +67,12 @@ pub(crate) fn release(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// `sluice-0.1.0-x86_64-linux`
+/// The beginning of the archives' names, such as `sluice-0.1.0-x86_64-linux`.
 fn stem(build: &Build) -> String {
     format!("sluice-{}-{}-{}", build.version, std::env::consts::ARCH, std::env::consts::OS)
 }
 
-/// The archive for systems without a package manager, and that of the debug information.
+/// Writes the archive for systems without a package manager, and the archive of the debug information.
 fn write_archives(build: &Build, built: &Path, out: &Path) -> Result<()> {
     let root = shell::root();
     let stem = stem(build);
@@ -111,13 +111,13 @@ fn write_archives(build: &Build, built: &Path, out: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What a container is made of, beside the programs.
+/// The files of a container, besides the programs.
 const CONTAINER: [&str; 3] = ["Containerfile", "entrypoint", "healthcheck"];
 
-/// Folders of the sources that the archive has, too.
+/// Folders of the sources that are part of the archive.
 const FOLDERS: [&str; 2] = ["examples", "packaging/prometheus"];
 
-/// The files below a folder of the sources, in the order of their paths.
+/// The files below a folder of the sources, sorted by path.
 fn below(folder: &str) -> Result<Vec<String>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(shell::root().join(folder))? {

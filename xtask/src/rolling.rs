@@ -1,9 +1,10 @@
-//! `cargo xtask rolling`: six nodes of a cluster end and come back as another program, one after the other,
+//! `cargo xtask rolling`: six nodes of a cluster are restarted as another program, one after the other,
 //! while programs read and write through real client libraries.
 //!
-//! Each node is ended by SIGTERM with `shutdown-on-sigterm failover`, and started in its folder again. The
-//! next one follows when the node serves, has the data, and all nodes name it to clients. Bars: no call fails
-//! in a step in which a node of ours ends; no acknowledged write is lost, and no wrong value read, in any.
+//! Each node is ended by SIGTERM with `shutdown-on-sigterm failover`, and started in its folder again.
+//! The next node follows when this one serves, has the data, and all nodes list it to clients. Bars: no
+//! call fails in a step in which a node of ours ends; no acknowledged write is lost, and no wrong value
+//! read, in any step.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ use crate::loops::{Found, Loops, of};
 use crate::shell::{self, Ran};
 use crate::wire::{Connection, encode};
 
-/// What `--help` prints.
+/// The text of `rolling --help`.
 const HELP: &str = "\
 cargo xtask rolling --from SERVER --to SERVER [option...]
 
@@ -34,15 +35,15 @@ SERVER is `ours` (a release of what is checked out), `stock` (what SLUICE_PEER_S
   --logs FOLDER       the logs of the nodes are left there
 ";
 
-/// Bound of the end of a node: after a handover a node of ours sends clients away for 3 s.
+/// Maximum wait for the end of a node: after a handover a node of ours redirects clients for 3 s.
 const END_PATIENCE: Duration = Duration::from_secs(30);
 
-/// A library whose errors are counted, and are no failure. The synchronous cluster connection of redis-rs
-/// 1.8.1 asks all connections for the map of slots in turn, and hands the error of the first dead connection
-/// to the application, call after call, with nodes of the reference as with ours.
+/// A library whose errors are counted, but are no failure. The synchronous cluster connection of redis-rs
+/// 1.8.1 asks all connections for the map of slots in turn, and returns the error of the first dead
+/// connection to the application, at each call, with nodes of the reference as with ours.
 const KEEPS_DEAD_CONNECTIONS: &str = "redis-rs";
 
-/// How the cluster is upgraded.
+/// The parameters of an upgrade.
 struct Upgrade {
     from: PathBuf,
     to: PathBuf,
@@ -55,7 +56,6 @@ struct Upgrade {
     logs: Option<PathBuf>,
 }
 
-/// The task.
 pub(crate) fn rolling(arguments: &[String]) -> Result<()> {
     let mut arguments = Arguments::new(arguments);
     if arguments.flag("--help") {
@@ -83,8 +83,8 @@ pub(crate) fn rolling(arguments: &[String]) -> Result<()> {
     upgrade.run()
 }
 
-/// The long run: from the reference to ours, from ours to ours, and back; in the latter two each role is
-/// handed over by nodes of ours.
+/// The long run: from the reference to ours, from ours to ours, and back; in the latter two, nodes of
+/// ours hand over each role.
 pub(crate) fn deep(ours: Option<&Path>) -> Result<Ran> {
     let Some(peer) = binaries::peer_server() else {
         println!("rolling: skipped: {} names no reference server", binaries::PEER_VARIABLE);
@@ -103,7 +103,7 @@ pub(crate) fn deep(ours: Option<&Path>) -> Result<Ran> {
     Ok(Ran::Passed)
 }
 
-/// The program that a word of the command line means.
+/// The program for a word of the command line.
 fn server(word: &str) -> Result<PathBuf> {
     match word {
         "ours" => binaries::build_server()?.ok_or_else(|| "the workspace has no server yet".into()),
@@ -114,7 +114,7 @@ fn server(word: &str) -> Result<PathBuf> {
 }
 
 impl Upgrade {
-    /// The upgrade by default: replicas first.
+    /// The default upgrade: replicas first.
     fn between(from: PathBuf, to: PathBuf) -> Upgrade {
         let order = (PRIMARIES..2 * PRIMARIES).chain(0..PRIMARIES).collect();
         let (clients, mode) = (Vec::new(), "default".to_owned());
@@ -155,7 +155,7 @@ impl Upgrade {
             );
             std::thread::sleep(self.pause);
             for (node, (before, after)) in before.iter().zip(refusals(&cluster)?).enumerate() {
-                // A node that was started again counts from nought.
+                // The counters of a restarted node begin at 0.
                 let before = |kind: &str| before.get(kind).copied().filter(|_| node != at).unwrap_or(0);
                 let more = after.iter().filter(|(kind, count)| **count > before(kind));
                 let more: Vec<_> =
@@ -191,7 +191,7 @@ impl Upgrade {
         Ok(())
     }
 
-    /// Keys that a node has to load, and its replica to copy.
+    /// Writes keys, so that a node has data to load, and its replica to copy.
     fn fill(&self, cluster: &Cluster) -> Result<()> {
         for (at, tag) in ["{3}", "{1}", "{0}"].iter().enumerate() {
             let mut connection = Connection::open(cluster.nodes[at].port)?;
@@ -214,7 +214,7 @@ impl Upgrade {
     }
 }
 
-/// How often each node has refused a command, by the first word of the error.
+/// The number of refused commands of each node, by the first word of the error.
 fn refusals(cluster: &Cluster) -> Result<Vec<BTreeMap<String, u64>>> {
     let texts = cluster.ask_each(&["INFO", "errorstats"])?;
     let counts = |text: String| {
@@ -225,13 +225,13 @@ fn refusals(cluster: &Cluster) -> Result<Vec<BTreeMap<String, u64>>> {
     Ok(texts.iter().map(|text| counts(text.string())).collect())
 }
 
-/// The first words of what a program says of its version.
+/// The first words of a program's version.
 fn version(binary: &Path) -> Result<String> {
     let text = shell::output(std::process::Command::new(binary).arg("--version"))?;
     Ok(text.split_whitespace().take(3).collect::<Vec<_>>().join(" "))
 }
 
-/// Prints errors, lost writes, and gaps that a person notices.
+/// Prints errors, lost writes, and gaps that a person would notice.
 fn tell(found: &Found, since_ms: u64) {
     let after = i64::try_from(found.gap_at_ms).unwrap_or(0) - i64::try_from(since_ms).unwrap_or(0);
     if !found.errors.is_empty() || found.gap_ms > 250 {

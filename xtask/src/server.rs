@@ -1,4 +1,4 @@
-//! A server process that a task starts: on a free port, in a folder of its own, ended with its owner.
+//! A server process for a task: on a free port, in a folder of its own, ended on drop.
 
 use std::fs::File;
 use std::net::TcpListener;
@@ -11,15 +11,15 @@ use crate::error::Result;
 use crate::shell;
 use crate::wire::Connection;
 
-/// A running server.
+/// A running server process, ended on drop.
 pub(crate) struct Server {
-    /// The words of a program that becomes the server, such as `taskset -c 0`; usually none.
+    /// Words of a program that executes the server, such as `taskset -c 0`; usually none.
     launcher: Vec<String>,
     binary: PathBuf,
     extra: Vec<String>,
     folder: PathBuf,
     child: Child,
-    /// Where it listens on this machine.
+    /// The TCP port on which the server listens.
     pub(crate) port: u16,
 }
 
@@ -29,8 +29,8 @@ impl Server {
         Server::start_by(&[], binary, extra)
     }
 
-    /// Starts a server behind the words of a launcher, which replaces itself by the server: the process keeps
-    /// its number.
+    /// Starts a server through a launcher, which executes the server in its own process: the process id
+    /// stays the same.
     pub(crate) fn start_by(launcher: &[String], binary: &Path, extra: &[String]) -> Result<Server> {
         Server::start_in(launcher, binary, extra, &|_| Ok(()))
     }
@@ -44,7 +44,7 @@ impl Server {
         Server::start_in(&[], binary, extra, prepare)
     }
 
-    /// Another server of the same program and options, once `prepare` has filled its folder.
+    /// Starts another server with the same program and options, after `prepare` has filled its folder.
     pub(crate) fn another(&self, prepare: &dyn Fn(&Path) -> Result<()>) -> Result<Server> {
         Server::start_in(&self.launcher, &self.binary, &self.extra, prepare)
     }
@@ -60,8 +60,8 @@ impl Server {
         Ok(server)
     }
 
-    /// Starts `binary` with `extra` options, once `prepare` has filled its folder; whether the server ever
-    /// answers is up to the caller.
+    /// Starts `binary` with `extra` options, after `prepare` has filled its folder; does not
+    /// wait for an answer.
     pub(crate) fn begin(
         binary: &Path,
         extra: &[String],
@@ -87,8 +87,8 @@ impl Server {
         Ok(Server { launcher, binary, extra, folder, child, port })
     }
 
-    /// Starts a program with the options of this server, whose process has ended, at its port and in its
-    /// folder; whether the program ever answers is up to the caller.
+    /// Starts a program with the options, port and folder of this server, whose process has ended; does
+    /// not wait for an answer.
     pub(crate) fn begin_again(&mut self, binary: &Path) -> Result<()> {
         self.binary = binary.to_path_buf();
         self.child = spawn(&self.launcher, binary, &self.extra, &self.folder, self.port)?;
@@ -100,7 +100,7 @@ impl Server {
         shell::run(Command::new("kill").args([signal, &self.pid().to_string()]))
     }
 
-    /// Waits for the process's end; an error where it lasts longer than `patience`.
+    /// Waits for the end of the process; an error if this takes longer than `patience`.
     pub(crate) fn wait_for_end(&mut self, patience: Duration) -> Result<()> {
         let began = shell::now();
         while self.is_alive() {
@@ -112,7 +112,7 @@ impl Server {
         Ok(())
     }
 
-    /// Waits for the first PONG; ten seconds at most.
+    /// Waits for the first PONG; for ten seconds at most.
     fn wait_until_ready(&mut self) -> Result<()> {
         let began = shell::now();
         while began.elapsed() < Duration::from_secs(10) {
@@ -133,23 +133,23 @@ impl Server {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Its working directory.
+    /// The server's working directory.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The number of the process.
+    /// The id of the process.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Ends the process and starts another like it.
+    /// Ends the process and starts another with the same options.
     pub(crate) fn restart(&mut self) -> Result<()> {
         *self = Server::start_by(&self.launcher.clone(), &self.binary.clone(), &self.extra.clone())?;
         Ok(())
     }
 
-    /// The last lines of what the server logged.
+    /// The last lines of the server's log.
     pub(crate) fn log_tail(&self) -> String {
         let text = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
@@ -170,7 +170,7 @@ fn spawn(launcher: &[String], binary: &Path, extra: &[String], folder: &Path, po
     };
     command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
     command.arg("--dir").arg(folder);
-    // A server of ours with debug assertions sums the parts of its memory then.
+    // Makes a server of ours with debug assertions sum the parts of its memory.
     command.env("SLUICE_TEST_PARTS", "1");
     command.args(extra).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     command.spawn().map_err(|error| format!("{}: {error}", binary.display()).into())
@@ -184,17 +184,17 @@ impl Drop for Server {
     }
 }
 
-/// Ports of servers: below those that the system gives to connections. From the system's range a server that
-/// comes back may find its port taken, and a client may connect to itself.
+/// Ports for servers: below the range from which the system assigns ports to connections. A port of that
+/// range may be taken when a server is restarted, and a client may connect to itself.
 const PORTS: std::ops::Range<u32> = 12_000..32_000;
 
-/// A port that nobody listens on right now.
+/// A port on which no process listens at present.
 pub(crate) fn free_port() -> Result<u16> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    // Runs beside this one begin elsewhere.
+    // Concurrent runs begin with other ports.
     let first = std::process::id().wrapping_mul(97);
     for _ in PORTS {
-        // Relaxed: that each caller gets another number is all.
+        // Relaxed: only the uniqueness of the number matters.
         let at = first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % (PORTS.end - PORTS.start);
         let port = u16::try_from(PORTS.start + at)?;
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {

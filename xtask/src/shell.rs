@@ -1,4 +1,4 @@
-//! Running other programs, timing steps, and finding things in the repository.
+//! Runs other programs, measures the time of steps, and finds files in the repository.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,11 +17,11 @@ pub(crate) fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// The cargo that started us, or the one on the path.
+/// The cargo that started this program, or the one on the path.
 ///
-/// Without what it has told us of our own package: the build script of `ring` asks for these variables, and
-/// `ring`, with all that stands on it, would be built anew whenever somebody went from `cargo build` to
-/// `cargo xtask` or back.
+/// Without the variables that cargo has set about our own package: the build script of `ring`
+/// reads them, so `ring` and all crates that depend on it would be rebuilt at each change
+/// between `cargo build` and `cargo xtask`.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     let is_of_package = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
@@ -34,18 +34,18 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
-/// Runs `command` as a step of its own.
+/// Runs `command` as a step.
 pub(crate) fn pass(command: &mut Command) -> Result<Ran> {
     run(command).map(|()| Ran::Passed)
 }
 
-/// Runs `command` with our own output; an error names the command and its exit status.
+/// Runs `command` with our standard output; an error names the command and its exit status.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = command.status().map_err(|error| format!("{}: {error}", line(command)))?;
     if status.success() { Ok(()) } else { Err(format!("{} ended with {status}", line(command)).into()) }
 }
 
-/// Runs `command` and returns what it wrote to standard output.
+/// Runs `command` and returns its standard output.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let output = command
         .stderr(std::process::Stdio::inherit())
@@ -57,7 +57,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// The command as a person would type it.
+/// The command as typed in a shell.
 fn line(command: &Command) -> String {
     let mut words = vec![command.get_program().to_string_lossy().into_owned()];
     words.extend(command.get_args().map(|word| word.to_string_lossy().into_owned()));
@@ -70,7 +70,7 @@ pub(crate) fn on_path(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// Now, for measuring how long something took.
+/// The present time, for measuring durations.
 #[expect(
     clippy::disallowed_methods,
     reason = "automation measures itself; the product takes time as an argument"
@@ -79,12 +79,12 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// Seconds since 1970, for records and for seeds that nobody chose.
+/// Seconds since 1970, for records and default seeds.
 pub(crate) fn unix_seconds() -> u64 {
     since_1970().as_secs()
 }
 
-/// Milliseconds since 1970, for moments that other programs tell of, too.
+/// Milliseconds since 1970, for comparison with the times of other programs.
 pub(crate) fn unix_ms() -> u64 {
     u64::try_from(since_1970().as_millis()).unwrap_or(u64::MAX)
 }
@@ -97,13 +97,13 @@ fn since_1970() -> Duration {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Processor time of this process and of those that it started and that have ended, theirs included; `None`
-/// where the system does not say. On a busy machine processor time, divided by the number of processors,
-/// tells more than elapsed time.
+/// Processor time of this process and of its ended children, including their ended children; `None` where
+/// the system does not report it. On a busy machine, processor time divided by the number of processors
+/// is more meaningful than elapsed time.
 fn processor_time() -> Option<Duration> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // Fields are counted behind the name, which may hold anything: `utime`, `stime`, `cutime` and `cstime`
-    // are the 14th to 17th of all.
+    // Fields are counted after the name, which may contain any characters: `utime`, `stime`, `cutime` and
+    // `cstime` are the fields 14 to 17.
     let (_, fields) = stat.rsplit_once(')')?;
     let ticks = fields.split_ascii_whitespace().skip(11).take(4).map(|field| field.parse::<u64>().ok());
     ticks
@@ -114,28 +114,28 @@ fn processor_time() -> Option<Duration> {
 /// The unit of processor time in `/proc`: `USER_HZ`, which is 100 on every system that Linux runs on.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// How a step ended that did not fail.
+/// The result of a step that did not fail.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ran {
-    /// It did what it is for.
+    /// The step has run successfully.
     Passed,
-    /// Something from outside was not there; it said what.
+    /// A requirement was missing; the step has printed which.
     Skipped,
 }
 
-/// Named steps, each timed; a failing step does not stop the later ones.
+/// Named steps with their times; later steps run even after a failed one.
 pub(crate) struct Steps {
     began: Instant,
     failed: Vec<&'static str>,
 }
 
 impl Steps {
-    /// Nothing done yet.
+    /// Starts the clock; no step has run yet.
     pub(crate) fn new() -> Steps {
         Steps { began: now(), failed: Vec::new() }
     }
 
-    /// Runs `step`, prints how long it took and what went wrong.
+    /// Runs `step`, prints its duration and its error.
     pub(crate) fn step(&mut self, name: &'static str, step: impl FnOnce() -> Result<Ran>) -> Option<Ran> {
         println!("== {name}");
         let (began, cpu_before) = (now(), processor_time());
@@ -156,7 +156,7 @@ impl Steps {
         result.ok()
     }
 
-    /// The sum of it: an error that lists the steps which failed.
+    /// Prints the total time; an error lists the failed steps.
     pub(crate) fn finish(self) -> Result<()> {
         let seconds = seconds(self.began.elapsed());
         if self.failed.is_empty() {
@@ -167,12 +167,12 @@ impl Steps {
     }
 }
 
-/// A duration for people.
+/// A duration as text, in seconds.
 pub(crate) fn seconds(duration: Duration) -> String {
     format!("{:.1} s", duration.as_secs_f64())
 }
 
-/// The files of a folder whose names end so, in their order. Errors: the folder cannot be read.
+/// The files of a folder whose names end with `end`, sorted. Errors: the folder cannot be read.
 pub(crate) fn files(folder: &Path, end: &str) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder)? {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::error::Result;
 
-/// Reads one of our TOML tables; a file that is not there is an empty table.
+/// Reads one of our TOML tables; a missing file is an empty table.
 pub(crate) fn read_table(path: &Path) -> Result<toml::Table> {
     match std::fs::read_to_string(path) {
         Ok(text) => text.parse().map_err(|error| format!("{}: {error}", path.display()).into()),

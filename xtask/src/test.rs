@@ -1,10 +1,10 @@
-//! `cargo xtask test`: builds the tests of the workspace once, runs their programs, and says which tests took
-//! longest.
+//! `cargo xtask test`: builds the tests of the workspace once, runs their programs, and prints
+//! the slowest tests.
 //!
-//! Invariants: (1) what runs is what `cargo test --workspace` would run, in each package's folder, with the
-//! harness's own result lines, and the tests of the server once more in one other arm; (2) a test that leaves
-//! something out since this machine lacks it is named at the end, with what it printed; (3) a failure's
-//! output is printed whole.
+//! Invariants: (1) it runs the tests that `cargo test --workspace` would run, in each package's folder,
+//! with the harness's own result lines, and the tests of the server once more in another arm; (2) a test
+//! that skips a part because this machine lacks a requirement is listed at the end, with its message; (3)
+//! the output of a failed test is printed completely.
 
 mod arms;
 mod harness;
@@ -21,21 +21,21 @@ use crate::clients;
 use crate::error::Result;
 use crate::shell::{self, Ran, Steps};
 
-/// How many of the slowest tests are printed.
+/// Number of slowest tests that are printed.
 const SLOWEST: usize = 20;
 
-/// Tests of the server that run at once: they wait for servers, disks and seconds more than they compute.
+/// Tests of the server that run in parallel: they mostly wait for servers, disks and timers.
 const SERVER_THREADS: usize = 6;
 
-/// The server's program.
+/// The name of the server's program.
 const SERVER: &str = "sluice-server";
 
-/// Its package, whose tests run in arms.
+/// The package of the server, whose tests run in arms.
 const PACKAGE: &str = "sluice";
 
-/// The task: `[--arm NAME] [word...]`. Words choose tests by parts of their names, as with `cargo test`; with
-/// an arm, only the tests of the server run, in that arm. Without both, the client programs come behind the
-/// tests.
+/// The task: `[--arm NAME] [word...]`. Words choose tests by parts of their names, as with `cargo test`;
+/// with an arm, only the tests of the server run, in that arm. Without both, the client programs run
+/// after the tests.
 pub(crate) fn test(arguments: &[String]) -> Result<()> {
     let mut arguments = Arguments::new(arguments);
     let arm = arguments.option("--arm")?;
@@ -53,7 +53,7 @@ pub(crate) fn test(arguments: &[String]) -> Result<()> {
     steps.finish()
 }
 
-/// All tests of the workspace, and those of the server once more in the arm of every change.
+/// All tests of the workspace, and the server's tests once more in the arm of every change.
 pub(crate) fn workspace() -> Result<Ran> {
     let programs = programs::build(&["--workspace"])?;
     let mut report = Report::default();
@@ -67,15 +67,15 @@ pub(crate) fn workspace() -> Result<Ran> {
     report.finish()
 }
 
-/// The server that the tests have built, with the file checkers beside it: with debug assertions. Another
-/// build of the same profile would have other features of its dependencies and begin anew.
+/// The server that the tests have built, with debug assertions, and with the file checkers beside it.
+/// Another build with the same profile would have other features of its dependencies and start over.
 pub(crate) fn server() -> Result<Option<PathBuf>> {
     programs::build(&["--workspace"])?;
     let server = shell::target_dir().join("debug").join(SERVER);
     Ok(server.is_file().then_some(server))
 }
 
-/// Those whose names contain one of the words.
+/// Runs the tests whose names contain one of the words.
 fn chosen(words: &[String]) -> Result<Ran> {
     let mut report = Report::default();
     for program in &programs::build(&["--workspace"])? {
@@ -84,7 +84,8 @@ fn chosen(words: &[String]) -> Result<Ran> {
     report.finish()
 }
 
-/// The server's tests in each of the arms, those alone whose names contain one of the words.
+/// Runs the server's tests in each of the arms; only those whose names contain one of the
+/// words, if there are words.
 pub(crate) fn in_arms(arms: &[&Arm], words: &[String]) -> Result<Ran> {
     let programs = programs::build(&["--package", PACKAGE])?;
     let mut report = Report::default();
@@ -96,7 +97,7 @@ pub(crate) fn in_arms(arms: &[&Arm], words: &[String]) -> Result<Ran> {
     report.finish()
 }
 
-/// Runs a program's tests; with an arm, those that the arm has.
+/// Runs a program's tests; with an arm, only the tests of the arm.
 fn run(program: &Program, words: &[String], arm: Option<&Arm>) -> Result<Outcome> {
     let threads = match program.is_integration_of(PACKAGE) {
         true => SERVER_THREADS,
@@ -112,7 +113,7 @@ fn run(program: &Program, words: &[String], arm: Option<&Arm>) -> Result<Outcome
     harness::run(&Run { program, filters: &filters, environment, threads, arm: arm.map(|arm| arm.name) })
 }
 
-/// The sum of all programs.
+/// The totals of all programs.
 #[derive(Default)]
 struct Report {
     timings: Vec<(Duration, String)>,
@@ -127,7 +128,7 @@ impl Report {
         self.failed.extend(outcome.failed);
     }
 
-    /// Prints what was skipped and what was slow; an error names the programs that failed.
+    /// Prints skipped and slow tests; an error names the programs that failed.
     fn finish(mut self) -> Result<Ran> {
         self.timings.sort_by_key(|(taken, _)| std::cmp::Reverse(*taken));
         println!(

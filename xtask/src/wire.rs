@@ -1,9 +1,9 @@
-//! A client that keeps what the server wrote: raw replies to compare byte by byte, parsed only when they
-//! differ.
+//! A client that keeps the server's output: raw replies to compare byte by byte, parsed only
+//! when they differ.
 //!
-//! Invariants: (1) a reply's bytes are exactly what the server sent, attributes in front of it included; (2)
-//! pushes are kept apart, in the order of their coming; (3) a reply that is no RESP is an error, never a
-//! guess.
+//! Invariants: (1) a reply's bytes are exactly those that the server sent, attributes before it
+//! included; (2) pushes are kept separately, in the order of their arrival; (3) an invalid
+//! reply is an error, never a guess.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use crate::error::Result;
 
-/// How long a reply may take before the server counts as hanging.
+/// Maximum wait for a reply, after which the server counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A parsed reply; only as much of RESP as comparing needs.
+/// A parsed reply; covers only the part of RESP that comparisons need.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Reply {
     /// The type's first byte: `+ - : $ * _ # , ( ! = % ~ > |`.
@@ -23,22 +23,22 @@ pub(crate) struct Reply {
     pub(crate) text: Vec<u8>,
     /// An aggregate's elements; keys and values in turn for maps.
     pub(crate) items: Vec<Reply>,
-    /// Whether it is one of the nulls.
+    /// Whether the reply is one of the nulls.
     pub(crate) null: bool,
 }
 
-/// What came back for a batch.
+/// The output of a server for a batch.
 #[derive(Default)]
 pub(crate) struct Answers {
-    /// Raw replies in order; fewer than asked for when the server closed.
+    /// Raw replies in order; fewer than requested when the server closed the connection.
     pub(crate) replies: Vec<Vec<u8>>,
     /// Raw pushes in order.
     pub(crate) pushes: Vec<Vec<u8>>,
-    /// Why there are fewer.
+    /// The reason why replies are missing, if any are.
     pub(crate) end: Option<End>,
 }
 
-/// Why a server stopped answering.
+/// The reason why a server stopped answering.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum End {
     Closed,
@@ -46,7 +46,7 @@ pub(crate) enum End {
     Garbage,
 }
 
-/// One connection.
+/// A connection with its unparsed input.
 pub(crate) struct Connection {
     stream: TcpStream,
     input: Vec<u8>,
@@ -62,12 +62,12 @@ impl Connection {
         Ok(Connection { stream, input: Vec::new() })
     }
 
-    /// Sends `bytes`. A server that has closed is found when its replies are read.
+    /// Sends `bytes`. An error is ignored: reading the replies detects a closed connection.
     pub(crate) fn send(&mut self, bytes: &[u8]) {
         let _closed = self.stream.write_all(bytes);
     }
 
-    /// The next reply, if it comes within `patience`.
+    /// The next reply, if it arrives within `patience`.
     pub(crate) fn next_within(&mut self, patience: Duration) -> Result<Option<Vec<u8>>> {
         self.stream.set_read_timeout(Some(patience))?;
         let answers = self.receive(1);
@@ -78,7 +78,7 @@ impl Connection {
         }
     }
 
-    /// Reads `count` replies.
+    /// Reads `count` replies, or fewer when the server closes or hangs.
     pub(crate) fn receive(&mut self, count: usize) -> Answers {
         let mut answers = Answers::default();
         let mut at = 0;
@@ -105,8 +105,8 @@ impl Connection {
         answers
     }
 
-    /// Reads replies and pushes in the order in which they come, up to one that `is_last` knows, which is
-    /// left out.
+    /// Reads replies and pushes in the order of their arrival, up to one for which `is_last` is true,
+    /// which is left out.
     pub(crate) fn receive_until(&mut self, is_last: fn(&[u8]) -> bool) -> (Vec<Vec<u8>>, Option<End>) {
         let (mut all, mut at) = (Vec::new(), 0);
         let end = loop {
@@ -131,7 +131,7 @@ impl Connection {
         (all, end)
     }
 
-    /// Reads what is there; what ended the connection, if something did.
+    /// Reads the available bytes; returns the reason if the connection ended.
     fn fill(&mut self) -> Option<End> {
         let mut chunk = [0; 65_536];
         match self.stream.read(&mut chunk) {
@@ -159,7 +159,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends one command and parses its reply; for questions whose answers are read, not compared.
+    /// Sends one command and parses its reply; for replies that are not compared.
     pub(crate) fn ask(&mut self, words: &[&[u8]]) -> Result<Reply> {
         let mut bytes = Vec::new();
         encode(words, &mut bytes);
@@ -181,8 +181,8 @@ pub(crate) fn encode(words: &[impl AsRef<[u8]>], out: &mut Vec<u8>) {
     }
 }
 
-/// The header line at `at`: its type, its content, and where the next line starts. `None` while it is
-/// incomplete.
+/// The header line at `at`: its type, its content, and the position of the next line. `None`
+/// while it is incomplete.
 fn header(input: &[u8], at: usize) -> Option<(u8, &[u8], usize)> {
     let kind = *input.get(at)?;
     let rest = &input[at + 1..];
@@ -190,18 +190,18 @@ fn header(input: &[u8], at: usize) -> Option<(u8, &[u8], usize)> {
     Some((kind, rest[..length].strip_suffix(b"\r").unwrap_or(&rest[..length]), at + 1 + length + 1))
 }
 
-/// A header's number.
+/// Parses the number in a header.
 fn number(text: &[u8]) -> std::result::Result<i64, ()> {
     std::str::from_utf8(text).map_err(drop)?.parse().map_err(drop)
 }
 
-/// How many elements follow an aggregate's header.
+/// The number of elements that follow an aggregate's header.
 fn elements(kind: u8, length: i64) -> u64 {
     let length = u64::try_from(length).unwrap_or(0);
     if matches!(kind, b'%' | b'|') { length.saturating_mul(2) } else { length }
 }
 
-/// Where the reply that starts at `at` ends; `None` while it is incomplete, `Err` when it is no RESP.
+/// The end of the reply that starts at `at`; `None` while it is incomplete, `Err` for invalid RESP.
 fn extent(input: &[u8], mut at: usize) -> std::result::Result<Option<usize>, ()> {
     let mut open = 1_u64;
     while open > 0 {
@@ -231,13 +231,13 @@ fn extent(input: &[u8], mut at: usize) -> std::result::Result<Option<usize>, ()>
     Ok(Some(at))
 }
 
-/// Parses one complete reply; attributes in front of it are dropped. `None` for what is no RESP.
+/// Parses one complete reply; attributes before it are dropped. `None` for invalid RESP.
 pub(crate) fn parse(raw: &[u8]) -> Option<Reply> {
     let mut at = 0;
     parse_at(raw, &mut at)
 }
 
-/// Parses the reply at `at` and moves `at` behind it.
+/// Parses the reply at `at` and moves `at` to its end.
 fn parse_at(raw: &[u8], at: &mut usize) -> Option<Reply> {
     let (kind, text, next) = header(raw, *at)?;
     *at = next;
@@ -276,7 +276,7 @@ impl Reply {
         self.items.chunks_exact(2).find(|pair| pair[0].text == name.as_bytes()).map(|pair| &pair[1])
     }
 
-    /// Whether it is an error.
+    /// Whether the reply is an error.
     pub(crate) fn is_error(&self) -> bool {
         matches!(self.kind, b'-' | b'!')
     }

@@ -1,9 +1,10 @@
-//! One node of a large cluster: costs of its cron, of messages and of its texts, by the number of nodes.
+//! One node of a large cluster: costs of its cron, of messages and of its text replies, by the
+//! number of nodes.
 //!
-//! `cargo bench -p sluice-micro --bench bus -- [NODES …]`. The node is the machine of `sluice_cluster` alone:
-//! no socket, no other process. Messages of the other nodes are written by the bench. A third of the nodes
-//! are replicas. Printed for each step: the median and the
-//! 90th percentile of its time.
+//! `cargo bench -p sluice-micro --bench bus -- [NODES …]`. The node is only the state machine
+//! of `sluice_cluster`: no socket, no other process. The bench writes the messages of the other
+//! nodes. A third of the nodes are replicas. Printed for each step: the median and the 90th
+//! percentile of its time.
 #![allow(missing_docs)]
 #![allow(clippy::disallowed_methods, reason = "a bench measures time")]
 #![allow(clippy::redundant_closure, reason = "a constructor in its place is not general over lifetimes")]
@@ -21,7 +22,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// `cluster-node-timeout`, ms.
+/// The value of `cluster-node-timeout`, ms.
 const TIMEOUT_MS: u64 = 15_000;
 
 fn main() {
@@ -66,9 +67,9 @@ struct Bench {
     now_ms: u64,
     cluster: Cluster,
     rng: Rng,
-    /// The links that were dialled, with the number of the node at the other end.
+    /// Dialled links, with the number of the node at the other end.
     out: BTreeMap<LinkKey, usize>,
-    /// The links of the other nodes, by their number.
+    /// Accepted links of the other nodes, by their number.
     accepted: Vec<Option<LinkKey>>,
 }
 
@@ -77,7 +78,7 @@ fn ip_of(number: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, high, low)
 }
 
-/// A number as 40 digits that differ from those of its neighbours in all places, as real ids do.
+/// A number as 40 digits, all of which differ from those of its neighbours, as in real ids.
 fn id_text(number: usize) -> String {
     let mut rng = Rng::new(number as u64);
     (0..40).map(|_| char::from(b"0123456789abcdef"[rng.below(16) as usize])).collect()
@@ -129,7 +130,8 @@ impl Bench {
         now(self.now_ms)
     }
 
-    /// Carries out what the machine wants; the PINGs that it has sent are answered where `answers` says so.
+    /// Carries out the machine's requests; the other nodes answer its PINGs where `answers` is true.
+    /// Returns the number of new slot maps.
     fn drain(&mut self, answers: &dyn Fn(usize) -> bool) -> usize {
         let (mut maps, mut pongs, mut dialled) = (0, Vec::new(), Vec::new());
         loop {
@@ -169,8 +171,8 @@ impl Bench {
         maps
     }
 
-    /// A message of a node about a tenth of the others, which are drawn, and about those for which `opinion`
-    /// has a flag.
+    /// A message of a node with gossip about a random tenth of the other nodes, and about those for which
+    /// `opinion` has a flag.
     fn message(
         &mut self,
         from: usize,
@@ -230,7 +232,7 @@ impl Bench {
         bytes
     }
 
-    /// A message comes on a node's own link; the time of the step alone counts.
+    /// Receives a message on a node's own link; only the time of the step counts.
     fn receive(&mut self, times: &mut StepTimes, from: usize, bytes: &[u8]) -> usize {
         let link = match self.accepted[from] {
             Some(link) => link,
@@ -255,7 +257,7 @@ impl Bench {
     fn run(mut self) {
         let mut ignored = StepTimes::default();
         self.drain(&|_| true);
-        // All connect, and all are heard.
+        // All nodes connect, and the machine receives messages of all.
         for _ in 0..30 {
             self.tick(&mut ignored, &|_| true);
         }
@@ -298,7 +300,7 @@ impl Bench {
         self.lose();
     }
 
-    /// Half of the primaries fall silent, and the others say so.
+    /// Half of the primaries become silent, and the others report this.
     fn lose(mut self) {
         let dead = 1..self.primaries / 2;
         let is_dead = |number: usize| dead.contains(&number);
@@ -308,7 +310,7 @@ impl Bench {
         for round in 0..wall / 100 {
             let times = if round > 100 { &mut crons } else { &mut ignored };
             self.tick(times, &|number| !is_dead(number));
-            // The others go on to dial and to speak.
+            // The others continue to connect and to send.
             for _ in 0..self.count / 50 + 1 {
                 let from = self.primaries + self.rng.below((self.count - self.primaries) as u64) as usize;
                 let bytes = self.message(from, |gossip| MessageBody::Ping(gossip), |_| NodeFlags(0));
@@ -318,7 +320,7 @@ impl Bench {
         crons.show("cron while the dead are suspected");
         let opinion = |number: usize| if is_dead(number) { NodeFlags::PFAIL } else { NodeFlags(0) };
         let (mut first, mut again) = (StepTimes::default(), StepTimes::default());
-        // A report of one in three is missing to a majority.
+        // One in three reports is missing for a majority.
         let voters: Vec<usize> = (1..self.primaries).filter(|number| !is_dead(*number)).collect();
         for round in 0..2 {
             for from in voters.iter().take(voters.len() * 2 / 3) {

@@ -1,10 +1,10 @@
-//! Group commit: a block is appended to a file and forced to disk, and the main thread learns of it. By a
-//! thread that writes and syncs, by a thread whose ring takes both as linked entries, and by the main
-//! thread's own ring.
+//! Group commit: appends a block to a file, forces it to disk, and notifies the main thread.
+//! With a thread that writes and syncs, a thread whose ring gets both as linked entries, and
+//! the main thread's own ring.
 //!
 //! `cargo bench -p sluice-micro --bench commit -- [FOLDER [ROUNDS]]`. Rounds are interleaved. Printed for
-//! each arm and size of a block: median and 99th percentile of the time from handing a block over to knowing
-//! that it is durable, and the processor time of the process.
+//! each arm and block size: median and 99th percentile of the time from submitting a block to the
+//! notification that it is durable, and the processor time of the process.
 #![allow(missing_docs, unsafe_code)]
 
 #[cfg(not(target_os = "linux"))]
@@ -86,7 +86,7 @@ mod linux {
         System::without_counter().monotonic_ns()
     }
 
-    /// Of all threads of the process, those of the kernel that work for its rings with them.
+    /// Processor time of all threads of the process, including kernel threads that work for its rings.
     fn processor_time_ns() -> u64 {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
         time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
@@ -94,11 +94,11 @@ mod linux {
 
     /// A way to make a block durable.
     trait Commit {
-        /// Returns when it is.
+        /// Writes the block; returns when it is durable.
         fn commit(&mut self, block: &[u8]);
     }
 
-    /// Two system calls.
+    /// A write and an fdatasync, as two system calls.
     struct Calls(File);
 
     impl Commit for Calls {
@@ -109,7 +109,7 @@ mod linux {
         }
     }
 
-    /// A write and an fdatasync linked to it, and one system call that submits both and waits.
+    /// A write and a linked fdatasync, with one system call that submits both and waits.
     struct Ring {
         ring: IoUring,
         file: File,
@@ -124,7 +124,7 @@ mod linux {
     impl Commit for Ring {
         fn commit(&mut self, block: &[u8]) {
             let fd = Fd(self.file.as_raw_fd());
-            // Behind what is there: the file was opened to append.
+            // At the end of the file, which was opened for appending.
             let write = opcode::Write::new(fd, block.as_ptr(), block.len() as u32).offset(u64::MAX);
             let write = write.build().flags(squeue::Flags::IO_LINK).user_data(1);
             let sync = opcode::Fsync::new(fd).flags(FsyncFlags::DATASYNC).build().user_data(2);
@@ -141,7 +141,7 @@ mod linux {
         }
     }
 
-    /// What two threads share: a block to commit, and the buffer of the one before.
+    /// The state that two threads share: a block to commit, and the buffer of the previous one.
     #[derive(Default)]
     struct Shared {
         block: Mutex<Option<Vec<u8>>>,
@@ -149,7 +149,7 @@ mod linux {
         spent: Mutex<Vec<u8>>,
     }
 
-    /// Another thread commits, and tells by an eventfd.
+    /// A second thread commits, and notifies by an eventfd.
     struct Thread {
         shared: Arc<Shared>,
         done: OwnedFd,

@@ -1,6 +1,7 @@
-//! The loop beside mio and polling, timers beside a heap with tombstones and an ordered map, the clock beside
-//! the kernel's. Rounds are interleaved (A B C A B C …); printed are the median and the middle 90 % of the
-//! rounds. `cargo bench -p sluice-micro --bench evloop`, or with the name of one part.
+//! The loop compared with mio and polling, timers compared with a heap with tombstones and an ordered
+//! map, the clock compared with the kernel's. Rounds are interleaved (A B C A B C …); printed are the
+//! median and the middle 90 % of the rounds. `cargo bench -p sluice-micro --bench evloop`, or with the
+//! name of one part.
 #![allow(missing_docs)]
 
 use std::cmp::Reverse;
@@ -21,7 +22,7 @@ fn now_ns() -> u64 {
     System::without_counter().monotonic_ns()
 }
 
-/// One arm: a name, and what one round of it costs in nanoseconds per operation.
+/// One arm: a name, and a function that runs one round and returns nanoseconds per operation.
 type Arm<'a> = (&'a str, Box<dyn FnMut() -> f64 + 'a>);
 
 fn compare(title: &str, mut arms: Vec<Arm<'_>>) {
@@ -51,7 +52,7 @@ fn open(backend: Backend) -> AnyLoop {
 
 struct Ours(AnyLoop);
 
-/// A loop belongs to the thread that opens it, so each arm is made on its own.
+/// A loop belongs to the thread that opens it, so each arm is created on a thread of its own.
 fn on_its_thread(make: fn() -> Box<dyn Sleeper>) -> (Arc<Shared>, thread::JoinHandle<()>) {
     let shared = Arc::new(Shared::default());
     let other = shared.clone();
@@ -82,7 +83,7 @@ struct Shared {
     took_ns: AtomicU64,
 }
 
-/// What a poller has to do here.
+/// The operations of a poller in this bench.
 trait Sleeper {
     fn waker(&self) -> Box<dyn Fn() + Send>;
     fn sleep(&mut self);
@@ -143,7 +144,7 @@ const MAKERS: [(&str, fn() -> Box<dyn Sleeper>); 4] = [
     ("polling", || Box::new(polling_poll())),
 ];
 
-/// E1: from the wake call to the sleeper's return, the sleeper asleep.
+/// E1: from the wake call to the sleeper's return, with the sleeper asleep.
 fn wake_parked() {
     let mut threads = Vec::new();
     let mut arms: Vec<Arm<'_>> = Vec::new();
@@ -179,7 +180,7 @@ fn wake_parked() {
     }
 }
 
-/// E1: producers hammer a loop that is busy; system calls per wake.
+/// E1: producers continuously wake a busy loop; system calls per wake.
 fn wake_busy() {
     for backend in [Backend::Epoll, Backend::IoUring] {
         let mut lp = open(backend);
@@ -200,7 +201,7 @@ fn wake_busy() {
             let now = clock.now().mono_ns;
             let _ = lp.wait(now, Deadline::at_ns(now + 1_000_000)).expect("wait");
             while lp.next_event(now).is_some() {}
-            // An iteration's worth of work.
+            // The work of one iteration.
             (0..2000).for_each(|step| {
                 black_box(step);
             });
@@ -254,7 +255,7 @@ fn wake_running() {
     );
 }
 
-/// E3: an iteration that only looks.
+/// E3: an iteration without events.
 fn empty_turn() {
     const COUNT: u64 = 2_000;
     let mut arms: Vec<Arm<'_>> = Vec::new();
@@ -293,7 +294,7 @@ fn empty_turn() {
     compare("E3 empty turn", arms);
 }
 
-/// E9: set, cancel half, fire the rest; per timer.
+/// E9: sets timers, cancels half, fires the others; per timer.
 fn timers(count: u64) {
     let ours = move || {
         let mut rng = Rng::new(5);
@@ -349,7 +350,7 @@ fn timers(count: u64) {
     );
 }
 
-/// One reading of both clocks.
+/// Reads both clocks once.
 #[allow(clippy::disallowed_methods, reason = "the arms to compare with")]
 fn clocks() {
     const COUNT: u64 = 100_000;

@@ -1,14 +1,14 @@
-//! How a slow read's job reaches a thread: the pool's own queue (a lock) beside the ring `queue::spmc` with
-//! threads that park: `cargo bench -p sluice-micro --bench jobs`.
+//! Passing the job of a slow read to a thread: the pool's own queue (a lock) compared with the ring
+//! `queue::spmc` and threads that park: `cargo bench -p sluice-micro --bench jobs`.
 //!
-//! Both have the same jobs, the same threads, the same mailbox and event loop for the way back; what differs
-//! is the queue and how a thread sleeps and is woken. A burst of jobs is handed in, then the loop waits until
-//! all are done. Printed for each burst, number of threads and length of a job: processor time of the main
-//! thread for each job (handing in, waiting, taking the end), and the time from the first hand-in to the last
-//! end; medians over the rounds, and the ratio ring / pool with the interval that holds nine tenths of the
-//! rounds' pairs. Words after `--bench`: `rounds=N`, `bursts=N`.
+//! Both have the same jobs, threads, mailbox and event loop for the results; only the queue and the way
+//! in which threads sleep and wake differ. A burst of jobs is submitted, then the loop waits until all
+//! are done. Printed for each burst, number of threads and length of a job: processor time of the main
+//! thread for each job (submitting, waiting, taking the result), and the time from the first submission
+//! to the last end; medians over the rounds, and the ratio ring / pool with the interval that contains
+//! nine tenths of the rounds' pairs. Words after `--bench`: `rounds=N`, `bursts=N`.
 
-// The clock and the threads are what a bench is about.
+// A bench measures time and needs threads.
 #![allow(clippy::disallowed_methods)]
 
 use std::hint::black_box;
@@ -24,12 +24,12 @@ use sluice_evloop::{
 use sluice_micro::{Arguments, quantile};
 use sluice_queue::{Capacity, spmc};
 
-/// No more jobs are under way than there are threads, in the server; here there may be more.
+/// In the server, no more jobs are in progress than there are threads; here there may be more.
 const QUEUE_MAX: usize = 64;
 
-/// Something that runs jobs on threads.
+/// A set of threads that run jobs.
 trait Threads {
-    /// Hands a job in that takes so long.
+    /// Submits a job of this length.
     fn submit(&mut self, home: &Sender<Finished<u64>>, token: Token, length: Duration);
 }
 
@@ -50,7 +50,7 @@ impl Threads for WorkerPool {
     }
 }
 
-/// Threads at a ring. One that finds it empty says so, looks again, and parks.
+/// Threads that consume a ring. A thread that finds it empty announces its sleep, checks again, and parks.
 struct Ring {
     producer: Option<spmc::Producer<Job>>,
     shared: Arc<Shared>,
@@ -79,8 +79,8 @@ impl Ring {
     }
 
     fn wake_one(&self) {
-        // Between the push and the look at who sleeps, as the other side has it between its announcement and
-        // its second look.
+        // Orders the push before the check for sleepers, as the other side orders its announcement before
+        // its second check.
         fence(Ordering::SeqCst);
         for (sleeps, thread) in self.shared.sleeps.iter().zip(&self.threads) {
             if sleeps.load(Ordering::Relaxed) && sleeps.swap(false, Ordering::AcqRel) {
@@ -134,7 +134,7 @@ impl Drop for Ring {
     }
 }
 
-/// The main thread's side.
+/// The state of the main thread.
 struct Home {
     lp: AnyLoop,
     sender: Sender<Finished<u64>>,
@@ -148,8 +148,8 @@ impl Home {
         Home { lp, sender, mailbox }
     }
 
-    /// Bursts one after the other; nanoseconds of the main thread's processor for each job, and of time for
-    /// each burst.
+    /// Runs bursts one after the other; returns nanoseconds of the main thread's processor time per job,
+    /// and nanoseconds per burst.
     fn round(&mut self, threads: &mut dyn Threads, load: &Load) -> [f64; 2] {
         let (cpu, began) = (thread_ns(), Instant::now());
         for _ in 0..load.bursts {
@@ -167,7 +167,7 @@ impl Home {
     }
 }
 
-/// What a round does.
+/// The parameters of a round.
 struct Load {
     threads: usize,
     burst: usize,
@@ -213,7 +213,7 @@ fn measure(rounds: usize, load: &Load) {
             let which = (turn + round) % 2;
             pair[which] = home.round(if which == 0 { &mut pool } else { &mut ring }, load);
         }
-        // The first two warm up.
+        // The first two rounds warm up.
         if round >= 2 {
             times.push(pair);
         }

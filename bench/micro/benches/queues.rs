@@ -1,15 +1,15 @@
-//! Nanoseconds a job, beside crossbeam's `ArrayQueue` and a `Mutex<VecDeque>`, in each role:
+//! Nanoseconds per job, compared with crossbeam's `ArrayQueue` and a `Mutex<VecDeque>`, in each role:
 //! `cargo bench -p sluice-micro --bench queues`.
 //!
-//! Contenders take turns, round by round, so that whatever else the machine does meets all of them. A round
-//! moves a fixed number of jobs of one word from producers to consumers; who finds the queue full or empty
-//! yields. Printed are the median over the rounds and the interval that holds nine tenths of them, and how
-//! often ours was the faster of the round's pair. Threads are those of the side that has many; with 1 in
-//! brackets everything runs in one thread.
+//! Contenders take turns, round by round, so that other work of the machine affects all of them. A round
+//! moves a fixed number of jobs of one word from producers to consumers; a thread that finds the queue
+//! full or empty yields. Printed are the median over the rounds and the interval that contains nine
+//! tenths of them, and how often ours was faster in a round's pair. Threads are those of the side with
+//! many; with 1 in brackets everything runs in one thread.
 //!
 //! Words after `--` choose roles (`spsc`, `spmc`, `mpsc`); `rounds=N` and `jobs=N` change the defaults.
 
-// The clock is what a bench is about.
+// A bench measures time.
 #![allow(clippy::disallowed_methods)]
 
 use std::collections::VecDeque;
@@ -23,32 +23,32 @@ use crossbeam_queue::ArrayQueue;
 use sluice_micro::{Arguments, quantile};
 use sluice_queue::{Capacity, lanes, spmc, spsc};
 
-/// As the server's queues are.
+/// The capacity of the server's queues.
 const CAPACITY: usize = 4096;
 
-/// Jobs handed over together where a contender can do that: an iteration's worth.
+/// Jobs passed together where a contender supports this: those of one iteration.
 const BATCH: usize = 16;
 
-/// What a contender's producer or consumer does in one go: asked for at most so many jobs, says how many it
-/// moved.
+/// One step of a contender's producer or consumer: its argument is the maximum number of jobs, its result
+/// the number of jobs moved.
 type Step<'a> = Box<dyn FnMut(usize) -> usize + Send + 'a>;
 
-/// The two sides of a contender's queue, made anew for each round.
+/// The two sides of a contender's queue, created for each round.
 type Sides<'a> = (Vec<Step<'a>>, Vec<Step<'a>>);
 
-/// One implementation in one role.
+/// One implementation for one role.
 struct Contender {
     name: &'static str,
     /// Runs one round; returns nanoseconds a job.
     round: fn(&Load) -> f64,
 }
 
-/// A round's size.
+/// The parameters of a round.
 struct Load {
     producers: usize,
     consumers: usize,
     jobs: usize,
-    /// Producer and consumer in one thread, in turn.
+    /// Whether producer and consumer alternate in one thread.
     alone: bool,
 }
 
@@ -75,7 +75,7 @@ fn load(role: &str, threads: usize, jobs: usize, alone: bool) -> Load {
     Load { producers, consumers, jobs: jobs / producers * producers, alone }
 }
 
-/// The contenders of a role; ours come first.
+/// The contenders for a role, ours first.
 fn contenders(role: &str) -> &'static [Contender] {
     match role {
         "spsc" => &[
@@ -102,7 +102,7 @@ fn contenders(role: &str) -> &'static [Contender] {
     }
 }
 
-/// Interleaved rounds of all contenders, and the table's lines.
+/// Runs interleaved rounds of all contenders, and prints the lines of the table.
 fn measure(role: &str, title: &str, rounds: usize, load: &Load) {
     let contenders = contenders(role);
     let mut times = vec![Vec::with_capacity(rounds); contenders.len()];
@@ -110,7 +110,7 @@ fn measure(role: &str, title: &str, rounds: usize, load: &Load) {
         for turn in 0..contenders.len() {
             let which = (turn + round) % contenders.len();
             let time = (contenders[which].round)(load);
-            // The first two warm up.
+            // The first two rounds warm up.
             if round >= 2 {
                 times[which].push(time);
             }
@@ -125,7 +125,7 @@ fn measure(role: &str, title: &str, rounds: usize, load: &Load) {
     }
 }
 
-/// Moves the jobs from the producers to the consumers; nanoseconds a job.
+/// Moves the jobs from the producers to the consumers; returns nanoseconds per job.
 fn run(load: &Load, (producers, consumers): Sides<'_>) -> f64 {
     if load.alone {
         return run_alone(load, producers, consumers);
@@ -147,7 +147,8 @@ fn run(load: &Load, (producers, consumers): Sides<'_>) -> f64 {
     };
     let consume = |mut step: Step<'_>| {
         let begun = start(&ready, threads);
-        // What was taken is subtracted only when nothing is found: counting is not what is measured.
+        // The number of taken jobs is subtracted only when the queue is empty: counting is not
+        // to be measured.
         let mut taken = 0;
         loop {
             match step(BATCH) {
@@ -174,7 +175,7 @@ fn run(load: &Load, (producers, consumers): Sides<'_>) -> f64 {
     (ended - begun).as_nanos() as f64 / load.jobs as f64
 }
 
-/// Waits until all threads are there; says when that was.
+/// Waits until all threads have started; returns the time.
 fn start(ready: &AtomicUsize, threads: usize) -> Instant {
     ready.fetch_add(1, Ordering::AcqRel);
     while ready.load(Ordering::Acquire) < threads {
@@ -211,7 +212,7 @@ fn ours_spsc_single() -> Sides<'static> {
     (vec![Box::new(push)], vec![Box::new(pop)])
 }
 
-/// `claim` jobs are claimed at once; with 1, by `pop`.
+/// `claim` jobs are claimed at once; with 1, `pop` is used.
 fn ours_spmc(load: &Load, claim: usize) -> Sides<'static> {
     let (mut producer, consumer) = spmc::channel::<usize>(capacity());
     let push = move |count| producer.push_batch(&mut (0..count));
@@ -263,7 +264,7 @@ fn mutex_round(load: &Load) -> f64 {
     run(load, sides(load, push, pop))
 }
 
-/// A lock for each batch: what a careful user of a mutex would do.
+/// A lock for each batch, as a careful user of a mutex would do.
 fn mutex_batch_round(load: &Load) -> f64 {
     let queue = Mutex::new(VecDeque::with_capacity(CAPACITY));
     run(load, sides(load, |count| mutex_push(&queue, count, 0), |count| mutex_pop(&queue, count)))
@@ -282,7 +283,7 @@ fn mutex_pop(queue: &Mutex<VecDeque<usize>>, count: usize) -> usize {
     queue.drain(..count).map(black_box).count()
 }
 
-/// Sides whose threads all take the steps given here.
+/// Sides whose threads all perform the given steps.
 fn sides<'a>(
     load: &Load,
     push: impl FnMut(usize) -> usize + Send + Copy + 'a,

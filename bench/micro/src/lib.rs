@@ -1,35 +1,35 @@
-//! What several benches use: the words of their command line, and quantiles.
+//! Shared by several benches: their command line, and quantiles.
 #![forbid(unsafe_code)]
 
 /// The words after `--` of `cargo bench`.
 pub struct Arguments(Vec<String>);
 
 impl Arguments {
-    /// `None` where `cargo test` runs the bench, without `--bench`: nothing to do then.
+    /// `None` when `cargo test` runs the bench, without `--bench`: then there is nothing to do.
     pub fn of_bench() -> Option<Arguments> {
         let words: Vec<String> = std::env::args().skip(1).collect();
         words.iter().any(|word| word == "--bench").then_some(Arguments(words))
     }
 
-    /// Whether this word is there.
+    /// Whether the command line has this word.
     pub fn has(&self, word: &str) -> bool {
         self.0.iter().any(|own| own == word)
     }
 
-    /// The number behind `name`, such as `rounds=`.
+    /// The number that follows `name`, such as `rounds=`; `default` if the command line lacks the name.
     ///
     /// # Panics
-    /// When what stands there is none.
+    /// Panics if the text after `name` is no number.
     pub fn number(&self, name: &str, default: usize) -> usize {
         let value = self.0.iter().find_map(|word| word.strip_prefix(name));
         value.map_or(default, |value| value.parse().expect("a number"))
     }
 }
 
-/// The value below which this share of `values` lies: 0.5 for the median.
+/// The value that this share of `values` does not exceed: 0.5 for the median.
 ///
 /// # Panics
-/// Without values.
+/// Panics if `values` is empty.
 pub fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

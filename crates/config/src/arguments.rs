@@ -2,23 +2,23 @@
 
 use sluice_base::quote::{Dialect, push_quoted, split_args};
 
-/// What the arguments of the process say about its configuration.
+/// The configuration in the arguments of the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandLine {
     /// Path of the config file.
     pub config_file: Option<Vec<u8>>,
-    /// Whether more configuration comes on standard input, between the file and the options.
+    /// Whether more configuration is read from standard input, between the file and the options.
     pub stdin: bool,
-    /// Lines for [`crate::parse_file`].
+    /// The options as config lines, for [`crate::parse_file`].
     pub options: Vec<u8>,
 }
 
 /// Reads the arguments that follow the program's name.
 ///
-/// A first argument without `-` is the config file. `-` as the first or last one stands for standard input.
-/// `--name` begins a line; what follows are its words, also with `--` in front if the line has none yet. So
-/// `--port 6380 --save ""` is two lines. `--save` without words is `--save ""`, and a following `--name` is
-/// then not its word.
+/// A first argument without `-` is the config file. `-` as the first or last argument stands for standard
+/// input. `--name` begins a line, and the arguments that follow are its words; an argument with `--` in
+/// front is a word too if the line has none yet. So `--port 6380 --save ""` is two lines. `--save`
+/// without words is `--save ""`, and a `--name` that follows it begins the next line.
 pub fn command_line(arguments: &[&[u8]]) -> CommandLine {
     let mut result = CommandLine::default();
     let mut needs_word = false;
@@ -47,14 +47,14 @@ pub fn command_line(arguments: &[&[u8]]) -> CommandLine {
     result
 }
 
-/// Begins a line with an option's name; whether the next argument is a word of it, whatever it looks like.
+/// Begins a line with an option's name. Returns whether the next argument is a word of it in any case.
 fn begin_line(options: &mut Vec<u8>, name: &[u8], next: Option<&[u8]>) -> bool {
     if !options.is_empty() {
         options.push(b'\n');
     }
     options.extend(name);
     options.push(b' ');
-    // The option may bring its words along: `--port 6380` as one argument.
+    // An argument may contain the option and its words: `--port 6380`.
     let alone = split_args(name, Dialect::Config).is_ok_and(|words| words.len() == 1);
     if !alone {
         return false;

@@ -4,7 +4,7 @@
 pub trait Choice: Copy + 'static {
     /// Every name with its value; the first name of a value is the one that is shown.
     const NAMES: &'static [(&'static str, u8)];
-    /// The value with that number; the first one for a number that no name has.
+    /// The value with that number; the first value of `NAMES` for a number without a name.
     fn from_number(number: u8) -> Self;
 }
 
@@ -28,13 +28,13 @@ macro_rules! choices {
 }
 
 choices! {
-    /// Which keys may be evicted, and how they are chosen.
+    /// The policy that selects keys for eviction, or forbids eviction.
     EvictionPolicy {
         VolatileLru = "volatile-lru", VolatileLfu = "volatile-lfu", VolatileRandom = "volatile-random",
         VolatileTtl = "volatile-ttl", AllkeysLru = "allkeys-lru", AllkeysLfu = "allkeys-lfu",
         AllkeysRandom = "allkeys-random", NoEviction = "noeviction",
     }
-    /// Which stream of the system log receives our lines.
+    /// The facility of the system log to which log lines are sent.
     SyslogFacility {
         User = "user", Local0 = "local0", Local1 = "local1", Local2 = "local2", Local3 = "local3",
         Local4 = "local4", Local5 = "local5", Local6 = "local6", Local7 = "local7",
@@ -59,7 +59,7 @@ choices! {
     OomScoreAdj { No = "no", Relative = "yes" | "relative", Absolute = "absolute" }
     /// Which channels a new user may use.
     AclPubsubDefault { AllChannels = "allchannels", ResetChannels = "resetchannels" }
-    /// Who may use a guarded command.
+    /// Clients that may use a guarded command: none, all, or those of this machine.
     Guard { No = "no", Yes = "yes", Local = "local" }
     /// How nodes name themselves to clients.
     EndpointType { Ip = "ip", Hostname = "hostname", Unknown = "unknown-endpoint" }
@@ -75,7 +75,7 @@ choices! {
     RdbVersionCheck { Strict = "strict", Relaxed = "relaxed" }
     /// How snapshots are made smaller: their strings, or the whole file.
     RdbCompression { No = "no", Yes = "yes", Lzf = "lzf", Lz4 = "lz4", Zstd = "zstd" }
-    /// How what a primary sends to its replicas is made smaller, at most.
+    /// The strongest compression that a primary uses for the data it sends to replicas.
     ReplCompression { No = "no", Yes = "yes", Lz4 = "lz4", Zstd = "zstd" }
     /// Which interface of the kernel the event loop uses.
     EventLoop { Auto = "auto", IoUring = "io_uring", Epoll = "epoll", Poll = "poll" }
@@ -92,7 +92,7 @@ impl RdbCompression {
 pub mod shutdown {
     /// Save even where no save point is configured.
     pub const SAVE: u32 = 1;
-    /// Do not save.
+    /// Do not save a snapshot, even where save points are configured.
     pub const NOSAVE: u32 = 2;
     /// Do not wait for lagging replicas.
     pub const NOW: u32 = 4;

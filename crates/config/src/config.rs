@@ -11,25 +11,25 @@ use crate::table::{PARAMS, param};
 use crate::user_line::{OutsideUser, UserLine};
 use crate::value::{BufferLimit, ClientClass, Onto, ParamValue, SavePoint};
 
-/// One value for each parameter, and what else a config file can say.
+/// One value for each parameter, and the directives that are no parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// As many as [`PARAMS`], in its order.
+    /// One value for each row of [`PARAMS`], in its order.
     pub(crate) values: Box<[ParamValue]>,
     /// `rename-command` directives, in the order given.
     pub(crate) renames: Vec<Rename>,
     /// `user` lines, in the order given, until [`Config::take_user_lines`].
     pub(crate) user_lines: Vec<UserLine>,
-    /// Users of other sources than the config file.
+    /// Users that are defined outside of the config file itself.
     pub(crate) outside_users: Vec<OutsideUser>,
     pub(crate) locations: Locations,
 }
 
-/// Where parameters were set, in the order read: what only the process can judge is said later.
+/// Lines that set parameters, in the order read: errors that only the process can find name them later.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Locations(pub(crate) Vec<(ParamId, Location)>);
 
-/// Always equal: where a value came from does not make it another.
+/// Always equal: two configurations with equal values are equal wherever the values were set.
 impl PartialEq for Locations {
     fn eq(&self, _: &Locations) -> bool {
         true
@@ -50,7 +50,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The value of a parameter, of whatever type.
+    /// The value of a parameter of any type.
     #[inline]
     pub fn value(&self, id: impl Into<ParamId>) -> &ParamValue {
         &self.values[usize::from(id.into().0)]
@@ -62,8 +62,8 @@ impl Config {
         matches!(self.value(id), ParamValue::Bool(true))
     }
 
-    /// A number. What exceeds `i64` (possible only where the table's bound does) reads as `i64::MAX`; a
-    /// percentage is negative.
+    /// A number. A value above `i64::MAX`, which only some rows of the table allow, reads as `i64::MAX`;
+    /// a percentage is negative.
     #[inline]
     pub fn int(&self, id: Id<Int>) -> i64 {
         let ParamValue::Int(value) = self.value(id) else {
@@ -72,7 +72,7 @@ impl Config {
         i64::try_from(*value).unwrap_or(i64::MAX)
     }
 
-    /// A number that is not negative; 0 for one that is.
+    /// A number that is not negative; 0 where the value is negative.
     #[inline]
     pub fn uint(&self, id: Id<Int>) -> u64 {
         let ParamValue::Int(value) = self.value(id) else {
@@ -81,7 +81,7 @@ impl Config {
         u64::try_from(*value).unwrap_or(0)
     }
 
-    /// The bytes of a text; none when it is not set.
+    /// The bytes of a text; empty when it is not set.
     pub fn bytes(&self, id: Id<Text>) -> &[u8] {
         self.text(id).unwrap_or_default()
     }
@@ -106,19 +106,19 @@ impl Config {
         T::from_number(*number)
     }
 
-    /// Bits, whose names are beside the parameter's type.
+    /// The bits of a flags parameter; their names are in its row.
     pub fn flags(&self, id: Id<Flags>) -> u32 {
         let ParamValue::Flags(bits) = self.value(id) else { unreachable!("invariant 2: Flags hold bits") };
         *bits
     }
 
-    /// Addresses.
+    /// The addresses of a list parameter, in the order given.
     pub fn list(&self, id: Id<List>) -> &[Box<[u8]>] {
         let ParamValue::List(items) = self.value(id) else { unreachable!("invariant 2: a List holds items") };
         items
     }
 
-    /// When to take a snapshot; none is never.
+    /// Conditions for a snapshot; an empty list means that none is taken automatically.
     pub fn save_points(&self) -> &[SavePoint] {
         let ParamValue::Save(points) = self.value(param::SAVE) else {
             unreachable!("invariant 2: the kind of save")
@@ -126,7 +126,7 @@ impl Config {
         points
     }
 
-    /// How much may wait for clients of a class.
+    /// Limits of the output buffer of a client of this class.
     pub fn buffer_limit(&self, class: ClientClass) -> BufferLimit {
         let ParamValue::BufferLimits(limits) = self.value(param::CLIENT_OUTPUT_BUFFER_LIMIT) else {
             unreachable!("invariant 2: the kind of client-output-buffer-limit")
@@ -142,7 +142,7 @@ impl Config {
         *values
     }
 
-    /// Bits of [`crate::notify`].
+    /// The event classes to publish, as bits of [`crate::notify`].
     pub fn notify_keyspace_events(&self) -> u32 {
         let ParamValue::NotifyEvents(bits) = self.value(param::NOTIFY_KEYSPACE_EVENTS) else {
             unreachable!("invariant 2: the kind of notify-keyspace-events")
@@ -174,7 +174,7 @@ impl Config {
         values
     }
 
-    /// `rename-command` directives, in the order given; whether the commands exist is for the caller to say.
+    /// `rename-command` directives, in the order given. The caller checks whether the commands exist.
     pub fn renames(&self) -> &[Rename] {
         &self.renames
     }
@@ -188,9 +188,9 @@ impl Config {
         id.param().kind.text(self.value(id))
     }
 
-    /// Gives a parameter a value on the server's own behalf, whatever its traits allow to clients: the
-    /// working directory as the kernel names it, a number of clients that the system allows, REPLICAOF. The
-    /// error is the reason.
+    /// Sets a parameter on the server's own behalf, whatever its [`Traits`] allow to clients: the
+    /// working directory as the kernel names it, a number of clients that the system allows, REPLICAOF.
+    /// The error is the reason.
     pub fn assign(&mut self, id: impl Into<ParamId>, words: &[&[u8]]) -> Result<(), String> {
         let id = id.into();
         let value = id.param().parse(words, self.value(id), Onto::Replace).map_err(String::from)?;
@@ -207,14 +207,13 @@ impl Config {
         *self.value(id) != id.param().kind.default_value()
     }
 
-    /// The changed parameters that do nothing, each with a sentence that says so, which names the parameter
-    /// as the file does: worth a line in the log.
+    /// The changed parameters that have no effect, each with a sentence for the log, in which the
+    /// parameter has the name that the file uses.
     pub fn without_effect(&self) -> impl Iterator<Item = (ParamId, String)> + '_ {
         self.changed().filter_map(|id| Some((id, self.no_effect(id, &self.name_in_file(id))?)))
     }
 
-    /// The sentence that this parameter's value has no effect; `None` where it has, or where it asks for
-    /// nothing that is missing: the default.
+    /// The sentence that this parameter's value has no effect; `None` where it has one, or is the default.
     pub fn no_effect_of(&self, id: ParamId) -> Option<String> {
         self.no_effect(id, id.param().name)
     }
@@ -230,8 +229,8 @@ impl Config {
         }
     }
 
-    /// The name by which the last line of a file has set a parameter, which may be an alias; the parameter's
-    /// own where none did.
+    /// The name, which may be an alias, by which the last line of a file has set a parameter; the
+    /// parameter's own name where no line did.
     fn name_in_file(&self, id: ParamId) -> String {
         let own = id.param().name;
         let Some(location) = self.location_of(id) else { return own.to_owned() };
@@ -239,13 +238,12 @@ impl Config {
         if ParamId::find(word.as_bytes()) == Some(id) { word } else { own.to_owned() }
     }
 
-    /// The last line that has set a parameter, where lines of it are kept.
+    /// The last line that has set a parameter; `None` where no line did.
     fn location_of(&self, id: ParamId) -> Option<&Location> {
         self.locations.0.iter().rfind(|(of, _)| *of == id).map(|(_, location)| location)
     }
 
-    /// The error that a parameter of the file could not be applied, with the line that set it: as a wrong
-    /// line's.
+    /// The error that a parameter of the file could not be applied, with the line that set it.
     pub fn cannot_apply(&self, id: impl Into<ParamId>, reason: &str) -> LoadError {
         let id = id.into();
         let location = self.location_of(id).cloned().unwrap_or_default();

@@ -1,18 +1,18 @@
-//! `announce-endpoint-for`: what stands for a node of a cluster where a client comes from a certain network.
+//! `announce-endpoint-for`: the endpoint of a cluster node that clients of a certain network are sent.
 
 use crate::subnets::Subnet;
 use std::net::{IpAddr, SocketAddr};
 
-/// A rule: clients of a network are told an endpoint in place of a node's.
+/// A rule: clients of a network are sent this endpoint in place of a node's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointRule {
     /// The network of the clients.
     pub subnet: Subnet,
-    /// Which node.
+    /// The node whose endpoint the rule replaces.
     pub node: RuleNode,
-    /// Address or host name that these are told.
+    /// Address or host name that these clients are sent.
     pub host: Box<str>,
-    /// The port that these are told; 0: the one that they would be told without the rule.
+    /// The port that these clients are sent; 0: the port that they would be sent without the rule.
     pub port: u16,
     /// The three words, as they were written.
     words: [Box<str>; 3],
@@ -30,10 +30,10 @@ pub enum RuleNode {
 }
 
 impl EndpointRule {
-    /// The rule that these words mean: a network, a node, and an address or host name with or without a port.
+    /// The rule of three words: a network, a node, and an address or host name with or without a port.
     ///
     /// # Errors
-    /// The word of the line that no rule can have, and why.
+    /// The word of the line that is not valid, and why.
     pub(crate) fn parse(words: &[&[u8]; 3]) -> Result<EndpointRule, String> {
         let texts = words.map(|word| std::str::from_utf8(word).unwrap_or_default());
         let [subnet, node, endpoint] = texts;
@@ -63,7 +63,7 @@ impl EndpointRule {
         format!("clients from {subnet} receive {endpoint}{port} for the node {node}")
     }
 
-    /// The words that mean it.
+    /// The words of the rule, as in the config file.
     pub(crate) fn words(&self) -> String {
         self.words.join(" ")
     }
@@ -83,7 +83,7 @@ impl RuleNode {
             return Ok(RuleNode::At(address.ip().to_string().into(), address.port()));
         }
         match () {
-            // No such host name would be found, and nobody would learn that the rule is about nothing.
+            // No host name looks like this, and a rule for a mistyped id would silently do nothing.
             () if is_hex && word.len() >= MISTYPED_ID_DIGITS => {
                 Err("is no id of a node, which has 40 digits")
             }
@@ -96,7 +96,7 @@ impl RuleNode {
 
 /// Digits of the id of a node.
 const ID_DIGITS: usize = 40;
-/// From so many hexadecimal digits on a word is meant as an id.
+/// A word of at least so many hexadecimal digits is meant as an id.
 const MISTYPED_ID_DIGITS: usize = 32;
 /// Bytes of a word that an error repeats.
 const SHOWN_MAX: usize = 100;
@@ -128,7 +128,7 @@ fn host_and_port(word: &str) -> Option<(&str, u16)> {
     is_host(host).then_some((host, port))
 }
 
-/// What a node may announce as its host name, and resolvers do not take for an address.
+/// Whether a node may announce the word as its host name, and resolvers do not take it for an address.
 fn is_host_name(word: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
     let last = word.trim_end_matches('.').rsplit('.').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Where a line of a configuration stands, and the error that ends the start. An error shows its line without
+//! The location of a configuration line, and the error that ends the start. An error shows its line without
 //! the secrets in it.
 
 use crate::secret::{DirectiveName, HIDDEN, directive, names_secret, shown_part};
@@ -8,15 +8,15 @@ use std::borrow::Cow;
 /// Why a configuration was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoadError {
-    /// A line is wrong.
+    /// A line of the configuration is wrong.
     Line(BadLine),
     /// An included file cannot be read.
     Include {
-        /// Where the directive stands.
+        /// The position of the `include` directive.
         location: Location,
-        /// What the directive named.
+        /// The path that the directive names.
         path: String,
-        /// The system's reason.
+        /// The error text of the system.
         reason: String,
     },
 }
@@ -24,33 +24,33 @@ pub enum LoadError {
 /// A line that was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadLine {
-    /// Where it stands.
+    /// The file, line number and text of the line.
     pub location: Location,
-    /// What is wrong with it.
+    /// The reason, in the reference's words where it has the same check.
     pub reason: String,
 }
 
 /// The source of a line that is an option of the command line.
 pub const COMMAND_LINE: &str = "command line";
 
-/// Where a directive stands.
+/// The position of a directive in a file or on the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Location {
     /// The file's name as given to [`crate::parse_file`] or by the loader; [`COMMAND_LINE`] for an option.
     pub source: String,
-    /// Counted from 1; for [`crate::parse_file`] the command line's options follow the file's last line, as
-    /// in the reference.
+    /// Line number from 1; for [`crate::parse_file`] the command line's options follow the file's last
+    /// line, as in the reference.
     pub line: usize,
     /// The line without blanks at its ends.
     pub text: String,
-    /// How many `include`s lead to it.
+    /// Number of nested `include`s that lead to the file; 0 for the config file and the command line.
     pub depth: usize,
 }
 
 impl LoadError {
-    /// What the operator reads: several lines, the first empty; `version` is the server's. The first lines
-    /// are the reference's; ours follow them: where an option stands, what is wrong with a comment, how to
-    /// see all errors at once.
+    /// The text for the operator: several lines, the first empty; `version` is the server's version. The
+    /// first lines are the reference's. Lines of this server follow: whether the line is an option, the
+    /// hint about comments, how to list all errors at once.
     pub fn report(&self, version: &str) -> String {
         match self {
             LoadError::Line(bad) => {
@@ -78,9 +78,9 @@ impl LoadError {
     }
 }
 
-/// A word of a line, as far as others may see it: behind `>`, `<`, `#` or `!` stands a password or its
-/// digest. What begins with an escape may be any of these. Behind parentheses no password is allowed, which
-/// whoever writes one there learns by the error. `None`: there is no secret in it.
+/// A word of a `user` line with its secret hidden: after `>`, `<`, `#` or `!` follows a password or its
+/// digest. A word that begins with an escape may be any of these. After `(` a password is not allowed,
+/// but a user who wrote one there gets an error, which must not show it. `None`: the word has no secret.
 pub(crate) fn without_secret(word: &str) -> Option<String> {
     let head = word.len() - word.trim_start_matches(['"', '\'', '(']).len();
     let shown = match word[head..].chars().next()? {
@@ -91,7 +91,7 @@ pub(crate) fn without_secret(word: &str) -> Option<String> {
     (shown < word.len()).then(|| format!("{}{HIDDEN}", &word[..shown]))
 }
 
-/// The words of a line, with their quotes: split at the blanks that stand outside of quotes.
+/// The words of a line, with their quotes: split at the blanks outside of quotes.
 fn quoted_words(text: &str) -> Vec<&str> {
     let (mut quote, mut is_escaped, mut last) = (None, false, ' ');
     let splits = |char: char| {
@@ -101,7 +101,7 @@ fn quoted_words(text: &str) -> Vec<&str> {
             None => return matches!(char, ' ' | '\t' | '\r' | '\n'),
             Some('"') if std::mem::take(&mut is_escaped) => {}
             Some('"') if char == '\\' => is_escaped = true,
-            // Between single quotes a backslash is itself, but for that ahead of a quote.
+            // Between single quotes a backslash is literal, except before a quote.
             Some('\'') if before == '\\' => {}
             Some(open) if char == open => quote = None,
             Some(_) => {}
@@ -115,12 +115,12 @@ fn quoted_words(text: &str) -> Vec<&str> {
 const CHECK_HINT: &str =
     "sluice-server --check-config lists everything that is wrong with a configuration.\n";
 
-/// What a `#` behind a value is taken for surprises those who know other formats.
+/// The hint about `#` after a value, which other file formats take for a comment.
 const COMMENT_HINT: &str = "a comment must stand on a line of its own";
 
 impl Location {
-    /// The line as others may see it: terminals and logs are read by many. Where quotes do not match, nothing
-    /// is shown that stands behind the first secret.
+    /// The line without its secrets: terminals and logs have many readers. Where quotes do not match, the
+    /// text after the first secret is left out.
     fn shown(&self) -> Cow<'_, str> {
         let words = quoted_words(&self.text);
         let name = words.first().map_or("", |name| name.trim_matches(['"', '\'']));
@@ -142,7 +142,7 @@ impl Location {
         let mut shown: Vec<Cow<'_, str>> = Vec::with_capacity(words.len());
         let mut has_secrets = false;
         for (at, word) in words.iter().enumerate() {
-            // A password with a blank ahead of it.
+            // A password that is separated from its `>` or `<` by a blank.
             let is_password = at > 0 && matches!(words[at - 1], ">" | "<");
             let hidden = if is_password { Some(HIDDEN.to_owned()) } else { without_secret(word) };
             has_secrets |= hidden.is_some();
@@ -154,7 +154,7 @@ impl Location {
         if has_secrets { Cow::Owned(shown.join(" ")) } else { Cow::Borrowed(&self.text) }
     }
 
-    /// Lines for the operator beyond the reference's: none for most errors.
+    /// Additional lines for the operator; empty for most errors.
     fn hint(&self) -> String {
         if self.source == COMMAND_LINE {
             let shown = self.shown();
@@ -167,15 +167,15 @@ impl Location {
         String::new()
     }
 
-    /// Whether a word of the line's, but the first, is `#`: what begins with it may be a password's hash. An
-    /// option of the command line has no comments.
+    /// Whether a word of the line after the first is `#` alone: a word that begins with `#` may be a
+    /// password's hash. Options of the command line have no comments.
     fn has_comment_behind_words(&self) -> bool {
         self.source != COMMAND_LINE && self.text.split_whitespace().skip(1).any(|word| word == "#")
     }
 }
 
-/// One line that names file and line, for a list of errors: `a.conf:3: reason: 'the line'`, with a hint
-/// behind it where a comment is taken for a value.
+/// One line with file and line number, for a list of errors: `a.conf:3: reason: 'the line'`. A hint
+/// follows where a value seems to be meant as a comment.
 impl std::fmt::Display for LoadError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let location = match self {
@@ -198,17 +198,17 @@ impl std::fmt::Display for LoadError {
     }
 }
 
-/// A command that shall have another name.
+/// A `rename-command` directive.
 #[derive(Clone, Debug)]
 pub struct Rename {
     /// The command's name, as given.
     pub from: Vec<u8>,
-    /// Its new name; empty removes it.
+    /// The command's new name; empty removes the command.
     pub to: Vec<u8>,
     pub(crate) location: Location,
 }
 
-/// Equal when they rename alike, wherever they stand.
+/// Equal when both names are equal, whatever the location.
 impl PartialEq for Rename {
     fn eq(&self, other: &Rename) -> bool {
         (&self.from, &self.to) == (&other.from, &other.to)

@@ -54,7 +54,7 @@ fn prose(param: &Param) -> String {
     text
 }
 
-/// The default as lines; a comment for what has no value.
+/// The default as lines; a comment for a parameter without a default.
 fn setting(id: ParamId) -> String {
     let all = rewrite(None, &Config::default(), &[], Force::All);
     let all = String::from_utf8_lossy(&all);
@@ -73,7 +73,7 @@ fn setting(id: ParamId) -> String {
     }
 }
 
-/// Words of `text` in lines that fit behind `# `.
+/// The words of `text`, wrapped for lines that begin with `# `.
 fn wrapped(text: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

@@ -5,8 +5,8 @@ use crate::load::parse_file;
 use crate::rewrite::{Force, rewrite};
 use crate::set::{Origin, Phase};
 
-/// Reads `data` in every way that the outside can make us read; panics only if an invariant of this crate is
-/// broken.
+/// Parses `data` in every way in which the server parses input from outside; panics only if an invariant
+/// of this crate is broken.
 pub fn fuzz_parse(data: &[u8]) {
     let words: Vec<&[u8]> = data.split(|byte| *byte == b'\n').collect();
     let line = crate::command_line(&words);
@@ -32,9 +32,9 @@ pub fn fuzz_parse(data: &[u8]) {
     let _ = config.get(&words);
 }
 
-/// What CONFIG REWRITE writes must load to what was running, and be written the same way again.
+/// The output of CONFIG REWRITE must load to the running values, and a second rewrite must not change it.
 pub(crate) fn rewrite_is_faithful(old: &[u8], config: &Config) {
-    // Words as users have them: quotes may stand in them, blanks and zero bytes may not.
+    // Words as user rules are: they may contain quotes, but no blanks and no zero bytes.
     let of_users = config.user_lines().iter().map(|line| line.words().concat());
     let plain = of_users.map(|mut rules| {
         rules.retain(|byte| !matches!(byte, 0 | b' ' | b'\t'..=b'\r'));

@@ -1,4 +1,4 @@
-//! CONFIG GET: the parameters that names and patterns find, in the order of their names.
+//! CONFIG GET: the parameters that match names and patterns, sorted by name.
 
 use sluice_base::glob;
 
@@ -8,14 +8,14 @@ use crate::row::{ParamId, Traits};
 impl Config {
     /// Names and values for a map reply.
     ///
-    /// A plain name is shown as given, and finds hidden parameters too; a pattern finds names and aliases,
-    /// each as a parameter of its own. None is listed twice. Cost: parameters times patterns.
+    /// A plain name is shown as given, and finds hidden parameters too; a pattern finds names and
+    /// aliases, each as a parameter of its own. No name is listed twice. Cost: parameters times patterns.
     pub fn get(&self, patterns: &[&[u8]]) -> Vec<(Vec<u8>, Vec<u8>)> {
         found_by(patterns).into_iter().map(|(name, id)| (name, self.shown(id))).collect()
     }
 }
 
-/// Names, plain ones as given, and whose they are, in the order of the names. None is listed twice.
+/// Names, plain ones as given, with their parameters, sorted by name. No name is listed twice.
 pub(crate) fn found_by(patterns: &[&[u8]]) -> Vec<(Vec<u8>, ParamId)> {
     let mut found: Vec<(Vec<u8>, ParamId)> = Vec::new();
     let add = |name: &[u8], id: ParamId, found: &mut Vec<(Vec<u8>, ParamId)>| {

@@ -1,24 +1,24 @@
-//! CONFIG INFO: what is known of the parameters that names and patterns find, beside their values.
+//! CONFIG INFO: type, flags and accepted values of the parameters that match names and patterns.
 
 use crate::get::found_by;
 use crate::row::{Param, ParamId, ParamKind, Traits};
 
-/// What CONFIG INFO says of one name.
+/// The reply of CONFIG INFO for one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParamFacts {
-    /// The parameter's name, or its alias where that was found.
+    /// The parameter's name, or its alias where the alias matched.
     pub name: &'static str,
     /// `bool`, `numeric`, `string`, `enum` or `special`.
     pub kind: &'static str,
-    /// What holds of it, each in a word.
+    /// Properties of the parameter, each as one word.
     pub flags: Vec<&'static str>,
-    /// The other of its two names; `None` where it has one.
+    /// The alias of a name, or the name of an alias; `None` for a parameter without an alias.
     pub other_name: Option<&'static str>,
-    /// What may be set.
+    /// The values that the parameter accepts.
     pub accepted: ValidValues,
 }
 
-/// Which values a parameter accepts, as far as its type says it.
+/// The values that a parameter accepts, as far as its type determines them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ValidValues {
     /// One of these names.
@@ -30,7 +30,7 @@ pub enum ValidValues {
 }
 
 impl ParamFacts {
-    /// What is known of the parameters that [`crate::Config::get`] finds, in the order of the names. Cost:
+    /// Facts about the parameters that [`crate::Config::get`] finds, sorted by name. Cost:
     /// parameters times patterns.
     pub fn found_by(patterns: &[&[u8]]) -> Vec<ParamFacts> {
         let found = found_by(patterns).into_iter();
@@ -55,7 +55,7 @@ impl ParamFacts {
     }
 }
 
-/// Words for what holds of a parameter.
+/// One word for each property of a parameter.
 fn flags(param: &Param, is_alias: bool) -> Vec<&'static str> {
     let traits = [
         (Traits::IMMUTABLE, "immutable"),

@@ -1,24 +1,23 @@
-//! Configuration: one table of parameters, and everything that follows from it.
+//! Configuration: one table of parameters, and the code that is derived from it.
 //!
 //! `table.rs` declares each parameter once: name, alias, type, default, bounds, mutability, prose. The config
 //! file, the command line, CONFIG GET, CONFIG SET, CONFIG REWRITE and the example file are derived from those
 //! rows.
 //!
 //! Invariants:
-//! 1. Nothing here reads a file, a clock or the environment: text comes in, text goes out; included files
-//!    come from a loader that the caller passes.
+//! 1. This crate reads no file, clock or environment: text comes in, text goes out; a loader that the
+//!    caller passes reads included files.
 //! 2. A [`Config`] holds exactly one value per row of [`PARAMS`], of the row's kind, within the row's bounds.
-//! 3. A failed load or CONFIG SET leaves no half-changed `Config` behind.
-//! 4. Reading a value at run time is an array index: names are looked up only for text that came from
-//!    outside.
+//! 3. After a failed load or CONFIG SET, no `Config` is half changed.
+//! 4. Reading a value at run time is an array index: names are looked up only for text from outside.
 //!
-//! Where it deliberately differs from the reference: memory sizes and counts that overflow are refused
+//! Deliberate differences from the reference: memory sizes and counts that overflow are refused
 //! instead of wrapping around; `save` lines after an `include` still add up; a line break at the end of a
 //! file is not one more empty line in a rewrite; `repl-backlog-size` has its least value in files too;
 //! addresses are quoted in a rewrite where they need it.
 //!
-//! Never does: apply a value (listen on a port, change a directory, open a log). That is the server's part,
-//! between [`Config::apply`] and, when it fails, [`Config::rollback`].
+//! The crate never applies a value (listens on a port, changes a directory, opens a log). The server does
+//! so, between [`Config::apply`] and, when it fails, [`Config::rollback`].
 #![forbid(unsafe_code)]
 
 mod arguments;

@@ -9,20 +9,20 @@ use crate::table::{RETIRED, param};
 use crate::user_line::UserLine;
 use crate::value::{Onto, Reason};
 
-/// Effects of a line outside of the configuration, on which the lines after it depend.
+/// Effects of a line on the process, on which later lines depend.
 pub trait Loader {
-    /// Reads the files that an `include` means: all that match a pattern, each with its name, in order.
+    /// Reads the files that an `include` names: all that match a pattern, each with its name, in order.
     ///
-    /// A pattern without matches is an empty list; a plain path that cannot be read is an error, its text the
-    /// system's.
+    /// A pattern without matches is an empty list; a plain path that cannot be read is an error, with the
+    /// text of the system.
     fn include(&mut self, pattern: &[u8]) -> Result<Vec<(String, Vec<u8>)>, String>;
 
-    /// Changes to the folder of a `dir`: relative paths of later lines count from there. The error is the
-    /// system's text.
+    /// Changes to the folder of a `dir` line: relative paths of later lines start there. The error is the
+    /// text of the system.
     fn enter(&mut self, folder: &[u8]) -> Result<(), String>;
 }
 
-/// A function that knows included files, and no folders: every `dir` is one.
+/// A function as a loader: it reads included files, and every `dir` succeeds.
 impl<F: FnMut(&[u8]) -> Result<Vec<(String, Vec<u8>)>, String>> Loader for F {
     fn include(&mut self, pattern: &[u8]) -> Result<Vec<(String, Vec<u8>)>, String> {
         self(pattern)
@@ -54,8 +54,8 @@ pub fn parse_file(
     }
 }
 
-/// What `texts` describe, each with the name that errors give it, and all that is wrong with them: a wrong
-/// line leaves the configuration as it was. The list ends at a hundred errors.
+/// The configuration that `texts` describe, each with the name that errors use, and all errors in them: a
+/// wrong line leaves the configuration as it was. The list ends at a hundred errors.
 pub fn check_texts(texts: &[(&str, &[u8])], loader: &mut dyn Loader) -> (Config, Vec<LoadError>) {
     let mut load = Load::new(ERRORS_MAX, loader);
     for (source, text) in texts {
@@ -74,13 +74,13 @@ struct Load<'a> {
     save_seen: bool,
     /// Files that were included so far, at any depth.
     included: usize,
-    /// What was wrong so far, `errors_max` at most.
+    /// The errors so far, `errors_max` at most.
     errors: Vec<LoadError>,
     errors_max: usize,
     loader: &'a mut dyn Loader,
 }
 
-/// There are as many errors as were asked for: nothing more is to be read.
+/// The number of errors has reached the limit: loading stops.
 struct TooManyErrors;
 
 /// Why a line was not accepted, before its location is known.
@@ -88,7 +88,7 @@ enum LineFailure {
     Here(Reason),
     /// The included file that could not be read, and the system's reason.
     Include(String, String),
-    /// Errors of an included file, which are noted already.
+    /// An included file reached the limit of errors, which are recorded already.
     TooManyErrors,
 }
 
@@ -104,12 +104,12 @@ impl<'a> Load<'a> {
         Load { config, save_seen: false, included: 0, errors: Vec::new(), errors_max, loader }
     }
 
-    /// Takes the lines of `text` and notes what is wrong with them.
+    /// Loads the lines of `text` and records the errors in them.
     fn text(&mut self, text: &[u8], source: &str, depth: usize) -> Result<(), TooManyErrors> {
         self.lines(text, source, depth, 0)
     }
 
-    /// Loads lines in front of which the file has so many others.
+    /// Loads the lines of `text`, which follow `lines_before` other lines of the file.
     fn lines(
         &mut self,
         text: &[u8],
@@ -145,7 +145,7 @@ impl<'a> Load<'a> {
         Ok(())
     }
 
-    /// Notes what is wrong with lines together that are in order one by one.
+    /// Records conflicts between lines that are valid one by one.
     fn contradictions(&mut self) {
         if self.errors.len() < self.errors_max
             && self.config.bool(param::CLUSTER_ENABLED)
@@ -178,7 +178,7 @@ impl<'a> Load<'a> {
                 }
                 let mut location = location();
                 if id.param().traits.has(Traits::SENSITIVE) {
-                    // Nobody needs to be shown the value, and it may change.
+                    // A secret is not kept here: the line is only needed for its name.
                     location.text = String::from_utf8_lossy(name).into_owned();
                 }
                 self.config.locations.0.push((id, location));
@@ -193,8 +193,8 @@ impl<'a> Load<'a> {
         if !multi && arguments.len() != 1 {
             return Err("wrong number of arguments".into());
         }
-        // A single word of several may itself be quoted as a whole: `--bind "a b"`. One that does not split
-        // is none.
+        // A single argument may itself contain several quoted words: `--bind "a b"`. An argument that
+        // does not split has no words.
         let inner = match arguments {
             [only] if multi && !only.is_empty() => {
                 Some(split_args(only, Dialect::Config).unwrap_or_default())
@@ -274,12 +274,12 @@ pub(crate) fn trimmed(line: &[u8]) -> &[u8] {
     &line[start..end]
 }
 
-/// Errors of one check at most: a list that an operator can read, and an end for a file that includes itself.
+/// Maximum errors of one check: a list that an operator can read, and an end for a file that includes itself.
 pub(crate) const ERRORS_MAX: usize = 100;
 
-/// Files that may be open within each other: far more than anyone writes, and a file that includes itself
-/// ends.
+/// Maximum depth of includes: far more than anyone writes, and an end for a file that includes itself.
 const INCLUDE_DEPTH_MAX: usize = 16;
 
-/// Files in all: a few that include each other several times would otherwise be read for years.
+/// Maximum number of included files: a few files that include each other several times would otherwise be
+/// read for years.
 const INCLUDED_MAX: usize = 4096;

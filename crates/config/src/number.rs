@@ -1,16 +1,16 @@
 //! Numbers of config files, beyond those of `sluice_base::num`: memory sizes with suffixes, and C's lenient
 //! integers.
 
-/// What comes before the first zero byte: numbers and names end there in the reference, wherever they are C
-/// texts.
+/// The text before the first zero byte: the reference ends numbers and names there, wherever
+/// they are C strings.
 pub(crate) fn until_zero(text: &[u8]) -> &[u8] {
     text.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
 /// A number of bytes: digits, then nothing or `b`, `k`, `kb`, `m`, `mb`, `g`, `gb` in any case.
 ///
-/// No digits at all are zero, as in the reference. What exceeds 64 bits is `None`; the reference lets the
-/// product wrap.
+/// Text without digits is zero, as in the reference. `None` for a product above 64 bits; the reference
+/// lets it wrap.
 pub fn memory(text: &[u8]) -> Option<u64> {
     let text = until_zero(text);
     let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
@@ -35,7 +35,7 @@ pub fn memory(text: &[u8]) -> Option<u64> {
     value.checked_mul(unit)
 }
 
-/// The shortest writing of a number of bytes: in `gb`, `mb` or `kb` where it divides.
+/// The shortest text of a number of bytes: in `gb`, `mb` or `kb` where it is a multiple.
 pub(crate) fn memory_text(bytes: u64) -> String {
     for (shift, suffix) in [(30, "gb"), (20, "mb"), (10, "kb")] {
         if bytes != 0 && bytes.trailing_zeros() >= shift {
@@ -45,8 +45,8 @@ pub(crate) fn memory_text(bytes: u64) -> String {
     bytes.to_string()
 }
 
-/// An integer as C's `strtoll` takes it: blanks and a sign before, nothing at all being zero, saturating;
-/// `None` when something is left over.
+/// An integer as C's `strtoll` parses it: leading blanks, then a sign; empty text is zero; saturating.
+/// `None` when characters are left over.
 pub(crate) fn lenient_int(text: &[u8], base: u8) -> Option<i64> {
     let text = until_zero(text);
     let blanks = text.iter().position(|byte| !is_space(*byte)).unwrap_or(text.len());
@@ -56,7 +56,7 @@ pub(crate) fn lenient_int(text: &[u8], base: u8) -> Option<i64> {
         rest => (false, rest),
     };
     if digits.is_empty() {
-        // Only a text without anything converts to zero with nothing left over.
+        // Only the empty text is zero with no characters left over.
         return text.is_empty().then_some(0);
     }
     let mut value: i128 = 0;

@@ -1,12 +1,12 @@
-//! CONFIG REWRITE: the config file again, with today's values and as much of its old shape as can be kept.
+//! CONFIG REWRITE: the config file with the current values, in as much of its old shape as can be kept.
 //!
-//! A line of a known parameter is replaced where it stands, and so are `user` lines; lines that are no longer
-//! needed become empty, and several empty lines become one. Comments, `include` and other directives stay.
-//! What has no line yet and differs from its default is appended below a marker line. A line that no server
-//! of this version would accept becomes a comment.
+//! A line of a known parameter is replaced in its place, and so are `user` lines; lines that are no
+//! longer needed become empty, and several empty lines become one. Comments, `include` and other
+//! directives stay. A parameter that has no line yet and differs from its default is appended below a
+//! marker line. A line that no server of this version would accept becomes a comment.
 //!
-//! The result loads to the same [`Config`], and rewriting it again changes nothing; except that with
-//! `include`, `save` lines of included files add to those that were written here.
+//! The result loads to the same [`Config`], and a second rewrite changes nothing; with one exception:
+//! `save` lines of included files add to the `save` line that was written here.
 
 use std::collections::VecDeque;
 
@@ -19,20 +19,20 @@ use crate::row::{ParamId, ParamKind, UnitOfMeasure};
 use crate::table::param;
 use crate::value::{ClientClass, DEFAULT_LIMITS, ParamValue};
 
-/// Which parameters get a line although the file has none.
+/// The parameters that get a line although the file has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Force {
-    /// Those that differ from their defaults.
+    /// Parameters with a value other than the default.
     Changed,
-    /// All that have a value: for DEBUG CONFIG-REWRITE-FORCE-ALL.
+    /// All parameters that have a value: for DEBUG CONFIG-REWRITE-FORCE-ALL.
     All,
 }
 
-/// The text of the config file that had the text `old` (`None`: there was no file). `users` are canonical
-/// lines `role NAME …` and `user NAME …`, as [`Config::lines_to_rewrite`] has chosen them: they take the
+/// The new text of the config file whose text was `old` (`None`: there was no file). `users` are
+/// canonical lines `role NAME …` and `user NAME …` from [`Config::lines_to_rewrite`]: they take the
 /// places of the old `role` and `user` lines, in order.
 ///
-/// Cost: parameters times lines of parameters, and the lines of users.
+/// Cost: parameters times lines of parameters, plus the lines of users.
 pub fn rewrite(old: Option<&[u8]>, config: &Config, users: &[Vec<u8>], force: Force) -> Vec<u8> {
     let mut state = ConfigRewrite::read(old.unwrap_or_default());
     for id in ParamId::all() {
@@ -46,7 +46,7 @@ pub fn rewrite(old: Option<&[u8]>, config: &Config, users: &[Vec<u8>], force: Fo
 
 struct ConfigRewrite {
     lines: Vec<Vec<u8>>,
-    /// The lines that hold parameters and are not yet replaced: position in `lines`, and whose they are.
+    /// The lines of parameters that are not yet replaced: position in `lines`, and the parameter.
     free: Vec<(usize, ParamId)>,
     /// The `user` lines that are not yet replaced.
     free_users: VecDeque<usize>,
@@ -60,7 +60,7 @@ impl ConfigRewrite {
         if old.is_empty() {
             return state;
         }
-        // The line break at the end ends the last line; the reference takes it for one more, empty line.
+        // A line break at the end of the file ends the last line; the reference counts one more, empty line.
         let old = old.strip_suffix(b"\n").unwrap_or(old);
         for line in old.split(|byte| *byte == b'\n').map(trimmed) {
             state.has_marker |= line == MARKER;
@@ -132,7 +132,7 @@ enum Meaning {
     User,
 }
 
-/// What a trimmed line is to a rewrite.
+/// How a rewrite treats a trimmed line.
 fn meaning(line: &[u8]) -> Meaning {
     if matches!(line, [] | [b'#', ..]) {
         return Meaning::Kept;
@@ -150,11 +150,11 @@ fn meaning(line: &[u8]) -> Meaning {
 
 struct Line {
     text: Vec<u8>,
-    /// Whether the file must have it even if it had none.
+    /// Whether the line is added to a file that had none.
     needed: bool,
 }
 
-/// The lines that give a parameter its value; none where the value is that of a file without such a line.
+/// The lines that give a parameter its value; none where the default, without a line, has the same effect.
 fn lines_of(id: ParamId, config: &Config) -> Vec<Line> {
     let name = id.param().name;
     let line = |rest: &[u8], needed: bool| Line { text: [name.as_bytes(), b" ", rest].concat(), needed };
@@ -171,7 +171,7 @@ fn lines_of(id: ParamId, config: &Config) -> Vec<Line> {
             })
             .collect();
     }
-    // These three are left out where the reference leaves them out, although a line would do no harm.
+    // These three are left out, as in the reference, although a line would do no harm.
     let absent = match value {
         ParamValue::Text(None) | ParamValue::ReplicaOf(None) => true,
         ParamValue::List(items) => !changed && (id == param::BIND.any() || items.is_empty()),
@@ -180,7 +180,7 @@ fn lines_of(id: ParamId, config: &Config) -> Vec<Line> {
     if absent {
         return Vec::new();
     }
-    // And these are written always: the defaults of another version may differ.
+    // These are always written: the defaults of another version may differ.
     let always = matches!(value, ParamValue::Save(_) | ParamValue::Percentiles(_)) || id == param::DIR.any();
     vec![line(&written(&id.param().kind, value), changed || always)]
 }
@@ -200,7 +200,7 @@ fn written(kind: &ParamKind, value: &ParamValue) -> Vec<u8> {
             u64::try_from(*number).map_or(shown, |bytes| number::memory_text(bytes).into_bytes())
         }
         ParamValue::Text(_) | ParamValue::NotifyEvents(_) => quoted(&shown),
-        // A single word would be split once more when loaded, so it is quoted once more.
+        // A single word is split once more when it is loaded, so it is quoted twice.
         ParamValue::List(items) if items.len() == 1 && !is_plain(&items[0]) => quoted(&quoted(&items[0])),
         ParamValue::List(items) if !items.is_empty() => {
             items.iter().map(|item| word(item)).collect::<Vec<_>>().join(&b' ')
@@ -213,8 +213,8 @@ fn written(kind: &ParamKind, value: &ParamValue) -> Vec<u8> {
     }
 }
 
-/// A user's line as a line of the file: words with quotes in them, which the reference leaves as they are,
-/// would not be read as they stand.
+/// A user's line as a line of the file: words that contain quotes, which the reference leaves unquoted,
+/// would be read as other words.
 fn written_user(line: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(line.len());
     push_words(&mut text, line, |_| false);
@@ -227,7 +227,7 @@ fn quoted(bytes: &[u8]) -> Vec<u8> {
     text
 }
 
-/// The bytes as they are where that is one word, else in quotes.
+/// The bytes unquoted where they are one word, else in quotes.
 fn word(bytes: &[u8]) -> Vec<u8> {
     if is_plain(bytes) { bytes.to_vec() } else { quoted(bytes) }
 }
@@ -239,5 +239,5 @@ fn is_plain(bytes: &[u8]) -> bool {
 
 const MARKER: &[u8] = b"# Generated by CONFIG REWRITE";
 
-/// Lines that are not parameters and that a rewrite leaves alone.
+/// Directives that are no parameters and that a rewrite leaves alone.
 const DIRECTIVES: [&str; 4] = ["include", "rename-command", "loadmodule", "sentinel"];

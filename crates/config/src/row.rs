@@ -1,5 +1,4 @@
-//! What a parameter is: one row of the table, and the typed names by which the rest of the server reads
-//! values.
+//! A parameter as one row of the table, and the typed names by which the rest of the server reads values.
 
 use std::marker::PhantomData;
 
@@ -8,13 +7,13 @@ use std::marker::PhantomData;
 pub struct Param {
     /// The name in files, in CONFIG and in errors; lower case.
     pub name: &'static str,
-    /// An older name that works wherever the name does; `None` for most.
+    /// An older name that is accepted wherever the name is; `None` for most.
     pub alias: Option<&'static str>,
     /// Type, default and bounds.
     pub kind: ParamKind,
-    /// Who may change it, and when.
+    /// Restrictions on reading and changing the value.
     pub traits: Traits,
-    /// Where the example file lists it.
+    /// The chapter of the example file that lists the parameter.
     pub section: Section,
     /// One or two sentences for operators.
     pub doc: &'static str,
@@ -22,10 +21,10 @@ pub struct Param {
     pub honoured: Honoured,
 }
 
-/// Whether a parameter does something in this server.
+/// Whether a parameter has an effect in this server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Honoured {
-    /// Its value has the effect that its prose describes.
+    /// The value has the effect that the parameter's prose describes.
     Yes,
     /// Accepted and remembered; takes effect with the feature named here.
     NotYet(&'static str),
@@ -36,7 +35,7 @@ pub enum Honoured {
 /// Type, default and bounds of a parameter.
 #[derive(Clone, Copy, Debug)]
 pub enum ParamKind {
-    /// `yes` or `no`.
+    /// A switch, written `yes` or `no`.
     Bool {
         /// Value when nothing is configured.
         default: bool,
@@ -45,56 +44,56 @@ pub enum ParamKind {
     Int {
         /// Value when nothing is configured.
         default: i128,
-        /// Least value accepted.
+        /// The least value that is accepted.
         min: i128,
-        /// Greatest value accepted.
+        /// The greatest value that is accepted.
         max: i128,
-        /// How it is written.
+        /// The unit in which the number is written.
         unit: UnitOfMeasure,
-        /// Accepted values are pulled into this range, silently; `None` for no such range.
+        /// Accepted values are silently clamped to this range; `None` for no such range.
         clamp: Option<(i128, i128)>,
     },
-    /// Bytes.
+    /// A string of bytes, which need not be UTF-8.
     Text {
         /// Value when nothing is configured; `None` is "not set".
         default: Option<&'static str>,
-        /// What the empty string means.
+        /// The meaning of the empty string.
         empty: Empty,
-        /// Whether a zero byte ends the value, as it does where the reference keeps C strings.
+        /// Whether a zero byte ends the value, as in the reference's C strings.
         storage: ZeroBytes,
         /// A further condition; the error is the reason that the client sees.
         check: Option<TextCheck>,
     },
     /// One of several names. Two names of one value are synonyms; the first is shown.
     Choice {
-        /// Names and values.
+        /// Each name with the number of its value.
         names: &'static [(&'static str, u8)],
         /// Value when nothing is configured.
         default: u8,
     },
     /// Several names at once, each a set of bits.
     Flags {
-        /// Names and bits.
+        /// Each name with the bits that it sets.
         names: &'static [(&'static str, u32)],
     },
     /// `save`: pairs of seconds and changes.
     Save,
     /// `client-output-buffer-limit`: hard, soft and seconds for each class of client.
     BufferLimits,
-    /// `oom-score-adj-values`: three numbers.
+    /// `oom-score-adj-values`: the scores of primary, replica and background process.
     OomValues,
     /// Addresses, separated by spaces.
     List {
         /// Value when nothing is configured.
         default: &'static [&'static str],
     },
-    /// `notify-keyspace-events`: letters, each a class of events.
+    /// `notify-keyspace-events`: letters, each for a class of events.
     NotifyEvents,
     /// `replicaof`: host and port, or nothing.
     ReplicaOf,
     /// `latency-tracking-info-percentiles`: numbers from 0 to 100.
     Percentiles,
-    /// `announce-endpoint-for`: a network, a node and an endpoint, several times.
+    /// `announce-endpoint-for`: groups of a network, a node and an endpoint.
     EndpointRules,
 }
 
@@ -104,22 +103,22 @@ pub type TextCheck = fn(&[u8]) -> Result<(), &'static str>;
 /// How a number is written and read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnitOfMeasure {
-    /// Decimal digits.
+    /// Decimal digits with an optional sign.
     Plain,
-    /// Bytes, with an optional suffix: `b`, `k` = 1,000, `kb` = 1,024, and so for `m` and `g`.
+    /// Bytes, with an optional suffix: `b`, `k` = 1,000, `kb` = 1,024, likewise for `m` and `g`.
     Memory,
     /// Bytes as for [`UnitOfMeasure::Memory`], or `n%`, which is kept as `-n`.
     MemoryOrPercent,
     /// Bytes as for [`UnitOfMeasure::Memory`], or a plain negative number.
     SignedMemory,
-    /// Octal digits.
+    /// Octal digits, as for file permissions.
     Octal,
 }
 
 /// What an empty string means for a text parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Empty {
-    /// It is a value like any other.
+    /// The empty string is a value like any other.
     Allowed,
     /// The parameter is not set.
     MeansUnset,
@@ -130,18 +129,18 @@ pub enum Empty {
 pub enum ZeroBytes {
     /// The value ends before the first zero byte.
     UpToZero,
-    /// Every byte counts.
+    /// Zero bytes are part of the value.
     Binary,
 }
 
-/// Properties of a parameter that its type does not say; a set.
+/// Properties of a parameter besides its type; a set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traits(u16);
 
 impl Traits {
-    /// Only the file and the command line may set it.
+    /// Only the file and the command line may set the parameter.
     pub(crate) const IMMUTABLE: Traits = Traits(1);
-    /// Patterns of CONFIG GET do not find it; its exact name does.
+    /// Patterns of CONFIG GET do not match the parameter; its exact name does.
     pub const HIDDEN: Traits = Traits(2);
     /// CONFIG SET needs `enable-protected-configs`.
     pub const PROTECTED: Traits = Traits(4);
@@ -149,19 +148,19 @@ impl Traits {
     pub(crate) const SENSITIVE: Traits = Traits(8);
     /// CONFIG SET is refused while a dataset is loading.
     pub(crate) const DENY_LOADING: Traits = Traits(16);
-    /// The value is several words.
+    /// The value consists of several words.
     pub(crate) const MULTI_ARG: Traits = Traits(32);
-    /// Setting it to the value that it has is still a change (a certificate file whose content is new).
+    /// A value is applied again even if it is unchanged (a certificate file whose content is new).
     pub(crate) const VOLATILE: Traits = Traits(64);
-    /// Belongs into a crash report.
+    /// Included in a crash report.
     pub const DEBUG: Traits = Traits(128);
-    /// `CONFIG GET *` does not list it; every other pattern and its name do. For ours, which tools that read
-    /// all of the reference's would stumble over.
+    /// `CONFIG GET *` does not list the parameter; every other pattern and its name do. For parameters of
+    /// this server alone, which tools that expect only the reference's names could not handle.
     pub(crate) const NOT_IN_STAR: Traits = Traits(256);
-    /// CONFIG GET says only that there is a value. The file has it, and CONFIG REWRITE writes it.
+    /// CONFIG GET shows only that a value is set. CONFIG REWRITE writes the value itself.
     pub(crate) const CONCEALED: Traits = Traits(512);
 
-    /// Whether all of `other` are in this set.
+    /// Whether all traits of `other` are in this set.
     pub const fn has(self, other: Traits) -> bool {
         self.0 & other.0 == other.0
     }
@@ -226,7 +225,7 @@ impl Section {
         Section::Testing,
     ];
 
-    /// The chapter's heading.
+    /// The heading of the chapter.
     pub fn title(self) -> &'static str {
         match self {
             Section::Network => "Network",
@@ -259,7 +258,7 @@ impl Section {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ParamId(pub(crate) u16);
 
-/// A parameter whose values have type `K`: asking for another type is a compile error.
+/// A parameter whose values have type `K`: reading another type is a compile error.
 pub struct Id<K> {
     index: u16,
     kind: PhantomData<fn() -> K>,
@@ -294,23 +293,23 @@ impl<K> From<Id<K>> for ParamId {
 pub mod kind {
     use std::marker::PhantomData;
 
-    /// `yes` or `no`.
+    /// Marks a parameter that is `yes` or `no`, read by `Config::bool`.
     pub struct Bool;
-    /// A number.
+    /// Marks a number, read by `Config::int` and `Config::uint`.
     pub struct Int;
-    /// Bytes.
+    /// Marks a string of bytes, read by `Config::text`, `bytes` and `str`.
     pub struct Text;
-    /// One of `T`.
+    /// Marks one of several names, read as `T` by `Config::choice`.
     pub struct Choice<T>(PhantomData<T>);
-    /// Bits.
+    /// Marks a set of bits, read by `Config::flags`.
     pub struct Flags;
-    /// Addresses.
+    /// Marks a list of addresses, read by `Config::list`.
     pub struct List;
-    /// A type that one parameter has: read by an accessor of its own.
+    /// Marks a type that only one parameter has, read by an accessor of its own.
     pub struct Special;
 }
 
-/// Rows are written with these: a constructor for the type, then what differs from the ordinary.
+/// Builders for the rows: a constructor for the type, then calls for what differs from the usual.
 impl Param {
     const fn of(name: &'static str, kind: ParamKind) -> Param {
         Param {
@@ -432,25 +431,25 @@ pub(crate) const fn in_unit(
     Param::of(name, ParamKind::Int { default, min: bounds.0, max: bounds.1, unit, clamp: None })
 }
 
-/// Text for which the empty string is a value.
+/// Text for which the empty string is a value like any other.
 pub(crate) const fn text(name: &'static str, default: &'static str) -> Param {
     let (empty, storage) = (Empty::Allowed, ZeroBytes::UpToZero);
     Param::of(name, ParamKind::Text { default: Some(default), empty, storage, check: None })
 }
 
-/// Text for which the empty string is "not set", which is the default.
+/// Text for which the empty string means "not set", the default.
 pub(crate) const fn optional(name: &'static str) -> Param {
     let (empty, storage) = (Empty::MeansUnset, ZeroBytes::UpToZero);
     Param::of(name, ParamKind::Text { default: None, empty, storage, check: None })
 }
 
-/// As [`optional`], for values in which zero bytes count.
+/// Like [`optional`], for values in which zero bytes count.
 pub(crate) const fn optional_binary(name: &'static str) -> Param {
     let (empty, storage) = (Empty::MeansUnset, ZeroBytes::Binary);
     Param::of(name, ParamKind::Text { default: None, empty, storage, check: None })
 }
 
-/// As [`text`], for values in which zero bytes count.
+/// Like [`text`], for values in which zero bytes count.
 pub(crate) const fn text_binary(name: &'static str, default: &'static str) -> Param {
     let (empty, storage) = (Empty::Allowed, ZeroBytes::Binary);
     Param::of(name, ParamKind::Text { default: Some(default), empty, storage, check: None })

@@ -1,18 +1,18 @@
-//! What in a configuration is a secret: by the table of parameters, and by its name where the table does not
-//! know it.
+//! Secrets of a configuration: found by the table of parameters, and by the name where the
+//! table does not have it.
 //!
-//! Invariants: (1) a line that is shown has no value of a directive whose name is that of a secret, is about
-//! that of a known one, or begins with one; (2) in doubt more is hidden: what follows the first such name in
-//! a line is not shown.
+//! Invariants: (1) a line that is shown has no value of a directive whose name is that of a secret, is
+//! close to that of a known secret, or begins with one; (2) in doubt more is hidden: the text after the
+//! first such name in a line is not shown.
 
 use crate::row::{ParamId, Traits};
 use crate::table::RETIRED;
 
-/// What stands for a secret.
+/// The text that replaces a secret.
 pub(crate) const HIDDEN: &str = "(redacted)";
 
-/// Whether a directive or parameter of this name has a secret as its value. A name that is not known has one
-/// where the name says so, or where it may be a known one misspelt.
+/// Whether a directive or parameter of this name has a secret as its value. A name that is not known
+/// counts if it sounds like a secret, or if it may be a misspelt name of a known secret.
 pub fn names_secret(name: &[u8]) -> bool {
     if let Some(id) = ParamId::find(name) {
         return id.param().traits.has(Traits::SENSITIVE);
@@ -23,19 +23,19 @@ pub fn names_secret(name: &[u8]) -> bool {
         || secrets().any(|known| is_close(&name, known.as_bytes(), MISSPELT_MAX))
 }
 
-/// What the first word of a line asks for.
+/// The kind of directive that the first word of a line names.
 pub(crate) enum DirectiveName {
-    /// A parameter.
+    /// A parameter of the table.
     Param,
-    /// A user or role.
+    /// A `user` or `role` line.
     Users,
     /// Another directive without a secret.
     Plain,
-    /// None of this server's.
+    /// No directive of this server.
     Unknown,
 }
 
-/// What a line asks for whose first word this is.
+/// The kind of the directive with this name.
 pub(crate) fn directive(name: &[u8]) -> DirectiveName {
     let is = |known: &&str| name.eq_ignore_ascii_case(known.as_bytes());
     match ParamId::find(name) {
@@ -46,11 +46,11 @@ pub(crate) fn directive(name: &[u8]) -> DirectiveName {
     }
 }
 
-/// The part of a line that others may see; `is_known`: whether the line's first word is a directive without
+/// The part of a line that may be shown; `is_known`: whether the line's first word is a directive without
 /// a secret. `None`: all of it.
 pub(crate) fn shown_part(text: &str, is_known: bool) -> Option<String> {
     let mut at = 0;
-    // A blank may stand in quotes, and a name be joined to its value by any character.
+    // A blank may be part of a quoted word, and any character may join a name to its value.
     for (number, run) in text.split(|char: char| !is_of_name(char)).enumerate() {
         let end = if is_known && number == 0 { None } else { name_end(run, is_known) };
         if let Some(end) = end
@@ -69,7 +69,7 @@ pub(crate) fn shown_part(text: &str, is_known: bool) -> Option<String> {
     None
 }
 
-/// Where in these characters the name of a secret ends.
+/// The end, in these characters, of a secret's name; `None` where there is no such name.
 fn name_end(run: &str, is_known: bool) -> Option<usize> {
     let is_whole = secrets().any(|secret| secret.eq_ignore_ascii_case(run));
     if is_whole || is_known {
@@ -81,8 +81,8 @@ fn name_end(run: &str, is_known: bool) -> Option<usize> {
     joined.or_else(|| names_secret(run.as_bytes()).then_some(run.len()))
 }
 
-/// Whether the character at `at`, which is `separator`, begins a secret: a password or digest as users have
-/// them, or the user and password of an address.
+/// Whether the character at `at`, which is `separator`, begins a secret: a password or digest as in user
+/// rules, or the user and password of a URL.
 fn is_secret_next(text: &str, at: usize, separator: Option<char>) -> bool {
     let behind = &text[at..];
     match separator {
@@ -100,13 +100,13 @@ fn is_of_name(char: char) -> bool {
     char.is_ascii_alphanumeric() || matches!(char, '-' | '_' | '.')
 }
 
-/// The names of directives with secrets, aliases and those of Sentinel too.
+/// The names of directives with secrets, including aliases and those of Sentinel.
 fn secrets() -> impl Iterator<Item = &'static str> {
     let known = ParamId::all().map(ParamId::param).filter(|param| param.traits.has(Traits::SENSITIVE));
     known.flat_map(|param| std::iter::once(param.name).chain(param.alias)).chain(OF_SENTINEL)
 }
 
-/// Whether two names differ by no more than so many letters that are other ones, missing or too many.
+/// Whether the edit distance between two names is at most `most` letters: replaced, missing or added ones.
 fn is_close(one: &[u8], other: &[u8], most: usize) -> bool {
     if one.len().abs_diff(other.len()) > most {
         return false;
@@ -123,18 +123,18 @@ fn is_close(one: &[u8], other: &[u8], most: usize) -> bool {
     row[other.len()] <= most
 }
 
-/// What names of secrets have in them.
+/// Parts of names by which an unknown name counts as a secret's.
 const WORDS: [&str; 8] = ["pass", "pwd", "auth", "secret", "token", "key", "cred", "salt"];
 const OF_SENTINEL: [&str; 3] = ["auth-pass", "sentinel-pass", "auth-user"];
-/// Letters by which a name may differ from a known one.
+/// Letters by which a misspelt name may differ from a known one.
 const MISSPELT_MAX: usize = 2;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Every sensitive parameter, as it stands and with each letter left out, doubled, replaced, or exchanged
-    /// with the next.
+    /// Every sensitive parameter, unchanged and with each letter left out, doubled, replaced, or
+    /// exchanged with the next.
     #[test]
     fn a_misspelt_name_of_a_secret_is_one() {
         for name in secrets() {
@@ -151,7 +151,7 @@ mod tests {
                     [head, &tail.to_ascii_uppercase()].concat(),
                 ];
                 for name in misspelt {
-                    // Another directive may have the name by chance.
+                    // The misspelt name may happen to be another directive's.
                     let is_other =
                         ParamId::find(&name).is_some_and(|id| !id.param().traits.has(Traits::SENSITIVE));
                     assert!(is_other || names_secret(&name), "{}", name.escape_ascii());

@@ -1,8 +1,8 @@
 //! CONFIG SET: all pairs or none, in three steps.
 //!
-//! [`Config::prepare`] judges the pairs and changes nothing. [`Config::apply`] puts the new values in place,
-//! so that the server can act on them. If it cannot (a port is taken), [`Config::rollback`] restores what was
-//! there.
+//! [`Config::prepare`] checks the pairs and changes nothing. [`Config::apply`] puts the new values in
+//! place, so that the server can act on them. If the server cannot (a port is taken),
+//! [`Config::rollback`] restores the old values.
 
 use std::fmt;
 
@@ -12,21 +12,21 @@ use crate::row::{ParamId, Traits};
 use crate::table::param;
 use crate::value::{Onto, ParamValue};
 
-/// Where the client is that asks for a change.
+/// The origin of the connection that asks for a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// This machine: the loopback address or a Unix socket.
     Local,
-    /// Anywhere else.
+    /// Another machine, connected over the network.
     Remote,
 }
 
-/// What the server is doing.
+/// The state of the server, on which some refusals depend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Its ordinary work.
+    /// Normal operation: no dataset is loading.
     Serving,
-    /// Loading a dataset.
+    /// A dataset is loading: parameters with `DENY_LOADING` are refused.
     Loading,
 }
 
@@ -39,9 +39,9 @@ pub enum SetError {
     Loading,
     /// The value was refused, or could not be applied.
     Failed {
-        /// The parameter that is probably at fault.
+        /// The parameter that is probably the cause.
         name: String,
-        /// What is wrong.
+        /// The reason that the client is sent.
         reason: String,
     },
 }
@@ -60,7 +60,7 @@ impl fmt::Display for SetError {
     }
 }
 
-/// Values that passed every test and wait to be put in place.
+/// Values that passed every check and are not in place yet.
 #[derive(Debug)]
 pub struct Change {
     items: Vec<Item>,
@@ -75,7 +75,7 @@ pub struct Undo {
 #[derive(Debug)]
 struct Item {
     id: ParamId,
-    /// The name or the alias, whichever the client used.
+    /// The name or the alias, as the client gave it.
     name: &'static str,
     value: ParamValue,
     effect: Effect,
@@ -89,25 +89,25 @@ enum Effect {
 }
 
 impl Change {
-    /// The parameters that get another value, or that must be applied anew even with the same one; in the
-    /// order given.
+    /// The parameters that get another value, or that must be applied again with the same one;
+    /// in the order given.
     pub fn changed(&self) -> impl Iterator<Item = ParamId> + '_ {
         acting(&self.items)
     }
 }
 
 impl Undo {
-    /// As [`Change::changed`].
+    /// The parameters that had to be applied, as in [`Change::changed`].
     pub fn changed(&self) -> impl Iterator<Item = ParamId> + '_ {
         acting(&self.items)
     }
 
-    /// The parameters that were named, changed or not, in the order given.
+    /// The parameters of the command, changed or not, in the order given.
     pub fn named(&self) -> impl Iterator<Item = ParamId> + '_ {
         self.items.iter().map(|item| item.id)
     }
 
-    /// The error that the server could not apply `id`, under the name by which the client called it.
+    /// The error that the server could not apply `id`, under the name that the client used.
     pub fn failed(&self, id: impl Into<ParamId>, reason: &str) -> SetError {
         let id = id.into();
         let name = self.items.iter().find(|item| item.id == id).map_or(id.param().name, |item| item.name);
@@ -120,7 +120,7 @@ fn acting(items: &[Item]) -> impl Iterator<Item = ParamId> + '_ {
 }
 
 impl Config {
-    /// Judges pairs of name and value, in order; the first fault is the error.
+    /// Checks pairs of name and value, in order; the first fault is the error.
     pub fn prepare(
         &self,
         pairs: &[(&[u8], &[u8])],
@@ -143,7 +143,7 @@ impl Config {
         }
         let mut items: Vec<Item> = Vec::with_capacity(pairs.len());
         for ((id, name), (_, text)) in found.into_iter().zip(pairs) {
-            // A parameter may come twice, as name and as alias: the second builds on the first.
+            // A parameter may occur twice, as name and as alias: the second value builds on the first.
             let old = items.iter().rfind(|item| item.id == id).map_or(self.value(id), |item| &item.value);
             let param = id.param();
             let words = words_of(text, param.traits);
@@ -157,8 +157,8 @@ impl Config {
         Ok(Change { items })
     }
 
-    /// Gives a parameter the value that CONFIG GET of some server shows for it, whatever its traits allow to
-    /// clients. The error is the reason.
+    /// Sets a parameter to the text that CONFIG GET of some server shows for it, whatever its
+    /// [`Traits`] allow to clients. The error is the reason.
     pub fn assign_shown(&mut self, id: ParamId, text: &[u8]) -> Result<(), String> {
         self.assign(id, &words_of(text, id.param().traits))
     }
@@ -196,8 +196,7 @@ impl Config {
     }
 }
 
-/// The words of a value: each blank separates, even where that leaves empty words; nothing is no words at
-/// all.
+/// The words of a value: each blank separates, even where this leaves empty words; empty text has no words.
 fn words_of(text: &[u8], traits: Traits) -> Vec<&[u8]> {
     match (traits.has(Traits::MULTI_ARG), text) {
         (true, b"") => Vec::new(),

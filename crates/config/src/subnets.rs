@@ -1,11 +1,11 @@
-//! Networks that a directive names: `10.0.0.0/8 2001:db8::/32,192.0.2.7`.
+//! Lists of networks in a directive: `10.0.0.0/8 2001:db8::/32,192.0.2.7`.
 
 use std::net::IpAddr;
 
-/// A network: the addresses that begin as one does.
+/// A network: all addresses with the same prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subnet {
-    /// The first address: bits that do not belong to the prefix are 0.
+    /// The first address: the bits after the prefix are 0.
     first: u128,
     /// The bits of the prefix.
     mask: u128,
@@ -13,9 +13,9 @@ pub struct Subnet {
 }
 
 impl Subnet {
-    /// The network that a word names: an address, with `/` and the length of the prefix unless the network is
-    /// that one address. IPv4 written as IPv6 (`::ffff:10.0.0.0/104`) means the IPv4 network. `None` for
-    /// anything else.
+    /// The network of a word: an address, with `/` and the length of the prefix unless the
+    /// network is that one address. IPv4 written as IPv6 (`::ffff:10.0.0.0/104`) means the IPv4
+    /// network. `None` for anything else.
     pub fn parse(word: &str) -> Option<Subnet> {
         let (address, prefix) = match word.split_once('/') {
             Some((address, prefix)) => (address, Some(prefix.parse::<u32>().ok()?)),
@@ -30,7 +30,7 @@ impl Subnet {
         let address = written.to_canonical();
         let (bits, prefix) = match address.is_ipv4() == written.is_ipv4() {
             true => (bits, prefix),
-            // A shorter one would be all of IPv4, and more.
+            // A prefix shorter than 96 bits would contain more than all IPv4 addresses.
             false => (32, prefix.checked_sub(96)?),
         };
         let mask = match prefix {
@@ -54,25 +54,25 @@ fn number(address: IpAddr) -> u128 {
     }
 }
 
-/// Networks, in the order in which they were named.
+/// Networks, in the order given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subnets(Vec<Subnet>);
 
 impl Subnets {
-    /// The networks that a text names, between commas, blanks and tabs. `None` when one of the words is no
-    /// network.
+    /// The networks of a text, separated by commas, blanks and tabs. `None` when one of the
+    /// words is no network.
     pub fn parse(text: &[u8]) -> Option<Subnets> {
         let text = std::str::from_utf8(text).ok()?;
         let words = text.split([' ', '\t', ',']).filter(|word| !word.is_empty());
         words.map(Subnet::parse).collect::<Option<Vec<_>>>().map(Subnets)
     }
 
-    /// Whether there is none.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether the address is in one of them. O(networks).
+    /// Whether the address is in one of the networks. O(networks).
     pub fn have(&self, address: IpAddr) -> bool {
         self.0.iter().any(|subnet| subnet.has(address))
     }

@@ -1,8 +1,8 @@
 //! The table of parameters: a list, in the order of the example file.
 //!
-//! A row is `NAME: type = constructor, "prose";`. The macro makes of the rows the array [`PARAMS`] and, in
-//! [`param`], one typed constant per row; a row whose constructor disagrees with its type does not compile.
-//! Bounds and defaults are those of the reference; where a name has no effect here the row says why.
+//! A row is `NAME: type = constructor, "prose";`. The macro turns the rows into the array [`PARAMS`] and,
+//! in [`param`], one typed constant per row; a row whose constructor disagrees with its type does not
+//! compile. Bounds and defaults are those of the reference; a row without effect here gives the reason.
 
 use crate::choice::{
     AclPubsubDefault, AppendFsync, BgsaveMethod, ClusterSaveBehavior, DisklessLoad, EndpointType, EventLoop,
@@ -25,7 +25,7 @@ const MIB: i128 = 1024 * 1024;
 const CRASH: &str = "settings of panics and crash reports";
 const MPTCP: &str = "multipath TCP";
 
-// Why a directive has no effect here.
+// Reasons why a directive has no effect here.
 const NO_SCAN_FIELDS: &str = "entries are moved one by one, and large values are not moved";
 const ALWAYS_LAZY: &str = "large values are always freed in the background";
 const OLD_DATA_LAZY: &str = "the old data are always freed in the background";
@@ -41,7 +41,7 @@ const SHORT_ITERATIONS: &str =
 const NO_RDMA: &str = "RDMA is not built in";
 
 impl ParamId {
-    /// The parameter's row.
+    /// The row of the table.
     pub fn param(self) -> &'static Param {
         &PARAMS[usize::from(self.0)]
     }
@@ -51,12 +51,12 @@ impl ParamId {
         (0..PARAMS.len()).map(|index| ParamId(index as u16))
     }
 
-    /// The parameter of that name or alias, in any case. Cost: a scan of the table.
+    /// The parameter with that name or alias, in any case. Cost: a scan of the table.
     pub fn find(name: &[u8]) -> Option<ParamId> {
         Self::find_spelled(name).map(|(id, _)| id)
     }
 
-    /// As [`ParamId::find`], with the spelling in the table that matched: the name or the alias.
+    /// Like [`ParamId::find`], with the spelling in the table that matched: the name or the alias.
     pub(crate) fn find_spelled(name: &[u8]) -> Option<(ParamId, &'static str)> {
         let same = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);
         ParamId::all().find_map(|id| {
@@ -640,7 +640,7 @@ params! {
     }
 }
 
-/// Names that a config file may contain, with one value, and that mean nothing any more.
+/// Names that a config file may contain, with one value, and that no longer have an effect.
 pub(crate) const RETIRED: &[&str] = &[
     "list-max-ziplist-entries",
     "list-max-ziplist-value",

@@ -1,4 +1,4 @@
-//! Claims about the whole crate, by what they are about.
+//! Tests of the whole crate, by subject.
 
 mod differential;
 mod files;
@@ -9,17 +9,17 @@ mod table;
 
 use crate::{Config, LoadError, Origin, Phase, Traits, Undo, parse_file};
 
-/// The configuration that a text describes; it includes nothing.
+/// The configuration of a text; `include` finds no files.
 fn load(text: &str) -> Result<Config, LoadError> {
     parse_file(text.as_bytes(), "test.conf", b"", &mut |_: &[u8]| Ok(Vec::new()))
 }
 
-/// The configuration of a text that must load.
+/// The configuration of a text, which must load.
 fn loaded(text: &str) -> Config {
     load(text).unwrap_or_else(|error| panic!("{text:?} must load: {}", error.report("0")))
 }
 
-/// The reason with which a text is refused.
+/// The reason for which a text is refused.
 fn refusal(text: &str) -> String {
     match load(text) {
         Err(LoadError::Line(bad)) => bad.reason,
@@ -28,7 +28,7 @@ fn refusal(text: &str) -> String {
     }
 }
 
-/// CONFIG SET of `pairs` (name, value, name, ...) on `config`; the error as the client reads it.
+/// CONFIG SET of `pairs` (name, value, name, ...) on `config`; the error is the client's error reply.
 fn set(config: &mut Config, pairs: &[&str]) -> Result<Undo, String> {
     let pairs: Vec<(&[u8], &[u8])> =
         pairs.as_chunks::<2>().0.iter().map(|[name, value]| (name.as_bytes(), value.as_bytes())).collect();
@@ -36,7 +36,7 @@ fn set(config: &mut Config, pairs: &[&str]) -> Result<Undo, String> {
     Ok(config.apply(change))
 }
 
-/// What CONFIG GET shows for one name.
+/// The value that CONFIG GET shows for one name.
 fn shown(config: &Config, name: &str) -> String {
     let found = config.get(&[name.as_bytes()]);
     assert_eq!(found.len(), 1, "{name} is one parameter");

@@ -1,4 +1,4 @@
-//! What the configuration says of users, and which of them a rewrite writes.
+//! The configuration's users and roles, and which of them a rewrite writes.
 
 use std::collections::BTreeMap;
 
@@ -19,21 +19,22 @@ impl Config {
         &self.user_lines
     }
 
-    /// Takes the `user` and `role` lines away: they hold passwords, and nobody needs them behind the start.
+    /// Removes and returns the `user` and `role` lines: they contain passwords and are not
+    /// needed after the start.
     pub fn take_user_lines(&mut self) -> Vec<UserLine> {
         std::mem::take(&mut self.user_lines)
     }
 
-    /// Remembers which users a rewrite leaves where they are.
+    /// Sets the users that a rewrite does not write, because they are defined elsewhere.
     pub fn keep_outside(&mut self, users: Vec<OutsideUser>) {
         self.outside_users = users;
     }
 
-    /// Of the canonical lines of all roles and users, `role NAME …` and `user NAME …`, those that
-    /// [`crate::rewrite()`] is to write: none with an `aclfile`, and none of a user that stands in an
-    /// included file or on the command line, as the next start would refuse a second definition. Errors: such
-    /// a user has changed since the start, which no rewrite can express; the reason. Cost: the lines, and a
-    /// little for each user that stands elsewhere.
+    /// Selects from the canonical lines of all roles and users, `role NAME …` and `user NAME …`, the ones
+    /// that [`crate::rewrite()`] is to write: none with an `aclfile`, and none of a user that is defined
+    /// in an included file or on the command line, because the next start would refuse a second
+    /// definition. The error is the reason: such a user has changed since the start, which no rewrite can
+    /// express. Cost: the lines, and a little for each user that is defined elsewhere.
     pub fn lines_to_rewrite(&self, mut users: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, String> {
         if !self.bytes(param::ACLFILE).is_empty() {
             return Ok(Vec::new());

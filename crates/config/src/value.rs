@@ -14,18 +14,18 @@ pub(crate) mod check;
 /// Why a value was refused, in the words of the reference.
 pub(crate) type Reason = Cow<'static, str>;
 
-/// The value of one parameter; which variant it is follows from the parameter's [`ParamKind`].
+/// The value of one parameter; the parameter's [`ParamKind`] determines the variant.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ParamValue {
-    /// `yes` or `no`.
+    /// A switch, `true` for `yes`.
     Bool(bool),
     /// Any number, within its bounds; a percentage is negative.
     Int(i128),
     /// Bytes; `None` is "not set".
     Text(Option<Box<[u8]>>),
-    /// The number of a choice.
+    /// The number of the chosen name.
     Choice(u8),
-    /// Bits.
+    /// The bits of all names that are set.
     Flags(u32),
     /// Save points in the order given; empty is "never".
     Save(Vec<SavePoint>),
@@ -33,9 +33,9 @@ pub enum ParamValue {
     BufferLimits([BufferLimit; 3]),
     /// Scores for primary, replica and background process.
     OomValues([i32; 3]),
-    /// Addresses.
+    /// Addresses in the order given.
     List(Vec<Box<[u8]>>),
-    /// Bits of [`notify`].
+    /// Event classes as bits of [`notify`].
     NotifyEvents(u32),
     /// Host and port of the primary.
     ReplicaOf(Option<(Box<[u8]>, u16)>),
@@ -48,18 +48,18 @@ pub enum ParamValue {
 /// Save when `seconds` have passed and at least `changes` were made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SavePoint {
-    /// At least 1.
+    /// Minimum seconds since the last save; at least 1.
     pub seconds: i64,
-    /// 0 or more.
+    /// Minimum number of changes since the last save; 0 or more.
     pub changes: i32,
 }
 
-/// How much may wait for a client that does not read.
+/// Limits on the output buffer of a client that does not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferLimit {
     /// Bytes at which the client is closed at once; 0 is no limit.
     pub hard_bytes: u64,
-    /// Bytes above which the clock of `soft_seconds` runs; 0 is no limit.
+    /// Bytes above which `soft_seconds` are counted; 0 is no limit.
     pub soft_bytes: u64,
     /// Seconds above `soft_bytes` after which the client is closed.
     pub soft_seconds: i32,
@@ -68,11 +68,11 @@ pub struct BufferLimit {
 /// Kinds of clients that have limits of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientClass {
-    /// Everyone else.
+    /// Clients that are neither replicas nor subscribers.
     Normal,
-    /// Replicas.
+    /// Connections of replicas, to which the replication stream is sent.
     Replica,
-    /// Subscribers.
+    /// Clients that subscribe to a channel or pattern.
     Pubsub,
 }
 
@@ -107,7 +107,7 @@ impl ClientClass {
     }
 }
 
-/// Bits of `notify-keyspace-events`.
+/// The bits of `notify-keyspace-events`, one for each class of events.
 pub mod notify {
     /// `K`: publish on the key's channel.
     pub const KEYSPACE: u32 = 1;
@@ -115,32 +115,32 @@ pub mod notify {
     pub const KEYEVENT: u32 = 1 << 1;
     /// `g`: commands of no type, such as DEL.
     pub const GENERIC: u32 = 1 << 2;
-    /// `$`: strings.
+    /// `$`: commands on strings.
     pub const STRING: u32 = 1 << 3;
-    /// `l`: lists.
+    /// `l`: commands on lists.
     pub const LIST: u32 = 1 << 4;
-    /// `s`: sets.
+    /// `s`: commands on sets.
     pub const SET: u32 = 1 << 5;
-    /// `h`: hashes.
+    /// `h`: commands on hashes.
     pub const HASH: u32 = 1 << 6;
-    /// `z`: sorted sets.
+    /// `z`: commands on sorted sets.
     pub const ZSET: u32 = 1 << 7;
     /// `x`: keys that expired.
     pub const EXPIRED: u32 = 1 << 8;
     /// `e`: keys that were evicted.
     pub const EVICTED: u32 = 1 << 9;
-    /// `t`: streams.
+    /// `t`: commands on streams.
     pub const STREAM: u32 = 1 << 10;
     /// `m`: reads that found no key; not part of `A`.
     pub(crate) const KEY_MISS: u32 = 1 << 11;
-    /// `d`: types of modules.
+    /// `d`: data types of modules.
     pub const MODULE: u32 = 1 << 13;
     /// `n`: new keys; not part of `A`.
     pub(crate) const NEW: u32 = 1 << 14;
-    /// `A`: all classes that are part of it.
+    /// `A`: all classes but key misses and new keys.
     pub const ALL: u32 = GENERIC | STRING | LIST | SET | HASH | ZSET | EXPIRED | EVICTED | STREAM | MODULE;
 
-    /// Classes in the order in which they are shown, then the letters that follow `A` too.
+    /// Classes in the order in which they are shown, then the letters that are shown besides `A`.
     pub(super) const LETTERS: [(u8, u32); 14] = [
         (b'g', GENERIC),
         (b'$', STRING),
@@ -157,26 +157,26 @@ pub mod notify {
         (b'E', KEYEVENT),
         (b'm', KEY_MISS),
     ];
-    /// The letters of some bits.
+    /// The letters of a set of bits.
     pub fn letters(bits: u32) -> Vec<u8> {
         LETTERS.iter().filter(|(_, bit)| bits & bit != 0).map(|(letter, _)| *letter).collect()
     }
 
-    /// The first letters, which `A` hides.
+    /// Number of the first letters that `A` stands for.
     pub(super) const CLASSES: usize = 11;
 }
 
-/// What a list-like value does with what it held before.
+/// How a list-like value combines with the old value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Onto {
-    /// Forgets it.
+    /// The new value replaces the old one.
     Replace,
-    /// Adds to it: later lines of a file, of `save` and `announce-endpoint-for`.
+    /// The new value is appended: later lines of a file, of `save` and `announce-endpoint-for`.
     Extend,
 }
 
 impl Param {
-    /// The value that `words` mean, given that the parameter holds `old`; the error is the reason to show.
+    /// The value of `words` for a parameter whose value is `old`; the error is the reason to show.
     pub(crate) fn parse(&self, words: &[&[u8]], old: &ParamValue, onto: Onto) -> Result<ParamValue, Reason> {
         self.kind.parse(words, old, onto)
     }
@@ -203,7 +203,7 @@ impl ParamKind {
         }
     }
 
-    /// As [`Param::parse`], without its refusals.
+    /// Like [`Param::parse`], for any parameter of this kind.
     fn parse(&self, words: &[&[u8]], old: &ParamValue, onto: Onto) -> Result<ParamValue, Reason> {
         match self {
             ParamKind::Bool { .. } => parse_bool(one(words)?),
@@ -284,7 +284,7 @@ impl ParamKind {
         names.iter().find(|(_, value)| *value == number).map_or("unknown", |(name, _)| name)
     }
 
-    /// The names of all bits that are set; the name of no bits when none is.
+    /// The names of all bits that are set; the name for zero bits when none is.
     pub(crate) fn flags_text(&self, bits: u32) -> String {
         let ParamKind::Flags { names } = self else { return "unknown".into() };
         let wanted = |value: u32| if bits == 0 { value == 0 } else { value & bits != 0 };
@@ -294,8 +294,8 @@ impl ParamKind {
     }
 }
 
-/// The only word. Parameters that take one word get exactly one; the error is for those that count for
-/// themselves.
+/// The only word. Parameters that take one word always get exactly one; the error is for those
+/// that take several words.
 fn one<'a>(words: &[&'a [u8]]) -> Result<&'a [u8], Reason> {
     match words {
         [word] => Ok(word),
@@ -374,7 +374,7 @@ fn parse_flags(words: &[&[u8]], names: &[(&str, u32)]) -> Result<ParamValue, Rea
     Ok(ParamValue::Flags(bits))
 }
 
-/// Pairs of seconds and changes; a single empty word is no save points at all, whatever was there before.
+/// Pairs of seconds and changes; a single empty word means no save points, whatever the old value.
 fn parse_save(words: &[&[u8]], old: &ParamValue, onto: Onto) -> Result<ParamValue, Reason> {
     let invalid = || Reason::from("Invalid save parameters");
     if matches!(words, [b""]) {
@@ -397,7 +397,7 @@ fn parse_save(words: &[&[u8]], old: &ParamValue, onto: Onto) -> Result<ParamValu
     Ok(ParamValue::Save(points))
 }
 
-/// Groups of class, hard limit, soft limit and seconds; classes that are not named keep what they have.
+/// Groups of class, hard limit, soft limit and seconds; other classes keep their limits.
 fn parse_limits(words: &[&[u8]], old: &ParamValue) -> Result<ParamValue, Reason> {
     let mut limits = match old {
         ParamValue::BufferLimits(limits) => *limits,
@@ -443,7 +443,7 @@ fn parse_list(words: &[&[u8]]) -> Result<ParamValue, Reason> {
     Ok(ParamValue::List(words.iter().map(|word| Box::from(*word)).collect()))
 }
 
-/// Rules of three words each; a single empty word is none at all, whatever was there before.
+/// Rules of three words each; a single empty word means no rules, whatever the old value.
 fn parse_endpoint_rules(words: &[&[u8]], old: &ParamValue, onto: Onto) -> Result<ParamValue, Reason> {
     if matches!(words, [b""]) {
         return Ok(ParamValue::EndpointRules(Vec::new()));
@@ -469,7 +469,7 @@ fn parse_endpoint_rules(words: &[&[u8]], old: &ParamValue, onto: Onto) -> Result
     Ok(ParamValue::EndpointRules(rules))
 }
 
-/// Each is looked at for each node that a client asks for.
+/// Maximum number of rules: each rule is checked for each node that a client asks for.
 const ENDPOINT_RULES_MAX: usize = 4096;
 
 fn parse_notify(word: &[u8]) -> Result<ParamValue, Reason> {
@@ -516,7 +516,7 @@ fn parse_percentiles(words: &[&[u8]]) -> Result<ParamValue, Reason> {
         if !(0.0..=100.0).contains(&value) {
             return Err("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]".into());
         }
-        // Kept as it is shown, so that a rewritten file gives the same value.
+        // Rounded as it is shown, so that a rewritten file has the same value.
         values.push(number::decimal_text(value).parse().unwrap_or(value));
     }
     Ok(ParamValue::Percentiles(values))

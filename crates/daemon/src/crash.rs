@@ -1,13 +1,13 @@
 //! The crash report: what an operator needs to know when the process ends by a panic or by a fault.
 //!
-//! A fault's handler has two parts. The first makes plain system calls only and never allocates, so it works
-//! wherever the fault struck. The second names the functions on the stack, for which the library allocates:
-//! from memory of the report's own (`alloc::report_begins`), since the fault may have struck inside the
-//! allocator. Should the report hang all the same, an alarm ends the process. A fault within the report ends
-//! the process at once.
+//! The handler of a fault has two parts. The first makes plain system calls only and never allocates, so
+//! it works wherever the fault struck. The second names the functions on the stack, for which the library
+//! allocates: from memory reserved for the report (`alloc::report_begins`), because the fault may have
+//! struck inside the allocator. If the report hangs all the same, an alarm ends the process. A fault
+//! within the report ends the process at once.
 //!
-//! SIGALRM, sent by an operator, writes to the log where the main thread is, or the thread to which it was
-//! sent; the process goes on. Its handler allocates nothing: the thread may be anywhere.
+//! SIGALRM, sent by an operator, writes the stack of the main thread, or of the thread to which it was sent,
+//! to the log; the process goes on. The handler allocates nothing, because it may interrupt any code.
 
 use nix::errno::Errno;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, raise, sigaction};
@@ -22,7 +22,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize};
 
-/// Where reports go.
+/// The log that reports are written to.
 #[derive(Debug)]
 struct Target {
     log_file: Option<PathBuf>,
@@ -38,24 +38,24 @@ static ALLOCATOR: OnceLock<&'static dyn ReportMemory> = OnceLock::new();
 /// The version of the program; set once, before any handler is installed.
 static VERSION: OnceLock<&'static str> = OnceLock::new();
 
-/// What a crash report asks of the allocator of the process.
+/// Functions of the process's allocator that a crash report needs.
 pub trait ReportMemory: Sync {
-    /// The calling thread allocates from memory of its own from now on: the fault that it reports may have
-    /// struck inside the allocator, whose locks it may hold. Other threads notice nothing. The process has to
-    /// end afterwards. Plain system calls only.
+    /// From now on the calling thread allocates from separate memory: the fault may have struck inside
+    /// the allocator, whose locks the thread may hold. Other threads are not affected. The process must
+    /// end afterwards. Makes plain system calls only.
     fn report_begins(&self);
 
-    /// Bytes that the allocator refused last; 0 where it never did. Allocates nothing.
+    /// Size of the last allocation that was refused, bytes; 0: none was. Allocates nothing.
     fn refused(&self) -> usize;
 }
 
-/// The signals of which a report is made.
+/// The signals that cause a report.
 const FAULTS: [Signal; 5] =
     [Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGFPE, Signal::SIGILL, Signal::SIGABRT];
 
-/// Makes a panic print a report and end the process: state may be torn, and a supervisor or a replica takes
-/// over. Reports go to the log: this file, or standard output; they name this version. To be called once, by
-/// the main thread. Errors: no further descriptor.
+/// Makes a panic print a report and end the process: state may be inconsistent, and a supervisor or a
+/// replica takes over. Reports go to this log file, or to standard output, and contain this version. To
+/// be called once, by the main thread. Errors: no free descriptor.
 pub fn install(
     log_file: Option<&Path>,
     version: &'static str,
@@ -71,11 +71,11 @@ pub fn install(
         with_log(|mut log| {
             let _ = log.write_all(text.as_bytes());
         });
-        // The abort below is no further crash.
+        // The abort below must not cause a second report.
         forget_faults();
         std::process::abort();
     }));
-    // For as long as the process lives.
+    // The stack stays installed as long as the process lives.
     std::mem::forget(SignalStack::install());
     PROGRAM.find();
     // The library that walks the stack is loaded by the first walk, which a handler cannot do.
@@ -84,18 +84,18 @@ pub fn install(
     Ok(())
 }
 
-/// Whether faults are reported before they end the process; they do end it in either case. That memory has
-/// run out is said even so.
+/// Turns reports of faults on or off; a fault ends the process in either case. Exhausted memory is
+/// reported even when they are off.
 pub fn report_faults(wanted: bool) {
     let fault = if wanted { SigHandler::SigAction(on_fault) } else { SigHandler::SigDfl };
     let abort = SigHandler::SigAction(if wanted { on_fault } else { on_abort });
     handle(fault, abort);
 }
 
-/// Lets faults end the process without a word.
+/// Resets the signals: faults end the process without a report.
 fn forget_faults() {
     handle(SigHandler::SigDfl, SigHandler::SigDfl);
-    // It ends a report that hangs.
+    // The default action of SIGALRM ends a report that hangs.
     set_action(Signal::SIGALRM, SigHandler::SigDfl, SaFlags::empty());
 }
 
@@ -114,8 +114,8 @@ fn set_action(signal: Signal, handler: SigHandler, flags: SaFlags) {
     let _ = unsafe { sigaction(signal, &action) };
 }
 
-/// Writes to the log where this thread is: the main thread, to which the kernel hands what is sent to the
-/// process, unless the signal was sent to another one.
+/// Writes the stack of this thread to the log: of the main thread, to which the kernel delivers a signal
+/// to the process, or of the thread to which the signal was sent.
 extern "C" fn on_alarm(_: i32) {
     let errno = Errno::last_raw();
     with_log(|mut log| {
@@ -131,8 +131,8 @@ extern "C" fn on_alarm(_: i32) {
     Errno::set_raw(errno);
 }
 
-/// Writes the addresses on the stack, which `addr2line -e sluice-server` turns into names: a name would have
-/// to be allocated.
+/// Writes the addresses on the stack, which `addr2line -e sluice-server` turns into names: looking up a
+/// name would allocate.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn write_frames(log: &File) {
     let mut frames = [std::ptr::null_mut(); FRAMES_MAX as usize];
@@ -151,37 +151,37 @@ fn write_frames(log: &File) {
     }
 }
 
-/// Where the program lies in memory. The C library would name the program by its first argument, over which
-/// the process title is written (`title.rs`).
+/// The address range of the program in memory. The C library would print the program's first argument as
+/// its name, over which the process title is written (`title.rs`).
 struct LoadedProgram {
     start: AtomicUsize,
-    /// The first address behind it; 0: not known.
+    /// The first address after the program; 0: not known.
     end: AtomicUsize,
 }
 
 static PROGRAM: LoadedProgram = LoadedProgram { start: AtomicUsize::new(0), end: AtomicUsize::new(0) };
 
 impl LoadedProgram {
-    /// Asks the kernel. Before any handler is installed: reading allocates.
+    /// Reads the range from the kernel. Must run before any handler is installed, because reading allocates.
     fn find(&self) {
         let Ok(program) = std::fs::read_link("/proc/self/exe") else { return };
         let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
         let Some((start, end)) = program_in(&maps, program.as_os_str().as_bytes()) else { return };
-        // Set by the only thread, before a handler could read them.
+        // Set by the only thread, before a handler can read them.
         self.start.store(start, Relaxed);
         self.end.store(end, Relaxed);
     }
 
-    /// How far behind the program's beginning an address lies; `None` outside of the program.
+    /// The offset of an address from the program's beginning; `None` outside of the program.
     fn offset_of(&self, address: usize) -> Option<usize> {
-        // Follows `find` in the same thread, or in a thread that was started later.
+        // Runs after `find`, in the same thread or in a thread that was started later.
         let is_inside = address < self.end.load(Relaxed);
         address.checked_sub(self.start.load(Relaxed)).filter(|_| is_inside)
     }
 }
 
-/// First address of the mappings of the file `program`, and the address behind them, out of the lines of
-/// proc(5)'s `maps`.
+/// The first address of the mappings of the file `program` and the first address after them, from the
+/// lines of proc(5)'s `maps`.
 fn program_in(maps: &[u8], program: &[u8]) -> Option<(usize, usize)> {
     let mut found = None;
     let is_program = |line: &&[u8]| line.strip_suffix(program).is_some_and(|head| head.ends_with(b" "));
@@ -199,7 +199,7 @@ fn write_frames(mut log: &File) {
     let _ = log.write_all(b"no stack trace on this system\n");
 }
 
-/// A file that is of no use when the process ends now: a snapshot for which everybody waits. Empty: none.
+/// A file that is useless when the process ends now: an unfinished snapshot of the final save. Empty: none.
 struct Unfinished {
     path: [AtomicU8; PATH_BYTES],
     len: AtomicUsize,
@@ -208,20 +208,20 @@ struct Unfinished {
 static UNFINISHED: Unfinished =
     Unfinished { path: [const { AtomicU8::new(0) }; PATH_BYTES], len: AtomicUsize::new(0) };
 
-/// From now on the handler of a second signal removes this file, or none. A path that is too long is not
-/// removed by it.
+/// Sets the file that the handler of a second signal removes; `None` for no file. A path that is too long
+/// is not removed.
 pub fn set_unfinished(path: Option<&Path>) {
     UNFINISHED.len.store(0, Release);
     let bytes = path.map_or(&[][..], |path| path.as_os_str().as_bytes());
     if bytes.len() < PATH_BYTES {
         UNFINISHED.path.iter().zip(bytes).for_each(|(cell, byte)| cell.store(*byte, Relaxed));
-        // Precedes the handler's acquire: what it copies is this path.
+        // Pairs with the handler's acquire: the handler copies the bytes of this path.
         UNFINISHED.len.store(bytes.len(), Release);
     }
 }
 
-/// Has a signal that ends the process at once, because `flag` is set already, remove the unfinished file
-/// first.
+/// Installs a handler that removes the unfinished file when `flag` is set already, so that the signal
+/// ends the process at once.
 pub(crate) fn remove_unfinished_at(signal: i32, flag: Arc<AtomicBool>) -> std::io::Result<()> {
     let remove = move || {
         if flag.load(Relaxed) {
@@ -229,14 +229,14 @@ pub(crate) fn remove_unfinished_at(signal: i32, flag: Arc<AtomicBool>) -> std::i
         }
     };
     // SAFETY: the closure reads atomics and calls unlink, as a handler may; it neither allocates nor panics.
-    // JUSTIFICATION: the main thread is in the midst of the save, or waits for the disk, and the process ends
-    // at once.
+    // JUSTIFICATION: the main thread is writing the snapshot, or waits for the disk, and the
+    // process ends at once.
     unsafe { signal_hook::low_level::register(signal, remove) }.map(drop)
 }
 
 fn remove_unfinished() {
     let mut path = [0; PATH_BYTES];
-    // Follows `set_unfinished`.
+    // Pairs with the release in `set_unfinished`.
     let len = UNFINISHED.len.load(Acquire);
     for (cell, byte) in path.iter_mut().zip(&UNFINISHED.path).take(len) {
         *cell = byte.load(Relaxed);
@@ -248,16 +248,16 @@ fn remove_unfinished() {
     }
 }
 
-/// Room for this thread's handlers to name the functions on the stack, until it is dropped: the library's own
-/// signal stack is too small. Every thread that runs our code has one, since a fault strikes, and the kernel
-/// hands signals, anywhere. Its pages are touched by a report alone.
+/// A signal stack large enough to name the functions on the stack, for this thread until it is dropped:
+/// the library's signal stack is too small. Every thread that runs our code has one, because any thread
+/// may fault or receive a signal. Only a report touches its pages.
 #[derive(Debug)]
 pub struct SignalStack {
     memory: *mut libc::c_void,
 }
 
 impl SignalStack {
-    /// For the thread that calls this. Where memory is refused, the library's stack stays.
+    /// Installs a stack for the calling thread. `None` where memory is refused: the library's stack stays.
     pub fn install() -> Option<SignalStack> {
         let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a new mapping wherever the kernel likes touches no memory of ours.
@@ -275,11 +275,11 @@ impl SignalStack {
         (done == 0).then_some(stack)
     }
 
-    /// Bytes of the stack that this thread's handlers have, whoever installed it; 0: none.
+    /// Bytes of this thread's signal stack, whoever installed it; 0: none.
     fn bytes() -> usize {
         let mut present = libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: 0, ss_size: 0 };
         // SAFETY: nothing is installed, and the kernel writes to a value that lives on this stack.
-        // JUSTIFICATION: a handler can ask nobody else.
+        // JUSTIFICATION: a handler has no other source for this.
         let done = unsafe { libc::sigaltstack(std::ptr::null(), &mut present) };
         if done == 0 && present.ss_flags & libc::SS_DISABLE == 0 { present.ss_size } else { 0 }
     }
@@ -321,7 +321,7 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
     }
 }
 
-/// Says that memory has run out, where that was it, and lets the process end.
+/// Reports exhausted memory, where the abort has that reason, and lets the process end.
 extern "C" fn on_abort(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     forget_faults();
     // SAFETY: the kernel passes a valid pointer to a handler that was installed with SA_SIGINFO.
@@ -333,8 +333,7 @@ extern "C" fn on_abort(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_
     let _ = raise(Signal::SIGABRT);
 }
 
-/// The library aborts when memory that cannot be done without is refused, and does not say to the log how
-/// much it was.
+/// The library aborts when an allocation that cannot fail is refused, and does not log its size.
 fn write_out_of_memory(mut log: &File, signal: i32, code: i32) -> std::io::Result<()> {
     let ours = signal == Signal::SIGABRT as i32 && code == libc::SI_TKILL;
     match ALLOCATOR.get().map_or(0, |allocator| allocator.refused()) {
@@ -398,8 +397,8 @@ fn instruction(_: *mut libc::c_void) -> usize {
     0
 }
 
-/// Calls `write` with the log: its file, opened by name since it may have been rotated, or standard output.
-/// Does not allocate for paths of usual length.
+/// Calls `write` with the log: its file, opened by name because it may have been rotated, or standard
+/// output. Does not allocate for paths of usual length.
 fn with_log(write: impl FnOnce(&File)) {
     // SAFETY: the pointer is null or comes from a box that is never freed.
     // JUSTIFICATION: a handler can be given nothing but a static, and a lock could be held by the thread that
@@ -421,7 +420,7 @@ fn report(info: &PanicHookInfo<'_>) -> String {
     )
 }
 
-/// The version that was installed. Reads an atomic, as a handler may.
+/// The version that `install` was given. Reads an atomic, as a handler may.
 fn version() -> &'static str {
     VERSION.get().copied().unwrap_or_default()
 }
@@ -429,13 +428,13 @@ fn version() -> &'static str {
 const START: &str = "\n\n=== SLUICE BUG REPORT START: Cut & paste starting from here ===\n";
 const END: &str =
     "\n=== SLUICE BUG REPORT END. Please send this report with your configuration to the project. ===\n";
-/// Reading the program's debug information takes some hundred KiB of stack.
+/// Bytes of a signal stack: reading the program's debug information takes some hundred KiB.
 const SIGNAL_STACK_BYTES: usize = 2 << 20;
-/// Functions on the stack that SIGALRM shows.
+/// Maximum functions on the stack that SIGALRM shows.
 const FRAMES_MAX: i32 = 100;
-/// Bytes of a path that the kernel takes, its end included.
+/// Maximum bytes of a path that the kernel accepts, the terminating zero included.
 const PATH_BYTES: usize = 4096;
-/// Seconds after which a report that hangs is given up.
+/// Seconds after which a hanging report is ended.
 const REPORT_SECONDS_MAX: u32 = 10;
 
 #[cfg(test)]

@@ -2,8 +2,7 @@
 
 use nix::unistd::{ForkResult, fork, setsid};
 
-/// Leaves the terminal: the parent ends, the child goes on in a session of its own with its standard streams
-/// closed.
+/// Leaves the terminal: the parent ends, the child continues in a new session with closed standard streams.
 ///
 /// Must be called while the process has one thread.
 pub fn leave_terminal() -> std::io::Result<()> {

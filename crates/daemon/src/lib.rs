@@ -1,8 +1,8 @@
-//! The process among others on its machine: its log, signals and crash report, its title, its files of a
-//! daemon, what systemd is told, what it uses.
+//! The process and its environment: log, signals, crash report, process title, files of a daemon, notes
+//! to systemd, use of resources.
 //!
-//! Invariants: (1) nothing here knows a client or a command; (2) the unsafe code of the process is here: the
-//! handlers of faults, the fork of `daemonize`, the title over the arguments.
+//! Invariants: (1) this crate knows no clients and no commands; (2) it holds the unsafe code of the
+//! process: the handlers of faults, the fork of `daemonize`, the title over the arguments.
 #![deny(unsafe_code)]
 
 #[allow(unsafe_code)]

@@ -1,7 +1,8 @@
-//! The log: the reference's line formats, to standard output or a file, and to the system's log where asked.
+//! The log: the reference's line formats, to standard output or a file, and to the system log if configured.
 //!
-//! `legacy`: `pid:role day month year hour:minute:second.ms level text`, role `M` for a primary and `S` for
-//! a replica. `logfmt` and `json`: the same five facts with names. One line each whatever the text holds.
+//! `legacy`: `pid:role day month year hour:minute:second.ms level text`, role `M` for a primary and `S`
+//! for a replica. `logfmt` and `json`: the same five facts with names. An entry is always one line,
+//! whatever its text.
 
 use crate::named_file;
 use crate::syslog::Syslog;
@@ -19,25 +20,25 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Where log lines go and which.
+/// The log: its target, level and format.
 #[derive(Debug)]
 pub struct Log {
     level: Option<LogLevel>,
     target: Target,
     style: Style,
     syslog: Option<Syslog>,
-    /// The bar of long work behind the last line, where that is a terminal.
+    /// The progress bar below the last line, on a terminal.
     bar: TerminalLine,
     pid: u32,
     role: LogRole,
 }
 
-/// What the server is at a line of its log.
+/// The server's role, as log lines show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogRole {
-    /// It follows nobody.
+    /// The server is no replica.
     Primary,
-    /// It follows a primary.
+    /// The server is a replica.
     Replica,
 }
 
@@ -47,12 +48,12 @@ enum Target {
     File(PathBuf, Option<File>),
 }
 
-/// What a line looks like.
+/// The format of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     /// How the facts of a line are arranged.
     pub format: LogFormat,
-    /// How the time is written: local time, but for milliseconds since the epoch.
+    /// The format of the time: local time, except milliseconds since the epoch.
     pub time: LogTimestampFormat,
 }
 
@@ -75,8 +76,8 @@ impl Log {
         self.role = role;
     }
 
-    /// Sends lines to this file; the empty path is standard output. The path is taken against the working
-    /// directory of now. Errors: the file cannot be opened for appending.
+    /// Sends lines to this file; the empty path is standard output. A relative path is resolved now,
+    /// against the working directory. Errors: the file cannot be opened for appending.
     pub fn set_file(&mut self, path: &str) -> std::io::Result<()> {
         self.target = if path.is_empty() {
             Target::Stdout
@@ -88,7 +89,7 @@ impl Log {
         Ok(())
     }
 
-    /// The file's absolute path; none for standard output.
+    /// The absolute path of the log file; `None` for standard output.
     pub fn file(&self) -> Option<&Path> {
         match &self.target {
             Target::Stdout => None,
@@ -96,28 +97,28 @@ impl Log {
         }
     }
 
-    /// Keeps lines of this level and above; none when `None`.
+    /// Keeps lines of this level and above; `None` keeps no lines.
     pub fn set_level(&mut self, level: Option<LogLevel>) {
         self.level = level;
     }
 
-    /// Sets what lines look like.
+    /// Sets the format of lines.
     pub fn set_style(&mut self, style: Style) {
         self.style = style;
     }
 
-    /// Sends lines to the system's log too.
+    /// Sends lines to the system log too.
     pub fn set_syslog(&mut self, syslog: Syslog) {
         self.syslog = Some(syslog);
     }
 
-    /// Whether lines of this level are kept: saves the making of frequent ones.
+    /// Whether lines of this level are kept: a caller can skip formatting them.
     pub fn wants(&self, level: LogLevel) -> bool {
         self.level.is_some_and(|wanted| level >= wanted)
     }
 
-    /// Writes a line when its level is wanted. A line that cannot be written is lost: there is nothing else
-    /// to report it to.
+    /// Writes a line if its level is kept. A line that cannot be written is lost: there is no other place
+    /// to report it.
     pub fn line(&mut self, now: Now, level: LogLevel, text: &str) {
         if !self.wants(level) {
             return;
@@ -129,8 +130,8 @@ impl Log {
         }
     }
 
-    /// Shows a bar behind the last line, where the log goes to a terminal that this process has and that
-    /// takes it at once; `more`: works beside this one.
+    /// Shows a progress bar below the last line if the log goes to a terminal in whose foreground this
+    /// process runs and that accepts output at once. `more`: number of other works under way.
     pub fn show_bar(&mut self, work: &LongWork, more: usize) {
         let is_shown = matches!(self.target, Target::Stdout) && display() == ProgressDisplay::Bar;
         if !is_shown || !is_in_foreground() || !takes_bytes_now() {
@@ -143,20 +144,20 @@ impl Log {
         write_out(self.bar.draw(&bar(&name, &work.progress, columns())).as_bytes());
     }
 
-    /// Takes the bar away, if there is one: the next line takes its place.
+    /// Removes the bar, if there is one: the next line replaces it.
     pub fn clear_bar(&mut self) {
         if let Some(bytes) = self.bar.clear() {
             write_out(bytes.as_bytes());
         }
     }
 
-    /// Writes bytes as they are.
+    /// Writes bytes as they are, after removing the bar.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.clear_bar();
         let _ = match &mut self.target {
             Target::Stdout => return write_out(bytes),
             Target::File(path, file) => {
-                // The file may have been rotated away: a line opens it again by name, as the reference does.
+                // The file may have been rotated away: it is opened again by name, as in the reference.
                 if !path.exists() {
                     *file = named_file::append(path).ok();
                 }
@@ -167,7 +168,7 @@ impl Log {
 }
 
 impl Style {
-    /// A whole line.
+    /// Formats a complete line.
     fn line(self, (pid, role): (u32, LogRole), stamp: &str, level: LogLevel, text: &str) -> String {
         let (letter, role) = match role {
             LogRole::Primary => ('M', "primary"),
@@ -203,13 +204,12 @@ impl Style {
     }
 }
 
-/// Whether the terminal at standard output is this process's: a server behind a shell draws over nothing.
+/// Whether this process runs in the foreground of its terminal: a background process must not draw a bar.
 fn is_in_foreground() -> bool {
     rustix::termios::tcgetpgrp(std::io::stdout()).is_ok_and(|group| group == rustix::process::getpgrp())
 }
 
-/// Whether standard output takes bytes without a wait: a terminal that somebody has stopped (Ctrl-S) does
-/// not.
+/// Whether standard output accepts bytes without waiting: a terminal stopped with Ctrl-S does not.
 fn takes_bytes_now() -> bool {
     let stdout = std::io::stdout();
     let mut fds = [PollFd::new(stdout.as_fd(), PollFlags::POLLOUT)];
@@ -223,7 +223,7 @@ fn write_out(bytes: &[u8]) {
     let _ = out.write_all(bytes).and_then(|()| out.flush());
 }
 
-/// How progress suits standard output. Cost: a system call.
+/// How standard output can show progress. Cost: a system call.
 fn display() -> ProgressDisplay {
     let (term, no_color) = (std::env::var_os("TERM"), std::env::var_os("NO_COLOR"));
     let is_terminal = std::io::stdout().is_terminal();
@@ -240,7 +240,7 @@ fn columns() -> usize {
     size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(80)
 }
 
-/// The text without ends of lines: a client that could write one could forge the next line.
+/// The text without line breaks: a client that could write one could forge the next line.
 fn one_line(text: &str) -> Cow<'_, str> {
     if text.contains(['\n', '\r']) {
         Cow::Owned(text.replace(['\n', '\r'], " "))

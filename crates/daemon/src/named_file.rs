@@ -1,8 +1,8 @@
-//! Files that the configuration names and that others may have put there first: the log and the pid file. The
-//! folder may be one that everybody writes into.
+//! Files at configured paths, which another user may have created first: the log and the pid file. Their
+//! folder may be writable for everyone.
 //!
-//! Invariants: (1) a symbolic link is followed where it belongs to root or to this user, as `/dev/stdout`
-//! does, and no other; (2) nothing is overwritten or removed but the number of a process.
+//! Invariants: (1) a symbolic link is followed only if it belongs to root or to this user, as
+//! `/dev/stdout` does; (2) only a file that holds a process id is overwritten or removed.
 
 use nix::fcntl::OFlag;
 use nix::unistd::geteuid;
@@ -12,27 +12,27 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Opens a log to append to, which is made if it is not there. Allocates nothing for a path of usual length.
+/// Opens a log for appending; creates it if it is missing. Allocates nothing for a path of usual length.
 pub fn append(path: &Path) -> io::Result<File> {
     options_for(path)?.append(true).create(true).open(path)
 }
 
-/// Whether a log or a pid file can be written that is there. Makes and changes nothing.
+/// Whether an existing log or pid file can be written. Creates and changes nothing.
 pub fn try_append(path: &Path) -> io::Result<()> {
     options_for(path)?.append(true).open(path).map(drop)
 }
 
-/// Whether the pid file may be written as far as what it holds says so. Makes and changes nothing.
+/// Whether the content of a pid file allows to overwrite it. Creates and changes nothing.
 pub fn try_pid(path: &Path) -> io::Result<()> {
     let mut file = options_for(path)?.read(true).write(true).open(path)?;
     if file.metadata()?.is_file() { judge_pid(&mut file) } else { Ok(()) }
 }
 
-/// Writes the number of this process into the pid file, which is made if it is not there. Errors: why it was
-/// not; a file that holds something else than such a number is as it was.
+/// Writes the id of this process into the pid file; creates it if it is missing. Errors: the reason; a
+/// file that holds anything but a process id is left unchanged.
 pub fn write_pid(path: &Path) -> io::Result<()> {
     let mut file = options_for(path)?.read(true).write(true).create(true).truncate(false).open(path)?;
-    // A device or a pipe holds nothing.
+    // A device or a pipe has no content.
     if file.metadata()?.is_file() {
         judge_pid(&mut file)?;
         file.set_len(0)?;
@@ -41,7 +41,7 @@ pub fn write_pid(path: &Path) -> io::Result<()> {
     file.write_all(format!("{}\n", std::process::id()).as_bytes())
 }
 
-/// Removes the pid file, where it still holds the number of this process.
+/// Removes the pid file if it still holds the id of this process.
 pub fn remove_pid(path: &Path) {
     let mut options = match options_for(path) {
         Ok(options) => options,
@@ -55,7 +55,7 @@ pub fn remove_pid(path: &Path) {
     }
 }
 
-/// How a file of this name is opened. Errors: a link that is not followed.
+/// Options to open a file of this name. Errors: a link that is not followed.
 fn options_for(path: &Path) -> io::Result<OpenOptions> {
     let link = std::fs::symlink_metadata(path).ok().filter(std::fs::Metadata::is_symlink);
     let mut options = OpenOptions::new();
@@ -64,13 +64,13 @@ fn options_for(path: &Path) -> io::Result<OpenOptions> {
             return Err(io::Error::other("a symbolic link of another user is not followed"));
         }
         Some(_) => {}
-        // One that comes about meanwhile is none of those.
+        // A link that is created meanwhile is not followed.
         None => drop(options.custom_flags(OFlag::O_NOFOLLOW.bits())),
     }
     Ok(options)
 }
 
-/// Errors: the file holds something else than the number of a process.
+/// Errors: the file holds anything but a process id.
 fn judge_pid(file: &mut File) -> io::Result<()> {
     let mut text = Vec::new();
     Read::by_ref(file).take(PID_BYTES_MAX).read_to_end(&mut text)?;
@@ -94,7 +94,7 @@ mod tests {
         path
     }
 
-    /// Every way in which something may be there already.
+    /// Every kind of file that may exist at the path already.
     #[test]
     fn a_pid_file_replaces_a_number_and_nothing_else() {
         let folder = folder("pid");
@@ -146,7 +146,7 @@ mod tests {
         append(&path).expect("ours").write_all(b"8\n").expect("written");
         append(Path::new("/dev/stdout")).expect("root's, where it is a link");
         if !geteuid().is_root() {
-            // Nobody else can give a link away: what follows needs root.
+            // Only root can give a link to another user.
             return std::fs::remove_dir_all(&folder).expect("removable");
         }
         std::os::unix::fs::lchown(&path, Some(54321), None).expect("root");

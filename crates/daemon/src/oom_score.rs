@@ -1,4 +1,4 @@
-//! The process's share in the kernel's choice of a process to kill when memory runs out.
+//! `oom-score-adj`: the kernel's preference for killing this process when memory runs out.
 
 use sluice_config::choice::OomScoreAdj;
 use sluice_config::{Config, param};
@@ -11,16 +11,16 @@ pub struct OomScore {
 }
 
 impl OomScore {
-    /// The score of now.
+    /// The current score.
     pub fn read() -> OomScore {
         let text = std::fs::read_to_string(OOM_FILE).unwrap_or_default();
         OomScore { initial: text.trim().parse().unwrap_or(0), adjusted: false }
     }
 
-    /// Applies `oom-score-adj`. Without it the kernel's file is left alone, or set back if it was written
-    /// before. Errors: the system's.
+    /// Applies `oom-score-adj`. When it is off, the kernel's file is left alone, or set back if it was
+    /// written before. Errors: the system's.
     pub fn apply(&mut self, config: &Config) -> std::io::Result<()> {
-        // The first of three: a primary's. There are no replicas and no children yet.
+        // The first of three scores is a primary's. There are no replicas and no children yet.
         let [value, ..] = config.oom_score_adj_values();
         let score = match config.choice::<OomScoreAdj>(param::OOM_SCORE_ADJ) {
             OomScoreAdj::No if !self.adjusted => return Ok(()),

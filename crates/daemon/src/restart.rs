@@ -1,4 +1,4 @@
-//! A process that takes its own place: the same program is executed again, for DEBUG.
+//! Restart in place: the process executes its own program again, for DEBUG.
 
 use std::ffi::OsString;
 use std::io;
@@ -13,20 +13,20 @@ pub struct Restart {
     executable: io::Result<PathBuf>,
     arguments: Vec<OsString>,
     folder: io::Result<PathBuf>,
-    /// The delay that was asked for.
+    /// The delay before the restart; `None` when no restart was requested.
     pub after: Option<Duration>,
 }
 
 impl Restart {
-    /// Notes the program, its folder and these arguments, which lack the program's name. The call comes first
-    /// of all: the process' title is written over the arguments, and `dir` leaves the folder.
+    /// Records the program, its folder and these arguments, which lack the program's name. Must be called
+    /// first: the process title is written over the arguments, and `dir` changes the folder.
     pub fn of_process(arguments: Vec<OsString>) -> Restart {
         let (executable, folder) = (std::env::current_exe(), std::env::current_dir());
         Restart { executable, arguments, folder, after: None }
     }
 
-    /// Waits the delay and executes the program: the process keeps its id and environment, and its files
-    /// close. Returns only where the program cannot be executed.
+    /// Waits for the delay and executes the program: the process keeps its id and environment, and its
+    /// files are closed. Returns only if the program cannot be executed.
     pub fn perform(self) -> io::Error {
         let (executable, folder) = match (self.executable, self.folder) {
             (Ok(executable), Ok(folder)) => (executable, folder),

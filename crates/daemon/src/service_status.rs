@@ -1,35 +1,35 @@
-//! What people see of long work around the process: the status of the service in systemd, and a bar on the
-//! terminal of a server that was started by hand. INFO and the log are the engine's.
+//! Progress of long work for the operator: the status of the service in systemd, and a bar on the
+//! terminal of a server that was started by hand. The engine reports it in INFO and the log.
 //!
-//! Invariants: (1) nothing here waits: what systemd or the terminal does not take at once is lost, and the
-//! next one follows; (2) the bar stands where lines of the log go, and nowhere else, so that none tears the
-//! other ([`Log::show_bar`](crate::log::Log::show_bar)); (3) names from peers reach neither as control
-//! characters.
+//! Invariants: (1) nothing here waits: output that systemd or the terminal does not accept at once is
+//! lost, and later output follows; (2) the bar is drawn only by the log that writes to the same terminal,
+//! so that bar and lines do not mix ([`Log::show_bar`](crate::log::Log::show_bar)); (3) names from peers
+//! are printed without control characters.
 
 use sluice_base::progress::printable;
 use sluice_numbers::progress::{LongWork, WorkKind};
 use std::ffi::OsString;
 
-/// What systemd is told of long work. What is told is `NAME=value` lines.
+/// The status of long work for systemd, as `NAME=value` lines.
 #[derive(Debug, Default)]
 pub struct ServiceStatus {
-    /// The socket of systemd; none: nobody is told.
+    /// The socket of systemd; `None`: no status is sent.
     pub socket: Option<OsString>,
-    /// Clients are served, which systemd knows.
+    /// Systemd has been notified that clients are served.
     is_ready: bool,
-    /// When it was told last of work that has not ended, monotonic ns.
+    /// Time of the last note about unfinished work, monotonic ns.
     told_ns: Option<u64>,
-    /// What all work together had done then.
+    /// Progress of all work together at that time.
     done: Option<u64>,
 }
 
 impl ServiceStatus {
-    /// Systemd was told that clients are served.
+    /// Records that systemd was notified that clients are served.
     pub fn note_ready(&mut self) {
         (self.is_ready, self.told_ns) = (true, None);
     }
 
-    /// What is to be told now; it counts as told. `works` is what is under way.
+    /// The note to send now, if any; it counts as sent. `works` are the works under way.
     pub fn due(&mut self, works: &[LongWork], now_ns: u64) -> Option<String> {
         self.socket.as_ref()?;
         let mut long = works.iter().filter(|work| work.is_long()).peekable();
@@ -46,15 +46,15 @@ impl ServiceStatus {
         let done: u64 = works.iter().map(|work| work.progress.done).sum();
         let moves = self.done.replace(done) != Some(done);
         if (ends || !self.is_ready) && moves {
-            // Systemd has a time limit for a start and for an end, and none for what comes between. Work that
-            // has not moved since the last note has no more of it.
+            // Systemd limits the time of a start and of a stop, and not the time between them. Work that
+            // has not progressed since the last note gets no extension.
             state.push_str(&format!("EXTEND_TIMEOUT_USEC={EXTENSION_US}\n"));
         }
         Some(state)
     }
 }
 
-/// A line for some works: the first ones, and how many more there are.
+/// One line for some works: the first ones, and the number of the others.
 fn summary<'w>(mut works: impl Iterator<Item = &'w LongWork>) -> String {
     let first: Vec<String> = works.by_ref().take(NAMED_MAX).map(|work| work.to_string()).collect();
     let further = match works.count() {
@@ -64,14 +64,15 @@ fn summary<'w>(mut works: impl Iterator<Item = &'w LongWork>) -> String {
     printable(&(first.join("; ") + &further))
 }
 
-/// The status of a server that serves.
+/// The status of a server that serves clients.
 pub const READY: &str = "Ready to accept connections";
 
-/// Time between two notes to systemd: that between two lines of the log.
+/// Time between two notes to systemd, ns; equal to that between two log lines about progress.
 const TOLD_EVERY_NS: u64 = 5_000_000_000;
-/// What systemd has to wait for the next note, microseconds: a disk that stands still does not end a start.
+/// The time that a note extends the limit by, microseconds: work on a disk that stalls for less does not
+/// end the start.
 const EXTENSION_US: u64 = 60_000_000;
-/// Works that a status names.
+/// Maximum works that a status names.
 const NAMED_MAX: usize = 3;
 
 #[cfg(test)]

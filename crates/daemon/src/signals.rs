@@ -14,14 +14,14 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// A signal that ends the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndSignal {
-    /// SIGTERM.
+    /// SIGTERM, for which `shutdown-on-sigterm` has the flags.
     Term,
-    /// SIGINT.
+    /// SIGINT, for which `shutdown-on-sigint` has the flags.
     Int,
 }
 
 impl EndSignal {
-    /// Its name in the log.
+    /// The signal's name in the log.
     pub fn name(self) -> &'static str {
         match self {
             EndSignal::Term => "SIGTERM",
@@ -29,7 +29,7 @@ impl EndSignal {
         }
     }
 
-    /// The directive that says how to end on it.
+    /// The directive with the shutdown flags for this signal.
     pub fn shutdown_flags(self) -> Id<kind::Flags> {
         match self {
             EndSignal::Term => param::SHUTDOWN_ON_SIGTERM,
@@ -38,15 +38,15 @@ impl EndSignal {
     }
 }
 
-/// The signals' end in the event loop.
+/// The receiving end of the signals, in the event loop.
 pub struct Signals {
     reader: UnixStream,
     watched: Option<OwnedFd>,
-    /// TERM came: the next signal ends the process at once.
+    /// SIGTERM was received: the next signal ends the process at once.
     term: Arc<AtomicBool>,
-    /// INT came, likewise.
+    /// SIGINT was received: the next signal ends the process at once.
     int: Arc<AtomicBool>,
-    /// The loop's name for the socket.
+    /// The socket as a source of the event loop; `None` until it is attached.
     pub source: Option<sluice_evloop::Source>,
 }
 
@@ -75,12 +75,12 @@ impl Signals {
         Ok(Signals { reader, watched, term, int, source: None })
     }
 
-    /// The descriptor to watch; once.
+    /// The descriptor to watch; `None` after the first call.
     pub fn take_descriptor(&mut self) -> Option<OwnedFd> {
         self.watched.take()
     }
 
-    /// Forgets the signals that came: the server does not end, and the next one asks again.
+    /// Cancels the shutdown: the server does not end, and the next signal requests a new one.
     pub fn refuse(&self) {
         for flag in [&self.term, &self.int] {
             // Relaxed: the handlers run on this process's threads, and nothing else is published by these
@@ -89,7 +89,7 @@ impl Signals {
         }
     }
 
-    /// Empties the socket; which signal came.
+    /// Empties the socket and returns the signal that was received, if any.
     pub fn drain(&mut self) -> Option<EndSignal> {
         let mut bytes = [0; 64];
         while self.reader.read(&mut bytes).is_ok_and(|n| n == bytes.len()) {}

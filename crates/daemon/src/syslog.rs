@@ -1,10 +1,10 @@
-//! Lines for the system's log: datagrams to its socket, as `syslog(3)` sends them.
+//! Lines for the system log: datagrams to its socket, as `syslog(3)` sends them.
 
 use sluice_base::LogLevel;
 use sluice_config::choice::SyslogFacility;
 use std::os::unix::net::UnixDatagram;
 
-/// A way to the system's log. A line is lost without a receiver.
+/// A socket for the system log. A line is lost if there is no receiver.
 #[derive(Debug)]
 pub struct Syslog {
     socket: UnixDatagram,
@@ -14,7 +14,7 @@ pub struct Syslog {
 }
 
 impl Syslog {
-    /// A way to the log, under this name. Errors: no socket.
+    /// Opens a socket for lines under this name. Errors: no socket.
     pub fn open(ident: &str, facility: SyslogFacility) -> std::io::Result<Syslog> {
         let socket = UnixDatagram::unbound()?;
         socket.set_nonblocking(true)?;
@@ -26,7 +26,7 @@ impl Syslog {
         })
     }
 
-    /// Sends one line; the daemon may come and go, so the socket is found anew each time.
+    /// Sends one line. The log daemon may have been restarted, so the address is resolved each time.
     pub fn send(&mut self, level: LogLevel, text: &str) {
         let line = line(self.facility, &self.ident, self.pid, level, text);
         let _ = self.socket.send_to(line.as_bytes(), SOCKET);
@@ -57,7 +57,7 @@ fn facility_number(facility: SyslogFacility) -> u8 {
     }
 }
 
-/// Where the system's log listens.
+/// Path of the system log's socket.
 const SOCKET: &str = "/dev/log";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Systemd's socket: notes of `NAME=value` lines, one a datagram. No note waits for longer than a second.
+//! Systemd's socket: notes of `NAME=value` lines, one a datagram. No note waits longer than a second.
 
 use sluice_config::choice::Supervisor;
 use sluice_config::{Config, param};
@@ -8,21 +8,21 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-/// How long a note waits for room in the socket.
+/// How long to wait for room in the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoteWait {
-    /// Not at all: another note follows.
+    /// No wait: a later note replaces this one.
     None,
-    /// A second.
+    /// One second at most.
     Second,
 }
 
-/// The socket's path, where systemd has started the process.
+/// The socket's path, if systemd has started the process.
 pub fn path() -> Option<OsString> {
     std::env::var_os("NOTIFY_SOCKET")
 }
 
-/// The socket's path, where `supervised` says that systemd is to be told.
+/// The socket's path, if `supervised` says that systemd is to be notified.
 pub fn wanted(config: &Config) -> Option<OsString> {
     match config.choice::<Supervisor>(param::SUPERVISED) {
         Supervisor::Systemd | Supervisor::Auto => path(),
@@ -33,7 +33,7 @@ pub fn wanted(config: &Config) -> Option<OsString> {
 /// Sends a note.
 ///
 /// # Errors
-/// The system's: there is no such socket, or no room in it.
+/// The system's error: there is no such socket, or no room in it.
 pub fn notify(path: &OsStr, note: &str, patience: NoteWait) -> std::io::Result<()> {
     let address = match path.as_bytes().split_first() {
         Some((b'@', name)) => SocketAddr::from_abstract_name(name)?,
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn a_note_waits_for_nobody_where_another_follows() {
-        // An address of its own for each process that runs the test.
+        // A separate address for each process that runs the test.
         let name = format!("sluice-notify-{}", std::process::id());
         let receiver = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
         let path = OsString::from(format!("@{name}"));

@@ -3,10 +3,10 @@
 
 use sluice_config::{Config, param};
 
-/// The memory of the arguments and, behind it, of the environment.
+/// The memory of the arguments and of the environment that follows them.
 #[derive(Debug)]
 pub struct Title {
-    /// The program's name as it was called.
+    /// The program's name as it was invoked.
     name: String,
     start: *mut u8,
     len: usize,
@@ -14,14 +14,15 @@ pub struct Title {
 }
 
 impl Title {
-    /// Finds the memory and moves the environment out of it; `None` where the kernel does not give its
-    /// address.
+    /// Finds the memory and moves the environment out of it; `None` where the kernel does not
+    /// report its address.
     ///
-    /// Must be called while the process has one thread. From then on `std::env::args` is of no use.
+    /// Must be called while the process has one thread. Afterwards `std::env::args` is invalid.
     pub fn take(config_file: &str) -> Option<Title> {
         let name = std::env::args_os().next()?.to_string_lossy().into_owned();
         let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-        // Fields 48 to 51 of proc(5), the first two of which stand before the last parenthesis.
+        // Fields 48 to 51 of proc(5), counted after the last parenthesis because the second
+        // field may contain blanks.
         let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
         let address = |field: usize| fields.get(field - 3)?.parse::<usize>().ok();
         let (start, arg_end, env_start, env_end) = (address(48)?, address(49)?, address(50)?, address(51)?);
@@ -42,7 +43,7 @@ impl Title {
         Some(Title { name, start: start as *mut u8, len: end - start, config_file: config_file.to_owned() })
     }
 
-    /// Shows the title that the configuration's template gives.
+    /// Shows the title of the configuration's template.
     pub fn show(&mut self, config: &Config) {
         let text = expand(config, &self.name, &self.config_file);
         let bytes = text.as_bytes();
@@ -59,7 +60,7 @@ impl Title {
     }
 }
 
-/// The template with its variables' values, without blanks at its end.
+/// The template with the values of its variables, without trailing blanks.
 fn expand(config: &Config, name: &str, config_file: &str) -> String {
     let template = config.str(param::PROC_TITLE_TEMPLATE);
     let unix = config.str(param::UNIXSOCKET);
@@ -90,7 +91,7 @@ fn expand(config: &Config, name: &str, config_file: &str) -> String {
             "tls-port" => out.push_str(&tls_port.to_string()),
             "unixsocket" => out.push_str(&unix),
             "config-file" => out.push_str(config_file),
-            // The mode is empty for a server that stands alone; the table lets no other name pass.
+            // `server-mode` is always empty; the table accepts no other name.
             _ => {}
         }
     }

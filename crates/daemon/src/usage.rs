@@ -1,4 +1,5 @@
-//! What the operating system says of this process: its times, its memory and the limit on that.
+//! Resources of this process, as the operating system reports them: its times, its memory and
+//! the memory limit.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
@@ -11,14 +12,14 @@ use sluice_numbers::facts::ProcessNumbers;
 pub struct ThreadClock(ClockId);
 
 impl ThreadClock {
-    /// The calling thread's.
+    /// The clock of the calling thread.
     pub fn of_this_thread() -> ThreadClock {
         // As the kernel numbers clocks: the complement of the thread's number, above the bits for "of a
         // thread" and "by the scheduler's count".
         ThreadClock(ClockId::from_raw((!gettid().as_raw() << 3) | 0b110))
     }
 
-    /// Nanoseconds on a processor so far; none where the thread has ended. A system call.
+    /// Nanoseconds on a processor so far; `None` when the thread has ended. Cost: a system call.
     pub fn spent_ns(self) -> Option<u64> {
         let spent = clock_gettime(self.0).ok()?;
         let (seconds, nanoseconds) =
@@ -27,14 +28,14 @@ impl ThreadClock {
     }
 }
 
-/// Bytes of memory that the control group of this process, or one around it, lets it have; none where there
-/// is no limit.
+/// The lowest memory limit in bytes of this process's control group and the groups around it; `None` if
+/// there is no limit.
 pub fn memory_limit() -> Option<u64> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     memory_limit_of(&groups, &mut |path| std::fs::read_to_string(path).ok())
 }
 
-/// The memory limit of a process whose control groups these lines name.
+/// The memory limit of a process in the control groups of these lines.
 fn memory_limit_of(groups: &str, read: &mut dyn FnMut(&str) -> Option<String>) -> Option<u64> {
     let mut limits = Vec::new();
     for line in groups.lines() {
@@ -47,7 +48,7 @@ fn memory_limit_of(groups: &str, read: &mut dyn FnMut(&str) -> Option<String>) -
             }
             _ => continue,
         };
-        // Within a container the group's own path may not be there: its root is what is mounted.
+        // Within a container the group's own path may be missing, because the mounted root is that group.
         let mut path = path.trim_end_matches('/');
         loop {
             let limit =
@@ -60,12 +61,12 @@ fn memory_limit_of(groups: &str, read: &mut dyn FnMut(&str) -> Option<String>) -
     limits.into_iter().min()
 }
 
-/// What any thread reads of the process. Cost: some system calls, 20 microseconds about.
+/// Resource figures of the process, for any thread. Cost: some system calls, about 20 microseconds.
 pub fn process_numbers() -> ProcessNumbers {
     process_numbers_with(resident_bytes())
 }
 
-/// What any thread reads of the process, where its resident bytes are known. Cost: two system calls.
+/// Resource figures of the process, where its resident bytes are known. Cost: two system calls.
 pub fn process_numbers_with(resident: usize) -> ProcessNumbers {
     let (sys, user) = times_of(UsageWho::RUSAGE_SELF);
     let (sys_children, user_children) = times_of(UsageWho::RUSAGE_CHILDREN);
@@ -90,7 +91,7 @@ fn page_bytes() -> usize {
     sysconf(SysconfVar::PAGE_SIZE).ok().flatten().map_or(4096, |bytes| bytes as usize)
 }
 
-/// What a control group of the first version shows where there is no limit, about.
+/// The approximate value of a version 1 control group without a limit.
 const NO_LIMIT: u64 = 1 << 62;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! An echo server on the best driver there is: `cargo run --release -p sluice-evloop --example echo`, then
 //! `nc localhost 7007`.
 //!
-//! Events carry the caller's [`Token`], operations want the loop's [`Source`]: the caller keeps the second
-//! under the first, here by its index in a vector.
+//! Events carry the caller's [`Token`], operations need the loop's [`Source`]: the caller stores each
+//! source under its token, here by its index in a vector.
 
 use rustix::time::{ClockId, clock_gettime};
 use sluice_evloop::{
@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 
 const LISTENER: Token = Token(u64::MAX);
 
-/// A connection: its source, what is to be sent, and whether a send is in flight.
+/// A connection: its source, bytes to send, and whether a send is in flight.
 struct Client {
     source: Source,
     waiting: VecDeque<Vec<u8>>,
@@ -73,7 +73,8 @@ fn main() -> std::io::Result<()> {
     }
 }
 
-/// Sends what waits. At most one send may be in flight; one that is done at once brings no event.
+/// Sends the waiting bytes. At most one send may be in flight; a send that is done at once
+/// brings no event.
 fn send(lp: &mut AnyLoop, client: &mut Client) {
     while !client.sending
         && let Some(head) = client.waiting.pop_front()
@@ -88,7 +89,7 @@ fn send(lp: &mut AnyLoop, client: &mut Client) {
 fn finish(client: &mut Client, sent: &Sent) {
     client.sending = false;
     if sent.error.is_some() {
-        // Its end is received as well, and closes it.
+        // The end of the connection is received as well, and closes it.
         client.waiting.clear();
     }
 }

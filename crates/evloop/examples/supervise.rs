@@ -1,6 +1,6 @@
-//! A supervisor on the event loop alone: `cargo run -p sluice-evloop --example supervise -- LOG COMMAND` runs
-//! a shell command, keeps what it says in a log, starts it again when it fails, and ends one that takes too
-//! long.
+//! A supervisor on the event loop alone: `cargo run -p sluice-evloop --example supervise -- LOG COMMAND`
+//! runs a shell command, keeps its output in a log, starts it again when it fails, and ends a run that
+//! takes too long.
 //!
 //! ```text
 //!  child ──stdout──► FIFO ──read──► lines ──write at an offset──► log ──data sync, 20 ms later──► disk
@@ -29,33 +29,33 @@ use sluice_evloop::{
     JobOutcome, JobState, Mailbox, ProcessId, Source, TimerId, Token, WorkerPool,
 };
 
-/// What is to be done.
+/// The command to supervise, and its limits.
 pub struct Plan {
-    /// Where the output goes; beside it lies a FIFO meanwhile.
+    /// Path of the output; a FIFO lies beside it during the supervision.
     pub log: PathBuf,
-    /// What `sh -c` runs. It reads a line with the number of the run, and one each time that the log has been
-    /// synced.
+    /// The shell script. It reads a line with the number of the run, and one line after each
+    /// sync of the log.
     pub script: String,
-    /// How often it is run at most.
+    /// Maximum number of runs.
     pub runs_max: u32,
     /// Pause before the second run, ms; it doubles with each.
     pub pause_ms: u64,
-    /// How long a run may take, ms.
+    /// Maximum duration of a run, ms.
     pub patience_ms: u64,
 }
 
-/// What became of it.
+/// The result of a supervision.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Of each run the exit code, or the signal that ended it, as a negative number.
+    /// For each run, the exit code, or the negated number of the signal that ended it.
     pub ended: Vec<i32>,
     /// Bytes of the log.
     pub bytes: u64,
-    /// How often the log was synced before its end.
+    /// Syncs of the log before its end.
     pub syncs: u32,
-    /// The digest of the log, by a thread.
+    /// The digest of the log, computed by a thread of the pool.
     pub digest: u64,
-    /// Jobs that the pool has brought to their ends.
+    /// Jobs that the pool has completed.
     pub jobs: u64,
 }
 
@@ -71,9 +71,9 @@ const RESTART: Token = Token(9);
 const SYNC: Token = Token(10);
 const DIGEST: Token = Token(11);
 
-/// What a child cannot say by mistake in a line of text.
+/// A mark that no line of text of a child contains.
 const END_OF_RUN: &[u8] = b"\0end\n";
-/// How long bytes may wait for a sync.
+/// Maximum time that bytes wait for a sync, ms.
 const SYNC_AFTER_MS: u64 = 20;
 
 /// A supervision under way.
@@ -87,25 +87,25 @@ struct Supervisor<'a> {
     marks: FileId,
     log: FileId,
     reading: Option<FileOpId>,
-    /// Output whose line has not ended.
+    /// Output of an unfinished line.
     line: Vec<u8>,
-    /// Operations of the log that have not ended.
+    /// Unfinished operations of the log.
     under_way: u32,
     sync: Option<TimerId>,
     patience: Option<TimerId>,
     child: Option<i32>,
-    /// Input of the child, until it has the number of its run.
+    /// Input of the child, until the number of its run is written.
     input: Option<(Source, UnixStream)>,
-    /// Input of the child from then on.
+    /// Input of the child afterwards.
     told: Option<UnixStream>,
-    /// No run is under way, and none follows.
+    /// No run is under way, and no other follows.
     is_over: bool,
 }
 
-/// Does what the plan says.
+/// Runs the plan.
 ///
 /// # Errors
-/// Of files, and of a command that cannot be started.
+/// Errors of files, and of a command that cannot be started.
 pub fn supervise(lp: &mut AnyLoop, plan: &Plan) -> io::Result<Outcome> {
     let fifo = Fifo::beside(&plan.log)?;
     let log = File::create(&plan.log)?;
@@ -113,7 +113,8 @@ pub fn supervise(lp: &mut AnyLoop, plan: &Plan) -> io::Result<Outcome> {
     let fifo_id = lp.file_open(OwnedFd::from(fifo.open()?));
     let marks = lp.file_open(OwnedFd::from(fifo.open()?));
     let log = lp.file_open(OwnedFd::from(log));
-    // It lives as long as the supervision: the wait for it is cancelled at the end, and it is ended by hand.
+    // The companion runs as long as the supervision: at the end the wait for it is cancelled,
+    // and it is killed.
     let mut companion = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn()?;
     let companion_wait = lp.process_wait(id_of(&companion), COMPANION);
     let mut supervisor = Supervisor {
@@ -145,7 +146,8 @@ impl Supervisor<'_> {
     fn run(&mut self, fifo: &Fifo, companion_wait: ProcessId) -> io::Result<()> {
         self.read_on(vec![0; 4096]);
         self.start(fifo)?;
-        // Whether the read of the FIFO and the wait for the companion have been told to end, and which has.
+        // Whether the read of the FIFO and the wait for the companion were cancelled, and whether the
+        // companion's wait has ended.
         let (mut asked, mut companion_left) = (false, false);
         while !(companion_left && self.reading.is_none()) {
             if self.is_over && self.under_way == 0 && !asked {
@@ -167,7 +169,7 @@ impl Supervisor<'_> {
                         done.error.map_or(Ok(()), Err)?;
                         if !self.is_over {
                             self.outcome.syncs += 1;
-                            // A child that reads none of it misses lines that find no room.
+                            // A child that does not read misses the lines that do not fit its socket.
                             self.told.iter_mut().for_each(|child| drop(child.write(b"synced\n")));
                         }
                     }
@@ -199,7 +201,7 @@ impl Supervisor<'_> {
         for file in [self.fifo, self.marks, self.log] {
             self.lp.file_close(file);
         }
-        // All timers have fired or were cancelled.
+        // Every timer has fired or was cancelled.
         match self.lp.timers_len() {
             0 => Ok(()),
             left => Err(io::Error::other(format!("{left} timers are left"))),
@@ -225,14 +227,14 @@ impl Supervisor<'_> {
         Ok(())
     }
 
-    /// The child's input can take bytes, or nobody is there to read them.
+    /// The child's input can take bytes, or its reader is gone.
     fn give_input(&mut self, ready: Interest) -> io::Result<()> {
         let Some((source, mut stream)) = self.input.take() else { return Ok(()) };
         let is_gone = ready.intersects(Interest::ERROR.or(Interest::HANGUP));
         if !is_gone && !ready.and(Interest::WRITABLE).is_empty() {
             let line = format!("{}\n", self.outcome.ended.len() + 1);
             match stream.write_all(line.as_bytes()) {
-                // It may end without reading.
+                // The child may end without reading.
                 Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error),
                 _ => {}
             }
@@ -246,7 +248,7 @@ impl Supervisor<'_> {
         self.reading = Some(self.lp.file_start(self.fifo, FileOp::read_some(buf), OUTPUT));
     }
 
-    /// Bytes of the child, and the mark behind them.
+    /// Output of the child, and the mark after it.
     fn output(&mut self, FileDone { buf, bytes, error, .. }: FileDone) -> io::Result<()> {
         self.reading = None;
         self.line.extend_from_slice(buf.get(..bytes).unwrap_or_default());
@@ -258,7 +260,7 @@ impl Supervisor<'_> {
         let (mut text, mut has_ended) = (Vec::new(), false);
         while let Some(end) = self.line.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.line.drain(..=end).collect();
-            // What the child wrote last may have no end of line.
+            // The last line of the child may lack a line break.
             match line.strip_suffix(END_OF_RUN) {
                 None => text.extend([format!("{}: ", self.run_number()).as_bytes(), &line].concat()),
                 Some(rest) => {
@@ -279,12 +281,12 @@ impl Supervisor<'_> {
         Ok(())
     }
 
-    /// The run whose output comes: a child that has ended is counted before its mark is read.
+    /// The run whose output is read: a child that has ended is counted before its mark is read.
     fn run_number(&self) -> usize {
         self.outcome.ended.len() + usize::from(self.child.is_some())
     }
 
-    /// Appends to the log, and has it synced soon.
+    /// Appends to the log and schedules a sync.
     fn write(&mut self, text: Vec<u8>) {
         if text.is_empty() {
             return;
@@ -314,7 +316,7 @@ impl Supervisor<'_> {
         Ok(())
     }
 
-    /// All that a child said has been read.
+    /// All output of a child has been read.
     fn run_ended(&mut self) {
         let runs = self.outcome.ended.len() as u32;
         if self.outcome.ended.last() == Some(&0) || runs >= self.plan.runs_max {
@@ -327,7 +329,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Has a thread read the log again. A second job, which would never end, is cancelled.
+    /// Has a thread of the pool read the log again. A second job, which would never end, is cancelled.
     fn digest(&mut self) -> io::Result<()> {
         let (threads, queue_max) = WorkerPool::DEFAULT;
         let pool = WorkerPool::open(threads, queue_max)?;

@@ -29,18 +29,18 @@ use crate::waker::Waker;
 /// Which driver to use, as the configuration names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Backend {
-    /// The best that works here.
+    /// The best driver that works on this machine.
     #[default]
     Auto,
-    /// io_uring or nothing.
+    /// io_uring; opening fails where it is not available.
     #[cfg(target_os = "linux")]
     IoUring,
-    /// epoll or nothing.
+    /// epoll; opening fails where it is not available.
     #[cfg(target_os = "linux")]
     Epoll,
-    /// poll(2) or nothing.
+    /// poll(2), which works on every system.
     Poll,
-    /// kqueue or nothing.
+    /// kqueue; opening fails where it is not available.
     #[cfg(not(target_os = "linux"))]
     Kqueue,
 }
@@ -53,7 +53,7 @@ impl Backend {
     #[cfg(not(target_os = "linux"))]
     pub(crate) const NAMES: [&str; 3] = ["auto", "kqueue", "poll"];
 
-    /// The name of this one.
+    /// The name of this backend in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Backend::Auto => "auto",
@@ -69,7 +69,7 @@ impl Backend {
 }
 
 impl Backend {
-    /// Why this driver runs where no other one was named or refused.
+    /// The reason for this driver where no other one was named or refused.
     fn why_by_default(self) -> &'static str {
         match self {
             #[cfg(target_os = "linux")]
@@ -100,14 +100,14 @@ impl FromStr for Backend {
     }
 }
 
-/// A loop whose driver was chosen at run time: one predictable branch per operation. Whoever wants none uses
-/// [`Loop<Epoll>`](Loop) and its like.
+/// A loop whose driver was chosen at run time: one predictable branch per operation.
+/// [`Loop<Epoll>`](Loop) and the like avoid the branch.
 pub type AnyLoop = Loop<AnyDriver>;
 
-/// An opened loop and why it is the one it is.
+/// An open loop, and the reason for its driver.
 #[derive(Debug)]
 pub struct Opened {
-    /// The loop.
+    /// The loop with the chosen driver.
     pub event_loop: AnyLoop,
     /// One line for the log and INFO: which driver runs, and why no better one does.
     pub reason: String,
@@ -115,10 +115,10 @@ pub struct Opened {
 
 impl AnyLoop {
     /// Opens the driver that `backend` names on this thread; with [`Backend::Auto`] the first that works.
-    /// Fails when the named one does not work here.
+    /// Fails when the named driver does not work on this machine.
     pub fn choose(backend: Backend, config: &Config) -> io::Result<Opened> {
         match backend {
-            // The ring was measured to be no cheaper on loopback, so it is used only when it is configured.
+            // The ring was measured to be no cheaper on loopback, so it is used only if it is configured.
             Backend::Auto => AnyLoop::first_of(AnyLoop::AUTO, config),
             _ => {
                 let event_loop =
@@ -129,21 +129,21 @@ impl AnyLoop {
         }
     }
 
-    /// Best first.
+    /// Drivers from the best to the worst.
     #[cfg(target_os = "linux")]
     const AUTO: &[Backend] = &[Backend::Epoll, Backend::Poll];
-    /// Best first.
+    /// Drivers from the best to the worst.
     #[cfg(not(target_os = "linux"))]
     const AUTO: &[Backend] = &[Backend::Kqueue, Backend::Poll];
 
-    /// The io_uring driver over a scripted ring that misbehaves within its rights; for tests.
+    /// The io_uring driver over a scripted ring with the worst behaviour that is allowed; for tests.
     #[cfg(all(target_os = "linux", any(test, feature = "sim")))]
     pub fn simulated(config: &Config) -> io::Result<AnyLoop> {
         Loop::with(config, |config, wake| Sim::open(config, wake).map(AnyDriver::Sim))
     }
 
-    /// Opens the first of `backends` that works here; the reason names what kept the ones before it. Fails
-    /// with the last one's error, or when there is none.
+    /// Opens the first of `backends` that works on this machine; the reason says why the ones before it
+    /// did not. Fails with the last error, or when the list is empty.
     pub fn first_of(backends: &[Backend], config: &Config) -> io::Result<Opened> {
         let mut refusals = String::new();
         let mut failed = io::ErrorKind::InvalidInput.into();
@@ -168,25 +168,25 @@ impl AnyLoop {
 }
 
 /// One of the drivers.
-// The feature `sim` has a variant as large as the largest: then there is nothing to allow.
+// With the feature `sim` two variants are as large as the largest, so the lint has no finding.
 #[allow(
     clippy::large_enum_variant,
     reason = "a thread has one, and a box would be one more load in each call"
 )]
 #[derive(Debug)]
 pub enum AnyDriver {
-    /// epoll.
+    /// The driver over epoll.
     #[cfg(target_os = "linux")]
     Epoll(Epoll),
-    /// io_uring.
+    /// The driver over io_uring.
     #[cfg(target_os = "linux")]
     IoUring(Uring),
-    /// poll(2).
+    /// The driver over poll(2).
     Poll(Poll),
-    /// A scripted ring.
+    /// The io_uring driver over a scripted ring, for tests.
     #[cfg(all(target_os = "linux", any(test, feature = "sim")))]
     Sim(Sim),
-    /// kqueue.
+    /// The driver over kqueue.
     #[cfg(not(target_os = "linux"))]
     Kqueue(Kqueue),
 }

@@ -1,4 +1,4 @@
-//! Operations that may block, for both kinds of driver: files, processes, and the helper threads.
+//! Operations that may block, for drivers over readiness and over the ring: files, processes, helper threads.
 
 use std::collections::VecDeque;
 use std::io;
@@ -24,26 +24,27 @@ pub(crate) struct BlockingOps {
     reaper: Option<Reaper>,
 }
 
-/// The threads for files that are never unready.
+/// The threads for operations on files that are always ready.
 #[derive(Debug)]
 struct FilePool {
     pool: WorkerPool,
     home: Sender<Finished<Option<Errno>>>,
     ends: Mailbox<Finished<Option<Errno>>>,
-    /// Files whose operation found the queue full; they go on when a job ends.
+    /// Files whose operation found the queue full; they continue when a job ends.
     stalled: VecDeque<u32>,
 }
 
 /// Whether the pool took a job.
 pub(crate) enum Taken {
     Yes(JobHandle),
-    /// It waits for room.
+    /// The queue is full: the operation waits for room.
     Later,
     Never(io::Error),
 }
 
 impl BlockingOps {
-    /// With as many threads, and jobs that may wait for them, once they are needed.
+    /// Files and processes whose threads start when they are needed: number of threads, and
+    /// jobs that may wait.
     pub(crate) fn new(workers: (usize, usize)) -> BlockingOps {
         BlockingOps {
             files: FileTable::default(),
@@ -89,7 +90,7 @@ impl BlockingOps {
         self.pool.as_mut().ok_or_else(|| Errno::BADF.into())
     }
 
-    /// Files whose jobs ended, with the error if there was one.
+    /// Files whose jobs ended, with the error of the job if it has one.
     pub(crate) fn file_ends(&mut self) -> Vec<(u32, Option<io::Error>)> {
         let Some(pool) = &mut self.pool else { return Vec::new() };
         let error_of = |outcome: JobOutcome<Option<Errno>>| match outcome {
@@ -103,12 +104,12 @@ impl BlockingOps {
     /// The file that has waited longest for room in the queue, if there is room.
     pub(crate) fn next_stalled(&mut self) -> Option<u32> {
         let pool = self.pool.as_mut()?;
-        // The threads only make room, so what is seen holds until the next job is handed in.
+        // Only this thread adds jobs, so the room lasts until the next job is submitted.
         let room = !pool.stalled.is_empty() && pool.pool.statistics().queued < self.workers.1;
         if room { pool.stalled.pop_front() } else { None }
     }
 
-    /// Takes a file off the list of those that wait for room.
+    /// Removes a file from the list of those that wait for room.
     pub(crate) fn unstall(&mut self, index: u32) {
         if let Some(pool) = &mut self.pool {
             pool.stalled.retain(|other| *other != index);
@@ -126,12 +127,12 @@ impl BlockingOps {
         Ok(())
     }
 
-    /// Stops watching; false when the end of the child was found already.
+    /// Stops watching; false when the end of the child has been found already.
     pub(crate) fn unwatch_child(&mut self, index: u32) -> bool {
         self.reaper.as_mut().is_some_and(|reaper| reaper.remove(index))
     }
 
-    /// Waits that the watching thread has ended.
+    /// The waits whose processes have ended, as found by the helper thread.
     pub(crate) fn process_ends(&mut self) -> Vec<(u32, Exit)> {
         self.reaper.as_mut().map(Reaper::found).unwrap_or_default()
     }
@@ -139,15 +140,15 @@ impl BlockingOps {
 
 impl Drop for BlockingOps {
     fn drop(&mut self) {
-        // Queued operations are cancelled; the pool's drop joins the threads, and so waits for operations
-        // that have begun.
+        // Queued operations are cancelled; the drop of the pool joins the threads, and so waits for
+        // operations that have begun.
         if self.pool.is_some() {
             self.files.ask_all();
         }
     }
 }
 
-/// Takes back the events of a file that is being closed.
+/// Removes the pending events of a file that is being closed.
 pub(crate) fn forget_events(deferred: &mut VecDeque<(Option<Source>, Event)>, file: FileId) {
     deferred.retain(|(_, event)| !matches!(event, Event::FileDone { done, .. } if done.id.file() == file));
 }

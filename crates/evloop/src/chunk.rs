@@ -4,10 +4,10 @@ use std::ops::Deref;
 
 use sluice_base::heap;
 
-/// The bytes of one receive, on loan: read them, copy out what must live longer, and hand the chunk back with
-/// [`Loop::give_back`](crate::Loop::give_back). A chunk that is dropped instead is only a little dearer. It
-/// may be kept across iterations and sent to another thread; each one kept costs a whole receive buffer, so
-/// do neither for long.
+/// The bytes of one receive, on loan: read them, copy out what must live longer, and return the chunk
+/// with [`Loop::give_back`](crate::Loop::give_back). Dropping the chunk instead costs little more. A
+/// chunk may be kept across iterations and sent to another thread, but each one kept occupies a whole
+/// receive buffer, so keep it briefly.
 #[derive(Debug)]
 pub struct Chunk {
     storage: Box<[u8]>,
@@ -42,8 +42,8 @@ impl Deref for Chunk {
     }
 }
 
-/// Receive buffers waiting for their next use. On readiness drivers one is enough as long as the caller gives
-/// each chunk back before it asks for the next event.
+/// Receive buffers that wait for their next use. Readiness drivers need only one if the caller returns
+/// each chunk before it asks for the next event.
 #[derive(Debug)]
 pub(crate) struct ChunkPool {
     free: Vec<Box<[u8]>>,
@@ -55,12 +55,12 @@ impl ChunkPool {
         ChunkPool { free: Vec::with_capacity(FREE_MAX), chunk_bytes }
     }
 
-    /// Bytes that the allocator has given for the pool.
+    /// Bytes that the allocator holds for the pool.
     pub(crate) fn footprint(&self) -> usize {
         heap::vec(&self.free) + self.free.len() * heap::block(self.chunk_bytes)
     }
 
-    /// The size of each.
+    /// Bytes of each buffer.
     #[inline]
     pub(crate) fn chunk_bytes(&self) -> usize {
         self.chunk_bytes
@@ -82,5 +82,5 @@ impl ChunkPool {
     }
 }
 
-/// Buffers kept for reuse; what a burst took beyond that is freed.
+/// Buffers that are kept for reuse; further buffers of a burst are freed.
 const FREE_MAX: usize = 4;

@@ -1,22 +1,22 @@
-//! What a loop is opened with; every limit of an iteration is here.
+//! The parameters of a loop; all limits of an iteration are here.
 
 use crate::pool::WorkerPool;
 
-/// Limits and sizes of one loop. [`Config::default`] is what the server uses.
+/// Limits and sizes of one loop. The server uses [`Config::default`].
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Ready descriptors taken from the kernel in one iteration, 1..=4096. Default 256.
     pub events_per_iteration: usize,
     /// Connections accepted in one iteration over all listeners, 1..=1000. Default 10.
     pub accepts_per_iteration: u32,
-    /// Bytes with which sends that a full socket broke off go on in one iteration, and what one socket takes
-    /// more; at least 1. Not on io_uring, where the kernel goes on by itself. Default 4 MiB, a millisecond of
-    /// copying or two.
+    /// Bytes that continued sends may write in one iteration, after a full socket interrupted them; the
+    /// last socket may exceed the budget by what it takes at once. At least 1. Not on io_uring, where the
+    /// kernel continues sends. Default 4 MiB, one or two milliseconds of copying.
     pub sent_on_per_iteration: usize,
     /// Timers fired in one iteration, at least 1. Default 256.
     pub timers_per_iteration: u32,
-    /// Bytes of one receive buffer, and so the most that one connection gets in one iteration, but for a fill
-    /// and a chunk after it. Default 20 KiB: a request with a value of 16 KiB comes in one.
+    /// Bytes of one receive buffer, and so the most that one connection receives in an iteration, apart from
+    /// a fill and the chunk after it. Default 20 KiB: a request with a value of 16 KiB fits in one chunk.
     pub chunk_bytes: usize,
     /// Submission entries of the ring, a power of two in 1..=4096; completions have eight times as many.
     /// Halved where memory is limited. Default 512.
@@ -25,12 +25,13 @@ pub struct Config {
     pub ring_buffers: u16,
     /// Microseconds to gather requests before a wait, 0..=1000; 0 for never. Only while at least 24
     /// connections were active in the last 8 ms and at least 3 receives are expected meanwhile, so few
-    /// clients do not feel it. Fewer wake-ups for a later reply. Default 0.
+    /// clients are not delayed. Trades later replies for fewer wake-ups. Default 0.
     pub batch_wait_us: u32,
-    /// Threads for operations on regular files, where the driver has no other way (all but io_uring),
-    /// 1..=256; started with the first such operation. Default 2.
+    /// Threads for operations on regular files, on all drivers but io_uring, 1..=256; started with the
+    /// first such operation. Default 2.
     pub file_workers: usize,
-    /// Operations that may wait for these threads before others wait outside, at least 1. Default 1024.
+    /// Operations that may queue for these threads, at least 1; further operations wait in their files'
+    /// queues. Default 1024.
     pub file_queue: usize,
     /// Seed of the simulated driver's script.
     #[cfg(any(test, feature = "sim"))]
@@ -57,7 +58,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The configuration with every value inside its range.
+    /// The configuration with every value clamped to its range.
     pub(crate) fn clamped(&self) -> Config {
         Config {
             events_per_iteration: self.events_per_iteration.clamp(1, 4096),

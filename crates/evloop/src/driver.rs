@@ -1,4 +1,4 @@
-//! The seam between the loop and the kernel interface below it.
+//! The interface between the loop and its drivers.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -14,54 +14,54 @@ use crate::send_buf::SendBuf;
 use crate::sys::wake::WakeFd;
 use crate::waker::Waker;
 
-/// How long a driver may block.
+/// The time that a driver may block for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sleep {
-    /// Not at all.
+    /// Only check for events, without blocking.
     No,
-    /// Until the time, in nanoseconds of `CLOCK_MONOTONIC`.
+    /// Until this time, in nanoseconds of `CLOCK_MONOTONIC`.
     Until(u64),
-    /// Until something happens.
+    /// Until an event, without a limit of time.
     Forever,
 }
 
-/// A wait that gathers: up to `wait_us` microseconds for `completions` events; 0 for none.
+/// A gathering wait: up to `wait_us` microseconds for `completions` events; 0 for no gathering.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GatherPlan {
-    /// Microseconds to gather.
+    /// Microseconds to gather events for.
     pub wait_us: u32,
-    /// Events after which there is no more to gather, where the driver knows.
+    /// Events after which gathering ends early, where the driver counts them.
     pub completions: u32,
 }
 
-/// One kernel interface. All operations are infallible towards the caller: what goes wrong comes back as an
-/// event. The contracts of the operations are those of the methods of the same name on [`Loop`](crate::Loop).
+/// One kernel interface. No operation returns an error to the caller: failures become events. The
+/// contracts of the operations are those of the methods of the same name on [`Loop`](crate::Loop).
 #[allow(missing_docs, reason = "documented where callers meet them, on Loop")]
 pub trait Driver: Sized {
-    /// Its name in configuration and INFO.
+    /// The driver's name in configuration and INFO.
     fn name(&self) -> &'static str;
 
-    /// Opens it on the thread that will use it; `wake` becomes readable when the loop must wake up.
+    /// Opens the driver on the thread that will use it; `wake` becomes readable when the loop must wake up.
     fn open(config: &Config, wake: &Arc<WakeFd>) -> io::Result<Self>;
 
-    /// Waits for kernel events and starts the iteration's budgets anew. Returns how many came, the waker's
-    /// included; 0 for an interrupted wait.
+    /// Waits for kernel events and resets the budgets of the iteration. Returns the number of events, the
+    /// waker's included; 0 for an interrupted wait.
     fn wait(&mut self, now_ns: u64, sleep: Sleep) -> io::Result<usize>;
 
-    /// The iteration's next event. May make the system call that brings it.
+    /// The iteration's next event. May make the system call that produces it.
     fn next_event(&mut self, now_ns: u64) -> Option<Event>;
 
     /// The driver's counters; the loop counts iterations, events, timers and wake-ups.
     fn metrics(&mut self) -> &mut Metrics;
 
-    /// Bytes that the allocator has given to the driver, as far as they can change while it runs. O(sends in
-    /// flight).
+    /// Bytes that the allocator holds for the driver, as far as they can change while it runs.
+    /// O(sends in flight).
     fn footprint(&self) -> usize;
 
-    /// When the driver itself has something to do without a kernel event; 0 for at once.
+    /// Time of the driver's next work that needs no kernel event; 0 for at once.
     fn due_ns(&self) -> u64;
 
-    /// Makes the next wait, if it blocks, gather first.
+    /// Makes the next wait gather before it returns, if it blocks.
     fn batch(&mut self, batch: GatherPlan);
 
     fn set_accepts_per_iteration(&mut self, accepts: u32);
@@ -87,9 +87,9 @@ pub trait Driver: Sized {
     fn process_wait(&mut self, pid: i32, token: Token) -> ProcessId;
     fn process_cancel(&mut self, id: ProcessId);
 
-    /// Sets the waker that helper threads use; called once, right after the opening.
+    /// Sets the waker that helper threads use; called once, directly after `open`.
     fn use_waker(&mut self, waker: Waker);
 
-    /// The waker was used: helper threads may have finished something.
+    /// The waker was used: helper threads may have finished their work.
     fn woken(&mut self);
 }

@@ -1,4 +1,4 @@
-//! What goes in and out of the loop: conditions, outcomes, events.
+//! Inputs and outputs of the loop: conditions, outcomes, events.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,7 +13,7 @@ use crate::timers::TimerId;
 pub struct Interest(u8);
 
 impl Interest {
-    /// Nothing.
+    /// The empty set: a watch for it ends the watch.
     pub const NONE: Interest = Interest(0);
     /// Bytes, a connection or the end of the stream can be read.
     pub const READABLE: Interest = Interest(1);
@@ -26,13 +26,13 @@ impl Interest {
     /// Both directions are shut; only in results.
     pub const HANGUP: Interest = Interest(16);
 
-    /// Both sets together.
+    /// The union of both sets.
     #[must_use]
     pub const fn or(self, other: Interest) -> Interest {
         Interest(self.0 | other.0)
     }
 
-    /// What is in both sets.
+    /// The intersection of both sets.
     #[must_use]
     pub const fn and(self, other: Interest) -> Interest {
         Interest(self.0 & other.0)
@@ -49,21 +49,21 @@ impl Interest {
     }
 }
 
-/// Which directions of a stream to shut.
+/// Directions of a stream to shut down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shutdown {
-    /// No more is received.
+    /// The receiving side: later bytes are discarded.
     Read,
-    /// No more is sent; the peer sees the end of the stream after what was sent.
+    /// The sending side; the peer sees the end of the stream after the bytes already sent.
     Write,
-    /// Both.
+    /// Both the receiving and the sending side.
     Both,
 }
 
-/// What a receive brought.
+/// The result of a receive.
 #[derive(Debug)]
 pub enum Received {
-    /// At least one byte; receiving goes on.
+    /// At least one byte; receiving continues.
     Data(Chunk),
     /// The peer will send no more; receiving has stopped.
     Eof,
@@ -71,146 +71,147 @@ pub enum Received {
     Failed(io::Error),
 }
 
-/// A finished send: the buffer comes home, still full, for the caller to clear and use again.
+/// A finished send: the buffer is returned, still full, for the caller to clear and use again.
 #[derive(Debug)]
 pub struct Sent {
     /// The buffer that was handed in, unchanged.
     pub buf: SendBuf,
-    /// Bytes the kernel took: all of them unless `error` is set.
+    /// Bytes that the kernel took: all of them unless `error` is set.
     pub bytes: usize,
-    /// Why the rest was not sent; the stream is of no further use for sending.
+    /// The reason why the rest was not sent; the stream can send no more.
     pub error: Option<io::Error>,
 }
 
-/// What became of a send at once.
+/// The immediate result of a send.
 #[derive(Debug)]
 #[must_use = "a send that is done brings its buffer home here, and no event follows"]
 pub enum Sending {
-    /// It is over already; no event follows.
+    /// The send is finished; no event follows.
     Done(Sent),
-    /// It goes on; [`Event::Sent`] follows.
+    /// The send continues; [`Event::Sent`] follows.
     InFlight,
 }
 
-/// A finished operation; the buffer comes home.
+/// A finished operation on a file; the buffer is returned.
 #[derive(Debug)]
 pub struct FileDone {
-    /// Which one.
+    /// The operation that has finished.
     pub id: FileOpId,
-    /// The buffer that was handed in; of a read, `buf[from..from + bytes]` is new.
+    /// The buffer that was handed in; a read has filled `buf[from..from + bytes]`.
     pub buf: Vec<u8>,
-    /// Bytes that were moved. Fewer than asked for, without an error, means that the file ended.
+    /// Bytes moved. Fewer than requested, without an error, means that the file ended.
     pub bytes: usize,
-    /// Why no more were moved; `ECANCELED` when it was cancelled, `EBADF` when the file was closed before,
-    /// `ENOSPC` also when a write moved nothing and the system said nothing. Always with an errno, unless a
-    /// thread of the pool panicked.
+    /// The reason why no more bytes were moved: `ECANCELED` for a cancelled operation, `EBADF` for a file
+    /// that was closed before, `ENOSPC` also for a write that moved nothing without an error. Always has
+    /// an errno, unless a thread of the pool panicked.
     pub error: Option<io::Error>,
 }
 
 /// How a wait for a process ended.
 #[derive(Debug)]
 pub enum Exit {
-    /// The process exited.
+    /// The process ended by exiting.
     Exited {
-        /// Its id, which is free for another process now.
+        /// The id of the process, which another process may have now.
         pid: i32,
-        /// What it returned, 0..=255.
+        /// The exit code, 0..=255.
         code: i32,
     },
     /// A signal ended the process.
     Killed {
-        /// Its id, which is free for another process now.
+        /// The id of the process, which another process may have now.
         pid: i32,
-        /// The signal's number.
+        /// The number of the signal.
         signal: i32,
-        /// It left a core dump.
+        /// Whether the process left a core dump.
         core_dumped: bool,
     },
-    /// There is no such child, or none any more (`ECHILD`).
+    /// There is no such child, or it was reaped already (`ECHILD`).
     NoChild,
     /// The wait was cancelled.
     Cancelled,
-    /// It could not be waited.
+    /// Waiting for the process failed.
     Failed(io::Error),
 }
 
-/// One completion.
+/// One completion, or one due timer.
 #[derive(Debug)]
 pub enum Event {
     /// A listener has a new connection: nonblocking, close-on-exec, not attached yet.
     Accepted {
-        /// The listener's token.
+        /// The token of the listener.
         token: Token,
-        /// The connection.
+        /// The new connection's descriptor.
         socket: OwnedFd,
     },
     /// Accepting failed, most often for want of descriptors; the loop tries again after a pause that grows
     /// from 10 to 500 ms.
     AcceptFailed {
-        /// The listener's token.
+        /// The token of the listener.
         token: Token,
-        /// The cause.
+        /// The error of the failed accept.
         error: io::Error,
     },
     /// A source under [`Loop::recv_start`](crate::Loop::recv_start) received or ended.
     Received {
-        /// The source's token.
+        /// The token of the receiving source.
         token: Token,
-        /// Bytes, end or error.
+        /// The bytes, the end of the stream, or an error.
         received: Received,
     },
-    /// A [`Loop::recv_into`](crate::Loop::recv_into) is over.
+    /// A [`Loop::recv_into`](crate::Loop::recv_into) has ended.
     Filled {
-        /// The source's token.
+        /// The token of the receiving source.
         token: Token,
-        /// The buffer, longer by what was received.
+        /// The buffer, with the received bytes appended.
         buf: Vec<u8>,
-        /// `None` when the wanted bytes are there; else the stream ended (`UnexpectedEof`) or failed before.
+        /// `None` when the wanted bytes were received or the fill was ended early; else the stream ended
+        /// (`UnexpectedEof`) or failed before.
         error: Option<io::Error>,
     },
-    /// A send that was in flight is over.
+    /// A send that was in flight has ended.
     Sent {
-        /// The source's token.
+        /// The token of the sending source.
         token: Token,
-        /// Buffer and outcome.
+        /// The buffer and the outcome of the send.
         sent: Sent,
     },
-    /// A watched source is ready; the watch is over and must be renewed.
+    /// A watched source is ready; the watch has ended and must be renewed.
     Ready {
-        /// The source's token.
+        /// The token of the watched source.
         token: Token,
-        /// The part of the watch that came true, with `ERROR` and `HANGUP` added where they hold. Never
-        /// empty.
+        /// The conditions of the watch that hold, with `ERROR` and `HANGUP` added where they
+        /// hold. Never empty.
         ready: Interest,
     },
-    /// A descriptor that [`Loop::detach`](crate::Loop::detach) let go of.
+    /// A descriptor that [`Loop::detach`](crate::Loop::detach) has released.
     Detached {
-        /// The source's token.
+        /// The token of the detached source.
         token: Token,
-        /// The descriptor, open.
+        /// The descriptor, still open.
         fd: Fd,
     },
-    /// An operation of [`Loop::file_start`](crate::Loop::file_start) is over.
+    /// An operation of [`Loop::file_start`](crate::Loop::file_start) has ended.
     FileDone {
-        /// The operation's token.
+        /// The token of the file operation.
         token: Token,
-        /// Buffer and outcome.
+        /// The buffer and the outcome of the operation.
         done: FileDone,
     },
-    /// A [`Loop::process_wait`](crate::Loop::process_wait) is over.
+    /// A [`Loop::process_wait`](crate::Loop::process_wait) has ended.
     ProcessEnded {
-        /// The wait's token.
+        /// The token of the wait.
         token: Token,
-        /// Which one.
+        /// The wait that has ended.
         id: ProcessId,
-        /// What became of the process, or of the wait.
+        /// The end of the process, or of the wait.
         exit: Exit,
     },
     /// A timer is due.
     Timer {
-        /// The timer's token.
+        /// The token of the timer.
         token: Token,
-        /// The timer, which is over.
+        /// The timer, which is no longer set.
         id: TimerId,
     },
 }
@@ -220,7 +221,7 @@ impl Event {
     #[inline(always)]
     pub fn token(&self) -> Token {
         match self {
-            // Nearly all: one comparison, and the caller's own `match` need not be made again.
+            // Nearly all events: one comparison, which the compiler can merge with the caller's own `match`.
             Event::Received { token, .. } => *token,
             other => other.rarer_token(),
         }

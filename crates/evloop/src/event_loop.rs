@@ -1,4 +1,4 @@
-//! The loop: a driver, timers, the waker's other end, and the counters.
+//! The loop: a driver, timers, the waker's receiving end, and the counters.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -22,33 +22,33 @@ use crate::waker::{Park, Waker};
 pub struct Deadline(u64);
 
 impl Deadline {
-    /// No deadline.
+    /// No deadline: waits until an event.
     pub const NEVER: Deadline = Deadline(u64::MAX);
-    /// Already past: a wait with it only looks.
+    /// Already past: a wait with it does not block.
     pub const PAST: Deadline = Deadline(0);
 
-    /// The time `mono_ns`.
+    /// The deadline at `mono_ns`, nanoseconds of `CLOCK_MONOTONIC`.
     pub const fn at_ns(mono_ns: u64) -> Deadline {
         Deadline(mono_ns)
     }
 }
 
-/// What a wait found.
+/// The result of a wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "when `woken` is set, what other threads sent must be drained"]
 pub struct Iteration {
-    /// A [`Waker`] was used since the last wait returned: drain what other threads may have sent.
+    /// A [`Waker`] was used since the last wait returned: drain the mailboxes of other threads.
     pub woken: bool,
-    /// Kernel events that came, the waker's included. Timers are not counted.
+    /// Kernel events, the waker's included. Timers are not counted.
     pub ready: usize,
 }
 
-/// Whether waits gather, where they may.
+/// Whether waits may gather events before they return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GatherMode {
-    /// Where many connections speak.
+    /// Waits gather when many connections are active.
     Wanted,
-    /// Not at all.
+    /// Waits never gather, whatever the load.
     Unwanted,
 }
 
@@ -70,21 +70,21 @@ pub struct Loop<D: Driver> {
     park: Arc<Park>,
     timers_per_iteration: u32,
     timers_left: u32,
-    /// Time of the last wait's return, as given to the first `next_event` after it; 0 if there was none.
+    /// Time of the first `next_event` after the last wait; 0 if there was none.
     iteration_began_ns: u64,
     gather: Gather,
     gathering: GatherMode,
-    /// The loop's own part of the counters; the driver has the rest.
+    /// The loop's part of the counters; the driver has the others.
     own: Metrics,
 }
 
 impl<D: Driver> Loop<D> {
-    /// Opens a loop on this thread, which must be the one that uses it.
+    /// Opens a loop on this thread, the only one that may use it.
     pub fn open(config: &Config) -> io::Result<Loop<D>> {
         Loop::with(config, D::open)
     }
 
-    /// A loop with the driver that `open` makes.
+    /// Opens a loop with the driver that `open` makes.
     pub(crate) fn with(
         config: &Config,
         open: impl FnOnce(&Config, &Arc<WakeFd>) -> io::Result<D>,
@@ -109,8 +109,8 @@ impl<D: Driver> Loop<D> {
         Ok(this)
     }
 
-    /// Whether waits gather at all just now, where [`Config::batch_wait_us`] allows it: the caller knows what
-    /// a receive brings, the loop does not. Starts as wanted. Costs a store.
+    /// Whether waits may gather for now, if [`Config::batch_wait_us`] is set: the caller knows the
+    /// kind of its input, the loop does not. Initially wanted. Cost: a store.
     #[inline]
     pub fn gather(&mut self, gathering: GatherMode) {
         self.gathering = gathering;
@@ -119,7 +119,7 @@ impl<D: Driver> Loop<D> {
     /// Changes [`Config::batch_wait_us`], 0..=1000; 0 turns gathering off.
     pub fn set_batch_wait(&mut self, us: u32) {
         if us != 0 {
-            // The default slack of 50 us is more than the wait itself.
+            // The default timer slack of 50 us is longer than the wait itself.
             #[cfg(target_os = "linux")]
             let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1000));
         }
@@ -136,10 +136,10 @@ impl<D: Driver> Loop<D> {
         Waker::new(self.park.clone())
     }
 
-    /// Submits what was queued and waits until something happens, the first timer or `until` is due, or a
-    /// [`Waker`] is used; not at all when something is at hand already. `now_ns` is the caller's latest
-    /// reading of the clock: an old one makes the wait longer by its age. Returns early, with nothing, when a
-    /// signal interrupts it. Errors mean that the driver is broken.
+    /// Submits queued operations and waits until an event arrives, the first timer or `until` is due, or
+    /// a [`Waker`] is used; does not block when an event is pending already. `now_ns` is the caller's
+    /// latest reading of the clock: an old reading makes the wait longer by its age. Returns early, with
+    /// nothing, when a signal interrupts it. Errors mean that the driver is broken.
     pub fn wait(&mut self, now_ns: u64, until: Deadline) -> io::Result<Iteration> {
         self.timers_left = self.timers_per_iteration;
         let due_ns = self.due_ns().min(until.0);
@@ -168,7 +168,7 @@ impl<D: Driver> Loop<D> {
         Ok(self.turned(woken, ready?))
     }
 
-    /// Whether a wait would not sleep at `now_ns`, whatever happens: a timer is due, or an event is at hand.
+    /// Whether a wait at `now_ns` would return at once: a timer is due, or an event is pending.
     pub fn is_due(&self, now_ns: u64) -> bool {
         self.due_ns() <= now_ns
     }
@@ -207,8 +207,8 @@ impl<D: Driver> Loop<D> {
         Some(Event::Timer { token, id })
     }
 
-    /// Takes a descriptor into care: nonblocking, of any kind that can be polled. Nothing happens on it until
-    /// an operation is started. Cost: no system call.
+    /// Adds a nonblocking descriptor of any kind that can be polled. Nothing happens on it until an
+    /// operation is started. Cost: no system call.
     pub fn attach(&mut self, fd: impl Into<Fd>, token: Token) -> Source {
         self.driver.attach(fd.into(), token)
     }
@@ -218,7 +218,7 @@ impl<D: Driver> Loop<D> {
         self.driver.set_token(source, token);
     }
 
-    /// The descriptor behind a source, to set options on or to ask for addresses; `None` when it was closed.
+    /// The descriptor of a source, to set options on or to read addresses from; `None` when it was closed.
     pub fn fd(&self, source: Source) -> Option<BorrowedFd<'_>> {
         self.driver.fd(source)
     }
@@ -234,35 +234,34 @@ impl<D: Driver> Loop<D> {
     }
 
     /// Receives from a stream socket until stopped or ended: [`Event::Received`], at most one chunk in an
-    /// iteration, and one after a fill. A source that receives already, or has ended, is left alone. A source
-    /// that waits holds no buffer.
+    /// iteration, and one after a fill. Has no effect on a source that receives already or has ended. A
+    /// waiting source holds no buffer.
     pub fn recv_start(&mut self, source: Source) {
         self.driver.recv_start(source);
     }
 
-    /// Delivers no more, from this call on, until [`Loop::recv_start`]; no byte is lost, and the end of the
-    /// stream is not reported meanwhile either. Cheap: on readiness drivers the kernel is called only if
-    /// something arrives.
+    /// Stops delivery from this call on until [`Loop::recv_start`]; no byte is lost, and the
+    /// end of the stream is not reported meanwhile either. Cheap: on readiness drivers the
+    /// kernel is called only if bytes arrive.
     pub fn recv_stop(&mut self, source: Source) {
         self.driver.recv_stop(source);
     }
 
-    /// Receives straight into `buf`, behind what it holds, until at least `wanted` bytes have come: one
-    /// [`Event::Filled`], and receiving is stopped then. Up to the capacity of `buf` may come, so reserve
-    /// exactly what is welcome. For large values: it saves the copy out of chunks. Replaces
-    /// [`Loop::recv_start`] while it lasts; [`Loop::recv_into_end`] ends it early.
+    /// Receives directly into `buf`, after its present content, until at least `wanted` bytes have
+    /// arrived: one [`Event::Filled`], after which receiving is stopped. Receives up to the capacity of
+    /// `buf`, so reserve exactly as much as is welcome. For large values: saves the copy out of chunks.
+    /// Replaces [`Loop::recv_start`] while it lasts; [`Loop::recv_into_end`] ends it early.
     pub fn recv_into(&mut self, source: Source, buf: Vec<u8>, wanted: usize) {
         self.driver.recv_into(source, buf, wanted);
     }
 
-    /// Ends a [`Loop::recv_into`] before enough has come: its [`Event::Filled`] follows, without an error and
-    /// with what has come so far. Nothing happens when there is none, or when its event is on the way
-    /// already.
+    /// Ends a [`Loop::recv_into`] before enough bytes have arrived: its [`Event::Filled`] follows, without an
+    /// error and with the bytes so far. No effect when there is none, or when its event is pending already.
     pub fn recv_into_end(&mut self, source: Source) {
         self.driver.recv_into_end(source);
     }
 
-    /// Takes a chunk back for the next receive.
+    /// Takes back a chunk, to use its buffer for the next receive.
     #[inline]
     pub fn give_back(&mut self, chunk: Chunk) {
         self.driver.give_back(chunk);
@@ -276,18 +275,18 @@ impl<D: Driver> Loop<D> {
         self.driver.send(source, buf)
     }
 
-    /// Whether the kernel has taken all of what is being sent on a source, so that bytes that the caller
-    /// writes to the socket itself come after it. [`Event::Sent`] may still follow; no other send may be
-    /// given meanwhile. False where the kernel has not told yet. For the last words of a connection: where
-    /// the loop has only queued the send, this costs a system call.
+    /// Whether the kernel has taken all bytes of the send on a source, so that bytes that the caller then
+    /// writes to the socket itself come after them. [`Event::Sent`] may still follow; no other send may
+    /// be started meanwhile. False where the kernel has not reported yet. For the last bytes of a
+    /// connection: if the loop has only queued the send, this costs a system call.
     pub fn has_sent(&mut self, source: Source) -> bool {
         self.driver.has_sent(source)
     }
 
-    /// Reports once when the descriptor is readable, writable or has urgent data: [`Event::Ready`]. A later
-    /// call replaces the interest; [`Interest::NONE`] ends it. For descriptors that the caller reads or
-    /// writes; may be combined with the other operations. Renewing the same watch in each iteration costs no
-    /// system call on epoll.
+    /// Reports once when the descriptor is readable, writable or has urgent data: [`Event::Ready`]. A
+    /// later call replaces the interest; [`Interest::NONE`] ends it. For descriptors that the caller
+    /// itself reads or writes; may be combined with the other operations. Renewing the same watch in each
+    /// iteration costs no system call on epoll.
     pub fn watch(&mut self, source: Source, interest: Interest) {
         self.driver.watch(source, interest);
     }
@@ -297,59 +296,60 @@ impl<D: Driver> Loop<D> {
         self.driver.shutdown(source, how);
     }
 
-    /// Ends everything on the source and closes its descriptor (or lets go of a shared one); buffers in
-    /// flight are freed. From this call on no event carries its token, and the token and the caller's state
-    /// may go at once; the descriptor's number is reused only when the kernel is through with it.
+    /// Ends everything on the source and closes its descriptor (or releases a shared one); buffers in flight
+    /// are freed. From this call on no event carries the source's token, and the caller may drop its state at
+    /// once; the number of the descriptor is not reused before the kernel has finished with it.
     pub fn close(&mut self, source: Source) {
         self.driver.close(source);
     }
 
-    /// Ends a source; the descriptor comes back open, to be attached to another loop: one
-    /// [`Event::Detached`]. A send or fill in flight is given up, and its bytes so far are not reported, so
-    /// detach between them. Nothing happens on a source that was closed.
+    /// Ends a source; the descriptor is returned open, to be attached to another loop: one
+    /// [`Event::Detached`]. A send or fill in flight is abandoned, and its bytes so far are not reported,
+    /// so detach between them. No effect on a source that was closed.
     pub fn detach(&mut self, source: Source) {
         self.driver.detach(source);
     }
 
-    /// Takes a file or a FIFO into care. A FIFO, like any descriptor that can be waited for, must be
-    /// nonblocking. The descriptor is closed when [`Loop::file_close`] was called, nothing runs on it any
-    /// more, and no other holder is left. Cost: a system call or none.
+    /// Adds a file or a FIFO. A FIFO, like any descriptor that can be waited for, must be nonblocking.
+    /// The descriptor is closed after [`Loop::file_close`], when no operation runs on it and no other
+    /// holder is left. Cost: a system call or none.
     pub fn file_open(&mut self, fd: impl Into<Arc<OwnedFd>>) -> FileId {
         self.driver.file_open(fd.into())
     }
 
-    /// Begins an operation, behind those of the same file that were begun before: one [`Event::FileDone`],
-    /// which brings the buffer home. To read and write a FIFO at the same time, open it here twice. Dropping
-    /// the loop gives up what has not begun and waits for what the disk is at; on io_uring for ten seconds at
-    /// most, after which the kernel goes on with it alone. On io_uring the kernel does it; on the other
-    /// drivers a thread does it if the file is a regular one or a disk, and else the loop, when it is ready.
+    /// Queues an operation, to run after the earlier operations of the same file: one
+    /// [`Event::FileDone`], which returns the buffer. To read and write a FIFO at the same time, open it
+    /// here twice. Dropping the loop abandons operations that have not begun and waits for those on a
+    /// disk; on io_uring for ten seconds at most, after which the kernel finishes alone. On io_uring the
+    /// kernel performs the operation. On the other drivers a thread performs it if the file is a regular
+    /// one or a disk; otherwise the loop does when the file is ready.
     pub fn file_start(&mut self, file: FileId, op: FileOp, token: Token) -> FileOpId {
         self.driver.file_start(file, op, token)
     }
 
-    /// Asks for the end of an operation. Its event comes as always: with `ECANCELED`, or with what it did,
-    /// since it may be too late. Nothing happens when its event is on the way already.
+    /// Requests the end of an operation. Its event follows as always: with `ECANCELED`, or with its
+    /// result if it was too late. No effect when its event is pending already.
     pub fn file_cancel(&mut self, id: FileOpId) {
         self.driver.file_cancel(id);
     }
 
-    /// Gives up all operations of the file, begun or not: no event of theirs follows, and their buffers are
-    /// freed when no operation uses them any more. So to have everything written, close after the last
-    /// [`Event::FileDone`].
+    /// Abandons all operations of the file, begun or not: they bring no event, and their
+    /// buffers are freed when no operation uses them any more. To have everything written,
+    /// close after the last [`Event::FileDone`].
     pub fn file_close(&mut self, file: FileId) {
         self.driver.file_close(file);
     }
 
-    /// Waits for the end of a child process and reaps it: one [`Event::ProcessEnded`]. `pid` is as `waitpid`
-    /// has it: a child, -1 for any, 0 for any of the own process group, below -1 for any of that group. That
-    /// there is no such child is a result. Cost: two or three system calls; a child of its own costs a
-    /// descriptor meanwhile, the others a thread that looks every 1 to 16 ms.
+    /// Waits for the end of a child process and reaps it: one [`Event::ProcessEnded`]. `pid` is as for
+    /// `waitpid`: a child, -1 for any, 0 for any of the own process group, below -1 for any of that group.
+    /// The absence of such a child is reported as a result. Cost: two or three system calls; meanwhile a
+    /// descriptor for a single child, or for the other forms a thread that checks every 1 to 16 ms.
     pub fn process_wait(&mut self, pid: i32, token: Token) -> ProcessId {
         self.driver.process_wait(pid, token)
     }
 
-    /// Ends a wait, which reaps no child from now on: its event says
-    /// [`Exit::Cancelled`](crate::Exit::Cancelled), unless the end of a process is on the way already.
+    /// Ends a wait, which reaps no child from now on: the event has
+    /// [`Exit::Cancelled`](crate::Exit::Cancelled), unless the end of a process is pending already.
     pub fn process_cancel(&mut self, id: ProcessId) {
         self.driver.process_cancel(id);
     }
@@ -360,18 +360,18 @@ impl<D: Driver> Loop<D> {
         self.timers.insert(at.0, token)
     }
 
-    /// Takes a timer back; returns its token, or `None` when it has fired or was cancelled. Cost: O(log n).
+    /// Cancels a timer; returns its token, or `None` when it has fired or was cancelled. Cost: O(log n).
     pub fn timer_cancel(&mut self, id: TimerId) -> Option<Token> {
         self.timers.cancel(id)
     }
 
-    /// Timers that are set.
+    /// Number of timers that are set.
     pub fn timers_len(&self) -> usize {
         self.timers.len()
     }
 
-    /// Bytes that the allocator has given to the loop, as far as they can change while it runs. O(sends in
-    /// flight).
+    /// Bytes that the allocator holds for the loop, as far as they can change while it runs.
+    /// O(sends in flight).
     pub fn footprint(&self) -> usize {
         self.driver.footprint() + self.timers.footprint()
     }

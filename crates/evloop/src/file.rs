@@ -1,9 +1,9 @@
-//! Operations on files and FIFOs: what is asked for, and what comes of it.
+//! Operations on files and FIFOs: requests and results.
 //!
-//! Invariants: (1) a file's operations run one after the other, in the order in which they were handed in, so
-//! a write is behind the writes before it and a sync covers them; (2) each ends exactly once, as one event,
-//! and its buffer comes home with it; (3) an entry of the table is used again only when nothing of it runs
-//! any more.
+//! Invariants: (1) a file's operations run one after the other, in the order of submission, so
+//! a write follows the writes before it and a sync covers them; (2) each ends exactly once,
+//! with one event that returns its buffer; (3) an entry of the table is used again only when
+//! none of its operations runs any more.
 
 mod op;
 mod table;
@@ -20,9 +20,9 @@ pub use self::table::Part;
 pub(crate) use self::table::{Cancelling, FileKind, FileTable, IoPath, Lent, Step};
 use crate::pool::Cancel;
 
-/// Does a whole operation; what a thread of the pool does.
+/// Performs a whole operation, on a thread of the pool.
 pub(crate) fn perform(fd: BorrowedFd<'_>, lent: &Mutex<Lent>, cancel: &Cancel) -> Option<Errno> {
-    // Nobody else locks it before the job's end.
+    // Only this job locks it before the job's end.
     let mut lent = lent.lock().unwrap_or_else(PoisonError::into_inner);
     let Lent { op, bytes } = &mut *lent;
     loop {
@@ -30,7 +30,7 @@ pub(crate) fn perform(fd: BorrowedFd<'_>, lent: &Mutex<Lent>, cancel: &Cancel) -
             return Some(Errno::CANCELED);
         }
         let result = op.attempt(fd, *bytes);
-        // What cannot be waited for is not asked again and again.
+        // A file that cannot be waited for is not tried again and again.
         if result == Err(Errno::AGAIN) {
             return Some(Errno::AGAIN);
         }

@@ -1,12 +1,12 @@
-//! When a wait should gather: many active connections, and enough of them about to speak.
+//! Decides when a wait gathers: many active connections, and several of them expected to send soon.
 //!
-//! A server that is faster than its clients is put to sleep and woken for nearly every request. Sleeping a
+//! A server that is faster than its clients sleeps and is woken for nearly every request. Sleeping a
 //! little longer lets several requests share one wake-up; with few clients it would only delay them.
 
 use crate::driver::GatherPlan;
 use crate::handle::Token;
 
-/// Counts what arrived in windows of [`WINDOW_NS`].
+/// Counts the receives in windows of [`WINDOW_NS`].
 #[derive(Debug)]
 pub(crate) struct Gather {
     wait_us: u32,
@@ -20,7 +20,7 @@ pub(crate) struct Gather {
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
     receives: u32,
-    /// Distinct connections, a little fewer when hashes meet.
+    /// Distinct connections, slightly fewer where hashes collide.
     active: u32,
 }
 
@@ -35,7 +35,7 @@ impl Gather {
         self.wait_us != 0
     }
 
-    /// A connection received something.
+    /// Counts a receive of this connection.
     #[inline]
     pub(crate) fn note(&mut self, token: Token) {
         let hash = token.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - 10);
@@ -47,11 +47,11 @@ impl Gather {
         }
     }
 
-    /// What the wait that begins now should gather.
+    /// The gathering of the wait that begins now.
     pub(crate) fn plan(&mut self, now_ns: u64) -> GatherPlan {
         let age_ns = now_ns.saturating_sub(self.window_began_ns);
         if age_ns >= WINDOW_NS {
-            // After a long silence the last window says nothing any more.
+            // After a long silence the counts of the last window are outdated.
             self.last = if age_ns < 2 * WINDOW_NS { self.now } else { Window::default() };
             self.now = Window::default();
             self.seen = [0; SEEN_WORDS];
@@ -74,7 +74,7 @@ const SEEN_WORDS: usize = 16;
 mod tests {
     use super::*;
 
-    /// Plans after a window with so many receives of so many connections.
+    /// The plan after a window with so many receives from so many connections.
     fn after(receives: u64, connections: u64) -> GatherPlan {
         let mut gather = Gather::new(30);
         assert_eq!(gather.plan(100_000_000), GatherPlan::default());

@@ -1,16 +1,16 @@
-//! Descriptors under the loop's care, and the names by which the caller and the loop refer to sources, files
-//! and waits.
+//! Descriptors in the loop, and the handles by which the caller and the loop refer to sources,
+//! files and waits.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// The caller's name for a source or a timer. The loop carries it and never looks inside, so an index and a
-/// generation fit, and an event finds its owner without a map.
+/// The caller's handle for a source or a timer. The loop never interprets it. It has room for an index
+/// and a generation, so the caller finds the owner of an event without a map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Token(pub u64);
 
-/// The loop's name for an attached descriptor. It is never reused: an operation on a source that was closed
-/// does nothing, or reports `EBADF` where it reports anything.
+/// The loop's handle for an attached descriptor, never reused: an operation on a closed source has no
+/// effect, or reports `EBADF` if it reports anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Source {
     pub(crate) index: u32,
@@ -18,7 +18,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Names nothing: what stands where there is no descriptor.
+    /// The handle of no source.
     pub const NONE: Source = Source { index: u32::MAX, generation: 0 };
 
     #[inline]
@@ -32,12 +32,12 @@ impl Source {
     }
 }
 
-/// A descriptor under the loop's care: its own, or shared with an owner that reads or writes on its own.
+/// A descriptor in the loop: owned by the loop, or shared with an owner that reads or writes it too.
 #[derive(Debug)]
 pub enum Fd {
     /// Closed by the loop.
     Owned(OwnedFd),
-    /// Closed when the last holder lets go.
+    /// Closed when the last holder drops it.
     Shared(Arc<OwnedFd>),
 }
 
@@ -63,14 +63,14 @@ impl From<Arc<OwnedFd>> for Fd {
     }
 }
 
-/// The loop's name for a file. It is never reused.
+/// The loop's handle for a file, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileId {
     pub(crate) index: u32,
     pub(crate) generation: u32,
 }
 
-/// Names one operation, to cancel it.
+/// The handle of one operation, to cancel it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileOpId {
     pub(crate) file: FileId,
@@ -78,13 +78,13 @@ pub struct FileOpId {
 }
 
 impl FileOpId {
-    /// The file that it is of.
+    /// The file of the operation.
     pub fn file(self) -> FileId {
         self.file
     }
 }
 
-/// Names a wait, to cancel it. It is never reused.
+/// The handle of a wait, to cancel it; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProcessId {
     pub(crate) index: u32,

@@ -1,4 +1,4 @@
-//! The event loop: operations are handed in, completions come out, on any driver the machine allows.
+//! The event loop: operations are submitted, completions are returned, on any driver that the machine allows.
 //!
 //! Invariants: (1) one loop belongs to one thread; other threads reach it only through a [`Waker`]; (2) the
 //! driver owns every byte the kernel may touch until the completion is delivered; (3) an iteration is

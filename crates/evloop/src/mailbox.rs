@@ -1,8 +1,8 @@
-//! Values from other threads to the thread of a loop.
+//! Sends values from other threads to the thread of a loop.
 //!
-//! A list under a lock, taken whole: the lock is held for one push or one swap, and the wake-up comes after
-//! it. Where a lock is too dear (a thread that exchanges millions of jobs) the `queue` crate has rings; this
-//! is for everything else.
+//! A list under a lock, drained as a whole: the lock is held for one push or one swap, and the
+//! wake-up follows it. Where a lock costs too much (a thread that exchanges millions of jobs)
+//! the `queue` crate has rings.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -30,7 +30,7 @@ impl<T> Mailbox<T> {
         (Sender { shared: shared.clone(), waker }, Mailbox { shared, drained: Vec::new() })
     }
 
-    /// All that was sent so far, in order per sender. Cost: one lock for all of it.
+    /// All values sent so far, in order per sender. Cost: one lock for all of them.
     pub fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
         std::mem::swap(&mut *lock(&self.shared), &mut self.drained);
         self.drained.drain(..)
@@ -38,13 +38,13 @@ impl<T> Mailbox<T> {
 }
 
 impl<T> Sender<T> {
-    /// Sends one value and wakes the loop. Returns whether the kernel had to be asked.
+    /// Sends one value and wakes the loop. Returns whether the wake-up needed a system call.
     pub fn send(&self, value: T) -> bool {
         lock(&self.shared).push(value);
         self.waker.wake()
     }
 
-    /// Sends many and wakes once.
+    /// Sends many values with one wake-up.
     pub(crate) fn send_all(&self, values: impl IntoIterator<Item = T>) -> bool {
         lock(&self.shared).extend(values);
         self.waker.wake()
@@ -57,7 +57,7 @@ impl<T> Clone for Sender<T> {
     }
 }
 
-/// A thread that panicked while pushing left the list whole.
+/// The list is intact even after a thread has panicked while pushing.
 fn lock<T>(shared: &Mutex<Vec<T>>) -> MutexGuard<'_, Vec<T>> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,13 +1,12 @@
-//! Threads for what would block the loop.
+//! Worker threads for jobs that would block the loop.
 //!
-//! Invariants: (1) a job that was taken in ends exactly once, as one [`Finished`] in the caller's
-//! [`Mailbox`], whatever happens to it: it returns, panics, or is cancelled; (2) what a job owns lives until
-//! then, also when it was cancelled; (3) handing one in never blocks: a full queue gives it back; (4) a
-//! cancelled job that had not begun does not run, and leaves the queue at once; one that had begun is asked,
-//! by its [`Cancel`], and may answer when it likes; (5) closing lets the queue run empty and joins the
-//! threads.
+//! Invariants: (1) a job that the pool accepted ends exactly once, with one [`Finished`] in the caller's
+//! [`Mailbox`], whether it returns, panics, or is cancelled; (2) a job's memory lives until then, also after
+//! a cancellation; (3) submitting never blocks: a full queue returns the job; (4) a cancelled job that had
+//! not begun does not run, and leaves the queue at once; a job that had begun is asked to stop through its
+//! [`Cancel`], and may do so when it likes; (5) closing the pool runs the queued jobs and joins the threads.
 //!
-//! A job costs two allocations and a lock on either side, which what it does outweighs by far.
+//! A job costs two allocations and a lock on either side, which is little compared to its work.
 //!
 //! [`Mailbox`]: crate::Mailbox
 
@@ -29,13 +28,13 @@ use self::state::{CancelEffect, JobProgress};
 use crate::handle::Token;
 use crate::mailbox::Sender;
 
-/// A fixed number of threads that take jobs in the order in which they came. It may serve several loops.
+/// A fixed number of threads that run jobs in the order of submission. A pool may serve several loops.
 pub struct WorkerPool {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// What a thread of a pool runs; see [`WorkerPool::open_on`].
+/// The main function of a pool's thread; see [`WorkerPool::open_on`].
 #[derive(Debug)]
 pub struct Worker {
     shared: Arc<Shared>,
@@ -48,61 +47,62 @@ impl Worker {
     }
 }
 
-/// How a job ended; to be had from the mailbox whose sender came with it.
+/// The end of a job, received in the mailbox whose sender was submitted with the job.
 #[derive(Debug)]
 pub struct Finished<T> {
-    /// The token that was handed in with the job.
+    /// The token that was submitted with the job.
     pub token: Token,
-    /// What became of it.
+    /// The job's result, or the reason why it has none.
     pub outcome: JobOutcome<T>,
 }
 
-/// What became of a job.
+/// The result of a job.
 #[derive(Debug)]
 pub enum JobOutcome<T> {
-    /// It returned; also when it was asked to stop, which it may have heeded or not.
+    /// The job returned a value; also when it was asked to stop, whether it obeyed or not.
     Done(T),
-    /// It was cancelled before it began, and did not run.
+    /// The job was cancelled before it began, and did not run.
     Cancelled,
-    /// It panicked with this message.
+    /// The job panicked with this message.
     Panicked(String),
 }
 
-/// A job that was not taken in, whole.
+/// A job that the pool refused, unchanged.
 pub struct NotPooled<J> {
-    /// The job.
+    /// The job as it was submitted.
     pub job: J,
-    /// Why.
+    /// The reason for the refusal.
     pub why: PoolRefusal,
 }
 
-/// Why a pool takes no job.
+/// Reasons for which a pool refuses a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolRefusal {
-    /// As many jobs wait as may.
+    /// The queue has its maximum number of jobs.
     Full,
     /// The pool was closed.
     Closed,
 }
 
-/// What a pool did so far. The numbers are of about the same moment, not of one.
+/// Counters of a pool. The numbers are read one after the other, so they may be
+/// of slightly different moments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolStatistics {
-    /// Threads.
+    /// Number of threads of the pool.
     pub workers: usize,
-    /// Jobs that wait.
+    /// Jobs in the queue that have not begun.
     pub queued: usize,
-    /// Jobs that were taken in.
+    /// Jobs that the pool accepted.
     pub calls: u64,
-    /// Jobs that ran to their end, those included that panicked or were asked to stop.
+    /// Jobs that ran to their end, including those that panicked or were asked to stop.
     pub completed: u64,
-    /// Jobs that were cancelled before they began, or asked to stop before they ended.
+    /// Jobs that were cancelled before they began, or asked to stop while they ran.
     pub cancelled: u64,
-    /// The pool takes no more jobs.
+    /// Whether the pool is closed and accepts no more jobs.
     pub closed: bool,
 }
 
-/// Names a job that was handed in, to cancel it or to see where it stands. Dropping it changes nothing.
+/// The handle of a submitted job, to cancel it or to read its state. Dropping the handle has no effect.
 #[derive(Debug)]
 pub struct JobHandle {
     progress: Arc<JobProgress>,
@@ -110,33 +110,33 @@ pub struct JobHandle {
     shared: Arc<Shared>,
 }
 
-/// What a running job asks whether it is still wanted.
+/// Tells a running job whether it was asked to stop.
 #[derive(Clone, Debug)]
 pub struct Cancel {
     progress: Arc<JobProgress>,
 }
 
 impl Cancel {
-    /// Somebody asked the job to stop.
+    /// Whether the job was asked to stop.
     pub fn is_requested(&self) -> bool {
         self.progress.state() == JobState::CancelRequested
     }
 }
 
 impl WorkerPool {
-    /// Threads and waiting jobs that suit most.
+    /// Threads and maximum queued jobs that suit most uses.
     pub const DEFAULT: (usize, usize) = (2, 1024);
 
-    /// Starts `workers` threads, 1..=256, for a queue of at most `queue_max` jobs, at least 1. Other numbers
-    /// are `EINVAL`; or the system refuses the threads.
+    /// Starts `workers` threads, 1..=256, for a queue of at most `queue_max` jobs, at least 1. Errors:
+    /// `EINVAL` for other numbers; the system refuses a thread.
     pub fn open(workers: usize, queue_max: usize) -> io::Result<WorkerPool> {
         WorkerPool::open_on(workers, queue_max, |number, worker| {
             Builder::new().name(format!("worker-{number}")).spawn(|| worker.run())
         })
     }
 
-    /// [`WorkerPool::open`] on threads that `start` starts, each with its number from 0 and what the thread
-    /// is to run. Errors: as there; those of `start`, after which no thread of the pool is left.
+    /// Like [`WorkerPool::open`], on threads that `start` starts, each with its number from 0 and its main
+    /// function. Errors: as for `open`, and those of `start`, after which no thread of the pool is left.
     pub fn open_on(
         workers: usize,
         queue_max: usize,
@@ -156,14 +156,14 @@ impl WorkerPool {
         let threads = Mutex::new(Vec::with_capacity(workers));
         let pool = WorkerPool { shared, threads };
         for number in 0..workers {
-            // On failure the pool's drop joins those before.
+            // On failure the drop of the pool joins the threads that were started.
             let thread = start(number, Worker { shared: pool.shared.clone() })?;
             lock(&pool.threads).push(thread);
         }
         Ok(pool)
     }
 
-    /// Hands in a job. Its end is sent to `home` with `token`. Cost: a lock.
+    /// Submits a job. Its end is sent to `home` with `token`. Cost: a lock.
     pub fn submit<T, J>(
         &self,
         home: &Sender<Finished<T>>,
@@ -193,7 +193,7 @@ impl WorkerPool {
         Ok(JobHandle { progress, sequence, shared: self.shared.clone() })
     }
 
-    /// The numbers so far.
+    /// The counters so far.
     pub fn statistics(&self) -> PoolStatistics {
         let queue = lock(&self.shared.queue);
         PoolStatistics {
@@ -207,15 +207,15 @@ impl WorkerPool {
         }
     }
 
-    /// Takes no more jobs, lets those that it has come to their ends, and joins the threads. A second call
-    /// does nothing. Must not be called by a job.
+    /// Refuses further jobs, runs the accepted ones to their ends, and joins the threads. A second call
+    /// has no effect. Must not be called by a job.
     pub fn close(&self) {
         lock(&self.shared.queue).closed = true;
         self.shared.work.notify_all();
-        // Taken out first: two closers must not wait for each other's lock while they join.
+        // The threads are taken out first: two closers must not wait for each other's lock while they join.
         let threads = std::mem::take(&mut *lock(&self.threads));
         for thread in threads {
-            // A worker's own panic would be a defect here, and jobs' panics were caught.
+            // Panics of jobs were caught, so a panic of the worker itself is a defect of this file.
             let _ = thread.join();
         }
     }
@@ -228,20 +228,20 @@ impl Drop for WorkerPool {
 }
 
 impl JobHandle {
-    /// Where it stands.
+    /// The state of the job at this moment.
     pub fn state(&self) -> JobState {
         self.progress.state()
     }
 
-    /// Asks for the job's end, which is sent to the mailbox: at once if it had not begun, else when it
-    /// returns. Returns whether the request came in time to make a difference. Cost: a lock, if it had not
-    /// begun.
+    /// Cancels the job. The end is sent to the mailbox at once if the job had not begun, else when it
+    /// returns. Returns whether the request was in time. Cost: a lock, if the job had not begun.
     pub fn cancel(&self) -> bool {
         match self.progress.cancel() {
             CancelEffect::Late => return false,
             CancelEffect::Running => {}
             CancelEffect::Waiting => {
-                // A worker may have it in hand already; then its start fails, and the worker sends the end.
+                // A worker may have taken the job already; then its start fails, and the worker
+                // sends the end.
                 if let Some(task) = self.shared.take_out(self.sequence) {
                     task.abandon();
                 }
@@ -253,7 +253,7 @@ impl JobHandle {
     }
 }
 
-/// What the pool and its threads share.
+/// The state that the pool shares with its threads.
 struct Shared {
     queue: Mutex<Queue>,
     work: Condvar,
@@ -264,15 +264,15 @@ struct Shared {
 }
 
 struct Queue {
-    /// In the order of their numbers.
+    /// Jobs in the order of their numbers.
     jobs: VecDeque<(u64, Box<dyn AnyJob>)>,
-    /// Jobs taken in so far.
+    /// Jobs accepted so far.
     next: u64,
     closed: bool,
 }
 
 impl Shared {
-    /// A worker's life.
+    /// Runs jobs until the pool is closed.
     fn serve(&self) {
         while let Some(task) = self.next() {
             if task.run() {
@@ -304,7 +304,7 @@ impl Shared {
 
 /// A job of any type.
 trait AnyJob: Send {
-    /// Runs it and sends its end; false if it was cancelled before.
+    /// Runs the job and sends its end; false if it was cancelled before.
     fn run(self: Box<Self>) -> bool;
     /// Sends the end of a job that was cancelled.
     fn abandon(self: Box<Self>);
@@ -325,7 +325,7 @@ impl<T: Send, J: FnOnce(&Cancel) -> T + Send> AnyJob for PooledJob<T, J> {
         }
         let PooledJob { job, token, home, progress } = *self;
         let cancel = Cancel { progress };
-        // Nothing of the pool's is torn by it, and what the job shares with others is the caller's to judge.
+        // A panic of the job leaves the pool's state intact; the caller must judge state that the job shares.
         let outcome = match catch_unwind(AssertUnwindSafe(|| job(&cancel))) {
             Ok(value) => JobOutcome::Done(value),
             Err(payload) => JobOutcome::Panicked(message_of(payload)),
@@ -337,7 +337,7 @@ impl<T: Send, J: FnOnce(&Cancel) -> T + Send> AnyJob for PooledJob<T, J> {
 
     fn abandon(self: Box<Self>) {
         let PooledJob { job, token, home, .. } = *self;
-        // What the job owns may panic when dropped, as it may when run.
+        // Dropping the job's captured values may panic, just as running it may.
         let outcome = match catch_unwind(AssertUnwindSafe(|| drop(job))) {
             Ok(()) => JobOutcome::Cancelled,
             Err(payload) => JobOutcome::Panicked(message_of(payload)),
@@ -351,19 +351,19 @@ fn message_of(payload: Box<dyn Any + Send>) -> String {
         Ok(text) => *text,
         Err(Ok(text)) => (*text).to_owned(),
         Err(Err(other)) => {
-            // Its drop may panic too, and that would take the worker along.
+            // The drop of a panic's payload may panic too, and would end the worker.
             std::mem::forget(other);
             "a job panicked".to_owned()
         }
     }
 }
 
-/// No code of a caller runs under the locks, so a panic leaves what they guard whole.
+/// No code of a caller runs under the locks, so a panic cannot leave the guarded state inconsistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A closure has no `Debug`, and an error needs one.
+/// `NotPooled` is an error type, so it needs `Debug`, which closures lack.
 impl<J> fmt::Debug for NotPooled<J> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Refused").field("why", &self.why).finish_non_exhaustive()

@@ -1,16 +1,16 @@
 //! Waiting for child processes.
 //!
-//! One child is waited for by a descriptor of the process where the system has that (Linux 5.3), which
-//! becomes readable when it ends. Groups of children have no descriptor: a thread of its own looks for them,
-//! every 1 to 16 ms. So has a single child where descriptors of processes are missing or denied, and one that
-//! has ended and cannot be reaped yet, since a debugger traces it: its descriptor is readable for as long as
-//! that lasts, and waiting for it would not wait.
+//! A single child is waited for through a descriptor of the process where the system has these (Linux
+//! 5.3); it becomes readable when the process ends. A helper thread polls every 1 to 16 ms for the other
+//! waits: groups of children, which have no descriptor; a single child where descriptors of processes are
+//! missing or denied; and a child that has ended but cannot be reaped yet, because a debugger traces it:
+//! its descriptor stays readable meanwhile, so waiting for the descriptor would not block.
 //!
-//! Invariants: (1) each wait ends exactly once, as one event; (2) a cancelled wait reaps no child from then
-//! on; (3) a wait reports what it reaps: a child is looked for only after its descriptor was opened, and is
-//! reported at once if it had ended by then; (4) a wait never blocks the loop's thread; (5) a child that has
-//! a descriptor is reaped by it: when another waiter was faster, its number may be another child's; (6) a
-//! descriptor is waited for once.
+//! Invariants: (1) each wait ends exactly once, with one event; (2) a cancelled wait reaps no child from
+//! then on; (3) a wait reports every child that it reaps: a child is checked only after its descriptor
+//! was opened, and is reported at once if it had ended by then; (4) a wait never blocks the loop's
+//! thread; (5) a child with a descriptor is reaped through it: when another waiter was faster, the number
+//! may be another child's; (6) a descriptor is waited for once.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -39,7 +39,7 @@ struct WaitEntry {
     waiting: Option<ProcessWait>,
 }
 
-/// A wait that goes on.
+/// A wait that has not ended.
 #[derive(Debug)]
 pub(crate) struct ProcessWait {
     pub(crate) token: Token,
@@ -48,23 +48,23 @@ pub(crate) struct ProcessWait {
     pub(crate) cancelled: bool,
 }
 
-/// How the end of a process becomes known.
+/// The method by which a wait finds the end of its process.
 #[derive(Debug)]
 pub(crate) enum WaitMethod {
     /// The descriptor of the process, and the driver's source that waits for it: [`Source::NONE`] on the
-    /// ring, where an operation of no source does.
+    /// ring, where an operation without a source waits.
     Descriptor(Arc<OwnedFd>, Source),
-    /// The helper thread looks for the end from time to time.
+    /// The helper thread polls for the end.
     Helper,
 }
 
-/// How a wait begins.
+/// The start of a wait.
 pub(crate) enum WaitStart {
-    /// It is over already.
+    /// The wait has ended already.
     Over(Exit),
-    /// This descriptor becomes readable.
+    /// The process ends when this descriptor becomes readable.
     Descriptor(Arc<OwnedFd>),
-    /// Somebody has to look from time to time.
+    /// The helper thread has to poll.
     Look,
 }
 
@@ -83,7 +83,7 @@ impl ProcessTable {
         self.entries.get_mut(index as usize)?.waiting.as_mut()
     }
 
-    /// The index of a wait that goes on.
+    /// The index of a wait that has not ended.
     pub(crate) fn index(&self, id: ProcessId) -> Option<u32> {
         let entry = self.entries.get(id.index as usize)?;
         (entry.generation == id.generation && entry.waiting.is_some()).then_some(id.index)
@@ -97,7 +97,7 @@ impl ProcessTable {
         self.entries.iter().enumerate().filter_map(open).collect()
     }
 
-    /// Ends a wait; what it waited by, and its event.
+    /// Ends a wait; returns its method and its event.
     pub(crate) fn end(&mut self, index: u32, exit: Exit) -> Option<(WaitMethod, Event)> {
         let entry = self.entries.get_mut(index as usize)?;
         let id = ProcessId { index, generation: entry.generation };
@@ -108,15 +108,15 @@ impl ProcessTable {
     }
 }
 
-/// Begins a wait for `pid`, as `waitpid` has it: one child, or -1 for any, 0 for any of the own process
-/// group, below -1 for any of that group.
+/// Begins a wait for `pid`, which is as for `waitpid`: one child, or -1 for any, 0 for any of the own
+/// process group, below -1 for any of that group.
 pub(crate) fn begin(pid: i32) -> WaitStart {
     if let Some(child) = (pid > 0).then(|| Pid::from_raw(pid)).flatten()
         && let Ok(fd) = open(child)
     {
-        // Opened first: an end between the look and the opening would be missed by a look before the opening.
+        // Opened first: a check before the opening would miss a process that ends in between.
         match reap_child(fd.as_fd(), pid) {
-            // Descriptors are older than reaping by them (Linux 5.4), or that is denied.
+            // Descriptors are older (Linux 5.3) than reaping by them (5.4), which may also be denied.
             Some(Exit::Failed(_)) => {}
             Some(exit) => return WaitStart::Over(exit),
             None => return WaitStart::Descriptor(Arc::new(fd)),
@@ -138,12 +138,12 @@ fn open(_: Pid) -> Result<OwnedFd, Errno> {
     Err(Errno::NOSYS)
 }
 
-/// Whom to look for.
+/// The children that a wait is for.
 #[derive(Clone, Debug)]
 pub(crate) enum WaitTarget {
-    /// As `waitpid` has it.
+    /// A number as for `waitpid`.
     Number(i32),
-    /// The child with this descriptor, which had this number.
+    /// The child with this descriptor, which had this number when the wait began.
     Child(Arc<OwnedFd>, i32),
 }
 
@@ -156,8 +156,8 @@ impl WaitTarget {
     }
 }
 
-/// Looks once for the child with this descriptor and number; `None` while it has not ended, or cannot be
-/// reaped yet.
+/// Checks once for the child with this descriptor and number; `None` while it has not ended, or
+/// cannot be reaped yet.
 #[cfg(target_os = "linux")]
 pub(crate) fn reap_child(fd: BorrowedFd<'_>, pid: i32) -> Option<Exit> {
     use rustix::process::{WaitId, WaitIdOptions, waitid};
@@ -168,7 +168,7 @@ pub(crate) fn reap_child(fd: BorrowedFd<'_>, pid: i32) -> Option<Exit> {
         Ok(Some(status)) => Some(match (status.exit_status(), status.terminating_signal()) {
             (Some(code), _) => Exit::Exited { pid, code },
             (None, Some(signal)) => Exit::Killed { pid, signal, core_dumped: status.dumped() },
-            // Stops and continuations were not asked for.
+            // Stops and continuations were not requested.
             (None, None) => Exit::Failed(Errno::INVAL.into()),
         }),
         Err(Errno::CHILD) => Some(Exit::NoChild),
@@ -176,13 +176,13 @@ pub(crate) fn reap_child(fd: BorrowedFd<'_>, pid: i32) -> Option<Exit> {
     }
 }
 
-/// There is no such descriptor.
+/// This system has no descriptors of processes.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn reap_child(_: BorrowedFd<'_>, pid: i32) -> Option<Exit> {
     reap_number(pid)
 }
 
-/// Looks once for the children that a number names; `None` while none of them has ended.
+/// Checks once for the children of a number; `None` while none of them has ended.
 fn reap_number(pid: i32) -> Option<Exit> {
     let result = match pid {
         ..-1 => pid
@@ -207,12 +207,12 @@ fn exit_of(pid: i32, status: WaitStatus) -> Exit {
         (None, Some(signal)) => {
             Exit::Killed { pid, signal, core_dumped: status.as_raw() as u32 & CORE_DUMPED != 0 }
         }
-        // Stops and continuations were not asked for.
+        // Stops and continuations were not requested.
         (None, None) => Exit::Failed(Errno::INVAL.into()),
     }
 }
 
-/// The thread that looks for what has no descriptor.
+/// The thread that polls for processes without a descriptor.
 #[derive(Debug)]
 pub(crate) struct Reaper {
     list: Arc<WaitList>,
@@ -220,7 +220,7 @@ pub(crate) struct Reaper {
     home: Sender<(u32, Exit)>,
     /// Receives the end of the thread's job; never drained.
     over: (Sender<Finished<()>>, Mailbox<Finished<()>>),
-    /// Last: its drop joins the thread, which [`Reaper::drop`] has asked to end.
+    /// The last field: its drop joins the thread, which [`Reaper::drop`] has asked to end.
     pool: WorkerPool,
 }
 
@@ -234,10 +234,10 @@ struct WaitList {
 struct Waits {
     /// Index and target of each wait.
     waits: Vec<(u32, WaitTarget)>,
-    /// A thread is at it.
+    /// Whether a thread runs the job.
     running: bool,
     stopping: bool,
-    /// New ones came: look soon.
+    /// Waits were added: poll soon.
     fresh: bool,
 }
 
@@ -248,7 +248,7 @@ impl Reaper {
         Ok(Reaper { list: Arc::default(), found, home, over, pool: WorkerPool::open(1, 4)? })
     }
 
-    /// Watches another child from now on.
+    /// Adds a wait.
     pub(crate) fn add(&mut self, index: u32, whom: WaitTarget) {
         self.over.1.drain().for_each(drop);
         let mut waits = self.list.lock();
@@ -264,7 +264,7 @@ impl Reaper {
         let _ = self.pool.submit(&self.over.0, Token::default(), move |_| list.look(&home));
     }
 
-    /// Looks for it no more; false when it was found already, and its end is on the way.
+    /// Removes a wait; false when its child has been found already, and its end is pending.
     pub(crate) fn remove(&mut self, index: u32) -> bool {
         let mut waits = self.list.lock();
         let before = waits.waits.len();
@@ -272,7 +272,7 @@ impl Reaper {
         waits.waits.len() != before
     }
 
-    /// What was found.
+    /// The ends that were found since the last call.
     pub(crate) fn found(&mut self) -> Vec<(u32, Exit)> {
         self.found.drain().collect()
     }
@@ -290,13 +290,13 @@ impl WaitList {
         self.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The thread's job, until no wait is left.
+    /// The thread's job: polls until no wait is left.
     fn look(&self, home: &Sender<(u32, Exit)>) {
         let mut waits = self.lock();
         let mut pause = PAUSE_MIN;
         loop {
             let mut found = Vec::new();
-            // Under the lock, so that a wait is either taken back or has found a child, never both.
+            // Under the lock, so that a wait is either removed or has found a child, never both.
             waits.waits.retain(|(index, whom)| match whom.reap() {
                 Some(exit) => {
                     found.push((*index, exit));
@@ -323,7 +323,7 @@ impl WaitList {
 
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(16);
-/// In a wait status.
+/// The bit of a core dump in a wait status.
 const CORE_DUMPED: u32 = 0x80;
 
 #[cfg(all(test, target_os = "linux"))]

@@ -1,25 +1,25 @@
-//! What one send carries: the caller's own bytes with shared values spliced in.
+//! The content of one send: the caller's own bytes with shared values inserted.
 
 use std::io::IoSlice;
 
 use sluice_base::{Bytes, heap};
 
 /// Bytes to send: `head` with each of `shared` inserted before `head[at]`. Positions must not decrease; a
-/// position beyond the end of `head` means its end.
+/// position after the end of `head` means its end.
 #[derive(Debug, Default)]
 pub struct SendBuf {
     /// The bytes that belong to this buffer alone.
     pub head: Vec<u8>,
-    /// Large values that are sent from where they lie.
+    /// Large values, sent without being copied.
     pub shared: Vec<Shared>,
 }
 
 /// One shared value and its position.
 #[derive(Clone, Debug)]
 pub struct Shared {
-    /// Bytes of `head` that go before it.
+    /// Number of bytes of `head` that are sent before the value.
     pub at: usize,
-    /// The value.
+    /// The bytes of the value, not copied.
     pub bytes: Bytes,
 }
 
@@ -29,7 +29,7 @@ impl SendBuf {
         SendBuf { head: Vec::new(), shared: Vec::new() }
     }
 
-    /// Bytes that the allocator has given: without the shared values.
+    /// Bytes that the allocator holds for the buffer, without the shared values.
     pub fn footprint(&self) -> usize {
         heap::vec(&self.head) + heap::vec(&self.shared)
     }
@@ -45,7 +45,7 @@ impl SendBuf {
         self.head.is_empty() && self.shared.iter().all(|shared| shared.bytes.is_empty())
     }
 
-    /// Empties it for the next use, and lets go of the shared values. Capacity stays.
+    /// Empties the buffer for the next use, and releases the shared values. The capacity stays.
     pub fn clear(&mut self) {
         self.head.clear();
         self.shared.clear();
@@ -57,7 +57,7 @@ impl SendBuf {
 pub(crate) struct Cursor {
     /// Bytes of `head` sent.
     head: usize,
-    /// Shared values sent whole.
+    /// Number of shared values that were sent completely.
     shared: usize,
     /// Bytes of the next shared value sent.
     inside: usize,
@@ -71,13 +71,13 @@ impl Cursor {
         self.head + whole + self.inside
     }
 
-    /// What is left of a buffer without shared values.
+    /// The unsent bytes of a buffer without shared values.
     #[inline]
     pub(crate) fn rest_of_head<'a>(&self, buf: &'a SendBuf) -> &'a [u8] {
         &buf.head[self.head..]
     }
 
-    /// The next unsent stretch of `head`, and the shared value after it if there is one.
+    /// The unsent bytes of `head` up to the next shared value, and that value if there is one.
     fn stretch<'a>(&self, buf: &'a SendBuf) -> (&'a [u8], Option<&'a [u8]>) {
         match buf.shared.get(self.shared) {
             None => (&buf.head[self.head..], None),
@@ -88,7 +88,7 @@ impl Cursor {
         }
     }
 
-    /// Fills `slices` with what comes next and returns how many were filled; 0 means that all was sent.
+    /// Fills `slices` with the next unsent bytes and returns how many were filled; 0 means that all was sent.
     pub(crate) fn gather<'a>(&self, buf: &'a SendBuf, slices: &mut [IoSlice<'a>]) -> usize {
         let mut at = *self;
         let mut count = 0;
@@ -112,7 +112,7 @@ impl Cursor {
         count
     }
 
-    /// Moves past `bytes` more sent bytes. Returns whether any are left.
+    /// Moves past `bytes` sent bytes. Returns whether any are left.
     #[inline]
     pub(crate) fn advance(&mut self, buf: &SendBuf, bytes: usize) -> Left {
         if !buf.shared.is_empty() {
@@ -144,7 +144,7 @@ impl Cursor {
     }
 }
 
-/// Whether a buffer has been sent to its end.
+/// Whether a buffer has unsent bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Left {
     Some,

@@ -1,4 +1,5 @@
-//! Entries with stable small indices and a free list; no generation, for what only the driver names.
+//! Entries with stable small indices and a free list; without generations, because only the
+//! driver uses the indices.
 
 use sluice_base::heap;
 
@@ -13,7 +14,7 @@ impl<T> Slab<T> {
         Slab { entries: Vec::new(), free: Vec::new() }
     }
 
-    /// Bytes that the allocator has given, with those that `own` says of each entry.
+    /// Bytes that the allocator holds: for the slab itself, and for each entry what `own` returns.
     pub(crate) fn footprint(&self, own: impl Fn(&T) -> usize) -> usize {
         heap::vec(&self.entries)
             + heap::vec(&self.free)
@@ -40,7 +41,7 @@ impl<T> Slab<T> {
         self.entries.get_mut(index as usize)?.as_mut()
     }
 
-    /// Takes the entry out.
+    /// Removes and returns the entry.
     pub(crate) fn remove(&mut self, index: u32) -> Option<T> {
         let value = self.entries.get_mut(index as usize)?.take();
         if value.is_some() {

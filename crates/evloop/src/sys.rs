@@ -1,4 +1,4 @@
-//! The drivers. Whatever touches the kernel without a safe wrapper is here.
+//! The drivers, and all code that calls the kernel without a safe wrapper.
 
 mod blocking;
 mod conditions;

@@ -7,7 +7,7 @@
 
 use crate::handle::Token;
 use sluice_base::heap;
-/// Names one timer until it fires or is cancelled; harmless afterwards.
+/// The handle of a timer until it fires or is cancelled; without effect afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TimerId {
     slot: u32,
@@ -17,9 +17,9 @@ pub struct TimerId {
 #[derive(Clone, Copy, Debug)]
 struct HeapEntry {
     at_ns: u64,
-    /// Insertion number: equal times fire in the order they were set. It wraps, so that an entry is 16 bytes
-    /// and four siblings a cache line; equals on both sides of the wrap may fire in either order, once in
-    /// four billion timers.
+    /// Insertion number: timers of equal times fire in the order in which they were set. The number
+    /// wraps, so that an entry is 16 bytes and four siblings are a cache line; timers of equal times on
+    /// both sides of the wrap may fire in either order, once in four billion timers.
     order: u32,
     slot: u32,
 }
@@ -29,7 +29,7 @@ const _: () = assert!(size_of::<HeapEntry>() == 16);
 impl HeapEntry {
     #[inline]
     fn before(&self, other: &HeapEntry) -> bool {
-        // As one number, so that it is compared without a branch to guess.
+        // Compared as one number, without a branch to predict.
         let key = |entry: &HeapEntry| u128::from(entry.at_ns) << 32 | u128::from(entry.order);
         key(self) < key(other)
     }
@@ -43,7 +43,7 @@ struct TimerSlot {
     heap_index: u32,
 }
 
-/// The timers of one loop; usable alone, with any unit of time.
+/// The timers of one loop; usable separately, with any unit of time.
 #[derive(Debug, Default)]
 pub struct Timers {
     heap: Vec<HeapEntry>,
@@ -53,12 +53,12 @@ pub struct Timers {
 }
 
 impl Timers {
-    /// Bytes that the allocator has given.
+    /// Bytes that the allocator holds for the timers.
     pub fn footprint(&self) -> usize {
         heap::vec(&self.heap) + heap::vec(&self.slots) + heap::vec(&self.free)
     }
 
-    /// Sets a timer.
+    /// Sets a timer for `at_ns`. Cost: O(log n).
     pub fn insert(&mut self, at_ns: u64, token: Token) -> TimerId {
         let index = self.heap.len() as u32;
         let slot = match self.free.pop() {
@@ -78,7 +78,7 @@ impl Timers {
         id
     }
 
-    /// Takes a timer back; its token, if it was there.
+    /// Cancels a timer; returns its token, if it was set.
     pub fn cancel(&mut self, id: TimerId) -> Option<Token> {
         let slot = self.slots.get(id.slot as usize)?;
         if slot.generation != id.generation || slot.heap_index == FREE {
@@ -87,13 +87,13 @@ impl Timers {
         Some(self.remove(slot.heap_index as usize).1)
     }
 
-    /// When the first timer is due.
+    /// The time at which the first timer is due.
     #[inline]
     pub fn next_ns(&self) -> Option<u64> {
         self.heap.first().map(|entry| entry.at_ns)
     }
 
-    /// Takes the first timer if it is due.
+    /// Removes and returns the first timer if it is due.
     #[inline]
     pub fn pop_due(&mut self, now_ns: u64) -> Option<(TimerId, Token)> {
         if self.next_ns()? > now_ns {
@@ -102,7 +102,7 @@ impl Timers {
         Some(self.remove(0))
     }
 
-    /// Timers that are set.
+    /// Number of timers that are set.
     pub fn len(&self) -> usize {
         self.heap.len()
     }
@@ -116,8 +116,8 @@ impl Timers {
         let removed = self.heap[index];
         let last = self.heap.pop().expect("holds at least the entry at `index`");
         if index < self.heap.len() {
-            // The last entry belongs near the bottom: digging the hole down first saves the comparisons with
-            // it.
+            // The last entry belongs near the bottom: moving the hole down first saves the comparisons
+            // with the entry.
             let hole = self.dig(index);
             self.heap[hole] = last;
             self.rise(hole);
@@ -143,14 +143,14 @@ impl Timers {
         self.put(index, entry);
     }
 
-    /// Moves the lesser children up along the path below `index`, and returns the hole at its end.
+    /// Moves the least child up at each level below `index`, and returns the hole at the end of the path.
     fn dig(&mut self, mut index: usize) -> usize {
         let len = self.heap.len();
         loop {
             let first = ARITY * index + 1;
             let least = match self.heap.get(first..first + ARITY) {
                 Some([a, b, c, d]) => {
-                    // Two pairs and then the winners: the first two comparisons do not wait for each other.
+                    // Two pairs, then the winners: the first two comparisons do not depend on each other.
                     let left = usize::from(b.before(a));
                     let right = 2 + usize::from(d.before(c));
                     let (winner, other) = (self.heap[first + left], self.heap[first + right]);

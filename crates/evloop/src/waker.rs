@@ -1,4 +1,4 @@
-//! How other threads end a loop's wait, at the price of one atomic operation while the loop is awake.
+//! Wakers end a loop's wait from other threads, at the cost of one atomic operation while the loop is awake.
 //!
 //! One word per loop: running, notified or parked. Both sides change it only by read-modify-write operations,
 //! and a producer makes its work visible before it wakes. Since modifications of one word have one order,
@@ -25,16 +25,16 @@ impl Waker {
         Waker { park }
     }
 
-    /// Makes the loop's present or next wait return with [`Iteration::woken`](crate::Iteration::woken) set.
-    /// Publish the work first. Returns whether the kernel had to be asked, which is so only when the loop was
-    /// asleep. Cost: one atomic swap; a system call in the latter case.
+    /// Makes the loop's present or next wait return with [`Iteration::woken`](crate::Iteration::woken)
+    /// set. Publish the work first. Returns whether a system call was needed, which is so only when the
+    /// loop was asleep. Cost: one atomic swap; in the latter case also a system call.
     #[inline]
     pub fn wake(&self) -> bool {
         match self.park.word.notify() {
             ParkState::Running => false,
             ParkState::Notified => {
-                // Not one indivisible step: of two at the same time one may go uncounted, which a statistic
-                // bears and the price of a second locked instruction would not be.
+                // Load and store, not one atomic step: of two concurrent wakes one may not be counted,
+                // which is acceptable for a statistic; a second locked instruction would cost too much.
                 let counter = &self.park.coalesced;
                 counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
                 false
@@ -48,17 +48,17 @@ impl Waker {
 }
 
 impl Waker {
-    /// [`Waker::wake`], but only if the loop seems to sleep: for a caller that knows that another thread has
-    /// woken it or is about to, and must not wait for that thread if it is delayed. Alone it does not
-    /// suffice: a loop that is just going to sleep may not be woken. Returns whether the kernel had to be
-    /// asked. Cost: one load while the loop is awake.
+    /// Like [`Waker::wake`], but only if the loop seems to sleep: for a caller that knows that another
+    /// thread has woken the loop or is about to, and that must not wait for that thread if it is delayed.
+    /// Not sufficient alone: a loop that is just going to sleep may not be woken. Returns whether a
+    /// system call was needed. Cost: one load while the loop is awake.
     #[inline]
     pub fn wake_if_parked(&self) -> bool {
         self.park.word.seems_parked() && self.wake()
     }
 }
 
-/// What loop and wakers share: the word, and the descriptor that the drivers wait on.
+/// The state that loop and wakers share: the word, and the descriptor that the drivers wait on.
 #[derive(Debug)]
 pub(crate) struct Park {
     pub(crate) word: Word,
@@ -72,12 +72,12 @@ impl Park {
         Park { word: Word::new(), sent: AtomicU64::new(0), coalesced: AtomicU64::new(0), event }
     }
 
-    /// Kicks so far.
+    /// Wake-ups that needed a system call.
     pub(crate) fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Wake-ups that found another one pending, about.
+    /// Approximate number of wake-ups that found another one pending.
     pub(crate) fn coalesced(&self) -> u64 {
         self.coalesced.load(Ordering::Relaxed)
     }

@@ -1,5 +1,5 @@
-//! Accepting, and waiting for a process, without descriptors. One test in a program of its own, since the
-//! limit is the process's.
+//! Accepting, and waiting for a process, without free descriptors. One test in a program of its own,
+//! because the limit applies to the process.
 #![allow(clippy::zombie_processes, reason = "the loop waits for them")]
 
 use std::fs::File;
@@ -14,7 +14,7 @@ use sluice_evloop::{AnyLoop, Deadline, Event, Exit, Token};
 mod common;
 use common::{next, now_ns, on_each};
 
-/// Lowers the limit for the time of `run`, and takes every descriptor below it but `spare`.
+/// Lowers the limit while `run` runs, and takes every descriptor below it but `spare`.
 fn without_descriptors(spare: usize, run: impl FnOnce(&mut Vec<File>)) {
     let before = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(256), ..before }).expect("lower");
@@ -28,7 +28,7 @@ fn without_descriptors(spare: usize, run: impl FnOnce(&mut Vec<File>)) {
     setrlimit(Resource::Nofile, before).expect("back");
 }
 
-/// What some looks at the time `now_ns` bring; a ring takes a few for what it queues.
+/// The events of a few checks at the time `now_ns`; a ring needs several for its queued operations.
 fn looks(lp: &mut AnyLoop, now_ns: u64) -> Vec<Event> {
     let mut events = Vec::new();
     for _ in 0..24 {
@@ -51,7 +51,7 @@ fn ev_emfile_without_descriptors_a_listener_pauses_and_a_process_is_waited_for()
     on_each(a_process_is_waited_for_by_the_thread_that_looks);
 }
 
-/// Time is an argument, so the test waits for none of the pauses.
+/// Time is an argument, so the test does not wait for the pauses.
 fn a_listener_pauses_10_to_500_ms_and_recovers(mut lp: AnyLoop) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
     listener.set_nonblocking(true).expect("nonblocking");
@@ -70,7 +70,7 @@ fn a_listener_pauses_10_to_500_ms_and_recovers(mut lp: AnyLoop) {
             assert!(looks(&mut lp, almost_ns).is_empty(), "it pauses {pause_ms} ms");
             now_ns = almost_ns + 1;
         }
-        // One descriptor: one connection, and then the pauses begin anew.
+        // One free descriptor: one connection, and then the pauses begin again.
         taken.pop();
         let mut events = looks(&mut lp, now_ns);
         let Event::Accepted { token: Token(1), socket } = events.remove(0) else { panic!("accepted") };
@@ -81,7 +81,7 @@ fn a_listener_pauses_10_to_500_ms_and_recovers(mut lp: AnyLoop) {
         assert!(looks(&mut lp, now_ns + 9_999_999).is_empty());
         drop(socket);
         let events = looks(&mut lp, now_ns + 10_000_000);
-        // Linux looks for a descriptor before it looks for a connection, so another failure may follow.
+        // Linux allocates the descriptor before it looks for a connection, so another failure may follow.
         assert!(matches!(events.first(), Some(Event::Accepted { token: Token(1), .. })), "{events:?}");
     });
     lp.close(source);

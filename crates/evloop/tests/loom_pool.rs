@@ -1,6 +1,6 @@
-//! Models of a job's end: a worker that starts and finishes against whoever cancels, every interleaving.
-//! Built with `RUSTFLAGS="--cfg loom" cargo test -p sluice-evloop --release --test loom_pool`; empty
-//! otherwise.
+//! Models of a job's end: a worker that starts and finishes against cancellers, in every
+//! interleaving. Built with `RUSTFLAGS="--cfg loom" cargo test -p sluice-evloop --release
+//! --test loom_pool`; empty otherwise.
 #![allow(unexpected_cfgs, dead_code, missing_docs)]
 #![cfg(loom)]
 
@@ -13,7 +13,7 @@ use loom::thread;
 
 use state::{CancelEffect, JobProgress, JobState};
 
-/// A pool with one job, as the crate has it: who takes the job out of the queue owns it.
+/// A pool with one job, as in the crate: the thread that takes the job out of the queue owns it.
 struct Model {
     progress: JobProgress,
     queue: Mutex<Option<()>>,
@@ -55,7 +55,7 @@ impl Model {
     }
 }
 
-/// One worker, and as many cancellers as told.
+/// Runs one worker and `cancellers` cancellers.
 fn run(cancellers: usize, cancel: fn(&JobProgress) -> CancelEffect) {
     let model = Model::new();
     let worker = {

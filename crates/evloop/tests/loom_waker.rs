@@ -12,7 +12,7 @@ use loom::thread;
 
 use word::{ParkState, Word};
 
-/// The eventfd: a counter that a sleeper waits for.
+/// The eventfd: a flag that a sleeper waits for.
 #[derive(Default)]
 struct Event {
     written: Mutex<bool>,
@@ -80,7 +80,7 @@ fn run(producers: usize, notify: fn(&Word) -> ParkState) {
     assert!(model.kicks.load(Ordering::Relaxed) <= parks, "one kick per sleep at most");
 }
 
-/// The mailbox without a lock around it: what the word itself must order.
+/// The mailbox without a lock around it: tests the ordering by the word alone.
 fn run_relaxed(notify: fn(&Word) -> ParkState) {
     let word = Arc::new(Word::new());
     let event = Arc::new(Event { written: Mutex::new(false), wake: Condvar::new() });
@@ -120,7 +120,8 @@ fn what_was_published_before_a_wake_is_seen_after_it() {
     loom::model(|| run_relaxed(Word::notify));
 }
 
-/// Its failure is a deadlock, which loom cannot always unwind from: so it dies in a process of its own.
+/// A failure of the mutant is a deadlock, which loom cannot always unwind: so it runs in a
+/// process of its own.
 #[test]
 fn the_mutant_that_looks_before_it_swaps_loses_a_wake() {
     if std::env::var_os(CHILD).is_some() {

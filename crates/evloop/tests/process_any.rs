@@ -1,5 +1,5 @@
-//! Waiting for any child, by the ids of the conformance list. One test in a program of its own, since such a
-//! wait takes whatever child ends.
+//! Waiting for any child, by the ids of the conformance list. One test in a program of its own, because
+//! such a wait takes any child that ends.
 #![allow(clippy::zombie_processes, reason = "the loop waits for them")]
 
 use std::process::{Child, Command, Stdio};
@@ -35,7 +35,7 @@ fn ev_p7_p8_p11_p12_p13_any_child() {
     on_each(a_cancelled_wait_for_any_child_takes_nobody);
 }
 
-/// P7.
+/// P7: any child can be waited for.
 fn any_child_is_told_twice(mut lp: AnyLoop) {
     let children = [sh("exit 1"), sh("exit 2")];
     lp.process_wait(-1, Token(1));
@@ -46,7 +46,7 @@ fn any_child_is_told_twice(mut lp: AnyLoop) {
     assert_quiet(&mut lp);
 }
 
-/// P8.
+/// P8: a child of the own process group can be waited for.
 fn the_own_group_is_waited_for(mut lp: AnyLoop) {
     let mut child = sh("read line; exit 3");
     lp.process_wait(0, Token(1));
@@ -55,7 +55,7 @@ fn the_own_group_is_waited_for(mut lp: AnyLoop) {
     assert_eq!(exited(&mut lp), (child.id() as i32, 3));
 }
 
-/// P11.
+/// P11: a wait for any child does not block the loop.
 fn a_wait_for_any_child_does_not_block_the_loop(mut lp: AnyLoop) {
     let mut child = sh("read line; exit 4");
     lp.process_wait(-1, Token(1));
@@ -65,7 +65,7 @@ fn a_wait_for_any_child_does_not_block_the_loop(mut lp: AnyLoop) {
     assert_eq!(exited(&mut lp), (child.id() as i32, 4));
 }
 
-/// P12, P13.
+/// P12 and P13: waits succeed until no child is left, which is reported.
 fn all_are_waited_for_until_none_is_left(mut lp: AnyLoop) {
     let children = [sh("exit 0"), sh("exit 0"), sh("exit 0")];
     let mut seen = Vec::new();
@@ -80,7 +80,7 @@ fn all_are_waited_for_until_none_is_left(mut lp: AnyLoop) {
     assert!(no_child(&mut lp));
 }
 
-/// P14 for these.
+/// P14 for any child: a cancelled wait reaps none.
 fn a_cancelled_wait_for_any_child_takes_nobody(mut lp: AnyLoop) {
     let mut child = sh("read line; exit 6");
     let first = lp.process_wait(-1, Token(1));

@@ -1,5 +1,5 @@
-//! A process that another process traces: the last part of P14 of the conformance list. A program without the
-//! test harness, because the tracer is a forked copy and a fork loses the harness's threads.
+//! A child that another process traces: the last part of P14 of the conformance list. A program without
+//! the test harness, because the tracer is a forked copy and a fork loses the harness's threads.
 #![allow(unsafe_code, reason = "fork and ptrace")]
 #![allow(clippy::zombie_processes, reason = "the loop waits for them")]
 
@@ -16,7 +16,7 @@ fn main() {
     println!("traced: 1 claim holds on each driver");
 }
 
-/// While it is traced it is a zombie whose parent cannot reap it, and whose descriptor is readable.
+/// A traced child that has ended is a zombie that its parent cannot reap, with a readable descriptor.
 fn a_traced_child_that_ended_neither_keeps_the_loop_busy_nor_is_lost(mut lp: AnyLoop) {
     let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().expect("a child");
     let pid = rustix::process::Pid::from_raw(child.id() as i32).expect("a pid");
@@ -27,7 +27,7 @@ fn a_traced_child_that_ended_neither_keeps_the_loop_busy_nor_is_lost(mut lp: Any
     };
     lp.process_wait(pid.as_raw_nonzero().get(), Token(1));
     assert!(look(&mut lp).is_empty());
-    // The tracer has a copy of its input's other end, so that does not end.
+    // The tracer has a copy of the child's input, so closing ours does not end the child.
     child.kill().expect("ours");
     let fd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).expect("a descriptor");
     let mut ended = [rustix::event::PollFd::new(&fd, rustix::event::PollFlags::IN)];

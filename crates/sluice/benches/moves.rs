@@ -1,11 +1,11 @@
-//! What it costs everybody else that connections change their owner: the main thread's own processor time in
-//! one iteration, while so many of them move to I/O threads and back.
+//! The cost for other clients when connections change their owner: the main thread's own processor time
+//! in one iteration, while so many connections move to I/O threads and back.
 //!
-//! Method: the server, built for release, on a free port, with so many idle connections.
-//! `CONFIG SET io-threads` moves all of them to I/O threads, and another one back, five times each. INFO's
-//! `eventloop_iteration_max_cpu_usec` (CLOCK_THREAD_CPUTIME_ID of the longest iteration since the start) is
-//! printed, and the wall clock's figure beside it. The command itself starts or ends threads, and accepting
-//! the connections counts too: with no connection to move that is what the first line says.
+//! Method: the server, built for release, on a free port, with so many idle connections. `CONFIG SET
+//! io-threads` moves all of them to I/O threads, and another one back, five times each. Printed is INFO's
+//! `eventloop_iteration_max_cpu_usec` (CLOCK_THREAD_CPUTIME_ID of the longest iteration since the start),
+//! and beside it the figure in wall-clock time. The command itself starts or ends threads, and accepting
+//! the connections counts too: the first line shows this, with no connection to move.
 //!
 //! `cargo bench -p sluice --bench moves [-- CONNECTIONS…]`
 #![allow(
@@ -67,7 +67,7 @@ impl Server {
         line.unwrap_or_else(|| panic!("no {field}")).parse().unwrap()
     }
 
-    /// Moves every connection.
+    /// Moves every connection to I/O threads, or back, and waits for the end of the moves.
     fn move_all(&mut self, threads: usize) {
         let set = format!("CONFIG SET io-threads {threads} io-threads-always-active yes");
         assert!(self.ask(&set).starts_with("+OK"));
@@ -79,7 +79,7 @@ impl Server {
                 break;
             }
         }
-        // Moves go on in every iteration: when a thousand quiet round trips have passed, they are over.
+        // Moves continue in every iteration: after a thousand idle round trips they are finished.
         for _ in 0..1000 {
             assert!(self.ask("PING").starts_with("+PONG"));
         }

@@ -1,13 +1,14 @@
-//! What a table for each hash slot costs beside one table: memory of a million keys, and instructions of a
-//! look-up among them.
+//! The cost of a table for each hash slot compared with one table: memory of a million keys, and
+//! instructions of a look-up among them.
 //!
-//! Method: a keyspace in this process with the server's allocator; keys `key:000000000000` and so on, each in
-//! the slot that its checksum says. Memory is what the allocator gave out since before the keyspace was made
-//! (jemalloc's `stats.allocated`, its rounding included) and the bytes of entries, which the system maps.
-//! Instructions are counted by callgrind, which the program starts with itself: 500,000 look-ups of random
-//! keys that are there, hashed ahead, in a function of their own which alone is counted (`--toggle-collect`):
-//! `Db::find`, `Db::entry` and the value of it. The loop's own part is counted too, and is the same in both.
-//! Hashing is counted in another: it is what computing a slot costs.
+//! Method: a keyspace in this process with the server's allocator; keys `key:000000000000` and so on,
+//! each in the slot of its checksum. Memory is the growth of the allocator's figure since before the
+//! keyspace was made (jemalloc's `stats.allocated`, its rounding included) and the bytes of entries,
+//! which are mapped from the system. Instructions are counted by callgrind, which the program runs on
+//! itself: 500,000 look-ups of random existing keys, hashed before, in a separate function which alone is
+//! counted (`--toggle-collect`): `Db::find`, `Db::entry` and reading the value. The loop itself is
+//! counted too, and is the same in both. Hashing is counted in another function: it is the cost of
+//! computing a slot.
 //!
 //! `cargo bench -p sluice --bench slots`, or with `-- memory` or `-- instructions` one part. The
 //! second needs valgrind and takes some minutes.
@@ -33,7 +34,7 @@ fn main() {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["lookups", layout] => measure_under_callgrind(layout),
-        // `cargo test` runs this too, without `--bench`: nothing to do then.
+        // `cargo test` runs this too, without `--bench`: then there is nothing to do.
         words if words.contains(&"--bench") => {
             let runs = |part: &str| words.len() == 1 || words.contains(&part);
             if runs("memory") {

@@ -1,13 +1,15 @@
-//! What writes into a large string cost everybody else: the main thread's own processor time in APPEND and
-//! SETRANGE on a string of 512 MiB, which nobody, a reply or another key holds as well.
+//! The cost of writes to a large string for other clients: the main thread's own processor time
+//! in APPEND and SETRANGE on a string of 512 MiB that has no other holder, or is also held by a
+//! reply or another key.
 //!
-//! Method: an engine in this process (no socket, no other thread) with the server's allocator. Each command
-//! runs alone, between two readings of CLOCK_THREAD_CPUTIME_ID, so that neither the scheduler nor other
-//! processes count; what the kernel does for the memory does. Values that a command leaves for other threads
-//! are dropped outside of the readings. SETRANGE writes one byte at a random position; APPEND adds 100 bytes.
-//! "a reply" is GET of the string whose bytes the client has not been sent; "a copy" is COPY. Both are made
-//! anew after 4,000 commands. Of 20,000 the median, two percentiles and the worst are printed. The last line
-//! is the floor: a page allocated, copied and kept, without a server.
+//! Method: an engine in this process (no socket, no other thread) with the server's allocator. Each
+//! command runs alone, between two readings of CLOCK_THREAD_CPUTIME_ID, so that neither the scheduler nor
+//! other processes count; the kernel's work for memory does. Values that a command leaves for other
+//! threads are dropped outside of the readings. SETRANGE writes one byte at a random position; APPEND
+//! adds 100 bytes. "a reply" is GET of the string with its bytes not yet sent to the client; "a copy" is
+//! COPY. Both are made again after 4,000 commands. Printed are the median of 20,000 commands, two
+//! percentiles and the maximum. The last line is the lower bound: a page allocated, copied and kept,
+//! without a server.
 //!
 //! `cargo bench -p sluice --bench strings`
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
@@ -44,7 +46,7 @@ enum Write {
     SetRange,
 }
 
-/// Lets a reply go as if it had been sent.
+/// Drops a reply as if it had been sent.
 fn release(rig: &mut Rig, reader: SessionKey) {
     rig.engine.end_iteration(&mut rig.process);
     rig.engine.take_ready(&mut Vec::new());
@@ -54,8 +56,8 @@ fn release(rig: &mut Rig, reader: SessionKey) {
     }
 }
 
-/// The memory's own part: a page allocated, filled from another, and kept, as a write into a held string has
-/// to.
+/// The cost of the memory alone: a page is allocated, filled from another, and kept, as a write into a
+/// held string must do.
 fn measure_copies() -> Vec<Duration> {
     let from = vec![1u8; 64 << 10];
     let mut kept = Vec::with_capacity(HELD);
@@ -72,7 +74,7 @@ fn measure_copies() -> Vec<Duration> {
     took
 }
 
-/// GET of the whole, its reply let go outside of the readings.
+/// GET of the whole string, with its reply dropped outside of the readings.
 fn measure_get(rig: &mut Rig) -> Vec<Duration> {
     let reader = rig.connect();
     let mut took = Vec::new();
@@ -129,7 +131,7 @@ fn measure(rig: &mut Rig, write: Write, holder: Holder) -> Vec<Duration> {
 }
 
 fn main() {
-    // `cargo test` runs this too, without `--bench`: nothing to do then.
+    // `cargo test` runs this too, without `--bench`: then there is nothing to do.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }

@@ -1,7 +1,7 @@
-//! The allocator and its numbers.
+//! The global allocator, and its figures for INFO.
 //!
-//! jemalloc, because entries come and go in sizes that change over months: its size classes and its decay
-//! keep resident memory near what is used, and it reports both.
+//! jemalloc, because entries are allocated and freed in sizes that change over months: its size classes
+//! and its decay keep resident memory near used memory, and it reports both.
 
 use sluice_server::{Allocated, Allocator, ReportMemory};
 use std::alloc::{GlobalAlloc, Layout};
@@ -10,34 +10,33 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering::Relaxed};
 use tikv_jemalloc_ctl::thread::{allocatedp, deallocatedp};
 use tikv_jemalloc_ctl::{epoch, stats};
 
-// The race checker follows the system's allocator, and would see races in the reuse of memory behind any
-// other.
+// The race checker follows only the system's allocator; with any other it would report races
+// where memory is reused.
 #[cfg_attr(not(sluice_system_allocator), global_allocator)]
 pub static ALLOCATOR: Noting = Noting(tikv_jemallocator::Jemalloc);
 
-/// What jemalloc reads as it starts. Free pages are used again where they stand together with up to 8,192
-/// times (2^13) what is asked for; 64 times by default. The pages of a long string are allocated one by one,
-/// 64 KiB each, and become one run of up to 512 MiB when the string is freed: by default none of the run
-/// would serve the next string's pages, which the system would have to clear anew (BITOP of 512 MB took three
-/// times as long; bench/record, `types`).
+/// The settings that jemalloc reads at its start. A run of free pages is used again for requests of at
+/// least 1/8,192 (2^-13) of its size; by default of 1/64. The pages of a long string are allocated one by
+/// one, 64 KiB each, and become one run of up to 512 MiB when the string is freed: by default the next
+/// string's pages would not be taken from that run, and the system would have to clear new pages (BITOP
+/// of 512 MB took three times as long; bench/record, `types`).
 ///
-/// Large blocks begin at a page: by default each of them takes a page more, so as to begin anywhere in its
-/// first one. A block of 16 KiB took a quarter more for this, and the pages of a long string, which were
-/// never neighbours, were read at two thirds of the speed at which neighbours are (BITCOUNT of 512 MB;
-/// bench/record, `types`).
+/// Large blocks begin at a page: by default each takes one more page, so that it can begin
+/// anywhere in its first page. A block of 16 KiB took a quarter more for this, and the pages of
+/// a long string, which were never adjacent, were read at two thirds of the speed of adjacent
+/// ones (BITCOUNT of 512 MB; bench/record, `types`).
 // SAFETY: jemalloc reads a pointer to bytes that end with a zero byte at this name. A reference to an array
 // is such a pointer, the array lives as long as the program, and nothing writes to either.
-// JUSTIFICATION: the program can give the setting nowhere else; it cannot be changed once jemalloc has
-// started.
+// JUSTIFICATION: this is the only place for the setting; it cannot be changed once jemalloc has started.
 #[cfg(not(sluice_system_allocator))]
 #[unsafe(export_name = "_rjem_malloc_conf")]
 static SETTINGS: &[u8; 50] = b"cache_oblivious:false,lg_extent_max_active_fit:13\0";
 
-/// The allocator, which notes how much it refused last.
+/// The allocator, which records the size of the last refused allocation.
 pub struct Noting(tikv_jemallocator::Jemalloc);
 
-/// Bytes that were refused last, to whichever thread; 0 where none were. Relaxed: the thread that was refused
-/// is the one that reports it.
+/// Bytes of the last refused allocation of any thread; 0 where there was none. Relaxed: the thread whose
+/// allocation was refused is the one that reports it.
 static REFUSED: AtomicUsize = AtomicUsize::new(0);
 
 impl Allocator for Noting {
@@ -104,12 +103,12 @@ fn note_refused(bytes: usize) {
     REFUSED.store(bytes, Relaxed);
 }
 
-// SAFETY: every call goes to jemalloc's implementation as it came, and its answer is returned; noting
-// allocates nothing and does not unwind. The thread that reports a fault is served by `report_memory`
-// instead, whose blocks are aligned as asked, overlap no other, and are never used again.
-// JUSTIFICATION: when memory has run out the process ends by SIGABRT, and this is the only code that knows
-// how much was asked for; a fault inside jemalloc can be reported only without jemalloc. The price is a test
-// for null behind each allocation, and before each call a load and a branch that is never taken.
+// SAFETY: every call goes to jemalloc's implementation unchanged, and its result is returned; recording a
+// size allocates nothing and does not unwind. The thread that reports a fault is served by
+// `report_memory` instead, whose blocks are aligned as requested, overlap no other, and are never reused.
+// JUSTIFICATION: when memory has run out the process ends by SIGABRT, and only this code knows the
+// requested size; a fault inside jemalloc can be reported only without jemalloc. The price is a test for
+// null after each allocation, and before each call a load and a branch that is never taken.
 unsafe impl GlobalAlloc for Noting {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -124,7 +123,7 @@ unsafe impl GlobalAlloc for Noting {
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         if is_reporting() {
-            // Zero as the kernel made it: no byte is given out twice.
+            // The kernel's pages are zero, and no byte is used twice.
             return report_memory(layout.size(), layout.align());
         }
         // SAFETY: as for `alloc`.
@@ -152,7 +151,7 @@ unsafe impl GlobalAlloc for Noting {
     #[inline]
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         if is_reporting() {
-            // The process ends with the report, and whose block this is cannot be asked.
+            // The process ends with the report, and the block's owner is not known.
             return;
         }
         // SAFETY: as for `alloc`.
@@ -161,17 +160,17 @@ unsafe impl GlobalAlloc for Noting {
     }
 }
 
-/// The thread that reports a fault, as the kernel numbers it; 0 as long as none does. Relaxed, as the two
-/// below: only the reporting thread itself acts on them.
+/// The kernel's id of the thread that reports a fault; 0 while there is none. Relaxed, as the two below:
+/// only the reporting thread itself acts on them.
 static REPORTER: AtomicI32 = AtomicI32::new(0);
-/// What the reporting thread allocates from.
+/// The memory from which the reporting thread allocates.
 static REPORT_MEMORY: AtomicPtr<u8> = AtomicPtr::new(null_mut());
-/// Bytes of it that were given out.
+/// Bytes of the report's memory that are in use.
 static REPORT_USED: AtomicUsize = AtomicUsize::new(0);
 
-/// From now on this thread allocates from memory of its own: the fault that it reports may have struck inside
-/// jemalloc, whose locks it may hold. Other threads notice nothing. The process has to end afterwards. Plain
-/// system calls only.
+/// From now on this thread allocates from separate memory: the fault may have struck inside jemalloc,
+/// whose locks the thread may hold. Other threads are not affected. The process must end afterwards.
+/// Makes plain system calls only.
 fn report_begins() {
     let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a new mapping wherever the kernel likes touches no memory of ours.
@@ -180,14 +179,14 @@ fn report_begins() {
     if memory == libc::MAP_FAILED {
         return;
     }
-    // Two threads may fault at the same moment: the second goes on with jemalloc.
+    // Two threads may fault at the same time: the second continues with jemalloc.
     let first = REPORT_MEMORY.compare_exchange(null_mut(), memory.cast(), Relaxed, Relaxed);
     if first.is_ok() {
         REPORTER.store(nix::unistd::gettid().as_raw(), Relaxed);
     }
 }
 
-/// Whether this thread reports a fault.
+/// Whether this thread is reporting a fault.
 #[inline]
 fn is_reporting() -> bool {
     REPORTER.load(Relaxed) != 0 && is_reporter()
@@ -198,7 +197,8 @@ fn is_reporter() -> bool {
     REPORTER.load(Relaxed) == nix::unistd::gettid().as_raw()
 }
 
-/// A block for the reporting thread; null where there is no room. `align` is a power of two, at most a page.
+/// A block for the reporting thread; null where there is no room. `align` is a power of two, at
+/// most a page.
 #[cold]
 fn report_memory(bytes: usize, align: usize) -> *mut u8 {
     let start = REPORT_USED.load(Relaxed).next_multiple_of(align);
@@ -211,11 +211,11 @@ fn report_memory(bytes: usize, align: usize) -> *mut u8 {
     }
 }
 
-/// Address space for the names of functions: with a debug build's debug information they took 121 MiB, since
-/// nothing is freed. Only what is touched becomes memory.
+/// Address space for the names of functions: with the debug information of a debug build they took 121
+/// MiB, because nothing is freed. Only touched pages use memory.
 const REPORT_BYTES: usize = 4 << 30;
 
-/// The present numbers. Cost: some 400,000 instructions, since jemalloc goes through all its arenas.
+/// The current figures. Cost: about 400,000 instructions, because jemalloc walks all its arenas.
 fn allocated() -> Allocated {
     let _ = epoch::advance();
     Allocated {
@@ -226,41 +226,41 @@ fn allocated() -> Allocated {
     }
 }
 
-/// Bytes in the caches of all threads when the numbers were brought up to date. Those of a thread that is at
-/// work are read without stopping it, and may be those of a moment before.
+/// Bytes in the caches of all threads at the last update of the figures. The caches of running threads
+/// are read without stopping the threads, and may be slightly outdated.
 fn cached() -> usize {
     // 4096 stands for all arenas (MALLCTL_ARENAS_ALL).
     let name = b"stats.arenas.4096.tcache_bytes\0";
     // SAFETY: the name ends with a zero byte, and jemalloc documents this number as a `size_t`, which `usize`
     // is.
-    // JUSTIFICATION: the number has no safe wrapper, and no other tells used memory from what the caches
-    // keep.
+    // JUSTIFICATION: the number has no safe wrapper, and only this number separates used
+    // memory from cached memory.
     let read = unsafe { tikv_jemalloc_ctl::raw::read::<usize>(name) };
     read.unwrap_or(0)
 }
 
-/// Bytes of this thread's allocations, less the bytes of blocks that were freed here.
+/// Bytes allocated by this thread, minus the bytes of blocks that it has freed.
 fn bytes_of_thread() -> i64 {
     let allocated = allocatedp::read().map_or(0, |bytes| bytes.get());
     let freed = deallocatedp::read().map_or(0, |bytes| bytes.get());
     allocated.wrapping_sub(freed).cast_signed()
 }
 
-/// Starts or ends the allocator's own thread.
+/// Starts or ends jemalloc's background thread.
 fn set_background_thread(runs: bool) -> Result<(), String> {
     tikv_jemalloc_ctl::background_thread::write(runs).map_err(|error| error.to_string())
 }
 
-/// Name and version, as INFO shows it.
+/// Name and version, for INFO.
 fn name() -> String {
     let version = tikv_jemalloc_ctl::version::read().unwrap_or("unknown");
     format!("jemalloc-{}", version.split('-').next().unwrap_or(version))
 }
 
-/// Gives unused pages of every arena back to the system.
+/// Returns unused pages of every arena to the system.
 ///
 /// # Errors
-/// jemalloc's, as the system's error number.
+/// The error number that jemalloc returns.
 fn purge() -> std::io::Result<()> {
     // 4096 stands for all arenas (MALLCTL_ARENAS_ALL).
     let name = c"arena.4096.purge";
@@ -271,8 +271,8 @@ fn purge() -> std::io::Result<()> {
     if status == 0 { Ok(()) } else { Err(std::io::Error::from_raw_os_error(status)) }
 }
 
-/// From now on jemalloc faults, with locks held, when it needs memory from the kernel for its first arena,
-/// which is the main thread's: for the test that such a fault is reported.
+/// From now on jemalloc faults, with locks held, when it needs memory from the kernel for its first
+/// arena, which is the main thread's: for a test of the report of such a fault.
 #[cfg(debug_assertions)]
 fn fault_when_growing() {
     use std::ffi::c_void;
@@ -287,7 +287,7 @@ fn fault_when_growing() {
         _: *mut bool,
         _: std::ffi::c_uint,
     ) -> *mut c_void {
-        // The signal of a bad access, at this very instruction.
+        // The signal of an invalid access, raised at this instruction.
         let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGSEGV);
         null_mut()
     }
@@ -314,7 +314,7 @@ fn fault_when_growing() {
     assert_eq!(status, 0);
 }
 
-/// jemalloc's own report.
+/// The text of jemalloc's statistics.
 fn report() -> String {
     let mut out = Vec::new();
     match tikv_jemalloc_ctl::stats_print::stats_print(
@@ -332,7 +332,8 @@ mod tests {
 
     #[test]
     fn a_freed_block_is_used_no_longer_though_a_cache_keeps_it() {
-        // Sizes that the caches keep. Other tests of this process allocate meanwhile, so the margin is wide.
+        // Sizes that the caches keep. Other tests of this process allocate at the same time, so the
+        // margin is wide.
         let block = |n: usize| vec![1_u8; 512 << (n % 6)];
         let mut blocks: Vec<Vec<u8>> = (0..6000).map(block).collect();
         let full = allocated();

@@ -1,4 +1,4 @@
-//! `sluice-server`: the allocator, and the process on it.
+//! `sluice-server`: sets the global allocator, and runs the server.
 #![deny(unsafe_code)]
 
 #[allow(unsafe_code)]

@@ -1,13 +1,13 @@
-//! A keyspace as text: equal for equal data, whatever the seed of hashes, the encodings, the order of keys.
+//! A keyspace as text: equal for equal data, whatever the hash seed, the encodings and the order of keys.
 
 use sluice_base::num::IntBuffer;
 use sluice_keyspace::{Entry, Keyspace, ValueRef};
 use sluice_value::Stream;
 use sluice_value::stream::{ConsumerGroup, Element, StreamId};
 
-/// A sorted line for each key, with its expiry and all that its value holds: fields and keys past their
-/// expiry too. Of streams that is what groups know, but not when a consumer was seen, which each server notes
-/// by its own clock. Cost: O(data).
+/// A sorted line for each key, with its expiry and its whole value, including expired fields and keys. Of
+/// streams it has the consumer groups, but not the times at which consumers were seen, which each server
+/// takes from its own clock. Cost: O(data).
 pub fn content(keyspace: &Keyspace) -> Vec<String> {
     let mut lines = Vec::new();
     for (number, db) in keyspace.iter() {

@@ -1,31 +1,31 @@
-//! RDB files as other servers write them: every opcode, every form of a value, and what modules and KeyDB
-//! leave beside keys, but for slots on their way (opcode 243), which a server without cluster mode refuses.
-//! For tests of what is read, and of what is passed on.
+//! RDB files as other servers write them: every opcode, every encoding of a value, and the records that
+//! modules and KeyDB write beside keys; but no slots under migration (opcode 243), which a server without
+//! cluster mode refuses. For tests of loading, and of copying such records.
 //!
-//! A file is a function of its number alone. Of the features that concern a whole file each has its own
-//! period, so that a hundred files have most pairs of them.
+//! A file is a function only of its number. Each feature of a whole file has its own period, so that a
+//! hundred files contain most pairs of features.
 
 use sluice_base::Rng;
 
 /// A file that another server could have written.
 #[derive(Clone, Debug)]
 pub struct ForeignRdb {
-    /// The bytes.
+    /// The complete file, checksum included.
     pub bytes: Vec<u8>,
-    /// Keys that are loaded.
+    /// Number of keys that a load must produce.
     pub keys: usize,
-    /// Keys with values of modules: there are some only where `rdb-version-check relaxed` is needed.
+    /// Number of keys with values of modules; if not 0, loading requires `rdb-version-check relaxed`.
     pub module_keys: usize,
-    /// The types of modules that have left records beside keys.
+    /// The types of the modules that have written records beside keys.
     pub modules: Vec<&'static str>,
-    /// Auxiliary fields that mean nothing here.
+    /// Number of auxiliary fields without a meaning to this server.
     pub unknown_fields: usize,
 }
 
-/// Files of which each test takes all.
+/// Number of files; each test takes all of them.
 pub const FOREIGN_RDB_FILES: u64 = 200;
 
-/// The file of this number.
+/// The file with this number.
 pub fn foreign_rdb(number: u64) -> ForeignRdb {
     let mut file = FileBuilder::new(number);
     file.fields();
@@ -45,7 +45,7 @@ pub fn foreign_rdb(number: u64) -> ForeignRdb {
     file.finish()
 }
 
-/// Magic bytes of the versions that are read: Redis 1 to 13, Valkey 80 and 81.
+/// Magic bytes of the supported versions: Redis 1 to 13, Valkey 80 and 81.
 fn magic(number: u64) -> String {
     match number % 15 {
         13 => "VALKEY080".to_owned(),
@@ -58,7 +58,7 @@ fn magic(number: u64) -> String {
 struct FileBuilder {
     number: u64,
     rng: Rng,
-    /// The numbers of types are those of Valkey 9.
+    /// Whether the numbers of types are those of Valkey 9.
     is_valkey: bool,
     version: u64,
     file: ForeignRdb,
@@ -87,7 +87,7 @@ impl FileBuilder {
         self.file.bytes.extend_from_slice(bytes);
     }
 
-    /// A length in the shortest form, or now and then in a longer one.
+    /// A length in the shortest form, or sometimes in a longer one.
     fn len(&mut self, len: u64) {
         match (len, self.rng.below(8)) {
             (0..0x40, 1..) => self.put(&[len as u8]),
@@ -108,7 +108,8 @@ impl FileBuilder {
         self.text(value);
     }
 
-    /// Fields about the file: those that every server writes, and those that none or one other writes.
+    /// Fields about the file: some that every server writes, and some that only one other
+    /// server or none writes.
     fn fields(&mut self) {
         let (name, version) = if self.is_valkey { ("valkey-ver", "9.0.1") } else { ("redis-ver", "7.4.1") };
         self.field(name.as_bytes(), version.as_bytes());
@@ -120,7 +121,7 @@ impl FileBuilder {
                 self.field(name.as_bytes(), value.as_bytes());
             }
         }
-        // As Redis up to 6 wrote it, and Redis from 7 on.
+        // The field of Redis up to 6, and that of Redis from 7 on.
         let base: &[u8] = if self.number.is_multiple_of(2) { b"aof-preamble" } else { b"aof-base" };
         self.field(base, if self.number.is_multiple_of(5) { b"1" } else { b"0" });
         let unknown: &[(&[u8], &[u8])] = match self.number % 6 {
@@ -151,7 +152,7 @@ impl FileBuilder {
         self.len(id);
     }
 
-    /// Parts of a module of every kind, in any number and order, and their end.
+    /// Parts of a module of every kind, in any number and order, and the end mark.
     fn module_parts(&mut self) {
         for _ in 0..self.rng.below(12) {
             let kind = 1 + self.rng.below(5);
@@ -166,7 +167,7 @@ impl FileBuilder {
                     1 => self.put(b"\xc2\x01\x02\x03\x04"),
                     _ => {
                         let len = self.rng.below(300) as usize;
-                        // Bytes that are opcodes elsewhere.
+                        // Bytes that would be opcodes elsewhere.
                         self.text(&vec![0xff - (number % 16) as u8; len]);
                     }
                 },
@@ -175,7 +176,7 @@ impl FileBuilder {
         self.len(0);
     }
 
-    /// What modules leave beside keys, of several modules, some of them with nothing in it.
+    /// Records beside keys, of several modules, some of them empty.
     fn module_records(&mut self, when: u64) {
         for _ in 0..=self.rng.below(4) {
             let (name, version) = MODULES[self.rng.below(MODULES.len() as u64) as usize];
@@ -236,9 +237,9 @@ impl FileBuilder {
         }
     }
 
-    /// What may stand in front of a key, in any combination.
+    /// Fields that may precede a key, in any combination.
     fn key_head(&mut self) {
-        // KeyDB's fields of each key.
+        // KeyDB writes these fields for each key.
         if self.number % 8 == 3 {
             self.unknown_field(b"mvcc-tstamp", b"1857000000000000000");
         }
@@ -287,7 +288,7 @@ impl FileBuilder {
     fn finish(mut self) -> ForeignRdb {
         self.put(&[EOF]);
         if self.version >= SUMMED_FROM {
-            // Zero stands for none.
+            // Zero means that there is no checksum.
             let sum = if self.number.is_multiple_of(4) { 0 } else { crc_64(&self.file.bytes) };
             self.put(&sum.to_le_bytes());
         }
@@ -295,7 +296,7 @@ impl FileBuilder {
     }
 }
 
-/// CRC-64 of Jones, reflected, bit by bit: written beside the format and not beside what it checks.
+/// CRC-64 of Jones, reflected, bit by bit: independent of the implementation that it checks.
 fn crc_64(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |sum, byte| {
         (0..8).fold(sum ^ u64::from(*byte), |sum, _| {
@@ -304,7 +305,7 @@ fn crc_64(bytes: &[u8]) -> u64 {
     })
 }
 
-/// Whose files have a form.
+/// The servers whose files have an encoding.
 #[derive(Clone, Copy)]
 enum Family {
     Both,
@@ -312,7 +313,7 @@ enum Family {
     Valkey,
 }
 
-/// A form of a value: the number of its type, and a value.
+/// An encoding of a value: the number of its type, and an example.
 struct ValueForm {
     number: u8,
     family: Family,
@@ -323,7 +324,7 @@ const fn form(number: u8, family: Family, value: &'static [u8]) -> ValueForm {
     ValueForm { number, family, value }
 }
 
-/// Every form that is read, some of them with several values.
+/// Every supported encoding, some of them with several values.
 const VALUES: &[ValueForm] = &[
     form(0, Family::Both, b"\x05hello"),
     form(0, Family::Both, b"\xc0\x85"),
@@ -349,7 +350,7 @@ const VALUES: &[ValueForm] = &[
     form(13, Family::Both, b"\x19\x19\0\0\0\x16\0\0\0\x04\0\0\x01f\x03\x04vvvv\x06\x01n\x03\xf6\xff"),
     form(14, Family::Both, b"\x01\x10\x10\0\0\0\x0d\0\0\0\x02\0\x00\x01m\x03\xf6\xff"),
     form(15, Family::Both, b"\x00\x00\x05\x07\x00"),
-    // A length that is wrong, as Redis 5 has written it.
+    // An incorrect length, as Redis 5 has written it.
     form(15, Family::Both, b"\x00\x03\x05\x07\x00"),
     form(
         15,
@@ -389,8 +390,8 @@ const VALUES: &[ValueForm] = &[
     ),
 ];
 
-/// Types that modules leave records under, with versions of their encodings: of Redis Stack, and the
-/// extremes.
+/// Types under which modules write records, with versions of their encodings: of Redis Stack,
+/// and the extreme values.
 const MODULES: &[(&str, u64)] = &[
     ("ReJSON-RL", 3),
     ("ft_index0", 2),
@@ -408,15 +409,15 @@ const MODULES: &[(&str, u64)] = &[
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 const REPLID: &str = "8371445ee67a5f0ad1b1b8c4d5d6c8e0a1b2c3d4";
-/// The file that has as many fields as KeyDB writes for so many keys.
+/// The number of the file with as many fields as KeyDB writes for many keys.
 const MANY_FIELDS_AT: u64 = 8;
 const MANY_FIELDS: u32 = 80_000;
 
-/// The moment at which a module wants its record.
+/// The time at which a module's record is loaded: before the keys.
 const BEFORE_KEYS: u64 = 1;
 const BEHIND_KEYS: u64 = 2;
 
-/// Files of earlier versions have no checksum.
+/// The first version whose files have a checksum.
 const SUMMED_FROM: u64 = 5;
 
 const SLOT_INFO: u8 = 0xf4;

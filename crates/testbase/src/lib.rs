@@ -1,7 +1,7 @@
-//! What tests share that need no engine: replies as text, a keyspace as text, RDB files of other servers.
+//! Test support without an engine: replies as text, a keyspace as text, RDB files of other servers.
 //!
 //! Invariant: nothing here depends on a crate above `keyspace`, so that the tests of `commands` and
-//! `snapshot` are built without an engine. `testkit`, which has one, passes all of this on.
+//! `snapshot` are built without an engine. `testkit`, which has an engine, re-exports all of this.
 #![forbid(unsafe_code)]
 
 mod content;

@@ -25,7 +25,7 @@ const RECIPES: &[&str] = &[
     "GEOADD k 13.361389 38.115556 Palermo 15.087269 37.502669 Catania",
 ];
 
-/// What is done with a value that was restored: every kind of read and write that looks into it.
+/// Commands on a restored value: every kind of read and write that accesses its content.
 const USES: &str = "OBJECT ENCODING k|OBJECT FREQ k|TYPE k|MEMORY USAGE k|DEBUG DIGEST-VALUE k|DUMP k|COPY k c|COPY k c DB 1|STRLEN k|GET k|\
     GETRANGE k 1 -2|SETRANGE k 3 x|APPEND k yy|INCR k|INCRBYFLOAT k 0.5|BITCOUNT k|BITPOS k 1|GETBIT k 9|SETBIT k 77 1|\
     BITFIELD k GET u8 3 INCRBY i5 2 1|PFCOUNT k|PFADD k z|PFMERGE k c|LCS k c|LLEN k|LRANGE k 0 -1|LRANGE k -3 1|LINDEX k 1|\
@@ -43,8 +43,8 @@ const USES: &str = "OBJECT ENCODING k|OBJECT FREQ k|TYPE k|MEMORY USAGE k|DEBUG 
     XTRIM k MAXLEN 1|XGROUP DELCONSUMER k g c|XGROUP DESTROY k g|SORT k BY nosort|SORT k ALPHA|PEXPIRE k 100000|PERSIST k|\
     RENAME k r|RENAME r k|DEBUG RELOAD|GETEX k|GETDEL k|UNLINK k|DEL c d";
 
-/// Restores a payload, and uses what was accepted in every way. `data`: 255 and a payload without its footer;
-/// or the number of a recipe, and changes of its payload, each a position and a byte.
+/// Restores a payload, and runs all of `USES` on an accepted value. `data`: 255 and a payload without its
+/// footer; or the number of a recipe, and changes of its payload, each a position and a byte.
 pub fn fuzz_restored(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
     let mut rig = Rig::new();
@@ -65,7 +65,7 @@ pub fn fuzz_restored(data: &[u8]) {
     rig.check("PING", "+PONG");
 }
 
-/// The payload of a recipe without its footer, changed.
+/// The payload of a recipe without its footer, with changes applied.
 fn recipe(lines: &str, changes: &[u8]) -> Vec<u8> {
     let mut rig = Rig::new();
     for line in lines.split('|') {
@@ -84,11 +84,11 @@ fn recipe(lines: &str, changes: &[u8]) -> Vec<u8> {
     payload
 }
 
-/// The version, and any checksum.
+/// The footer of a payload: the RDB version, and a placeholder for the checksum.
 const FOOTER: &[u8] = b"\x50\0\0\0\0\0\0\0\0\0";
 
-/// Says to a primary what a replica says, or anything like it: lines of words, of which the first is the
-/// command's. The replica that is attached goes on.
+/// Sends a primary lines of words like those of a replica, or similar ones; the first word is the
+/// command. The attached replica must continue to work.
 pub fn fuzz_replica(data: &[u8]) {
     let mut rig = Rig::with(&[("dual-channel-replication-enabled", "yes")]);
     rig.run("SET a 1");
@@ -124,7 +124,8 @@ pub fn fuzz_replica(data: &[u8]) {
 /// The other node of a fuzzed cluster.
 const OTHER_NODE: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
 
-/// A node that owns half of the slots, and another one the rest; keys lie in three slots of the first half.
+/// A node that owns half of the slots, and another node that owns the others; keys are in three slots of
+/// the first half.
 fn node_of_two() -> Rig {
     let file = format!(
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa 10.0.0.1:7000@17000 myself,master - 0 0 1 connected 0-8191\n\
@@ -143,8 +144,8 @@ fn node_of_two() -> Rig {
     rig
 }
 
-/// Sends lines of words that begin with CLUSTERSCAN or CLUSTER. A cursor that the node gives is one that the
-/// node takes; a command that fails has changed nothing that CLUSTER NODES shows of the slots.
+/// Sends lines that begin with CLUSTERSCAN or CLUSTER. The node must accept the cursors that it has
+/// returned; a failed command must not change the slots in CLUSTER NODES.
 pub fn fuzz_cluster_words(data: &[u8]) {
     let mut rig = node_of_two();
     for line in data.split(|byte| *byte == b'\n').take(16) {
@@ -170,7 +171,7 @@ pub fn fuzz_cluster_words(data: &[u8]) {
     rig.check("PING", "+PONG");
 }
 
-/// The columns of slots of CLUSTER NODES: no other changes by a command alone.
+/// The columns of slots in CLUSTER NODES, the only columns that a command alone can change.
 fn slots_shown(rig: &mut Rig) -> Vec<String> {
     let text = rig.run("CLUSTER NODES");
     let columns = |line: &str| line.split(' ').skip(8).collect::<Vec<_>>().join(" ");

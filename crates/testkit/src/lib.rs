@@ -1,4 +1,4 @@
-//! For tests: an engine without a process, driven by lines of text, with a clock that moves when told.
+//! For tests: an engine without a process, driven by lines of text, with a clock that the test moves.
 //!
 //! ```text
 //! let mut rig = sluice_testkit::Rig::new();
@@ -38,41 +38,41 @@ use sluice_snapshot::LoadThread;
 
 /// An engine and its fake process, with one client connected.
 pub struct Rig {
-    /// The engine.
+    /// The engine under test.
     pub engine: Engine,
-    /// The process around it.
+    /// The fake process of the engine.
     pub process: FakeProcess,
     /// The client that [`Rig::run`] uses.
     pub client: SessionKey,
-    /// Wishes seen so far, but loads.
+    /// Actions that the engine has requested so far, without loads.
     pub actions: Vec<Action>,
     /// Whether loads are left in [`Rig::loads`] until [`Rig::finish_loads`]; otherwise each is run at once.
     pub holds_loads: bool,
-    /// Loads that have not been run.
+    /// Loads that have not run yet.
     pub loads: Vec<LoadJob>,
-    /// Migrations that have begun, and that the test ends.
+    /// Migrations that have begun and that the test must end.
     pub migrations: Vec<Migration>,
-    /// Whether slow reads are left in [`Rig::reads`] until [`Rig::produce`]; otherwise each is produced at
-    /// once.
+    /// Whether slow reads are kept in [`Rig::reads`] until [`Rig::produce`]; otherwise each is
+    /// produced at once.
     pub holds_reads: bool,
-    /// Whether judged files of users are left in [`Rig::user_loads`] until [`Rig::finish_user_loads`];
-    /// otherwise the engine takes each up at once. They are read when they are asked for, either way.
+    /// Whether judged user files are kept in [`Rig::user_loads`] until [`Rig::finish_user_loads`]; otherwise
+    /// the engine applies each at once. The files are read at the time of the request in both cases.
     pub holds_user_loads: bool,
-    /// Files of users that were judged.
+    /// User files that were read and judged.
     pub user_loads: Vec<JudgedUsers>,
-    /// Slow reads that are under way, with their clients.
+    /// Slow reads that have begun, with their clients.
     pub reads: Vec<(SessionKey, Box<SlowRead>)>,
-    /// Microseconds that loads have waited.
+    /// Microseconds that loads have slept.
     pub slept_us: u64,
-    /// Whether writes of `nodes.conf` are left in [`Rig::orders`]; otherwise each succeeds at once.
+    /// Whether writes of `nodes.conf` are kept in [`Rig::orders`]; otherwise each succeeds at once.
     pub holds_saves: bool,
-    /// What the node of a cluster asks of the process, but for writes that have succeeded.
+    /// Requests of a cluster node to the process, without writes that have succeeded.
     pub orders: Vec<BusOrder>,
-    /// The attempt for which the link to the primary has asked for a connection that is not made yet.
+    /// The attempt for which the link to the primary has requested a connection that is not made yet.
     link_asked: Option<u64>,
 }
 
-/// The thread of a load: the one that calls; and the time.
+/// Runs a load on the calling thread; the time slept in it, and the time.
 struct Here<'a>(&'a mut u64, Now);
 
 impl LoadThread for Here<'_> {
@@ -92,17 +92,17 @@ impl Default for Rig {
 }
 
 impl Rig {
-    /// An engine with the default configuration, DEBUG allowed.
+    /// An engine with the default configuration, with DEBUG allowed.
     pub fn new() -> Rig {
         Rig::with(&[])
     }
 
-    /// An engine with these directives on top of the defaults.
+    /// An engine with these directives in addition to the defaults.
     pub fn with(directives: &[(&str, &str)]) -> Rig {
         Rig::seeded(Seeds { hash: HashSeed { k0: 1, k1: 2 }, rng: 3 }, directives)
     }
 
-    /// An engine with these seeds, and directives on top of the defaults.
+    /// An engine with these seeds, and directives in addition to the defaults.
     pub fn seeded(seeds: Seeds, directives: &[(&str, &str)]) -> Rig {
         let mut text = String::from(
             "enable-debug-command yes\nenable-protected-configs yes\nrepl-diskless-sync-delay 0\n",
@@ -134,10 +134,10 @@ impl Rig {
         }
     }
 
-    /// A node of a cluster that this file describes, or a new one, with these directives on top of the
-    /// defaults.
+    /// A cluster node with the state of this file, or a new one, with these directives in
+    /// addition to the defaults.
     pub fn node(saved: Option<&SavedCluster>, directives: &[(&str, &str)]) -> Rig {
-        // Nodes with other directives have other ids.
+        // The seed depends on the directives, so that nodes with other directives have other ids.
         let rng =
             directives.iter().flat_map(|(_, value)| value.bytes()).fold(3, |sum, byte| sum + u64::from(byte));
         let seeds = Seeds { hash: HashSeed { k0: 1, k1: 2 }, rng };
@@ -147,13 +147,13 @@ impl Rig {
         rig
     }
 
-    /// Has the node know of an event.
+    /// Passes an event to the cluster node.
     pub fn step_cluster(&mut self, input: &ClusterInput<'_>) {
         self.engine.step_cluster(input, &mut self.process);
         self.end_iteration();
     }
 
-    /// Takes what the node asks of the process; writes succeed at once unless they are held.
+    /// Takes the requests of the node to the process; writes succeed at once unless they are held.
     fn take_orders(&mut self) {
         while let Some(order) = self.engine.next_bus_order() {
             match order {
@@ -165,29 +165,30 @@ impl Rig {
         }
     }
 
-    /// Connects another client.
+    /// Connects another client; returns its session.
     pub fn connect(&mut self) -> SessionKey {
         self.engine.connect(connection(2), &mut self.process)
     }
 
-    /// Moves the clock.
+    /// Moves the clock forward, in milliseconds.
     pub fn pass_ms(&mut self, ms: u64) {
         self.process.pass_us(ms * 1000);
     }
 
-    /// Runs the cron once, and as much of a cycle of expiry as follows without a pause.
+    /// Runs the cron once, and then the expire cycle until it pauses.
     pub fn cron(&mut self) {
         self.engine.cron(&mut self.process);
         while self.engine.expire_slice(&mut self.process) {}
         self.collect();
     }
 
-    /// Runs a line as the first client; the rendered reply.
+    /// Runs a line as the first client; returns the rendered reply.
     pub fn run(&mut self, line: &str) -> String {
         self.run_as(self.client, line)
     }
 
-    /// Runs a line, words quoted as in the reference's cli, as a client; the rendered replies, one per line.
+    /// Runs a line as a client, with words quoted as in the reference's cli; returns the rendered
+    /// replies, one per line.
     pub fn run_as(&mut self, client: SessionKey, line: &str) -> String {
         let words =
             sluice_base::quote::split_args(line.as_bytes(), sluice_base::quote::Dialect::Config).unwrap();
@@ -195,7 +196,7 @@ impl Rig {
         render(&self.argv(client, &words))
     }
 
-    /// Runs a command given as arguments; the raw bytes of what the client is sent.
+    /// Runs a command given as arguments; returns the raw output to the client.
     pub fn argv(&mut self, client: SessionKey, argv: &[&[u8]]) -> Vec<u8> {
         let mut request = format!("*{}\r\n", argv.len()).into_bytes();
         for arg in argv {
@@ -206,7 +207,7 @@ impl Rig {
         self.bytes(client, &request)
     }
 
-    /// Runs a command given as arguments, and leaves what the client is sent where it is.
+    /// Runs a command given as arguments, and leaves the output to the client unread.
     pub fn argv_unread(&mut self, client: SessionKey, argv: &[&[u8]]) {
         let mut request = format!("*{}\r\n", argv.len()).into_bytes();
         for arg in argv {
@@ -217,7 +218,7 @@ impl Rig {
         self.submit(client, &request);
     }
 
-    /// Ends an iteration of the event loop: replicas are given what they have coming.
+    /// Ends an iteration of the event loop: replicas receive their pending output.
     pub fn end_iteration(&mut self) {
         self.engine.end_iteration(&mut self.process);
         // A snapshot for replicas is made at once, as far as the process has room for it.
@@ -233,7 +234,7 @@ impl Rig {
         self.collect();
     }
 
-    /// Sends complete requests as bytes; what the client is sent back.
+    /// Sends complete requests as bytes; returns the output to the client.
     pub fn bytes(&mut self, client: SessionKey, input: &[u8]) -> Vec<u8> {
         self.submit(client, input);
         self.output(client)
@@ -259,8 +260,8 @@ impl Rig {
         self.check_databases();
     }
 
-    /// Checks the invariants of every database that is small enough to be looked at after each request. What
-    /// an empty one counts is enough to see that nothing is left of its keys, unless some are left to free.
+    /// Checks the invariants of every database that is small enough to be checked after each request. For
+    /// an empty database the counters suffice, unless detached values are still to be freed.
     fn check_databases(&self) {
         let frees = self.engine.keyspace().has_detached();
         for (number, db) in self.engine.keyspace().iter() {
@@ -273,7 +274,7 @@ impl Rig {
         }
     }
 
-    /// What a client was sent since the last call.
+    /// The output to a client since the last call.
     pub fn output(&mut self, client: SessionKey) -> Vec<u8> {
         self.end_iteration();
         self.engine.take_ready(&mut Vec::new());
@@ -284,15 +285,15 @@ impl Rig {
         bytes
     }
 
-    /// Connects a replica that has the data already.
+    /// Connects a replica that already has the data.
     pub fn replica(&mut self) -> SessionKey {
         let key = self.connect();
         self.engine.feed(key);
         key
     }
 
-    /// The commands that a replica was sent since the last call: words between spaces, commands between
-    /// semicolons. SELECT of database 0 is left out.
+    /// The commands that a replica has received since the last call: words separated by spaces, commands
+    /// by semicolons. SELECT of database 0 is left out.
     pub fn fed(&mut self, replica: SessionKey) -> String {
         let bytes = self.output(replica);
         let mut rest = &bytes[..];
@@ -311,20 +312,20 @@ impl Rig {
         commands.join("; ")
     }
 
-    /// What was appended to the append-only file since the last call, each line's end shown as a space.
+    /// The text that was appended to the append-only file since the last call, with spaces for line ends.
     /// Annotations about replication are left out.
     pub fn appended(&mut self) -> String {
         let mut bytes = Vec::new();
         self.engine.take_aof(&mut bytes);
         let text = bytes.escape_ascii().to_string().replace("\\r\\n", " ");
-        // Lengths say nothing that the words do not.
+        // The lengths are redundant.
         let is_shown =
             |word: &&str| !word.is_empty() && !word.starts_with(['*', '$']) && !word.starts_with("#REPL-");
         let words = text.split(' ').filter(is_shown);
         words.collect::<Vec<_>>().join(" ")
     }
 
-    /// Whether a client was told to go.
+    /// Whether a client is to close.
     pub fn is_closing(&self, client: SessionKey) -> bool {
         self.engine.session(client).is_none_or(|s| s.caller.closing != Closing::No)
     }
@@ -343,7 +344,7 @@ impl Rig {
         assert_eq!(got, expected, "reply of: {line}");
     }
 
-    /// Runs the loads that were held, and has the engine take up what they brought.
+    /// Runs the loads that were held, and passes their results to the engine.
     pub fn finish_loads(&mut self) -> Option<LoadEnded> {
         for job in std::mem::take(&mut self.loads) {
             job.run(&mut Here(&mut self.slept_us, self.process.now));
@@ -353,7 +354,7 @@ impl Rig {
         ended
     }
 
-    /// Has the engine take up the files of users that were judged; how many there were.
+    /// Passes the judged user files to the engine; returns their number.
     pub fn finish_user_loads(&mut self) -> usize {
         let judged = std::mem::take(&mut self.user_loads);
         let count = judged.len();
@@ -374,7 +375,7 @@ impl Rig {
                 Action::Load(job) => self.loads.push(*job),
                 Action::Migrate(migration) => self.migrations.push(*migration),
                 Action::LoadUsers(load) => {
-                    // The file is read when the thread runs, and judged users may come later.
+                    // The file is read when the thread runs, and its result may be applied later.
                     let judged = load.run(&mut self.process);
                     self.user_loads.push(judged);
                 }
@@ -393,8 +394,8 @@ impl Rig {
         }
     }
 
-    /// Produces the next piece of the slow read that began first, whether the client has room for it or not;
-    /// whether more is to come.
+    /// Produces the next piece of the oldest slow read, whether the client has room for it or not;
+    /// returns whether another piece follows.
     pub fn produce(&mut self) -> Progress {
         let Some((client, read)) = self.reads.first_mut() else { return Progress::End };
         let (piece, progress) = read.next_piece();
@@ -402,8 +403,8 @@ impl Rig {
         progress
     }
 
-    /// Produces the rest of the slow read that began first, which ends, having taken a millisecond of another
-    /// thread's time; and the next one begins.
+    /// Produces the rest of the oldest slow read and ends it, with a millisecond of another thread's
+    /// time; then the next slow read begins.
     pub fn finish_read(&mut self) {
         while self.produce() == Progress::More {}
         let (client, _) = self.reads.remove(0);
@@ -432,7 +433,7 @@ fn connection(n: u16) -> ClientAddress {
     }
 }
 
-/// Databases with more keys are not checked after each request.
+/// Maximum keys of a database that is checked after each request.
 const CHECKED_KEYS_MAX: usize = 64;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A replica's link without a socket: a test says what the primary answers.
+//! A replica's link without a socket: the test supplies the primary's replies.
 
 use crate::Rig;
 use sluice_base::SessionKey;
@@ -6,20 +6,21 @@ use sluice_replication::{Input, TransportOrder};
 use sluice_resp::command::push_command;
 use sluice_session::{ClientAddress, Medium};
 
-/// The link of the rig's engine to its primary. What the link wants done about connections is returned; what
-/// concerns the engine is done.
+/// The link of the rig's engine to its primary. Requests of the link about connections are returned;
+/// requests to the engine are carried out.
 pub struct RigLink {
-    /// The number of the attempt, which inputs name.
+    /// The number of the attempt, which inputs contain.
     pub attempt: u64,
 }
 
 impl RigLink {
-    /// The link as it is.
+    /// The link in its present state.
     pub fn of(rig: &Rig) -> RigLink {
         RigLink { attempt: rig.engine.link_attempt() }
     }
 
-    /// The link whose last word to the primary was PSYNC: connects and answers what the link says until then.
+    /// A link whose last request to the primary was PSYNC: connects, and answers the link's
+    /// requests before it.
     #[track_caller]
     pub fn asking(rig: &mut Rig) -> RigLink {
         let mut link = RigLink::of(rig);
@@ -34,8 +35,8 @@ impl RigLink {
         panic!("PSYNC is not sent: {orders:?}");
     }
 
-    /// The link that receives the primary's commands, behind a partial resynchronization: the engine has a
-    /// point to go on from.
+    /// A link that receives the primary's commands after a partial resynchronization: the engine has an
+    /// offset to continue from.
     #[track_caller]
     pub fn up(rig: &mut Rig) -> RigLink {
         let mut link = RigLink::asking(rig);
@@ -44,7 +45,7 @@ impl RigLink {
         link
     }
 
-    /// As [`RigLink::up`], with the session that executes what the primary sends.
+    /// Like [`RigLink::up`]; returns the session that executes the primary's commands.
     #[track_caller]
     pub fn streaming(rig: &mut Rig) -> SessionKey {
         RigLink::up(rig);
@@ -55,8 +56,8 @@ impl RigLink {
         rig.engine.connect_primary(connection, &mut rig.process)
     }
 
-    /// The link that has received a snapshot as a file, which is about to take the place of the RDB file. Its
-    /// primary's history is named by so many of this letter.
+    /// A link that has received a snapshot as a file, which is about to replace the RDB file. The
+    /// primary's replication id consists of the letter `replid`.
     #[track_caller]
     pub fn committed(rig: &mut Rig, replid: char) -> RigLink {
         let mut link = RigLink::asking(rig);
@@ -67,18 +68,18 @@ impl RigLink {
         link
     }
 
-    /// The file has its name, and the engine begins to load it.
+    /// Reports that the file was renamed, and the engine begins to load it.
     pub fn load(&mut self, rig: &mut Rig) {
         self.step(rig, Input::InForce(self.attempt));
         rig.end_iteration();
     }
 
-    /// The load has ended well.
+    /// Reports that the load has succeeded.
     pub fn loaded(&mut self, rig: &mut Rig) -> Vec<TransportOrder> {
         self.step(rig, Input::Loaded(self.attempt))
     }
 
-    /// The connection ends.
+    /// Reports that the connection has ended.
     pub fn connection_lost(&mut self, rig: &mut Rig) {
         self.step(rig, Input::Ended(self.attempt));
         self.attempt = rig.engine.link_attempt();
@@ -88,7 +89,7 @@ impl RigLink {
     #[track_caller]
     pub fn connect(&mut self, rig: &mut Rig) {
         for _ in 0..PAUSES_MAX {
-            // A link that was lost may have asked for its next connection in the step that noticed.
+            // A link that was lost may have requested its next connection in the same step.
             if rig.link_asked.is_none() {
                 self.step(rig, Input::Tick);
             }
@@ -102,7 +103,7 @@ impl RigLink {
         panic!("no connection is asked for");
     }
 
-    /// Takes a step; what the link wants done about its connections.
+    /// Takes a step; returns the link's requests about its connections.
     pub fn step(&mut self, rig: &mut Rig, input: Input<'_>) -> Vec<TransportOrder> {
         rig.engine.step_link(input, 0, &mut rig.process);
         let orders: Vec<TransportOrder> =
@@ -115,7 +116,7 @@ impl RigLink {
         orders
     }
 
-    /// The primary answers.
+    /// Passes bytes of the primary to the link.
     pub fn receive(&mut self, rig: &mut Rig, answer: &[u8]) -> Vec<TransportOrder> {
         self.step(rig, Input::Received(self.attempt, answer))
     }
@@ -133,8 +134,8 @@ fn is_psync(order: &TransportOrder) -> bool {
     matches!(order, TransportOrder::Send(bytes) if bytes.windows(5).any(|five| five == b"PSYNC"))
 }
 
-/// Answers to what a link says between PING and PSYNC: fewer are needed.
+/// Maximum replies to a link's requests between PING and PSYNC; fewer are needed.
 const WORDS_MAX: usize = 10;
 
-/// Tenths of a second that a link waits for its next attempt: fewer are needed behind one that has failed.
+/// Maximum ticks (tenths of a second) until a link's next attempt; fewer are needed after a failed one.
 const PAUSES_MAX: usize = 30;

@@ -1,11 +1,11 @@
-//! A checker of OpenMetrics text, written beside its specification and not beside what writes it.
+//! A checker of OpenMetrics text, written from the specification, independent of the code that it checks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The samples of a text by name, each with its labels as they stand there and its number.
+/// The samples of a text by name, each with its labels as written and its value.
 pub type MetricSamples = BTreeMap<String, Vec<(String, f64)>>;
 
-/// Checks a text of OpenMetrics 1.0. Errors: what is wrong, and in which line.
+/// Checks a text of OpenMetrics 1.0. Errors: the fault and its line.
 pub fn check_open_metrics(text: &str) -> Result<MetricSamples, String> {
     let body = text.strip_suffix("# EOF\n").ok_or("it does not end in # EOF")?;
     let mut checker = Checker::default();
@@ -22,14 +22,14 @@ pub fn check_open_metrics(text: &str) -> Result<MetricSamples, String> {
 
 #[derive(Default)]
 struct Checker {
-    /// The family whose lines are read, and its type.
+    /// The name of the current metric family, and its type.
     family: String,
     kind: String,
-    /// Whether a sample of it was read.
+    /// Whether a sample of the family was read.
     has_samples: bool,
     known: BTreeSet<String>,
     series: BTreeSet<String>,
-    /// Of a histogram: the labels, the last bound and its count.
+    /// The labels, bound and count of the last bucket of a histogram.
     bucket: Option<(String, f64, f64)>,
     samples: MetricSamples,
 }
@@ -94,7 +94,7 @@ impl Checker {
         Ok(())
     }
 
-    /// Bounds rise, counts do not fall, and the last bound is infinity.
+    /// Checks that bounds rise, counts do not fall, and the last bound is infinity.
     fn check_bucket(&mut self, labels: &str, count: f64) -> Result<(), String> {
         let (others, bound) = labels.split_once("le=\"").ok_or("a bucket without a bound")?;
         let bound = bound.strip_suffix('"').ok_or("a bound that is not the last label")?;
@@ -121,7 +121,7 @@ impl Checker {
     }
 }
 
-/// `name="value",name="value"`, values escaped, no name twice.
+/// Checks `name="value",name="value"`: values are escaped, no name occurs twice.
 fn check_labels(labels: &str) -> Result<(), String> {
     let (mut rest, mut names) = (labels, BTreeSet::new());
     while !rest.is_empty() {

@@ -1,4 +1,4 @@
-//! A process that does nothing but remember.
+//! A fake process that records what the engine asks of it.
 
 use sluice_base::LogLevel;
 use sluice_base::{Bytes, Now};
@@ -22,24 +22,24 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-/// A process whose clock moves when told, plus one microsecond per reading.
+/// A process whose clock moves only when the test moves it, apart from one microsecond per reading.
 #[derive(Debug)]
 pub struct FakeProcess {
-    /// Files of users, by path.
+    /// User files, by path.
     pub user_files: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// How much later each look at the clock finds it, microseconds; at first 1.
+    /// Microseconds by which each reading advances the clock; initially 1.
     pub us_each_look: u64,
-    /// The time.
+    /// The current time of the fake clock.
     pub now: Now,
-    /// What random bytes there were last: the next ones are one more.
+    /// The last random byte; each following byte is one more.
     pub entropy: u8,
-    /// What MIGRATE inside transactions has sent, and what comes of it.
+    /// The payloads of MIGRATE inside transactions.
     pub migrated: Vec<Vec<u8>>,
-    /// What comes of it.
+    /// The result of such a MIGRATE.
     pub migration_outcome: MigrationOutcome,
-    /// Lines logged.
+    /// Level and text of each logged line.
     pub log: Vec<(LogLevel, String)>,
-    /// Lines of the log show a replica.
+    /// Whether log lines show the role of a replica.
     pub logs_as_replica: bool,
     /// Names of the directives applied, in order.
     pub applied: Vec<&'static str>,
@@ -47,59 +47,60 @@ pub struct FakeProcess {
     pub refuse: Option<String>,
     /// The config file, if there is one.
     pub file: Option<String>,
-    /// What INFO is told.
+    /// The facts that INFO is given.
     pub facts: Facts,
-    /// What INFO asked of the numbers of memory, each time.
+    /// The memory figures that INFO requested, for each call.
     pub memory_shown: Vec<MemoryShown>,
-    /// The long work that was shown, each time.
+    /// The long work that was shown, for each call.
     pub shown: Vec<Vec<LongWork>>,
     /// Snapshot files by name.
     pub snapshots: Snapshots,
-    /// A snapshot file cannot have a second name.
+    /// Whether a second name for a snapshot file is refused.
     pub has_no_second_names: bool,
-    /// When set, snapshots cannot be written, and the log says this.
+    /// When set, snapshots cannot be written, with this error in the log.
     pub refuse_snapshots: Option<String>,
-    /// Pieces that are still written in the background; then the disk stands still.
+    /// Pieces that the background may still write; then the disk hangs.
     pub background_room: Rc<Cell<usize>>,
-    /// Bytes of pieces that are not written.
+    /// Bytes of pieces that are not written yet.
     pub background_held: Rc<Cell<usize>>,
-    /// Why there is no room for pieces of a snapshot for replicas that not all of them have taken.
+    /// The reason for refusing pieces of a snapshot for replicas that some of them have not taken yet;
+    /// `None` for no refusal.
     pub replicas_lack_room: Rc<RefCell<Option<String>>>,
     /// Bytes of the replication stream that were spooled so far.
     pub spooled: Rc<Cell<usize>>,
-    /// The disk takes nothing of what is spooled.
+    /// Whether the disk of the spool hangs.
     pub is_spool_stuck: Rc<Cell<bool>>,
-    /// What writing in the background tells the log.
+    /// A warning that the background writer reports to the log.
     pub background_warning: Rc<RefCell<Option<String>>>,
-    /// Why files that are written in the background cannot be, from now on.
+    /// The error with which background writes fail from now on; `None`: they succeed.
     pub background_fault: Rc<RefCell<Option<String>>>,
-    /// Entries that were given to be written in the background so far.
+    /// Entries passed to the background writer so far.
     pub background_given: Rc<Cell<usize>>,
-    /// Rewrites of the append-only file that have begun: what is behind the cut, the bytes before it, and
-    /// their end.
+    /// Rewrites of the append-only file that have begun: the increment after the cut, the bytes before
+    /// it, and their end offset.
     pub aof_cuts: Vec<(AofIncrement, Vec<u8>, u64)>,
-    /// How they ended.
+    /// Whether each rewrite that has ended was successful.
     pub aof_ended: Vec<bool>,
     /// Snapshot files that were to become the base of the append-only file.
     pub aof_snapshot_bases: Vec<Vec<u8>>,
-    /// The last bytes of append-only files that were closed, and their ends.
+    /// The last bytes of append-only files that were closed, and their end offsets.
     pub aof_closed: Vec<(Vec<u8>, u64)>,
-    /// Whether a base is in force.
+    /// Whether the append-only file has a base.
     pub aof_has_base: bool,
-    /// What [`AppendOnlyFile::is_aof_closing`] says.
+    /// The return value of [`AppendOnlyFile::is_aof_closing`].
     pub aof_closes: bool,
-    /// Whether the data count as memory, beside `facts.used_memory`.
+    /// Whether the data count as used memory, in addition to `facts.used_memory`.
     pub counts_data: bool,
-    /// Whether commands that write are to wait behind the cut of a rewrite.
+    /// The backlog at the cut of a rewrite, on which it depends whether write commands wait.
     pub aof_backlog_at_cut: AofBacklog,
-    /// The files of the append-only file, the base first, with their names; what is appended goes to the last
-    /// one when they are loaded.
+    /// The files of the append-only file, the base first, with their names; when they are loaded, later
+    /// appends go to the last one.
     pub aof_parts: NamedBytes,
-    /// What was cut off them.
+    /// The parts that were cut off the append-only files.
     pub aof_kept: NamedBytes,
 }
 
-/// Files in memory.
+/// Snapshot files in memory, by name.
 pub type Snapshots = Rc<RefCell<BTreeMap<Vec<u8>, Vec<u8>>>>;
 
 /// A snapshot that is written into memory.
@@ -120,14 +121,14 @@ impl SnapshotSink for MemorySink {
     }
 }
 
-/// A file that is written in the background: at once, into memory, as far as `room` lets it.
+/// A file for background writing: written to memory at once, as far as `room` allows.
 struct MemoryBackground<S: MemoryTarget> {
     file: Option<SnapshotFile>,
     sink: Option<S>,
     waiting: VecDeque<Captured>,
     room: Rc<Cell<usize>>,
     warning: Rc<RefCell<Option<String>>>,
-    /// What fails it, where it is written to disk; and what has.
+    /// The error of a disk that fails, shared with the process; `None` for memory.
     fault: Option<Rc<RefCell<Option<String>>>>,
     failed: Option<String>,
     given: Rc<Cell<usize>>,
@@ -137,7 +138,7 @@ struct MemoryBackground<S: MemoryTarget> {
     all_given: bool,
 }
 
-/// What a snapshot is written into.
+/// The target of a snapshot.
 trait MemoryTarget {
     fn write(&mut self, piece: Bytes);
     fn finish(self);
@@ -152,7 +153,7 @@ impl MemoryTarget for MemorySink {
     }
 }
 
-/// A snapshot for replicas in memory, and how far each of them is.
+/// A snapshot for replicas in memory, and the progress of each replica.
 #[derive(Default)]
 struct MemoryPieces {
     pieces: Vec<Bytes>,
@@ -162,7 +163,7 @@ struct MemoryPieces {
     lacks_room: Rc<RefCell<Option<String>>>,
 }
 
-/// Its end that is written.
+/// The writing end of the snapshot for replicas.
 struct MemoryPiecesSink(Rc<RefCell<MemoryPieces>>);
 
 impl MemoryTarget for MemoryPiecesSink {
@@ -187,7 +188,7 @@ impl Drop for MemoryPiecesSink {
     }
 }
 
-/// Its end that is taken.
+/// The reading end of the snapshot for replicas.
 struct MemoryPiecesSource(Rc<RefCell<MemoryPieces>>);
 
 impl SnapshotPieces for MemoryPiecesSource {
@@ -230,7 +231,7 @@ struct MemorySpool {
     taken: Vec<usize>,
     /// Bytes in all spools, for the test.
     spooled: Rc<Cell<usize>>,
-    /// The disk stands still.
+    /// Whether the disk hangs.
     is_stuck: Rc<Cell<bool>>,
     unwritten: usize,
 }
@@ -283,7 +284,7 @@ impl<S: MemoryTarget> MemoryBackground<S> {
         }
     }
 
-    /// The background on a disk that can fail.
+    /// The background writer for a disk that can fail.
     fn on_disk(self, process: &FakeProcess) -> MemoryBackground<S> {
         MemoryBackground { fault: Some(process.background_fault.clone()), ..self }
     }
@@ -362,7 +363,7 @@ impl<S: MemoryTarget> Background for MemoryBackground<S> {
 
 /// A snapshot that is read from memory, a few bytes at a time.
 struct MemorySource {
-    /// None where there is no such file.
+    /// The bytes; `None` if there is no such file.
     bytes: Option<Vec<u8>>,
     at: usize,
     /// The name of the file; `None` where the file cannot have a second name.
@@ -417,7 +418,7 @@ impl AofFiles for MemoryFiles {
     }
 }
 
-/// One of them.
+/// One file of an append-only file in memory.
 struct MemoryPart {
     source: MemorySource,
     parts: NamedBytes,
@@ -489,7 +490,7 @@ impl Default for FakeProcess {
 }
 
 impl FakeProcess {
-    /// Moves the clock.
+    /// Moves the clock forward, in microseconds.
     pub fn pass_us(&mut self, us: u64) {
         self.now.mono_ns += us * 1000;
         self.now.unix_us += us as i64;

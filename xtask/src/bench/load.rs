@@ -1,7 +1,9 @@
-//! The load: requests on many connections from one thread, a fixed number of them on the way per connection.
+//! The load: requests on many connections from one thread, with a fixed number of outstanding
+//! requests per connection.
 //!
-//! The thread takes the connections in turn: it reads the replies of one, sends the next requests on it, and
-//! goes on to the next. While the thread waits for one connection, the server works on all others.
+//! The thread takes the connections in turn: it reads the replies of one, sends the next
+//! requests on it, and continues with the next. While the thread waits for one connection, the
+//! server works on all others.
 //!
 //! Invariants: (1) each request has a complete reply before the run counts as done; (2) an error reply ends
 //! the run with the server's text.
@@ -20,24 +22,25 @@ use crate::wire::encode;
 /// Digits of a number in a request.
 const DIGITS: usize = 12;
 
-/// How long a reply may take.
+/// Maximum wait for a reply.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long after a slow request others are watched.
+/// Time after a slow request during which other requests are watched.
 const AFTERMATH: Duration = Duration::from_millis(500);
 
-/// What a client in no hurry lets pass before each request.
+/// Pause of a probing client before each request.
 const PROBE_PAUSE: Duration = Duration::from_micros(500);
 
 /// A request with slots for numbers.
 pub(crate) struct Template {
     bytes: Vec<u8>,
-    /// Where in `bytes` the numbers stand.
+    /// Offsets of the numbers in `bytes`.
     offsets: Vec<usize>,
 }
 
 impl Template {
-    /// From words: `#` in a word stands for a number of twelve digits, a word `$64` for 64 bytes.
+    /// A template from words: `#` in a word is replaced by a number of twelve digits, a word
+    /// `$64` by 64 bytes.
     pub(crate) fn new(text: &str) -> Template {
         let words = text.split_whitespace().map(|word| match word.strip_prefix('$') {
             Some(length) => vec![b'v'; length.parse().expect("rows are tested")],
@@ -71,16 +74,17 @@ impl Template {
 /// Counts complete replies in a stream that arrives in pieces, without keeping it.
 #[derive(Default)]
 struct Replies {
-    /// The beginning of a header line whose end has not come.
+    /// The beginning of an incomplete header line.
     line: Vec<u8>,
-    /// Bytes of a bulk string that are still to come, line end included.
+    /// Missing bytes of a bulk string, line end included.
     skip: usize,
-    /// Elements of open aggregates that are still to come.
+    /// Missing elements of open aggregates.
     open: u64,
 }
 
 impl Replies {
-    /// Takes `bytes`; how many replies they complete. Errors: an error reply, or what is no RESP.
+    /// Takes `bytes`; returns the number of replies that they complete. Errors: an error reply,
+    /// or invalid RESP.
     fn take(&mut self, mut bytes: &[u8]) -> Result<usize> {
         let mut complete = 0;
         loop {
@@ -107,7 +111,7 @@ impl Replies {
         }
     }
 
-    /// Reads the header line; whether it is an element by itself.
+    /// Reads the header line; returns whether it is a complete element.
     fn header(&mut self) -> Result<bool> {
         let text = std::str::from_utf8(&self.line).unwrap_or("").trim_end();
         let number = || text[1..].parse::<i64>().map_err(|_| format!("no length: {text}"));
@@ -123,7 +127,7 @@ impl Replies {
             },
             b'*' => match u64::try_from(number()?) {
                 Ok(count) if count > 0 => {
-                    // The aggregate itself takes the place of one element, unless it is the whole reply.
+                    // The aggregate itself counts as one element, unless it is the whole reply.
                     self.open = self.open.saturating_sub(1) + count;
                     Ok(false)
                 }
@@ -133,7 +137,7 @@ impl Replies {
         }
     }
 
-    /// Counts an element: 1 when it completes a reply.
+    /// Counts an element; returns 1 when it completes a reply.
     fn element(&mut self) -> usize {
         self.open = self.open.saturating_sub(1);
         usize::from(self.open == 0)
@@ -177,21 +181,21 @@ impl Client {
     }
 }
 
-/// How requests are sent.
+/// The number of connections and requests of a load.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
-    /// Connections.
+    /// Connections that send requests.
     pub(crate) clients: usize,
-    /// Requests on the way per connection.
+    /// Outstanding requests per connection.
     pub(crate) depth: usize,
-    /// Numbers in requests are drawn below this.
+    /// Numbers in requests are random and below this.
     pub(crate) keys: u64,
 }
 
 /// Connections to one server.
 pub(crate) struct Load {
     clients: Vec<Client>,
-    /// Connections that get a message for each request.
+    /// Connections that receive a message for each request.
     subscribers: Vec<Client>,
     shape: Shape,
     rng: Rng,
@@ -199,14 +203,14 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Connects.
     pub(crate) fn open(port: u16, shape: Shape) -> Result<Load> {
         let clients = (0..shape.clients).map(|_| Client::open(port)).collect::<Result<_>>()?;
-        // The same keys for each server.
+        // The fixed seed gives each server the same keys.
         Ok(Load { clients, subscribers: Vec::new(), shape, rng: Rng::new(1), buffer: vec![0; 256 << 10] })
     }
 
-    /// Adds connections that send `template` once, and then get a message for each request of the load.
+    /// Adds connections that send `template` once, and then receive a message for each request
+    /// of the load.
     pub(crate) fn subscribe(&mut self, port: u16, template: &Template, count: usize) -> Result<()> {
         for _ in 0..count {
             let mut client = Client::open(port)?;
@@ -217,8 +221,8 @@ impl Load {
         Ok(())
     }
 
-    /// Sends `count` requests, rounded up to whole pipelines, and waits for all replies; how many there were,
-    /// and in how many seconds.
+    /// Sends `count` requests, rounded up to whole pipelines, and waits for all replies; returns their
+    /// number and the seconds.
     pub(crate) fn run(&mut self, template: &Template, count: u64) -> Result<(u64, f64)> {
         let Shape { depth, keys, .. } = self.shape;
         let began = shell::now();
@@ -250,7 +254,7 @@ impl Load {
     }
 }
 
-/// Sends writes on one connection, a thousand at a time: their replies fit into the socket's buffers, so the
+/// Sends writes on one connection, a thousand at a time: their replies fit the socket's buffers, so the
 /// server never waits for this thread.
 pub(crate) struct Writer {
     client: Client,
@@ -260,13 +264,12 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Connects.
     pub(crate) fn open(port: u16) -> Result<Writer> {
         let client = Client::open(port)?;
         Ok(Writer { client, buffer: vec![0; 256 << 10], out: Vec::new(), requests: 0 })
     }
 
-    /// Adds a request of these words.
+    /// Adds a request with these words.
     pub(crate) fn push(&mut self, words: &[&[u8]]) -> Result<()> {
         encode(words, &mut self.out);
         self.added()
@@ -277,7 +280,7 @@ impl Writer {
         if self.requests == 1000 { self.finish() } else { Ok(()) }
     }
 
-    /// Sends what was added and waits for the replies.
+    /// Sends the added requests and waits for the replies.
     pub(crate) fn finish(&mut self) -> Result<()> {
         self.client.send(&self.out, std::mem::take(&mut self.requests))?;
         self.out.clear();
@@ -285,7 +288,7 @@ impl Writer {
     }
 }
 
-/// Sends `count` requests on one connection, the numbers in them counted from 0.
+/// Sends `count` requests on one connection, with the numbers counted from 0.
 pub(crate) fn fill(port: u16, template: &Template, count: u64) -> Result<()> {
     let mut writer = Writer::open(port)?;
     for index in 0..count {
@@ -295,12 +298,12 @@ pub(crate) fn fill(port: u16, template: &Template, count: u64) -> Result<()> {
     writer.finish()
 }
 
-/// Sends `template` `probes` times on one connection, one at a time with [`PROBE_PAUSE`] between them, while
-/// the load sends the same; seconds until each reply.
+/// Sends `template` `probes` times on one connection, one at a time with [`PROBE_PAUSE`] between them,
+/// while the load sends the same; returns the seconds until each reply.
 pub(crate) fn probe(port: u16, mut load: Load, template: &Template, probes: usize) -> Result<Vec<f64>> {
     let keys = load.shape.keys;
     let mut rng = Rng::new(2);
-    // Long enough that the server is warm, and not counted.
+    // Requests to warm up the server, which are not counted.
     load.run(template, 10_000)?;
     beside(
         move |is_over| {
@@ -316,7 +319,7 @@ pub(crate) fn probe(port: u16, mut load: Load, template: &Template, probes: usiz
     )
 }
 
-/// What a client waits for each PING while [`fill`] runs on another connection, in seconds.
+/// The seconds that a client waits for each PING while [`fill`] runs on another connection.
 pub(crate) fn waits_beside_fill(port: u16, template: &Template, count: u64) -> Result<Vec<f64>> {
     let ping = Template::new("PING");
     let mut waits = Vec::new();
@@ -335,12 +338,12 @@ pub(crate) fn waits_beside_fill(port: u16, template: &Template, count: u64) -> R
     Ok(waits)
 }
 
-/// Runs `other` on a thread of its own until `work` is over; the argument of `other` says when.
+/// Runs `other` on a thread of its own until `work` is done, as the argument of `other` reports.
 fn beside<T>(
     other: impl FnOnce(&dyn Fn() -> bool) -> Result<()> + Send,
     work: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
-    // Relaxed on both sides: the flag orders nothing, and the join makes the thread's results visible.
+    // Relaxed on both sides: the flag orders nothing; the join publishes the thread's results.
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let other =
@@ -355,7 +358,7 @@ fn beside<T>(
     })
 }
 
-/// A client in no hurry.
+/// A client that pauses before each request.
 struct Pinger {
     client: Client,
     buffer: Vec<u8>,
@@ -367,7 +370,7 @@ impl Pinger {
         Ok(Pinger { client: Client::open(port)?, buffer: vec![0; 4096], out: Vec::new() })
     }
 
-    /// Sends one request after a pause; seconds until its reply.
+    /// Sends one request after a pause; returns the seconds until its reply.
     fn ask(&mut self, template: &Template, number: &mut impl FnMut() -> u64) -> Result<f64> {
         std::thread::sleep(PROBE_PAUSE);
         self.out.clear();
@@ -392,8 +395,9 @@ pub(crate) fn churn(port: u16, template: &Template, count: u64) -> Result<()> {
     Ok(())
 }
 
-/// Sends one request and, behind it on another connection, a PING, and more of them until [`AFTERMATH`] after
-/// the request's reply: servers free much memory behind the reply. Seconds of the longest wait for a PING.
+/// Sends one request and, after it on another connection, PINGs until [`AFTERMATH`] has passed
+/// since the request's reply: servers free much memory after the reply. Returns the longest
+/// wait for a PING, seconds.
 pub(crate) fn wait_behind(port: u16, template: &Template) -> Result<f64> {
     let (mut slow, mut other) = (Client::open(port)?, Client::open(port)?);
     let mut buffer = vec![0; 256 << 10];
@@ -422,7 +426,7 @@ pub(crate) struct Idle {
 }
 
 impl Idle {
-    /// Opens `count` of them.
+    /// Opens `count` connections, each of which makes one request.
     pub(crate) fn open(port: u16, count: usize) -> Result<Idle> {
         let ping = Template::new("PING");
         let mut buffer = vec![0; 4096];

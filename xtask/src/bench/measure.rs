@@ -1,4 +1,4 @@
-//! How a row is measured: what a server does, and the figures that come of it.
+//! The measurement of a row: the server's work, and the figures for it.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use super::rows::{Fill, PHASES, Row, Work};
 use crate::error::Result;
 use crate::server::Server;
 
-/// What one measurement found for one line.
+/// The figures of one measurement for one line.
 #[derive(Clone, Copy)]
 pub(crate) struct Figures {
-    /// In the line's unit; less is better.
+    /// Cost in the line's unit; less is better.
     pub(crate) cost: f64,
-    /// Requests a second; not a number where a line has none.
+    /// Requests a second; NaN for a line without a rate.
     pub(crate) rate: f64,
 }
 
 impl Figures {
-    /// Of a line without a rate.
+    /// The figures of a line without a rate.
     fn cost(cost: f64) -> Figures {
         Figures { cost, rate: f64::NAN }
     }
@@ -81,12 +81,12 @@ pub(crate) fn run(row: &Row, server: &Server, scale: f64) -> Result<Vec<Figures>
     }
 }
 
-/// What a load cost.
+/// The cost of a load.
 struct Spent {
     requests: u64,
-    /// Seconds on the clock.
+    /// Seconds of wall-clock time.
     seconds: f64,
-    /// Seconds of processor time.
+    /// Seconds of processor time of the process.
     all: f64,
     main: f64,
 }
@@ -99,7 +99,7 @@ impl Spent {
     }
 }
 
-/// Makes `count` requests after a twentieth of them, which is not counted.
+/// Makes `count` requests, after a warm-up of a twentieth of that number, which is not counted.
 fn requests(server: &Server, mut load: Load, request: &str, count: u64) -> Result<Spent> {
     let template = Template::new(request);
     load.run(&template, count / 20)?;
@@ -151,7 +151,7 @@ fn fragment(server: &Server, keys: u64) -> Result<Vec<Figures>> {
     Ok(figures)
 }
 
-/// Keys of a server with values of random lengths: the same for every server.
+/// Keys with values of random lengths, the same for every server.
 struct RandomKeyspace {
     writer: Writer,
     rng: Rng,
@@ -204,25 +204,24 @@ fn key(index: usize) -> String {
     format!("key:{index:012}")
 }
 
-/// The number that `share` of `numbers` do not exceed. At least one number.
+/// The least of the numbers that `share` of them do not exceed. There must be at least one number.
 fn percentile(numbers: &mut [f64], share: f64) -> f64 {
     numbers.sort_by(f64::total_cmp);
     let rank = (numbers.len() as f64 * share).ceil() as usize;
     numbers[rank.clamp(1, numbers.len()) - 1]
 }
 
-/// How long memory gets to settle: servers give pages back once a second or so.
+/// Time for memory to settle: servers return pages about once a second.
 const SETTLE: Duration = Duration::from_millis(1500);
 
-/// How long a server is left alone after deletions and overwriting, which servers tidy up behind step by
-/// step.
+/// Pause after deletions and overwriting, which servers tidy up step by step.
 const SETTLE_FRAGMENT: Duration = Duration::from_secs(5);
 
-/// How long a server is left alone with idle connections: the reference frees their buffers after some
-/// seconds, its allocator the pages after ten more.
+/// Pause with idle connections: the reference frees their buffers after some seconds, and its allocator
+/// the pages ten seconds later.
 const SETTLE_IDLE: Duration = Duration::from_secs(30);
 
-/// How long a server rests while its use of the processor is counted.
+/// Time for which a resting server's use of the processor is counted.
 const REST: Duration = Duration::from_secs(2);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the kernel counts for a process: time on processors and resident memory.
+//! The kernel's counts for a process: processor time and resident memory.
 
 use std::path::PathBuf;
 
@@ -10,9 +10,9 @@ const TICKS: f64 = 100.0;
 /// Processor time of a process so far.
 #[derive(Clone, Copy)]
 pub(crate) struct Time {
-    /// Seconds of the threads that live now, exact.
+    /// Seconds of the threads that still live, exact.
     live: f64,
-    /// Seconds of all threads, those that ended included, to ten milliseconds.
+    /// Seconds of all threads, including those that ended, in steps of ten milliseconds.
     all: f64,
 }
 
@@ -21,7 +21,7 @@ impl Time {
     pub(crate) fn of(pid: u32) -> Result<Time> {
         let mut nanoseconds = 0_u64;
         for task in std::fs::read_dir(format!("/proc/{pid}/task"))? {
-            // A thread may end between the listing and the look at it.
+            // A thread may end between the listing and the reading of its file.
             let Ok(text) = std::fs::read_to_string(task?.path().join("schedstat")) else { continue };
             nanoseconds += text.split(' ').next().unwrap_or_default().parse::<u64>()?;
         }
@@ -29,8 +29,8 @@ impl Time {
         Ok(Time { live: nanoseconds as f64 / 1e9, all: ticks(&stat).ok_or("/proc/PID/stat is too short")? })
     }
 
-    /// Seconds since `before`. The exact count serves unless threads have ended and taken their time with
-    /// them.
+    /// Seconds since `before`. The exact count is used unless threads have ended meanwhile,
+    /// whose time it lacks.
     pub(crate) fn since(self, before: Time) -> f64 {
         let (live, all) = (self.live - before.live, self.all - before.all);
         if all > live * 1.03 + 0.05 { all } else { live }
@@ -51,7 +51,7 @@ fn ticks(stat: &str) -> Option<f64> {
     Some((user + system) / TICKS)
 }
 
-/// Resident bytes of a process, shared pages by their share.
+/// Resident bytes of a process; shared pages count by its share.
 pub(crate) fn memory(pid: u32) -> Result<f64> {
     let path = PathBuf::from(format!("/proc/{pid}/smaps_rollup"));
     let text = std::fs::read_to_string(&path)?;
@@ -60,14 +60,14 @@ pub(crate) fn memory(pid: u32) -> Result<f64> {
     Ok(kib * 1024.0)
 }
 
-/// Processors that this process may use; empty where the kernel does not say.
+/// Processors that this process may use; empty where the kernel does not report them.
 pub(crate) fn processors() -> Vec<usize> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     expand(list.unwrap_or_default().trim()).unwrap_or_default()
 }
 
-/// `0-2,5` as numbers.
+/// The numbers of a list such as `0-2,5`.
 fn expand(list: &str) -> Option<Vec<usize>> {
     let mut found = Vec::new();
     for part in list.split(',').filter(|part| !part.is_empty()) {
@@ -77,14 +77,14 @@ fn expand(list: &str) -> Option<Vec<usize>> {
     Some(found)
 }
 
-/// Files that this process may have open.
+/// Maximum number of open files of this process.
 pub(crate) fn open_files_max() -> usize {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(1024)
 }
 
-/// The machine in a few words.
+/// A short description of the machine.
 pub(crate) fn machine() -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cpu = read("/proc/cpuinfo");

@@ -1,30 +1,30 @@
-//! The rows: what is measured, in the order in which the table shows it. `measure.rs` says how.
+//! The rows in the order of the table. `measure.rs` measures them.
 
 use super::load::Shape;
 #[cfg(test)]
 use super::load::Template;
 
-/// One measurement, which fills one line of the table or several.
+/// One measurement, for one line of the table or several.
 pub(crate) struct Row {
-    /// What `--only` and `--list` call it.
+    /// The row's name in `--only` and `--list`.
     pub(crate) name: &'static str,
-    /// What the table calls it.
+    /// The row's name in the table.
     pub(crate) about: &'static str,
     pub(super) setup: &'static [Fill],
-    /// Options of both servers.
+    /// Options for both servers.
     pub(super) options: &'static [&'static str],
     pub(super) work: Work,
 }
 
-/// Requests that a server gets before it is measured.
+/// Requests that fill a server before it is measured.
 pub(super) struct Fill {
     pub(super) request: &'static str,
     pub(super) count: u64,
-    /// Whether `--scale` changes `count`: what is consumed while it is measured has to last.
+    /// Whether `--scale` changes `count`: items that the measurement consumes must last.
     pub(super) consumed: bool,
 }
 
-/// What is measured.
+/// The kind of measurement.
 pub(crate) enum Work {
     /// Processor time per request, and the rate of requests.
     Requests { request: &'static str, shape: Shape, count: u64 },
@@ -41,15 +41,15 @@ pub(crate) enum Work {
     Memory { request: &'static str, count: u64 },
     /// Resident bytes per idle connection.
     Connections { count: usize },
-    /// Resident bytes per byte stored, after each of [`PHASES`].
+    /// Resident bytes per stored byte, after each of [`PHASES`].
     Fragment { keys: u64 },
-    /// How long another client waits.
+    /// The wait of another client during one request.
     Pause { request: &'static str },
     /// The longest wait of another client during all these requests.
     Growth { request: &'static str, count: u64 },
 }
 
-/// What a line's figure counts.
+/// The unit of a line's figure.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     Processor,
@@ -61,7 +61,7 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    /// For the table.
+    /// The unit's name in the table.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Unit::Processor => "µs of processor time",
@@ -73,7 +73,7 @@ impl Unit {
         }
     }
 
-    /// A figure for the table.
+    /// A figure in this unit, as in the table.
     pub(crate) fn figure(self, figure: f64) -> String {
         match self {
             Unit::Processor => format!("{figure:.3}"),
@@ -106,17 +106,17 @@ impl Row {
         }
     }
 
-    /// Rounds that the row gets of those asked for: one where a measurement is mostly waiting.
+    /// Rounds of the row for `asked` rounds: one where a measurement is mostly waiting.
     pub(crate) fn rounds(&self, asked: usize) -> usize {
         if matches!(self.work, Work::Connections { .. } | Work::Fragment { .. }) { 1 } else { asked }
     }
 
-    /// Whether the server gets every processor: with one, threads would only take turns.
+    /// Whether the server may use every processor: with one, its threads would only take turns.
     pub(crate) fn takes_all_processors(&self) -> bool {
         matches!(self.work, Work::Threads { .. })
     }
 
-    /// Makes every template of the row, which panics on one that is malformed.
+    /// Parses every template of the row; panics on a malformed one.
     #[cfg(test)]
     pub(crate) fn check(&self) {
         for fill in self.setup {
@@ -136,7 +136,7 @@ impl Row {
     }
 }
 
-/// What happens to the keys of a row about fragmentation, one after another.
+/// The phases of a row about fragmentation, in order.
 pub(super) const PHASES: [&str; 6] = [
     "filled with 64 bytes each",
     "nine of ten deleted at random",
@@ -161,7 +161,7 @@ const fn requests(
     row(name, about, setup, Work::Requests { request, shape, count })
 }
 
-/// A million items, each made by `request`.
+/// The memory of a million items, each made by `request`.
 const fn memory(name: &'static str, about: &'static str, request: &'static str) -> Row {
     row(name, about, &[], Work::Memory { request, count: 1_000_000 })
 }
@@ -175,7 +175,7 @@ const fn pause(
     row(name, about, setup, Work::Pause { request })
 }
 
-/// The wait of one client's GET beside a load of others.
+/// The wait of one client's GET beside a load of other clients.
 const fn latency(name: &'static str, about: &'static str, shape: Shape) -> Row {
     row(name, about, STRINGS, Work::Latency { request: "GET key:#", shape, probes: 3000 })
 }
@@ -207,9 +207,9 @@ const LIST_MILLION: &[Fill] = &[fill("RPUSH list element:#", 1_000_000)];
 
 /// One request at a time on each of fifty connections, as clients without pipelines do.
 const PLAIN: Shape = shape(50, 1, 100_000);
-/// Sixteen requests on the way on each of fifty connections.
+/// Sixteen outstanding requests on each of fifty connections.
 const DEEP: Shape = shape(50, 16, 100_000);
-/// Sixteen requests on the way on each of fifty connections, among a million keys.
+/// Sixteen outstanding requests on each of fifty connections, among a million keys.
 const DEEP_MILLION: Shape = shape(50, 16, 1_000_000);
 /// Requests with long replies.
 const LONG_REPLIES: Shape = shape(50, 4, 1);
@@ -217,7 +217,6 @@ const LONG_REPLIES: Shape = shape(50, 4, 1);
 const MGET: &str = "MGET key:# key:# key:# key:# key:# key:# key:# key:# key:# key:#";
 const MSET: &str = "MSET key:# $64 key:# $64 key:# $64 key:# $64 key:# $64 key:# $64 key:# $64 key:# $64 key:# $64 key:# $64";
 
-/// Every row.
 pub(crate) const ROWS: &[Row] = &[
     requests("get", "GET, no pipeline", STRINGS, "GET key:#", PLAIN, 100_000),
     requests("set", "SET, no pipeline", &[], "SET key:# $64", PLAIN, 100_000),

@@ -1,10 +1,10 @@
-//! Packets that mean no good at the buses of three nodes of a cluster: first of strangers, then in headers
-//! under the nodes' own ids, which nothing on the bus proves.
+//! Hostile packets on the buses of three cluster nodes: first from strangers, then in headers with the
+//! nodes' own ids, which the bus does not authenticate.
 //!
-//! Invariants: (1) packets follow from the seed; (2) every node answers during and after them; (3) what
-//! strangers send changes nothing of what the nodes say of each other, once handshakes that their MEETs began
-//! have ended; (4) a node's memory grows by [`GROWTH_MAX`] at most, whether its answers are read or not; (5)
-//! a run in which a bus took too few of its packets fails, since nothing was tried on it then.
+//! Invariants: (1) packets follow from the seed; (2) every node answers during and after the packets; (3)
+//! packets of strangers do not change the nodes' views of each other, once handshakes that their MEETs
+//! began have ended; (4) a node's memory grows by [`GROWTH_MAX`] at most, whether its replies are read or
+//! not; (5) a run in which a bus accepted too few packets fails, because it tested nothing.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -19,22 +19,22 @@ use crate::{Result, binaries};
 
 /// Packets of each of the two parts, for all nodes together.
 const PACKETS: usize = 60_000;
-/// Packets of a connection, unless the node closes it sooner.
+/// Packets of one connection, unless the node closes it before.
 const PACKETS_OF_CONNECTION: usize = 250;
-/// Packets between two looks at a node's memory.
+/// Packets between two checks of a node's memory.
 const PACKETS_BETWEEN_LOOKS: usize = 1_000;
 /// Bytes by which `used_memory` of a node may grow.
 const GROWTH_MAX: u64 = 10 << 20;
-/// The share of its packets that each node has to count as messages. The others are cut, or come on a
-/// connection that the node closes because of what came there before.
+/// The share of its packets that each node must count as messages. The other packets are cut, or are sent
+/// on a connection that the node closes because of an earlier packet.
 const TAKEN_MIN_PERCENT: u64 = 25;
-/// How long a packet may wait for the node to read.
+/// Maximum time for the node to read a packet.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const HEADER_LEN: usize = 2_256;
 const ENTRY_LEN: usize = 104;
 const ID_LEN: usize = 40;
-/// Where fields of the header lie: `docs/formats/cluster-bus.md`.
+/// Offsets of fields in the header: `docs/formats/cluster-bus.md`.
 const SENDER: usize = 40;
 const EXTENSIONS: usize = 2_214;
 
@@ -73,7 +73,7 @@ pub(super) fn run(ours: Option<&Path>, seed: u64) -> Result<Ran> {
     }
 }
 
-/// Under whose ids packets come.
+/// The ids under which packets are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Strangers,
@@ -83,25 +83,24 @@ enum Part {
 struct Scene {
     part: Part,
     ids: Vec<Vec<u8>>,
-    /// `used_memory` of each node ahead of the packets.
+    /// `used_memory` of each node before the packets.
     before: Vec<u64>,
     views: Vec<Vec<String>>,
-    /// Messages that each node had counted ahead of the packets.
+    /// Messages that each node had counted before the packets.
     received: Vec<u64>,
 }
 
-/// What the packets of a part came to.
+/// The result of one part.
 struct Outcome {
-    /// Bytes of memory that a node took more, at most.
+    /// Maximum growth of a node's memory, bytes.
     growth: u64,
-    /// Packets that were written to a connection that a node had open.
+    /// Packets that were written to a connection that was open.
     written: usize,
     /// Messages that the nodes have counted.
     taken: u64,
 }
 
 impl Scene {
-    /// Sends the packets.
     fn play(&self, cluster: &mut Cluster, rng: &mut Rng) -> Result<Outcome> {
         let flooded = self.flood(cluster, rng);
         for node in &mut cluster.nodes {
@@ -128,7 +127,7 @@ impl Scene {
         Ok(Outcome { growth, written, taken })
     }
 
-    /// How much memory a node took more, at most, and how many packets were written.
+    /// The maximum growth of a node's memory, and the number of packets that were written.
     fn flood(&self, cluster: &Cluster, rng: &mut Rng) -> Result<(u64, usize)> {
         let (mut growth, mut written) = (0, 0);
         for at in 0..PRIMARIES {
@@ -146,13 +145,13 @@ impl Scene {
         Ok((growth.max(self.growth(cluster)?), written))
     }
 
-    /// How much memory the node has taken that took most.
+    /// The growth of memory of the node that grew most.
     fn growth(&self, cluster: &Cluster) -> Result<u64> {
         let now = memory(cluster)?;
         Ok(now.iter().zip(&self.before).map(|(now, before)| now.saturating_sub(*before)).max().unwrap_or(0))
     }
 
-    /// A packet of a known type that is right but for what is spoiled in it; one in eight is not spoiled.
+    /// A packet of a known type with some fields spoiled; one in eight is not spoiled.
     fn packet(&self, rng: &mut Rng) -> Packet {
         let sender = match self.part {
             Part::Strangers => id(rng),
@@ -228,14 +227,14 @@ impl Scene {
         bytes
     }
 
-    /// A gossip entry, of a node of the cluster or of one that there is not.
+    /// A gossip entry, of a node of the cluster or of a node that does not exist.
     fn entry(&self, rng: &mut Rng) -> Vec<u8> {
         let mut entry = vec![0; ENTRY_LEN];
         put(&mut entry, 0, &self.any_id(rng));
         put(&mut entry, 40, &(rng.next_u64() as u32).to_be_bytes());
         put(&mut entry, 44, &(rng.next_u64() as u32).to_be_bytes());
         put(&mut entry, 48, b"127.0.0.1");
-        // Nobody listens there.
+        // No process listens on that port.
         put(&mut entry, 94, &1_u16.to_be_bytes());
         put(&mut entry, 96, &(1 + rng.below(20) as u16).to_be_bytes());
         put(&mut entry, 98, &(rng.next_u64() as u16).to_be_bytes());
@@ -249,7 +248,7 @@ impl Scene {
 
 struct Packet {
     bytes: Vec<u8>,
-    /// Nothing can follow on the connection.
+    /// Whether no further packet can follow on the connection.
     is_cut: bool,
 }
 
@@ -273,7 +272,7 @@ fn header(rng: &mut Rng, kind: u16, sender: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// An extension of a type that there is or not, whose length is mostly right.
+/// An extension of a valid or invalid type, whose length is mostly right.
 fn extension(rng: &mut Rng) -> Vec<u8> {
     let words = below(rng, 9);
     let payload = noise(rng, 8 * words);
@@ -314,20 +313,20 @@ fn below(rng: &mut Rng, bound: usize) -> usize {
     rng.below(bound.max(1) as u64) as usize
 }
 
-/// Writes over what is there.
+/// Overwrites bytes at an offset.
 fn put(bytes: &mut [u8], at: usize, field: &[u8]) {
     bytes[at..at + field.len()].copy_from_slice(field);
 }
 
-/// A connection to a bus, opened again when the node closes it, when it has carried enough, and after a
-/// packet that was cut.
+/// A connection to a bus, opened again when the node closes it, when it has carried its number of
+/// packets, and after a packet that was cut.
 struct Sender {
     bus: u16,
     stream: Option<TcpStream>,
     sent: usize,
-    /// Packets of all connections that were written whole.
+    /// Packets of all connections that were written completely.
     written: usize,
-    /// Whether what the node answers is read; of every second connection it is.
+    /// Whether the node's replies are read; true for every second connection.
     reads: bool,
 }
 
@@ -374,12 +373,12 @@ fn memory(cluster: &Cluster) -> Result<Vec<u64>> {
     numbers(cluster, &["INFO", "memory"], "used_memory:")
 }
 
-/// How many messages each node has counted, those that it then dropped as well.
+/// The number of messages that each node has counted, including those that it then dropped.
 fn received(cluster: &Cluster) -> Result<Vec<u64>> {
     numbers(cluster, &["CLUSTER", "INFO"], "cluster_stats_messages_received:")
 }
 
-/// The number of a field in what each node answers.
+/// The number in a field of each node's reply.
 fn numbers(cluster: &Cluster, words: &[&str], field: &str) -> Result<Vec<u64>> {
     let number = |text: String| {
         let value = text.lines().find_map(|line| line.strip_prefix(field));
@@ -389,7 +388,7 @@ fn numbers(cluster: &Cluster, words: &[&str], field: &str) -> Result<Vec<u64>> {
     Ok(texts.into_iter().map(|text| number(text.string())).collect::<std::result::Result<_, _>>()?)
 }
 
-/// What each node says of all: everything but when they last spoke.
+/// Each node's view of all nodes, without the times of their last messages.
 fn views(cluster: &Cluster) -> Result<Vec<Vec<String>>> {
     let of = |text: String| {
         let line = |line: &str| {

@@ -1,16 +1,16 @@
-//! cargo-deny over everything that comes from outside: licences, doubled crates, sources, and advisories
-//! where a database of them is stored.
+//! cargo-deny over all dependencies: licences, duplicate crates, sources, and advisories if a database of
+//! them is stored.
 
 use std::path::Path;
 
 use crate::error::Result;
 use crate::shell::{self, Ran};
 
-/// Names the folder that holds the advisories: a checkout of RustSec's `advisory-db`, in a folder as
-/// cargo-deny keeps it.
+/// The environment variable with the folder of the advisories: a checkout of RustSec's `advisory-db`, in
+/// a folder as cargo-deny keeps it.
 const DATABASE_VARIABLE: &str = "SLUICE_ADVISORY_DB";
 
-/// Runs each check that can be run here.
+/// Runs each check that this machine supports.
 pub(super) fn run() -> Result<Ran> {
     if !shell::on_path("cargo-deny") {
         println!("deny: skipped: needs cargo-deny on the path (cargo install cargo-deny)");

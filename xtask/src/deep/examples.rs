@@ -1,6 +1,6 @@
-//! The files of `examples/`, read by the tools of their users: promtool, docker compose, a validator of
-//! Kubernetes' schemas (`pip install kubernetes-validate`), shellcheck. Tests of the server start what
-//! the files say.
+//! The files of `examples/`, checked by the tools of their users: promtool, docker compose, a
+//! validator of Kubernetes' schemas (`pip install kubernetes-validate`), shellcheck. Tests of
+//! the server run the configurations.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

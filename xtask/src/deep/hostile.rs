@@ -1,10 +1,11 @@
-//! Clients and files that mean no good, each against a fresh server: how long the PING of a bystander waits
-//! beside them, whether SCRIPT KILL and FUNCTION KILL are served, and how much memory the server takes.
+//! Hostile clients and files, each against a fresh server: measures how long the PING of a
+//! bystander waits meanwhile, whether SCRIPT KILL and FUNCTION KILL are served, and how much
+//! memory the server takes.
 //!
-//! Invariants: (1) each program has a server of its own, and a bystander whose longest wait has a bound; (2)
-//! a program that does not do what it is for fails its row: a script that ends with an error that nobody
-//! expected measures nothing; (3) a row whose only fault is a wait that another program of the machine may
-//! have caused is run again, `ATTEMPTS` times in all, and the output has each attempt.
+//! Invariants: (1) each program has a server of its own, and a bystander whose longest wait has a bound;
+//! (2) a program that fails at its own purpose fails its row: a script that ends with an unexpected error
+//! measures nothing; (3) a row whose only fault is a wait that another program of the machine may have
+//! caused is run again, `ATTEMPTS` times in total, and the output has each attempt.
 
 mod bystander;
 mod files;

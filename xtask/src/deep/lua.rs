@@ -7,14 +7,14 @@ use crate::binaries;
 use crate::error::Result;
 use crate::shell::{self, Ran};
 
-/// Random programs beside the reference's EVAL.
+/// Random programs that are compared with the reference's EVAL.
 const PROGRAMS: u64 = 1_000_000;
-/// Random programs beside PUC's interpreter, where that is at hand.
+/// Random programs that are compared with PUC's interpreter, if it is installed.
 const STOCK_PROGRAMS: u64 = 200_000;
 /// Programs of random library calls for each family of functions.
 const CALLS: u64 = 200;
 
-/// Where Debian keeps the sources of Lua 5.1, which have a folder of small programs.
+/// The URL of Debian's sources of Lua 5.1, which have a folder of small programs.
 const SOURCES: &str = "https://deb.debian.org/debian/pool/main/l/lua5.1/lua5.1_5.1.5.orig.tar.gz";
 
 /// Random programs and calls, from this seed on.
@@ -39,10 +39,10 @@ pub(super) fn random(seed: u64) -> Result<Ran> {
     shell::pass(test.args(words))
 }
 
-/// Rounds of drawn operands for each row of the table of charges.
+/// Rounds of random operands for each row of the table of charges.
 const ROUNDS: u64 = 12;
 
-/// Instructions and functions whose time for a unit of the budget is held against a plain loop's.
+/// Compares the time per unit of the budget of instructions and functions with that of a plain loop.
 pub(super) fn charges(seed: u64) -> Result<Ran> {
     let (seed, rounds) = (seed.to_string(), ROUNDS.to_string());
     let words =
@@ -50,14 +50,14 @@ pub(super) fn charges(seed: u64) -> Result<Ran> {
     shell::pass(shell::cargo().args(words))
 }
 
-/// PUC's interpreter, if the path has one.
+/// PUC's interpreter, if it is on the path.
 fn stock_interpreter() -> Option<&'static str> {
     let runs =
         |name: &&str| Command::new(name).arg("-v").output().is_ok_and(|output| output.status.success());
     ["lua5.1", "lua-5.1"].into_iter().find(runs)
 }
 
-/// PUC's own small programs beside the stock interpreter.
+/// Compares PUC's own small programs with the stock interpreter.
 pub(super) fn programs() -> Result<Ran> {
     let Some(stock) = stock_interpreter() else {
         println!("lua-programs: skipped: no lua5.1 on the path, PUC's interpreter (Debian's package lua5.1)");
@@ -72,7 +72,7 @@ pub(super) fn programs() -> Result<Ran> {
     shell::pass(test.args(["test", "--quiet", "--package", "sluice-lua", "--test", "it", "--", "puc::"]))
 }
 
-/// The folder of programs, fetched once.
+/// The folder of programs, downloaded once.
 fn fetched() -> Result<Option<PathBuf>> {
     let folder = shell::target_dir().join("lua-programs");
     let found = || Some(folder.join("lua-5.1.5/test")).filter(|programs| programs.is_dir());

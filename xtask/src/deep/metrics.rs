@@ -1,6 +1,6 @@
-//! The metrics endpoint beside Prometheus's own tools: `promtool check metrics` reads its text, `promtool
-//! test rules` tries the alerts, and redis_exporter, which asks our server by INFO, has no name that the
-//! endpoint lacks.
+//! The metrics endpoint and Prometheus's own tools: `promtool check metrics` reads its text,
+//! `promtool test rules` tests the alerts, and redis_exporter, which reads INFO of our server,
+//! has no name that the endpoint lacks.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -13,10 +13,10 @@ use crate::error::Result;
 use crate::server::Server;
 use crate::shell::{self, Ran};
 
-/// Names of redis_exporter in distributions and in its releases.
+/// Names of the redis_exporter program in distributions and in its releases.
 const EXPORTERS: [&str; 2] = ["redis_exporter", "prometheus-redis-exporter"];
 
-/// What the exporter says of itself and of its way to the server, or of other servers.
+/// Metrics about the exporter itself, its connection to the server, or other servers.
 const OF_THE_EXPORTER: [&str; 8] = [
     "redis_db_keys_cached",
     "redis_exporter_build_info",
@@ -28,7 +28,7 @@ const OF_THE_EXPORTER: [&str; 8] = [
     "redis_target_scrape_request_errors_total",
 ];
 
-/// Runs both, as far as they are there. `SLUICE_PROMTOOL` and `SLUICE_REDIS_EXPORTER` name them.
+/// Runs the tools that are installed. `SLUICE_PROMTOOL` and `SLUICE_REDIS_EXPORTER` name them.
 pub(super) fn run() -> Result<Ran> {
     let promtool = found("SLUICE_PROMTOOL", &["promtool"]);
     let exporter = found("SLUICE_REDIS_EXPORTER", &EXPORTERS);
@@ -54,7 +54,7 @@ pub(super) fn run() -> Result<Ran> {
     Ok(Ran::Passed)
 }
 
-/// The first program that is there: the one that the variable names, or else one of these names.
+/// The first program that exists: the one that the variable names, or else one of these names.
 pub(super) fn found(variable: &str, names: &[&str]) -> Option<String> {
     let named = std::env::var(variable).ok();
     let all = named.into_iter().chain(names.iter().map(|name| (*name).to_owned()));
@@ -79,7 +79,7 @@ fn get(port: u16) -> Result<String> {
     Ok(text.split_once("\r\n\r\n").ok_or("no reply")?.1.to_owned())
 }
 
-/// Whether promtool reads the text. Of names it only says what it likes (status 3): these are the exporter's.
+/// Whether promtool reads the text. It only criticises names (status 3): these are the exporter's.
 fn check(promtool: &str, text: &str) -> Result<()> {
     let mut child = Command::new(promtool)
         .args(["check", "metrics"])
@@ -95,7 +95,7 @@ fn check(promtool: &str, text: &str) -> Result<()> {
     }
 }
 
-/// Has promtool read the alerts that are shipped, and run their tests.
+/// Has promtool check the shipped alerts, and run their tests.
 fn try_alerts(promtool: &str) -> Result<()> {
     let folder = shell::root().join("packaging/prometheus");
     for words in [["check", "rules", "rules.yml"], ["test", "rules", "rules_test.yml"]] {
@@ -104,7 +104,7 @@ fn try_alerts(promtool: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether each name of the exporter's is one of ours.
+/// Whether the endpoint has each name of the exporter.
 fn compare(exporter: &str, server: u16, ours: &str) -> Result<()> {
     let port = free_port()?;
     let mut child = Command::new(exporter)
@@ -138,7 +138,7 @@ fn compare(exporter: &str, server: u16, ours: &str) -> Result<()> {
     }
 }
 
-/// Names of samples that are a server's.
+/// Names of samples about the server.
 fn names(text: &str) -> BTreeSet<&str> {
     let lines = text.lines().filter(|line| line.starts_with("redis_"));
     lines.filter_map(|line| line.split(['{', ' ']).next()).collect()

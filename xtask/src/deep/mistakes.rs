@@ -1,6 +1,6 @@
-//! Deliberate mistakes: the simulation of replication, of clusters or of moves of slots must find each of
-//! `sluice_base::mistake` within the first seeds. A process makes one mistake, so that several are looked for
-//! at once.
+//! Deliberate mistakes: the simulation of replication, of clusters or of moves of slots must
+//! find each mistake of `sluice_base::mistake` within its first seeds. A process makes one
+//! mistake, so several run at once.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,14 +10,14 @@ use std::thread;
 use crate::error::Result;
 use crate::shell::{self, Ran};
 
-/// So many seeds of the simulation of replication have to be enough.
+/// Maximum seeds to find a mistake by the simulation of replication.
 const OF_REPLICATION: u64 = 1_000;
-/// So many seeds of the simulation of clusters have to be enough.
+/// Maximum seeds to find a mistake by the simulation of clusters.
 const OF_CLUSTERS: u64 = 200;
-/// So many seeds of the simulation of moves of slots have to be enough.
+/// Maximum seeds to find a mistake by the simulation of moves of slots.
 const OF_MOVES: u64 = 1_000;
 
-/// A mistake, and where it is looked for.
+/// A mistake, and the simulation that must find it.
 struct Mistake {
     name: String,
     simulation: Simulation,
@@ -32,7 +32,7 @@ enum Simulation {
 }
 
 impl Simulation {
-    /// The one of this name.
+    /// The simulation with this name.
     fn of(name: &str) -> Simulation {
         match name {
             "clusters" => Simulation::Clusters,
@@ -41,7 +41,7 @@ impl Simulation {
         }
     }
 
-    /// What the program is told beside the mistake.
+    /// The program's option for this simulation.
     fn flag(self) -> Option<&'static str> {
         match self {
             Simulation::Replication => None,
@@ -59,8 +59,8 @@ impl Simulation {
     }
 }
 
-/// Looks for all mistakes, or for those whose names begin with `only`. One line for each has the time, and
-/// the seed that found the mistake with what does not hold there, or says that no seed did.
+/// Runs all mistakes, or those whose names begin with `only`. Prints one line for each with the time, and
+/// the seed that found the mistake with the violated condition, or that no seed found it.
 pub(super) fn run(only: Option<&str>) -> Result<Ran> {
     let simulation = build()?;
     let is_chosen = |name: &str| only.is_none_or(|only| name.starts_with(only));
@@ -94,7 +94,7 @@ pub(super) fn run(only: Option<&str>) -> Result<Ran> {
     Err(format!("sim-mistakes: not found of {count}: {}", not_found.join(", ")).into())
 }
 
-/// The simulation that can make mistakes.
+/// Builds the simulation that can make mistakes.
 fn build() -> Result<PathBuf> {
     let folder = shell::target_dir().join("mistakes");
     let mut build = shell::cargo();

@@ -1,5 +1,6 @@
-//! `openssl s_client` against our server: each version and cipher suite that is served, each that is not, and
-//! what OpenSSL's client does that rustls's does not. Certificates are OpenSSL's own, RSA and ECDSA.
+//! `openssl s_client` against our server: each version and cipher suite that is served, each that is
+//! refused, and features of OpenSSL's client that rustls's lacks. The certificates are made by OpenSSL,
+//! RSA and ECDSA.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -11,7 +12,7 @@ use crate::error::Result;
 use crate::server::Server;
 use crate::shell::Ran;
 
-/// How OpenSSL makes a key of each kind.
+/// Arguments with which OpenSSL makes a key of each kind.
 const KEYS: [(&str, &[&str]); 3] = [
     ("rsa", &["-newkey", "rsa:2048"]),
     ("p256", &["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]),
@@ -22,10 +23,11 @@ const KEYS: [(&str, &[&str]); 3] = [
 const SUITES_13: [&str; 3] =
     ["TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"];
 
-/// Suites of TLS 1.2 that are served, without the kind of key that they ask for.
+/// Suites of TLS 1.2 that are served, without the prefix for the kind of key.
 const SUITES_12: [&str; 3] = ["AES128-GCM-SHA256", "AES256-GCM-SHA384", "CHACHA20-POLY1305"];
 
-/// What is served to nobody: words of `s_client`, at the security level that would let a client ask for it.
+/// Versions and suites that are refused: arguments of `s_client`, at the security level that lets a
+/// client offer them.
 const REFUSED: [&[&str]; 8] = [
     &["-tls1", "-cipher", "ALL:@SECLEVEL=0"],
     &["-tls1_1", "-cipher", "ALL:@SECLEVEL=0"],
@@ -37,7 +39,6 @@ const REFUSED: [&[&str]; 8] = [
     &["-tls1_2", "-cipher", "ALL:@SECLEVEL=0", "-curves", "secp521r1"],
 ];
 
-/// Runs the matrix.
 pub(super) fn run() -> Result<Ran> {
     if Command::new("openssl").arg("version").output().is_err() {
         println!("openssl: skipped: there is no program openssl");
@@ -68,7 +69,7 @@ pub(super) fn run() -> Result<Ran> {
         }
         for curve in ["X25519", "P-256", "P-384"] {
             check(&["-tls1_3", "-curves", curve], PING, &is_served)?;
-            // With TLS 1.2 the list names the curve of an ECDSA certificate, too.
+            // With TLS 1.2 the list of curves must also have the curve of an ECDSA certificate.
             let others = ["P-256", "P-384"].into_iter().filter(|other| *other != curve);
             let all = std::iter::once(curve).chain(others).collect::<Vec<_>>().join(":");
             check(&["-tls1_2", "-curves", &all], PING, &is_served)?;
@@ -76,7 +77,7 @@ pub(super) fn run() -> Result<Ran> {
         for words in REFUSED {
             check(words, PING, &is_refused)?;
         }
-        // A session is taken up again, in both versions.
+        // A session is resumed, in both versions.
         for version in ["-tls1_2", "-tls1_3"] {
             let file = std::env::temp_dir().join(format!("sluice-session-{port}"));
             let name = file.to_string_lossy().into_owned();
@@ -86,10 +87,10 @@ pub(super) fn run() -> Result<Ran> {
             })?;
             let _ = std::fs::remove_file(file);
         }
-        // Renegotiation ends the connection, and nobody else notices; a key update does neither.
+        // Renegotiation ends the connection without affecting others; a key update does not end it.
         check(&["-tls1_2"], b"R\n", &|output| !is_pong(output))?;
         check(&["-tls1_3"], b"K\nPING\n", &is_served)?;
-        // Records of all lengths, and a name and protocols that nobody asked for.
+        // Records of all lengths, and a server name and protocols that the server does not use.
         let lines = [vec![b'x'; 40_000], b"\nPING\n".to_vec()].concat();
         check(&["-tls1_3"], &[b"ECHO ".to_vec(), lines].concat(), &is_served)?;
         check(&["-tls1_2", "-max_send_frag", "512"], PING, &is_served)?;
@@ -103,10 +104,10 @@ pub(super) fn run() -> Result<Ran> {
     }
 }
 
-/// A request that is typed.
+/// The request that the client types.
 const PING: &[u8] = b"PING\n";
 
-/// A server whose certificate has a key of this kind.
+/// A server with a certificate whose key is of this kind.
 fn start(binary: &Path, kind: &str, how: &[&str], port: u16) -> Result<Server> {
     let folder = std::env::temp_dir().join(format!("sluice-openssl-{kind}-{port}"));
     std::fs::create_dir_all(&folder)?;
@@ -124,12 +125,12 @@ fn start(binary: &Path, kind: &str, how: &[&str], port: u16) -> Result<Server> {
     let words =
         [words.as_slice(), &["--tls-ca-cert-file", &certificate, "--tls-auth-clients", "no"]].concat();
     let server = Server::start(binary, &words.iter().map(ToString::to_string).collect::<Vec<_>>());
-    // The server has read them.
+    // The server has read the files.
     let _ = std::fs::remove_dir_all(&folder);
     server
 }
 
-/// What OpenSSL's client says that types this. It ends with its input.
+/// The output of OpenSSL's client for this input. The client ends with its input.
 fn client(port: u16, words: &[&str], input: &[u8]) -> Result<Output> {
     let mut child = Command::new("timeout")
         .args(["10", "openssl", "s_client", "-connect", &format!("127.0.0.1:{port}")])
@@ -139,11 +140,11 @@ fn client(port: u16, words: &[&str], input: &[u8]) -> Result<Output> {
         .stderr(Stdio::piped())
         .spawn()?;
     let mut typed = child.stdin.take().ok_or("no input")?;
-    // The client takes letters at the beginning of a piece for its own commands, so that each line is typed
-    // once the one before has been read; QUIT has the server end the connection behind the replies.
+    // The client takes letters at the beginning of a piece for its own commands, so each line is written
+    // after the previous one has been read; QUIT makes the server close the connection after the replies.
     std::thread::sleep(std::time::Duration::from_millis(150));
     for line in input.split_inclusive(|byte| *byte == b'\n').chain([b"QUIT\n".as_slice()]) {
-        // A connection that was refused takes nothing.
+        // A refused connection takes no input.
         if typed.write_all(line).and_then(|()| typed.flush()).is_err() {
             break;
         }

@@ -1,8 +1,9 @@
-//! The packages as an operator meets them: read by the tools of their systems, installed into a fresh root,
-//! upgraded, removed, purged; the service under systemd and containers, as nodes of a cluster too; a machine
-//! of shards, with its backups; what the server asks of the kernel beside what the unit allows.
+//! The packages, tested as an operator uses them: checked by the tools of their systems,
+//! installed into a fresh root, upgraded, removed, purged; the service under systemd and in
+//! containers, also as nodes of a cluster; a machine with several shards, with its backups; the
+//! server's system calls compared with the unit's filter.
 //!
-//! What needs a tool or a right that is missing here is skipped by its name.
+//! A check that needs a missing tool or right is skipped by name.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,16 +12,16 @@ use crate::error::Result;
 use crate::shell::{self, Ran};
 use crate::{binaries, package};
 
-/// The exposure that systemd computes for the unit of Debian's valkey-server, in tenths: ours is no worse.
+/// The exposure that systemd computes for the unit of Debian's valkey-server, on a scale to 10; ours must
+/// not be higher.
 const EXPOSURE_MAX: f64 = 1.2;
 
-/// Names a folder of programs that are built already; without it, the programs are built.
+/// The environment variable with a folder of built programs; without it, the programs are built.
 const PROGRAMS_VARIABLE: &str = "SLUICE_PROGRAMS";
 
-/// The unit.
+/// The path of the systemd unit.
 const UNIT: &str = "packaging/sluice-server.service";
 
-/// Runs every check.
 pub(super) fn run() -> Result<Ran> {
     let binaries = match std::env::var_os(PROGRAMS_VARIABLE).filter(|value| !value.is_empty()) {
         Some(folder) => PathBuf::from(folder),
@@ -64,7 +65,7 @@ fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Runs a script that ends with 77 where the machine lacks what it needs, which it says.
+/// Runs a script that exits with 77, and prints a reason, if the machine lacks a tool or right.
 fn scripted(command: &mut Command, name: &str) -> Result<Ran> {
     println!("packages: {name}");
     match command.status()?.code() {
@@ -74,7 +75,7 @@ fn scripted(command: &mut Command, name: &str) -> Result<Ran> {
     }
 }
 
-/// Whether a tool is there; says so where it is not.
+/// Whether a tool is installed; prints a note if it is not.
 fn has(tool: &str, what: &str) -> bool {
     let found = shell::on_path(tool);
     if !found {
@@ -101,8 +102,8 @@ fn read_by_debian(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Errors of lintian fail the run. Left out are rules for Debian's archive, which these packages do not go
-/// to: a log of the packager's changes, and an address of the packager.
+/// Options of lintian: errors fail the run. Left out are rules for Debian's archive, to which these
+/// packages are not uploaded: a changelog and an address of the packager.
 const LINTIAN: [&str; 4] = [
     "--fail-on=none",
     "--display-level=error",
@@ -129,7 +130,7 @@ fn read_by_rpm(folder: &Path, work: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The unit is one that systemd takes, and no more exposed than that of Debian's valkey-server.
+/// The unit is valid for systemd, and has no higher exposure than that of Debian's valkey-server.
 fn unit(folder: &Path, work: &Path) -> Result<()> {
     if !has("systemd-analyze", "the unit") || !has("dpkg-deb", "the unit") {
         return Ok(());
@@ -148,7 +149,7 @@ fn unit(folder: &Path, work: &Path) -> Result<()> {
     if level > EXPOSURE_MAX {
         return Err(format!("the unit's exposure is {level}, above {EXPOSURE_MAX}").into());
     }
-    // Programs are looked for where the unit says, which is below the root that was unpacked.
+    // systemd looks for programs at the unit's paths, which are below the unpacked root.
     let mut verify = Command::new("systemd-analyze");
     verify.args(["verify", "--man=no", "--recursive-errors=no"]).arg(format!("--root={}", text(&root)));
     let units = ["sluice-server.service", "sluice-server@7001.service", "sluice-shards.target"];

@@ -6,7 +6,7 @@ use crate::binaries;
 use crate::error::Result;
 use crate::shell::Ran;
 
-/// Names that Chromium has on different systems.
+/// Names of the Chromium program on different systems.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 
 /// Opens the page in every state of a server, and compares its numbers with INFO's.

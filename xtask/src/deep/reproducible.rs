@@ -1,4 +1,4 @@
-//! Two releases of one commit, built in two folders, must be the same to the byte.
+//! Two releases of one commit, built in two folders, must be identical.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,14 +6,14 @@ use std::process::Command;
 use crate::error::Result;
 use crate::shell::{self, Ran};
 
-/// Names of different length, so that a path which gets into a program moves what follows it.
+/// Names of different lengths, so that a path inside a program would shift the bytes after it.
 const FOLDERS: [&str; 2] = ["a", "another-folder"];
 
 /// Builds both releases and compares their checksums.
 pub(super) fn run() -> Result<Ran> {
     let folder = std::path::absolute(shell::target_dir().join("reproducible"))?;
     let copies = FOLDERS.map(|name| folder.join(name));
-    // Both before the first build, which takes long enough for another commit.
+    // Both copies are made before the first build, which takes long enough for another commit.
     for copy in &copies {
         if copy.exists() {
             std::fs::remove_dir_all(copy)?;
@@ -33,7 +33,7 @@ pub(super) fn run() -> Result<Ran> {
     Err(format!("these files are others in the second folder:\n{}", different.join("\n")).into())
 }
 
-/// Makes a release in a copy of the repository, by the task of that copy; its checksums.
+/// Makes a release in a copy of the repository, with the task of that copy; returns its checksums.
 fn release(copy: &Path, xtask: &Path) -> Result<String> {
     let mut build = Command::new(shell::cargo().get_program());
     build.current_dir(copy).args(["build", "--quiet", "--locked", "--package", "xtask", "--target-dir"]);

@@ -1,7 +1,7 @@
 //! The upstream suite of Sentinel, with our server and the reference's sentinels.
 //!
-//! Neither is part of the repository: `SLUICE_SENTINEL_SUITE` names a checkout of the reference, of which the
-//! run makes a copy, and the sentinel lies beside the server that `SLUICE_PEER_SERVER` names.
+//! Neither is part of the repository: `SLUICE_SENTINEL_SUITE` names a checkout of the reference, which
+//! the run copies, and the sentinel lies beside the server that `SLUICE_PEER_SERVER` names.
 
 use crate::binaries;
 use crate::error::Result;
@@ -9,18 +9,18 @@ use crate::shell::{self, Ran};
 use std::path::Path;
 use std::process::Command;
 
-/// Names the checkout.
+/// The environment variable with the path of the checkout.
 const SUITE_VARIABLE: &str = "SLUICE_SENTINEL_SUITE";
 
 /// Programs of the reference that the suite calls by name.
 const PROGRAMS: &[&str] =
     &["valkey-sentinel", "valkey-cli", "valkey-benchmark", "valkey-check-aof", "valkey-check-rdb"];
 
-/// What the suite says at its end where every unit passed.
+/// The suite's last line if every unit passed.
 const GOOD: &str = "GOOD! No errors.";
 
-/// Runs every unit, with further words for the suite. `--tls` needs `tcl-tls`, and openssl for the suite's
-/// own certificates.
+/// Runs every unit, with further arguments for the suite. `--tls` needs `tcl-tls`, and openssl
+/// for the suite's certificates.
 pub(super) fn run(words: &[&str]) -> Result<Ran> {
     let suite = std::env::var_os(SUITE_VARIABLE).filter(|value| !value.is_empty());
     let (Some(suite), Some(peer)) = (suite, binaries::peer_server()) else {
@@ -34,7 +34,7 @@ pub(super) fn run(words: &[&str]) -> Result<Ran> {
     }
     let programs = folder.join("bin");
     std::fs::create_dir_all(&programs)?;
-    // The suite's own path is looked at from its folder.
+    // The suite resolves relative paths in its own folder.
     let programs = std::path::absolute(programs)?;
     link(&ours, &programs.join("valkey-server"))?;
     let beside = peer.parent().unwrap_or(Path::new("."));

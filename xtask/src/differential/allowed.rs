@@ -1,4 +1,4 @@
-//! Differences that are known and meant: `conformance/differences.toml`.
+//! Known and intended differences: `conformance/differences.toml`.
 
 use std::path::Path;
 
@@ -6,28 +6,28 @@ use crate::error::Result;
 use crate::wire::{Reply, parse};
 use crate::{glob, table};
 
-/// Known differences, and how often each was met.
+/// Known differences, and how often each occurred.
 #[derive(Default)]
 pub(crate) struct Allowed {
     entries: Vec<Entry>,
 }
 
-/// One difference: patterns in which `*` stands for anything.
+/// One difference: patterns in which `*` matches any text.
 struct Entry {
     /// The command's full name.
     command: String,
     /// All words of the call, with one blank between them.
     call: String,
-    /// What ours answers, as `kind content`.
+    /// The reply of ours, as `kind content`.
     ours: String,
-    /// What the reference answers.
+    /// The reply of the reference, as `kind content`.
     peer: String,
     reason: String,
     met: u64,
 }
 
 impl Allowed {
-    /// Reads the table.
+    /// Reads the table in the file `path`.
     pub(crate) fn load(path: &Path) -> Result<Allowed> {
         let table = table::read_table(path)?;
         let mut entries = Vec::new();
@@ -78,7 +78,7 @@ impl Allowed {
         found.map(|entry| entry.met += 1).is_some()
     }
 
-    /// Prints what was met, and warns of what was not.
+    /// Prints the differences that occurred, and warns of those that did not.
     pub(crate) fn report(&self) {
         for entry in &self.entries {
             let (command, reason) = (&entry.command, &entry.reason);

@@ -1,9 +1,9 @@
-//! The differential test in cluster mode: three nodes of ours and three of the reference, which have the same
-//! ids, slots and announced ports. Each stream is played to one node of each three, so that redirects are
-//! compared too.
+//! The differential test in cluster mode: three nodes of ours and three of the reference, with
+//! the same ids, slots and announced ports. Each stream is sent to one node of each cluster, so
+//! that redirects are compared too.
 //!
-//! Invariants: (1) what tells nodes apart that clients are told is the same in both clusters; (2) streams
-//! change neither who owns a slot nor who knows whom; slots are opened and closed.
+//! Invariants: (1) all data by which clients identify nodes is the same in both clusters; (2) streams do
+//! not change slot owners or the nodes' knowledge of each other; they open and close slots.
 
 use std::path::Path;
 use std::time::Duration;
@@ -26,17 +26,17 @@ pub(super) const NODES: usize = 3;
 /// The first and the last slot of each node.
 const SLOTS: [[u16; 2]; NODES] = [[0, 5_460], [5_461, 10_922], [10_923, 16_383]];
 
-/// Hash tags of each node's slots.
+/// Hash tags whose slots each node owns.
 const TAGS: [[&str; 3]; NODES] = [["{b}", "{f}", "{j}"], ["{c}", "{g}", "{k}"], ["{a}", "{d}", "{e}"]];
 
-/// The ports that nodes announce to clients: nobody listens there.
+/// The ports that nodes announce to clients; no process listens on them.
 const ANNOUNCED: [&str; NODES] = ["7001", "7002", "7003"];
 
-/// How long a cluster may take until it serves.
+/// Maximum time until a cluster serves.
 const READY_MAX: Duration = Duration::from_secs(30);
 
-/// Chances out of a hundred: that a command has keys of this node's slots, that a key has a slot of its own,
-/// that a command follows ASKING.
+/// Chances in percent: a command has keys of this node's slots; a key has a slot different from the
+/// command's other keys; a command follows ASKING.
 const OWN_CHANCE: u64 = 75;
 const STRAY_CHANCE: u64 = 3;
 const ASKING_CHANCE: u64 = 4;
@@ -56,7 +56,7 @@ pub(super) fn start(binary: &Path, extra: &[String]) -> Result<Vec<Server>> {
             ["--cluster-enabled", "yes"],
             ["--cluster-port", &bus],
             ["--cluster-databases", "16"],
-            // No node is suspected on a machine that is busy.
+            // A long timeout, so that no node is suspected on a busy machine.
             ["--cluster-node-timeout", "60000"],
             ["--cluster-announce-client-port", ANNOUNCED[node]],
         ];
@@ -91,7 +91,7 @@ pub(super) fn start(binary: &Path, extra: &[String]) -> Result<Vec<Server>> {
     Ok(nodes)
 }
 
-/// Whether a node knows all others, which own all slots.
+/// Whether a node knows all others, and these own all slots.
 fn serves(node: &Server) -> Result<bool> {
     let mut connection = Connection::open(node.port)?;
     let info = connection.ask(&[b"CLUSTER", b"INFO"])?.string();
@@ -106,13 +106,13 @@ fn serves(node: &Server) -> Result<bool> {
     Ok(is_whole && info.starts_with("cluster_state:ok"))
 }
 
-/// A slot that streams open.
+/// A slot that streams may open.
 fn slot(generator: &mut Generator) -> String {
     let tag = TAGS[generator.below(NODES)][generator.below(3)];
     key_slot(tag.as_bytes()).to_string()
 }
 
-/// Words for a slot, good and bad.
+/// A valid or invalid word for a slot.
 fn any_slot(generator: &mut Generator) -> Vec<u8> {
     if generator.chance(75) {
         return slot(generator).into_bytes();
@@ -120,7 +120,7 @@ fn any_slot(generator: &mut Generator) -> Vec<u8> {
     generator.pick(&["0", "16383", "16384", "-1", "x", "", "1.0", "05", " 5", "99999999999999999999"])
 }
 
-/// The id of a node, mostly.
+/// The id of a node, or sometimes another word.
 fn any_id(generator: &mut Generator) -> Vec<u8> {
     match generator.below(8) {
         0 => generator.pick(&["", "a", "*", "nosuch"]),
@@ -131,8 +131,8 @@ fn any_id(generator: &mut Generator) -> Vec<u8> {
     }
 }
 
-/// Arguments of the subcommands of CLUSTER. Commands that change the map have a form that is refused, but for
-/// SETSLOT.
+/// Arguments of the subcommands of CLUSTER. Commands that would change the map, except SETSLOT, get a
+/// form that is refused.
 pub(super) fn arguments(generator: &mut Generator, name: &str) -> Option<Vec<Vec<u8>>> {
     let owned = |words: &[&str]| words.iter().map(|word| word.as_bytes().to_vec()).collect();
     let words = match name.strip_prefix("cluster|")? {
@@ -154,7 +154,7 @@ pub(super) fn arguments(generator: &mut Generator, name: &str) -> Option<Vec<Vec
             "cluster|keyslot" => vec![super::values::key(&mut generator.rng)],
             _ => vec![any_slot(generator)],
         },
-        // As many as there are, or none: the order is that of a table.
+        // All keys of the slot, or none: their order is that of a hash table.
         "getkeysinslot" => vec![any_slot(generator), generator.pick(&["100000", "100000", "0", "-1", "x"])],
         "slot-stats" => match generator.below(5) {
             0 => owned(&["ORDERBY", "KEY-COUNT", "LIMIT", "3"]),
@@ -204,25 +204,25 @@ pub(super) fn arguments(generator: &mut Generator, name: &str) -> Option<Vec<Vec
     Some(words)
 }
 
-/// Whether a call of the command must stay as it was drawn: another one could change who owns a slot, or be
-/// answered in the order of a table.
+/// Whether a call of the command must not be changed: another form could change the owner of a slot, or
+/// have a reply in the order of a hash table.
 pub(super) fn is_fixed(name: &str) -> bool {
     let harmless = ["keyslot", "countkeysinslot", "slot-stats", "nodes", "info", "slots", "shards", "myid"];
     name.strip_prefix("cluster|").is_some_and(|name| !harmless.contains(&name))
 }
 
-/// Whether a word is a key of streams, as [`KEYS`] and the generators of single types have them.
+/// Whether a word is a key of streams, as in [`KEYS`] and the generators of single types.
 fn is_key(word: &[u8]) -> bool {
     let is_own = |word: &[u8]| matches!(word, [b'a'..=b'z', b'0'..=b'9']) && !b"muiv".contains(&word[0]);
     !word.is_empty() && (KEYS.contains(&word) || is_own(word))
 }
 
-/// Commands of which no word is a key, whatever it looks like.
+/// Commands without keys, even if their words look like keys.
 const KEYLESS: [&str; 7] = ["function|", "script|", "config|", "client|", "acl|", "command|", "cluster|"];
 
-/// Gives the keys of a stream for `node` hash tags: mostly one for all of a command and of a transaction,
-/// and mostly one of a slot that the node owns. In front of the stream, slots that the one before has opened
-/// are closed.
+/// Gives the keys of a stream hash tags for `node`: mostly one tag for all keys of a command and of a
+/// transaction, and mostly one of a slot that the node owns. Slots that the previous stream has opened
+/// are closed first.
 pub(super) fn place(grammar: &Grammar, commands: Vec<Command>, seed: u64, node: usize) -> Vec<Command> {
     let mut generator = Generator { rng: Rng::new(seed ^ 0x51_07) };
     let close = |tag: &&str| {
@@ -239,7 +239,7 @@ pub(super) fn place(grammar: &Grammar, commands: Vec<Command>, seed: u64, node: 
             let of = if generator.chance(OWN_CHANCE) { node } else { generator.below(NODES) };
             tag = TAGS[of][generator.below(3)];
         }
-        // What publishes keeps the reference from looking for the keys of an EXEC (docs/compat.md).
+        // Commands that publish keep the reference from checking the keys of an EXEC (docs/compat.md).
         if is_queueing && name.starts_with("pub") {
             continue;
         }
@@ -249,8 +249,8 @@ pub(super) fn place(grammar: &Grammar, commands: Vec<Command>, seed: u64, node: 
             _ => {}
         }
         let from = if scripts::is_call(&name) { 2 } else { 1 };
-        // A stock node refuses all calls of scripts for good when one has had keys of two slots
-        // (docs/compat.md).
+        // A reference node refuses all calls of scripts permanently after a call with keys of
+        // two slots (docs/compat.md).
         let may_stray = !scripts::is_call(&name);
         for word in command.words.iter_mut().skip(from) {
             if KEYLESS.iter().any(|start| name.starts_with(start)) && name != "cluster|keyslot"
@@ -272,7 +272,7 @@ pub(super) fn place(grammar: &Grammar, commands: Vec<Command>, seed: u64, node: 
     placed
 }
 
-/// The first words of a cluster's errors: each run has to meet some of each.
+/// The first words of a cluster's errors: each must occur in each run.
 pub(super) const REDIRECTS: [&str; 4] = ["-MOVED ", "-ASK ", "-TRYAGAIN ", "-CROSSSLOT "];
 
 #[cfg(test)]

@@ -5,13 +5,13 @@ use crate::wire::encode;
 /// A command to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Command {
-    /// Its words, the name first; never empty.
+    /// The words of the command, the name first; never empty.
     pub(crate) words: Vec<Vec<u8>>,
-    /// Whether it is sent as a line; its words then have neither blanks nor quotes nor control characters.
+    /// Whether the command is sent inline; its words then have no blanks, quotes or control characters.
     pub(crate) inline: bool,
-    /// Which of the stream's clients sends it.
+    /// Index of the client of the stream that sends the command.
     pub(crate) client: usize,
-    /// Whether that client may have subscribed: its replies then have messages among them.
+    /// Whether the client may have subscribed: messages may then be mixed with its replies.
     pub(crate) listens: bool,
 }
 
@@ -22,15 +22,15 @@ impl Command {
     }
 }
 
-/// Clients of a stream: two that send anything, and one that waits for keys.
+/// Clients of a stream: two that send any commands, and one that blocks on keys.
 pub(crate) const CLIENTS: usize = 3;
-/// The client that waits.
+/// Index of the client that blocks.
 pub(crate) const WAITER: usize = 2;
 
-/// The waiting client's id, which each server numbers by itself.
+/// Placeholder for the id of the blocking client, which differs between the servers.
 pub(super) const WAITER_ID: &[u8] = b"<waiter>";
 
-/// A batch as it is sent. `waiter` stands for [`WAITER_ID`].
+/// The bytes of a batch. `waiter` replaces [`WAITER_ID`].
 pub(super) fn bytes_of(commands: &[Command], waiter: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for Command { words, inline, .. } in commands {

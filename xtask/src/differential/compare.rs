@@ -1,10 +1,10 @@
-//! Holding two raw replies against each other by a rule.
+//! Comparison of two raw replies by a rule.
 
 use super::rules::Rule;
 use crate::wire::{Reply, parse};
 
-/// Whether the rule takes the two for equal. Equal bytes always are; an error is only equal to the same
-/// error.
+/// Whether the replies are equal by the rule. Equal bytes always are; an error is only equal to
+/// the same error.
 pub(crate) fn equal(rule: Rule, ours: &[u8], peer: &[u8]) -> bool {
     if ours == peer {
         return true;
@@ -13,7 +13,7 @@ pub(crate) fn equal(rule: Rule, ours: &[u8], peer: &[u8]) -> bool {
     equal_parsed(rule, &ours, &peer)
 }
 
-/// As [`equal`], for replies that are parsed already, such as those inside the reply to EXEC.
+/// Like [`equal`], for parsed replies, such as the elements of a reply to EXEC.
 pub(crate) fn equal_parsed(rule: Rule, ours: &Reply, peer: &Reply) -> bool {
     if ours == peer {
         return true;
@@ -46,15 +46,14 @@ pub(crate) fn equal_parsed(rule: Rule, ours: &Reply, peer: &Reply) -> bool {
     }
 }
 
-/// Groups of `size` elements in an order that does not depend on theirs; a rest that fills no group stays
-/// last.
+/// Groups of `size` elements, sorted; an incomplete last group stays last.
 fn sorted(items: &[Reply], size: usize) -> Vec<&[Reply]> {
     let mut groups: Vec<&[Reply]> = items.chunks(size).collect();
     groups.sort();
     groups
 }
 
-/// The elements with the values of `names` emptied; their types stay.
+/// The elements with the values of `names` emptied; the types of the values stay.
 fn masked(reply: &Reply, names: &[&str]) -> Vec<Reply> {
     let mut items = reply.items.clone();
     for pair in items.chunks_exact_mut(2) {
@@ -66,7 +65,7 @@ fn masked(reply: &Reply, names: &[&str]) -> Vec<Reply> {
     items
 }
 
-/// Whether two integers, or arrays of them, are close; what is negative says something else than a time.
+/// Whether two integers, or arrays of integers, are close; negative integers are no times and must be equal.
 fn near(ours: &Reply, peer: &Reply, distance: i64) -> bool {
     if ours.kind == b'*' {
         let pairs = ours.items.iter().zip(&peer.items);
@@ -78,7 +77,7 @@ fn near(ours: &Reply, peer: &Reply, distance: i64) -> bool {
     (a < 0) == (b < 0) && (a >= 0 || a == b) && a.abs_diff(b) <= distance.unsigned_abs()
 }
 
-/// Two pages of a scan.
+/// Compares two replies of a scan.
 fn scan(ours: &Reply, peer: &Reply) -> bool {
     let ([cursor_a, items_a], [cursor_b, items_b]) = (ours.items.as_slice(), peer.items.as_slice()) else {
         return false;
@@ -100,21 +99,20 @@ fn sections(reply: &Reply) -> Vec<String> {
     reply.string().lines().filter(|line| line.starts_with('#')).map(str::to_string).collect()
 }
 
-/// A text, of a verbatim string without its format.
+/// The text of a reply; of a verbatim string, without its format.
 fn text_of(reply: &Reply) -> String {
     let text = reply.string();
     if reply.kind == b'=' { text.strip_prefix("txt:").unwrap_or(&text).to_owned() } else { text }
 }
 
-/// The lines that begin otherwise.
+/// The lines that do not begin with any of `starts`.
 fn lines_without(reply: &Reply, starts: &[&str]) -> Vec<String> {
     let text = text_of(reply);
     let is_kept = |line: &&str| !starts.iter().any(|start| line.starts_with(start));
     text.lines().filter(is_kept).map(str::to_string).collect()
 }
 
-/// The lines of CLUSTER NODES, sorted: without the port of the bus, and without the times at which the node
-/// was asked and answered.
+/// The lines of CLUSTER NODES, sorted, without the port of the bus and the times of ping and pong.
 fn nodes(reply: &Reply) -> Vec<String> {
     let line = |line: &str| {
         let mut words: Vec<&str> = line.split(' ').collect();
@@ -130,7 +128,7 @@ fn nodes(reply: &Reply) -> Vec<String> {
     lines
 }
 
-/// The reply with the values of `names` emptied, however deep they lie.
+/// The reply with the values of `names` emptied at any depth.
 fn deep_masked(reply: &Reply, names: &[&str]) -> Reply {
     let mut all = reply.clone();
     all.items = masked(reply, names).iter().map(|item| deep_masked(item, names)).collect();

@@ -1,6 +1,6 @@
-//! Random numbers, words and orders, of which commands are made.
+//! Random numbers, words and orders, from which commands are made.
 //!
-//! Invariant: a draw is a function of the seed and of the draws before.
+//! Invariant: a draw is a function of the seed and of the previous draws.
 
 use sluice_base::Rng;
 
@@ -29,7 +29,7 @@ impl Generator {
         word
     }
 
-    /// Whether an event of `percent` happens.
+    /// True with a probability of `percent` percent.
     pub(super) fn chance(&mut self, percent: u64) -> bool {
         self.rng.below(100) < percent
     }
@@ -44,7 +44,7 @@ impl Generator {
         texts[self.below(texts.len())].as_bytes().to_vec()
     }
 
-    /// Any order.
+    /// Puts the items into a random order.
     pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             let other = self.below(last + 1);

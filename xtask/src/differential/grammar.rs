@@ -1,4 +1,4 @@
-//! What the servers say about their commands: names, arity, argument trees, and whether both say the same.
+//! The servers' metadata of commands: names, arity, argument trees; and its comparison.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,24 +7,24 @@ use crate::error::Result;
 use crate::glob;
 use crate::wire::{Connection, Reply};
 
-/// A command that both servers have and that the table of rules lets through.
+/// A command that both servers have and that no rule excludes.
 pub(crate) struct CommandEntry {
     /// The full name, `config|get`.
     pub(crate) name: String,
-    /// The group, `string`.
+    /// The group in COMMAND DOCS, such as `string`.
     group: String,
-    /// How it is typed: `CONFIG`, `GET`.
+    /// The words of the name, such as `CONFIG` and `GET`.
     pub(crate) words: Vec<String>,
-    /// The argument tree behind the words.
+    /// The argument tree after the name.
     pub(crate) arguments: Vec<Argument>,
-    /// How often it is drawn.
+    /// Relative frequency of the command in streams.
     pub(crate) weight: u32,
-    /// Whether a call has one key at most, wherever its arguments lie.
+    /// Whether a call has one key at most, whatever its arguments.
     is_of_one_key: bool,
 }
 
 impl CommandEntry {
-    /// Whether a pattern of full names, or `@group`, means this command.
+    /// Whether the command matches a pattern of full names or is in the group `@group`.
     pub(crate) fn is_meant(&self, pattern: &str) -> bool {
         match pattern.strip_prefix('@') {
             Some(group) => self.group == group,
@@ -39,30 +39,30 @@ pub(crate) struct Argument {
     pub(crate) name: String,
     /// `string`, `integer`, `double`, `key`, `pattern`, `unix-time`, `pure-token`, `oneof` or `block`.
     pub(crate) kind: String,
-    /// The word in front of it.
+    /// The word that precedes the argument; `None` for an argument without a token.
     pub(crate) token: Option<String>,
     pub(crate) optional: bool,
     pub(crate) multiple: bool,
-    /// Whether each repetition has the token in front of it.
+    /// Whether each repetition is preceded by the token.
     pub(crate) multiple_token: bool,
     pub(crate) items: Vec<Argument>,
 }
 
 /// All commands by name, and the rule of each, sent or not.
 pub(crate) struct Grammar {
-    /// What can be drawn.
+    /// The commands that streams may have.
     pub(crate) commands: Vec<CommandEntry>,
-    /// The names that our server has, containers and subcommands included.
+    /// The names of our server's commands, containers and subcommands included.
     pub(crate) names: BTreeSet<String>,
-    /// The rule of every name that the reference has.
+    /// The rule for every command of the reference.
     rules: BTreeMap<String, Rule>,
-    /// Whether both servers are nodes of clusters.
+    /// Whether both servers are cluster nodes.
     pub(crate) is_of_clusters: bool,
 }
 
 impl Grammar {
-    /// Asks both servers. What can be drawn is what ours has; how it is called comes from the reference, so
-    /// that an option which ours does not even document is sent too.
+    /// Asks both servers. Streams have the commands of ours; their arguments come from the reference, so
+    /// that an option that ours does not even document is sent too.
     pub(crate) fn load(
         ours: &mut Connection,
         peer: &mut Connection,
@@ -87,7 +87,7 @@ impl Grammar {
         Ok(grammar)
     }
 
-    /// Takes a command in unless a rule keeps it out or ours does not have it.
+    /// Adds a command unless a rule excludes it or ours lacks it.
     fn add(&mut self, info: &Reply, doc: Option<&Reply>) {
         let name = info.items.first().map(Reply::string).unwrap_or_default();
         let has_subcommands = info.items.get(9).is_some_and(|subs| !subs.items.is_empty());
@@ -110,8 +110,8 @@ impl Grammar {
         self.commands.push(CommandEntry { name, group, words, arguments, weight, is_of_one_key });
     }
 
-    /// The rule for a command as it was sent. A scan that starts in the middle of a table can only be
-    /// compared by shape: where its cursor points to is each server's own.
+    /// The rule for a command with these arguments. A scan that starts in the middle of a table can only
+    /// be compared by shape: each server has its own cursors.
     pub(crate) fn rule(&self, arguments: &[Vec<u8>]) -> Rule {
         let name = self.full_name(arguments);
         let cursor = arguments.get(if name == "scan" || name == "clusterscan" { 1 } else { 2 });
@@ -121,7 +121,7 @@ impl Grammar {
         }
     }
 
-    /// Whether calls of the command that is drawn by this name have one key at most.
+    /// Whether calls of the command with this name have one key at most.
     pub(crate) fn is_of_one_key(&self, name: &str) -> bool {
         self.commands.iter().any(|entry| entry.name == name && entry.is_of_one_key)
     }
@@ -131,24 +131,24 @@ impl Grammar {
         self.names.contains(name) && self.rules.contains_key(name)
     }
 
-    /// Whether ours has a command of this full name, or nobody does and the answer will be an error.
+    /// Whether ours has a command of this full name, or neither server has and the reply is an error.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.names.contains(name) || !self.rules.contains_key(name)
     }
 
-    /// The full name of a command as it was sent, whatever its case.
+    /// The full name of a command as it was sent, in lower case.
     pub(crate) fn full_name(&self, arguments: &[Vec<u8>]) -> String {
         let word =
             |index: usize| arguments.get(index).map(|word| String::from_utf8_lossy(word).to_lowercase());
         let name = word(0).unwrap_or_default();
-        // The name of a subcommand ends at a zero byte, that of a command does not.
+        // A zero byte ends the name of a subcommand, but not that of a command.
         let second = word(1).unwrap_or_default();
         let full = format!("{name}|{}", second.split('\0').next().unwrap_or_default());
         if self.names.contains(&full) { full } else { name }
     }
 }
 
-/// The rule and weight of a command: the first row of the table, else what its flags and tips say.
+/// The rule and weight of a command: from the first matching row, otherwise from its flags and tips.
 fn rule_for(name: &str, flags: &[String], tips: &[String], is_of_clusters: bool) -> (Rule, u32) {
     let ahead = CLUSTER_ROWS.iter().filter(|_| is_of_clusters);
     if let Some(row) = ahead.chain(ROWS).find(|row| glob::matches(row.pattern, name)) {
@@ -197,11 +197,11 @@ fn tree(arguments: &Reply) -> Vec<Argument> {
     arguments.items.iter().map(node).collect()
 }
 
-/// Names of fields whose content is prose or history, which is ours to write.
+/// Fields that contain prose or history, whose text is our own.
 const PROSE: &[&str] = &["summary", "complexity", "history", "notes"];
 
-/// Where our COMMAND INFO and COMMAND DOCS differ from the reference's, for the commands that ours has. Both
-/// connections speak RESP3, so that sets and maps are told from arrays.
+/// The differences of our COMMAND INFO and COMMAND DOCS from the reference's, for the commands that ours
+/// has. Both connections use RESP3, which distinguishes sets and maps from arrays.
 pub(crate) fn metadata_differences(ours: &mut Connection, peer: &mut Connection) -> Result<Vec<String>> {
     let mut differences = Vec::new();
     let by_name = |reply: &Reply| -> BTreeMap<String, Reply> {
@@ -227,7 +227,7 @@ pub(crate) fn metadata_differences(ours: &mut Connection, peer: &mut Connection)
     Ok(differences)
 }
 
-/// Commands and subcommands of versions behind that of the reference.
+/// Commands and subcommands of versions later than the reference's.
 const NEWER: &[&str] = &[
     "acl|delrole",
     "acl|digest",
@@ -243,7 +243,7 @@ const NEWER: &[&str] = &[
     "xdelex",
 ];
 
-/// Commands whose options of such versions let them have more arguments: the paths of what says so.
+/// Commands with more arguments in such versions: the paths of the fields that differ.
 const NEWER_FACTS: &[&str] = &[
     "COMMAND INFO exec[1]",
     "COMMAND DOCS exec.arguments",
@@ -251,12 +251,12 @@ const NEWER_FACTS: &[&str] = &[
     "COMMAND INFO sismember[1]",
 ];
 
-/// Whether an argument in COMMAND DOCS is an option of a version behind that of the reference.
+/// Whether an argument in COMMAND DOCS is an option of a version later than the reference's.
 fn is_newer_option(argument: &Reply) -> bool {
     argument.kind == b'%' && argument.field("since").is_some_and(|since| since.string().starts_with("9.2"))
 }
 
-/// Notes where two replies differ, as paths; maps and sets without order, prose left out.
+/// Appends the paths at which two replies differ; maps and sets without order, prose left out.
 fn differ(path: &str, ours: &Reply, peer: &Reply, out: &mut Vec<String>) {
     let subcommands = path.ends_with("[9]");
     match (ours.kind, peer.kind) {
@@ -309,7 +309,7 @@ fn differ(path: &str, ours: &Reply, peer: &Reply, out: &mut Vec<String>) {
     }
 }
 
-/// A reply on one short line.
+/// A reply as one short line.
 fn brief(reply: &Reply) -> String {
     match reply.items.len() {
         0 => format!("{}{:?}", reply.kind as char, reply.string()),

@@ -1,4 +1,5 @@
-//! Bytes that are no commands, or barely: what both servers answer, and whether they close.
+//! Bytes that are invalid or borderline commands: the replies of both servers, and whether they
+//! close the connection.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,11 +10,11 @@ use sluice_base::Rng;
 use super::shrink::shrink;
 use crate::error::Result;
 
-/// How long a server may be quiet before its answer counts as complete; a difference is looked at again with
-/// more.
+/// Time without bytes after which a reply counts as complete; a difference is checked again
+/// with the longer one.
 const QUIET: [Duration; 2] = [Duration::from_millis(15), Duration::from_millis(250)];
 
-/// Pieces that a broken request is made of.
+/// Pieces of broken requests.
 const PIECES: &[&[u8]] = &[
     b"*1\r\n$4\r\nPING\r\n",
     b"*2\r\n$4\r\nECHO\r\n$1\r\nx\r\n",
@@ -67,8 +68,8 @@ const PIECES: &[&[u8]] = &[
     b"*1\r\n$4\r\nPI\0G\r\n",
 ];
 
-/// Pieces of what a client sends that wants some replies only. All of them are whole: the reference does not
-/// close a connection that may not be told of its error.
+/// Pieces of requests of a client that turns some replies off. All are valid: the reference does not
+/// close a connection whose error reply is suppressed.
 const PIECES_OF_REPLIES: &[&[u8]] = &[
     b"CLIENT REPLY OFF\r\n",
     b"CLIENT REPLY SKIP\r\n",
@@ -84,7 +85,7 @@ const PIECES_OF_REPLIES: &[&[u8]] = &[
     b"RESET\r\n",
 ];
 
-/// Draws requests of a client that turns its replies off and on.
+/// Draws requests of a client that turns replies off and on.
 pub(crate) fn bytes_of_replies(rng: &mut Rng) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..2 + rng.below(8) {
@@ -93,10 +94,10 @@ pub(crate) fn bytes_of_replies(rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-/// The password of the servers while requests of unauthenticated clients are compared.
+/// The servers' password while requests of unauthenticated clients are compared.
 pub(crate) const PASSWORD: &[u8] = b"pass";
 
-/// Pieces of what a client sends that is not authenticated, or becomes so.
+/// Pieces of requests of a client that is not authenticated, or becomes so.
 const PIECES_BEFORE_AUTH: &[&[u8]] = &[
     b"PING\r\n",
     b"*1\r\n$4\r\nPING\r\n",
@@ -120,22 +121,22 @@ const PIECES_BEFORE_AUTH: &[&[u8]] = &[
     b"DISCARD\r\n",
     b"WATCH s0\r\n",
     b"BLPOP l0 0\r\n",
-    // Limits of the unauthenticated: ten arguments, 16 KiB of one.
+    // Limits for unauthenticated clients: ten arguments, 16 KiB each.
     b"*10\r\n",
     b"*11\r\n",
     b"*2\r\n$16384\r\n",
     b"*2\r\n$16385\r\n",
 ];
 
-/// Draws requests of a client that begins unauthenticated.
+/// Draws requests of a client that is unauthenticated at first.
 pub(crate) fn bytes_before_auth(rng: &mut Rng) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..=rng.below(5) {
         let piece = PIECES_BEFORE_AUTH[index(rng, PIECES_BEFORE_AUTH.len())];
-        // Some ask often: replies to the unauthenticated are bounded.
+        // Some pieces are repeated: pending replies to unauthenticated clients are limited.
         let times = if rng.below(8) == 0 { 40 } else { 1 };
         (0..times).for_each(|_| bytes.extend_from_slice(piece));
-        // What comes with RESET was parsed by ours as a request of a client that had authenticated.
+        // Our server parses requests after RESET in the same read as those of an authenticated client.
         if piece.starts_with(b"RESET") {
             break;
         }
@@ -152,7 +153,7 @@ pub(crate) fn bytes(rng: &mut Rng) -> Vec<u8> {
     for _ in 0..rng.below(3) {
         let at = index(rng, bytes.len());
         match rng.below(4) {
-            // Not 255: the reference loses these bytes from lines, which is no service to anybody.
+            // Not 255: the reference drops these bytes from inline commands, which is not worth copying.
             0 => bytes[at] = rng.below(255) as u8,
             1 => drop(bytes.remove(at)),
             2 => bytes.insert(at, b"0123456789-\r\n \"'\\"[index(rng, 17)]),
@@ -177,7 +178,7 @@ pub(crate) fn long_bytes(rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-/// Both answers to `bytes` where they differ, even when the servers are given time.
+/// Both replies to `bytes` if they differ even with the longer time.
 pub(crate) fn differ(ports: [u16; 2], bytes: &[u8]) -> Result<Option<[Vec<u8>; 2]>> {
     let mut differing = None;
     for quiet in QUIET {
@@ -190,7 +191,8 @@ pub(crate) fn differ(ports: [u16; 2], bytes: &[u8]) -> Result<Option<[Vec<u8>; 2
     Ok(differing)
 }
 
-/// The smallest part found of `bytes` to which the answers differ, with those answers; `bytes` must be one.
+/// The smallest part found of `bytes` to which the replies differ, and these replies; they must
+/// differ for `bytes`.
 pub(crate) fn smallest(ports: [u16; 2], bytes: &[u8]) -> Result<(Vec<u8>, [Vec<u8>; 2])> {
     let mut answers = [Vec::new(), Vec::new()];
     let small = shrink(bytes, |part| {
@@ -202,7 +204,7 @@ pub(crate) fn smallest(ports: [u16; 2], bytes: &[u8]) -> Result<(Vec<u8>, [Vec<u
     Ok((small, answers))
 }
 
-/// Everything that a server sends back until it closes or is quiet, and a word on which of both.
+/// Everything that a server sends until it closes or stops sending, followed by a word that says which.
 fn answer(port: u16, bytes: &[u8], quiet: Duration) -> Result<Vec<u8>> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_nodelay(true)?;
@@ -226,7 +228,7 @@ fn answer(port: u16, bytes: &[u8], quiet: Duration) -> Result<Vec<u8>> {
     }
 }
 
-/// The bytes in pieces of random lengths, so that a server sees requests in parts.
+/// The bytes in pieces of random lengths, so that a server receives requests in parts.
 pub(crate) fn pieces<'a>(rng: &mut Rng, mut bytes: &'a [u8]) -> Vec<&'a [u8]> {
     let mut pieces = Vec::new();
     while !bytes.is_empty() {

@@ -1,13 +1,12 @@
-//! Senders that subscribe for a while: what they are sent then are replies and messages, in one order,
-//! compared as a whole.
+//! Clients that send commands and are subscribed for a while: the replies and messages that they receive
+//! meanwhile are compared in order, as a whole.
 //!
-//! A command that there is not says behind each batch where its answers end: whatever a client's user may do,
-//! the client is told that. In RESP2 a subscriber's messages look like replies,
-//! so no reply is held against its command. Commands are of few kinds, each with an answer that is the same
-//! byte by byte.
+//! An unknown command marks the end of the replies to each batch: every user receives the error for it.
+//! In RESP2, messages to a subscriber look like replies, so single replies are not assigned to commands.
+//! Only a few kinds of commands are sent, whose replies are the same byte by byte.
 //!
-//! Invariant: a client begins to listen outside of a transaction, and until it has ended every subscription
-//! it sends nothing that would begin one, or change how it is answered.
+//! Invariant: a client subscribes outside of a transaction, and until it has ended every subscription it
+//! sends no command that would begin one, or that would change its replies.
 
 use super::command::{Command, bytes_of};
 use super::generator::Generator;
@@ -16,14 +15,14 @@ use super::special::CHANNELS;
 use super::values;
 use crate::wire::{End, encode};
 
-/// Patterns that clients subscribe to, one at a time: which one of several is served first, the reference
-/// leaves to a hash table.
+/// Patterns that clients subscribe to, one at a time: the reference serves several patterns in the order
+/// of a hash table.
 const PATTERNS: &[&str] = &["*", "n*", "__key*", "__keyspace@0__:[a-l]*"];
 
-/// Name of the command that ends a batch.
+/// Name of the unknown command that ends a batch.
 const MARK: &[u8] = b"the batch ends here";
 
-/// Commands of a client that begins to listen.
+/// Commands of a client that begins to subscribe.
 pub(super) fn begin(generator: &mut Generator) -> Vec<Command> {
     let mut all = vec![of(&[b"DISCARD"])];
     let first = subscription(generator);
@@ -35,7 +34,7 @@ pub(super) fn begin(generator: &mut Generator) -> Vec<Command> {
     all
 }
 
-/// A command of a client that listens.
+/// A command of a subscribed client.
 pub(super) fn command(generator: &mut Generator) -> Command {
     let channel = generator.pick(CHANNELS);
     let key = values::key(&mut generator.rng);
@@ -82,10 +81,10 @@ fn listening(words: Vec<Vec<u8>>) -> Command {
     Command { listens: true, ..Command::of(words) }
 }
 
-/// What a server has sent: replies and messages in the order in which they came.
+/// The output of a server: replies and messages in the order of their arrival.
 pub(super) type Sent = (Vec<Vec<u8>>, Option<End>);
 
-/// Sends a batch to both, and reads both until its end.
+/// Sends a batch to both servers, and reads the output of both until its end.
 pub(super) fn exchange(pair: &mut Pair, commands: &[Command]) -> [Sent; 2] {
     let mut bytes = bytes_of(commands, b"");
     encode(&[MARK], &mut bytes);

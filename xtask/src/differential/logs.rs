@@ -1,9 +1,9 @@
-//! What the append-only files hold: behind a stream, each server's files are loaded by ours, and ours by the
-//! reference, too. Every digest must be that of the server that wrote them; of the reference's files, that of
-//! the reference which loads them.
+//! Compares the append-only files: after a stream, our server loads the files of both servers, and the
+//! reference loads ours. Every digest must equal that of the server that wrote the files; for the
+//! reference's files, that of a reference that has loaded them.
 //!
-//! Invariant: nothing that is compared expires within an hour, so a digest does not depend on when it is
-//! taken.
+//! Invariant: no compared key expires within an hour, so a digest does not depend on the time
+//! at which it is taken.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,25 +14,28 @@ use crate::server::Server;
 use crate::shell;
 use crate::wire::Connection;
 
-/// Options of servers whose files are compared: `always`, so that what was answered is in the file.
+/// Options of servers whose files are compared: `always`, so that the file has every command
+/// that was answered.
 pub(super) const OPTIONS: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 
-/// Keys that expire sooner are deleted before digests are taken, ms.
+/// Remaining time to live, ms, below which keys are deleted before digests are taken.
 const EXPIRY_MIN_MS: i64 = 3_600_000;
 
-/// How long a rewrite may take.
+/// Maximum duration of a rewrite.
 const REWRITE_MAX: Duration = Duration::from_secs(20);
 
 /// The folder of the files, within a server's.
 const FOLDER: &str = "appendonlydir";
 
-/// Begins to rewrite the files: what the stream does comes behind the new base, or while it is written.
+/// Begins a rewrite of the files: commands of the stream follow the new base, or arrive while
+/// it is written.
 pub(super) fn rewrite(connection: &mut Connection) -> Result<()> {
-    // The answer is an error while the rewrite of the last stream goes on.
+    // The reply is an error while the rewrite of the last stream is still running.
     connection.ask(&[b"BGREWRITEAOF"]).map(|_| ())
 }
 
-/// What a server loads that is not what another has written: the digests, in words.
+/// Compares the digests of the writing and the loading servers; returns the first two that
+/// differ, with a description.
 pub(super) fn compare(ours: &Server, peer: &Server) -> Result<Option<[String; 2]>> {
     for (writer, name, readers) in [
         (ours, "ours", [("ours", ours), ("the reference", peer)].as_slice()),
@@ -40,7 +43,7 @@ pub(super) fn compare(ours: &Server, peer: &Server) -> Result<Option<[String; 2]
     ] {
         let mut written = settle(writer)?;
         if name != "ours" {
-            // It does not load everything that it writes: MSETEX with two amounts in seconds.
+            // The reference does not load everything that it writes: MSETEX with two expiries in seconds.
             written = loaded(peer, peer)?;
         }
         for (reader_name, reader) in readers {
@@ -56,18 +59,18 @@ pub(super) fn compare(ours: &Server, peer: &Server) -> Result<Option<[String; 2]
     Ok(None)
 }
 
-/// The digest of another server like `reader` that loads the files of `writer`.
+/// The digest of a server like `reader` that has loaded the files of `writer`.
 fn loaded(writer: &Server, reader: &Server) -> Result<String> {
     let copy = |folder: &Path| copy_files(&writer.folder().join(FOLDER), &folder.join(FOLDER));
     digest(&mut Connection::open(reader.another(&copy)?.port)?)
 }
 
-/// Deletes what expires soon, waits until no rewrite goes on, and takes the digest.
+/// Deletes keys that expire soon, waits for the end of a rewrite, and takes the digest.
 fn settle(server: &Server) -> Result<String> {
     let mut connection = Connection::open(server.port)?;
     for database in 0..DATABASES {
         connection.ask(&[b"SELECT", database.to_string().as_bytes()])?;
-        // SCAN, since it deletes what has expired already.
+        // SCAN also deletes keys that have expired already.
         let mut cursor = b"0".to_vec();
         loop {
             let reply = connection.ask(&[b"SCAN", &cursor, b"COUNT", b"1000"])?;

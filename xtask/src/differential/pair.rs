@@ -1,16 +1,16 @@
-//! What a client of a stream has on both servers: a connection to each, and the databases.
+//! A client of a stream: its connections to both servers. And the number of databases.
 
 use crate::error::Result;
 use crate::wire::Connection;
 
-/// A client's connections to both.
+/// A client's connections to both servers.
 pub(super) struct Pair {
     pub(super) ours: Connection,
     pub(super) peer: Connection,
 }
 
 impl Pair {
-    /// Connects to the ports of ours and of the reference.
+    /// Connects to the ports of our server and of the reference.
     pub(super) fn open([ours, peer]: [u16; 2]) -> Result<Pair> {
         Ok(Pair { ours: Connection::open(ours)?, peer: Connection::open(peer)? })
     }

@@ -1,13 +1,13 @@
-//! Payloads for RESTORE: strings, lists, sets, hashes and sorted sets in every form that files have had,
-//! sound or with bytes changed.
+//! Payloads for RESTORE: strings, lists, sets, hashes and sorted sets in every encoding that files have
+//! had, valid or with bytes changed.
 //!
-//! Types that ours does not have are not drawn, nor made by a changed byte: the two servers would part.
+//! Types that our server lacks are not drawn, nor produced by a changed byte: the datasets would differ.
 //! Version 81, which ours reads and the reference refuses, is not drawn either.
 
 use super::generator::Generator;
 use super::{values, zsets};
 
-/// A payload; mostly a sound one. Its checksum is right unless the payload is to be refused for it.
+/// A payload, mostly a valid one. Its checksum is right unless the payload is to be refused for it.
 pub(super) fn payload(generator: &mut Generator) -> Vec<u8> {
     let of_zset = generator.chance(20);
     let mut payload =
@@ -30,7 +30,7 @@ pub(super) fn payload(generator: &mut Generator) -> Vec<u8> {
     payload
 }
 
-/// What stands behind the key of RESTORE.
+/// The arguments of RESTORE: key, time to live, payload, options.
 pub(super) fn arguments(generator: &mut Generator) -> Vec<Vec<u8>> {
     let key = if generator.chance(50) {
         values::key(&mut generator.rng)
@@ -38,11 +38,11 @@ pub(super) fn arguments(generator: &mut Generator) -> Vec<Vec<u8>> {
         values::list_key(&mut generator.rng)
     };
     let absolute = generator.chance(20);
-    // A time to live that ends while the stream runs would part the two servers.
+    // A time to live that ends during the stream would make the datasets differ.
     let ttl: &[&str] = if absolute {
         &["1", "33177117420123", "9223372036854775807", "0", "-1"]
     } else {
-        // One that ends beyond 2^63 ms is an error of ours, where the reference deletes the key.
+        // An expiry beyond 2^63 ms is an error in ours, where the reference deletes the key.
         &["0", "0", "0", "0", "0", "33177117420123", "9223000000000000000", "-1", "x", ""]
     };
     let mut words = vec![key, generator.pick(ttl), payload(generator)];
@@ -98,7 +98,7 @@ fn body(generator: &mut Generator) -> Vec<u8> {
         }
         7 => hash(generator),
         8 => {
-            // An odd one is no hash, nor is one with a field twice.
+            // An odd number of elements is no hash, nor are elements with a duplicate field.
             let kind = [13, 16][generator.below(2)];
             let fields = fields(generator);
             let packed = if kind == 13 { ziplist(&fields) } else { listpack(&fields) };
@@ -126,7 +126,7 @@ fn body(generator: &mut Generator) -> Vec<u8> {
     }
 }
 
-/// Fields and values in turns; now and then a field twice, or one without a value.
+/// Fields and values alternately; sometimes a duplicate field, or a field without a value.
 fn fields(generator: &mut Generator) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     for number in 0..generator.below(6) {
@@ -180,7 +180,7 @@ fn zipmap(fields: &[Vec<u8>]) -> Vec<u8> {
     out
 }
 
-/// Changes, removes or adds bytes behind the type.
+/// Changes, removes or adds bytes after the type.
 fn spoil(generator: &mut Generator, payload: &mut Vec<u8>) {
     for _ in 0..1 + generator.below(3) {
         if payload.len() < 2 {
@@ -197,7 +197,7 @@ fn spoil(generator: &mut Generator, payload: &mut Vec<u8>) {
     }
 }
 
-/// A text: as it is, as an integer, or compressed to no less.
+/// A text: raw, as an integer, or compressed without becoming shorter.
 fn text(generator: &mut Generator, bytes: &[u8]) -> Vec<u8> {
     let number = std::str::from_utf8(bytes).ok().and_then(|text| text.parse::<i32>().ok());
     let is_canonical = number.is_some_and(|number| number.to_string().as_bytes() == bytes);
@@ -284,7 +284,7 @@ fn ziplist(elements: &[Vec<u8>]) -> Vec<u8> {
     out
 }
 
-/// A listpack.
+/// A listpack with these elements.
 fn listpack(elements: &[Vec<u8>]) -> Vec<u8> {
     let mut entries = Vec::new();
     for element in elements {
@@ -325,7 +325,7 @@ fn small_number(element: &[u8]) -> Option<u8> {
     (number.to_string().as_bytes() == element).then_some(number)
 }
 
-/// CRC-64 of Jones, bit by bit: a second opinion beside the crate that the product uses.
+/// CRC-64 of Jones, bit by bit: independent of the crate that the product uses.
 pub(crate) fn crc64(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |sum, byte| {
         (0..8).fold(sum ^ u64::from(*byte), |sum, _| {

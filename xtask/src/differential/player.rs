@@ -1,7 +1,7 @@
-//! Plays a stream on both servers and finds the first command whose replies differ, or the state they leave
-//! apart.
+//! Plays a stream on both servers and finds the first command with different replies, or a difference in
+//! the state after the stream.
 //!
-//! Invariant: a stream begins with fresh connections, empty databases and default parameters, so playing it
+//! Invariant: a stream begins with new connections, empty databases and default parameters, so playing it
 //! again gives the same replies, whatever was played before.
 
 use std::collections::BTreeMap;
@@ -26,50 +26,50 @@ use crate::server::Server;
 use crate::shell;
 use crate::wire::{Answers, Connection, End, encode, parse};
 
-/// Commands sent at once.
+/// Commands that are sent at once.
 const BATCH: usize = 48;
 
-/// Commands sent at once while a client waits: what it is sent is looked at behind them.
+/// Commands that are sent at once while a client is blocked: the output to that client is
+/// checked after them.
 const BATCH_OF_OTHERS: usize = 4;
 
-/// How long a reply to a waiting client is looked for before the server is asked whether the client still
-/// waits.
+/// Time for which a reply to the blocked client is awaited before the server is asked whether the client
+/// is still blocked.
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// How long a client may be neither waiting nor answered.
+/// Maximum time in which a client is neither blocked nor answered.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// Share of used memory that the sum of its parts may miss. Sizes are what the allocator gives, so that no
-/// more is needed for its rounding; trees and lists of several chunks are estimated. 24 and 27 were met, each
-/// once, in a node of a cluster with a megabyte in all, and not when the same was played again: some 26 KB
-/// whose part is not known.
+/// Maximum share of used memory that the sum of its parts may miss. Sizes are those of the allocator, so
+/// rounding needs no allowance; trees and lists of several chunks are estimated. 24 and 27 occurred, each
+/// once, in a cluster node with a megabyte in total, and not when the same stream was played again: about
+/// 26 KB whose part is not known.
 const UNEXPLAINED_PERMILLE_MAX: i64 = 30;
 
-/// How long memory may be unexplained.
+/// Maximum time for which memory may be unexplained.
 const MEMORY_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// The first difference in a stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
-    /// Index of the command in the stream; the stream's length for a difference in what it left behind.
+    /// Index of the command in the stream; the stream's length for a difference in the final state.
     pub(crate) index: usize,
-    /// The command whose replies differ; one of the questions about the state, where the index is past the
-    /// end.
+    /// The command with different replies; for an index after the end, a command that reads the state.
     pub(crate) command: Vec<Vec<u8>>,
-    /// What ours answered, raw or in words.
+    /// The reply of ours, raw or described.
     pub(crate) ours: Vec<u8>,
-    /// What the reference answered.
+    /// The reply of the reference, raw or described.
     pub(crate) peer: Vec<u8>,
 }
 
-/// What our server says of its memory, bytes.
+/// The memory of our server by its own report, bytes.
 struct Memory {
     used: i64,
     unexplained: i64,
 }
 
 impl Memory {
-    /// From INFO debug; none of a server that does not sum its parts.
+    /// Parses INFO debug; `None` for a server that does not sum the parts of its memory.
     fn of(info: &str) -> Option<Memory> {
         let field = |name: &str| {
             let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
@@ -78,7 +78,7 @@ impl Memory {
         Some(Memory { used: field("memory_parts_used")?, unexplained: field("memory_unexplained_bytes")? })
     }
 
-    /// Share of memory that no part explains, or that parts have too much.
+    /// The absolute difference between used memory and the sum of its parts, in thousandths.
     fn unexplained_permille(&self) -> i64 {
         self.unexplained.abs() * 1000 / self.used.max(1)
     }
@@ -93,56 +93,57 @@ pub(crate) struct Player<'a> {
     pub(crate) ours: Server,
     pub(crate) peer: Server,
     grammar: &'a Grammar,
-    /// Defaults of the parameters that streams change, each server's own.
+    /// Defaults of the parameters that streams change, for each server.
     defaults: [Vec<Vec<u8>>; 2],
     resp: u8,
-    /// Whether what a stream leaves behind is compared too.
+    /// Whether the state after a stream is compared too.
     pub(crate) looks_at_state: bool,
-    /// Whether what both have in their append-only files is loaded again.
+    /// Whether the append-only files of both servers are loaded and compared.
     pub(crate) looks_at_logs: bool,
-    /// How often it was.
+    /// Number of comparisons of the append-only files.
     pub(crate) log_looks: u64,
-    /// By full name: how many replies were compared, and how many of them were errors.
+    /// By full name: number of compared replies, and of errors among them.
     pub(crate) tally: BTreeMap<String, (u64, u64)>,
-    /// How often the waiting client began to wait.
+    /// Number of times that a client was blocked.
     pub(crate) waits: u64,
-    /// Messages that listeners were sent.
+    /// Messages that the listener received.
     pub(crate) messages: u64,
-    /// Messages that senders were sent while they listened.
+    /// Messages that subscribed senders received.
     pub(crate) heard: u64,
-    /// Whether clients track what others change.
+    /// Whether clients track changes.
     pub(crate) tracks: bool,
-    /// Keys that such clients were told to drop.
+    /// Keys in the invalidations that tracking clients received.
     pub(crate) dropped: u64,
-    /// How often the parts of memory were summed.
+    /// Number of times that the parts of memory were summed.
     pub(crate) memory_looks: u64,
-    /// The largest share of memory that no part explained, in thousandths.
+    /// The largest unexplained share of memory, in thousandths.
     pub(crate) unexplained_max: i64,
-    /// How often ours answered with each of [`REDIRECTS`].
+    /// Number of replies of ours with each of [`REDIRECTS`].
     pub(crate) redirects: [u64; REDIRECTS.len()],
-    /// The waiting client of the last stream, by each server's number: it is gone before the next one begins.
+    /// The blocking client of the last stream, by its id on each server: killed before
+    /// the next stream begins.
     old_waiter: Option<[Vec<u8>; 2]>,
 }
 
 /// The clients of one stream.
 struct Stage {
     clients: Vec<Pair>,
-    /// Asks how the others are.
+    /// Reads the state of the other clients.
     control: Pair,
-    /// Subscribes to everything: what it is sent must be the same, messages and notifications of keys.
+    /// Subscribes to everything: both servers must send it the same messages and keyspace notifications.
     listener: Pair,
-    /// Clients that track, in streams that have some.
+    /// Clients that track changes; `None` in streams without tracking.
     trackers: Option<Trackers>,
-    /// The commands since MULTI, of each client.
+    /// The commands since MULTI of each client.
     queued: Vec<Option<Vec<usize>>>,
-    /// The waiting client's numbers.
+    /// The ids of the blocking client on both servers.
     waiter: [Vec<u8>; 2],
-    /// What it waits with.
+    /// The command on which the client is blocked.
     waits_with: Option<Vec<Vec<u8>>>,
 }
 
 impl<'a> Player<'a> {
-    /// Takes the servers, which are fresh.
+    /// Takes the servers, which must be fresh.
     pub(crate) fn new(ours: Server, peer: Server, grammar: &'a Grammar) -> Result<Player<'a>> {
         let defaults = [defaults(ours.port)?, defaults(peer.port)?];
         Ok(Player {
@@ -167,13 +168,13 @@ impl<'a> Player<'a> {
         })
     }
 
-    /// The protocol version that streams begin with.
+    /// Sets the protocol version with which streams begin.
     pub(crate) fn speak(&mut self, resp: u8) {
         self.resp = resp;
     }
 
-    /// Plays the commands; the first difference that is not in `allowed`, if there is one. Servers that died
-    /// or hang are started again.
+    /// Plays the commands; returns the first difference that is not in `allowed`, if there is one.
+    /// Servers that died or hang are started again.
     pub(crate) fn play(&mut self, commands: &[Command], allowed: &mut Allowed) -> Result<Option<Failure>> {
         let failure = self.play_once(commands, allowed)?;
         let silent = failure
@@ -192,7 +193,7 @@ impl<'a> Player<'a> {
         Ok(failure)
     }
 
-    /// Plays the commands and then asks for the state.
+    /// Plays the commands and then compares the state.
     fn play_once(&mut self, commands: &[Command], allowed: &mut Allowed) -> Result<Option<Failure>> {
         let mut stage = self.begin()?;
         let mut at = 0;
@@ -209,7 +210,7 @@ impl<'a> Player<'a> {
             let end = self.batch_end(commands, at, stage.waits_with.is_some());
             let (failure, ended) = match commands[at].listens {
                 true => {
-                    // It begins with a DISCARD, and no transaction begins before it is over.
+                    // A subscribed batch begins with DISCARD, and no transaction begins before its end.
                     stage.queued[client] = None;
                     self.play_listening(&mut stage.clients[client], commands, at..end)
                 }
@@ -257,9 +258,9 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Holds the parts of our server's memory against what is used, where the server sums them. What differs
-    /// is looked at again for a while: another thread may be freeing what a command has deleted. The
-    /// reference is asked the same, so that both have had the same commands.
+    /// Compares the sum of the parts of our server's memory with the used memory, if the server sums
+    /// them. A difference is checked again for a while: another thread may be freeing deleted values. The
+    /// reference is sent the same commands, so that both datasets stay equal.
     fn look_at_memory(
         &mut self,
         control: &mut Pair,
@@ -286,8 +287,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Where the batch that starts at `at` ends: full, or in front of another client's command, or behind a
-    /// command that may close the connection.
+    /// The end of the batch that starts at `at`: when it is full, before another client's command, or
+    /// after a command that may close the connection.
     fn batch_end(&self, commands: &[Command], at: usize, somebody_waits: bool) -> usize {
         let closes = |command: &Command| self.grammar.full_name(&command.words) == "quit";
         let longest = if somebody_waits { BATCH_OF_OTHERS } else { BATCH };
@@ -300,7 +301,7 @@ impl<'a> Player<'a> {
         at + batch.iter().position(closes).map_or(batch.len(), |index| index + 1)
     }
 
-    /// Plays a batch of a client that listens; whether its connections have ended.
+    /// Plays a batch of a subscribed client; also returns whether its connections have ended.
     fn play_listening(
         &mut self,
         pair: &mut Pair,
@@ -315,7 +316,7 @@ impl<'a> Player<'a> {
         let is_message = |raw: &&Vec<u8>| raw.windows(9).take(20).any(|part| part == b"message\r\n");
         self.heard += ours.0.iter().filter(is_message).count() as u64;
         let ended = ours.1.is_some();
-        // Of a client that was killed, what was on its way is lost or not.
+        // Pending output of a killed client may be lost.
         if ours == peer || ended && ours.1 == peer.1 {
             return (None, ended);
         }
@@ -328,8 +329,8 @@ impl<'a> Player<'a> {
         (Some(Failure { index, command: commands[index].words.clone(), ours, peer }), ended)
     }
 
-    /// Sends a command of the waiting client: what it waits with before ends first. Its reply, or that it
-    /// waits, must be the same.
+    /// Sends a command of the blocking client, after ending its previous one. Both servers must send the
+    /// same reply, or both must block it.
     fn play_waiter(&mut self, stage: &mut Stage, command: &Command, index: usize) -> Result<Option<Failure>> {
         if stage.waits_with.is_some() {
             let how: &[u8] = if index.is_multiple_of(2) { b"ERROR" } else { b"TIMEOUT" };
@@ -356,7 +357,7 @@ impl<'a> Player<'a> {
         Ok(failure)
     }
 
-    /// Compares what the waiting client was sent since the last look, if it waited.
+    /// Compares the replies to the blocked client since the last check, if it was blocked.
     fn look_at_waiter(&mut self, stage: &mut Stage, index: usize) -> Result<Option<Failure>> {
         let Some(words) = &stage.waits_with else { return Ok(None) };
         let Stage { clients, control, waiter, .. } = stage;
@@ -378,7 +379,7 @@ impl<'a> Player<'a> {
         Ok(None)
     }
 
-    /// Compares what the listener was sent since the last look.
+    /// Compares the messages to the listener since the last check.
     fn look_at_listener(&mut self, stage: &mut Stage, commands: &[Command]) -> Result<Option<Failure>> {
         let Some(index) = commands.len().checked_sub(1) else { return Ok(None) };
         let command = &commands[index];
@@ -400,7 +401,7 @@ impl<'a> Player<'a> {
         Ok(None)
     }
 
-    /// Compares what clients that track were told to drop since the last look.
+    /// Compares the invalidations to tracking clients since the last check.
     fn look_at_trackers(&mut self, stage: &mut Stage, commands: &[Command]) -> Result<Option<Failure>> {
         let Some(index) = commands.len().checked_sub(1) else { return Ok(None) };
         let Some(trackers) = &mut stage.trackers else { return Ok(None) };
@@ -428,10 +429,10 @@ impl<'a> Player<'a> {
         Ok(pair)
     }
 
-    /// Connects anew, empties both servers and sets the defaults.
+    /// Connects, empties both servers and sets the defaults.
     fn begin(&mut self) -> Result<Stage> {
         let mut pair = self.connect()?;
-        // A client that still waits would be served by this stream.
+        // A client that is still blocked could be served by this stream.
         if let Some([ours, peer]) = self.old_waiter.take() {
             pair.ours.ask(&[b"CLIENT", b"KILL", b"ID", &ours])?;
             pair.peer.ask(&[b"CLIENT", b"KILL", b"ID", &peer])?;
@@ -442,8 +443,8 @@ impl<'a> Player<'a> {
             if self.looks_at_logs {
                 logs::rewrite(connection)?;
             }
-            // What expired stays until a command meets it, so that DBSIZE does not depend on when a cycle
-            // ran.
+            // Expired keys stay until a command accesses them, so that DBSIZE does not depend on the time
+            // of an expire cycle.
             connection.ask(&[b"DEBUG", b"SET-ACTIVE-EXPIRE", b"0"])?;
             let mut words = vec![b"CONFIG".as_slice(), b"SET"];
             words.extend(defaults.iter().map(Vec::as_slice));
@@ -475,7 +476,7 @@ impl<'a> Player<'a> {
         })
     }
 
-    /// Two connections that speak the stream's protocol version.
+    /// Two connections with the stream's protocol version.
     fn connect(&self) -> Result<Pair> {
         let mut pair = Pair::open([self.ours.port, self.peer.port])?;
         if self.resp == 3 {
@@ -527,7 +528,7 @@ impl<'a> Player<'a> {
             let tally = self.tally.entry(name).or_default();
             *tally = (tally.0 + 1, tally.1 + u64::from(a.starts_with(b"-")));
         }
-        // No command, and so no push, where nothing was asked.
+        // Without a command there was no reply, and so no push.
         let last = batch.end.checked_sub(1)?;
         let differ = ours.pushes != peer.pushes;
         differ.then(|| Failure {
@@ -538,7 +539,7 @@ impl<'a> Player<'a> {
         })
     }
 
-    /// Whether the replies to EXEC are equal, each element by the rule of the command that was queued for it.
+    /// Whether the replies to EXEC are equal, each element by the rule of its queued command.
     fn equal_exec(
         &self,
         commands: &[Command],
@@ -562,7 +563,7 @@ impl<'a> Player<'a> {
         })
     }
 
-    /// Compares what the append-only files hold with what their writers do.
+    /// Compares the content of the append-only files with that of their writers.
     fn compare_logs(&mut self, index: usize) -> Result<Option<Failure>> {
         self.log_looks += 1;
         let command = vec![b"DEBUG".to_vec(), b"DIGEST".to_vec()];
@@ -573,7 +574,7 @@ impl<'a> Player<'a> {
     /// Compares keys, types, expiries, encodings and values in all databases.
     fn compare_state(&mut self, index: usize, allowed: &mut Allowed) -> Result<Option<Failure>> {
         let mut pair = self.connect()?;
-        // A stream may end between a key that is about to expire and the pause behind it.
+        // A stream may end between a key that is about to expire and the pause after it.
         std::thread::sleep(EXPIRING_MAX);
         for database in 0..DATABASES {
             let number = database.to_string().into_bytes();
@@ -604,7 +605,7 @@ impl<'a> Player<'a> {
         Ok(None)
     }
 
-    /// Lets each server restore what the other dumps: both must take it and then hold the same.
+    /// Lets each server restore the other's dumps: both must accept them and then have the same value.
     fn exchange_payloads(
         &mut self,
         pair: &mut Pair,
@@ -615,19 +616,19 @@ impl<'a> Player<'a> {
         let copies: Vec<Vec<u8>> = keys.iter().map(|key| [b"restored:", &key[..]].concat()).collect();
         let mut there = Vec::new();
         for (key, copy) in keys.iter().zip(&copies) {
-            // Another node has the copy.
+            // The copy's key belongs to another node.
             if self.grammar.is_of_clusters && !key.contains(&b'{') {
                 continue;
             }
             let payloads = [pair.ours.ask(&[b"DUMP", key])?, pair.peer.ask(&[b"DUMP", key])?];
-            // A key that has expired meanwhile, or that ours cannot dump yet.
+            // The key has expired meanwhile, or ours cannot dump it yet.
             if payloads.iter().any(|payload| payload.null || payload.is_error()) {
                 continue;
             }
             let words = |payload| [b"RESTORE".as_slice(), copy, b"0", payload];
             let ours = pair.ours.ask(&words(&payloads[1].text))?;
             let peer = pair.peer.ask(&words(&payloads[0].text))?;
-            // The slot of both moves away.
+            // The slot is migrating on both servers.
             let are_redirects =
                 [&ours, &peer].iter().all(|reply| reply.is_error() && reply.text.starts_with(b"ASK "));
             if self.grammar.is_of_clusters && are_redirects {
@@ -646,7 +647,7 @@ impl<'a> Player<'a> {
         Ok(self.compare_questions(pair, index, &questions, allowed).0)
     }
 
-    /// Asks both and compares by the usual rules.
+    /// Sends the commands to both servers and compares the replies by the usual rules.
     fn compare_questions(
         &mut self,
         pair: &mut Pair,
@@ -661,7 +662,7 @@ impl<'a> Player<'a> {
     }
 }
 
-/// The type, expiry and encoding of keys.
+/// Commands that read the type, expiry and encoding of keys.
 fn about(keys: &[Vec<u8>]) -> Vec<Vec<Vec<u8>>> {
     let questions = |key: &Vec<u8>| {
         [
@@ -673,7 +674,7 @@ fn about(keys: &[Vec<u8>]) -> Vec<Vec<Vec<u8>>> {
     keys.iter().flat_map(questions).collect()
 }
 
-/// The commands that read whole values, by the types that `answers` to [`about`] hold.
+/// Commands that read whole values, for the types in the replies to [`about`].
 fn values_of(keys: &[Vec<u8>], answers: &Answers) -> Vec<Vec<Vec<u8>>> {
     let read = |(key, answers): (&Vec<u8>, &[Vec<u8>])| -> Vec<Vec<u8>> {
         let (before, after): (&str, &[&str]) = match answers[0].as_slice() {
@@ -691,8 +692,8 @@ fn values_of(keys: &[Vec<u8>], answers: &Answers) -> Vec<Vec<Vec<u8>>> {
     keys.iter().zip(answers.replies.chunks_exact(3)).map(read).collect()
 }
 
-/// What a server has sent to the client that waits with these words; `None` while it waits on. To be called
-/// when the server has answered everybody else.
+/// The output of a server to the client that is blocked on these words; `None` while it is blocked. To be
+/// called when the server has answered all other clients.
 fn sent_to_waiter(
     waiter: &mut Connection,
     control: &mut Connection,
@@ -702,7 +703,7 @@ fn sent_to_waiter(
     let ends_by_itself = special::waits_for_nobody(words);
     let began = shell::now();
     while began.elapsed() < WAIT_MAX {
-        // Unless it waits, its command has not arrived, or its reply is on the way.
+        // If it is not blocked, its command has not arrived, or its reply is on the way.
         if !ends_by_itself && is_waiting(control, id)? {
             return Ok(None);
         }
@@ -713,7 +714,8 @@ fn sent_to_waiter(
     Ok(Some(outcome(None, Some(End::Silent))))
 }
 
-/// What a server has sent a listener, up to the answer to a PING: whoever caused a message has been answered.
+/// The output of a server to a listener, up to the reply to a PING: all commands that caused messages
+/// have been answered.
 fn sent_to_listener(listener: &mut Connection) -> (Vec<Vec<u8>>, Option<End>) {
     let mut ping = Vec::new();
     encode(&[b"PING".as_slice(), b"that is all"], &mut ping);
@@ -729,7 +731,7 @@ fn sent_to_listener(listener: &mut Connection) -> (Vec<Vec<u8>>, Option<End>) {
     }
 }
 
-/// Puts notifications whose order is any into an order of their own, behind these commands.
+/// Sorts notifications whose order is undefined after these commands.
 fn order_notifications(mut sent: [&mut [Vec<u8>]; 2], commands: &[Command]) {
     sent.iter_mut().for_each(|messages| order_events(messages, "expired"));
     let recent = &commands[commands.len().saturating_sub(SORTED_RECENTLY)..];
@@ -738,9 +740,8 @@ fn order_notifications(mut sent: [&mut [Vec<u8>]; 2], commands: &[Command]) {
     }
 }
 
-/// Puts neighbouring messages about one event in an order of their own: SCAN, and SORT that makes names of
-/// keys out of the members of a set, meet keys in the order of a hash table, whose seed is each server's
-/// secret.
+/// Sorts adjacent messages about one event: SCAN, and SORT with names of keys made from the members of a
+/// set, access keys in the order of a hash table, whose seed is random in each server.
 fn order_events(messages: &mut [Vec<u8>], name: &str) {
     let of_key = format!("\r\n$7\r\n{name}\r\n").into_bytes();
     let of_event = format!("__:{name}\r\n").into_bytes();
@@ -750,30 +751,31 @@ fn order_events(messages: &mut [Vec<u8>], name: &str) {
     messages.chunk_by_mut(|a, b| is_event(a) && is_event(b)).for_each(<[Vec<u8>]>::sort_unstable);
 }
 
-/// Whether a command looks up keys whose names it makes out of elements.
+/// Whether a command looks up keys whose names it makes from elements.
 fn makes_names(words: &[Vec<u8>]) -> bool {
     let is = |word: &Vec<u8>, text: &str| word.eq_ignore_ascii_case(text.as_bytes());
     let is_sort = words.first().is_some_and(|word| is(word, "SORT") || is(word, "SORT_RO"));
     is_sort && words.iter().any(|word| is(word, "BY") || is(word, "GET"))
 }
 
-/// Longer than the life of keys that expire while a stream runs.
+/// Longer than the time to live of keys that expire while a stream runs.
 const EXPIRING_MAX: std::time::Duration = std::time::Duration::from_millis(5);
 
-/// So many commands back such a command may have been queued that ran just now.
+/// Maximum number of commands since such a command was queued that has run just now.
 const SORTED_RECENTLY: usize = 100;
 
-/// Whether CLIENT LIST shows a client as one that waits.
+/// Whether CLIENT LIST shows a client as blocked.
 fn is_waiting(control: &mut Connection, id: &[u8]) -> Result<bool> {
     let list = control.ask(&[b"CLIENT", b"LIST", b"ID", id])?.string();
     let flags = list.split(' ').find_map(|word| word.strip_prefix("flags="));
     Ok(flags.is_some_and(|flags| flags.contains('b')))
 }
 
-/// Sends a batch to both and reads both. `waiter` has the numbers that stand for [`WAITER_ID`].
+/// Sends a batch to both servers and reads the replies. `waiter` has the ids that replace [`WAITER_ID`].
 fn exchange(pair: &mut Pair, commands: &[Command], waiter: &[Vec<u8>; 2]) -> (Answers, Answers) {
     let (bytes, to_peer) = (bytes_of(commands, &waiter[0]), bytes_of(commands, &waiter[1]));
-    // Every seventh length or so goes out in pieces: a function of the batch, so that a replay does the same.
+    // About every seventh batch is sent in pieces; the length of the batch decides, so a replay
+    // does the same.
     let mut rng = Rng::new(bytes.len() as u64);
     if rng.below(7) == 0 {
         let mut same = rng.clone();
@@ -786,7 +788,7 @@ fn exchange(pair: &mut Pair, commands: &[Command], waiter: &[Vec<u8>; 2]) -> (An
     (pair.ours.receive(commands.len()), pair.peer.receive(commands.len()))
 }
 
-/// Follows MULTI, queued commands, EXEC, DISCARD and RESET through the replies.
+/// Updates `queued` for MULTI, queued commands, EXEC, DISCARD and RESET by their replies.
 fn follow_queue(queued: &mut Option<Vec<usize>>, name: &str, index: usize, reply: &[u8]) {
     match (name, queued.as_mut()) {
         ("multi", None) if reply.starts_with(b"+OK") => *queued = Some(Vec::new()),
@@ -796,7 +798,7 @@ fn follow_queue(queued: &mut Option<Vec<usize>>, name: &str, index: usize, reply
     }
 }
 
-/// A reply, or in words why there is none.
+/// A reply, or a description of why there is none.
 fn outcome(reply: Option<&Vec<u8>>, end: Option<End>) -> Vec<u8> {
     match (reply, end) {
         (Some(reply), _) => reply.clone(),
@@ -806,7 +808,7 @@ fn outcome(reply: Option<&Vec<u8>>, end: Option<End>) -> Vec<u8> {
     }
 }
 
-/// The parameters that streams change, with the values they have now.
+/// The parameters that streams change, with their current values.
 fn defaults(port: u16) -> Result<Vec<Vec<u8>>> {
     let mut words = vec![b"CONFIG".as_slice(), b"GET"];
     words.extend(PARAMETERS.iter().map(|name| name.as_bytes()));

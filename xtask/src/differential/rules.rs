@@ -1,12 +1,12 @@
-//! Which commands the differential test sends, how often, and how their replies are compared: one table with
-//! reasons.
+//! The commands of the differential test, their frequency, and the comparison of their replies:
+//! one table with reasons.
 //!
 //! Invariant: whatever a rule allows, an error is only ever equal to the same error, byte for byte.
 
-/// How two replies to one command are held against each other.
+/// The comparison of two replies to one command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// Equal bytes.
+    /// The bytes are equal.
     Exact,
     /// Equal elements in any order.
     Unordered,
@@ -14,7 +14,7 @@ pub(crate) enum Rule {
     Pairs,
     /// As [`Rule::Pairs`], but values of these names are compared by type alone.
     PairsWithout(&'static [&'static str]),
-    /// Of one type, and null where the other is null.
+    /// The types are equal, and null where the other is null.
     Shape,
     /// A list of records of names and values, without the values of these names.
     Records(&'static [&'static str]),
@@ -24,20 +24,19 @@ pub(crate) enum Rule {
     Scan,
     /// Text of `name=value` words: the same names in the same order.
     FieldNames,
-    /// Text whose `# Section` lines are the same.
+    /// Text with the same `# Section` lines.
     Sections,
-    /// Text of lines that are the same, without those that begin like this.
+    /// Text with the same lines, except lines that begin like this.
     LinesWithout(&'static [&'static str]),
     /// The nodes of a cluster, a line each, in any order and without times and ports of the bus.
     Nodes,
     /// Elements in any order, without the values of these names, however deep they lie.
     DeepWithout(&'static [&'static str]),
-    /// Never sent.
+    /// The command is never sent.
     Skip,
 }
 
-/// A row: commands by pattern (`*` stands for anything), the rule, how often they are drawn beside the usual
-/// 10, and why.
+/// A row: commands by pattern (`*` matches any text), the rule, the weight (usually 10), and the reason.
 pub(crate) struct Row {
     pub(crate) pattern: &'static str,
     pub(crate) rule: Rule,
@@ -46,12 +45,12 @@ pub(crate) struct Row {
     reason: &'static str,
 }
 
-/// A row that says all of it.
+/// A row with all of its fields.
 const fn row(pattern: &'static str, rule: Rule, weight: u32, reason: &'static str) -> Row {
     Row { pattern, rule, weight, reason }
 }
 
-/// Rows that count ahead of [`ROWS`] in cluster mode.
+/// Rows that precede [`ROWS`] in cluster mode.
 pub(crate) const CLUSTER_ROWS: &[Row] = &[
     row("asking", Rule::Exact, 20, ""),
     row("readonly", Rule::Exact, 5, ""),
@@ -88,12 +87,12 @@ pub(crate) const CLUSTER_ROWS: &[Row] = &[
     row("cluster*", Rule::Skip, 0, "would change who owns what, or is not there yet"),
 ];
 
-/// How often a command is drawn that no row names.
+/// The weight of a command without a row.
 pub(crate) const WEIGHT: u32 = 10;
 
-/// The first row that matches a command's full name (`config|get`) counts. What no row names is compared by
-/// the reference's own tips: `nondeterministic_output_order` without order, `nondeterministic_output` by
-/// shape.
+/// The first row that matches a command's full name (`config|get`) counts. Commands without a row are
+/// compared by the reference's tips: `nondeterministic_output_order` without order,
+/// `nondeterministic_output` by shape.
 pub(crate) const ROWS: &[Row] = &[
     // Time passes between the two servers.
     row("ttl", Rule::Near(2), 12, "seconds pass between the two servers' replies"),
@@ -108,7 +107,7 @@ pub(crate) const ROWS: &[Row] = &[
     row("object|freq", Rule::Shape, 5, "counted by chance"),
     row("time", Rule::Shape, 2, "the clock"),
     row("lastsave", Rule::Shape, 1, "the clock"),
-    // Draws and orders that belong to a table's layout.
+    // Random draws, and orders that depend on the layout of a hash table.
     row("randomkey", Rule::Shape, 3, "a draw"),
     row("srandmember", Rule::Shape, 5, "a draw"),
     row("hrandfield", Rule::Shape, 5, "a draw"),
@@ -129,7 +128,7 @@ pub(crate) const ROWS: &[Row] = &[
         "compression and cuts are free; behind a stream each server restores the other's payloads",
     ),
     row("restore*", Rule::Exact, 15, ""),
-    // What describes the process.
+    // Replies that describe the process.
     row("*|help", Rule::Shape, 1, "help is prose, in our own words"),
     row("info", Rule::Sections, 1, "figures of the process"),
     row(
@@ -163,7 +162,7 @@ pub(crate) const ROWS: &[Row] = &[
     row("commandlog|*", Rule::Shape, 1, "measured times"),
     row("lolwut", Rule::Shape, 1, "a drawing"),
     row("role", Rule::Exact, 1, ""),
-    // What ends, blocks or leaves the process.
+    // Commands that end, block or leave the process.
     row("shutdown", Rule::Skip, 0, "ends the server"),
     row("debug", Rule::Exact, 3, "only the subcommands that the generator names"),
     row("save", Rule::Skip, 0, "writes a file"),
@@ -237,7 +236,7 @@ pub(crate) const ROWS: &[Row] = &[
     row("script*", Rule::Exact, 3, ""),
     row("pfselftest", Rule::Skip, 0, "takes seconds"),
     row("pfdebug", Rule::Skip, 0, "shows a layout"),
-    // Streams count time; ids are given.
+    // Streams need no clock: their ids are given.
     row("xadd", Rule::Exact, 60, ""),
     row("xpending", Rule::Shape, 10, "idle times"),
     row("xinfo|consumers", Rule::Shape, 5, "idle times"),
@@ -249,7 +248,7 @@ pub(crate) const ROWS: &[Row] = &[
     row("xread", Rule::Exact, 10, "no BLOCK is drawn"),
     row("xsetid", Rule::Exact, 3, ""),
     row("x*", Rule::Exact, 10, ""),
-    // Destructive ones are drawn less often, so that there is something to destroy.
+    // Destructive commands are drawn less often, so that there is data to destroy.
     row("flushall", Rule::Exact, 1, ""),
     row("flushdb", Rule::Exact, 2, ""),
     row("swapdb", Rule::Exact, 4, ""),
@@ -259,7 +258,7 @@ pub(crate) const ROWS: &[Row] = &[
     row("rename*", Rule::Exact, 15, ""),
     row("quit", Rule::Exact, 1, ""),
     row("reset", Rule::Exact, 1, ""),
-    // Most transactions are drawn whole.
+    // Most transactions are drawn as a whole.
     row("multi", Rule::Exact, 2, ""),
     row("exec", Rule::Exact, 8, ""),
     row("discard", Rule::Exact, 3, ""),

@@ -1,11 +1,11 @@
 //! Scripts and functions around drawn commands.
 //!
-//! Invariant: nothing here makes the reference end its process, as a library does that logs while it is
-//! loaded, or one that is deleted and has functions whose names differ in case alone.
+//! Invariant: no script here makes the reference end its process. These would: a library that logs while
+//! it is loaded, and the deletion of a library whose functions' names differ only in case.
 
 use super::generator::Generator;
 
-/// Scripts by the SHA-1 of their text, which no call but these names.
+/// Scripts, each with the SHA-1 of its text, by which EVALSHA calls it.
 const SCRIPTS: &[(&str, &str)] = &[
     ("3c44b7a40779a5c68a6e3920550ff76660a813aa", "return redis.call(unpack(ARGV))"),
     ("b72d50ecdcafd5e07f3fca2060a111de46c547f9", "return redis.pcall(unpack(ARGV))"),
@@ -31,13 +31,13 @@ const SCRIPTS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Names of libraries.
+/// Names of the libraries that are loaded.
 const LIBRARIES: &[&str] = &["l0", "l1", "l2", "L2"];
 
-/// Functions: each library has one. Their names are in lower case, so that no two differ in case alone.
+/// Functions: each library has one. Their names are in lower case, so that no two differ only in case.
 const FUNCTIONS: &[&str] = &["f0", "f1", "f2", "f3"];
 
-/// Programs of functions.
+/// Programs of the libraries' functions.
 const BODIES: &[&str] = &[
     "return redis.call(unpack(args))",
     "return redis.pcall(unpack(args))",
@@ -48,16 +48,16 @@ const BODIES: &[&str] = &[
     "error('boom')",
 ];
 
-/// Flags of functions.
+/// Flags with which functions are registered.
 const FLAGS: &[&str] = &["", "'no-writes'", "'allow-oom'", "'no-writes','allow-stale'", "'nosuch'"];
 
-/// Whether the command runs a script or a function, to which a drawn command is given as arguments.
+/// Whether the command runs a script or function that gets a drawn command as its arguments.
 pub(super) fn is_call(name: &str) -> bool {
     ["eval", "evalsha", "fcall"].contains(&name.trim_end_matches("_ro"))
 }
 
-/// Arguments of a command about scripts or functions; nothing for any other. Of a call ([`is_call`]), those
-/// ahead of the drawn command.
+/// Arguments of a command about scripts or functions; `None` for any other. For a call ([`is_call`]), the
+/// arguments before the drawn command.
 pub(super) fn arguments(generator: &mut Generator, name: &str) -> Option<Vec<Vec<u8>>> {
     let words = match name {
         "eval" | "eval_ro" => called(generator, |generator| script(generator).1.into()),
@@ -92,7 +92,7 @@ fn sha(generator: &mut Generator) -> Vec<u8> {
     generator.token(name)
 }
 
-/// What is called, and keys.
+/// The script or function to call, and its keys.
 fn called(generator: &mut Generator, what: impl FnOnce(&mut Generator) -> Vec<u8>) -> Vec<Vec<u8>> {
     let mut words = vec![what(generator)];
     let key = super::values::watched_key(&mut generator.rng);

@@ -1,13 +1,13 @@
-//! Makes a failing stream small: halves are dropped, then quarters, at last single commands, while it still
-//! fails.
+//! Makes a failing stream small: drops halves, then quarters, at last single commands, as long
+//! as it still fails.
 
 use crate::error::Result;
 
-/// How often a stream is played again at most.
+/// Maximum number of times that a stream is played again.
 const TRIES_MAX: usize = 600;
 
-/// The smallest part of `items` found for which `fails` holds; `items` itself must fail. `fails` is asked
-/// at most [`TRIES_MAX`] times.
+/// The smallest part of `items` found for which `fails` holds; `items` itself must fail. `fails` is
+/// called at most [`TRIES_MAX`] times.
 pub(crate) fn shrink<T: Clone>(items: &[T], mut fails: impl FnMut(&[T]) -> Result<bool>) -> Result<Vec<T>> {
     let mut kept = items.to_vec();
     let mut size = kept.len().div_ceil(2);

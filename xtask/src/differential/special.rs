@@ -1,16 +1,16 @@
-//! Commands whose argument trees say too little, or whose arguments could hurt the run.
+//! Commands whose argument trees are incomplete, or whose arguments could harm the run.
 
 use super::command::{Command, WAITER, WAITER_ID};
 use super::generator::Generator;
 use super::{payload, streams, values, zsets};
 
-/// Commands that take more words in versions behind that of the reference, and how many they take there.
+/// Commands that take more words in versions later than the reference's, with the reference's number.
 const WORDS_MAX: &[(&str, usize)] = &[("exec", 1), ("move", 3), ("sismember", 3)];
-/// Words of a range of a sorted set, up to its bounds: `XX` behind these is an option of such a version.
+/// Words of a sorted set's range, up to its bounds: `XX` after these is an option of such a version.
 const RANGE_WORDS: usize = 4;
 
-/// Takes the words out that only a newer version than the reference knows: the data of the two would part.
-/// The arguments of a script or a function, and those of COMMAND GETKEYS, may be a call.
+/// Removes words that only a version later than the reference knows: the datasets would differ. The
+/// arguments of a script or a function, and those of COMMAND GETKEYS, may be a call.
 pub(super) fn leave_newer_options_out(words: &mut Vec<Vec<u8>>) {
     let is_newer = |word: &[u8]| words_max(word).is_some() || is_range(word);
     let Some(at) = words.iter().position(|word| is_newer(word)) else { return };
@@ -118,14 +118,14 @@ pub(crate) const PARAMETERS: &[&str] = &[
     "zset-max-ziplist-value",
 ];
 
-/// Channels that streams publish in, and shard channels.
+/// Channels and shard channels to which streams publish.
 pub(crate) const CHANNELS: &[&str] = &["news", "ch:1", ""];
 
-/// Values of `notify-keyspace-events` that streams with notifications begin with. Not `A` with `n`: where a
-/// CONFIG SET fails, the reference restores what it shows, which hides the `n`.
+/// Values of `notify-keyspace-events` at the start of streams with notifications. Not `A` with `n`: when
+/// a CONFIG SET fails, the reference restores the shown value, which hides the `n`.
 const NOTIFIED: &[&str] = &["KEA", "KEg$lxmn", "KEA", "E$lgn", "Kxm", "El"];
 
-/// Values that fit some parameter or nearly do.
+/// Values that are valid for some parameter, or nearly.
 const CONFIG_VALUES: &[&str] = &[
     "everysec",
     "relaxed",
@@ -157,7 +157,7 @@ const CONFIG_VALUES: &[&str] = &[
     "YES",
 ];
 
-/// Parameters that streams only ask for.
+/// Parameters that streams only read.
 const ASKED: &[&str] = &[
     "appendonly",
     "databases",
@@ -169,14 +169,14 @@ const ASKED: &[&str] = &[
     "lfu-*",
 ];
 
-/// Types that DEBUG PROTOCOL can show; a push would not be a reply.
+/// Types that DEBUG PROTOCOL can send, without push, which is no reply.
 const PROTOCOL: &[&str] = &[
     "string", "integer", "double", "null", "array", "set", "map", "bignum", "true", "false", "verbatim",
     "attrib",
 ];
 
-/// Whether the call is made of fixed texts that must not be spoilt: a spoilt one could end or hang the
-/// server, or ask for something that is compared elsewhere.
+/// Whether the call has fixed words that must not be changed: a changed one could end or hang the server,
+/// or read data that is compared elsewhere.
 pub(super) fn is_fixed(name: &str) -> bool {
     matches!(
         name,
@@ -204,14 +204,14 @@ pub(super) fn is_fixed(name: &str) -> bool {
     )
 }
 
-/// Whether arguments of the command are looked up in a table of the reference's that hashes a name with its
-/// zero bytes and compares it without them: then a name with one is found or not by the chance of where it
-/// falls.
+/// Whether the reference looks up the command's arguments in a table that hashes a name with
+/// its zero bytes and compares it without them: whether a name with a zero byte is found then
+/// depends on its bucket.
 pub(super) fn names_are_hashed(command: &[u8]) -> bool {
     [b"config".as_slice(), b"command", b"latency"].iter().any(|name| command.eq_ignore_ascii_case(name))
 }
 
-/// Arguments for the commands whose tree says too little.
+/// Arguments for the commands whose tree is incomplete.
 pub(super) fn arguments(generator: &mut Generator, name: &str) -> Option<Vec<Vec<u8>>> {
     let words = match name {
         "debug" if generator.chance(70) => vec![generator.token("PROTOCOL"), generator.pick(PROTOCOL)],
@@ -246,7 +246,7 @@ pub(super) fn arguments(generator: &mut Generator, name: &str) -> Option<Vec<Vec
             generator.pick(&["a", "1.2", "with space", "", "\n"]),
         ],
         "client|unblock" => client_unblock(generator),
-        // Nobody but the waiting client waits for long: the reply comes a moment later, and is null.
+        // Only the blocking client waits long: other commands time out after a moment, with a null reply.
         "blpop" | "brpop" | "blmove" | "brpoplpush" | "blmpop" => {
             let timeout =
                 generator.pick(&["0.001", "0.001", "0.002", "-1", "x", "nan", "1e300", "", "0x.1p-9"]);
@@ -280,10 +280,10 @@ pub(super) fn arguments(generator: &mut Generator, name: &str) -> Option<Vec<Vec
     Some(words)
 }
 
-/// A key that no other command names: whoever waits for it waits until the time is over.
+/// A key that no other command names: a client that waits for it waits until its timeout.
 const NOBODYS_KEY: &[u8] = b"nobody's";
 
-/// CLIENT UNBLOCK of the waiting client, or of nobody.
+/// CLIENT UNBLOCK of the blocking client, or of another id.
 fn client_unblock(generator: &mut Generator) -> Vec<Vec<u8>> {
     let mut words = vec![if generator.chance(75) {
         WAITER_ID.to_vec()
@@ -296,7 +296,7 @@ fn client_unblock(generator: &mut Generator) -> Vec<Vec<u8>> {
     words
 }
 
-/// A command of the client that waits: for ever, or for a moment where nobody can serve it.
+/// A command of the blocking client: without a timeout, or with a short one on a key that no client writes.
 pub(super) fn wait(generator: &mut Generator) -> Command {
     let names = ["blpop", "brpop", "blmove", "brpoplpush", "blmpop", "bzpopmin", "bzpopmax", "bzmpop"];
     let name = names[generator.below(names.len())];
@@ -317,16 +317,15 @@ pub(super) fn wait(generator: &mut Generator) -> Command {
     Command { client: WAITER, ..Command::of(words) }
 }
 
-/// What stands behind the name of a command that waits: for keys that the function draws, until the time is
-/// over.
+/// The arguments of a blocking command: name, keys that the function draws, and timeout.
 type WaitingArguments = fn(&mut Generator, &str, fn(&mut sluice_base::Rng) -> Vec<u8>, &[u8]) -> Vec<Vec<u8>>;
 
-/// Whether the waiting client's command ends by itself.
+/// Whether the blocking command ends by its timeout.
 pub(super) fn waits_for_nobody(words: &[Vec<u8>]) -> bool {
     words.iter().any(|word| word == NOBODYS_KEY)
 }
 
-/// What stands behind the name of a blocking command.
+/// The arguments of a blocking command on lists.
 fn waiting_arguments(
     generator: &mut Generator,
     name: &str,
@@ -359,7 +358,7 @@ fn waiting_arguments(
     }
 }
 
-/// A push of so many elements that a list has several nodes, or a hash is no listpack.
+/// A push of so many elements that a list has several nodes, or that a hash is no longer a listpack.
 pub(super) fn many(generator: &mut Generator) -> Command {
     if generator.chance(40) {
         let mut words = vec![b"HSET".to_vec(), values::own_key(&mut generator.rng, "h")];
@@ -376,7 +375,7 @@ pub(super) fn many(generator: &mut Generator) -> Command {
     Command::of(words)
 }
 
-/// A key that expires at once, and a sleep after which it has on both servers.
+/// A key that expires at once, and a sleep until it has expired on both servers.
 pub(super) fn expiry(generator: &mut Generator) -> [Command; 2] {
     let word = |text: &str| text.as_bytes().to_vec();
     let key = values::key(&mut generator.rng);
@@ -394,7 +393,8 @@ pub(super) fn expiry(generator: &mut Generator) -> [Command; 2] {
     [words, sleep].map(Command::of)
 }
 
-/// Filters of CLIENT KILL that meet nobody, or are wrong: the old form with an address, and the new one.
+/// Filters of CLIENT KILL that match no client, or are invalid: the old form with an address,
+/// and the new one.
 fn client_kill(generator: &mut Generator) -> Vec<Vec<u8>> {
     if generator.chance(20) {
         return vec![generator.pick(&["192.0.2.1:1", "nowhere", ""])];
@@ -407,7 +407,7 @@ fn client_kill(generator: &mut Generator) -> Vec<Vec<u8>> {
         ["ADDR", "192.0.2.1:1"],
         ["LADDR", "192.0.2.1:1"],
         ["USER", "nobody"],
-        // Not `pubsub`: the stream's listener would be met, with messages on the way.
+        // Not `pubsub`: this would kill the stream's listener, which has pending messages.
         ["TYPE", "master"],
         ["TYPE", "replica"],
         ["TYPE", "nothing"],
@@ -425,13 +425,13 @@ fn client_kill(generator: &mut Generator) -> Vec<Vec<u8>> {
     words
 }
 
-/// A key that expires at a named moment, and a question about that moment: both servers must name the same
-/// one.
+/// A key that expires at a given time, and a command that reads this time: both servers must
+/// return the same.
 pub(super) fn moment(generator: &mut Generator) -> Vec<Command> {
     let word = |text: &str| text.as_bytes().to_vec();
     let key = values::key(&mut generator.rng);
     let ms = 9_000_000_000_000 + i64::try_from(generator.below(1_000_000)).unwrap_or(0);
-    // Where a half is rounded to is of interest, so some moments lie at one.
+    // Rounding of halves is of interest, so some times end in half a second.
     let ms = if generator.chance(20) { ms / 1000 * 1000 + 500 } else { ms };
     let (seconds, millis) = ((ms / 1000).to_string().into_bytes(), ms.to_string().into_bytes());
     let set = match generator.below(6) {
@@ -447,7 +447,7 @@ pub(super) fn moment(generator: &mut Generator) -> Vec<Command> {
 }
 
 /// Whether the first call, with these replies of both servers, gave the key of the second call the expiry
-/// that its words name, and the second asks for that expiry. Then the answers may not differ at all.
+/// in its words, and the second call reads that expiry. Then the replies may not differ at all.
 pub(super) fn names_the_moment(set: &[Vec<u8>], replies: [&[u8]; 2], ask: &[Vec<u8>]) -> bool {
     let is = |word: Option<&Vec<u8>>, text: &str| {
         word.is_some_and(|word| word.eq_ignore_ascii_case(text.as_bytes()))
@@ -461,7 +461,7 @@ pub(super) fn names_the_moment(set: &[Vec<u8>], replies: [&[u8]; 2], ask: &[Vec<
     } else if set.len() >= 5 && is(set.first(), "SET") && any(&set[3..], ["EXAT", "PXAT"]) {
         replies.iter().all(|reply| reply.starts_with(b"+OK"))
     } else if set.len() == 4 && is(set.first(), "GETEX") && any(&set[2..3], ["EXAT", "PXAT"]) {
-        // A value: neither null, nor an error, nor QUEUED.
+        // The reply is a value: neither null, nor an error, nor QUEUED.
         replies.iter().all(|reply| reply.starts_with(b"$") && !reply.starts_with(b"$-"))
     } else {
         false
@@ -469,7 +469,7 @@ pub(super) fn names_the_moment(set: &[Vec<u8>], replies: [&[u8]; 2], ask: &[Vec<
     asks && set_for_sure
 }
 
-/// A question about a key that was just changed, perhaps.
+/// A command that reads a key that may just have been changed.
 pub(super) fn question(generator: &mut Generator, key: Vec<u8>) -> Command {
     let mut words = match generator.below(7) {
         0..=2 => vec![b"OBJECT".to_vec(), b"ENCODING".to_vec()],
@@ -482,13 +482,13 @@ pub(super) fn question(generator: &mut Generator, key: Vec<u8>) -> Command {
     Command::of(words)
 }
 
-/// Has what happens to keys published.
+/// Turns keyspace notifications on.
 pub(super) fn notify(generator: &mut Generator) -> Command {
     let words = ["CONFIG", "SET", "notify-keyspace-events"].map(|word| word.as_bytes().to_vec());
     Command::of([words.to_vec(), vec![generator.pick(NOTIFIED)]].concat())
 }
 
-/// LOLWUT, perhaps of a version, with a size.
+/// LOLWUT, sometimes with a version and a size.
 fn lolwut(generator: &mut Generator) -> Vec<Vec<u8>> {
     let mut words = Vec::new();
     if generator.chance(60) {
@@ -501,7 +501,7 @@ fn lolwut(generator: &mut Generator) -> Vec<Vec<u8>> {
     words
 }
 
-/// HELLO with a version, and sometimes more.
+/// HELLO with a version, and sometimes with options.
 fn hello(generator: &mut Generator) -> Vec<Vec<u8>> {
     let mut words = Vec::new();
     if generator.chance(85) {
@@ -516,7 +516,7 @@ fn hello(generator: &mut Generator) -> Vec<Vec<u8>> {
     words
 }
 
-/// CONFIG SET of one or two parameters, with values that fit some of them.
+/// CONFIG SET of one or two parameters, with values that are valid for some of them.
 fn config_set(generator: &mut Generator) -> Vec<Vec<u8>> {
     let mut words = Vec::new();
     for _ in 0..1 + generator.below(2) {
@@ -535,13 +535,13 @@ fn config_set(generator: &mut Generator) -> Vec<Vec<u8>> {
     words
 }
 
-/// Where elements have different scores, what a range by members holds is any: it is asked of a key whose
-/// scores are all 0.
+/// Redirects a range by members to a key whose scores are all 0, because with different scores
+/// its result is undefined.
 fn even_scores(name: &str, words: &mut [Vec<u8>]) {
     let is = |word: &Vec<u8>, text: &str| word.eq_ignore_ascii_case(text.as_bytes());
     let is_lex =
         name.starts_with('z') && (name.contains("lex") || words.iter().any(|word| is(word, "BYLEX")));
-    // A copy or another name puts a sorted set under the key of any type.
+    // A copy or a rename may put a sorted set under a key of any type.
     let of_zsets = |word: &Vec<u8>| is_lex || word.len() == 2 && word[0] == b'z';
     let at = if name == "zrangestore" { 2 } else { 1 };
     let is_chosen = words.last().is_some_and(|word| word.last().is_some_and(|byte| byte.is_multiple_of(2)));
@@ -559,8 +559,8 @@ fn even_scores(name: &str, words: &mut [Vec<u8>]) {
     }
 }
 
-/// Takes the sting out of a call: no expiry so near that it could come between the two servers, no draw so
-/// large that it would fill the memory, no timeout that ends the connection.
+/// Makes a call harmless: no expiry so near that it could fall between the two servers, no count so large
+/// that it would fill the memory, no timeout that ends the connection.
 pub(super) fn tame(name: &str, words: &mut [Vec<u8>], mortal: bool) {
     even_scores(name, words);
     if name == "watch" {
@@ -568,7 +568,7 @@ pub(super) fn tame(name: &str, words: &mut [Vec<u8>], mortal: bool) {
         words.iter_mut().skip(1).for_each(|word| *word = other(word));
     }
     if name.starts_with("zinter") {
-        // Until 9.1.3 the reference counts a product of 0 and infinity as 0 for the first set alone.
+        // Until 9.1.3 the reference takes a product of 0 and infinity as 0 only for the first set.
         let is_weight =
             |word: &[u8]| std::str::from_utf8(word).ok().and_then(|text| text.parse::<f64>().ok());
         let weights = words.iter_mut().skip_while(|word| !word.eq_ignore_ascii_case(b"WEIGHTS"));
@@ -577,7 +577,7 @@ pub(super) fn tame(name: &str, words: &mut [Vec<u8>], mortal: bool) {
         weights.filter(extreme).for_each(|word| *word = b"2".to_vec());
     }
     if name.starts_with("sort") && words.iter().any(|word| word.eq_ignore_ascii_case(b"BY")) {
-        // Elements without a weight are equal then: which of them LIMIT leaves is chance.
+        // Elements without a weight are equal then: LIMIT would select any of them.
         let alpha = words.iter_mut().skip(2).filter(|word| word.eq_ignore_ascii_case(b"ALPHA"));
         alpha.for_each(|word| *word = b"ASC".to_vec());
     }
@@ -588,15 +588,17 @@ pub(super) fn tame(name: &str, words: &mut [Vec<u8>], mortal: bool) {
         if expiring || after_option {
             move_far(&mut words[at]);
         }
-        // The reference counts it from the end in a skip list alone, which its SORT makes of a listpack.
+        // The reference counts a negative offset from the end only in a skip list, to which its SORT
+        // converts a listpack.
         if name.starts_with("zr") && before == b"LIMIT" && words[at].starts_with(b"-") {
             words[at] = b"1".to_vec();
         }
-        // The reference cuts an index into a listpack to 32 bits, here alone.
+        // The reference truncates an index into a listpack to 32 bits, only in this command.
         if name == "lset" && at == 2 && number(&words[at]).is_some_and(|n| n.abs() > i128::from(i32::MAX)) {
             words[at] = b"1000000".to_vec();
         }
-        // The reference's check for an overflow overflows itself there: it takes the number for a large one.
+        // The reference's check for an overflow itself overflows here: it takes the number for
+        // a large one.
         if name == "bitfield" && number(&words[at]).is_some_and(|n| n < -(1 << 62)) {
             words[at] = b"-4611686018427387904".to_vec();
         }
@@ -615,8 +617,8 @@ pub(super) fn tame(name: &str, words: &mut [Vec<u8>], mortal: bool) {
     }
 }
 
-/// Makes an expiry that is compared with another one unlike all others: of two equal relative ones the later
-/// is greater only if a millisecond has passed between them, which is chance.
+/// Makes an expiry that is compared with another one unique: of two equal relative expiries the later one
+/// is greater only if a millisecond has passed in between, which is random.
 pub(super) fn part_expiries(generator: &mut Generator, name: &str, words: &mut [Vec<u8>]) {
     let compares = |word: &Vec<u8>| {
         word.get(..2).is_some_and(|head| head.eq_ignore_ascii_case(b"GT") || head.eq_ignore_ascii_case(b"LT"))
@@ -630,15 +632,15 @@ pub(super) fn part_expiries(generator: &mut Generator, name: &str, words: &mut [
     }
 }
 
-/// A number that is a time between now and a few hours becomes one of months.
+/// Replaces a time between now and a few hours by one in months.
 fn move_far(word: &mut Vec<u8>) {
     if let Some(near) = number(word).filter(|n| (1..10_000_000).contains(n)) {
         *word = (10_000_000 + near).to_string().into_bytes();
     }
 }
 
-/// A moment long past becomes one far away: MSETEX leaves a key that is there and expired, and whether
-/// RANDOMKEY or SCAN meets it first is chance.
+/// Replaces a time long past by one far in the future: MSETEX leaves an expired key in place, and whether
+/// RANDOMKEY or SCAN finds it first is random.
 fn move_past_away(word: &mut Vec<u8>) {
     if number(word).is_some_and(|moment| (1..9_000_000_000_000).contains(&moment)) {
         *word = b"9000000000000".to_vec();

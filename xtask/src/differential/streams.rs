@@ -1,13 +1,14 @@
-//! Arguments of stream commands: ids that are small and given, so that both servers have the same, and
-//! entries that meet.
+//! Arguments of stream commands: small given ids, so that both servers have the same ids, and commands
+//! find existing entries.
 //!
-//! Invariant: no id is left to a server's clock, and no reply that is compared byte by byte tells a time.
+//! Invariant: no id depends on a server's clock, and no reply that is compared byte by byte
+//! contains a time.
 
 use super::generator::Generator;
 
 type Words = Vec<Vec<u8>>;
 
-/// The arguments of a stream command behind its name; `None` for another command.
+/// The arguments of a stream command after its name; `None` for another command.
 pub(super) fn arguments(generator: &mut Generator, name: &str) -> Option<Words> {
     if !name.starts_with('x') || name.ends_with("|help") {
         return None;
@@ -62,7 +63,7 @@ fn split(words: &[u8]) -> Words {
     words.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).map(<[u8]>::to_vec).collect()
 }
 
-/// An id that entries may have.
+/// An id that an entry may have.
 fn id(generator: &mut Generator) -> Vec<u8> {
     format!("{}-{}", generator.below(MS_MAX), generator.below(4)).into_bytes()
 }
@@ -71,7 +72,7 @@ fn ids(generator: &mut Generator) -> Words {
     (0..=generator.below(4)).map(|_| id(generator)).collect()
 }
 
-/// An end of a range, `whole` or an id.
+/// An end of a range: `whole` or an id.
 fn end(generator: &mut Generator, whole: &str) -> Vec<u8> {
     match generator.below(4) {
         0 | 1 => whole.as_bytes().to_vec(),
@@ -95,7 +96,7 @@ fn xadd(generator: &mut Generator, key: Vec<u8>) -> Words {
     if generator.chance(25) {
         words.extend(trimming(generator));
     }
-    // Most of a stream's time no milliseconds go by, so that there is room for many entries.
+    // In most streams no milliseconds pass, so that there is room for many entries.
     let ms = generator.below(MS_MAX);
     words.push(match generator.chance(80) {
         true => format!("{ms}-*").into_bytes(),
@@ -158,5 +159,5 @@ const GROUPS: &[&str] = &["g0", "g1"];
 const CONSUMERS: &[&str] = &["c0", "c1", "c2"];
 const VALUES: &[&str] =
     &["v", "", "12", "-3", "70000", "9223372036854775807", "a rather longer value, as values go"];
-/// Milliseconds of ids are less.
+/// Exclusive upper bound of the milliseconds in ids.
 const MS_MAX: usize = 12;

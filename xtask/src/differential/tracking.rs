@@ -1,12 +1,11 @@
-//! Two clients that track what others change: what they are told to drop must be the same keys on both
-//! servers.
+//! Two clients that track changes: both servers must send them invalidations of the same keys.
 //!
-//! One is told of every change (BCAST), the other of the keys that it has read since they changed last; it
-//! reads all keys of streams again behind each batch. How keys are spread over messages depends on where an
-//! iteration ended, so what came since the last look is compared as a set.
+//! One client receives all changes (BCAST); the other receives changes of keys that it has read since
+//! their last change, and reads all keys of streams again after each batch. The split of keys into
+//! messages depends on the ends of iterations, so all keys since the last check are compared as a set.
 //!
-//! Invariant: ours tells all that the reference tells. It tells more only where `docs/compat.md` says so, and
-//! nothing else where no such command has run lately.
+//! Invariant: ours sends every invalidation that the reference sends. It sends more only where
+//! `docs/compat.md` says so, and only if such a command has run recently.
 
 use std::collections::BTreeSet;
 
@@ -16,37 +15,37 @@ use super::values::KEYS;
 use crate::error::Result;
 use crate::wire::{Connection, encode, parse};
 
-/// The clients that track.
+/// The clients that track changes.
 pub(super) struct Trackers {
-    /// Is told of every change.
+    /// The client with BCAST, which receives all changes.
     broadcast: Pair,
-    /// Is told of what it has read.
+    /// Receives changes of the keys that it has read.
     reader: Pair,
 }
 
-/// What one client was told since the last look.
+/// Invalidations that one client has received since the last check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Told {
-    /// Keys to drop.
+    /// Keys in the invalidations.
     keys: BTreeSet<Vec<u8>>,
-    /// Everything is to be dropped.
+    /// Whether an invalidation of all keys was received.
     all: bool,
 }
 
-/// A difference: what both servers have told, to show.
+/// A difference: the invalidations of both servers, as text.
 pub(super) struct Untold {
     pub(super) ours: Vec<u8>,
     pub(super) peer: Vec<u8>,
 }
 
-/// Ends what was sent up to now.
+/// The ECHO text that marks the end of the output so far.
 const MARK: &[u8] = b"that is all of it";
 
-/// So many commands back a command may have been queued, or held back, that ran just now.
+/// Maximum number of commands since a command was queued, or postponed, that has run just now.
 const RECENT: usize = 200;
 
-/// Commands that tell more here: changes of consumer groups (as in 9.1.3), exchanges of databases, loads;
-/// and what hides commands.
+/// Commands for which ours sends more invalidations: changes of consumer groups (as in 9.1.3), exchanges
+/// of databases, loads; and commands that may contain these.
 const TELL_MORE: [&str; 14] = [
     "XGROUP",
     "XSETID",
@@ -65,7 +64,7 @@ const TELL_MORE: [&str; 14] = [
 ];
 
 impl Trackers {
-    /// Connects them.
+    /// Connects both clients to both servers.
     pub(super) fn open(ports: [u16; 2]) -> Result<Trackers> {
         let pair = |words: &[&[u8]]| -> Result<Pair> {
             let mut pair = Pair::open(ports)?;
@@ -79,15 +78,15 @@ impl Trackers {
             broadcast: pair(&[b"CLIENT", b"TRACKING", b"ON", b"BCAST"])?,
             reader: pair(&[b"CLIENT", b"TRACKING", b"ON"])?,
         };
-        // The first look only reads the keys.
+        // The first check only reads the keys.
         match trackers.look(&[])? {
             Ok(_) => Ok(trackers),
             Err(_) => Err("clients that have just begun to track were told of changes".into()),
         }
     }
 
-    /// Looks at what was told since the last time, behind these commands; the number of keys, or a
-    /// difference. Of clients that were killed nothing is compared: they connect anew.
+    /// Compares the invalidations since the last check, after these commands; returns the number of keys,
+    /// or a difference. For killed clients nothing is compared: they connect again.
     pub(super) fn look(&mut self, commands: &[Command]) -> Result<std::result::Result<u64, Untold>> {
         let recent = &commands[commands.len().saturating_sub(RECENT)..];
         let tells_more = recent.iter().any(|command| {
@@ -110,7 +109,7 @@ impl Trackers {
         Ok(Ok(count))
     }
 
-    /// Whether one of the clients was closed; it stays so.
+    /// Whether one of the clients was closed, which cannot be undone.
     pub(super) fn have_ended(&mut self) -> bool {
         let pairs = [&mut self.broadcast, &mut self.reader];
         pairs.into_iter().any(|pair| {
@@ -119,14 +118,14 @@ impl Trackers {
     }
 }
 
-/// Whether ours tells enough, and no more than it may.
+/// Whether ours sent all of the reference's invalidations, and more only if it may.
 fn is_as_much(ours: &Told, peer: &Told, tells_more: bool) -> bool {
     let is_enough = ours.all || !peer.all && peer.keys.is_subset(&ours.keys);
     is_enough && (tells_more || ours == peer)
 }
 
-/// What a client was told since the last look, after which it reads all keys again if it is one that reads;
-/// `None` where its connection has ended.
+/// The invalidations that a client has received since the last check, after which a reading client reads
+/// all keys again; `None` when its connection has ended.
 fn told_to(connection: &mut Connection, reads: bool) -> Option<Told> {
     let mut bytes = Vec::new();
     if reads {

@@ -1,7 +1,7 @@
-//! Users with random rules, and clients that act in their names.
+//! Users with random rules, and clients that authenticate as these users.
 //!
-//! Invariant: `default` keeps its rights, so whatever else a stream does, the clients that look at the
-//! servers see everything, and every client can become `default` again.
+//! Invariant: `default` keeps its rights, so the clients that check the servers see everything, and every
+//! client can authenticate as `default` again, whatever a stream does.
 
 use super::command::Command;
 use super::generator::Generator;
@@ -11,13 +11,13 @@ use crate::wire::Connection;
 /// Names of users; the first ones are drawn more often.
 const NAMES: &[&str] = &["u0", "u1", "u0", "u1", "u2", "u3"];
 
-/// The password of all users that have one.
+/// The password of all users with a password.
 const PASSWORD: &str = "pw";
 
-/// Rules that a user is mostly given more of.
+/// Rules that give many rights; drawn more often.
 const WIDE: &[&str] = &["+@all", "~*", "&*", "alldbs", "on", "nopass"];
 
-/// Rules, some of them wrong.
+/// Rules, some of them invalid.
 const RULES: &[&str] = &[
     "on",
     "off",
@@ -109,7 +109,7 @@ const RULES: &[&str] = &[
     "+GET",
 ];
 
-/// Commands that DRYRUN is asked about.
+/// Commands for ACL DRYRUN.
 const CALLS: &[&[&str]] = &[
     &["get", "k1"],
     &["SET", "k1", "v"],
@@ -135,7 +135,7 @@ const CALLS: &[&[&str]] = &[
     &["dbsize"],
 ];
 
-/// Arguments of a command about users; nothing for any other.
+/// Arguments of a command about users; `None` for any other.
 pub(super) fn arguments(generator: &mut Generator, name: &str) -> Option<Vec<Vec<u8>>> {
     let user = generator.pick(NAMES);
     let words = match name {
@@ -154,7 +154,7 @@ pub(super) fn arguments(generator: &mut Generator, name: &str) -> Option<Vec<Vec
     Some(words)
 }
 
-/// A name and its rules.
+/// A user's name and rules.
 fn definition(generator: &mut Generator, user: Vec<u8>) -> Vec<Vec<u8>> {
     let mut words = vec![user];
     if generator.chance(60) {
@@ -166,7 +166,7 @@ fn definition(generator: &mut Generator, user: Vec<u8>) -> Vec<Vec<u8>> {
     words
 }
 
-/// What a stream with users begins with.
+/// Commands at the start of a stream with users.
 pub(super) fn begin(generator: &mut Generator) -> Vec<Command> {
     let definitions = ["u0", "u1", "u2"].map(|user| {
         let words = [b"ACL".to_vec(), b"SETUSER".to_vec()];
@@ -175,13 +175,13 @@ pub(super) fn begin(generator: &mut Generator) -> Vec<Command> {
     definitions.into()
 }
 
-/// A client becomes another user.
+/// A command by which a client becomes another user.
 pub(super) fn change(generator: &mut Generator) -> Command {
     let words = arguments(generator, "auth").unwrap_or_default();
     Command::of([vec![b"AUTH".to_vec()], words].concat())
 }
 
-/// Has the server forget all users but `default`, and the refusals.
+/// Deletes all users but `default`, and the ACL log.
 pub(super) fn forget(connection: &mut Connection) -> Result<()> {
     let users = connection.ask(&[b"ACL", b"USERS"])?;
     for user in users.items.iter().filter(|user| user.text != b"default") {

@@ -1,9 +1,9 @@
-//! Argument values by the name and type that the argument tree gives them.
+//! Argument values by the name and type in the argument tree.
 
 use sluice_base::Rng;
 
-/// Keys by the type that commands mostly make of them; few, so that commands meet, and some with strange
-/// bytes.
+/// Keys by the type that commands mostly create there; few keys, so that commands share them, and some
+/// with unusual bytes.
 pub(super) const KEYS: &[&[u8]] = &[
     b"s0",
     b"s1",
@@ -38,7 +38,7 @@ pub(super) const KEYS: &[&[u8]] = &[
     b"*[a]?",
 ];
 
-/// Integers at the edges of what formats and types hold.
+/// Integers at the limits of formats and types.
 const EDGES: &[&str] = &[
     "9223372036854775807",
     "-9223372036854775808",
@@ -97,7 +97,7 @@ const NEARLY: &[&str] = &[
     "-9223372036854775808.5",
 ];
 
-/// Words that are options somewhere.
+/// Words that are options of some command.
 const OPTIONS: &[&str] = &[
     "NX",
     "XX",
@@ -155,7 +155,7 @@ pub(super) fn value(rng: &mut Rng, name: &str, kind: &str) -> Vec<u8> {
     }
 }
 
-/// What an argument of another kind would be, or what none would be.
+/// A value that is wrong for most arguments.
 pub(super) fn hostile(rng: &mut Rng) -> Vec<u8> {
     match rng.below(6) {
         0 => pick(rng, EDGES),
@@ -167,12 +167,12 @@ pub(super) fn hostile(rng: &mut Rng) -> Vec<u8> {
     }
 }
 
-/// A word that is an option somewhere.
+/// A word that is an option of some command.
 pub(super) fn option(rng: &mut Rng) -> Vec<u8> {
     pick(rng, OPTIONS)
 }
 
-/// A key.
+/// A key of any type.
 pub(super) fn key(rng: &mut Rng) -> Vec<u8> {
     KEYS[index(rng, KEYS.len())].to_vec()
 }
@@ -182,13 +182,13 @@ pub(super) fn list_key(rng: &mut Rng) -> Vec<u8> {
     text_of("l", rng.below(3))
 }
 
-/// A key that mostly holds a value of the type whose keys begin like this.
+/// A key that mostly holds a value of the type whose keys begin with `name`.
 pub(super) fn own_key(rng: &mut Rng, name: &str) -> Vec<u8> {
     text_of(name, rng.below(3))
 }
 
-/// A key for WATCH, which no command of streams names: to the reference a change of a group changes no key
-/// until 9.1.3.
+/// A key for WATCH, which no command of streams names: until 9.1.3 the reference does not count a change
+/// of a consumer group as a change of its key.
 pub(super) fn watched_key(rng: &mut Rng) -> Vec<u8> {
     let name = ["l", "p", "e", "h", "z"][index(rng, 5)];
     own_key(rng, name)
@@ -217,9 +217,9 @@ pub(super) fn content(rng: &mut Rng) -> Vec<u8> {
         10 => vec![b'z'; 1 + index(rng, 4096)],
         11 => (0..index(rng, 24)).map(|_| (rng.next_u64() & 255) as u8).collect(),
         12 => Vec::new(),
-        // Texts that have something in common, for LCS.
+        // Texts with common parts, for LCS.
         13 => (0..index(rng, 60)).map(|_| b"abc"[index(rng, 3)]).collect(),
-        // Where integers are shared, and where their digits no longer fit.
+        // Integers around the limit of shared ones, and integers with too many digits.
         14 => pick(rng, &["9998", "9999", "10000", "-1", "1234567890123456789", "-1234567890123456789"]),
         _ => text_of("v", rng.below(6)),
     }
@@ -252,7 +252,7 @@ fn position(rng: &mut Rng) -> Vec<u8> {
     match rng.below(10) {
         0 => integer(rng),
         1 => text(rng.below(2_000_000)),
-        // Around the longest string that the servers are told to allow.
+        // Around the maximum string length that the servers are configured with.
         2 => text((1 << 20) - 4 + rng.below(8)),
         3..=4 => format!("-{}", 1 + rng.below(12)).into_bytes(),
         _ => text(rng.below(60)),
@@ -267,7 +267,7 @@ fn database(rng: &mut Rng) -> Vec<u8> {
     }
 }
 
-/// A relative time: so far away that it does not come, or past, or beyond what fits. Never near.
+/// A relative time: far away, or past, or out of range. Never near.
 fn duration(rng: &mut Rng) -> Vec<u8> {
     match rng.below(10) {
         0 => pick(rng, EDGES),
@@ -291,7 +291,7 @@ fn moment(rng: &mut Rng) -> Vec<u8> {
     }
 }
 
-/// A glob pattern.
+/// A glob pattern for keys.
 fn pattern(rng: &mut Rng) -> Vec<u8> {
     let patterns = [
         "*", "s*", "?0", "[a-m]*", "[^s]*", "*0", "s[0-2]", "\\*", "[", "nomatch", "", "h?ll*[", "{t}*",
@@ -300,7 +300,7 @@ fn pattern(rng: &mut Rng) -> Vec<u8> {
     pick(rng, &patterns)
 }
 
-/// `usual` nine times of ten.
+/// `usual` with a probability of 90 percent.
 fn rare(rng: &mut Rng, usual: &str) -> Vec<u8> {
     if rng.below(10) == 0 { hostile(rng) } else { usual.as_bytes().to_vec() }
 }
@@ -315,7 +315,7 @@ fn index(rng: &mut Rng, bound: usize) -> usize {
     usize::try_from(rng.below(bound as u64)).unwrap_or(0)
 }
 
-/// A number's digits.
+/// The decimal digits of a number.
 fn text(number: u64) -> Vec<u8> {
     number.to_string().into_bytes()
 }

@@ -1,6 +1,6 @@
-//! Random commands: from argument trees, with hostile arguments, over few keys so that they meet.
+//! Random commands: from argument trees, with hostile arguments, over few keys so that commands share them.
 //!
-//! Invariant: a stream is a function of its seed and of the grammar alone.
+//! Invariant: a stream is a function only of its seed and of the grammar.
 
 use super::cluster;
 use super::command::Command;
@@ -14,59 +14,59 @@ use super::users;
 use super::values;
 use super::zsets;
 
-/// A drawer of the commands of streams, by the grammar.
+/// Draws the commands of streams from the grammar.
 pub(crate) struct Workload<'a> {
     grammar: &'a Grammar,
     total_weight: u64,
     generator: Generator,
-    /// How many repetitions the last `numkeys` or `numfields` announced.
+    /// The number of repetitions in the last `numkeys` or `numfields`.
     announced: Option<usize>,
-    /// Whether keys of this stream expire: then nothing may meet keys by chance, for whoever meets an expired
-    /// one deletes it.
+    /// Whether keys of this stream expire: then no command may access keys at random, because accessing
+    /// an expired key deletes it.
     mortal: bool,
     /// Whether the stream has commands of more than one client.
     social: bool,
-    /// Whether clients of the stream act as users with rules.
+    /// Whether clients of the stream authenticate as users with rules.
     guarded: bool,
-    /// How many commands each of the two clients that send anything is to send while it listens, before it
-    /// ends that.
+    /// Remaining commands that each of the two sending clients sends while it is subscribed,
+    /// before it unsubscribes.
     listens: [usize; 2],
-    /// Whether the command being drawn is of lists: then its keys mostly are.
+    /// Whether the command being drawn is about lists: then its keys mostly hold lists.
     of_lists: bool,
-    /// Whether the command being drawn is of sorted sets and geo points.
+    /// Whether the command being drawn is about sorted sets or geo points.
     of_zsets: bool,
-    /// What the keys of the command's type begin with, where it has some of its own.
+    /// Prefix of the keys for the command's type; `None` for a type without keys of its own.
     own_keys: Option<&'static str>,
 }
 
-/// Chances out of a hundred.
+/// Chance in percent that an optional argument is given.
 const OPTION_CHANCE: u64 = 30;
 const CONFLICT_CHANCE: u64 = 5;
 const HOSTILE_CHANCE: u64 = 14;
 const INLINE_CHANCE: u64 = 3;
-/// That a command is followed by a question about the key it names.
+/// Chance in percent that a command is followed by one that reads the state of its key.
 const QUESTION_CHANCE: u64 = 8;
-/// That a command is an expiry at a named moment, followed by the question for it.
+/// Chance in percent that a command sets an expiry at a given time, and is followed by one that reads it.
 const MOMENT_CHANCE: u64 = 2;
-/// That a command is a transaction.
+/// Chance in percent that a command is a transaction.
 const TRANSACTION_CHANCE: u64 = 2;
-/// That a command pushes many elements.
+/// Chance in percent that a command pushes many elements.
 const MANY_CHANCE: u64 = 1;
-/// In a stream of several clients: that the next command is another client's, that it is the waiting
-/// client's.
+/// Chances in percent, in a stream with several clients: the next command is from another client; it is
+/// from the blocking client.
 const SWITCH_CHANCE: u64 = 15;
 const WAIT_CHANCE: u64 = 4;
-/// That a client begins to listen, where keys do not expire; and how many commands it sends meanwhile, at
-/// most.
+/// Chance in percent that a client begins to subscribe, in streams whose keys do not expire; and the
+/// maximum number of commands that it sends while it is subscribed.
 const LISTEN_CHANCE: u64 = 4;
 const LISTENING_COMMANDS_MAX: usize = 60;
-/// That a stream whose keys do not expire has several clients.
+/// Chance in percent that a stream whose keys do not expire has several clients.
 const SOCIAL_CHANCE: u64 = 50;
-/// That a stream has notifications of keys, which the listener is sent.
+/// Chance in percent that a stream has keyspace notifications, which the listener receives.
 const NOTIFY_CHANCE: u64 = 60;
-/// That a key of a command is one that mostly holds a value of its type.
+/// Chance in percent that a key of a command is one that mostly holds a value of the command's type.
 const OWN_KEY_CHANCE: u64 = 75;
-/// What the keys of a type begin with: three of each.
+/// Prefixes of the keys of each type; each type has three keys.
 const OWN_KEYS: &[(&str, &str)] = &[
     ("@list", "l"),
     ("@hyperloglog", "p"),
@@ -76,14 +76,14 @@ const OWN_KEYS: &[(&str, &str)] = &[
     ("@sorted-set", "z"),
     ("@geo", "g"),
 ];
-/// What the names begin with that scripts do not call. In the sets of COMMAND keys are tables, whose order is
-/// that of addresses.
+/// Prefixes of the names of commands that scripts do not call. The sets in replies to COMMAND are Lua
+/// tables as keys, whose order is that of their addresses.
 const NOT_IN_SCRIPTS: &[&str] = &["eval", "fcall", "function", "script", "command"];
-/// Commands that are drawn for a script until one is fit.
+/// Maximum draws of a command for a script until one is suitable.
 const TRIES: usize = 5;
-/// That a stream has users; and in such a stream, that a client becomes another one next.
+/// Chances in percent: a stream has users; in such a stream, a client becomes another user next.
 const GUARDED_CHANCES: [u64; 2] = [20, 4];
-/// That keys of a stream expire; and in such a stream, that one does next.
+/// Chances in percent: keys of a stream expire; in such a stream, a key expires next.
 const MORTAL_CHANCES: [u64; 2] = [25, 3];
 
 impl<'a> Workload<'a> {
@@ -109,11 +109,11 @@ impl<'a> Workload<'a> {
         }
     }
 
-    /// `count` commands.
+    /// A stream of `count` commands.
     pub(crate) fn stream(&mut self, count: usize) -> Vec<Command> {
         let mut commands = Vec::with_capacity(count);
         let mut client = 0;
-        // What a stream before this one has loaded.
+        // Deletes functions and scripts that an earlier stream has loaded.
         for container in ["FUNCTION", "SCRIPT"] {
             if self.grammar.has_own(&format!("{}|flush", container.to_lowercase())) {
                 commands.push(Command::of(vec![container.into(), b"FLUSH".to_vec()]));
@@ -158,7 +158,7 @@ impl<'a> Workload<'a> {
                 next.push(special::question(&mut self.generator, key));
             }
             if next.iter().all(|command| self.may_be_sent(command)) {
-                // Inside a transaction the other one sends what is its own.
+                // Within a transaction the two clients exchange their roles.
                 next.iter_mut().for_each(|command| command.client ^= client);
                 next.retain(|command| self.listens[command.client] == 0);
                 commands.extend(next);
@@ -168,23 +168,23 @@ impl<'a> Workload<'a> {
         commands
     }
 
-    /// Whether keys of the stream expire at any moment.
+    /// Whether keys of the stream may expire at any moment.
     pub(crate) fn is_mortal(&self) -> bool {
         self.mortal
     }
 
-    /// A key that expires at once, and a sleep after which it has on both servers.
+    /// A key that expires at once, and a sleep until it has expired on both servers.
     fn expiry(&mut self) -> Vec<Command> {
         let [expires, sleep] = special::expiry(&mut self.generator);
         if !self.guarded {
             return vec![expires, sleep];
         }
-        // The first client may be a user who is forbidden DEBUG: the second one, who is `default`, lets time
-        // pass. What the first has queued must not run later than that.
+        // The first client may be a user without the right to DEBUG: the second one, which is `default`,
+        // sends the sleep. Commands that the first has queued must run before it.
         vec![Command::of(vec![b"DISCARD".to_vec()]), expires, Command { client: 1, ..sleep }]
     }
 
-    /// Commands of a client that listens, or begins to now.
+    /// Commands of a client that is subscribed, or begins to be.
     fn listening(&mut self, client: usize) -> Option<Vec<Command>> {
         let left = self.listens[client];
         match left {
@@ -205,17 +205,17 @@ impl<'a> Workload<'a> {
         }
     }
 
-    /// Whether the command is one that streams have.
+    /// Whether streams may have the command.
     fn may_be_sent(&self, command: &Command) -> bool {
         let name = self.grammar.full_name(&command.words);
-        // A pause keeps keys from expiring.
+        // CLIENT PAUSE keeps keys from expiring.
         let by_chance = matches!(name.as_str(), "scan" | "randomkey" | "client|pause");
-        // Users that no client acts as are not worth much.
+        // Users are only useful if a client authenticates as them.
         let is_about_users = matches!(name.as_str(), "acl|setuser" | "acl|dryrun" | "acl|getuser");
-        // The reference finds no key in a PFMERGE of a target alone, so that no rule about keys keeps anybody
-        // from it; ours asks for the target.
+        // The reference finds no key in a PFMERGE with only a target, so no rule about keys applies; ours
+        // checks the target.
         let asks_too_little = name == "pfmerge" && command.words.len() == 2;
-        // A pause makes every client one that waits.
+        // CLIENT PAUSE makes every client wait.
         let pauses = self.social && name == "client|pause";
         self.grammar.has(&name)
             && !pauses
@@ -225,8 +225,8 @@ impl<'a> Workload<'a> {
             && !(self.mortal && by_chance)
     }
 
-    /// WATCH perhaps, MULTI, commands, and EXEC or DISCARD; among them, perhaps, commands of the other
-    /// client.
+    /// Possibly WATCH, then MULTI, commands, and EXEC or DISCARD; possibly with commands of the other
+    /// client in between.
     fn transaction(&mut self) -> Vec<Command> {
         let word = |text: &str| vec![text.as_bytes().to_vec()];
         let mut all = Vec::new();
@@ -237,7 +237,7 @@ impl<'a> Workload<'a> {
         all.push(Command::of(word("MULTI")));
         for _ in 0..self.generator.below(7) {
             let command = self.command();
-            // docs/compat.md: a user that is deleted in its own EXEC.
+            // A user that is deleted in its own EXEC is a known difference: docs/compat.md.
             if self.grammar.full_name(&command.words) != "acl|deluser" {
                 all.push(command);
             }
@@ -269,7 +269,7 @@ impl<'a> Workload<'a> {
         Command { words, inline, client: 0, listens: false }
     }
 
-    /// The words of a command for a script to call: one whose reply is compared byte by byte.
+    /// The words of a command for a script to call: a command whose reply is compared byte by byte.
     fn command_for_script(&mut self) -> Vec<Vec<u8>> {
         for _ in 0..TRIES {
             let command = self.command();
@@ -297,7 +297,7 @@ impl<'a> Workload<'a> {
         &entries[0]
     }
 
-    /// A well-formed call, its words in any case.
+    /// A well-formed call, in any case.
     fn call(&mut self, entry: &CommandEntry) -> Vec<Vec<u8>> {
         let mut words: Vec<Vec<u8>> = entry.words.iter().map(|word| self.generator.token(word)).collect();
         if let Some(arguments) = scripts::arguments(&mut self.generator, &entry.name) {
@@ -336,7 +336,7 @@ impl<'a> Workload<'a> {
         words
     }
 
-    /// Arguments in order; runs of optional ones in any order.
+    /// Arguments in order; consecutive optional ones in any order.
     fn sequence(&mut self, arguments: &[Argument], words: &mut Vec<Vec<u8>>) {
         let mut rest = arguments;
         while let Some(first) = rest.first() {
@@ -369,7 +369,7 @@ impl<'a> Workload<'a> {
         }
     }
 
-    /// What stands behind the token.
+    /// Appends the argument's value after its token.
     fn value(&mut self, argument: &Argument, words: &mut Vec<Vec<u8>>) {
         match argument.kind.as_str() {
             "pure-token" => {}
@@ -386,8 +386,8 @@ impl<'a> Workload<'a> {
                 self.announced = Some(count);
                 words.push(count.to_string().into_bytes());
             }
-            // Among members at one distance the order of the reference is any: points have keys to
-            // themselves, where few are.
+            // The reference's order of members at the same distance is undefined: points have keys of
+            // their own, which have few of these.
             "key"
                 if self.own_keys == Some("g")
                     || self.own_keys.is_some() && self.generator.chance(OWN_KEY_CHANCE) =>
@@ -417,7 +417,7 @@ impl<'a> Workload<'a> {
         }
     }
 
-    /// Makes a call wrong, or at least strange.
+    /// Makes a call invalid, or at least unusual.
     fn spoil(&mut self, words: &mut Vec<Vec<u8>>) {
         let at = if words.len() > 1 { 1 + self.generator.below(words.len() - 1) } else { 0 };
         match self.generator.below(10) {
@@ -434,7 +434,7 @@ impl<'a> Workload<'a> {
             }
             6 => words.push(values::option(&mut self.generator.rng)),
             7 if at > 0 => words[at].clear(),
-            // Some words end here for the reference, some do not.
+            // For the reference a zero byte ends some words, and not others.
             8 if at > 0 && !special::names_are_hashed(&words[0]) => {
                 words[at].extend_from_slice([b"\0".as_slice(), b"\0x "][self.generator.below(2)])
             }

@@ -10,7 +10,7 @@ pub(super) fn key(rng: &mut Rng) -> Vec<u8> {
     format!("z{}", rng.below(3)).into_bytes()
 }
 
-/// A value for an argument of such a command; `None` where its name says too little.
+/// A value for an argument of such a command; `None` where its name is not specific enough.
 pub(super) fn value(rng: &mut Rng, name: &str, kind: &str) -> Option<Vec<u8>> {
     Some(match (name, kind) {
         ("score" | "increment" | "weight", _) => score(rng),
@@ -24,7 +24,7 @@ pub(super) fn value(rng: &mut Rng, name: &str, kind: &str) -> Option<Vec<u8>> {
     })
 }
 
-/// A score: few, so that elements meet; some at the edges of what a format holds.
+/// A score: one of few, so that elements share scores; sometimes at the limits of a format.
 fn score(rng: &mut Rng) -> Vec<u8> {
     match rng.below(12) {
         0 => values::value(rng, "", "double"),
@@ -45,8 +45,8 @@ fn bound(rng: &mut Rng) -> Vec<u8> {
     }
 }
 
-/// A longitude or a latitude: mostly some that are near each other. The largest ones are left out: around
-/// them the reference misses members.
+/// A longitude or a latitude: mostly one of several near each other. The largest values are left out,
+/// because around them the reference misses members.
 fn degrees(rng: &mut Rng) -> Vec<u8> {
     match rng.below(12) {
         0 => pick(rng, &["179.9999999", "-180", "85.0511287", "-85.05112878", "86", "181", "x", "0"]),
@@ -61,10 +61,10 @@ fn degrees(rng: &mut Rng) -> Vec<u8> {
     }
 }
 
-/// Arguments for the commands whose tree says too little.
+/// Arguments for the commands whose tree is incomplete.
 pub(super) fn arguments(generator: &mut Generator, name: &str) -> Option<Vec<Vec<u8>>> {
     match name {
-        // Nobody but the waiting client waits for long.
+        // Only the blocking client waits long.
         "bzpopmin" | "bzpopmax" | "bzmpop" => {
             let timeout = generator.pick(&["0.001", "0.001", "0.002", "-1", "x", "nan", "1e300", ""]);
             Some(waiting_arguments(generator, name, key, &timeout))
@@ -74,7 +74,7 @@ pub(super) fn arguments(generator: &mut Generator, name: &str) -> Option<Vec<Vec
     }
 }
 
-/// The arguments of ZRANDMEMBER: a large negative count would be answered for ever.
+/// The arguments of ZRANDMEMBER: a large negative count would have an endless reply.
 fn random_arguments(generator: &mut Generator) -> Vec<Vec<u8>> {
     let mut words = vec![key(&mut generator.rng)];
     if generator.chance(80) {
@@ -96,7 +96,7 @@ fn random_arguments(generator: &mut Generator) -> Vec<Vec<u8>> {
     words
 }
 
-/// What stands behind the name of a command that waits for a sorted set.
+/// The arguments of a command that blocks on sorted sets.
 pub(super) fn waiting_arguments(
     generator: &mut Generator,
     name: &str,
@@ -119,7 +119,7 @@ pub(super) fn waiting_arguments(
     words
 }
 
-/// So many elements that a set leaves its listpack.
+/// A ZADD of so many elements that a set is no longer a listpack.
 pub(super) fn many(generator: &mut Generator) -> Command {
     let mut words = vec![generator.pick(&["ZADD", "zadd"]), key(&mut generator.rng)];
     let (count, scores) = (1 + generator.below(180), 1 + generator.below(40));
@@ -130,8 +130,8 @@ pub(super) fn many(generator: &mut Generator) -> Command {
     Command::of(words)
 }
 
-/// A type and a sorted set in one of the forms that files have had; sound, for the reference checks less of
-/// it than ours. `text` writes a text, `listpack` and `ziplist` a row of elements.
+/// A type and a sorted set in one of the encodings that files have had; valid, because the reference
+/// checks less of it than ours. `text` writes a text, `listpack` and `ziplist` a sequence of elements.
 pub(super) fn body(
     generator: &mut Generator,
     text: fn(&mut Generator, &[u8]) -> Vec<u8>,

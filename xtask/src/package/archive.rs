@@ -1,4 +1,4 @@
-//! Archives whose bytes depend on their contents alone: tar, gzip, and the `ar` around a deb.
+//! Archives whose bytes depend only on their contents: tar, gzip, and the `ar` around a deb.
 
 use std::io::Write;
 
@@ -8,23 +8,23 @@ use crate::error::Result;
 pub(crate) struct Member<'a> {
     /// The path within the archive, at most 99 bytes; that of a folder ends with a slash.
     pub(crate) path: String,
-    /// The permissions.
+    /// The permission bits, such as 0o644.
     pub(crate) mode: u32,
-    /// What it holds.
+    /// The type of the member, with its content.
     pub(crate) data: Data<'a>,
 }
 
-/// What a member of a tar archive holds.
+/// The content of a member of a tar archive.
 pub(crate) enum Data<'a> {
-    /// Nothing: it is a folder.
+    /// A folder, which has no content.
     Folder,
-    /// A file's bytes.
+    /// A regular file with these bytes.
     File(&'a [u8]),
-    /// A symbolic link's target.
+    /// A symbolic link with this target.
     Link(&'a str),
 }
 
-/// A compressed tar archive; everything is root's, and of one date.
+/// A compressed tar archive; all members belong to root and have the same date.
 pub(crate) fn tar_gz(members: &[Member<'_>], date: u64) -> Result<Vec<u8>> {
     let mut tar = tar::Builder::new(Vec::new());
     for member in members {
@@ -34,7 +34,7 @@ pub(crate) fn tar_gz(members: &[Member<'_>], date: u64) -> Result<Vec<u8>> {
         if name.len() >= field.len() {
             return Err(format!("{}: the path is too long for a tar header", member.path).into());
         }
-        // The library would take the leading `./` away, which the tools of Debian expect.
+        // The library would remove the leading `./`, which the tools of Debian expect.
         field[..name.len()].copy_from_slice(name);
         let (kind, bytes) = match member.data {
             Data::Folder => (tar::EntryType::Directory, &[][..]),
@@ -66,7 +66,7 @@ pub(crate) fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
     Ok(writer.finish()?)
 }
 
-/// An `ar` archive of files with short names, as a deb is one.
+/// An `ar` archive of files with short names; the format of a deb.
 pub(crate) fn ar(members: &[(&str, &[u8])], date: u64) -> Result<Vec<u8>> {
     let mut archive = b"!<arch>\n".to_vec();
     for (name, bytes) in members {

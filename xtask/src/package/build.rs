@@ -1,4 +1,4 @@
-//! The programs that are published: how they are built, stripped and dated.
+//! The published programs: building, stripping and dating.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,11 +9,11 @@ use crate::shell;
 /// The programs, which lie in `/usr/bin`.
 pub(crate) const PROGRAMS: [&str; 3] = ["sluice-server", "sluice-check-rdb", "sluice-check-aof"];
 
-/// What a package is made of, beside its list of files.
+/// The contents of a package, besides its list of files.
 pub(crate) struct Build {
     /// The version without a packager's revision: `0.1.0`.
     pub(crate) version: String,
-    /// Seconds since 1970 that every file and header carries.
+    /// The date of every file and header, in seconds since 1970.
     pub(crate) date: u64,
     /// The folder of the stripped programs.
     pub(crate) programs: PathBuf,
@@ -21,23 +21,23 @@ pub(crate) struct Build {
     pub(crate) licences: String,
 }
 
-/// Where the sources lie, as far as the programs say.
+/// The path that replaces the source folder in the programs.
 const SOURCES: &str = "/sluice";
 
-/// Where the sources of dependencies lie, as far as the programs say.
+/// The path that replaces the folder of dependencies in the programs.
 const CARGO_HOME: &str = "/cargo";
 
-/// Builds the programs as they are published, with symbols; the folder in which they are.
+/// Builds the programs for publication, with symbols; returns their folder.
 ///
-/// No path of this machine gets into them: those of sources, of crates and of what build scripts make are
-/// replaced, for the Rust compiler and for that of C.
+/// The programs contain no path of this machine: the paths of sources, crates and outputs of build
+/// scripts are replaced, for the Rust compiler and the C compiler.
 pub(crate) fn build_programs() -> Result<PathBuf> {
     let home = std::env::var_os("CARGO_HOME").map_or_else(
         || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo")),
         |home| Some(PathBuf::from(home)),
     );
     let home = home.ok_or("neither CARGO_HOME nor HOME says where crates lie")?;
-    // The later prefix counts, where two match: build outputs may lie below the sources.
+    // Of two matching prefixes the later one applies: build outputs may lie below the sources.
     let target = std::path::absolute(shell::target_dir())?;
     let mapped = [(shell::root(), SOURCES), (home, CARGO_HOME), (target, "/target")]
         .map(|(from, to)| (text(&from), to));
@@ -57,7 +57,7 @@ fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Copies the programs without symbols and debug information.
+/// Copies the programs, without symbols and debug information.
 pub(crate) fn strip_programs(from: &Path, to: &Path) -> Result<()> {
     std::fs::create_dir_all(to)?;
     for name in PROGRAMS {
@@ -74,8 +74,7 @@ pub(crate) fn strip_programs(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The date of everything that is made, in seconds since 1970: that of the commit, unless the environment
-/// says another.
+/// The date of all outputs, in seconds since 1970: that of the commit, unless `SOURCE_DATE_EPOCH` is set.
 pub(crate) fn source_date() -> Result<u64> {
     match std::env::var("SOURCE_DATE_EPOCH") {
         Ok(text) => text.parse().map_err(|_| format!("SOURCE_DATE_EPOCH is no number: {text:?}").into()),
@@ -83,7 +82,7 @@ pub(crate) fn source_date() -> Result<u64> {
     }
 }
 
-/// What git prints about our repository.
+/// The output of a git command in our repository.
 pub(crate) fn git(words: &[&str]) -> Result<String> {
     let mut git = Command::new("git");
     Ok(shell::output(git.current_dir(shell::root()).args(words))?.trim().to_owned())

@@ -1,9 +1,9 @@
-//! Completions of the shells: options of the programs, directives and their values, all from the tables.
+//! Completions for shells: options of the programs, directives and their values, all from the tables.
 
 use super::usage::{self, CHECK_AOF, CHECK_RDB};
 use sluice_config::{PARAMS, Param, ParamKind, Traits};
 
-/// The completions, each with where its shell looks for it.
+/// The completions, each with the path at which its shell searches for it.
 pub(super) fn files() -> Vec<(&'static str, String)> {
     let mut files = vec![("/usr/share/bash-completion/completions/sluice-server", bash())];
     files.push(("/usr/share/zsh/vendor-completions/_sluice-server", zsh()));
@@ -17,7 +17,8 @@ pub(super) fn files() -> Vec<(&'static str, String)> {
     files
 }
 
-/// A program with options of a usage line, and where bash, zsh and fish look for its completion.
+/// A program with the options of a usage line, and the paths at which bash, zsh and fish search
+/// for its completion.
 type Checker = (&'static str, &'static str, [&'static str; 3]);
 
 const CHECKERS: [Checker; 2] = [
@@ -41,15 +42,15 @@ const CHECKERS: [Checker; 2] = [
     ),
 ];
 
-/// Where all completions come from.
+/// The first line of all completions.
 const HEAD: &str = "# Written by `cargo xtask package` from the directive table and the programs' usage.\n";
 
-/// Directives that are offered.
+/// The directives that are completed.
 fn directives() -> impl Iterator<Item = &'static Param> {
     PARAMS.iter().filter(|param| !param.traits.has(Traits::HIDDEN))
 }
 
-/// The words that a directive takes; none where anything may stand.
+/// The values that a directive accepts; none where any text is allowed.
 fn words(param: &Param) -> Vec<&'static str> {
     match param.kind {
         ParamKind::Bool { .. } => vec!["yes", "no"],

@@ -1,4 +1,4 @@
-//! The files of each package: where they lie, whose they are, and what is in them.
+//! The files of each package: paths, owners and contents.
 
 use super::build::{Build, PROGRAMS};
 use super::{archive, completions, man};
@@ -11,33 +11,33 @@ pub(super) const SERVER: &str = "sluice-server";
 /// The package of other servers' names.
 pub(super) const COMPAT: &str = "sluice-compat";
 
-/// One package, as both formats see it.
+/// One package, for both formats.
 pub(super) struct Package {
     pub(super) name: &'static str,
     pub(super) summary: &'static str,
     pub(super) description: &'static str,
     pub(super) entries: Vec<Entry>,
-    /// Whether the files are those of one kind of processor.
+    /// Whether the files are for one processor architecture.
     pub(super) is_native: bool,
 }
 
 /// One file, folder or link.
 pub(super) struct Entry {
-    /// The absolute path.
+    /// The absolute path after installation.
     pub(super) path: String,
-    /// The permissions.
+    /// The permission bits, such as 0o644.
     pub(super) mode: u32,
-    /// Who has it once it is installed.
+    /// The owner after installation.
     pub(super) owner: Owner,
-    /// What it is.
+    /// The type of the entry, with its content.
     pub(super) kind: Kind,
 }
 
-/// What an entry is.
+/// The type of an entry.
 pub(super) enum Kind {
-    /// A folder.
+    /// A folder, without content.
     Folder,
-    /// A file of the package.
+    /// A file that upgrades replace.
     File(Vec<u8>),
     /// A file that administrators change and upgrades keep.
     Config(Vec<u8>),
@@ -45,7 +45,8 @@ pub(super) enum Kind {
     Link(String),
 }
 
-/// Who has an entry. A deb gives everything to root, and its script hands over what is the server's.
+/// The owner of an entry. In a deb everything belongs to root, and its script changes the owner
+/// of the server's files.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
     /// root, and the group root.
@@ -72,7 +73,7 @@ impl Entry {
     }
 }
 
-/// The package of the server, in the order of paths.
+/// The entries of the server's package, sorted by path.
 pub(super) fn server(build: &Build) -> Result<Vec<Entry>> {
     let mut entries = Vec::new();
     for name in PROGRAMS {
@@ -92,7 +93,7 @@ pub(super) fn server(build: &Build) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// The units, in the folder `packaging` as in that of systemd.
+/// The systemd units, with the same names in the folder `packaging`.
 pub(super) const UNITS: [&str; 5] = [
     "sluice-backup@.service",
     "sluice-backup@.timer",
@@ -101,7 +102,7 @@ pub(super) const UNITS: [&str; 5] = [
     "sluice-shards.target",
 ];
 
-/// The units, what they run beside the programs, the user, configuration and folders.
+/// The units, their helper programs, the user, configuration and folders.
 fn of_the_system() -> Result<Vec<Entry>> {
     let mut entries = vec![
         Entry::file("/usr/bin/sluice-backup", 0o755, packaging("sluice-backup")?),
@@ -143,7 +144,7 @@ fn documents(build: &Build) -> Result<Vec<Entry>> {
     ])
 }
 
-/// The package of other servers' names.
+/// The entries of the package of other servers' names.
 pub(super) fn compat() -> Vec<Entry> {
     let mut entries = Vec::new();
     for other in ["redis", "valkey"] {
@@ -164,15 +165,15 @@ pub(super) fn packaging(name: &str) -> Result<Vec<u8>> {
     std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()).into())
 }
 
-/// Directives that a package sets, each with its line in the example file and the line instead. A server that
-/// is installed serves this machine alone, until its administrator says more.
+/// Directives that a package sets, each with its line in the example file and the replacement. An
+/// installed server serves only this machine, until its administrator changes that.
 const SET: [(&str, &str); 3] = [
     ("bind * -::*", "bind 127.0.0.1 -::1"),
     ("logfile \"\"", "logfile /var/log/sluice/sluice-server.log"),
     ("# dir \"\"", "dir /var/lib/sluice"),
 ];
 
-/// `/etc/sluice/sluice.conf`: the example file with folders of the system.
+/// `/etc/sluice/sluice.conf`: the example file with the system's folders.
 pub(crate) fn configuration() -> Result<String> {
     let mut text = sluice_config::example_conf();
     for (line, instead) in SET {

@@ -1,4 +1,4 @@
-//! A deb: two compressed tar archives, one for dpkg and one for the file system, in an `ar` archive.
+//! A deb: an `ar` archive of two compressed tar archives, one for dpkg and one for the file system.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::contents::{COMPAT, Entry, Kind, Package, SERVER, packaging};
 use super::elf::Needs;
 use crate::error::Result;
 
-/// Debian's word for the processor.
+/// Debian's name of the processor architecture.
 pub(super) fn architecture(package: &Package) -> &'static str {
     match std::env::consts::ARCH {
         _ if !package.is_native => "all",
@@ -18,7 +18,7 @@ pub(super) fn architecture(package: &Package) -> &'static str {
     }
 }
 
-/// The bytes of the file.
+/// The bytes of the deb file.
 pub(super) fn archive(package: &Package, build: &Build, needs: &Needs) -> Result<Vec<u8>> {
     let control = control_archive(package, build, needs)?;
     let data = archive::tar_gz(&members(&package.entries), build.date)?;
@@ -28,7 +28,7 @@ pub(super) fn archive(package: &Package, build: &Build, needs: &Needs) -> Result
     )
 }
 
-/// The files with the folders above them, each folder ahead of what is in it.
+/// The files with their parent folders, each folder before its contents.
 fn members(entries: &[Entry]) -> Vec<Member<'_>> {
     let folder = |path: &str, mode| Member { path: format!(".{path}/"), mode, data: Data::Folder };
     let listed: BTreeSet<&str> =
@@ -52,7 +52,7 @@ fn members(entries: &[Entry]) -> Vec<Member<'_>> {
     members
 }
 
-/// What dpkg reads: fields, configuration files, scripts.
+/// The part for dpkg: fields, configuration files, scripts.
 fn control_archive(package: &Package, build: &Build, needs: &Needs) -> Result<Vec<u8>> {
     let configs: Vec<&str> = package
         .entries
@@ -81,7 +81,7 @@ fn control_archive(package: &Package, build: &Build, needs: &Needs) -> Result<Ve
     archive::tar_gz(&members, build.date)
 }
 
-/// The file `control`.
+/// The content of the file `control`.
 fn fields(package: &Package, build: &Build, needs: &Needs) -> Result<String> {
     let version = format!("{}-1", build.version);
     let bytes: usize = package
@@ -118,8 +118,9 @@ fn fields(package: &Package, build: &Build, needs: &Needs) -> Result<String> {
     ))
 }
 
-/// The version of Valkey whose place the server takes, as packages of others ask for it.
+/// The version of Valkey that the package provides, for packages that depend on it.
 const VALKEY: &str = "9.1.2";
 
-/// The version of Redis that Valkey says it is compatible with; Debian's have an epoch.
+/// The version of Redis with which Valkey is compatible by its own statement; Debian's versions
+/// have an epoch.
 const REDIS: &str = "5:7.2.4";

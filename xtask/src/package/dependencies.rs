@@ -8,23 +8,23 @@ use serde_json::Value;
 use crate::error::Result;
 use crate::shell;
 
-/// A crate from outside.
+/// An external crate.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Dependency {
-    /// The crate's name.
+    /// The name of the crate, as in `Cargo.toml`.
     pub(crate) name: String,
-    /// The crate's version.
+    /// The version of the crate, such as `1.2.3`.
     pub(crate) version: String,
-    /// The licence, as an expression of SPDX; empty where the crate names none.
+    /// The licence, as an SPDX expression; empty where the crate names none.
     pub(crate) licence: String,
     /// The folder of the crate's sources.
     pub(crate) folder: PathBuf,
 }
 
-/// The programs' packages.
+/// The packages whose dependencies are listed: those of the programs.
 const ROOTS: [&str; 2] = ["sluice", "sluice-check"];
 
-/// The metadata of the workspace and of all that it uses on this kind of machine.
+/// The metadata of the workspace and of all its dependencies for this target.
 pub(crate) fn metadata() -> Result<Value> {
     let mut rustc = std::process::Command::new("rustc");
     let version = shell::output(rustc.arg("-vV"))?;
@@ -36,14 +36,14 @@ pub(crate) fn metadata() -> Result<Value> {
             .args(more);
         metadata
     };
-    // Without a network, as far as the crates are here: a fresh machine has to fetch them once.
+    // Without a network if the crates are downloaded already: a fresh machine has to download them once.
     let here = of(&["--offline"]).output()?;
     let text =
         if here.status.success() { String::from_utf8(here.stdout)? } else { shell::output(&mut of(&[]))? };
     Ok(serde_json::from_str(&text)?)
 }
 
-/// Every crate from outside that `metadata` names, sorted.
+/// Every external crate in `metadata`, sorted.
 pub(crate) fn all(metadata: &Value) -> Vec<Dependency> {
     let packages = metadata["packages"].as_array().into_iter().flatten();
     let mut all: Vec<Dependency> = packages.filter(|package| !package["source"].is_null()).map(of).collect();
@@ -51,7 +51,7 @@ pub(crate) fn all(metadata: &Value) -> Vec<Dependency> {
     all
 }
 
-/// The crates from outside that become part of the programs, sorted: neither those of tests nor those of
+/// The external crates that are linked into the programs, sorted: without those of tests and
 /// build scripts.
 pub(crate) fn of_product() -> Result<Vec<Dependency>> {
     let metadata = metadata()?;
@@ -83,7 +83,7 @@ pub(crate) fn of_product() -> Result<Vec<Dependency>> {
     Ok(product)
 }
 
-/// Whether an edge of the graph is that of an ordinary dependency.
+/// Whether an edge of the graph is an ordinary dependency.
 fn is_linked(dependency: &Value) -> bool {
     dependency["dep_kinds"].as_array().into_iter().flatten().any(|kind| kind["kind"].is_null())
 }

@@ -1,18 +1,18 @@
-//! What the programs need of the system: versions of the C library's symbols.
+//! The programs' requirements on the system: versions of the C library's symbols.
 
 use std::path::Path;
 
 use super::build::PROGRAMS;
 use crate::error::Result;
 
-/// What the programs of a package need.
+/// Requirements of the programs of a package.
 #[derive(Default)]
 pub(super) struct Needs {
-    /// The least version of glibc: `2.34`; empty where nothing is needed.
+    /// The least version of glibc, such as `2.34`; empty without a requirement.
     pub(super) glibc: String,
 }
 
-/// What the programs in a folder need.
+/// The requirements of the programs in a folder.
 pub(super) fn needs(programs: &Path) -> Result<Needs> {
     let mut newest = (0, 0);
     for name in PROGRAMS {
@@ -24,8 +24,9 @@ pub(super) fn needs(programs: &Path) -> Result<Needs> {
     Ok(Needs { glibc: format!("{}.{}", newest.0, newest.1) })
 }
 
-/// The newest version of glibc that a file names. Versions of symbols stand in the file as text,
-/// `GLIBC_2.34`; nothing else looks like that, and text in a program's own data could only ask for too much.
+/// The newest version of glibc that a file names. Versions of symbols are in the file as text,
+/// `GLIBC_2.34`; no other text looks like that, and such text in a program's data could only
+/// raise the requirement.
 fn newest_glibc(bytes: &[u8]) -> (u32, u32) {
     const PREFIX: &[u8] = b"GLIBC_";
     let mut newest = (0, 0);
@@ -41,7 +42,7 @@ fn newest_glibc(bytes: &[u8]) -> (u32, u32) {
     newest
 }
 
-/// Where `wanted` begins in `bytes`.
+/// The positions at which `wanted` begins in `bytes`.
 fn positions<'a>(bytes: &'a [u8], wanted: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
     let first = wanted[0];
     let starts = bytes.iter().enumerate().filter(move |(_, byte)| **byte == first).map(|(at, _)| at);

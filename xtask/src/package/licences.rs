@@ -1,4 +1,4 @@
-//! Licences: which of them crates may have, and the text that names them all to users.
+//! Licences: the allowed ones for crates, and the text that lists them for users.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use super::dependencies::Dependency;
 use crate::error::Result;
 
-/// Whether an expression of SPDX can be met by the allowed licences alone. A slash stands for OR, as older
-/// crates have it.
+/// Whether the allowed licences alone satisfy an SPDX expression. A slash means OR, as in older crates.
 pub(crate) fn is_allowed(expression: &str, allowed: &[&str]) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let mut words = spaced.split_whitespace().peekable();
@@ -15,7 +14,7 @@ pub(crate) fn is_allowed(expression: &str, allowed: &[&str]) -> bool {
     words.next().is_none() && result == Some(true)
 }
 
-/// A chain of OR; `None` for what is no expression.
+/// Parses a chain of OR; `None` for an invalid expression.
 fn either<'a, I: Iterator<Item = &'a str>>(
     words: &mut std::iter::Peekable<I>,
     allowed: &[&str],
@@ -27,7 +26,7 @@ fn either<'a, I: Iterator<Item = &'a str>>(
     Some(met)
 }
 
-/// A chain of AND.
+/// Parses a chain of AND.
 fn both<'a, I: Iterator<Item = &'a str>>(
     words: &mut std::iter::Peekable<I>,
     allowed: &[&str],
@@ -39,7 +38,7 @@ fn both<'a, I: Iterator<Item = &'a str>>(
     Some(met)
 }
 
-/// A licence, with its exception where it has one, or an expression in parentheses.
+/// Parses a licence, with its exception if it has one, or an expression in parentheses.
 fn one<'a, I: Iterator<Item = &'a str>>(
     words: &mut std::iter::Peekable<I>,
     allowed: &[&str],
@@ -69,7 +68,7 @@ pub(crate) fn text(product: &[Dependency]) -> Result<String> {
         for path in files(&dependency.folder)? {
             let text =
                 std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-            // Line ends and blanks at the ends of lines do not make another text.
+            // Line ends and trailing blanks do not make a text different.
             let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
             texts.entry(lines.join("\n").trim().to_owned()).or_default().push(named.clone());
         }
@@ -89,7 +88,7 @@ The programs of Sluice contain the crates below, each under the licence behind i
 (MIT OR Apache-2.0, the Rust project's contributors). The texts of the licences follow, as the crates have them.
 ";
 
-/// The files of a crate that hold licences: in its folder, and beside sources in other languages that it has.
+/// The licence files of a crate: in its folder, and beside its sources in other languages.
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];

@@ -1,24 +1,24 @@
-//! The manual pages, in the macros of `man(7)`, which every reader of such pages knows.
+//! The manual pages, in the macros of `man(7)`, which every viewer supports.
 //!
-//! `sluice.conf(5)` is made of the directive table, the rest of the programs' usage and of the little that is
-//! said here.
+//! `sluice.conf(5)` is made from the directive table, the other pages from the programs' usage and the
+//! little text that is here.
 
 use super::build::Build;
 use super::usage::{self, CHECK_AOF, CHECK_RDB};
 use sluice_config::{Honoured, Param, ParamId, ParamKind, Section, Traits, UnitOfMeasure};
 
-/// A manual page.
+/// A manual page of a program or a file.
 pub(super) struct Page {
-    /// Its name: `sluice-server`.
+    /// The name of the page, such as `sluice-server`.
     name: &'static str,
-    /// Its section: 1 for programs, 5 for files.
+    /// The section of the manual: 1 for programs, 5 for files.
     pub(super) section: u8,
-    /// What `man` reads.
+    /// The source of the page, in roff.
     pub(super) text: String,
 }
 
 impl Page {
-    /// `sluice-server.1`
+    /// The name of the file, such as `sluice-server.1`.
     pub(super) fn file_name(&self) -> String {
         format!("{}.{}", self.name, self.section)
     }
@@ -51,9 +51,9 @@ fn head(name: &str, section: u8, about: &str, build: &Build) -> String {
     )
 }
 
-/// The day of a time, as in `2026-11-26`; days are those of UTC.
+/// The date of a time as `2026-11-26`, in UTC.
 fn day(seconds: u64) -> String {
-    // Days since the first of March of the year 0, so that the leap day is a year's last.
+    // Days since the first of March of the year 0, so that the leap day is the last of a year.
     let days = seconds / 86_400 + 719_468;
     let era = days / 146_097;
     let of_era = days % 146_097;
@@ -66,24 +66,24 @@ fn day(seconds: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}")
 }
 
-/// A text that roff prints as it is.
+/// A text that roff prints unchanged.
 fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-");
     let lines = text.split('\n').map(|line| match line.as_bytes().first() {
-        // At the beginning of a line they would be commands.
+        // At the beginning of a line these characters would start a roff command.
         Some(b'.' | b'\'') => format!("\\&{line}"),
         _ => line.to_owned(),
     });
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Lines as they are, indented.
+/// Unchanged lines, indented.
 fn verbatim(lines: &[&str]) -> String {
     let lines: String = lines.iter().map(|line| escaped(line) + "\n").collect();
     format!(".RS 4\n.nf\n{lines}.fi\n.RE\n")
 }
 
-/// A tagged paragraph.
+/// A paragraph with a tag, such as an option.
 fn item(tag: &str, text: &str) -> String {
     format!(".TP\n.B {}\n{}\n", escaped(tag), escaped(text))
 }
@@ -174,7 +174,7 @@ const SEE_ALSO: &str = ".SH SEE ALSO\n.BR sluice\\-server (1),\n.BR sluice.conf 
 fn conf() -> String {
     let example = sluice_config::example_conf();
     let mut blocks = example.split("\n\n");
-    // The preface: comments up to the first heading.
+    // The preface: the comments before the first heading.
     let preface: Vec<&str> =
         blocks.next().unwrap_or_default().lines().map(|line| line.trim_start_matches(['#', ' '])).collect();
     let paragraphs = preface.split(|line| line.is_empty()).skip(1);
@@ -194,10 +194,10 @@ fn conf() -> String {
     text + &section("SEE ALSO") + ".BR sluice\\-server (1)\n"
 }
 
-/// One directive: its name with its kind of value, what it does, its default.
+/// The entry of a directive: name, kind of value, description, default.
 fn directive(param: &Param, example: &str) -> String {
     let mut text = format!(".TP\n.BI {} \" {}\"\n", escaped(param.name), escaped(&values(&param.kind)));
-    // Directives that the example file leaves out are known by their row alone.
+    // For directives that the example file leaves out, the row has the text.
     let (prose, default) = described(param.name, example).unwrap_or_else(|| (row(param), String::new()));
     text += &(escaped(&prose) + "\n");
     if !default.is_empty() {
@@ -216,7 +216,7 @@ fn row(param: &Param) -> String {
     format!("{}{kept}{effect}", param.doc)
 }
 
-/// What the example file says about a directive: its comment, and its default.
+/// The description and the default of a directive in the example file.
 fn described(name: &str, example: &str) -> Option<(String, String)> {
     let own = |line: &str| line.trim_start_matches("# ").split(' ').next() == Some(name);
     let block = example.split("\n\n").find(|block| {
@@ -236,7 +236,7 @@ fn described(name: &str, example: &str) -> Option<(String, String)> {
     Some((prose.join("\n"), defaults.join("; ")))
 }
 
-/// What a directive takes, as a usage has it.
+/// The values of a directive, in the notation of a usage.
 fn values(kind: &ParamKind) -> String {
     let joined = |names: Vec<&str>| names.join("|");
     match kind {

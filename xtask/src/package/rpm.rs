@@ -1,4 +1,4 @@
-//! An rpm, by the crate of that name.
+//! An rpm, written with the crate `rpm`.
 
 use rpm::{BuildConfig, CompressionWithLevel, Dependency, FileOptions, PackageBuilder};
 
@@ -7,12 +7,12 @@ use super::contents::{COMPAT, Entry, Kind, Owner, Package, SERVER, packaging};
 use super::elf::Needs;
 use crate::error::Result;
 
-/// RPM's word for the processor.
+/// RPM's name of the processor architecture.
 pub(super) fn architecture(package: &Package) -> &'static str {
     if package.is_native { std::env::consts::ARCH } else { "noarch" }
 }
 
-/// The bytes of the file.
+/// The bytes of the rpm file.
 pub(super) fn archive(package: &Package, build: &Build, needs: &Needs) -> Result<Vec<u8>> {
     let mut builder = PackageBuilder::new(
         package.name,
@@ -33,7 +33,7 @@ pub(super) fn archive(package: &Package, build: &Build, needs: &Needs) -> Result
         COMPAT => {
             let version = format!("{}-1", build.version);
             builder.requires(Dependency::eq(SERVER, version));
-            // There, the client is in the same package as the server.
+            // In RPM distributions, client and server are in the same package.
             for other in ["valkey", "valkey-compat-redis", "redis"] {
                 builder.conflicts(Dependency::any(other));
             }
@@ -48,7 +48,7 @@ pub(super) fn archive(package: &Package, build: &Build, needs: &Needs) -> Result
 fn relate_server(builder: &mut PackageBuilder, needs: &Needs) -> Result<()> {
     builder.requires(Dependency::any(format!("libc.so.6(GLIBC_{})(64bit)", needs.glibc)));
     builder.requires(Dependency::any("libgcc_s.so.1()(64bit)"));
-    // By path: the package is called otherwise on each distribution.
+    // By path, because the name of the package differs between distributions.
     builder.requires(Dependency::script_pre("/usr/sbin/useradd"));
     let script = |name: &str| -> Result<String> { Ok(String::from_utf8(packaging(name)?)?) };
     builder.pre_install_script(script("rpm/pre")?);
@@ -65,7 +65,7 @@ fn add(builder: &mut PackageBuilder, entry: &Entry) -> Result<()> {
         Owner::Server => "sluice",
     };
     let mode = u16::try_from(entry.mode)?;
-    // Debian has a folder of its own for completions of zsh.
+    // On Debian, completions of zsh have another folder.
     let path = &entry.path.replace("/zsh/vendor-completions/", "/zsh/site-functions/");
     match &entry.kind {
         Kind::Folder => {

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A folder with programs that are none, of its own for each test.
+/// A folder with placeholder programs, for each test another one.
 fn build(name: &str) -> Build {
     let programs = std::env::temp_dir().join(format!("sluice-package-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&programs).expect("a folder");
@@ -187,7 +187,7 @@ fn unit(name: &str) -> String {
     std::fs::read_to_string(shell::root().join("packaging").join(name)).expect("a file")
 }
 
-/// What the unit of a shard has for itself: names, ports and folders.
+/// Lines of a shard's unit that differ from the server's unit: names, ports and folders.
 const OF_A_SHARD: [&str; 9] = [
     "Description=",
     "Environment=",
@@ -211,7 +211,7 @@ fn a_shard_is_allowed_what_a_server_is_allowed() {
     assert_eq!(settings("sluice-server@.service"), settings("sluice-server.service"));
 }
 
-/// docs/operating.md tells the reader to try the alerts: with the file of tests beside them.
+/// docs/operating.md asks the reader to test the alerts: the package has their test file.
 #[test]
 fn the_alerts_are_installed_with_their_tests() {
     let build = build("alerts");
@@ -223,7 +223,8 @@ fn the_alerts_are_installed_with_their_tests() {
     }
 }
 
-/// `sluice-backup` with a client that writes what it was asked, and a checker that refuses what says so.
+/// `sluice-backup` with a fake client that writes its arguments, and a fake checker that
+/// refuses marked copies.
 struct Backups {
     folder: std::path::PathBuf,
 }
@@ -249,7 +250,7 @@ impl Backups {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("ours");
     }
 
-    /// Runs the script at a time; whether all went well, and what was said about what did not.
+    /// Runs the script at a date; returns whether it succeeded, and its error output.
     fn run(&self, set: &str, date: &str, environment: &[(&str, &str)]) -> (bool, String) {
         std::fs::write(self.folder.join("date"), date).expect("writable");
         let bin = self.folder.join("bin");
@@ -284,7 +285,7 @@ fn backups_of_a_set_stay_until_newer_ones_are_whole() {
     let backups = Backups::new("rotated");
     let sent = ("SEND", "cp \"$FILE\" \"$FOLDER/sent-$NAME\"");
     for date in ["20260101T000000Z", "20260101T010000Z", "20260101T020000Z"] {
-        // Files of a server whose name begins so are no others of this one.
+        // Files of a server whose name begins with another server's name are not counted as the other's.
         let servers = ("SERVERS", "h:6379 h-6379-x:7000");
         assert_eq!(backups.run("hourly", date, &[servers, sent, ("KEEP", "2")]), (true, String::new()));
     }
@@ -292,7 +293,8 @@ fn backups_of_a_set_stay_until_newer_ones_are_whole() {
     assert_eq!(backups.names("hourly")[..2], kept);
     assert_eq!(backups.names("hourly").len(), 4, "two of each server");
     assert!(backups.folder.join("sets/sent-h-6379-20260101T000000Z.rdb").exists(), "each was sent");
-    // One that is down, and one whose copy is damaged: they keep what they have, and the third is saved.
+    // One server is down, and one copy is damaged: these keep their old files, and the third
+    // server is saved.
     for down in ["h:1", "h:2"] {
         let servers = format!("{down} other:7000");
         let (is_well, said) = backups.run("daily", "20260102T000000Z", &[("SERVERS", &servers), sent]);
@@ -319,7 +321,7 @@ fn backups_that_were_not_sent_are_sent_by_a_later_run() {
         ["20260101T020000Z", "20260101T030000Z", "20260101T040000Z"].map(|date| format!("h-6379-{date}.rdb"));
     let marks = [&third, &fourth].map(|name| [name.clone(), format!("{name}.unsent")]);
     assert_eq!(backups.names("hourly"), marks.concat(), "no more than two");
-    // The server is away, and the store is there again: what is old is sent all the same.
+    // The server is down, and the store is back: the old files are sent nevertheless.
     std::fs::write(backups.folder.join("sets/store"), "").expect("writable");
     backups.program("sluice-check-rdb", "exit 1");
     assert!(!backups.run("hourly", "20260101T040000Z", &environment).0);
@@ -353,7 +355,7 @@ fn a_backup_that_fails_at_any_step_takes_nothing_away() {
         std::fs::remove_file(backups.folder.join("bin").join(program)).expect("there");
     }
     backups.program("sluice-check-rdb", "exit 0");
-    // A server that stands still costs the next one nothing, and a store neither.
+    // A server that hangs does not delay the next one, and neither does a store.
     let stalled = [("SERVERS", "h:3 h:6379"), ("LIMIT", "0.2"), ("KEEP", "1"), ("SEND", "sleep 60")];
     let (is_well, said) = backups.run("daily", "20260103T000000Z", &stalled);
     assert!(!is_well && said.contains("no backup of h:3"), "{said}");
@@ -389,7 +391,8 @@ fn servers_of_backups_may_have_no_port_and_addresses_with_colons() {
     assert_eq!(backups.names("daily").len(), 5);
 }
 
-/// What a container runs with arguments, as a user that is not root: the programs are others, which say so.
+/// The command line of the container for given arguments, without root: the programs are fakes
+/// that print it.
 #[test]
 fn a_container_turns_protected_mode_off_where_no_configuration_speaks() {
     let folder = std::env::temp_dir().join(format!("sluice-entrypoint-{}", std::process::id()));
@@ -447,7 +450,7 @@ fn a_container_is_well_when_anything_answers() {
         check.arg(shell::root().join("packaging/container/healthcheck")).env("SLUICE_PORT", port.to_string());
         check.output().expect("a shell").status.success()
     };
-    // `None`: the connection is closed, as a port of TLS does.
+    // `None`: the connection is closed, as on a TLS port.
     for (answer, wanted) in [
         (Some("+PONG\r\n"), true),
         (Some("-NOAUTH Authentication required.\r\n"), true),
@@ -465,7 +468,7 @@ fn a_container_is_well_when_anything_answers() {
         assert_eq!(is_well(port), wanted, "{answer:?}");
         thread.join().expect("it has asked");
     }
-    // Nobody accepts, and nobody listens.
+    // No process accepts; then no process listens.
     let server = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
     let port = server.local_addr().expect("bound").port();
     assert!(!is_well(port));

@@ -1,19 +1,19 @@
-//! What the programs say about themselves, as the texts in their sources have it.
+//! The usage texts of the programs, from the files in their sources.
 
-/// `sluice-server --help`.
+/// The output of `sluice-server --help`.
 pub(super) const SERVER_HELP: &str = include_str!("../../../crates/server/src/help.txt");
 
-/// The words behind `sluice-check-rdb` in its usage.
+/// The arguments that follow `sluice-check-rdb` in its usage.
 pub(super) const CHECK_RDB: &str = include_str!("../../../crates/check/src/usage_rdb.txt");
 
-/// The words behind `sluice-check-aof` in its usage.
+/// The arguments that follow `sluice-check-aof` in its usage.
 pub(super) const CHECK_AOF: &str = include_str!("../../../crates/check/src/usage_aof.txt");
 
-/// An option with what it does.
+/// An option of the server with its description.
 pub(super) struct ServerOption {
-    /// The option, with its dashes.
+    /// The option, including its dashes.
     pub(super) name: &'static str,
-    /// What it does, in one sentence.
+    /// The description, one sentence.
     pub(super) about: &'static str,
 }
 
@@ -32,7 +32,7 @@ pub(super) fn server_part(from: &str, to: Option<&str>) -> Vec<&'static str> {
     lines.take_while(|line| to.is_none_or(|to| !line.starts_with(to))).collect()
 }
 
-/// The options in a usage, each with the words that it takes where they are listed: `--format` with `table`,
+/// The options in a usage, each with its values if they are listed: `--format` with `table`,
 /// `info`, `csv`.
 pub(super) fn options_of(usage: &'static str) -> Vec<(&'static str, Vec<&'static str>)> {
     let is_separator = |c: char| matches!(c, '[' | ']' | ' ' | '\n');

@@ -1,4 +1,4 @@
-//! The bill of materials: CycloneDX 1.5 in JSON, written from what `cargo metadata` says.
+//! The bill of materials: CycloneDX 1.5 in JSON, from the output of `cargo metadata`.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::package::build::Build;
 use crate::package::dependencies::Dependency;
 use crate::shell;
 
-/// The text of the file.
+/// The text of the bill.
 pub(crate) fn text(product: &[Dependency], build: &Build) -> Result<String> {
     let checksums = checksums(&std::fs::read_to_string(shell::root().join("Cargo.lock"))?)?;
     let root = "sluice";
@@ -32,9 +32,9 @@ pub(crate) fn text(product: &[Dependency], build: &Build) -> Result<String> {
     Ok(serde_json::to_string_pretty(&document)? + "\n")
 }
 
-/// The address of a crate by the rules of package URLs.
+/// The package URL of a crate.
 fn reference(dependency: &Dependency) -> String {
-    // A plus sign, as in `0.7.1+5.3.1`, stands for a blank there unless it is encoded.
+    // An unencoded plus sign, as in `0.7.1+5.3.1`, would mean a blank.
     format!("pkg:cargo/{}@{}", dependency.name, dependency.version.replace('+', "%2B"))
 }
 

@@ -1,25 +1,25 @@
-//! Arms: ways to run the server of which no client may notice anything, and the tests that run in each.
+//! Arms: configurations of the server that no client may notice, and the tests that run in each.
 //!
-//! An arm is an environment of the test program: `SLUICE_TEST_ARGS` gives every server more arguments, and
-//! the other variables are the switches of a build with debug assertions
-//! (`crates/server/src/test_switches.rs`).
-//! `cargo xtask test` runs [`of_every_change`], `cargo xtask deep arms` all of [`ARMS`].
+//! An arm is an environment of the test program: `SLUICE_TEST_ARGS` gives every server additional
+//! arguments, and the other variables are switches of a build with debug assertions
+//! (`crates/server/src/test_switches.rs`). `cargo xtask test` runs [`of_every_change`], `cargo xtask deep
+//! arms` all of [`ARMS`].
 
 use crate::error::Result;
 
-/// One way to run the server.
+/// One configuration of the server.
 pub(crate) struct Arm {
     pub(crate) name: &'static str,
-    /// Variables of the test program, which its servers inherit.
+    /// Environment variables of the test program, which its servers inherit.
     pub(crate) environment: &'static [(&'static str, &'static str)],
-    /// Modules of the server's integration tests, of which each list has some.
+    /// Lists of modules of the server's integration tests that run in the arm.
     modules: &'static [&'static [&'static str]],
 }
 
 const ARGUMENTS: &str = "SLUICE_TEST_ARGS";
 const RING: (&str, &str) = ("SLUICE_TEST_RING", "2");
 
-/// Tests that hold however the server is run.
+/// Tests that pass with every configuration.
 const ANY_WAY: &[&str] = &[
     "cluster",
     "config",
@@ -32,7 +32,7 @@ const ANY_WAY: &[&str] = &[
     "slow_reads",
     "tls",
 ];
-/// Tests that hold with I/O threads too; of event loops they know nothing.
+/// Tests that pass with I/O threads too; independent of the event loop's driver.
 const WITH_IO_THREADS: &[&str] = &[
     "aof_loading",
     "dual_channel",
@@ -44,15 +44,15 @@ const WITH_IO_THREADS: &[&str] = &[
     "tools",
     "users",
 ];
-/// Tests of I/O threads, which choose how many there are.
+/// Tests of I/O threads, which set the number of threads.
 const OF_IO_THREADS: &[&str] = &[IO_THREADS];
 /// The module of the tests of I/O threads.
 pub(crate) const IO_THREADS: &str = "iothreads";
 
-/// Every arm but the one without arguments, which a plain `cargo test` runs.
+/// Every arm but the default configuration, which a plain `cargo test` runs.
 pub(crate) const ARMS: [Arm; 8] = [
-    // What can be told apart least together: threads, rings between them that are full after two messages,
-    // and the kernel's ring.
+    // The combination of the least related switches: threads, rings between them that are full after two
+    // messages, and io_uring.
     Arm {
         name: "together",
         environment: &[
@@ -81,7 +81,7 @@ pub(crate) const ARMS: [Arm; 8] = [
         environment: &[(ARGUMENTS, "--event-loop io_uring")],
         modules: &[ANY_WAY, OF_IO_THREADS],
     },
-    // The main thread keeps some connections, now more, now fewer.
+    // The main thread keeps a varying number of connections.
     Arm {
         name: "kept",
         environment: &[
@@ -91,7 +91,7 @@ pub(crate) const ARMS: [Arm; 8] = [
         modules: &[ANY_WAY, OF_IO_THREADS],
     },
     Arm { name: "poll", environment: &[(ARGUMENTS, "--event-loop poll")], modules: &[ANY_WAY] },
-    // Replies wait for a log that is slow on purpose.
+    // Replies wait for an intentionally slow log.
     Arm {
         name: "slow-log",
         environment: &[(ARGUMENTS, "--appendonly yes --appendfsync always"), ("SLUICE_TEST_FSYNC_US", "500")],
@@ -104,7 +104,7 @@ pub(super) fn of_every_change() -> &'static Arm {
     &ARMS[0]
 }
 
-/// The arm of this name.
+/// The arm with this name.
 pub(super) fn by_name(name: &str) -> Result<&'static Arm> {
     let names = ARMS.each_ref().map(|arm| arm.name).join(", ");
     let found = ARMS.iter().find(|arm| arm.name == name);
@@ -112,7 +112,7 @@ pub(super) fn by_name(name: &str) -> Result<&'static Arm> {
 }
 
 impl Arm {
-    /// Its tests, as the harness takes them: a part of the name, and the module begins it.
+    /// The arm's tests as filters of the harness: each is the beginning of a name, a module.
     pub(super) fn filters(&self) -> Vec<String> {
         self.modules.iter().flat_map(|modules| modules.iter()).map(|module| format!("{module}::")).collect()
     }

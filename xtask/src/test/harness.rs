@@ -1,10 +1,10 @@
-//! Runs a test program and reads what its harness says, line by line: results, how long each test took, what
-//! was left out.
+//! Runs a test program and parses the output of its harness, line by line: results, duration of each
+//! test, skipped parts.
 //!
-//! The harness of stable Rust does not say how long a test took. It says when each test ends, starts tests in
-//! the order of their names, and keeps so many running: a test starts when an earlier one ends. So the
-//! beginnings follow from the ends. The figure is elapsed time beside the tests that ran meanwhile, true to a
-//! millisecond or so.
+//! The harness of stable Rust does not report durations. It reports the end of each test,
+//! starts tests in the order of their names, and keeps a fixed number running: a test starts
+//! when an earlier one ends. So the starts follow from the ends. The duration is elapsed time
+//! while other tests ran, exact to about a millisecond.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -15,30 +15,30 @@ use super::programs::Program;
 use crate::error::Result;
 use crate::shell;
 
-/// What to run.
+/// The parameters of one run.
 pub(super) struct Run<'a> {
     pub(super) program: &'a Program,
-    /// Parts of the names of the tests to run; none: all.
+    /// Parts of the names of the tests to run; empty: all tests.
     pub(super) filters: &'a [String],
     pub(super) environment: &'a [(&'static str, &'static str)],
-    /// How many tests run at once.
+    /// Number of tests that run in parallel.
     pub(super) threads: usize,
-    /// The name of the arm.
+    /// The name of the arm; `None` for the default configuration.
     pub(super) arm: Option<&'static str>,
 }
 
-/// What came of it.
+/// The result of one run.
 #[derive(Default)]
 pub(super) struct Outcome {
-    /// How long each test took, and what a person types to run it.
+    /// The duration of each test, with the command that runs it.
     pub(super) timings: Vec<(Duration, String)>,
-    /// Why tests left something out, and which.
+    /// Reasons for skipped parts, with the tests.
     pub(super) skipped: Vec<String>,
-    /// The program, if a test failed.
+    /// The program, if one of its tests failed.
     pub(super) failed: Option<String>,
 }
 
-/// Runs the tests; prints results, failures and whatever is not the harness's.
+/// Runs the tests; prints results, failures and output that is not the harness's.
 pub(super) fn run(run: &Run) -> Result<Outcome> {
     let mut command = Command::new(&run.program.path);
     command.args(run.filters).args(["--show-output", "--test-threads", &run.threads.to_string()]);
@@ -73,12 +73,12 @@ pub(super) fn run(run: &Run) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// How long each test took, from when each ended; `threads` of them ran at once.
+/// The duration of each test, from the ends; `threads` of them ran in parallel.
 fn durations(ends: &[(Duration, String)], threads: usize) -> Vec<(Duration, String)> {
     let mut by_name: Vec<&(Duration, String)> = ends.iter().collect();
     by_name.sort_by(|a, b| a.1.cmp(&b.1));
     let taken = by_name.iter().enumerate().map(|(at, (end, name))| {
-        // The first ones start at once, each other one when another has ended.
+        // The first tests start at once, each further one when another has ended.
         let start =
             at.checked_sub(threads).and_then(|ended| ends.get(ended)).map_or(Duration::ZERO, |end| end.0);
         (end.saturating_sub(start), name.clone())
@@ -86,32 +86,32 @@ fn durations(ends: &[(Duration, String)], threads: usize) -> Vec<(Duration, Stri
     taken.collect()
 }
 
-/// Where in the harness's output a line stands.
+/// The part of the harness's output in which a line is.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Part {
     #[default]
     Running,
-    /// What tests that passed have printed.
+    /// The output of successful tests.
     Successes,
-    /// What tests that failed have printed, and the rest.
+    /// The output of failed tests, and everything after it.
     Failures,
 }
 
-/// Reads the output of one program.
+/// Parses the output of one program.
 #[derive(Default)]
 struct Reader {
     part: Part,
     is_of_harness: bool,
-    /// When each test ended, in that order.
+    /// The end of each test, in order.
     ends: Vec<(Duration, String)>,
-    /// The test of which the output is, among the successes.
+    /// The test whose output is being read, among the successes.
     test: String,
-    /// Why something was left out, and by which tests.
+    /// Reasons for skipped parts, with the names of the tests.
     skipped: BTreeMap<String, Vec<String>>,
 }
 
 impl Reader {
-    /// Takes a line that came so long after the start; what is to be printed of it.
+    /// Takes a line that was read so long after the start; returns the part that is to be printed.
     fn read<'a>(&mut self, line: &'a str, after: Duration) -> Option<&'a str> {
         match (self.part, line) {
             (_, line) if line.starts_with("test result: ") => {
@@ -134,7 +134,7 @@ impl Reader {
                     self.test = name.to_owned();
                 } else if let Some(why) = line.strip_prefix("skipped: ") {
                     let tests = self.skipped.entry(why.to_owned()).or_default();
-                    // A test may say so at each of its steps.
+                    // A test may report the same reason at each of its steps.
                     if tests.last() != Some(&self.test) {
                         tests.push(self.test.clone());
                     }
@@ -158,7 +158,7 @@ impl Reader {
         (!result.starts_with("ok") && !result.starts_with("ignored")).then_some(line)
     }
 
-    /// Whether the program has a `main` of its own: then it is one test.
+    /// Whether the program has a `main` of its own: then it counts as one test.
     fn is_without_harness(&self) -> bool {
         !self.is_of_harness
     }
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn beginnings_follow_from_the_ends() {
-        // Two at once: a and b begin at 0, c as a ends, d as c ends.
+        // Two at once: a and b start at 0, c when a ends, d when c ends.
         let ends = [(10, "a"), (15, "c"), (30, "b"), (45, "d")].map(|(at, name)| (ms(at), name.to_owned()));
         let taken: Vec<u128> = durations(&ends, 2).iter().map(|(taken, _)| taken.as_millis()).collect();
         assert_eq!(taken, [10, 30, 5, 30]);

@@ -1,4 +1,4 @@
-//! The test programs that cargo builds, and where they run.
+//! The test programs that cargo builds, and the folders in which they run.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -11,7 +11,7 @@ use crate::shell;
 /// A built test program.
 pub(super) struct Program {
     pub(super) path: PathBuf,
-    /// The folder of the package, in which cargo runs the tests.
+    /// The folder of the package, the working directory of its tests.
     pub(super) folder: PathBuf,
     package: String,
     /// The name of the target and its kind: `lib`, `bin` or `test`.
@@ -20,12 +20,12 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Whether these are integration tests of this package.
+    /// Whether the program has the integration tests of this package.
     pub(super) fn is_integration_of(&self, package: &str) -> bool {
         self.kind == "test" && self.package == package
     }
 
-    /// What cargo would say that it runs.
+    /// The line with which cargo would announce the program.
     pub(super) fn title(&self) -> String {
         match self.kind.as_str() {
             "test" => format!("{} tests/{}", self.package, self.target),
@@ -33,7 +33,7 @@ impl Program {
         }
     }
 
-    /// The name in a list of tests.
+    /// The program's name in a list of tests.
     pub(super) fn short(&self) -> String {
         match self.kind.as_str() {
             "test" => format!("{} --test {}", self.package, self.target),
@@ -42,7 +42,8 @@ impl Program {
     }
 }
 
-/// Builds the tests of these packages, words of `cargo test`; the programs, in the order of their packages.
+/// Builds the tests of these packages, given as arguments of `cargo test`; returns the
+/// programs, sorted by package.
 pub(super) fn build(packages: &[&str]) -> Result<Vec<Program>> {
     let mut cargo = shell::cargo();
     cargo.arg("test").args(packages).args(["--no-run", "--message-format", "json-render-diagnostics"]);
@@ -56,7 +57,7 @@ pub(super) fn build(packages: &[&str]) -> Result<Vec<Program>> {
     Ok(programs)
 }
 
-/// The test program that a message of cargo is about, if it is about one.
+/// The test program in a message of cargo, if there is one.
 fn program(line: &str) -> Option<Program> {
     let message: Value = serde_json::from_str(line).ok()?;
     if message["profile"]["test"] != true {
@@ -65,7 +66,8 @@ fn program(line: &str) -> Option<Program> {
     let path = PathBuf::from(message["executable"].as_str()?);
     let manifest = Path::new(message["manifest_path"].as_str()?);
     let package = message["package_id"].as_str()?;
-    // `path+file:///folder/crates/engine#sluice-engine@0.1.0`, or without the name where it is the folder's.
+    // `path+file:///folder/crates/engine#sluice-engine@0.1.0`, or without the name if the
+    // folder has the same name.
     let named = package.rsplit_once('#').map_or(package, |(_, named)| named);
     let name = match named.split_once('@') {
         Some((name, _)) => name.to_owned(),

@@ -1,9 +1,9 @@
-//! What product code may not reach for: clocks, hidden state, sockets and files below the top.
+//! Forbidden uses in product code: clocks, hidden state, and sockets and files in lower crates.
 
 use super::finding::Finding;
 use super::source::{Source, words};
 
-/// One forbidden word, where it is allowed all the same, and what to do instead.
+/// One forbidden word, the files where it is allowed, and what to do instead.
 struct Ban {
     word: &'static str,
     allowed: &'static [&'static str],
@@ -14,7 +14,7 @@ struct Ban {
 const DEVELOPMENT: &[&str] =
     &["xtask/", "fuzz/", "e2e/", "bench/", "crates/testbase/", "crates/testkit/", "crates/sim/"];
 
-/// Crates that may touch sockets, files and threads; `docs/layers.toml` says what each is for.
+/// Crates that may use sockets, files and threads; `docs/layers.toml` describes each.
 const IMPURE: &[&str] = &[
     "crates/server/",
     "crates/sluice/",
@@ -24,7 +24,7 @@ const IMPURE: &[&str] = &[
     "crates/check/",
 ];
 
-/// Crates that may touch files.
+/// Crates that may use files.
 const FILES: &[&str] = &[
     "crates/server/",
     "crates/sluice/",
@@ -35,8 +35,8 @@ const FILES: &[&str] = &[
     "crates/storage/",
 ];
 
-/// Where connections are made and touched: a connected socket of the server is a `net::Stream`. Signals and
-/// the supervisor have sockets that are no connections to a peer.
+/// Files that may open and use connections: a connected socket of the server is a `net::Stream`. The
+/// sockets of signals and of the supervisor are no connections to a peer.
 const STREAMS: &[&str] = &[
     "crates/server/src/net/",
     "crates/daemon/src/signals.rs",
@@ -45,19 +45,20 @@ const STREAMS: &[&str] = &[
     "crates/check/",
 ];
 
-/// Files that may start threads: the server's table of threads, and the pool of `evloop`, which a caller can
-/// give threads of its own.
+/// Files that may start threads: the server's table of threads, and the pool of `evloop`, to which a
+/// caller can give its own threads.
 const THREADS: &[&str] = &["crates/server/src/threads.rs", "crates/evloop/src/pool.rs"];
 
-/// Files that may give a thread its signal stack: the main thread's is there before any other is started.
+/// Files that may install the signal stack of a thread: the main thread's exists before any
+/// other thread is started.
 const SIGNAL_STACKS: &[&str] = &["crates/server/src/threads.rs", "crates/daemon/src/crash.rs"];
 
-/// What is to be done instead.
+/// The advice for code that starts a thread.
 const THREAD: &str = "a row of `Thread` in crates/server/src/threads.rs, and its `start`";
 
-/// Files of the engine that execute commands, or are its public face. All others are given a `Core`, which
-/// cannot have a command run, and leave what has to follow to the caller. Who replays a log makes an engine,
-/// and the driver of a link has one.
+/// Files of the engine that execute commands, or are its public interface. All others get a `Core`, which
+/// cannot run a command, and leave further steps to the caller. Code that replays a log creates an
+/// engine, and the driver of a link has one.
 const EXECUTION: &[&str] = &[
     "crates/engine/src/engine",
     "crates/engine/src/exec/batch.rs",
@@ -73,18 +74,17 @@ const EXECUTION: &[&str] = &[
     "crates/engine/src/waiting/serve.rs",
 ];
 
-/// State that outlives its owner is allowed for the logger, the allocator's counters and the signal flags,
-/// and for the mistakes that only a build for tests can make.
+/// Files that may have statics: the logger, the allocator's counters and the signal flags, and the
+/// mistakes that only a build for tests can make.
 const STATICS: &[&str] = &[
     "crates/base/src/mistake.rs",
     "crates/sluice/src/allocator",
     "crates/daemon/src/signals",
     "crates/daemon/src/crash",
-    // Only in builds that make mistakes on purpose.
+    // Only in builds with deliberate mistakes.
     "crates/base/src/mistake",
 ];
 
-/// The table.
 const BANS: &[Ban] = &[
     Ban { word: "Instant::now", allowed: &["crates/clock/"], instead: "take `Now` as an argument" },
     Ban { word: "SystemTime::now", allowed: &["crates/clock/"], instead: "take `Now` as an argument" },
@@ -127,11 +127,11 @@ const BANS: &[Ban] = &[
     Ban { word: "thread::spawn", allowed: THREADS, instead: THREAD },
     Ban { word: "thread::scope", allowed: THREADS, instead: THREAD },
     Ban { word: "thread::Builder", allowed: THREADS, instead: THREAD },
-    // However it was imported; no other builder is made by a function of this name.
+    // However it was imported; no other builder has a constructor with this path.
     Ban { word: "Builder::new", allowed: THREADS, instead: THREAD },
     Ban { word: "SignalStack::install", allowed: SIGNAL_STACKS, instead: THREAD },
     Ban { word: "sched_setaffinity", allowed: &["crates/server/src/threads/affinity.rs"], instead: THREAD },
-    // Whether this thread is unwinding is no thread.
+    // Asking whether this thread is unwinding starts no thread.
     Ban {
         word: "std::thread::sleep",
         allowed: IMPURE,
@@ -151,11 +151,11 @@ const BANS: &[Ban] = &[
     Ban { word: "rand::random", allowed: &[], instead: "take a seeded `Rng` as an argument" },
 ];
 
-/// Types that make a static changeable.
+/// Types that make a static mutable.
 const INTERIOR: &[&str] = &["Atomic", "Mutex", "RwLock", "Cell<", "UnsafeCell"];
 
-/// Checks product code; tests may use threads and files, but hold no hidden state and read no clock in their
-/// crates.
+/// Checks product code; tests may use threads and files, but may have no hidden state and read no clock
+/// in their crates.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for source in sources.iter().filter(|source| !starts(&source.path, DEVELOPMENT)) {

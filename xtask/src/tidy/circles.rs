@@ -1,13 +1,13 @@
-//! Circles of files, by ratchet: files of a crate that import each other, directly or through others. None of
-//! them can be understood, tested or moved without the rest.
+//! Circles of files, by ratchet: files of a crate that import each other, directly or through others.
+//! None of the files of a circle can be understood, tested or moved without the others.
 //!
 //! An *arrow* leads from a file that names an item to the file that defines the item, whatever re-exports lie
 //! between. A *circle* is a strongly connected component of these arrows with more than one file. `[circles]`
 //! of the ratchet holds, for each crate, the files of its largest circle (`crates/NAME::largest`) and the
 //! files of all its circles (`crates/NAME::all`): both may only fall.
 //!
-//! Only product code counts: what `#[cfg(test)]` marks, and the files of modules that it marks, are left out.
-//! What is an arrow, and what the program cannot see, is said in `circles/names.rs`.
+//! Only product code counts: code and modules with `#[cfg(test)]` are left out. `circles/names.rs`
+//! defines arrows, and lists what the program cannot see.
 
 mod arrow;
 mod names;
@@ -22,7 +22,7 @@ use crate::error::Result;
 pub(super) use arrow::{Arrow, components};
 use names::Crate;
 
-/// Files that may be in circles.
+/// Maximum files in circles.
 pub(super) const CIRCLES: Section = Section {
     name: "circles",
     about: "Files that import each other in a circle: of the largest one, of all.",
@@ -44,14 +44,14 @@ impl Graph {
         Graph { circles, arrows }
     }
 
-    /// Files of the largest circle, and of all.
+    /// The number of files of the largest circle, and of all circles.
     fn sizes(&self) -> [usize; 2] {
         let sizes = || self.circles.iter().map(BTreeSet::len);
         [sizes().max().unwrap_or(0), sizes().sum()]
     }
 }
 
-/// Prints the circles of one crate, or of all, and the arrows of which they consist.
+/// Prints the circles of one crate, or of all, and their arrows.
 pub(super) fn print(sources: &[Source], only: Option<&str>) -> Result<()> {
     let names = crate_names(sources);
     if let Some(unknown) = only.filter(|only| !names.contains(*only)) {
@@ -88,7 +88,7 @@ fn crate_names(sources: &[Source]) -> BTreeSet<&str> {
     folders.map(|(folder, _)| folder.strip_prefix("crates/").unwrap_or(folder)).collect()
 }
 
-/// The folder of a package of that name.
+/// The folder of the package with that name.
 fn folder(name: &str) -> String {
     if name == "xtask" || name.contains('/') { name.to_owned() } else { format!("crates/{name}") }
 }
@@ -108,7 +108,7 @@ pub(super) fn measure(sources: &[Source]) -> Counts {
 mod tests {
     use super::{Graph, Source, measure};
 
-    /// The circles of an invented crate, as names of files without `.rs`.
+    /// The circles of a fictitious crate, as names of files without `.rs`.
     fn circles_of(files: &[(&str, &str)]) -> Vec<Vec<String>> {
         let scan = |(name, text): &(&str, &str)| Source::scan(&format!("crates/a/src/{name}.rs"), text);
         let sources: Vec<Source> = files.iter().map(scan).collect();

@@ -1,17 +1,17 @@
-//! How wide comments are, and that each says by itself what it is about.
+//! Rules for comments: their width, and that doc comments can be read without their neighbours.
 
 use super::finding::Finding;
 use super::source::Source;
 
-/// Columns of a comment at most, its indentation included. Code may have a few more: a comment is read, not
-/// scanned.
+/// Maximum columns of a comment, including its indentation. Code may have a few more, because comments
+/// are read and code is scanned.
 const WIDTH_MAX: usize = 110;
 
-/// How a doc comment begins that can be read only behind the one above it.
+/// Beginnings of doc comments that can only be read together with the comment above.
 const LEANING: [&str; 3] = ["The same", "It is.", "It does."];
 
-/// Comments that are too wide, and doc comments that lean on their neighbours. Diagrams and tables are as
-/// wide as they have to be.
+/// Comments that are too wide, and doc comments that depend on their neighbours. Diagrams and tables may
+/// have any width.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     sources.iter().flat_map(|source| wide_lines(source).into_iter().chain(leaning_lines(source))).collect()
 }
@@ -67,7 +67,7 @@ mod tests {
         assert_eq!(lines(&format!("//! {}\n", "x".repeat(WIDTH_MAX - 3))), [1]);
         assert_eq!(lines("/// The same, to change.\nfn f() {}\n    /// It is.\n    A,\n"), [1, 3]);
         assert!(lines("/// A list.\n/// The same list twice.\nfn f() {} // The same\n").is_empty());
-        // Code, a table, a diagram; the fence of one comment says nothing of the next.
+        // Code, a table, a diagram; the fence of one comment does not affect the next.
         assert!(lines(&format!("let a = \"{long}\"; // {long}\n/// | {long} |\n")).is_empty());
         assert_eq!(lines(&format!("//! ```text\n//! {long}\n//! ```\n//! {long}\n")), [4]);
         assert_eq!(lines(&format!("/// ```text\nfn f() {{}}\n/// {long}\n")), [3]);

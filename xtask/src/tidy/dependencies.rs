@@ -1,7 +1,7 @@
-//! What comes from outside: every crate is from the registry, with a checksum, and under an allowed licence.
+//! External crates: each is from the registry, with a checksum, and has an allowed licence.
 //!
-//! `deny.toml` lists the licences, for `cargo deny` as well; this check needs not that program, and no
-//! network once the crates are there.
+//! `deny.toml` lists the licences, also for `cargo deny`; this check does not need that program, nor a
+//! network once the crates are downloaded.
 
 use std::path::Path;
 
@@ -10,16 +10,16 @@ use crate::error::Result;
 use crate::package::{dependencies, licences};
 use crate::table::read_table;
 
-/// Where the allowed licences are.
+/// The file of the allowed licences.
 const DENY: &str = "deny.toml";
 
-/// Where the sources of crates are.
+/// The file with the sources of the crates.
 const LOCK: &str = "Cargo.lock";
 
-/// The one source of crates.
+/// The only allowed source of crates.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
-/// Checks every crate of the lock file, and the licences of those that this kind of machine uses.
+/// Checks every crate of the lock file, and the licences of the crates for this target.
 pub(super) fn check(root: &Path) -> Result<Vec<Finding>> {
     let mut findings = sources(&read_table(&root.join(LOCK))?);
     let deny = read_table(&root.join(DENY))?;
@@ -37,7 +37,7 @@ pub(super) fn check(root: &Path) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// Crates of a lock file from elsewhere than the registry, or without a checksum. One of ours has no source.
+/// Crates of a lock file that are not from the registry, or without a checksum. Our crates have no source.
 fn sources(lock: &toml::Table) -> Vec<Finding> {
     let packages = lock.get("package").and_then(toml::Value::as_array).into_iter().flatten();
     let foreign = packages.filter_map(|package| {

@@ -1,4 +1,4 @@
-//! The unsafe fence: which files may contain `unsafe`, and that each use says why it is sound.
+//! The unsafe fence: the files that may contain `unsafe`, and the comments that justify each use.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -49,14 +49,13 @@ fn parse(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Lines (from 0) on which the keyword stands; attributes that forbid or deny it do not contain the word
-/// itself.
+/// Lines (from 0) with the keyword; attributes that forbid or deny it do not contain the word itself.
 fn unsafe_lines(source: &Source) -> Vec<usize> {
     let has = |line: &&usize| words(&source.code[**line], "unsafe").next().is_some();
     (0..source.code.len()).collect::<Vec<_>>().iter().filter(has).copied().collect()
 }
 
-/// What is missing at the use of `unsafe` on `line`, if anything.
+/// The missing comment at the use of `unsafe` on `line`, if any.
 fn check_use(source: &Source, line: usize) -> Option<Finding> {
     let code = &source.code[line];
     let at = words(code, "unsafe").next()?;
@@ -82,8 +81,8 @@ fn check_use(source: &Source, line: usize) -> Option<Finding> {
     Some(Finding::new(&source.path, line + 1, what))
 }
 
-/// Whether the item on `line` stands in an `unsafe impl`: the nearest line above that is indented less opens
-/// one.
+/// Whether the item on `line` is in an `unsafe impl`: the nearest line above with less
+/// indentation opens one.
 fn is_in_unsafe_impl(source: &Source, line: usize) -> bool {
     let indent = |code: &str| code.len() - code.trim_start().len();
     let own = indent(&source.code[line]);
@@ -91,7 +90,7 @@ fn is_in_unsafe_impl(source: &Source, line: usize) -> bool {
     above.find(|code| indent(code) < own).is_some_and(|code| code.contains("unsafe impl"))
 }
 
-/// The comment lines directly above `line`, attributes, and the beginning of the same statement stepped over.
+/// The comment lines above `line`; attributes and the beginning of the same statement are skipped.
 fn comment_above(source: &Source, line: usize) -> String {
     let mut text = String::new();
     let mut seen_comment = false;

@@ -1,10 +1,10 @@
-//! Structures of state stay small enough to be known: a type with many fields that others may touch is
-//! several types.
+//! Limits the visible fields of structures: a type with many fields that other modules may access should
+//! be several types.
 //!
 //! Counts the named fields that are visible outside of their type's own module (`pub`, `pub(crate)`,
-//! `pub(super)`) in the product's crates, without tests. A record of values that is made and read as a whole,
-//! such as the facts behind INFO, is no state: the ratchet names it with a reason. Counts above the limit are
-//! kept there too, and only fall.
+//! `pub(super)`) in the product's crates, without tests. A record of values that is created and read as a
+//! whole, such as the facts for INFO, is no state: the ratchet lists it with a reason. Counts above the
+//! limit are listed there too, and may only fall.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ use super::source::Source;
 use crate::error::Result;
 use crate::table::read_table;
 
-/// Fields of a structure that others may touch.
+/// Maximum fields of a structure that are visible to other modules.
 const FIELDS: Section = Section {
     name: "fields",
     about: "Structures with more visible fields than the limit.",
@@ -37,7 +37,7 @@ pub(super) fn check(root: &Path, sources: &[Source]) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// The ratchet's sections with the counts of today: entries shrink or go, none is added and none grows.
+/// The ratchet's sections with the current counts: entries shrink or disappear, none is added or grows.
 pub(super) fn tightened(root: &Path, sources: &[Source]) -> Result<String> {
     let (records, large) = (read(root)?, measure(sources));
     let mut text = FIELDS.tightened(root, &without(&large, &records))?;
@@ -57,13 +57,13 @@ fn read(root: &Path) -> Result<Records> {
     Ok(section.into_iter().map(|(key, value)| (key, value.as_str().unwrap_or("").to_string())).collect())
 }
 
-/// The structures that are no records.
+/// The structures that are not listed as records.
 fn without(large: &Counts, records: &Records) -> Counts {
     let others = large.iter().filter(|(name, _)| !records.contains_key(*name));
     others.map(|(name, count)| (name.clone(), *count)).collect()
 }
 
-/// Records that need not be any.
+/// Records that do not exceed the limit.
 fn needless(large: &Counts, records: &Records) -> Vec<Finding> {
     let names = records.keys().filter(|name| !large.contains_key(*name));
     let what = |name| format!("{name} is no structure above the limit: remove it from [records]");
@@ -85,7 +85,7 @@ fn measure(sources: &[Source]) -> Counts {
     large
 }
 
-/// Visible named fields of the structure that is declared at `line`, those that only tests have left out.
+/// Visible named fields of the structure that is declared at `line`, without those in test code.
 fn visible_fields(source: &Source, line: usize) -> usize {
     let (mut depth, mut fields) = (0_usize, 0);
     for (index, code) in source.code.iter().enumerate().skip(line) {
@@ -111,7 +111,7 @@ mod tests {
     use super::{FIELDS, Records, measure, needless, without};
     use crate::tidy::source::Source;
 
-    /// A product's file with one structure: so many visible fields, and one more that is private.
+    /// A product file with one structure: `visible` visible fields, and one private field.
     fn with_fields(visible: usize) -> Source {
         let fields: String = (0..visible).map(|n| format!("    pub(crate) f{n}: fn(u8) -> u8,\n")).collect();
         let text = format!(

@@ -1,15 +1,15 @@
-//! Findings: what a check reports.
+//! Findings: the results of checks.
 
-/// Where the ratchet is: what a rule allows today, and may only shrink.
+/// The file of the ratchet: the exceptions that are allowed today, and that may only shrink.
 pub(super) const RATCHET: &str = "docs/tidy-ratchet.toml";
 
 /// One broken rule at one location.
 pub(crate) struct Finding {
     /// The file, relative to the root.
     pub(crate) path: String,
-    /// Line, from 1; 0 when the whole file is meant.
+    /// Line, from 1; 0 for the whole file.
     pub(crate) line: usize,
-    /// What is wrong and what to do.
+    /// The violated rule, and advice.
     pub(crate) what: String,
 }
 

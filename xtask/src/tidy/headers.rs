@@ -1,4 +1,5 @@
-//! Every source begins by saying what it is, and no file names the machine that it was written on.
+//! Headers and paths: every source begins with a description of its subject, and no file contains a path
+//! of the machine that it was written on.
 
 use std::path::Path;
 
@@ -6,10 +7,10 @@ use super::finding::Finding;
 use super::ratchet::{Counts, Section};
 use super::source::{Source, is_word};
 
-/// Names of files that say how instead of what: a backtrace, a tab and a review show no more of a path.
+/// File names that describe no subject: a backtrace, a tab and a review show only the name of a file.
 const MECHANISMS: [&str; 3] = ["steps.rs", "util.rs", "helpers.rs"];
 
-/// How many files have such a name, by name.
+/// Files with such a name, counted by name.
 pub(super) const FILE_NAMES: Section = Section {
     name: "file-names",
     about: "Files whose name is no noun of the matter.",
@@ -18,13 +19,13 @@ pub(super) const FILE_NAMES: Section = Section {
     advice: "a file's name is a noun of the matter",
 };
 
-/// How many of `files` have each name of `MECHANISMS`.
+/// The number of `files` with each name of `MECHANISMS`.
 pub(super) fn file_names(files: &[String]) -> Counts {
     let named = |name: &str| files.iter().filter(|path| path.rsplit('/').next() == Some(name)).count();
     MECHANISMS.iter().map(|name| ((*name).to_owned(), (named(name), 0))).collect()
 }
 
-/// A file's first line is its `//!` header. A file `tests.rs` beside `foo.rs` says by its name what it is.
+/// The first line of a file must be its `//!` header. A file `tests.rs` beside `foo.rs` needs none.
 pub(super) fn check_headers(sources: &[Source]) -> Vec<Finding> {
     let what = "the first line must be `//!`: what this is and its invariants";
     let headed = |source: &Source| source.comments.first().is_some_and(|comment| comment.starts_with("//!"));
@@ -33,7 +34,7 @@ pub(super) fn check_headers(sources: &[Source]) -> Vec<Finding> {
     headless.map(|source| Finding::new(&source.path, 1, what)).collect()
 }
 
-/// No tracked text names a folder of the machine it was written on.
+/// No tracked text may name a folder of the machine that it was written on.
 pub(super) fn check_paths(root: &Path, files: &[String]) -> Vec<Finding> {
     let mut banned = vec![root.to_string_lossy().into_owned()];
     banned.extend(["root", "work", "home", "Users"].map(|folder| format!("/{folder}/")));
@@ -51,7 +52,7 @@ pub(super) fn check_paths(root: &Path, files: &[String]) -> Vec<Finding> {
     findings
 }
 
-/// Whether `line` holds `path` as the beginning of an absolute path.
+/// Whether `line` contains an absolute path that begins with `path`.
 fn names(line: &str, path: &str) -> bool {
     let starts_path =
         |before: char| is_word(before) || matches!(before, '.' | '/' | '-' | '*' | '}' | '~' | ':');

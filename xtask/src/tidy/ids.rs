@@ -1,9 +1,9 @@
-//! Ids of requirements: what code and documents cite has a row in `docs/requirements.md`, every row is cited,
-//! and the tests that a row names exist.
+//! Ids of requirements: every id that code and documents cite has a row in `docs/requirements.md`, every
+//! row is cited, and the tests that a row names exist.
 //!
-//! An id with a dash (one of the letters Q, T, C, M, R, D, U) counts wherever it stands. One without a dash
-//! counts where the event loop is: in its documents, and those of its measurements in its sources as well. A
-//! test cites by its name: what begins with `io_` an id with a dash, what begins with `ev_` ids without.
+//! An id with a dash (one of the letters Q, T, C, M, R, D, U) counts everywhere. An id without a dash
+//! counts in the event loop's documents, and in the sources and documents of its measurements. A test
+//! cites by its name: with `io_` ids with a dash, with `ev_` ids without.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -12,18 +12,18 @@ use super::finding::Finding;
 use super::source::{Source, is_word};
 use crate::error::Result;
 
-/// Where the rows are.
+/// The file with the rows.
 const REQUIREMENTS: &str = "docs/requirements.md";
 
 /// Letters of ids with a dash.
 const DASHED: &[&str] = &["Q", "T", "C", "M", "R", "D", "U"];
 
-/// Letters of ids without one.
+/// Letters of ids without a dash.
 const PLAIN: &[&str] = &[
     "S", "R", "W", "WD", "B", "C", "K", "F", "FIFO", "NB", "PRI", "TCP", "I", "P", "Q", "L", "T", "WP", "E",
 ];
 
-/// Holds what is cited against the rows.
+/// Compares the citations with the rows.
 pub(super) fn check(root: &Path, files: &[String], sources: &[Source]) -> Result<Vec<Finding>> {
     let Ok(text) = std::fs::read_to_string(root.join(REQUIREMENTS)) else { return Ok(Vec::new()) };
     let mut cited: BTreeMap<String, (String, usize)> = BTreeMap::new();
@@ -69,8 +69,8 @@ fn cited_by_test(name: &str) -> Vec<String> {
     rest.split('_').map_while(id).collect()
 }
 
-/// The ids in a text: letters, `dash`, one or two digits. Of two with ` – ` between them, all that lie
-/// between as well.
+/// The ids in a text: letters, `dash`, one or two digits. Two ids with ` – ` between them include all ids
+/// of the range.
 fn ids(text: &str, letters: &[&str], dash: &str) -> Vec<String> {
     let mut found: Vec<(usize, &str, u32)> = Vec::new();
     for letter in letters {
@@ -93,7 +93,7 @@ fn ids(text: &str, letters: &[&str], dash: &str) -> Vec<String> {
         let first = range.map_or(number, |(_, _, first)| first);
         ids.extend((first.min(number)..=number).map(|number| format!("{letter}{dash}{number}")));
     }
-    // A range's first id was found by itself, too.
+    // The first id of a range was also found separately.
     ids.dedup();
     ids
 }
@@ -105,7 +105,7 @@ fn names_of_functions(sources: &[Source]) -> BTreeSet<String> {
     names.map(|rest| rest.chars().take_while(|&c| is_word(c)).collect()).collect()
 }
 
-/// What does not fit: rows against citations, and names in rows against functions.
+/// The differences between rows and citations, and between names in rows and functions.
 fn compare(
     text: &str,
     cited: &BTreeMap<String, (String, usize)>,
@@ -143,7 +143,7 @@ fn compare(
     findings
 }
 
-/// Whether a word in backticks means a test: an identifier of several parts.
+/// Whether a word in backticks is the name of a test: an identifier of several parts.
 fn is_name_of_test(name: &str) -> bool {
     name.contains('_') && name.chars().all(|c| c == '_' || c.is_ascii_lowercase() || c.is_ascii_digit())
 }

@@ -1,4 +1,5 @@
-//! Layers: who may import whom, from `docs/layers.toml`, held against what `cargo metadata` reports.
+//! Layers: the allowed imports between crates, from `docs/layers.toml`, compared with the
+//! output of `cargo metadata`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,17 +11,17 @@ use crate::error::Result;
 use crate::shell;
 use crate::table::read_table;
 
-/// Where the table is.
+/// The file of the table.
 const TABLE: &str = "docs/layers.toml";
 
-/// Features that hold devices for tests: no build of a product may have them.
+/// Features with test support: no build of a product may enable them.
 const TEST_FEATURES: &[&str] = &["sim"];
 
 /// One crate of the table.
 struct Layer {
-    /// Height; `None` for crates that only development uses.
+    /// Height; `None` for crates that only serve development.
     stratum: Option<i64>,
-    /// Crates that the product code of this one may import, by folder name.
+    /// Folder names of the crates that this one's product code may import.
     imports: Vec<String>,
 }
 
@@ -80,8 +81,8 @@ fn parse(table: &toml::Table) -> Result<BTreeMap<String, Layer>> {
     Ok(layers)
 }
 
-/// The table may only allow imports that point down; within stratum 0, where Cargo refuses cycles, sideways
-/// too.
+/// The table may only allow imports of lower strata; within stratum 0, where Cargo refuses cycles, also
+/// of the same one.
 fn check_table(layers: &BTreeMap<String, Layer>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, layer) in layers {
@@ -98,7 +99,7 @@ fn check_table(layers: &BTreeMap<String, Layer>) -> Vec<Finding> {
     findings
 }
 
-/// What is wrong with `name` importing the workspace's crate `imported`, if anything.
+/// The fault of the import of the workspace's crate `imported` by `name`, if there is one.
 fn check_import(
     layers: &BTreeMap<String, Layer>,
     name: &str,
@@ -106,7 +107,7 @@ fn check_import(
     imported: &str,
     for_tests: bool,
 ) -> Option<String> {
-    // A crate's own tests may want it with a feature that no product enables.
+    // A crate's own tests may import it with a feature that no product enables.
     if for_tests && imported == name {
         return None;
     }
@@ -123,7 +124,7 @@ fn check_import(
     ))
 }
 
-/// What is wrong with the features that a dependency enables, if anything.
+/// The fault of the features that a dependency enables, if there is one.
 fn check_features(dependency: &Value) -> Option<String> {
     let wanted = dependency["features"].as_array()?;
     let feature = wanted.iter().filter_map(Value::as_str).find(|feature| TEST_FEATURES.contains(feature))?;
@@ -135,7 +136,7 @@ fn check_features(dependency: &Value) -> Option<String> {
     })
 }
 
-/// What is wrong with a dependency from outside, if anything.
+/// The fault of an external dependency, if there is one.
 fn check_external(external: &toml::Table, name: &str, imported: &str) -> Option<String> {
     if external.contains_key(imported) {
         return None;
@@ -143,7 +144,7 @@ fn check_external(external: &toml::Table, name: &str, imported: &str) -> Option<
     Some(format!("{name} depends on {imported}: add it with its reason under [external] in docs/layers.toml"))
 }
 
-/// A package's name in the table: its folder's.
+/// A package's name in the table: that of its folder.
 fn folder(package: &str) -> &str {
     package.strip_prefix("sluice-").unwrap_or(package)
 }

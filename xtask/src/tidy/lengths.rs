@@ -1,4 +1,4 @@
-//! Lengths of functions and files, by ratchet: what is too long today is recorded and may only shrink.
+//! Lengths of functions and files, by ratchet: current excesses are recorded and may only shrink.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,7 +10,8 @@ use super::source::Source;
 use crate::error::Result;
 use crate::table::read_table;
 
-/// Lines that a function may have, from `fn` to its closing brace. A test is as long as its list of cases.
+/// Maximum lines of a function, from `fn` to its closing brace. Tests are exempt, because they
+/// are lists of cases.
 const FUNCTIONS: Section = Section {
     name: "functions",
     about: "Functions with more lines than the limit.",
@@ -19,7 +20,7 @@ const FUNCTIONS: Section = Section {
     advice: "split the function",
 };
 
-/// Lines that a file may have, its tests not counted.
+/// Maximum lines of a file, without its tests.
 const FILES: Section = Section {
     name: "files",
     about: "Files with more lines than the limit.",
@@ -28,7 +29,7 @@ const FILES: Section = Section {
     advice: "split the file",
 };
 
-/// Files and folders that are lists, with the reason of each.
+/// Files and folders that are lists, each with a reason.
 type Lists = BTreeMap<String, String>;
 
 /// Checks every function and file against limit and ratchet.
@@ -43,8 +44,8 @@ pub(super) fn check(root: &Path, sources: &[Source]) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// Writes the ratchet anew with the lengths of today: entries shrink or go, none is added and none grows.
-/// `others` are the sections of other checks, which are written after these.
+/// Writes the ratchet again with the current lengths: entries shrink or disappear, none is added or
+/// grows. `others` are the sections of other checks, which are written after these.
 pub(super) fn tighten(root: &Path, sources: &[Source], others: &str) -> Result<()> {
     let lists = read(root)?;
     let (functions, files) = measure(&lists, sources);

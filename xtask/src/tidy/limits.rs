@@ -1,14 +1,14 @@
-//! The constants that `docs/limits.md` names have the values that it says.
+//! Compares the constants in `docs/limits.md` with their values in the code.
 //!
-//! The document writes `crate::NAME = value`; a constant of that name in the crate's sources has to have this
-//! value, to the letter.
+//! The document contains `crate::NAME = value`; a constant of that name in the crate's sources must have
+//! exactly this value.
 
 use std::path::Path;
 
 use super::finding::Finding;
 use super::source::Source;
 
-/// Where the bounds are.
+/// The file of the limits.
 const LIMITS: &str = "docs/limits.md";
 
 /// Compares the document with the code.
@@ -38,7 +38,7 @@ fn compare(text: &str, sources: &[Source]) -> Vec<Finding> {
     findings
 }
 
-/// What the constants of this name in a crate are set to.
+/// The values of the constants with this name in a crate.
 fn values(folder: &str, name: &str, sources: &[Source]) -> Vec<String> {
     let inside = format!("crates/{folder}/src/");
     let lines = sources.iter().filter(|source| source.path.starts_with(&inside)).flat_map(|s| &s.code);

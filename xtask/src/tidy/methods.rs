@@ -1,10 +1,11 @@
-//! Methods: how many one type has, and which files of one type call each other in a circle.
+//! Methods: the number of methods of one type, and the files of one type that call each other
+//! in a circle.
 //!
-//! A type whose methods lie in many files leaves no trace in the imports: each file says `self.name()`. So
+//! A type with methods in many files leaves no trace in the imports: each file calls `self.name()`. So
 //! the methods of a type are counted over all files of its crate (`[methods]` of the ratchet). The calls
-//! `self.name()` and `Self::name()` from one file's methods to another file's are arrows, and the files of
-//! their largest circle are counted (`[calls]`). Inherent methods of the product's code alone count: a trait
-//! says itself how many methods it has, and tests are left out.
+//! `self.name()` and `Self::name()` from one file's methods to another file's are arrows, and the files
+//! of their largest circle are counted (`[calls]`). Only inherent methods of the product's code count:
+//! the number of a trait's methods is given by the trait, and tests are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +15,7 @@ use super::ratchet::{Counts, Section};
 use super::source::{Source, Token};
 use crate::error::Result;
 
-/// Methods that a type may have.
+/// Maximum methods of a type.
 pub(super) const METHODS: Section = Section {
     name: "methods",
     about: "Types with more methods than the limit: crate::Type = methods.",
@@ -23,7 +24,7 @@ pub(super) const METHODS: Section = Section {
     advice: "give what has state of its own a type of its own",
 };
 
-/// Files of one type that may call each other in a circle.
+/// Maximum files of one type that call each other in a circle.
 pub(super) const CALLS: Section = Section {
     name: "calls",
     about: "Files of one type whose methods call each other in a circle through `self`: crate::Type = files of the largest.",
@@ -35,9 +36,9 @@ pub(super) const CALLS: Section = Section {
 /// The methods of one type of one crate.
 #[derive(Default)]
 struct Methods {
-    /// Name of a method to the files that define one of that name.
+    /// Names of methods, each with the files that define a method of that name.
     defined: BTreeMap<String, BTreeSet<usize>>,
-    /// How many there are.
+    /// Number of inherent methods of the type.
     count: usize,
     /// Names called through `self`, with the file and line of the call.
     called: Vec<(String, usize, usize)>,
@@ -108,7 +109,7 @@ fn read(sources: &[Source]) -> Types {
 }
 
 impl Methods {
-    /// Takes the methods from `at` to the brace that closes the implementation; returns the brace's index.
+    /// Reads the methods from `at` to the brace that closes the implementation; returns the brace's index.
     fn take(&mut self, tokens: &[Token], mut at: usize, file: usize) -> usize {
         let text = |at: usize| tokens.get(at).map_or("", |token| token.text.as_str());
         let mut depth = 0_usize;
@@ -135,7 +136,7 @@ impl Methods {
     }
 }
 
-/// The type of the inherent implementation that begins at `at`, and where its brace opens.
+/// The type of the inherent implementation that begins at `at`, and the index of its opening brace.
 fn inherent_impl(tokens: &[Token], at: usize) -> Option<(String, usize)> {
     let text = |at: usize| tokens.get(at).map_or("", |token| token.text.as_str());
     let begins_item = at == 0 || ["}", ";", "{", "]", "unsafe"].contains(&text(at - 1));

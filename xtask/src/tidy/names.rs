@@ -1,8 +1,8 @@
-//! One word for one type: a name that several types of the product have says nothing in a search.
+//! One name for one type: a name that several types of the product share cannot be searched for.
 //!
-//! Counts declarations of structures, enumerations, unions and traits in the sources of the product's crates,
-//! whatever their visibility, without tests. The same name for two types is allowed: two drivers, two
-//! parsers. Associated types and aliases are no types of their own and are not counted.
+//! Counts declarations of structures, enumerations, unions and traits in the sources of the product's
+//! crates, of any visibility, without tests. Two types may share a name: two drivers, two parsers.
+//! Associated types and aliases are not counted.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use super::ratchet::{Counts, Section};
 use super::source::{Source, is_word};
 use crate::error::Result;
 
-/// Types of one name.
+/// Maximum types with one name.
 const SAME_NAME_MAX: usize = 2;
 
-/// Names of types that several crates declare, counted by ratchet.
+/// Names that types of several crates share, counted by ratchet.
 pub(super) const SHARED: Section = Section {
     name: "names",
     about: "Names that types of several product crates have: how many such names.",
@@ -23,10 +23,10 @@ pub(super) const SHARED: Section = Section {
     advice: "`cargo xtask tidy --names` prints them; name what yours is",
 };
 
-/// The product's types: where types of each name are declared, as path and line.
+/// The product's types: the path and line of each declaration, by name.
 type Declared<'a> = BTreeMap<&'a str, Vec<(&'a str, usize)>>;
 
-/// Checks the sources of all crates but those that serve tests.
+/// Checks the sources of all crates but those that support tests.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     let crowded =
         declared_types(sources).into_iter().filter(|(_, locations)| locations.len() > SAME_NAME_MAX);
@@ -41,13 +41,13 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
         .collect()
 }
 
-/// How many names types of several product crates have.
+/// The number of names that types of several product crates share.
 pub(super) fn shared(sources: &[Source]) -> Counts {
     let count = declared_types(sources).values().filter(|locations| is_shared(locations)).count();
     Counts::from([("crates".to_owned(), (count, 0))])
 }
 
-/// Prints the names, or the one name, that types of several product crates have, and where those types are.
+/// Prints the names, or one name, that types of several product crates share, with the declarations.
 pub(super) fn print(sources: &[Source], only: Option<&str>) -> Result<()> {
     let types = declared_types(sources);
     let shared = types.iter().filter(|(_, locations)| is_shared(locations));
@@ -70,14 +70,14 @@ fn declared_types(sources: &[Source]) -> Declared<'_> {
     types
 }
 
-/// Whether several crates are among the locations.
+/// Whether the locations are in several crates.
 fn is_shared(locations: &[(&str, usize)]) -> bool {
     let mut folders = locations.iter().filter_map(|(path, _)| path.split("/src/").next());
     let first = folders.next();
     folders.any(|folder| Some(folder) != first)
 }
 
-/// Whether a file belongs to what ships: a crate's own sources, without those of crates that serve tests.
+/// Whether a file is part of the product: a crate's own sources, without crates that support tests.
 pub(super) fn is_product(path: &str) -> bool {
     let is_of_tests =
         ["crates/testbase/", "crates/testkit/", "crates/sim/"].iter().any(|folder| path.starts_with(folder));
@@ -94,7 +94,7 @@ pub(super) fn declared_struct(code: &str) -> Option<&str> {
     declared(code, &["struct "])
 }
 
-/// The name of what a line declares by one of these words.
+/// The name in a line that declares an item with one of these keywords.
 fn declared<'a>(code: &'a str, words: &[&str]) -> Option<&'a str> {
     let mut rest = code.trim_start();
     if let Some(public) = rest.strip_prefix("pub") {

@@ -1,15 +1,15 @@
-//! A parameter that says that it has an effect is read by somebody.
+//! Checks that each parameter with an effect is read by the product.
 
 use super::finding::Finding;
 use super::source::{Source, words};
 use sluice_config::{Honoured, PARAMS};
 
-/// The crate that keeps the values, and knows what to do with none of them.
+/// The crate that stores the values, but does not use them.
 const KEEPER: &str = "crates/config/";
-/// The table.
+/// The file of the parameter table.
 const TABLE: &str = "crates/config/src/table.rs";
 
-/// Words by which parameters are read that are not `param::NAME` outside of their crate.
+/// Other words than `param::NAME` by which parameters are read outside of their crate.
 const OTHER_WORDS: &[(&str, &str)] = &[
     ("announce-endpoint-for", "endpoint_rules"),
     ("client-output-buffer-limit", "buffer_limit"),
@@ -18,10 +18,10 @@ const OTHER_WORDS: &[(&str, &str)] = &[
     ("latency-tracking-info-percentiles", "latency_percentiles"),
     ("oom-score-adj-values", "oom_score_adj_values"),
 ];
-/// What the crate does itself: it guards CONFIG SET.
+/// Parameters that the crate itself uses: this one guards CONFIG SET.
 const OWN: &[&str] = &["enable-protected-configs"];
 
-/// Every parameter without a mark (`later`, `ignored`) must be named in code of the product.
+/// Every parameter without a mark (`later`, `ignored`) must be named in product code.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     let claims = PARAMS.iter().filter(|param| param.honoured == Honoured::Yes);
     let names = claims.map(|param| param.name).filter(|name| !OWN.contains(name));

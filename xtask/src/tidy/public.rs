@@ -1,31 +1,31 @@
-//! Public items that nobody outside their crate uses: each is an interface that somebody has to understand.
+//! Public items that are not used outside their crate: each is an interface that readers must understand.
 //!
-//! A program that reads words, not meaning: an item is used when its name stands as a word in the code of a
-//! crate that imports the item's crate, or of its own programs, and a type also when a public signature of
-//! its own crate names the type, since it could not be less visible then. So a name that a user has for
-//! something else hides an item; what is found is right. What tests alone use is named in `[tested]` of
-//! `docs/layers.toml`, with what it shows them; what examples and benchmarks alone use in `[shown]`, with the
-//! file; `[public]` names items that are public without any user, and why. A crate that `docs/layers.toml`
-//! marks `waits` has its user still to come, one that it marks `rebuilt` is left out until it is; the mark
-//! must go when it hides nothing. A crate that is `closed` has no public module: the compiler itself finds
-//! there what nobody uses.
+//! The program reads words, not meaning: an item is used when its name occurs as a word in the code of a
+//! crate that imports the item's crate, or of its own programs, and a type also when a public signature
+//! of its own crate names it, because then it must be public. So another use of the same word can hide an
+//! item; every finding is right. Items that only tests use are listed in `[tested]` of
+//! `docs/layers.toml`, with what they show the tests; items that only examples and benchmarks use in
+//! `[shown]`, with the file; `[public]` lists items that are public without any user, with the reason. A
+//! crate that `docs/layers.toml` marks `waits` has no user yet, a crate marked `rebuilt` is left out
+//! until it has been rebuilt; a mark that hides nothing must be removed. A crate marked `closed` has no
+//! public module: there the compiler finds unused items.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::finding::Finding;
 use super::source::{Source, is_word};
 
-/// Where the marks are.
+/// The file of the marks.
 const TABLE: &str = "docs/layers.toml";
 
-/// What `docs/layers.toml` says of a crate.
+/// The mark of a crate in `docs/layers.toml`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mark {
     /// Every public item must have a user.
     Product,
-    /// Serves development.
+    /// The crate serves development and is not checked.
     Free,
-    /// No module of it may be public.
+    /// The crate may have no public module.
     Closed,
     /// Public items without a user are expected for now; the mark's name.
     Pending(&'static str),
@@ -36,17 +36,17 @@ struct Unused {
     path: String,
     line: usize,
     name: String,
-    /// The examples and benchmarks that use it.
+    /// The examples and benchmarks that use the item.
     shown_by: BTreeSet<String>,
-    /// Tests use it.
+    /// Whether tests use the item.
     is_tested: bool,
 }
 
-/// Checks every crate that has the mark of a product.
+/// Checks every crate with the mark of a product.
 pub(super) fn check(layers: &toml::Table, sources: &[Source]) -> Vec<Finding> {
-    // A crate that is only a program has no public items, whatever it calls them.
+    // A crate that is only a program has no public items, whatever their keywords.
     let crates: BTreeSet<&str> = sources.iter().filter_map(|source| library_of(&source.path)).collect();
-    // An entry may stand for items of one name in several modules.
+    // An entry may apply to items of the same name in several modules.
     let mut met = BTreeSet::new();
     let [kept, shown, tested] = ["public", "shown", "tested"].map(|table| entries(layers, table));
     let mut findings = Vec::new();
@@ -120,7 +120,7 @@ fn mark_of(layers: &toml::Table, name: &str) -> Mark {
     }
 }
 
-/// The public modules of a crate that should have none.
+/// The public modules of a crate that must have none.
 fn public_modules(name: &str, sources: &[Source]) -> Vec<Finding> {
     let of_library = sources.iter().filter(|source| library_of(&source.path) == Some(name));
     let lines =
@@ -133,7 +133,7 @@ fn public_modules(name: &str, sources: &[Source]) -> Vec<Finding> {
         .collect()
 }
 
-/// The folder under `crates/` whose library begins with this file.
+/// The folder under `crates/` whose library has this file as its root.
 fn library_of(path: &str) -> Option<&str> {
     path.strip_prefix("crates/")?.strip_suffix("/src/lib.rs")
 }
@@ -193,22 +193,22 @@ fn unused_in(name: &str, sources: &[Source]) -> Vec<Unused> {
     unused
 }
 
-/// What a public item is.
+/// The kind of a public item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Function,
     /// A type, a constant, a static: a signature may need it.
     Named,
-    /// A module: what is in it is reached by its name, or named again where it is handed on.
+    /// A module: its items are used by their paths, or count again where they are re-exported.
     Module,
 }
 
-/// The public item that a line declares. Re-exports are none: what they name counts.
+/// The public item that a line declares. Re-exports do not count; the re-exported item does.
 fn public_item(code: &str) -> Option<(Kind, &str)> {
     let mut words = code.trim_start().strip_prefix("pub ")?.split_ascii_whitespace().peekable();
     loop {
         let kind = match words.next()? {
-            // `const fn`, against a constant.
+            // A `const fn`, not a constant.
             "const" if words.peek().is_some_and(|next| ["fn", "unsafe"].contains(next)) => continue,
             "unsafe" | "async" | "extern" => continue,
             "fn" => Kind::Function,
@@ -222,8 +222,8 @@ fn public_item(code: &str) -> Option<(Kind, &str)> {
     }
 }
 
-/// Adds the words of what a file's public items show: signatures of functions up to their bodies, and types
-/// whole. The name that an item declares is none of them.
+/// Adds the words in the public interface of a file: signatures of functions up to their bodies, and
+/// whole types, without the names that the items declare.
 fn collect_signatures<'a>(source: &'a Source, into: &mut BTreeSet<&'a str>) {
     let mut within: Option<Within> = None;
     for (code, _) in source.code.iter().zip(&source.test).filter(|(_, test)| !**test) {
@@ -232,7 +232,7 @@ fn collect_signatures<'a>(source: &'a Source, into: &mut BTreeSet<&'a str>) {
         let state = match within.take() {
             Some(state) => state,
             None if trimmed.starts_with("impl") => Within { is_type: false, depth: 0 },
-            // A field of a structure, or a variant's, is met within its type.
+            // Fields of a structure or variant are read with their type.
             None => match public_item(code) {
                 Some((kind, name)) => {
                     own = Some(name);
@@ -251,14 +251,15 @@ fn collect_signatures<'a>(source: &'a Source, into: &mut BTreeSet<&'a str>) {
 /// A public item that is being read.
 #[derive(Clone, Copy)]
 struct Within {
-    /// Its braces are part of what it shows.
+    /// Whether the braces of the item belong to its interface.
     is_type: bool,
-    /// Braces that are open.
+    /// Number of open braces.
     depth: usize,
 }
 
 impl Within {
-    /// What of a line belongs to what the item shows, and the state behind it; none when the item is over.
+    /// The part of a line that belongs to the item's interface, and the state after it; `None` at the end
+    /// of the item.
     fn read(mut self, code: &str) -> (&str, Option<Within>) {
         for (at, letter) in code.char_indices() {
             match letter {
@@ -292,7 +293,7 @@ mod tests {
 
     const FN_USED: &str = "1: no other crate uses f: remove it, or make it pub(crate)";
 
-    /// Another crate that imports `a` and uses these words.
+    /// Another crate that imports `a` and contains these words.
     fn user(words: &str) -> String {
         format!("use sluice_a::x;\n{words}")
     }
@@ -362,7 +363,7 @@ mod tests {
             let stale = format!("0: every public item of a has a user: remove its mark `{mark}`");
             assert_eq!(found("fn f() {}\n", &[], &format!("{mark} = 'soon'")), [stale]);
         }
-        // What a mark said before is one no more.
+        // A word of an earlier mark no longer counts.
         assert_eq!(found("pub fn f() {}\n", &[], "library = 'it has users'"), [FN_USED]);
     }
 

@@ -1,4 +1,4 @@
-//! Counts that the ratchet holds: what is above a limit today is recorded, and may only fall.
+//! Counts under a ratchet: current values above a limit are recorded, and may only fall.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,31 +8,31 @@ use super::finding::{Finding, RATCHET};
 use crate::error::Result;
 use crate::table::read_table;
 
-/// What is counted, by name; the line of the file where it can be looked at, or 0.
+/// Counts by name, each with a line of the file to look at, or 0.
 pub(super) type Counts = BTreeMap<String, (usize, usize)>;
 
 /// One section of the ratchet.
 pub(super) struct Section {
-    /// Its name in the ratchet.
+    /// The name of the section in the ratchet.
     pub(super) name: &'static str,
-    /// What the section's comment says.
+    /// The comment of the section.
     pub(super) about: &'static str,
-    /// How many of the counted may be there without an entry.
+    /// Maximum count without an entry.
     pub(super) limit: usize,
-    /// The counted, in the plural.
+    /// The unit of the count, in the plural.
     pub(super) unit: &'static str,
-    /// What to do about too many.
+    /// Advice for counts above the limit.
     pub(super) advice: &'static str,
 }
 
 impl Section {
-    /// Counts above what limit and ratchet allow, and entries of the ratchet that allow more than is there.
-    /// A finding's path is what stands in front of the first `::` of a name.
+    /// Findings for counts above limit and ratchet, and for entries of the ratchet that allow more than
+    /// the count. The path of a finding is the part of a name before the first `::`.
     pub(super) fn check(&self, root: &Path, now: &Counts) -> Result<Vec<Finding>> {
         Ok(self.compare(now, &self.read(root)?))
     }
 
-    /// The section with the counts of today: entries shrink or go, none is added and none grows.
+    /// The section with the current counts: entries shrink or disappear, none is added or grows.
     pub(super) fn tightened(&self, root: &Path, now: &Counts) -> Result<String> {
         let mut text = format!("\n# {}\n[{}]\n", self.about, self.name);
         for (name, held) in self.read(root)? {

@@ -1,9 +1,9 @@
-//! Sizes of crates: no crate becomes the one into which everything is written.
+//! Sizes of crates: keeps one crate from absorbing everything.
 //!
-//! `[crates]` of the ratchet has one row for each product crate: how many lines it may have, and why so many.
-//! Lines are those of all `.rs` files under `src/`, comments included, without `tests.rs` and `tests/`. A
-//! crate that outgrows its row needs another crate, or a greater number with its reason in the same row. A
-//! row stays close to its crate, so that lines that were won are not spent unseen.
+//! `[crates]` of the ratchet has one row for each product crate: its maximum number of lines, and the
+//! reason. All `.rs` files under `src/` count, comments included, without `tests.rs` and `tests/`. A
+//! crate that outgrows its row needs another crate, or a larger number with its reason in the same row. A
+//! row stays close to its crate's size, so that saved lines are not used up unnoticed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use super::source::Source;
 use crate::error::Result;
 use crate::table::read_table;
 
-/// Lines by which a row may exceed its crate.
+/// Maximum lines by which a row may exceed its crate.
 const SLACK_LINES: usize = 400;
 
 /// One row of `[crates]`.
@@ -28,7 +28,7 @@ pub(super) fn check(root: &Path, sources: &[Source]) -> Result<Vec<Finding>> {
     Ok(compare(&measure(sources), &read(root)?))
 }
 
-/// The section with the rows of today: a row that exceeds its crate by more than the slack comes down to it.
+/// The section with the current rows: a row that exceeds its crate by more than the slack is lowered.
 pub(super) fn tightened(root: &Path, sources: &[Source]) -> Result<String> {
     let now = measure(sources);
     let mut text = String::from(
@@ -42,7 +42,7 @@ pub(super) fn tightened(root: &Path, sources: &[Source]) -> Result<String> {
     Ok(text)
 }
 
-/// The next hundred, as rows are written.
+/// The next multiple of a hundred, as in the rows.
 fn round_up(lines: usize) -> usize {
     lines.div_ceil(100) * 100
 }
@@ -65,7 +65,7 @@ fn measure(sources: &[Source]) -> BTreeMap<&str, usize> {
         let is_test = source.path.ends_with("/tests.rs") || source.path.contains("/tests/");
         let name = source.path.strip_prefix("crates/").and_then(|path| path.split('/').next());
         if let Some(name) = name.filter(|_| !is_test) {
-            // The scanner counts what stands after the last line's end as a line too.
+            // The scanner counts the text after the last line break as a line too.
             *lines.entry(name).or_insert(0) += source.code.len().saturating_sub(1);
         }
     }

@@ -1,11 +1,11 @@
-//! A Rust file as the checks see it: its code with comments and literals blanked, and its comments apart.
+//! A Rust file for the checks: its code with comments and literals blanked, and its comments separately.
 //!
-//! Invariants: (1) `code` has as many lines as the file, and each of its characters stands where it stood, so
-//! a position found there is a position in the file; (2) the scanner knows just enough of Rust to tell code
-//! from comments, strings, raw strings and character literals: it is no parser, and what it returns for a
-//! file that does not compile is unspecified.
+//! Invariants: (1) `code` has as many lines as the file, and each of its characters keeps its position,
+//! so a position found there is a position in the file; (2) the scanner knows just enough of Rust to
+//! distinguish code from comments, strings, raw strings and character literals: it is no parser, and its
+//! result for a file that does not compile is unspecified.
 
-/// One scanned file.
+/// One file, separated into code and comments.
 pub(crate) struct Source {
     /// Relative to the root.
     pub(crate) path: String,
@@ -20,13 +20,13 @@ pub(crate) struct Source {
 /// One token of the product's code: a word, `::`, or one character.
 pub(crate) struct Token {
     pub(crate) text: String,
-    /// From 1.
+    /// The line of the token, from 1.
     pub(crate) line: usize,
 }
 
 /// A function with a body.
 pub(crate) struct Function {
-    /// Its name without its path.
+    /// The function's name without its path.
     pub(crate) name: String,
     /// Line of the `fn`, from 1.
     pub(crate) line: usize,
@@ -34,7 +34,7 @@ pub(crate) struct Function {
     pub(crate) lines: usize,
 }
 
-/// What the scanner is inside of.
+/// The syntax that the scanner is inside of.
 #[derive(Clone, Copy, PartialEq)]
 enum Inside {
     Code,
@@ -45,7 +45,7 @@ enum Inside {
 }
 
 impl Source {
-    /// Scans `text`.
+    /// Separates the text of the file `path` into code and comments.
     pub(crate) fn scan(path: &str, text: &str) -> Source {
         let (code, comments) = split(text);
         let mut source = Source { path: path.to_string(), test: vec![false; code.len()], code, comments };
@@ -60,8 +60,8 @@ impl Source {
         matches!(name, "tests.rs" | "model.rs") || folders.iter().any(|folder| self.path.contains(folder))
     }
 
-    /// Fills `test`: files by name, and what follows `#[cfg(test)]` or `#[cfg(all(test, ..))]` up to its
-    /// closing brace.
+    /// Fills `test`: whole files by name, otherwise the item after `#[cfg(test)]` or `#[cfg(all(test,
+    /// ..))]` up to its closing brace.
     fn mark_tests(&mut self) {
         if self.is_test_file() {
             self.test.fill(true);
@@ -80,15 +80,15 @@ impl Source {
         }
     }
 
-    /// The line on which the item that starts at `first` ends: at its `;` or at the brace that closes its
-    /// first one.
+    /// The line on which the item that starts at `first` ends: at its `;` or at the brace that
+    /// closes its first one.
     fn end_of_item(&self, first: usize) -> usize {
         let mut depth = 0_usize;
         for (line, code) in self.code.iter().enumerate().skip(first) {
             for letter in code.chars() {
                 match letter {
                     '{' => depth += 1,
-                    // The brace belongs to what encloses the item: the last variant, field or arm.
+                    // The brace closes the enclosing block: the item is the last variant, field or arm.
                     '}' if depth == 0 => return line.saturating_sub(1).max(first),
                     '}' if depth == 1 => return line,
                     '}' => depth -= 1,
@@ -100,7 +100,7 @@ impl Source {
         self.code.len() - 1
     }
 
-    /// The tokens of the file's product code, lifetimes left out.
+    /// The tokens of the file's product code, without lifetimes.
     pub(crate) fn tokens(&self) -> Vec<Token> {
         let mut found = Vec::new();
         for (index, code) in self.code.iter().enumerate().filter(|(index, _)| !self.test[*index]) {
@@ -142,7 +142,7 @@ impl Source {
         found
     }
 
-    /// The line of the brace that closes the body of the function whose `fn` stands at `line`, `column`;
+    /// The line of the brace that closes the body of the function whose `fn` is at `line`, `column`;
     /// `None` for a declaration without a body.
     fn end_of_body(&self, line: usize, column: usize) -> Option<usize> {
         let (mut braces, mut others) = (0_usize, 0_usize);
@@ -164,7 +164,7 @@ impl Source {
     }
 }
 
-/// Where `word` stands in `code` as a word of its own (bytes from the line's start).
+/// The byte positions at which `word` occurs in `code` as a separate word.
 pub(crate) fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     code.match_indices(word).map(|(at, _)| at).filter(move |&at| {
         let before = code[..at].chars().next_back();
@@ -211,8 +211,8 @@ fn split(text: &str) -> (Vec<String>, Vec<String>) {
     (code, comments)
 }
 
-/// What the scanner is inside of after the characters at `at`, and how many it took (never past a line's
-/// end).
+/// The scanner's state after the characters at `at`, and the number of characters taken (never past the
+/// end of a line).
 fn advance(inside: Inside, letters: &[char], at: usize) -> (Inside, usize) {
     let here = |text: &str| text.chars().enumerate().all(|(i, c)| letters.get(at + i) == Some(&c));
     match inside {
@@ -254,7 +254,7 @@ fn character(letters: &[char], at: usize) -> Option<(Inside, usize)> {
     }
     if letters.get(at + 1) == Some(&'\\') {
         let length = letters[at + 3..].iter().take(9).position(|letter| *letter == '\'')?;
-        // The literal is stepped over as a string without quotes would be: by its length.
+        // The literal is skipped by its length.
         return Some((Inside::Code, length + 4)).filter(|_| !letters[at..at + length + 4].contains(&'\n'));
     }
     (letters.get(at + 2) == Some(&'\'')).then_some((Inside::Code, 3))

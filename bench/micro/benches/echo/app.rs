@@ -1,21 +1,21 @@
-//! What every server arm does with the bytes: one protocol, one state per connection, the same in each arm.
+//! The application of every server arm: one protocol, one state per connection, the same in each arm.
 //!
-//! Replies of an iteration gather in the connection's `out`, and the arm sends each `out` once, at the end of
-//! the iteration.
+//! Replies of an iteration are collected in the connection's `out`, and the arm sends each `out` once, at
+//! the end of the iteration.
 
 use super::machine::Counters;
 use super::wire::{HEADER, Kind, header};
 
-/// A value of which at least this much is missing may be received where it is to lie.
+/// Missing bytes from which on a value may be received at its final place.
 const DIRECT_MIN: usize = 64 * 1024;
 
-/// One connection.
+/// The state of one connection.
 #[derive(Debug, Default)]
 struct Conn {
     header: [u8; HEADER],
-    /// Bytes of the header that have come.
+    /// Bytes of the header that were received.
     have: usize,
-    /// Bytes of the body that are missing.
+    /// Missing bytes of the body.
     left: usize,
     value: Vec<u8>,
     out: Vec<u8>,
@@ -30,12 +30,12 @@ impl Conn {
     }
 }
 
-/// Where large values are received.
+/// The way in which large values are received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taking {
-    /// In chunks, and copied.
+    /// In chunks, then copied.
     Chunks,
-    /// Where they are to lie.
+    /// Directly into the value.
     Direct,
 }
 
@@ -44,7 +44,7 @@ pub enum Taking {
 pub struct App {
     conns: Vec<Conn>,
     free: Vec<u32>,
-    /// Closed in this iteration: their numbers are used again from the next on.
+    /// Numbers of connections closed in this iteration, which are reused from the next on.
     freed: Vec<u32>,
     dirty: Vec<u32>,
     subscribers: Vec<u32>,
@@ -67,7 +67,7 @@ impl App {
         }
     }
 
-    /// Names a new connection.
+    /// Assigns a number to a new connection.
     pub fn opened(&mut self) -> u32 {
         let id = self.free.pop().unwrap_or_else(|| {
             self.conns.push(Conn::default());
@@ -94,17 +94,17 @@ impl App {
         self.conns[id as usize].open
     }
 
-    /// Whether the connection is to be closed when its `out` is sent.
+    /// Whether the connection is to be closed after its `out` is sent.
     pub fn is_ending(&self, id: u32) -> bool {
         self.conns[id as usize].ending
     }
 
-    /// What is to be sent.
+    /// The bytes to send.
     pub fn out(&mut self, id: u32) -> &mut Vec<u8> {
         &mut self.conns[id as usize].out
     }
 
-    /// Bytes of a large value that are missing, when they may go straight to [`App::value`].
+    /// Missing bytes of a large value, if they may be received directly into [`App::value`].
     pub fn wants(&self, id: u32) -> Option<usize> {
         let conn = &self.conns[id as usize];
         let large = self.taking == Taking::Direct && conn.kind() == Kind::Sink && conn.left >= DIRECT_MIN;
@@ -116,7 +116,7 @@ impl App {
         &mut self.conns[id as usize].value
     }
 
-    /// So many bytes were added to the value.
+    /// Records that `bytes` bytes were added to the value.
     pub fn filled(&mut self, id: u32, bytes: usize) {
         let conn = &mut self.conns[id as usize];
         conn.left -= bytes;
@@ -125,7 +125,7 @@ impl App {
         }
     }
 
-    /// Takes what has come on a connection.
+    /// Handles the received bytes of a connection.
     pub fn received(&mut self, id: u32, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let conn = &mut self.conns[id as usize];
@@ -159,7 +159,7 @@ impl App {
         }
     }
 
-    /// A header is complete.
+    /// Handles a complete header.
     fn begin(&mut self, id: u32) {
         let conn = &mut self.conns[id as usize];
         conn.have = 0;
@@ -178,7 +178,7 @@ impl App {
         }
     }
 
-    /// A message is complete.
+    /// Handles a complete message.
     fn finish(&mut self, id: u32) {
         let conn = &mut self.conns[id as usize];
         match conn.kind() {
@@ -214,7 +214,7 @@ impl App {
         self.conns[publisher as usize].value = value;
     }
 
-    /// The connection has something to send, or is to be closed.
+    /// Marks a connection that has bytes to send, or is to be closed.
     pub fn touch(&mut self, id: u32) {
         let conn = &mut self.conns[id as usize];
         if !conn.dirty {
@@ -223,7 +223,7 @@ impl App {
         }
     }
 
-    /// Answers those who asked for counters.
+    /// Answers the connections that have requested counters.
     pub fn answer_marks(&mut self, mut counters: impl FnMut() -> Counters) {
         while let Some(id) = self.marks.pop() {
             let mut counters = counters();
@@ -236,7 +236,7 @@ impl App {
         }
     }
 
-    /// The connections that have something to send. The list comes back by [`App::turn_over`].
+    /// The connections that have bytes to send. The list must be returned by [`App::turn_over`].
     pub fn take_dirty(&mut self) -> Vec<u32> {
         let dirty = std::mem::take(&mut self.dirty);
         for &id in &dirty {
@@ -245,7 +245,7 @@ impl App {
         dirty
     }
 
-    /// Ends an iteration.
+    /// Ends an iteration, and takes back the list of [`App::take_dirty`].
     pub fn turn_over(&mut self, mut dirty: Vec<u32>) {
         dirty.clear();
         if self.dirty.is_empty() {

@@ -1,21 +1,21 @@
-//! What the command line asks for.
+//! The options of the command line.
 
-/// What the command line asks for.
+/// The options of the command line.
 #[derive(Default)]
 pub struct Args {
-    /// Scenarios, all where there are none.
+    /// The scenarios to run; empty: all.
     pub only: Vec<String>,
     /// Rounds of each case.
     pub rounds: usize,
-    /// Windows of 5 ms: whether everything runs, and no figures.
+    /// Windows of 5 ms: tests that everything runs, without meaningful figures.
     pub quick: bool,
-    /// Where the figures go as JSON.
+    /// The file for the figures as JSON.
     pub json: Option<String>,
-    /// Arms of E4 and E10 instead of the usual ones; in E4 `epoll` and `io_uring` among them.
+    /// Arms of E4 and E10 instead of the usual ones; for E4 they must include `epoll` and `io_uring`.
     pub arms: Vec<String>,
     /// Bytes of the messages of E4, instead of all sizes.
     pub bytes: Option<usize>,
-    /// Descriptors that a process may have.
+    /// Maximum descriptors of a process.
     pub descriptors: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The load generators: one thread, an epoll set of their own, the same for all arms.
+//! The load generators: one thread with its own epoll set, the same for all arms.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -10,7 +10,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use super::machine::now_ns;
 use super::report::Histogram;
 
-/// A connection to one of the loop-back addresses, so that no address runs out of ports.
+/// Connects to one of several loopback addresses, so that none runs out of ports.
 pub fn connect(port: u16, number: usize) -> TcpStream {
     let stream =
         TcpStream::connect((Ipv4Addr::new(127, 0, 0, 1 + (number % 8) as u8), port)).expect("connect");
@@ -39,7 +39,7 @@ impl Set {
             .expect("epoll modify");
     }
 
-    /// Those that are ready, after at most `timeout_ns`.
+    /// The ready connections with their events, after at most `timeout_ns`.
     pub fn wait(&mut self, timeout_ns: Option<u64>) -> Vec<(usize, EventFlags)> {
         self.ready.clear();
         let timeout = timeout_ns
@@ -54,7 +54,7 @@ impl Set {
 pub struct Load {
     set: Set,
     peers: Vec<Peer>,
-    /// A whole batch.
+    /// The bytes of a whole batch of requests.
     request: Vec<u8>,
     /// Bytes of one reply.
     reply: usize,
@@ -64,14 +64,14 @@ pub struct Load {
 
 struct Peer {
     stream: TcpStream,
-    /// Bytes of the request that are sent, and of the replies that have come.
+    /// Bytes of the request that were sent, and of the replies that were received.
     sent: usize,
     got: usize,
     began_ns: u64,
     waits_for_room: bool,
 }
 
-/// What a window brought.
+/// The results of a window.
 pub struct Window {
     pub ops: u64,
     pub wall_ns: u64,
@@ -79,7 +79,8 @@ pub struct Window {
 }
 
 impl Load {
-    /// Opens `connections`, each to send `depth` times `message` and to get `reply` bytes for each.
+    /// Opens `connections`, each of which sends `message` `depth` times and expects `reply`
+    /// bytes for each.
     pub fn open(port: u16, connections: usize, message: &[u8], depth: usize, reply: usize) -> Load {
         let set = Set::new();
         let mut peers = Vec::new();
@@ -92,7 +93,7 @@ impl Load {
         Load { set, peers, request: message.repeat(depth), reply, depth, scratch: vec![0; 256 * 1024] }
     }
 
-    /// Sends for so long, and then waits for what is missing.
+    /// Sends for `ns`, and then waits for the missing replies.
     pub fn window(&mut self, ns: u64) -> Window {
         let mut window = Window { ops: 0, wall_ns: 0, latency: Histogram::new() };
         let began = now_ns();
@@ -128,7 +129,7 @@ impl Load {
         self.push(index);
     }
 
-    /// Sends as much of the batch as goes.
+    /// Sends as much of the batch as the socket takes.
     fn push(&mut self, index: usize) {
         let peer = &mut self.peers[index];
         while peer.sent < self.request.len() {
@@ -146,7 +147,7 @@ impl Load {
         }
     }
 
-    /// Receives; whether the batch is answered.
+    /// Receives; returns whether the batch is answered completely.
     fn pull(&mut self, index: usize, window: &mut Window) -> bool {
         let peer = &mut self.peers[index];
         let bytes = match peer.stream.read(&mut self.scratch) {

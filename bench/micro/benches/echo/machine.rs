@@ -11,17 +11,17 @@ use sluice_clock::{Machine, System};
 
 use super::wire::{HEADER, Kind, message};
 
-/// What a server says about itself; all but the last two count from its start.
+/// A server's own figures; all but the last two count from its start.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counters {
     pub cpu_ns: u64,
     pub system_calls: u64,
     pub iterations: u64,
-    /// Sends that the application asked for.
+    /// Sends that the application requested.
     pub sends: u64,
     /// Receives that found no buffer in the group.
     pub starvations: u64,
-    /// Receives straight into a value.
+    /// Receives directly into a value.
     pub fills: u64,
     pub rss_bytes: u64,
     pub descriptors: u64,
@@ -71,7 +71,7 @@ impl Counters {
         Counters { cpu_ns, system_calls, iterations, sends, starvations, fills, rss_bytes, descriptors }
     }
 
-    /// What was counted since `earlier`.
+    /// The counts since `earlier`.
     pub fn since(&self, earlier: &Counters) -> Counters {
         Counters {
             cpu_ns: self.cpu_ns - earlier.cpu_ns,
@@ -85,7 +85,7 @@ impl Counters {
     }
 }
 
-/// A server process with one thread, on the first processor. It ends with this value.
+/// A server process with one thread, on the first processor, ended on drop.
 pub struct Server {
     child: Child,
     control: TcpStream,
@@ -94,7 +94,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts the arm that `setup` names.
+    /// Starts a server with this setup.
     pub fn start(setup: &str) -> Server {
         let (child, line) = respawn(&["--serve", setup]);
         let port = line.trim().parse().expect("the server tells its port");
@@ -103,14 +103,14 @@ impl Server {
         Server { child, control, port, name: setup.to_string() }
     }
 
-    /// The counters now.
+    /// The present counters, without memory and descriptors.
     pub fn mark(&mut self) -> Counters {
         self.ask(Kind::Mark)
     }
 
     /// The counters with memory and descriptors.
     pub fn census(&mut self) -> Counters {
-        // A ring closes descriptors in the iteration after: the first question lets it.
+        // A ring closes descriptors in the next iteration: the first request lets it do so.
         self.ask(Kind::Mark);
         self.ask(Kind::Mark);
         self.ask(Kind::Census)
@@ -130,11 +130,11 @@ impl Drop for Server {
     }
 }
 
-/// A process that holds idle connections to a server. It ends with this value.
+/// A process that holds idle connections to a server, ended on drop.
 pub struct Holder(Child);
 
 impl Holder {
-    /// Opens `count` connections, each of which was used once.
+    /// Opens `count` connections, each of which sends one request.
     pub fn start(port: u16, count: usize) -> Holder {
         let (child, line) = respawn(&["--hold", &format!("{port}:{count}")]);
         assert_eq!(line.trim(), "held", "the holder has its connections");
@@ -148,7 +148,7 @@ impl Drop for Holder {
     }
 }
 
-/// Runs this program again; its first line.
+/// Runs this program again; returns its first line.
 fn respawn(args: &[&str]) -> (Child, String) {
     let program = std::env::current_exe().expect("a program has a path");
     let mut child =
@@ -164,7 +164,7 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// Keeps this thread on one processor, where there are two.
+/// Binds this thread to one processor, if there are two.
 pub fn pin(processor: usize) {
     let mut set = CpuSet::new();
     set.set(processor);
@@ -173,7 +173,7 @@ pub fn pin(processor: usize) {
     }
 }
 
-/// As many descriptors as this process may have; the limit after that.
+/// Raises the limit of descriptors to its maximum; returns the new limit.
 pub fn raise_descriptors() -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -181,7 +181,7 @@ pub fn raise_descriptors() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Kernel memory in slabs, of the whole machine, in bytes.
+/// Kernel memory in slabs of the whole machine, bytes.
 pub fn slab_bytes() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("Slab:"));

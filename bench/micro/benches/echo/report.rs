@@ -1,4 +1,4 @@
-//! Samples, medians with the middle 90 % of the rounds, tables, gates, and the same as JSON.
+//! Samples, medians with the middle 90 % of the rounds, tables and gates, as text and as JSON.
 
 use std::fmt::Write as _;
 
@@ -20,8 +20,8 @@ impl Histogram {
         self.total += times;
     }
 
-    /// The value below or at which `part` of all lies, in microseconds when they were recorded in
-    /// nanoseconds.
+    /// The value that `part` of all samples do not exceed, in microseconds if they were
+    /// recorded in nanoseconds.
     pub fn us(&self, part: f64) -> f64 {
         let rank = ((self.total as f64 * part).ceil() as u64).max(1);
         let mut seen = 0;
@@ -55,10 +55,10 @@ impl Spread {
     }
 }
 
-/// How a column is shown; JSON always has the bounds.
+/// The format of a column; JSON always has the bounds.
 #[derive(Clone, Copy, Debug)]
 pub enum Column {
-    /// The median.
+    /// The median alone, under this heading.
     Mid(&'static str),
     /// The median and its bounds.
     Wide(&'static str),
@@ -72,12 +72,12 @@ impl Column {
     }
 }
 
-/// One case: arms, columns, and what each round gave.
+/// One case: arms, columns, and the figures of each round.
 pub struct Table {
     title: String,
     columns: Vec<Column>,
     arms: Vec<String>,
-    /// By arm, column and round.
+    /// Figures by arm, column and round.
     samples: Vec<Vec<Vec<f64>>>,
 }
 
@@ -91,7 +91,7 @@ impl Table {
         }
     }
 
-    /// Adds what a round of an arm gave, a figure per column.
+    /// Adds the figures of a round of an arm, one per column.
     pub fn add(&mut self, arm: usize, figures: &[f64]) {
         assert_eq!(figures.len(), self.columns.len());
         for (samples, figure) in self.samples[arm].iter_mut().zip(figures) {
@@ -111,7 +111,7 @@ impl Table {
         Spread::of(&self.samples[self.arm(arm)][self.column(column)])
     }
 
-    /// `arm` over `base`, round by round.
+    /// The ratio of `arm` to `base`, round by round.
     pub fn ratio(&self, arm: &str, base: &str, column: &str) -> Spread {
         let column = self.column(column);
         let (arm, base) = (&self.samples[self.arm(arm)][column], &self.samples[self.arm(base)][column]);
@@ -171,7 +171,7 @@ impl Table {
     }
 }
 
-/// All of a run.
+/// All tables and gates of a run.
 #[derive(Default)]
 pub struct Report {
     tables: Vec<String>,
@@ -184,7 +184,7 @@ impl Report {
         self.tables.push(table.json());
     }
 
-    /// States a gate beside its figure. `None`: the gate decides nothing here.
+    /// Prints a gate with its figure. `None`: the gate does not apply here.
     pub fn gate(&mut self, met: Option<bool>, text: &str) {
         let verdict = match met {
             Some(true) => "met",
@@ -205,7 +205,7 @@ impl Report {
     }
 }
 
-/// Three or four digits that count.
+/// The value with three or four significant digits.
 pub fn digits(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_string(),

@@ -3,25 +3,25 @@
 /// Bytes of a header.
 pub const HEADER: usize = 8;
 
-/// What is to be done with a message.
+/// The request in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// Comes back as it is.
+    /// The message is returned unchanged.
     Echo = 0,
-    /// Is kept as a value; a header without a body comes back.
+    /// The message is stored as a value; a header without a body is returned.
     Sink = 1,
-    /// Is digested; nothing comes back.
+    /// The message is digested; nothing is returned.
     Flood = 2,
-    /// Comes back, and then the server closes.
+    /// The message is returned, and then the server closes the connection.
     Last = 3,
-    /// Makes the connection a subscriber; a header comes back.
+    /// The connection becomes a subscriber; a header is returned.
     Subscribe = 4,
-    /// Goes to every subscriber; a header comes back.
+    /// The message is sent to every subscriber; a header is returned.
     Publish = 5,
-    /// The server's counters come back.
+    /// The server's counters are returned.
     Mark = 6,
-    /// The server's counters come back with memory and descriptors, which take longer to find out.
+    /// The server's counters are returned with memory and descriptors, which take longer to determine.
     Census = 7,
 }
 

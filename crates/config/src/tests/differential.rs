@@ -1,7 +1,7 @@
-//! The same questions to this crate and to a running reference server.
+//! The same requests to this crate and to a running reference server.
 //!
-//! Runs when the environment variable `SLUICE_PEER_SERVER` names the reference's binary, and says so when it
-//! does not.
+//! The tests run when the environment variable `SLUICE_PEER_SERVER` names the reference's binary, and
+//! print a note when it does not.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -12,7 +12,7 @@ use super::files::BAD_LINES;
 use super::is_mutable;
 use crate::{Config, Force, ParamId, ParamKind, Traits, UnitOfMeasure, command_line, parse_file, rewrite};
 
-/// Parameters that are not asked, and why.
+/// Parameters that are not compared, and why.
 const NOT_ASKED: [(&str, &str); 16] = [
     ("port", "the reference listens, which depends on the machine"),
     ("bind", "the reference listens, which depends on the machine"),
@@ -32,7 +32,7 @@ const NOT_ASKED: [(&str, &str); 16] = [
     ("rdbcompression", "ours takes what 9.2 takes, and says so; yes and no stand among the pairs below"),
 ];
 
-/// Values for which the answers must differ: parameter, value, and why ours is better.
+/// Values for which the replies must differ: parameter, value, and the reason for ours.
 const KNOWN_DIFFERENCES: [(&str, &str, &str); 5] = [
     ("cluster-blacklist-ttl", "-1", "the reference takes it for 2^64 - 1 and shows -1"),
     ("cluster-blacklist-ttl", "-9223372036854775808", "the same"),
@@ -41,7 +41,7 @@ const KNOWN_DIFFERENCES: [(&str, &str, &str); 5] = [
     ("cluster-link-sendbuf-limit", "17179869185gb", "the same"),
 ];
 
-/// Values that every parameter is asked to take, sensible or not.
+/// Values that every parameter is set to, valid or not.
 const ANY: [&str; 47] = [
     "",
     "yes",
@@ -100,7 +100,7 @@ struct Peer {
 }
 
 impl Peer {
-    /// Starts `binary` with a config file of that text, on a Unix socket in a directory of its own.
+    /// Starts `binary` with this config file, on a Unix socket in a directory of its own.
     fn start(binary: &str, name: &str, text: &str) -> Peer {
         let dir = std::env::temp_dir().join(format!("sluice-config-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&dir).expect("a temporary directory");
@@ -173,7 +173,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // A test that failed must not leave a server behind; that it has ended already is no matter.
+        // A failed test must not leave a server running; the kill fails if the server has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = std::fs::remove_dir_all(&self.dir);
@@ -192,7 +192,7 @@ fn reference() -> Option<String> {
     binary
 }
 
-/// Our reply to CONFIG SET, on the wire.
+/// This crate's reply to CONFIG SET, as sent to a client.
 fn our_set(config: &mut Config, pairs: &[&str]) -> String {
     match super::set(config, pairs) {
         Ok(_) => "+OK".into(),
@@ -206,7 +206,7 @@ fn our_get(config: &Config, patterns: &[&str]) -> Vec<(String, String)> {
     config.get(&patterns).iter().map(|(name, value)| (text(name), text(value))).collect()
 }
 
-/// What a parameter is asked to take beyond what all are.
+/// Values for parameters of this kind, in addition to `ANY`.
 fn own_values(kind: &ParamKind) -> Vec<String> {
     match kind {
         ParamKind::Int { min, max, unit, .. } => {
@@ -236,7 +236,7 @@ fn own_values(kind: &ParamKind) -> Vec<String> {
         ParamKind::Text { .. } => {
             ["a".repeat(45), "a".repeat(46), "a".repeat(256), "{port} {foo}".into(), "a,b".into()].to_vec()
         }
-        // The reference does not have the one parameter of this kind.
+        // The reference does not have the only parameter of this kind.
         ParamKind::EndpointRules
         | ParamKind::Bool { .. }
         | ParamKind::BufferLimits
@@ -367,13 +367,13 @@ fn config_get_finds_what_the_reference_does() {
     }
 }
 
-/// Whether a directive, or a line of it, is one that version 9.1 of the reference does not have.
+/// Whether version 9.1 of the reference lacks this directive, or this line of it.
 fn is_ours(line: &str) -> bool {
     let name = line.split(' ').next().unwrap_or(line);
     ParamId::find(name.as_bytes()).is_some_and(|id| id.param().traits.has(Traits::NOT_IN_STAR))
 }
 
-/// What the reference prints to standard error when it does not start.
+/// The reference's output on standard error when it does not start.
 fn complaint(binary: &str, arguments: &[&str]) -> String {
     let output = Command::new(binary).args(arguments).output().expect("the reference runs");
     assert!(!output.status.success(), "it must not start: {arguments:?}");
@@ -399,7 +399,7 @@ fn bad_files_are_reported_as_the_reference_does() {
     std::fs::remove_dir_all(&dir).expect("the directory is ours");
 }
 
-/// The reference's lines come first, whole; hints of ours follow.
+/// The reference's lines come first and complete; this server's hints follow.
 fn assert_reported_alike(ours: &crate::LoadError, peer: &str, what: &str) {
     let report = ours.report("9.1.2");
     let hints = report.strip_prefix(peer);
@@ -518,7 +518,7 @@ fn users_stand_where_the_reference_writes_them() {
             let added = text.lines().skip_while(|line| !line.starts_with("# Generated"));
             let added = added.filter(|line| line.starts_with("user "));
             let mut kept: Vec<_> = kept.map(str::to_string).collect();
-            // The reference takes the last line's end for one more line.
+            // The reference counts an empty line after the last line break.
             kept.pop_if(|line| line.is_empty());
             kept.into_iter().chain(added.map(str::to_string)).collect::<Vec<_>>()
         };

@@ -86,7 +86,7 @@ fn patterns_of_config_get_ignore_case_as_the_reference_does() {
     for (pattern, names) in [
         ("POR[T]", &["port"][..]),
         ("[O-P]ort", &["port"]),
-        // The ends are exchanged before their case is dropped, so this range is `p` to `o`, which is empty.
+        // The ends are swapped before they are lowercased, so this range is `p` to `o`, which is empty.
         ("[o-P]ort", &[]),
         ("\\Por[t]", &["port"]),
         ("[\\p]ort", &["port"]),

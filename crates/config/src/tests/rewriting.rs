@@ -14,7 +14,7 @@ fn rewritten(old: &str, pairs: &[&str]) -> String {
     String::from_utf8(rewrite(Some(old.as_bytes()), &config, &[], Force::Changed)).expect("text")
 }
 
-/// What is always written.
+/// Lines that every rewrite has.
 const ALWAYS: &str = "save 3600 1 300 100 60 10000\nlatency-tracking-info-percentiles 50 99 99.9\n";
 
 #[test]
@@ -151,7 +151,7 @@ fn forcing_writes_every_value() {
     let text = String::from_utf8(rewrite(None, &Config::default(), &[], Force::All)).expect("text");
     let names: Vec<&str> = text.lines().filter_map(|line| line.split(' ').next()).collect();
     for id in ParamId::all() {
-        // The addresses of clients are written when they were changed, as the reference does.
+        // The addresses of clients are written only when they were changed, as in the reference.
         let absent = id == param::BIND.any()
             || matches!(
                 id.param().kind,

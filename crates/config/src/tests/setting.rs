@@ -31,7 +31,7 @@ fn errors_are_those_of_the_reference() {
         format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}")
     };
     let cases: [(&[&str], String); 14] = [
-        // What ends at a zero byte elsewhere does not here.
+        // A zero byte, which ends other values, is part of these.
         (
             &["cluster-announce-ip", "10.0.0.1\0"],
             failed("cluster-announce-ip", "cluster-announce-ip contains invalid character"),

@@ -1,4 +1,4 @@
-//! The table says what the reference shows.
+//! The table has the names and defaults of the reference.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use super::shown;
 use crate::table::RETIRED;
 use crate::{Config, Honoured, ParamId, ParamKind, Section, Traits, example_conf, param};
 
-/// Names and values that the reference shows for `CONFIG GET *`, on alternate lines.
+/// Names and values in the reference's reply to `CONFIG GET *`, on alternate lines.
 const REFERENCE: &str = include_str!("reference_defaults.txt");
 
-/// What the recorded server shows because of how and where it was started.
+/// Values of the recorded server that depend on how and where it was started.
 const NOT_DEFAULTS: [(&str, &str); 3] = [
     ("port", "it was started with another port"),
     ("dir", "it is the path of that run"),

@@ -75,24 +75,24 @@ pub(crate) fn hostname(text: &[u8]) -> Check {
     )
 }
 
-/// Names of the locales in which order is that of bytes; we have no others.
+/// Names of the locales that sort by bytes; the server has no others.
 pub(crate) fn locale(text: &[u8]) -> Check {
     const KNOWN: [&[u8]; 5] = [b"", b"C", b"POSIX", b"C.UTF-8", b"C.utf8"];
     reject_if(!KNOWN.contains(&text), "Invalid locale name")
 }
 
-/// Addresses and networks.
+/// A list of addresses and networks.
 pub(crate) fn priority_subnets(text: &[u8]) -> Check {
     reject_if(Subnets::parse(text).is_none(), "Invalid IP address or CIDR subnet in priority-subnets")
 }
 
-/// A token as HTTP carries one: visible letters, and few enough for a header.
+/// A token for an HTTP header: printable characters, at most 1,024.
 pub(crate) fn metrics_token(text: &[u8]) -> Check {
     reject_if(text.len() > 1024, "metrics-token must be 1024 characters at most")?;
     reject_if(!text.iter().all(u8::is_ascii_graphic), "metrics-token must be visible ASCII characters")
 }
 
-/// A template with closed, known variables that expands to more than blanks.
+/// A template whose variables are closed and known, and which does not expand to blanks alone.
 pub(crate) fn proc_title(text: &[u8]) -> Check {
     let shown = shows_something(text);
     reject_if(shown != Some(true), "template format is invalid or contains unknown variables")
@@ -110,8 +110,8 @@ fn shows_something(mut rest: &[u8]) -> Option<bool> {
             }
             [b'{', after @ ..] => {
                 let end = after.iter().position(|byte| *byte == b'}')?;
-                // The first two are empty while a template is tested, and so is the socket unless there is
-                // one.
+                // `title` and `server-mode` are empty while a template is checked, and so is the socket
+                // unless there is one.
                 shown |= match &after[..end] {
                     b"title" | b"server-mode" | b"unixsocket" => false,
                     b"listen-addr" | b"config-file" | b"port" | b"tls-port" => true,

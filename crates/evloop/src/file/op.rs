@@ -1,4 +1,4 @@
-//! One operation on a file: what is asked for, a system call of it, and its end. The numbers of invariants
+//! One operation on a file: the request, one system call of it, and its end. The numbers of invariants
 //! are those of `file.rs`.
 
 use std::io;
@@ -10,35 +10,35 @@ use rustix::io::Errno;
 use crate::event::{Event, FileDone};
 use crate::handle::{FileOpId, Token};
 
-/// What an operation does.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileWork {
     /// Reads into the buffer.
     Read,
-    /// Writes the buffer.
+    /// Writes the buffer to the file.
     Write,
     /// Waits until data and metadata are on the medium (`fsync`).
     Sync,
-    /// Data alone reach the disk (`fdatasync`).
+    /// Waits until the data are on the medium (`fdatasync`).
     SyncData,
 }
 
 /// One operation on a file, with the buffer that it owns until its end.
 ///
-/// It moves bytes between the file and `buf[from..]`, until that is full, `least` bytes were moved, or the
-/// file ends. `from` beyond the buffer, or a `least` that does not fit, is `EINVAL`; `from` at its end is
-/// done with 0 bytes, and the file is not asked.
+/// Moves bytes between the file and `buf[from..]`, until all of it was moved, `least` bytes were moved, or
+/// the file ends. `from` beyond the buffer, or a `least` that does not fit, is `EINVAL`; `from` at the
+/// end of the buffer ends with 0 bytes, without a system call.
 #[derive(Debug)]
 pub struct FileOp {
     /// Read, write or sync.
     pub work: FileWork,
-    /// The bytes; its length says how many there are, its spare capacity is not used.
+    /// The bytes; its length is the number of bytes, its spare capacity is not used.
     pub buf: Vec<u8>,
-    /// Where in the buffer to begin.
+    /// Offset in the buffer at which to begin.
     pub from: usize,
-    /// Bytes to move at least; 0 for what the first attempt moves.
+    /// Least number of bytes to move; 0: one attempt, whatever it moves.
     pub least: usize,
-    /// Where in the file, in bytes; `None` for the position of the descriptor, which then advances.
+    /// Offset in the file, in bytes; `None` for the position of the descriptor, which then advances.
     pub at: Option<u64>,
 }
 
@@ -49,7 +49,7 @@ impl FileOp {
         FileOp { work: FileWork::Read, buf, from: 0, least, at: None }
     }
 
-    /// Reads what there is, at least one byte unless the file ends, at most `buf`.
+    /// Reads the available bytes, at least one unless the file ends, at most `buf`.
     pub fn read_some(buf: Vec<u8>) -> FileOp {
         FileOp { work: FileWork::Read, buf, from: 0, least: 0, at: None }
     }
@@ -60,12 +60,12 @@ impl FileOp {
         FileOp { work: FileWork::Write, buf, from: 0, least, at: None }
     }
 
-    /// `fsync`.
+    /// Waits until data and metadata are on the medium (`fsync`).
     pub fn sync() -> FileOp {
         FileOp { work: FileWork::Sync, buf: Vec::new(), from: 0, least: 0, at: None }
     }
 
-    /// `fdatasync`.
+    /// Waits until the data are on the medium (`fdatasync`).
     pub fn sync_data() -> FileOp {
         FileOp { work: FileWork::SyncData, ..FileOp::sync() }
     }
@@ -77,7 +77,7 @@ impl FileOp {
         self
     }
 
-    /// How it ends without asking the file, if it does.
+    /// The outcome without a system call; `None` where a call is needed.
     pub(super) fn outcome_at_once(&self) -> Option<Result<(), Errno>> {
         if matches!(self.work, FileWork::Sync | FileWork::SyncData) {
             return None;
@@ -91,7 +91,7 @@ impl FileOp {
         if fits { None } else { Some(Err(Errno::INVAL)) }
     }
 
-    /// One system call that goes on where `bytes` bytes were moved already.
+    /// One system call that continues after the first `bytes` bytes.
     pub(super) fn attempt(&mut self, fd: BorrowedFd<'_>, bytes: usize) -> Result<usize, Errno> {
         let at = self.at.map(|at| at.saturating_add(bytes as u64));
         let begin = self.from + bytes;
@@ -107,15 +107,15 @@ impl FileOp {
 }
 
 impl FileOp {
-    /// Takes a system call's result into account, `bytes` being what was moved so far: whether another call
-    /// follows, or with which error, if any, it is over. The same for every way in which operations are done.
+    /// Takes a system call's result into account, where `bytes` bytes were moved before: whether another
+    /// call follows, or with which error, if any, the operation ends. Shared by all drivers.
     pub(super) fn account(
         &self,
         bytes: &mut usize,
         result: Result<usize, Errno>,
     ) -> ControlFlow<Option<Errno>> {
         match result {
-            // There was something to write, so the next attempt would do no better.
+            // There were bytes to write, so the next attempt would do no better.
             Ok(0) if self.work == FileWork::Write => ControlFlow::Break(Some(Errno::NOSPC)),
             // The file has ended, or was synchronised.
             Ok(0) => ControlFlow::Break(None),
@@ -130,7 +130,7 @@ impl FileOp {
     }
 }
 
-/// The event of an operation's end.
+/// The event for the end of an operation.
 pub(super) fn ended(id: FileOpId, token: Token, op: FileOp, bytes: usize, error: Option<io::Error>) -> Event {
     Event::FileDone { token, done: FileDone { id, buf: op.buf, bytes, error } }
 }
@@ -140,7 +140,7 @@ fn sync_data(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     rustix::fs::fdatasync(fd)
 }
 
-/// These have no cheaper one.
+/// These systems have no cheaper call.
 #[cfg(any(target_vendor = "apple", target_os = "dragonfly"))]
 fn sync_data(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     rustix::fs::fsync(fd)

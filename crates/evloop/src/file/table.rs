@@ -1,5 +1,5 @@
-//! The files of a loop: the queue that each has, and the operation that is being done. The drivers do it;
-//! here is what they have in common. The numbers of invariants are those of `file.rs`.
+//! The files of a loop: the queue of each file, and its running operation. The drivers perform the
+//! operations; the parts that they share are here. The numbers of invariants are those of `file.rs`.
 
 use std::collections::VecDeque;
 use std::io;
@@ -30,25 +30,25 @@ struct FileEntry {
     way: IoPath,
     running: Option<Running>,
     queue: VecDeque<(FileOpId, Token, FileOp)>,
-    /// Operations handed in so far.
+    /// Operations submitted so far.
     sequence: u64,
     /// The file is closed and reports no events; the entry is kept for the running operation.
     closing: bool,
 }
 
-/// What a descriptor is of.
+/// The kind of file that a descriptor refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileKind {
-    /// Always ready, at any offset, and slow all the same.
+    /// Always ready, has offsets, and may take long.
     Disk,
-    /// Bytes that come and go; there are no offsets in it.
+    /// A stream of bytes without offsets.
     Stream,
-    /// A device, or something that only the attempt can find out.
+    /// A device, or a file whose kind only an attempt can find out.
     Other,
 }
 
 impl FileKind {
-    /// Asks the system.
+    /// The kind of an open file, by a system call.
     pub(crate) fn of(fd: &OwnedFd) -> FileKind {
         match rustix::fs::fstat(fd).map(|stat| FileType::from_raw_mode(stat.st_mode)) {
             Ok(FileType::RegularFile | FileType::BlockDevice | FileType::Directory) => FileKind::Disk,
@@ -58,18 +58,18 @@ impl FileKind {
     }
 }
 
-/// How a driver gets at the file.
+/// The way in which a driver performs operations on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IoPath {
     /// The kernel performs the operation and completes it.
     Native,
-    /// It is never ready or not ready, it just takes its time: a thread of the pool.
+    /// A thread of the pool performs the operation, because the file is always ready and may block.
     Pool,
-    /// When this source is ready.
+    /// The driver performs the operation when this source is ready.
     Ready(Source),
 }
 
-/// The operation that is being done.
+/// The operation that runs now.
 #[derive(Debug)]
 struct Running {
     id: FileOpId,
@@ -81,65 +81,65 @@ struct Running {
     polling: bool,
 }
 
-/// Who has the operation.
+/// The holder of the running operation.
 #[derive(Debug)]
 enum Holder {
-    /// The table: the driver, or the kernel by its pointers.
+    /// The table; the driver performs it, or the kernel through pointers into it.
     Here(FileOp),
-    /// A thread of the pool, until the job has ended; no other thread reads it afterwards.
+    /// A thread of the pool, until the job has ended; only that thread reads it.
     Lent(Arc<Mutex<Lent>>, JobHandle),
 }
 
-/// What a thread of the pool works on.
+/// The part of an operation that a thread of the pool works on.
 #[derive(Debug)]
 pub(crate) struct Lent {
     pub(super) op: FileOp,
     pub(super) bytes: usize,
 }
 
-/// A step that the kernel is to take; the pointers are into the operation's buffer, which stays where it is
-/// until [`FileTable::progressed`].
+/// A step for the kernel to perform; the pointers are into the operation's buffer, which does
+/// not move until [`FileTable::progressed`].
 #[derive(Clone, Copy, Debug)]
 pub enum Part {
     /// Reads up to `len` bytes.
     Read {
-        /// Where to.
+        /// The memory to read into.
         to: *mut u8,
-        /// Room.
+        /// Bytes of room at `to`.
         len: usize,
-        /// Offset in the file, if not the descriptor's own.
+        /// Offset in the file; `None` for the position of the descriptor.
         at: Option<u64>,
     },
     /// Writes up to `len` bytes.
     Write {
-        /// Where from.
+        /// The memory to write from.
         bytes: *const u8,
-        /// How many.
+        /// Number of bytes to write.
         len: usize,
-        /// Offset in the file, if not the descriptor's own.
+        /// Offset in the file; `None` for the position of the descriptor.
         at: Option<u64>,
     },
-    /// Waits for the medium.
+    /// Waits until written data are on the medium.
     Sync {
-        /// Without what only describes the file.
+        /// Leaves out the metadata of the file.
         data_only: bool,
     },
 }
 
-/// Whether an operation goes on.
+/// Whether an operation continues.
 pub(crate) enum Step {
     Again,
-    /// It is over; the event, unless the file was closed.
+    /// The operation has ended; the event, unless the file was closed.
     Ended(Option<Event>),
 }
 
-/// What a cancellation has to do.
+/// The work that a cancellation leaves to the driver.
 pub(crate) enum Cancelling {
-    /// Nothing: it is over, or its end is on the way.
+    /// None: the operation has ended, or its end is pending.
     Late,
-    /// Its end, since it had not begun.
+    /// The event of an operation that had not begun.
     Ended(Event),
-    /// The thread or the kernel that performs the operation has to be asked to end it.
+    /// The thread or the kernel that performs the operation must be asked to end it.
     Ask(u32),
 }
 
@@ -161,7 +161,7 @@ impl FileTable {
         (entry.generation == file.generation && entry.fd.is_some() && !entry.closing).then_some(entry)
     }
 
-    /// Takes an operation in. The event is its end, when it ends at once.
+    /// Queues an operation. Returns its event too if it ends at once.
     pub(crate) fn submit(&mut self, file: FileId, op: FileOp, token: Token) -> (FileOpId, Option<Event>) {
         let Some(entry) = self.entry(file) else {
             let id = FileOpId { file, sequence: 0 };
@@ -169,7 +169,7 @@ impl FileTable {
         };
         entry.sequence += 1;
         let id = FileOpId { file, sequence: entry.sequence };
-        // Kernels differ in whether a ring reports that.
+        // Kernels differ in whether a ring reports an offset for a stream as an error.
         let nowhere = entry.kind == FileKind::Stream && op.at.is_some();
         match op.outcome_at_once().or(nowhere.then_some(Err(Errno::SPIPE))) {
             Some(outcome) => (id, Some(ended(id, token, op, 0, outcome.err().map(io::Error::from)))),
@@ -204,7 +204,7 @@ impl FileTable {
         self.entries[index as usize].fd.as_ref()
     }
 
-    /// Whether the running operation waits for room rather than for bytes.
+    /// Whether the running operation waits to write rather than to read.
     pub(crate) fn writes(&self, index: u32) -> bool {
         match self.entries[index as usize].running.as_ref().map(|running| &running.holder) {
             Some(Holder::Here(op)) => op.work == FileWork::Write,
@@ -223,7 +223,7 @@ impl FileTable {
         }
     }
 
-    /// The next step of the running operation, for the kernel to take.
+    /// The next step of the running operation, for the kernel to perform.
     pub(crate) fn part(&mut self, index: u32) -> Option<Part> {
         let running = self.entries[index as usize].running.as_mut()?;
         let Holder::Here(op) = &mut running.holder else { return None };
@@ -237,14 +237,14 @@ impl FileTable {
         })
     }
 
-    /// Notes that the kernel is asked for readiness, not for the running operation.
+    /// Records that the kernel was asked for readiness, not for the running operation.
     pub(crate) fn begin_polling(&mut self, index: u32) {
         if let Some(running) = &mut self.entries[index as usize].running {
             running.polling = true;
         }
     }
 
-    /// The kernel answered; whether it was about readiness.
+    /// Ends the request for readiness; returns whether there was one.
     pub(crate) fn end_polling(&mut self, index: u32) -> bool {
         match &mut self.entries[index as usize].running {
             Some(running) => std::mem::take(&mut running.polling),
@@ -252,7 +252,7 @@ impl FileTable {
         }
     }
 
-    /// A step of the running operation is over.
+    /// Takes a step's result into account.
     pub(crate) fn progressed(&mut self, index: u32, result: Result<usize, Errno>) -> Step {
         let Some(running) = &mut self.entries[index as usize].running else { return Step::Ended(None) };
         let Holder::Here(op) = &running.holder else { return Step::Ended(None) };
@@ -282,7 +282,7 @@ impl FileTable {
         Step::Ended(Some(ended(running.id, running.token, op, bytes, error)))
     }
 
-    /// Takes an operation back, if that is still possible.
+    /// Cancels an operation, if it is not too late.
     pub(crate) fn cancel(&mut self, id: FileOpId) -> Cancelling {
         let Some(entry) = self.entry(id.file) else { return Cancelling::Late };
         if let Some(running) = &mut entry.running
@@ -337,8 +337,8 @@ impl FileTable {
         self.free.push(index);
     }
 
-    /// Hands the running operation to a thread: what the job is to do, and where to put the job's name once
-    /// it has one.
+    /// Moves the running operation into a [`Lent`] for a job of the pool, and returns it with the file.
+    /// If the pool takes the job, [`FileTable::lent`] records its handle.
     pub(crate) fn lend(&mut self, index: u32) -> Option<(Arc<OwnedFd>, Arc<Mutex<Lent>>)> {
         let entry = &mut self.entries[index as usize];
         let Running { holder: Holder::Here(op), bytes, .. } = entry.running.as_mut()? else { return None };
@@ -346,14 +346,14 @@ impl FileTable {
         Some((entry.fd.clone()?, Arc::new(Mutex::new(Lent { op, bytes: *bytes }))))
     }
 
-    /// The pool took the job.
+    /// Records that the pool took the job.
     pub(crate) fn lent(&mut self, index: u32, lent: Arc<Mutex<Lent>>, job: JobHandle) {
         if let Some(running) = &mut self.entries[index as usize].running {
             running.holder = Holder::Lent(lent, job);
         }
     }
 
-    /// The pool did not take it.
+    /// Takes the operation back from a job that the pool refused.
     pub(crate) fn unlend(&mut self, index: u32, lent: &Mutex<Lent>) {
         if let Some(Running { holder: Holder::Here(op), .. }) = &mut self.entries[index as usize].running {
             let mut lent = lent.lock().unwrap_or_else(PoisonError::into_inner);
@@ -367,12 +367,12 @@ impl FileTable {
     }
 
     /// Whether the running operation was cancelled and may wait for ever. An operation on a disk ends without
-    /// help; asking it again and again while the kernel cannot find it would keep the loop busy meanwhile.
+    /// help; repeating the request while the kernel cannot find the operation would keep the loop busy.
     pub(crate) fn is_cancelled_waiting(&self, index: u32) -> bool {
         self.entries[index as usize].kind != FileKind::Disk && self.is_cancelled(index)
     }
 
-    /// Asks all threads.
+    /// Asks the threads of all running operations to end them.
     pub(crate) fn ask_all(&self) {
         for index in 0..self.entries.len() as u32 {
             self.ask_thread(index);
@@ -384,7 +384,7 @@ impl FileTable {
         self.entries.iter().any(|entry| entry.kind == FileKind::Disk && entry.running.is_some())
     }
 
-    /// Asks the thread that has the running operation; false when none has.
+    /// Asks the thread of the running operation to end it; false when no thread has it.
     pub(crate) fn ask_thread(&self, index: u32) -> bool {
         match self.entries[index as usize].running.as_ref().map(|running| &running.holder) {
             Some(Holder::Lent(_, job)) => {

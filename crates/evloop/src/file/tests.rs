@@ -1,4 +1,4 @@
-//! The outcome of a system call of a file's operation, made by a driver or a thread.
+//! The outcome of one system call of a file operation, made by a driver or a thread.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -8,7 +8,7 @@ use super::*;
 use crate::event::Event;
 use crate::handle::Token;
 
-/// What becomes of an operation of ten bytes of which `before` were moved.
+/// The state of an operation of ten bytes after a call, where `before` bytes had been moved before.
 fn after(op: &FileOp, before: usize, result: Result<usize, Errno>) -> (usize, Option<Option<Errno>>) {
     let mut bytes = before;
     match op.account(&mut bytes, result) {

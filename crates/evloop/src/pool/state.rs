@@ -12,31 +12,31 @@ use loom::sync::atomic::{AtomicU32, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Where a job stands.
+/// The progress of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobState {
-    /// It waits for a worker.
+    /// The job waits for a worker.
     Queued,
-    /// A worker is at it.
+    /// A worker runs the job.
     Running,
-    /// A worker is at it and was asked to stop.
+    /// A worker runs the job, and was asked to stop.
     CancelRequested,
-    /// It is over: finished, or cancelled before its start.
+    /// The job has ended: finished, or cancelled before its start.
     Done,
 }
 
-/// The state of one job, changed by its worker and by those that cancel it.
+/// The state of one job, changed by its worker and by its cancellers.
 #[derive(Debug)]
 pub(crate) struct JobProgress(AtomicU32);
 
-/// What a cancellation met.
+/// The state that a cancellation found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CancelEffect {
-    /// No worker had begun: the job will not run, and the caller of `cancel` takes it out of the queue.
+    /// The job had not begun: it will not run, and the caller of `cancel` takes it out of the queue.
     Waiting,
-    /// A worker is at it and was asked to stop.
+    /// A worker runs the job and was asked to stop.
     Running,
-    /// It was asked before, or is over.
+    /// The job was asked to stop before, or has ended.
     Late,
 }
 
@@ -45,22 +45,23 @@ impl JobProgress {
         JobProgress(AtomicU32::new(QUEUED))
     }
 
-    /// Worker's side: false when the job was cancelled before and must not run.
+    /// Called by the worker: false when the job was cancelled before and must not run.
     pub(crate) fn start(&self) -> bool {
         // AcqRel: one order with `cancel`, so that exactly one of the two succeeds. The job itself came
         // through the queue's lock.
         self.0.compare_exchange(QUEUED, RUNNING, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Worker's side, after the job returned. Returns whether the job was asked to stop.
+    /// Called by the worker after the job returned. Returns whether the job was asked to stop.
     pub(crate) fn finish(&self) -> bool {
-        // AcqRel: a thread that sees DONE sees what the job did; and the request is seen if it came first.
+        // AcqRel: a thread that sees DONE sees the job's effects, and the worker sees a request
+        // that came before.
         self.0.swap(DONE, Ordering::AcqRel) == CANCEL_REQUESTED
     }
 
-    /// The other side, at any time and any number of times.
+    /// Called by any canceller, at any time and any number of times.
     pub(crate) fn cancel(&self) -> CancelEffect {
-        // AcqRel on both: see `start` and `finish`, which are the other sides.
+        // AcqRel on both: pairs with `start` and `finish`.
         if self.0.compare_exchange(QUEUED, DONE, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             return CancelEffect::Waiting;
         }
@@ -70,8 +71,7 @@ impl JobProgress {
         }
     }
 
-    /// The mutant: looks and then stores. A job that starts in between runs although its end was sent
-    /// already.
+    /// The mutant: loads, then stores. A job that starts in between runs although its end was sent already.
     #[cfg(loom)]
     #[allow(dead_code, reason = "for the models")]
     pub(crate) fn cancel_in_two_steps(&self) -> CancelEffect {

@@ -18,7 +18,7 @@ fn pid_of(child: &Child) -> Pid {
     Pid::from_raw(child.id() as i32).expect("a pid")
 }
 
-/// The child's descriptor, with the number of another process.
+/// The descriptor of the child, with the number of another process.
 fn whom(child: &Child, number: i32) -> WaitTarget {
     WaitTarget::Child(Arc::new(open(pid_of(child)).expect("a descriptor")), number)
 }
@@ -27,7 +27,7 @@ fn whom(child: &Child, number: i32) -> WaitTarget {
 fn a_number_that_belongs_to_another_child_meanwhile_is_not_reaped() {
     let mut first = ended(1);
     let mut second = ended(2);
-    // As if the system had given the first one's number to the second.
+    // As if the system had reused the first one's number for the second.
     let first_then = whom(&first, second.id() as i32);
     assert_eq!(first.wait().expect("somebody else is faster").code(), Some(1));
     assert!(matches!(first_then.reap(), Some(Exit::NoChild)));

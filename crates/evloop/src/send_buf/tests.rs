@@ -1,4 +1,4 @@
-//! The cursor against concatenation.
+//! The cursor compared with a concatenation of the bytes.
 
 use sluice_base::Rng;
 

@@ -1,9 +1,9 @@
-//! Files and processes of a driver: what the drivers over readiness and the ring have in common.
+//! Files and processes of a driver: the code that the drivers over readiness and over the ring share.
 //!
-//! A driver says how an operation of a file goes on and how it is made to end, and how a process's descriptor
-//! is waited for: the required methods of [`BlockingDriver`]. The rest is written here once: the operations
-//! of a file run one after another, each end is deferred as an event, and the helper thread watches the
-//! processes that no descriptor serves.
+//! A driver implements the required methods of [`BlockingDriver`]: how an operation of a file continues
+//! and how it is interrupted, and how a process's descriptor is waited for. The provided methods do the
+//! rest: they run the operations of a file one after another, defer each end as an event, and let the
+//! helper thread watch the processes without a descriptor.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,27 +21,27 @@ use crate::process::{WaitMethod, WaitStart, WaitTarget, begin, reap_child};
 
 /// A driver's files and processes.
 pub(super) trait BlockingDriver: Driver {
-    /// The state of all of them.
+    /// The state of all files and processes.
     fn blocking(&mut self) -> &mut BlockingOps;
 
-    /// Events to come, with the source that must still be open for them.
+    /// Pending events, each with the source that must still be open for it.
     fn deferred(&mut self) -> &mut VecDeque<(Option<Source>, Event)>;
 
-    /// How the operations of a file are going to run.
+    /// The way in which the operations of a file will be performed.
     fn path_of(&mut self, fd: &Arc<OwnedFd>, kind: FileKind) -> IoPath;
 
-    /// Performs the operation that has begun, or has it performed.
+    /// Performs the operation that has begun, or submits it.
     fn perform_file(&mut self, index: u32);
 
     /// Makes the running operation end soon.
     fn interrupt_file(&mut self, index: u32);
 
-    /// Has [`BlockingDriver::process_ready`] called when the descriptor of wait `index` is readable. The
-    /// source that waits, or [`Source::NONE`].
+    /// Has [`BlockingDriver::process_ready`] called when the descriptor of wait `index` is readable.
+    /// Returns the source that waits, or [`Source::NONE`].
     fn watch_process(&mut self, index: u32, fd: &Arc<OwnedFd>) -> Result<Source, Errno>;
 
-    /// Ends wait `index`, which is for a descriptor, as cancelled; now, or when the kernel no longer needs
-    /// the descriptor.
+    /// Ends wait `index`, which waits for a descriptor, as cancelled: now, or when the kernel no longer
+    /// needs the descriptor.
     fn unwatch_process(&mut self, index: u32);
 
     fn open_file(&mut self, fd: Arc<OwnedFd>) -> FileId {
@@ -67,7 +67,7 @@ pub(super) trait BlockingDriver: Driver {
         }
     }
 
-    /// Ends the running operation; the operations behind it stay where they are.
+    /// Ends the running operation; the queued operations stay queued.
     fn end_running(&mut self, index: u32, error: Option<io::Error>) {
         if let Step::Ended(event) = self.blocking().files.end(index, error) {
             self.defer(event);
@@ -127,7 +127,7 @@ pub(super) trait BlockingDriver: Driver {
         }
     }
 
-    /// The wait for the process's descriptor is over, with an error or because the process has ended.
+    /// The wait for the process's descriptor has ended, with an error or because the process has ended.
     fn process_ready(&mut self, index: u32, result: Result<(), Errno>) {
         let Some(waiting) = self.blocking().processes.at(index) else { return };
         let WaitMethod::Descriptor(fd, source) = &waiting.means else { return };
@@ -139,8 +139,8 @@ pub(super) trait BlockingDriver: Driver {
         match (reap_child(fd.as_fd(), pid), result) {
             (Some(exit), _) => self.end_process(index, exit),
             (None, Err(errno)) => self.end_process(index, Exit::Failed(errno.into())),
-            // The process has ended, and a debugger traces it: the descriptor stays readable, and the process
-            // cannot be reaped yet. Another wait for the descriptor would be over at once.
+            // The process has ended, and a debugger traces it: the descriptor stays readable, and the
+            // process cannot be reaped yet. Another wait for the descriptor would end at once.
             (None, Ok(())) => {
                 self.close(source);
                 if let Some(waiting) = self.blocking().processes.at(index) {
@@ -166,13 +166,13 @@ pub(super) trait BlockingDriver: Driver {
         self.defer(Some(event));
     }
 
-    /// What the helper threads have finished.
+    /// Takes up the results of the helper threads.
     #[cold]
     fn collect_finished(&mut self) {
         let ends = self.blocking().file_ends();
         for (index, error) in ends {
             self.end_running(index, error);
-            // Before the file's next operation: one file must not keep the others out.
+            // Stalled files come before the next operation of this file: one file must not starve the others.
             while let Some(stalled) = self.blocking().next_stalled() {
                 self.perform_file(stalled);
             }

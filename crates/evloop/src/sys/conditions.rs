@@ -1,11 +1,10 @@
-//! What is watched on a descriptor, and the kernel's conditions for it: those of poll(2), which epoll and the
-//! ring share.
+//! Interests and the kernel's conditions for them: those of poll(2), which epoll and the ring share.
 
 use rustix::event::PollFlags;
 
 use crate::event::Interest;
 
-/// What can be watched.
+/// The conditions that a caller can watch.
 pub(super) const WATCHABLE: Interest = Interest::READABLE.or(Interest::WRITABLE).or(Interest::PRIORITY);
 
 /// The conditions to ask the kernel for.
@@ -23,7 +22,7 @@ pub(super) fn flags_of(interest: Interest) -> PollFlags {
     flags
 }
 
-/// What a watcher may do now; trouble makes both directions ready, since either will report it.
+/// The readiness that a watcher sees; a failure makes both directions ready, because either reports it.
 pub(super) fn readiness(flags: PollFlags) -> Interest {
     let failed = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
     let mut ready = Interest::NONE;
@@ -39,7 +38,7 @@ pub(super) fn readiness(flags: PollFlags) -> Interest {
     ready
 }
 
-/// The trouble among the conditions.
+/// The failures among the conditions.
 pub(super) fn trouble(flags: PollFlags) -> Interest {
     let mut trouble = Interest::NONE;
     if flags.intersects(PollFlags::ERR | PollFlags::NVAL) {

@@ -1,4 +1,4 @@
-//! epoll below the readiness driver.
+//! epoll as a set for the readiness driver.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -13,28 +13,28 @@ use super::readiness::{Poller, Readiness};
 use super::wake::{WAKE_KEY, WakeFd};
 use sluice_base::heap;
 
-/// The epoll driver.
+/// The driver over epoll, level-triggered.
 pub type Epoll = Readiness<EpollSet>;
 
-/// An epoll instance and what it reported last.
+/// An epoll instance and the events of its last wait.
 pub struct EpollSet {
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
     timeouts: Timeouts,
 }
 
-/// How finely the kernel takes timeouts.
+/// The resolution of the kernel's timeouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Timeouts {
     /// `epoll_pwait2`, since Linux 5.11.
     Nanoseconds,
-    /// `epoll_wait`: rounded up, so that no deadline is missed early and none makes the loop spin.
+    /// `epoll_wait`: rounded up, so that no wait ends before its deadline and makes the loop spin.
     Milliseconds,
 }
 
 impl EpollSet {
-    /// One wait; sub-millisecond timeouts take the newer call, all else the one that every kernel and filter
-    /// knows.
+    /// One system call to wait; sub-millisecond timeouts need the newer call, all others use the call
+    /// that every kernel and filter allows.
     fn wait_raw(&mut self, timeout_ns: Option<u64>) -> Result<usize, Errno> {
         let whole = timeout_ns.is_none_or(|ns| ns % 1_000_000 == 0);
         if self.timeouts == Timeouts::Nanoseconds && !whole {
@@ -93,7 +93,7 @@ impl Poller for EpollSet {
         // Edge-triggered and never read: each write is one event, and the counter cannot fill up in practice.
         epoll::add(&epoll, &**wake, EventData::new_u64(WAKE_KEY), EventFlags::IN | EventFlags::ET)?;
         let mut set = EpollSet { epoll, events: Vec::with_capacity(max), timeouts: Timeouts::Nanoseconds };
-        // The shortest wait there is asks whether the kernel, and the filter above it, has the newer call.
+        // A wait of the shortest time tests whether the kernel, and a filter above it, allows the newer call.
         if !matches!(set.wait_raw(Some(1)), Ok(_) | Err(Errno::INTR)) {
             set.timeouts = Timeouts::Milliseconds;
         }
@@ -132,12 +132,12 @@ impl Poller for EpollSet {
     }
 }
 
-/// Those of poll have the same values, as far as they go.
+/// The conditions of poll have the same values in epoll.
 fn flags_of(flags: PollFlags) -> EventFlags {
     EventFlags::from_bits_retain(u32::from(flags.bits()))
 }
 
-/// `struct __kernel_timespec`.
+/// The C structure `struct __kernel_timespec`.
 #[repr(C)]
 struct KernelTimespec {
     sec: i64,

@@ -1,8 +1,7 @@
-//! kqueue below the readiness driver, for macOS, FreeBSD and DragonFly. Compiled, and never run by us.
+//! kqueue as a set for the readiness driver, for macOS, FreeBSD and DragonFly. Compiled, but never run by us.
 //!
-//! The queue is the waker's own, whose event of the user's is in it from the start. A descriptor has two
-//! filters, one per direction, both level-triggered, so an event has one direction. Urgent data is not
-//! reported.
+//! The queue is the waker's own, whose user event is in it from the start. A descriptor has two filters,
+//! one per direction, both level-triggered, so an event has one direction. Urgent data is not reported.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -18,14 +17,14 @@ use rustix::io::Errno;
 use super::readiness::{Poller, Readiness};
 use super::wake::WakeFd;
 
-/// The kqueue driver.
+/// The driver over kqueue.
 pub type Kqueue = Readiness<KqueueSet>;
 
-/// A kqueue and what it reported last.
+/// A kqueue and the events of its last wait.
 pub struct KqueueSet {
     queue: Arc<WakeFd>,
     events: Vec<Event>,
-    /// What each source has in the queue, by its index.
+    /// The registered conditions of each source, by its index.
     filters: Vec<PollFlags>,
 }
 
@@ -114,5 +113,5 @@ impl Poller for KqueueSet {
     }
 }
 
-/// An event carries a key in the place of a pointer.
+/// The key of an event is stored in a pointer-sized field.
 const _: () = assert!(size_of::<usize>() == size_of::<u64>());

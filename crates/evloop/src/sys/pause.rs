@@ -1,7 +1,7 @@
-//! Listeners that are out of descriptors or memory, and when they try again.
+//! Listeners that lack descriptors or memory, and the time of their next attempt.
 
 use crate::handle::Source;
-/// The list and its time. The pause doubles from 10 to 500 ms until an accept succeeds.
+/// The paused listeners and the time. The pause doubles from 10 to 500 ms until an accept succeeds.
 #[derive(Debug)]
 pub(super) struct AcceptPause {
     listeners: Vec<Source>,
@@ -14,13 +14,13 @@ impl AcceptPause {
         AcceptPause { listeners: Vec::new(), until_ns: u64::MAX, next_ms: PAUSE_MIN_MS }
     }
 
-    /// When the listeners try again; `u64::MAX` when there are none.
+    /// The time at which the listeners try again; `u64::MAX` when there are none.
     #[inline]
     pub(super) fn until_ns(&self) -> u64 {
         self.until_ns
     }
 
-    /// An accept succeeded.
+    /// Resets the pause to its minimum, after a successful accept.
     #[inline]
     pub(super) fn reset(&mut self) {
         self.next_ms = PAUSE_MIN_MS;

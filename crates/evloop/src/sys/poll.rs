@@ -1,5 +1,5 @@
-//! poll(2) below the readiness driver: for systems without anything better. Each wait costs the number of
-//! descriptors.
+//! poll(2) as a set for the readiness driver: for systems without a better interface.
+//! Each wait costs O(descriptors).
 #![allow(unsafe_code)]
 
 use std::io;
@@ -13,10 +13,10 @@ use sluice_base::heap;
 use super::readiness::{Poller, Readiness};
 use super::wake::{WAKE_KEY, WakeFd};
 
-/// The poll driver.
+/// The driver over poll(2).
 pub type Poll = Readiness<PollSet>;
 
-/// The descriptors and what was reported last. Entry 0 is the waker's.
+/// The descriptors and the events of the last wait. Entry 0 is the waker's.
 #[derive(Debug)]
 pub struct PollSet {
     wake: Arc<WakeFd>,
@@ -26,7 +26,7 @@ pub struct PollSet {
     entries: Vec<u32>,
     ready: Vec<(u64, PollFlags)>,
     ready_max: usize,
-    /// Where the next scan begins, so that an iteration's limit favours no descriptor.
+    /// The entry at which the next scan begins, so that the limit of an iteration favours no descriptor.
     start: usize,
 }
 
@@ -48,7 +48,7 @@ impl PollSet {
                 self.start = entry;
                 return;
             }
-            // A closed descriptor cannot be here; should one be, its next operation reports so.
+            // No closed descriptor should be in the set; if one is, its next operation reports the error.
             let bits = if bits & libc::POLLNVAL != 0 { bits | libc::POLLERR } else { bits };
             self.ready.push((self.keys[entry], PollFlags::from_bits_truncate(bits as _)));
         }
@@ -117,7 +117,7 @@ impl Poller for PollSet {
         if done > 0 {
             self.collect();
             if self.fds[0].revents != 0 {
-                // Level-triggered, so it has to be read.
+                // The wake descriptor is level-triggered, so it has to be drained.
                 self.wake.drain();
             }
         }
@@ -130,7 +130,7 @@ impl Poller for PollSet {
     }
 }
 
-/// One wait.
+/// One call of ppoll.
 #[cfg(not(target_vendor = "apple"))]
 fn wait_raw(fds: &mut [libc::pollfd], timeout_ns: Option<u64>) -> i32 {
     let time = timeout_ns.map(|ns| libc::timespec {
@@ -143,7 +143,7 @@ fn wait_raw(fds: &mut [libc::pollfd], timeout_ns: Option<u64>) -> i32 {
     unsafe { libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, time, std::ptr::null()) }
 }
 
-/// Rounded up to milliseconds, since there is nothing finer.
+/// The timeout is rounded up to milliseconds, because this system has no finer call.
 #[cfg(target_vendor = "apple")]
 fn wait_raw(fds: &mut [libc::pollfd], timeout_ns: Option<u64>) -> i32 {
     let ms = timeout_ns.map_or(-1, |ns| i32::try_from(ns.div_ceil(1_000_000)).unwrap_or(i32::MAX));

@@ -8,7 +8,7 @@ use rustix::net::SendFlags;
 
 use crate::event::Shutdown;
 
-/// One accept; the connection is nonblocking and close-on-exec.
+/// Accepts one connection, nonblocking and close-on-exec.
 #[cfg(not(target_vendor = "apple"))]
 #[inline]
 pub(super) fn accept(listener: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
@@ -25,8 +25,8 @@ pub(super) fn accept(listener: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// Whether a failed accept says nothing of the next: the connection died in the backlog, or the failure is a
-/// pending network error of that connection.
+/// Whether a failed accept does not concern the next one: the connection was closed in the backlog, or
+/// the failure is a pending network error of that connection.
 pub(super) fn is_passing(errno: Errno) -> bool {
     [Errno::INTR, Errno::CONNABORTED, Errno::PROTO, Errno::NETDOWN, Errno::HOSTUNREACH].contains(&errno)
 }
@@ -41,19 +41,19 @@ pub(super) fn shutdown(socket: BorrowedFd<'_>, how: Shutdown) {
     let _ = rustix::net::shutdown(socket, how);
 }
 
-/// Flags of every send: it neither blocks nor raises a signal when the peer is gone.
+/// Flags of every send: a send neither blocks nor raises a signal when the peer is gone.
 #[cfg(not(target_vendor = "apple"))]
 pub(super) const SEND: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
-/// The signal is the socket's affair there: see [`attached`].
+/// On this system the socket suppresses the signal: see [`attached`].
 #[cfg(target_vendor = "apple")]
 pub(super) const SEND: SendFlags = SendFlags::DONTWAIT;
 
-/// What a descriptor needs once, before it is sent on.
+/// Prepares a descriptor for sends; nothing to do on this system.
 #[cfg(not(target_vendor = "apple"))]
 #[inline(always)]
 pub(super) fn attached(_: BorrowedFd<'_>) {}
 
-/// Fails for what is no socket, which is not sent on either.
+/// Suppresses the signal. Fails for descriptors that are no sockets, on which no send happens.
 #[cfg(target_vendor = "apple")]
 pub(super) fn attached(fd: BorrowedFd<'_>) {
     let _ = rustix::net::sockopt::set_socket_nosigpipe(fd, true);

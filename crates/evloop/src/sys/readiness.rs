@@ -1,13 +1,13 @@
-//! Drivers over readiness: the kernel says what would not block, and the driver does it.
+//! Drivers over readiness: the kernel reports which calls would not block, and the driver makes them.
 //!
-//! Level-triggered. A source is registered when first something waits on it, and the registration is narrowed
-//! only when an event comes that no operation waits for: stopping and starting again costs no system call. A
-//! send is tried at once, and writability is asked for only after the kernel refused.
+//! Level-triggered. A source is registered when an operation first waits on it, and the registration is
+//! narrowed only when an event arrives that no operation waits for: stopping and starting again costs no
+//! system call. A send is tried at once, and writability is requested only after the kernel refused.
 //!
-//! Invariants: (1) the kernel's key of a registration is index and generation of the slot, so an event of a
-//! closed source is recognised and counted as stale; (2) `slot.registered` is what the kernel was asked for
-//! last; (3) every wanted condition of a slot is contained in `slot.registered`, or the slot's failure is on
-//! its way in `deferred`.
+//! Invariants: (1) the kernel's key of a registration is index and generation of the slot, so an event of
+//! a closed source is recognised and counted as stale; (2) `slot.registered` is the last registration
+//! with the kernel; (3) every wanted condition of a slot is contained in `slot.registered`, or the slot's
+//! failure is pending in `deferred`.
 
 mod blocking;
 mod slot;
@@ -42,42 +42,41 @@ use crate::slab::Slab;
 use crate::waker::Waker;
 use sluice_base::heap;
 
-/// The kernel interface below: a set of descriptors with a key and the conditions of interest each.
+/// A kernel interface for readiness: a set of descriptors, each with a key and conditions of interest.
 pub trait Poller: Sized {
-    /// Its name in configuration and INFO.
+    /// The interface's name in configuration and INFO.
     const NAME: &'static str;
 
-    /// Opens it; `wake` is reported under [`WAKE_KEY`], once per burst of wake-ups. `max` events per wait are
-    /// enough.
+    /// Opens the set; `wake` is reported under [`WAKE_KEY`], once per burst of wake-ups. A wait returns
+    /// at most `max` events.
     fn open(wake: &Arc<WakeFd>, max: usize) -> io::Result<Self>;
 
-    /// Registers a descriptor; `EPERM` says that it is always ready.
+    /// Registers a descriptor; `EPERM` means that the descriptor is always ready.
     fn add(&mut self, fd: BorrowedFd<'_>, key: u64, flags: PollFlags) -> Result<(), Errno>;
 
-    /// Bytes that the allocator has given for what it keeps of each descriptor.
+    /// Bytes that the allocator holds for the set's data about each descriptor.
     fn footprint(&self) -> usize {
         0
     }
 
-    /// Changes the conditions of a registered one.
+    /// Changes the conditions of a registered descriptor.
     fn modify(&mut self, fd: BorrowedFd<'_>, key: u64, flags: PollFlags) -> Result<(), Errno>;
 
-    /// Takes one out.
+    /// Removes a registered descriptor from the set.
     fn delete(&mut self, fd: BorrowedFd<'_>, key: u64) -> Result<(), Errno>;
 
-    /// Ends the interest in a descriptor that is about to be closed, which the kernel may notice without a
-    /// call.
+    /// Removes a descriptor that is about to be closed, for which the kernel may need no call.
     fn forget(&mut self, key: u64);
 
-    /// Waits up to so many nanoseconds, or for ever; the number of events, to be had from [`Poller::ready`].
-    /// After an error there are none.
+    /// Waits up to so many nanoseconds, or without limit for `None`; returns the number of events, to be
+    /// read with [`Poller::ready`]. After an error there are none.
     fn wait(&mut self, timeout_ns: Option<u64>) -> Result<usize, Errno>;
 
     /// An event of the last wait.
     fn ready(&self, index: usize) -> Option<(u64, PollFlags)>;
 }
 
-/// See the module.
+/// The driver over a [`Poller`]; see the module.
 pub struct Readiness<P: Poller> {
     poller: P,
     slots: Vec<SourceSlot>,
@@ -85,37 +84,36 @@ pub struct Readiness<P: Poller> {
     sends: Slab<Pending>,
     fills: Slab<Fill>,
     chunks: ChunkPool,
-    /// How many of the poller's events were handed out.
+    /// Number of the poller's events that were handled.
     next: usize,
     current: Current,
-    /// Completions that came about outside the kernel's events; the source, if it must still be open for
-    /// them.
+    /// Completions without a kernel event, each with the source that must still be open for it, if any.
     deferred: VecDeque<(Option<Source>, Event)>,
     accepts_per_iteration: u32,
     accepts_left: u32,
     accept_pause: AcceptPause,
-    /// Bytes with which broken-off sends may still go on in this iteration, of so many.
+    /// Bytes that continued sends may still write in this iteration, and the limit per iteration.
     sent_on_left: usize,
     sent_on_per_iteration: usize,
     batch: GatherPlan,
-    /// Boxed: seldom used, and so not between what is.
+    /// Boxed because it is seldom used, so that it does not separate the hot fields.
     blocking: Box<BlockingOps>,
     metrics: Metrics,
 }
 
-/// The kernel event being handed out.
+/// The kernel event that is being handled.
 #[derive(Debug)]
 struct Current {
     source: Source,
     bits: PollFlags,
     todo: u8,
-    /// Receives that may still follow one another.
+    /// Number of receives that may still follow.
     follow_ups: u8,
 }
 
-/// Receives of one source that follow the first in an iteration: into the receiver's buffer, and what comes
-/// after that. A large value so costs no wait for its rest, nor one for its last two bytes; a source that
-/// sends without an end has its turn, as others have.
+/// Receives of one source that may follow the first in an iteration: into the receiver's buffer, and of
+/// the bytes after it. A large value thus costs no wait for its rest, nor one for its last two bytes, and
+/// a source that never stops sending does not keep others waiting.
 const FOLLOW_UPS: u8 = 2;
 
 /// A send that the kernel did not take whole.
@@ -129,11 +127,11 @@ struct Pending {
 #[derive(Debug)]
 struct Fill {
     buf: Vec<u8>,
-    /// Bytes still wanted.
+    /// Number of bytes that the fill still needs.
     wanted: usize,
 }
 
-/// How far one attempt to send came.
+/// The result of one attempt to send.
 enum SendProgress {
     Done,
     Blocked,
@@ -141,7 +139,7 @@ enum SendProgress {
 }
 
 impl Current {
-    /// Has another receive tried after this one.
+    /// Schedules another receive after this one.
     fn follow(&mut self, next: u8) {
         if let Some(left) = self.follow_ups.checked_sub(1) {
             (self.follow_ups, self.todo) = (left, next);
@@ -155,14 +153,14 @@ impl<P: Poller> Readiness<P> {
         self.slots.get_mut(source.index as usize).filter(|slot| slot.is(source))
     }
 
-    /// Makes the kernel's registration cover what the slot waits for; failures become events.
+    /// Makes the registration with the kernel cover all that the slot waits for; failures become events.
     fn register_or_fail(&mut self, source: Source) {
         if let Err(errno) = self.register(source) {
             self.fail(source, errno);
         }
     }
 
-    /// Brings the kernel's interest up to date; the caller reports a failure.
+    /// Updates the registration with the kernel; the caller reports a failure.
     fn register(&mut self, source: Source) -> Result<(), Errno> {
         let slot = self.slot(source).ok_or(Errno::BADF)?;
         let wanted = slot.wanted();
@@ -196,8 +194,8 @@ impl<P: Poller> Readiness<P> {
         self.metrics.system_calls += 1;
     }
 
-    /// The source cannot be polled: every operation that waits on it fails. A descriptor that is always ready
-    /// gives `EPERM`.
+    /// Fails every operation that waits on a source that cannot be polled. A descriptor that is always
+    /// ready gives `EPERM`.
     #[cold]
     fn fail(&mut self, source: Source, errno: Errno) {
         let Some(slot) = self.slot(source) else { return };
@@ -231,7 +229,7 @@ impl<P: Poller> Readiness<P> {
         }
     }
 
-    /// Takes up a kernel event: what there is to do about it goes to `current`.
+    /// Loads a kernel event: the actions that it requires are set in `current`.
     fn load(&mut self, key: u64, bits: PollFlags) {
         if key == WAKE_KEY {
             return;
@@ -248,7 +246,7 @@ impl<P: Poller> Readiness<P> {
         }
     }
 
-    /// Does one thing of the current event, whose source may have been closed since the last.
+    /// Performs one action of the current event, whose source may have been closed since the last action.
     fn step(&mut self, now_ns: u64) -> Option<Event> {
         let Current { source, bits, todo, .. } = self.current;
         let Some(slot) = self.slots.get(source.index as usize).filter(|slot| slot.is(source)) else {
@@ -294,7 +292,7 @@ impl<P: Poller> Readiness<P> {
         }
     }
 
-    /// One receive into a chunk.
+    /// Receives once into a chunk.
     #[inline]
     fn receive(&mut self, source: Source) -> Option<Event> {
         let slot = &mut self.slots[source.index as usize];
@@ -326,7 +324,7 @@ impl<P: Poller> Readiness<P> {
         Some(Event::Received { token, received })
     }
 
-    /// One receive into the caller's own buffer.
+    /// Receives once into the caller's own buffer.
     fn fill(&mut self, source: Source, index: u32) -> Option<Event> {
         let slot = &mut self.slots[source.index as usize];
         let token = slot.token;
@@ -353,7 +351,7 @@ impl<P: Poller> Readiness<P> {
         Some(Event::Filled { token, buf: fill.buf, error })
     }
 
-    /// One accept.
+    /// Accepts one connection, or pauses the listener.
     fn accept(&mut self, source: Source, now_ns: u64) -> Option<Event> {
         if self.accepts_left == 0 {
             self.current.todo = 0;
@@ -403,8 +401,8 @@ impl<P: Poller> Readiness<P> {
         }
     }
 
-    /// Goes on with a send after the socket became writable. When the iteration's bytes are spent, the event
-    /// is left, and comes again.
+    /// Continues a send after the socket became writable. When the bytes of the iteration are spent, the
+    /// event stays pending and is reported again.
     #[cold]
     fn send_on(&mut self, source: Source) -> Option<Event> {
         if self.sent_on_left == 0 {
@@ -425,7 +423,7 @@ impl<P: Poller> Readiness<P> {
         };
         slot.send = NONE;
         let pending = self.sends.remove(index)?;
-        // Writability holds nearly always: left registered it would end the next wait for nothing.
+        // Sockets are writable nearly always: the registration would end the next wait needlessly.
         self.narrow_registration(source);
         let bytes = pending.cursor.sent(&pending.buf);
         Some(Event::Sent { token, sent: Sent { buf: pending.buf, bytes, error } })
@@ -450,7 +448,7 @@ impl<P: Poller> Readiness<P> {
     }
 }
 
-/// Hands as much to the kernel as it takes, up to [`PUSHES_MAX`] calls.
+/// Hands bytes to the kernel until it takes no more, with up to [`PUSHES_MAX`] calls.
 #[inline]
 fn push(fd: BorrowedFd<'_>, buf: &SendBuf, cursor: &mut Cursor, metrics: &mut Metrics) -> SendProgress {
     for _ in 0..PUSHES_MAX {
@@ -714,7 +712,7 @@ impl<P: Poller> Driver for Readiness<P> {
     }
 
     fn has_sent(&mut self, source: Source) -> bool {
-        // A send is kept only when the socket was full, or could not be waited for.
+        // A send is pending only when the socket was full, or could not be waited for.
         let has_failed = |(of, event): &(Option<Source>, Event)| {
             *of == Some(source) && matches!(event, Event::Sent { .. })
         };
@@ -739,7 +737,7 @@ impl<P: Poller> Driver for Readiness<P> {
         let Some(slot) = self.slot(source) else { return };
         let registered = !slot.registered.is_empty();
         match self.release(source) {
-            // Others hold the open file, so closing our reference would leave it registered.
+            // Other holders keep the open file, so closing our reference would leave it registered.
             Some(Fd::Shared(fd)) if registered => {
                 let _ = self.poller.delete(fd.as_fd(), source.key());
                 self.metrics.system_calls += 1;
@@ -808,7 +806,7 @@ impl<P: Poller> fmt::Debug for Readiness<P> {
     }
 }
 
-/// Lets requests gather. A signal may end it early.
+/// Sleeps, so that requests gather. A signal may end the sleep early.
 #[cold]
 fn nap(wait_us: u32) {
     let time = rustix::thread::Timespec { tv_sec: 0, tv_nsec: i64::from(wait_us.min(999_999)) * 1000 };
@@ -817,9 +815,9 @@ fn nap(wait_us: u32) {
 
 /// Segments of one gathered send.
 const SLICES_MAX: usize = 64;
-/// System calls one send may make before others continue.
+/// System calls that one send may make before other sources continue.
 const PUSHES_MAX: u32 = 16;
-/// A day: a longer wait returns early with nothing, which any wait may.
+/// A day: a longer wait returns early with nothing, which is allowed for any wait.
 const SLEEP_MAX_NS: u64 = 86_400 * 1_000_000_000;
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! A scripted ring: the driver's own code over a kernel that misbehaves on purpose, the same way for the same
-//! seed.
+//! A scripted ring: the driver's own code over a kernel that misbehaves on purpose, in the same way for
+//! the same seed.
 //!
-//! It works on real descriptors, whose state in a single-threaded test is deterministic, and is adverse in
-//! what a real ring may do but seldom does: short sends, no buffers, ends of multishot operations without
-//! cause, completions late and in another order, submission of only a part, cancellations that come too late.
-//! Never what a ring must not do: order within one operation is kept, and every operation ends exactly once.
-//! Only tests have it: the feature `sim`.
+//! The ring works on real descriptors, whose state in a single-threaded test is deterministic. It often
+//! does what a real ring may do but seldom does: short sends, no buffers, ends of multishot operations
+//! without cause, completions late and out of order, submission of only a part, cancellations that come
+//! too late. It never does what a ring must not do: order within one operation is kept, and every
+//! operation ends exactly once. Only tests have it: the feature `sim`.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -24,22 +24,22 @@ use crate::file::Part;
 /// The io_uring driver over the scripted ring, for tests; the seed is `Config::sim_seed`.
 pub(crate) type Sim = Uring<SimRing>;
 
-/// See the module.
+/// A scripted ring; see the module.
 #[derive(Debug)]
 pub struct SimRing {
     rng: Rng,
     queued: VecDeque<SimEntry>,
     armed: Vec<SimEntry>,
-    /// Completions that were not reaped yet.
+    /// Completions that the driver has not reaped yet.
     late: Vec<Cqe>,
     shown: VecDeque<Cqe>,
     free: VecDeque<(u16, Box<[u8]>)>,
-    /// Filled, and not taken by the driver yet.
+    /// Buffers that are filled and not taken by the driver yet.
     filled: Vec<(u16, Box<[u8]>)>,
     with_caller: Vec<u16>,
 }
 
-/// An operation; the pusher guarantees that the memory it names is valid.
+/// An operation; the caller of the push guarantees that its memory is valid.
 #[derive(Clone, Copy, Debug)]
 struct SimEntry {
     what: What,
@@ -55,16 +55,16 @@ enum What {
     Part { fd: RawFd, part: Part },
 }
 
-/// What became of trying an operation.
+/// The result of trying an operation.
 enum Tried {
-    /// It has ended; all its completions are queued.
+    /// The operation has ended; all its completions are queued.
     Ended,
-    /// It would block.
+    /// The operation would block.
     Waits,
 }
 
 impl SimRing {
-    /// One time in `n`.
+    /// True with probability 1 in `n`.
     fn chance(&mut self, n: u64) -> bool {
         self.rng.below(n) == 0
     }
@@ -73,7 +73,7 @@ impl SimRing {
         self.late.push(Cqe { user_data, result, flags });
     }
 
-    /// Tries an operation; as many times as it can complete now, if it is multishot.
+    /// Tries an operation; repeatedly until it would block, if it is multishot.
     fn attempt(&mut self, entry: &mut SimEntry) -> Tried {
         let data = entry.user_data;
         match &mut entry.what {
@@ -140,8 +140,8 @@ impl SimRing {
         }
     }
 
-    /// A read or a write of a file, nonblocking if it can be waited for: at times short, at times with
-    /// `EAGAIN`.
+    /// A read or a write of a file, nonblocking if the file can be waited for: sometimes short,
+    /// sometimes with `EAGAIN`.
     fn attempt_part(&mut self, fd: RawFd, part: Part, data: u64) -> Tried {
         let shorter = self.chance(3);
         let len = |len: usize| if shorter { len.div_ceil(2) } else { len };
@@ -195,7 +195,8 @@ impl SimRing {
                 Tried::Ended
             }
             Op::Cancel { target } => {
-                // Now and then it misses, as the kernel's does that of an operation which is being tried.
+                // The cancellation sometimes misses, as the kernel's does for an operation that
+                // is being tried.
                 let misses = self.chance(3);
                 let found = self.armed.iter().position(|entry| entry.user_data == target && !misses);
                 match found {
@@ -289,7 +290,7 @@ impl SimRing {
         }
     }
 
-    /// Lets armed operations go on, in an order of chance.
+    /// Lets armed operations continue, in random order.
     fn run_armed(&mut self) {
         let mut armed = std::mem::take(&mut self.armed);
         for last in (1..armed.len()).rev() {
@@ -303,7 +304,7 @@ impl SimRing {
         }
     }
 
-    /// Shows some of the late completions, mixed between operations, in order within each.
+    /// Moves some of the late completions to the queue, mixed between operations, in order within each.
     fn show(&mut self, all: Showing) {
         let mut rest = Vec::new();
         let mut blocked: Vec<u64> = Vec::new();
@@ -413,7 +414,7 @@ impl Kernel for SimRing {
         }
         self.run_armed();
         self.show(Showing::Some);
-        // A part that was submitted, or none of it, is no reason to sleep.
+        // A submission of only a part, or of nothing, does not justify sleeping.
         let most_ns = match wait {
             Wait::No => return Ok(()),
             Wait::Within { ns } => Some(ns),

@@ -1,18 +1,18 @@
-//! The io_uring driver: operations stay with the kernel, one call per iteration submits and collects.
+//! The io_uring driver: the kernel performs the operations; one call per iteration submits and collects.
 //!
-//! Receiving and accepting are multishot: armed once, they complete until they end. A send is tried by the
-//! kernel while it is submitted; only when it comes back short is the rest sent patiently. The iteration's
-//! call gathers for a moment beyond the operations that complete while they are submitted, so sending costs
-//! no call of its own.
+//! Receiving and accepting are multishot: armed once, they complete until they end. The kernel tries a
+//! send during its submission; only if the send is short is the rest sent with an operation that waits.
+//! The call of an iteration gathers for a moment besides the operations that complete during submission,
+//! so sending costs no separate call.
 //!
 //! Invariants: (1) memory that the kernel may touch belongs to the driver until the operation's last
-//! completion was reaped: cancelling and closing free nothing; (2) a slot is used again, and its descriptor
-//! closed, only when none of its operations is with the kernel (`slot.in_flight == 0`), so no completion can
-//! meet the wrong source; (3) at most one operation per direction of a slot: `slot.armed` for input,
-//! `slot.send` for output, `slot.poll.armed` for the watch; (4) [`Uring::settle`] alone arms and cancels
-//! input, from the wanted mode (`slot.input`) and the state (`slot.armed`); (5) bytes once received are kept
-//! in order in `slot.held` until they are delivered, and receiving pauses when they are many; (6) a starved
-//! source is on the starved list once, and is armed again when the group has buffers.
+//! completion was reaped: cancelling and closing free nothing; (2) a slot is used again, and its
+//! descriptor closed, only when none of its operations is with the kernel (`slot.in_flight == 0`), so no
+//! completion can reach the wrong source; (3) at most one operation per direction of a slot: `slot.armed`
+//! for input, `slot.send` for output, `slot.poll.armed` for the watch; (4) only [`Uring::settle`] arms
+//! and cancels input, from the wanted mode (`slot.input`) and the state (`slot.armed`); (5) received
+//! bytes are kept in order in `slot.held` until they are delivered, and receiving pauses when there are
+//! many; (6) a starved source is on the starved list once, and is armed again when the group has buffers.
 
 mod blocking;
 mod input;
@@ -56,7 +56,7 @@ use crate::send_buf::SendBuf;
 use crate::slab::Slab;
 use crate::waker::Waker;
 
-/// See the module. `K` is the kernel's ring, or a scripted one in tests.
+/// The driver over io_uring; see the module. `K` is the kernel's ring, or a scripted one in tests.
 pub struct Uring<K: Kernel = ring::KernelRing> {
     kernel: K,
     slots: Vec<SourceSlot>,
@@ -65,31 +65,31 @@ pub struct Uring<K: Kernel = ring::KernelRing> {
     fills: Slab<Fill>,
     held: Slab<EarlyBytes>,
     chunks: ChunkPool,
-    /// What the last reaping brought, and how far it was handled.
+    /// The completions reaped last, and how many of them were handled.
     ready: Vec<Cqe>,
     next: usize,
     completions_per_iteration: usize,
     deferred: VecDeque<(Option<Source>, Event)>,
     /// Sources that wait for buffers, in the order in which they ran out.
     starved: Vec<Source>,
-    /// Sources with bytes at hand; those beyond `runnable_left` wait for the next iteration.
+    /// Sources with held bytes; sources after the first `runnable_left` wait for the next iteration.
     runnable: VecDeque<Source>,
     runnable_left: usize,
-    /// Connections that came when the iteration's budget was spent.
+    /// Connections that were accepted when the iteration's budget was spent.
     arrived: VecDeque<(Source, OwnedFd)>,
     accepts_per_iteration: u32,
     accepts_left: u32,
     accept_pause: AcceptPause,
     wake: Arc<WakeFd>,
-    /// Queued operations that complete while they are submitted.
+    /// Queued operations that complete during their submission.
     inline: u32,
     /// Operations with the kernel, the waker's included.
     in_flight: usize,
-    /// The waker's poll is with the kernel. Only the end of the driver cancels that poll.
+    /// Whether the waker's poll is with the kernel. Only the end of the driver cancels that poll.
     waker_armed: bool,
     iteration: u32,
     batch: GatherPlan,
-    /// Boxed: seldom used, and so not between what is.
+    /// Boxed because it is seldom used, so that it does not separate the hot fields.
     blocking: Box<BlockingOps>,
     metrics: Metrics,
 }
@@ -100,7 +100,7 @@ impl<K: Kernel> Uring<K> {
         self.slots.get_mut(source.index as usize).filter(|slot| slot.is(source))
     }
 
-    /// Pushes an operation of a slot that will complete under `kind`.
+    /// Submits an operation of a slot, whose completion will have `kind`.
     #[inline]
     fn push_for(&mut self, index: u32, op: Op, kind: OpKind) {
         self.slots[index as usize].in_flight += 1;
@@ -108,21 +108,22 @@ impl<K: Kernel> Uring<K> {
         self.kernel.push(op, user_data(kind, index));
     }
 
-    /// Asks an operation to end; its completion follows when it has.
+    /// Asks an operation to end; its completion follows.
     fn cancel(&mut self, index: u32, kind: OpKind) {
         self.cancel_target(user_data(kind, index));
     }
 
-    /// Asks the operation with this user data to end. The cancellation's own user data names it again.
+    /// Asks the operation with this user data to end. The cancellation's own user data contains
+    /// that of the operation.
     fn cancel_target(&mut self, target: u64) {
         let own = CANCEL << 56 | target >> 56 << 32 | u64::from(target as u32);
         self.kernel.push(Op::Cancel { target }, own);
         self.inline += 1;
     }
 
-    /// A completion of a cancellation. It may have missed an operation that was being tried just then, and
-    /// that goes on to wait: then it is asked again. An operation that has ended meanwhile has completed, or
-    /// completes soon, and is not asked again.
+    /// Handles the completion of a cancellation. The cancellation may have missed an operation that was
+    /// just being tried and that then went on to wait: such an operation is asked again. An operation
+    /// that has ended meanwhile has completed, or completes soon, and is not asked again.
     #[cold]
     fn cancelled(&mut self, cqe: Cqe) {
         let error = -cqe.result;
@@ -133,7 +134,7 @@ impl<K: Kernel> Uring<K> {
         let target = (cqe.user_data >> 32) << 56 | u64::from(index);
         let is_asked = match (parse(target), Other::parse(target)) {
             (Some((kind, _)), _) => self.is_asked(index, kind),
-            // A thread of the kernel performs it, and was notified.
+            // A thread of the kernel performs the operation, and was notified.
             (None, Some((Other::File, _))) if error == libc::EALREADY => false,
             (None, Some((other, _))) => self.is_other_asked(index, other),
             (None, None) => false,
@@ -162,14 +163,14 @@ impl<K: Kernel> Uring<K> {
         self.waker_armed = true;
     }
 
-    /// One call of the kernel that does not wait.
+    /// One call of the kernel, without waiting.
     fn look(&mut self) -> io::Result<()> {
         self.inline = 0;
         self.metrics.system_calls += 1;
         self.kernel.enter(Wait::No)
     }
 
-    /// Refills the group, and lets those go on that waited for it.
+    /// Refills the buffer group, and arms the sources that waited for buffers.
     fn refill(&mut self) {
         for _ in 0..self.kernel.buffers_missing() {
             let storage = self.chunks.take();
@@ -181,8 +182,8 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// Waits as `sleep` says, after submitting what is queued, and reaps. Calls again while there may be
-    /// deferred work of before, which the kernel does in portions.
+    /// Submits queued operations, waits as `sleep` says, and reaps. Repeats the call while the kernel may
+    /// have deferred work left from before, which it does in portions.
     fn collect(&mut self, now_ns: u64, sleep: Sleep) -> io::Result<()> {
         if sleep == Sleep::No || self.kernel.pending() {
             if self.kernel.unsubmitted() || self.kernel.has_deferred_work() {
@@ -199,8 +200,8 @@ impl<K: Kernel> Uring<K> {
         }
         let mut before = self.ready.len();
         self.kernel.reap(&mut self.ready, self.completions_per_iteration);
-        // A call that brought fewer than its portion has met all there was; what came since is for the next
-        // iteration's.
+        // A call that brought less than a portion has found all deferred work; completions after it are
+        // for the next iteration.
         while self.ready.len() < self.completions_per_iteration
             && self.ready.len() - before >= PORTION
             && self.kernel.has_deferred_work()
@@ -212,10 +213,10 @@ impl<K: Kernel> Uring<K> {
         Ok(())
     }
 
-    /// How many completions to wait for, and how long before fewer will do. What completes while it is
-    /// submitted has to be looked at soon (a short send must go on, a caller may wait for the end of one),
-    /// but not before the next request, if that is near: so the call gathers for a moment instead of
-    /// returning at once.
+    /// The number of completions to wait for, and the time after which fewer suffice. Operations that
+    /// complete during submission must be handled soon (a short send must continue, a caller may wait for
+    /// the end of one), but not before the next request, if that is expected soon: so the call gathers
+    /// for a moment instead of returning at once.
     fn expected(&mut self) -> (u32, u32) {
         let inline = std::mem::take(&mut self.inline);
         let batch = std::mem::take(&mut self.batch);
@@ -225,7 +226,7 @@ impl<K: Kernel> Uring<K> {
         if batch.wait_us == 0 { (inline + 1, GATHER_US) } else { (inline + batch.completions, batch.wait_us) }
     }
 
-    /// Takes up one completion. Most bring one event or none; the rare further ones go to `deferred`.
+    /// Handles one completion. Most bring one event or none; the rare further events go to `deferred`.
     #[inline]
     fn complete(&mut self, cqe: Cqe, now_ns: u64) -> Option<Event> {
         let Some((kind, index)) = parse(cqe.user_data) else {
@@ -258,14 +259,14 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// A completion of a poll: the event, or another poll if nothing of interest came.
+    /// Handles a completion of a poll: returns the event, or polls again if no watched condition holds.
     fn polled(&mut self, index: u32, cqe: Cqe) -> Option<Event> {
         let slot = &mut self.slots[index as usize];
         if !cqe.more() {
             slot.poll.armed = Interest::NONE;
             slot.poll.is_ending = false;
         } else if slot.poll.is_ending {
-            // Older than the present watch, for which another poll follows.
+            // The completion is older than the present watch, for which another poll follows.
             return None;
         }
         if slot.life != Life::Open || slot.poll.wanted.is_empty() {
@@ -292,7 +293,7 @@ impl<K: Kernel> Uring<K> {
         Some(event)
     }
 
-    /// Makes the poll with the kernel ask for what is watched.
+    /// Updates the poll with the kernel to the watched conditions.
     fn poll(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         if slot.poll.armed == slot.poll.wanted || slot.poll.is_ending {
@@ -306,9 +307,9 @@ impl<K: Kernel> Uring<K> {
         self.poll_again(index, PollFlags::empty());
     }
 
-    /// Polls after a poll that brought only `seen`, which nothing watches. The kernel tells unasked that the
-    /// peer has closed its direction, and would tell so again at once: from then on a multishot poll, which
-    /// completes only on changes.
+    /// Polls again after a poll that reported only `seen`, which is not watched. The kernel reports
+    /// unasked that the peer has closed its direction, and would do so at once again: hence a multishot
+    /// poll, which completes only on changes.
     fn poll_again(&mut self, index: u32, seen: PollFlags) {
         let slot = &mut self.slots[index as usize];
         slot.poll.armed = slot.poll.wanted;
@@ -317,7 +318,7 @@ impl<K: Kernel> Uring<K> {
         self.push_for(index, op, OpKind::Poll);
     }
 
-    /// Ends everything on a slot, whose user is gone from now on.
+    /// Ends everything on a slot that its user has closed or detached.
     fn wind_up(&mut self, source: Source, life: Life) {
         let index = source.index;
         let slot = &mut self.slots[index as usize];
@@ -331,14 +332,14 @@ impl<K: Kernel> Uring<K> {
             self.cancel(index, OpKind::Poll);
         }
         if cancel_send {
-            // Queued behind the send, so what the socket takes at once is sent.
+            // The cancellation is submitted after the send, so bytes that the socket takes at once are sent.
             self.cancel(index, OpKind::Send);
         }
         self.wind_up_input(index);
         self.finish(index);
     }
 
-    /// Lets go of a slot that was wound up, when the kernel is through with it.
+    /// Releases a slot that was wound up, when the kernel has finished with it.
     fn finish(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         if slot.in_flight != 0 || slot.life == Life::Open {
@@ -409,7 +410,7 @@ impl<K: Kernel> Driver for Uring<K> {
         self.iteration = self.iteration.wrapping_add(1);
         self.accepts_left = self.accepts_per_iteration;
         self.runnable_left = self.runnable.len();
-        // A caller that left events behind gets them now.
+        // Drops the handled completions; unhandled ones become events of this iteration.
         self.ready.drain(..self.next);
         self.next = 0;
         self.collect(now_ns, sleep)?;
@@ -565,7 +566,8 @@ impl<K: Kernel> Driver for Uring<K> {
         if self.slot(source).is_none() {
             return;
         }
-        // What was sent before goes out before: the kernel's own operation would run in a worker thread.
+        // Submits queued sends first. The shutdown itself is a direct call, because the ring would run it
+        // in a worker thread.
         if self.kernel.unsubmitted() && self.look().is_err() {
             return;
         }
@@ -649,13 +651,14 @@ impl<K: Kernel> fmt::Debug for Uring<K> {
     }
 }
 
-/// User data of what needs no attention.
+/// User data of operations whose completions are ignored.
 const IGNORED: u64 = 0;
-/// Top byte of the user data of a cancellation; what it is to end, and of which slot, stands below.
+/// Top byte of the user data of a cancellation; the kind of the operation and its slot are in
+/// the lower bytes.
 const CANCEL: u64 = 9;
-/// Deferred work that the kernel does in one call, since 6.13.
+/// Units of deferred work that the kernel does in one call, since 6.13.
 const PORTION: usize = 20;
-/// Longest that the completion of a send waits for company.
+/// Maximum time that the completion of a send waits for others, microseconds.
 const GATHER_US: u32 = 100;
 const POLLIN: u32 = PollFlags::IN.bits() as u32;
 const POLLOUT: u32 = PollFlags::OUT.bits() as u32;

@@ -1,14 +1,14 @@
-//! The descriptor that ends a loop's wait from outside: an eventfd, or a kqueue with an event of the user's.
+//! The descriptor that ends a loop's wait from outside: an eventfd, or a kqueue with a user event.
 //!
-//! Once it was kicked it is readable. The drivers that look at edges never read it; the others drain it.
+//! A kick makes it readable. Edge-triggered drivers never read it; level-triggered ones drain it.
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::io::Errno;
 
-/// See the module. It lives as long as the last waker, so a kick never writes to a descriptor that was
-/// reused.
+/// The wake-up descriptor; see the module. It lives as long as the last waker, so a kick never writes to
+/// a reused descriptor.
 #[derive(Debug)]
 pub struct WakeFd(OwnedFd);
 
@@ -19,14 +19,14 @@ impl WakeFd {
         eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map(WakeFd)
     }
 
-    /// Makes it readable. From any thread.
+    /// Makes the descriptor readable. From any thread.
     #[inline]
     pub(crate) fn kick(&self) {
         // Fails only with EAGAIN when the counter is full, and then the descriptor is readable anyway.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 
-    /// Makes it unreadable, for drivers that look at levels.
+    /// Makes the descriptor unreadable, for level-triggered drivers.
     pub(crate) fn drain(&self) {
         let _ = rustix::io::read(&self.0, &mut [0; 8]);
     }
@@ -43,13 +43,13 @@ impl WakeFd {
         Ok(this)
     }
 
-    /// Makes it readable. From any thread.
+    /// Makes the descriptor readable. From any thread.
     pub(crate) fn kick(&self) {
         use rustix::event::kqueue::{EventFlags, UserFlags};
         let _ = self.change(EventFlags::empty(), UserFlags::TRIGGER);
     }
 
-    /// Makes it unreadable, for drivers that look at levels.
+    /// Makes the descriptor unreadable, for level-triggered drivers.
     pub(crate) fn drain(&self) {
         let mut events = Vec::with_capacity(1);
         let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -90,5 +90,5 @@ impl AsRawFd for WakeFd {
     }
 }
 
-/// No slot has this index.
+/// The key of the wake-up descriptor, which no slot's index equals.
 pub(super) const WAKE_KEY: u64 = u64::MAX;

@@ -1,4 +1,4 @@
-//! The heap against an ordered map.
+//! The heap compared with an ordered map.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The word that decides whether a wake-up needs the kernel. A file of its own so that loom can model it.
+//! The word that decides whether a wake-up needs a system call. A file of its own so that loom can model it.
 //!
 //! | step | loop | effect of a concurrent `wake` |
 //! |---|---|---|
@@ -12,18 +12,18 @@ use loom::sync::atomic::{AtomicU32, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Running, notified or parked.
+/// The state of the loop: running, notified or parked.
 #[derive(Debug)]
 pub(crate) struct Word(AtomicU32);
 
-/// What a producer found.
+/// The state that a producer found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ParkState {
-    /// Awake: the loop will look.
+    /// Awake: the loop will check its mailboxes.
     Running,
-    /// Woken already.
+    /// Another producer has woken the loop already.
     Notified,
-    /// Asleep: the producer must ask the kernel.
+    /// Asleep: the producer must make the system call.
     Parked,
 }
 
@@ -32,7 +32,7 @@ impl Word {
         Word(AtomicU32::new(RUNNING))
     }
 
-    /// Producer's side, after its work was published.
+    /// Called by a producer, after it has published its work.
     #[inline]
     pub(crate) fn notify(&self) -> ParkState {
         // AcqRel: releases the caller's work to the loop's swap in `resume`; acquires nothing the caller
@@ -44,36 +44,37 @@ impl Word {
         }
     }
 
-    /// Whether the loop sleeps, as far as is seen from here: it orders nothing, and may be old news.
+    /// Whether the loop sleeps, as far as this thread can see: a relaxed load, possibly outdated.
     #[inline]
     pub(crate) fn seems_parked(&self) -> bool {
         self.0.load(Ordering::Relaxed) == PARKED
     }
 
-    /// Loop's side: announces that it is about to sleep. False when it was notified and must not.
+    /// Called by the loop before it sleeps. False when it was notified and must not sleep.
     #[inline]
     pub(crate) fn try_park(&self) -> bool {
-        // AcqRel on success orders the loop's last look at its mailboxes before a producer's swap that sees
-        // PARKED.
+        // AcqRel on success orders the loop's last check of its mailboxes before a producer's
+        // swap that sees PARKED.
         self.0.compare_exchange(RUNNING, PARKED, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Loop's side: awake again, for whatever reason. Returns whether it was woken since the last call.
+    /// Called by the loop when it is awake again, for any reason. Returns whether it was woken
+    /// since the last call.
     #[inline]
     pub(crate) fn resume(&self) -> bool {
-        // Acquire: pairs with the release in `notify`, so that what was published before it is seen by the
-        // drain after.
+        // Acquire: pairs with the release in `notify`, so that the drain that follows sees all work that
+        // was published before.
         self.0.swap(RUNNING, Ordering::AcqRel) == NOTIFIED
     }
 
-    /// Loop's side, when it did not park: the same without a write if it was not woken.
+    /// Called by the loop when it did not park: like `resume`, without a write if the loop was not woken.
     #[inline]
     pub(crate) fn check(&self) -> bool {
         // A notification missed by this load is found by the next `check` or fails the next `try_park`.
         self.0.load(Ordering::Acquire) == NOTIFIED && self.resume()
     }
 
-    /// The mutant: saves the swap when the word seems to be notified already. A stale value loses a wake-up.
+    /// The mutant: skips the swap when the word seems to be notified already. A stale value loses a wake-up.
     #[cfg(loom)]
     #[allow(dead_code, reason = "for the models")]
     pub(crate) fn notify_unless_seen(&self) -> ParkState {

@@ -1,4 +1,4 @@
-//! How much of one connection the ring takes in at once.
+//! The amount of one connection's data that the ring takes in at once.
 
 use std::io::{ErrorKind, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-//! What every driver must do, by the ids of the conformance list.
+//! Requirements on every driver, by the ids of the conformance list.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -134,7 +134,7 @@ fn ev_s10_s11_watches_report_once_what_they_asked_for() {
     });
 }
 
-/// A connection that is begun and not waited for, and why there is none where the kernel says so at once.
+/// A connection that has been started; or the error, where the kernel reports it at once.
 fn dial(address: SocketAddr) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).expect("a socket");
@@ -157,7 +157,7 @@ fn a_connection_that_was_begun_has_room_when_it_is_made_or_refused() {
         }
         let fd = lp.fd(source).expect("open");
         assert_eq!(sockopt::socket_error(fd).expect("a socket"), Ok(()));
-        // It is a connection like any other from now on.
+        // A connection like any other from now on.
         lp.recv_start(source);
         let (mut peer, _) = listener.accept().expect("connected");
         peer.write_all(b"hello").expect("written");
@@ -169,7 +169,7 @@ fn a_connection_that_was_begun_has_room_when_it_is_made_or_refused() {
         assert_eq!(&got, b"back");
         lp.close(source);
         drop(listener);
-        // Some kernels say it at once.
+        // Some kernels report the failure at once.
         if let Ok(socket) = dial(address) {
             let source = lp.attach(socket, Token(2));
             lp.watch(source, Interest::WRITABLE);
@@ -283,7 +283,7 @@ fn ev_r2_recv_into_gathers_until_enough_has_come() {
         assert!(look(&mut lp).is_empty());
         lp.recv_into_end(source);
         let Event::Filled { mut buf, error: None, .. } = next(&mut lp) else { panic!("ended early") };
-        // What it came too early for is there for the next receive.
+        // Bytes that arrived after the fill ended are there for the next receive.
         let missing = b"so far".len() - buf.len();
         if missing > 0 {
             lp.recv_start(source);
@@ -379,7 +379,7 @@ fn a_send_that_the_socket_takes_has_gone_before_its_event_comes() {
         assert!(lp.has_sent(source), "nothing was given");
         let sending = lp.send(source, head(b"reply"));
         if lp.name() == "sim" && !lp.has_sent(source) {
-            // The simulated ring has sent a part, or tells later.
+            // The simulated ring has sent a part, or reports later.
             assert_eq!(sent(&mut lp, sending).bytes, 5);
             return;
         }
@@ -391,7 +391,7 @@ fn a_send_that_the_socket_takes_has_gone_before_its_event_comes() {
         assert_eq!(&got, b"replyend");
         assert_eq!(sent(&mut lp, sending).bytes, 5);
         assert!(lp.has_sent(source));
-        // What the socket has no room for has not gone, however often it is asked.
+        // Bytes that do not fit the socket are not sent, however often `has_sent` is called.
         let Sending::InFlight = lp.send(source, head(&vec![b'x'; 8_000_000])) else { panic!("large") };
         assert!(!lp.has_sent(source));
         assert!(!lp.has_sent(source));
@@ -512,7 +512,7 @@ fn sockets_that_get_room_together_go_on_in_turns_and_input_does_not_wait_for_the
     let config = Config { sent_on_per_iteration: 1, ..Config::default() };
     on_each_with(&config, |mut lp| {
         if ["io_uring", "sim"].contains(&lp.name()) {
-            // A ring goes on by itself.
+            // A ring continues sends by itself.
             return;
         }
         let (small, mut asking) = pair(&mut lp, 99);
@@ -632,7 +632,7 @@ fn what_came_before_a_fill_was_asked_for_is_at_its_beginning() {
     });
 }
 
-/// Bytes held in many chunks, of which a fill takes the first few: the rest must follow it.
+/// Bytes held in many chunks, of which a fill takes the first few: the others must follow it.
 #[test]
 fn fills_and_receives_in_turn_lose_no_byte() {
     on_each_with(&Config { chunk_bytes: 64, ring_buffers: 8, ..Config::default() }, |mut lp| {
@@ -655,8 +655,7 @@ fn fills_and_receives_in_turn_lose_no_byte() {
     });
 }
 
-/// A large value: its rest, and what follows it, cost no further wait of the drivers that are told of
-/// readiness.
+/// A large value: its rest, and the bytes after it, cost readiness drivers no further wait.
 #[test]
 fn the_rest_of_a_value_follows_a_full_chunk_in_one_iteration_and_then_others_have_their_turn() {
     for backend in [Backend::Epoll, Backend::Poll] {
@@ -887,7 +886,7 @@ fn a_ring_receives_and_sends_with_one_call_per_iteration() {
     assert_eq!(lp.metrics().system_calls - calls, 50);
 }
 
-/// TCP's end of stream counts as a readable byte, which a ring reports as "more to come".
+/// The end of a TCP stream counts as a readable byte, which a ring reports as "more to come".
 #[test]
 fn the_end_of_a_tcp_stream_comes_once_and_leaves_the_loop_at_rest() {
     on_each(|mut lp| {

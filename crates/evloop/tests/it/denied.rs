@@ -1,7 +1,7 @@
-//! Where a filter denies io_uring, as containers do, another driver runs and says why.
+//! Where a filter denies io_uring, as in containers, another driver runs and reports the reason.
 //!
-//! The filter cannot be taken back, so it is put on a child process: this test program again, with a variable
-//! set.
+//! A filter cannot be removed, so it is installed in a child process: this test program again,
+//! with a variable set.
 #![allow(unsafe_code, reason = "installing a seccomp filter")]
 
 use std::process::Command;

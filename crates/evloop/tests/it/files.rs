@@ -23,12 +23,12 @@ impl Path {
         Path(std::env::temp_dir().join(format!("evloop-{}-{number}", std::process::id())))
     }
 
-    /// An empty file, open for both.
+    /// An empty file, open for reading and writing.
     fn file(&self) -> File {
         File::options().read(true).write(true).create(true).truncate(true).open(&self.0).expect("a file")
     }
 
-    /// A FIFO, open for both without blocking.
+    /// A FIFO, open for reading and writing without blocking.
     fn fifo(&self) -> File {
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
         rustix::fs::mknodat(rustix::fs::CWD, &self.0, rustix::fs::FileType::Fifo, mode, 0).expect("a FIFO");
@@ -61,7 +61,7 @@ fn run(lp: &mut AnyLoop, file: FileId, op: FileOp) -> FileDone {
     done
 }
 
-/// Bytes moved, or the errno.
+/// The number of bytes moved, or the errno.
 fn outcome(done: &FileDone) -> Result<usize, i32> {
     match &done.error {
         None => Ok(done.bytes),
@@ -108,7 +108,7 @@ fn ev_f4_b3_b7_b8_b9_b10_bounds_are_checked_before_the_descriptor() {
     on_each(|mut lp| {
         let path = Path::new();
         drop(path.file());
-        // Each for the other's direction, so that asking the descriptor would be EBADF.
+        // Each file is opened for the opposite direction, so that a system call would fail with EBADF.
         let unreadable = open(&mut lp, File::options().write(true).open(&path.0).expect("opens"));
         let unwritable = open(&mut lp, File::open(&path.0).expect("opens"));
         for at in [None, Some(5)] {
@@ -223,7 +223,7 @@ fn ev_fifo1_a_fifo_is_read_when_something_comes() {
     });
 }
 
-/// To read and write at the same time, each direction has an order of its own.
+/// Reading and writing at the same time needs a file, with its own order, for each direction.
 #[test]
 fn one_descriptor_that_is_open_twice_is_read_and_written_at_once() {
     on_each(|mut lp| {
@@ -246,7 +246,7 @@ fn one_descriptor_that_is_open_twice_is_read_and_written_at_once() {
         assert_eq!((token, outcome(&written)), (2, Ok(4 << 20)));
         let (got, mut theirs) = peer.join().expect("thread");
         assert!(got == bytes);
-        // What is closed leaves no trace in the kernel's set, although the descriptor is open still.
+        // A closed file leaves no registration in the kernel's set, although the descriptor is still open.
         lp.file_start(reader, FileOp::read(vec![0; 4]), Token(3));
         assert!(look(&mut lp).is_empty());
         lp.file_close(reader);
@@ -307,7 +307,7 @@ fn what_is_always_ready_is_served_too() {
     });
 }
 
-/// Every operation ends once and brings its buffer home, cancelled or not.
+/// Every operation ends once and returns its buffer, cancelled or not.
 #[test]
 fn a_cancelled_operation_ends_once_and_its_buffer_comes_home() {
     on_each(|mut lp| {
@@ -339,7 +339,7 @@ fn a_cancelled_operation_ends_once_and_its_buffer_comes_home() {
     });
 }
 
-/// The byte is read, or it is still there: never lost, never told without having been read.
+/// The byte is read, or it is still there: never lost, never reported without having been read.
 #[test]
 fn a_cancellation_that_meets_the_byte_loses_none() {
     on_each(|mut lp| {

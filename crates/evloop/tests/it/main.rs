@@ -1,5 +1,5 @@
-//! Tests of every driver, in one program. Programs of their own are tests that change or ask for something of
-//! the whole process: `tests/descriptors.rs` (a limit), `tests/process_any.rs` (any child) and
+//! Tests of every driver, in one program. Tests that change or use a property of the whole process are
+//! programs of their own: `tests/descriptors.rs` (a limit), `tests/process_any.rs` (any child) and
 //! `tests/traced.rs` (a fork), and the models for loom.
 
 mod burst;

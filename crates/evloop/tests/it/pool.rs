@@ -10,7 +10,7 @@ use sluice_evloop::{
 
 use crate::common::{now_ns, on_each, soon};
 
-/// The ends of `count` jobs, as they come.
+/// The ends of `count` jobs, in the order of their arrival.
 fn ends<T>(lp: &mut AnyLoop, mailbox: &mut Mailbox<Finished<T>>, count: usize) -> Vec<Finished<T>> {
     let mut ends = Vec::new();
     let until = soon();
@@ -28,7 +28,7 @@ fn home<T>(lp: &AnyLoop) -> (Sender<Finished<T>>, Mailbox<Finished<T>>) {
     Mailbox::new(lp.waker())
 }
 
-/// A job that holds a worker until the returned sender is dropped, and says when it has begun.
+/// A job that holds a worker until the returned sender is dropped, and reports when it has begun.
 fn occupy(pool: &WorkerPool, home: &Sender<Finished<u32>>) -> mpsc::Sender<()> {
     let (release, held) = mpsc::channel::<()>();
     let (began, beginning) = mpsc::channel();
@@ -102,7 +102,7 @@ fn ev_wp3_jobs_of_two_lengths_both_end() {
     });
 }
 
-/// What a job owns, which counts its drops.
+/// A value captured by a job; counts its drops.
 struct Owned(Arc<AtomicU64>);
 
 impl Drop for Owned {
@@ -236,7 +236,7 @@ fn closing_lets_the_queue_run_empty() {
     });
 }
 
-/// Cancellations and workers race for real; each job ends once and its memory goes once.
+/// Real races of cancellations and workers; each job ends once and its memory is freed once.
 #[test]
 fn races_of_cancelling_and_working_end_each_job_once() {
     on_each(|mut lp| {

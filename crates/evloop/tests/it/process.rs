@@ -1,5 +1,5 @@
-//! Waiting for children one by one, by the ids of the conformance list. Those that wait for any child are in
-//! `tests/process_any.rs`, a program of its own: they would take the children of these.
+//! Waiting for children one by one, by the ids of the conformance list. Tests that wait for any child are
+//! in `tests/process_any.rs`, a program of its own: they would take the children of these tests.
 #![allow(clippy::zombie_processes, reason = "the loop waits for them")]
 
 use std::os::fd::OwnedFd;
@@ -99,12 +99,12 @@ fn ev_p5_a_signal_is_told() {
     });
 }
 
-/// Whether there is a dump depends on the machine (a limit, a pattern that pipes it elsewhere); the flag must
-/// be the system's.
+/// Whether there is a dump depends on the machine (a limit, a pattern that pipes it elsewhere); the flag
+/// must match the system's.
 #[test]
 fn ev_p6_the_core_dump_flag_is_the_systems() {
     on_each(|mut lp| {
-        // The dump, if there is one, is written where the child stands.
+        // The dump, if there is one, is written to the working directory of the child.
         let folder = std::env::temp_dir().join(format!("evloop-core-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");
         let script = "ulimit -c unlimited 2>/dev/null; kill -ABRT $$";
@@ -185,7 +185,7 @@ fn ev_p14_a_cancelled_wait_ends_once_and_reaps_nobody() {
         assert!(matches!(exit, Exit::Cancelled), "{exit:?}");
         lp.process_cancel(id);
         assert_quiet(&mut lp);
-        // The child is there still, and waited for by another.
+        // The child still exists, and another wait is for it.
         lp.process_wait(pid(&child), Token(2));
         drop(child.stdin.take());
         let (token, _, exit) = ended(&mut lp);
@@ -206,7 +206,7 @@ fn ev_p9_a_group_is_waited_for_by_its_number() {
         let (mut child, mut other) = (group(), group());
         lp.process_wait(-pid(&child), Token(1));
         lp.process_wait(-pid(&other), Token(2));
-        // Who looks for the second has looked for the first.
+        // A poll that looks for the second child has looked for the first.
         drop(other.stdin.take());
         assert_eq!(ended(&mut lp).0, 2);
         assert_quiet(&mut lp);

@@ -1,4 +1,4 @@
-//! Wakes from spinning producers, on every driver: none may be slept through.
+//! Wakes from spinning producers, on every driver: the loop must sleep through none.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,8 +11,9 @@ fn now_ns() -> u64 {
     System::without_counter().monotonic_ns()
 }
 
-/// Sends `messages` from `producers` threads, each waiting a moment of its own after each. The loop sleeps at
-/// most [`WATCHDOG_NS`]; whoever reaches that with something in the mailbox was not woken.
+/// Sends `messages` from `producers` threads, each of which pauses briefly after each message.
+/// The loop sleeps for at most [`WATCHDOG_NS`]; a loop that sleeps so long with a message in
+/// the mailbox was not woken.
 fn stress(backend: Backend, producers: u64, messages: u64) {
     let mut lp = AnyLoop::choose(backend, &Config::default()).expect("the driver opens").event_loop;
     let (sender, mut mailbox) = Mailbox::new(lp.waker());

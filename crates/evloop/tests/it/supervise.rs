@@ -1,5 +1,4 @@
-//! The example `supervise` on every driver: files, FIFOs, children and timers together, as a program uses
-//! them.
+//! The example `supervise` on every driver: files, FIFOs, children and timers together, as in a real program.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,7 +16,7 @@ fn plan(script: &str) -> Plan {
     Plan { log, script: script.into(), runs_max: 3, pause_ms: 1, patience_ms: 60_000 }
 }
 
-/// Runs a plan on each driver; `check` gets what became of it, and the log.
+/// Runs a plan on each driver; `check` gets the outcome and the log.
 fn run(script: &'static str, prepare: fn(&mut Plan), check: fn(&Outcome, &str)) {
     in_time(move || {
         on_each(|mut lp| {
@@ -59,7 +58,7 @@ fn all_that_a_command_says_is_in_the_log_in_its_order() {
             assert_eq!(outcome.ended, [0]);
             let lines = (0..2000).map(|n| format!("1: line {n} of two thousand\n")).collect::<String>();
             assert_eq!(log, lines + "1: last\n");
-            // The last line waited for it.
+            // The last line waited for a sync.
             assert!(outcome.syncs >= 1, "{outcome:?}");
         },
     );
@@ -72,7 +71,7 @@ fn a_command_that_takes_too_long_is_ended_each_time() {
         |plan| (plan.runs_max, plan.patience_ms) = (2, 60),
         |outcome, log| {
             assert_eq!(outcome.ended, [-9, -9]);
-            // A loaded machine may end a shell before its first word.
+            // A loaded machine may end a shell before its first output.
             assert!(["", "1: begun\n", "2: begun\n", "1: begun\n2: begun\n"].contains(&log), "{log}");
         },
     );

@@ -1,5 +1,5 @@
-//! The append-only file, end to end: what a restart brings back, and what is left when disks, the machine or
-//! the process fail.
+//! The append-only file, end to end: the data after a restart, and after failures of disks, the machine
+//! or the process.
 
 use crate::common::{self, BINARY, Client, Dir, Server, free_port, has_switches, until};
 use std::io::Read;
@@ -11,7 +11,7 @@ fn server_in(dir: &Dir, arguments: &[&str]) -> Server {
     server_with_fault(dir, arguments, None)
 }
 
-/// A server whose files fail as the plan says: `crates/storage/src/faulty.rs`.
+/// A server whose files fail according to a plan: `crates/storage/src/faulty.rs`.
 fn server_with_fault(dir: &Dir, arguments: &[&str], plan: Option<&str>) -> Server {
     Server::start_in(Dir::new(), |command| {
         command.args(["--dir", &dir.join(""), "--appendonly", "yes"]).args(arguments);
@@ -25,7 +25,7 @@ fn digest(client: &mut Client) -> String {
     client.send("DEBUG DIGEST\r\n").line()
 }
 
-/// Ends a server in good order.
+/// Shuts a server down.
 fn end(mut server: Server) {
     server.client().send("SHUTDOWN\r\n").expect_end();
     assert_eq!(server.wait().code(), Some(0));
@@ -43,7 +43,7 @@ fn names(dir: &Dir) -> Vec<String> {
     names
 }
 
-/// Why a server does not start: its log. Its exit status must be 1.
+/// The log of a server that must refuse to start, with exit status 1.
 fn refused(dir: &Dir, arguments: &[&str]) -> String {
     let port = free_port().to_string();
     let output = Command::new(BINARY)
@@ -56,8 +56,8 @@ fn refused(dir: &Dir, arguments: &[&str]) -> String {
     said
 }
 
-/// Steps of a start on a folder that is there: the files, the folder and the one around it are forced to
-/// disk. What the first command writes is the next step.
+/// Steps of a start on an existing folder: syncs of the files, the folder and its parent folder. The
+/// first write of a command is the next step.
 const START_STEPS: u64 = 4;
 
 /// Writes values of all kinds, in two databases and in transactions.
@@ -172,7 +172,7 @@ fn a_torn_end_is_cut_off_or_refused() {
         server.client().check("SET c 1", "+OK\r\n");
         end(server);
         assert!(!read(&dir, FILES[1]).contains('b'));
-        // What was cut off is there, named in the log, and is not counted.
+        // The part that was cut off is kept, named in the log, and not counted.
         let cut: Vec<String> = names(&dir).into_iter().filter(|name| name.contains(".cut-")).collect();
         assert_eq!(cut.len(), 1, "{cut:?}");
         assert_eq!(read(&dir, &cut[0]), torn);
@@ -245,8 +245,8 @@ fn what_is_no_log_is_refused() {
     );
 }
 
-/// What is at the end of a file and is no beginning of a command is refused, and stays: as in the reference,
-/// and where the reference cuts it off, too.
+/// Bytes at the end of a file that are no beginning of a command are refused and kept: as in the
+/// reference, and even where the reference cuts them off.
 #[test]
 fn what_was_not_cut_off_is_left_alone() {
     let whole = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n";
@@ -279,7 +279,7 @@ fn what_was_not_cut_off_is_left_alone() {
     }
 }
 
-/// A torn end of a file whose name leaves no room for the time is kept under a short one.
+/// The torn end of a file whose name leaves no room for a time is kept under a short name.
 #[test]
 fn a_long_appendfilename_does_not_keep_a_torn_file_from_being_loaded() {
     let text = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n*3\r\n$3\r\nSE";
@@ -301,7 +301,7 @@ fn a_long_appendfilename_does_not_keep_a_torn_file_from_being_loaded() {
 const FOREIGN: &[u8] = b"REDIS0011\xfa\x09redis-ver\x057.2.4\xfa\x13keydb-subexpire-key\x01m\
     \xf7\x81\x45\xe2\x52\x38\xdf\x91\x2c\x03\x02\x01\x02\x05\x05\x03abc\0\xff\0\0\0\0\0\0\0\0";
 
-/// What is dropped of a file of another server outlives the save and the rewrite that take its place.
+/// The dropped records of another server's file survive the save and the rewrite that replace the file.
 #[test]
 fn a_file_whose_records_were_dropped_stays_under_a_second_name() {
     let dir = Dir::new();
@@ -311,7 +311,7 @@ fn a_file_whose_records_were_dropped_stays_under_a_second_name() {
         })
     };
     std::fs::write(dir.join("dump.rdb"), FOREIGN).unwrap();
-    // One name, however often it is loaded.
+    // Only one name is made, however often the file is loaded.
     end_nosave(start());
     let server = start();
     assert!(server.log.wait("with the dropped records, is kept as dump.rdb.as-loaded-1, which").is_some());
@@ -339,7 +339,7 @@ fn end_nosave(mut server: Server) {
     assert_eq!(server.wait().code(), Some(0));
 }
 
-/// Without room for what is cut off nothing is cut off.
+/// If there is no room for a copy of the torn end, it is not cut off.
 #[test]
 fn what_cannot_be_kept_is_not_cut_off() {
     if !has_switches() {
@@ -362,7 +362,7 @@ fn what_cannot_be_kept_is_not_cut_off() {
     assert_eq!(std::fs::read(&file).unwrap(), text.as_bytes());
 }
 
-/// A manifest of somebody else may call a file history that holds data: that one stays.
+/// A foreign manifest may list a file with data as history: the file is kept.
 #[test]
 fn a_file_that_is_loaded_is_no_history() {
     let dir = Dir::new();
@@ -459,16 +459,16 @@ fn everysec_refuses_writes_while_the_disk_is_full_and_goes_on_after() {
     }
     let dir = Dir::new();
     end(server_in(&dir, &[]));
-    // Several attempts fail, a second apart: the refusals below need their time on a busy machine.
+    // Several attempts fail, a second apart: the refusals below need time on a busy machine.
     let server = server_with_fault(&dir, &[], Some(&format!("no-space:{}:7:0", START_STEPS + 1)));
     let mut client = server.client();
     client.check("SET a 1", "+OK\r\n");
     until("the fault", || (client.info("aof_last_write_status") == "err").then_some(()));
     let refused = "-MISCONF Errors writing to the AOF file: No space left on device\r\n";
     client.check("SET b 1", refused).check("PING", refused).check("GET a", "$1\r\n1\r\n");
-    // Each second the write is tried again.
+    // The write is tried again each second.
     assert!(server.log.wait("AOF write error looks solved. The server can write again.").is_some());
-    // The thread logs it before the main thread learns it.
+    // The thread logs the end of the fault before the main thread is notified.
     until("the end of the fault", || (client.info("aof_last_write_status") == "ok").then_some(()));
     client.check("SET b 1", "+OK\r\n");
     end(server);
@@ -506,7 +506,7 @@ fn everysec_refuses_writes_for_good_when_a_sync_has_failed() {
     client.check("SET b 1", "-MISCONF Errors writing to the AOF file: I/O error\r\n");
 }
 
-/// Crashes the machine at each step of a run; what was acknowledged must be there.
+/// Crashes the machine at each step of a run; acknowledged writes must survive.
 #[test]
 fn a_crash_of_the_machine_at_any_step_loses_nothing_that_always_has_acknowledged() {
     if !has_switches() {
@@ -597,7 +597,7 @@ fn writes_beside_rewrites_are_all_there() {
     let server = server_in(&dir, &[]);
     let mut client = server.client();
     client.check("DEBUG POPULATE 20000", "+OK\r\n");
-    // What DEBUG POPULATE stores is no change and in no log: the first rewrite has it.
+    // DEBUG POPULATE is not logged: the first rewrite saves its keys.
     for round in 0..3 {
         client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
         for n in 0..2000 {
@@ -690,7 +690,7 @@ fn files_that_no_manifest_names_are_moved_aside() {
         let aside = |file: &str, n: u32| std::fs::read(folder.join(format!("{file}.unnamed-{n}"))).unwrap();
         assert_eq!((aside(FILES[0], 1), aside(FILES[1], 1)), (base, increment));
         assert!(String::from_utf8_lossy(&aside(FILES[1], 2)).contains("other"));
-        // Whoever finds the manifest again has the data.
+        // An operator who restores the manifest has the data again.
         for file in &FILES[..2] {
             std::fs::rename(folder.join(format!("{file}.unnamed-1")), folder.join(file)).unwrap();
         }
@@ -718,7 +718,7 @@ fn a_rewrite_moves_aside_what_an_older_manifest_does_not_name() {
     }
 }
 
-/// The line of a server that finds the append-only file of `dir` claimed.
+/// The log line of a server that finds the append-only file of `dir` claimed.
 fn claimed(dir: &Dir, holder: &Server) -> String {
     let (file, pid) = (dir.join("appendonlydir"), holder.child.id());
     format!(
@@ -738,9 +738,9 @@ fn the_file_is_claimed_where_it_is_when_the_working_directory_changes() {
     assert!(!elsewhere.path().join("appendonlydir").exists());
     let said = refused(&dir, &["--save", ""]);
     assert!(said.contains(&claimed(&dir, &server)), "{said}");
-    // Another server may have the new directory: the file is not there.
+    // Another server may use the new directory, because the file is not there.
     end(server_in(&elsewhere, &["--save", ""]));
-    // Turned off, the file is given up, and turned on again it is in the new directory.
+    // Turning the file off releases the claim; turning it on again creates the file in the new directory.
     client.check("CONFIG SET appendonly no", "+OK\r\n");
     end(server_in(&dir, &["--save", ""]));
     client.check("CONFIG SET appendonly yes", "+OK\r\n");
@@ -768,7 +768,7 @@ fn a_rewrite_without_the_file_leaves_that_of_another_server_alone() {
     first.client().check("SET b 1", "+OK\r\n");
     end(first);
     server_in(&dir, &[]).client().check("DBSIZE", ":2\r\n");
-    // Nobody has it now, and whoever rewrites it has it no longer than that takes.
+    // The file is not claimed any more, and a rewrite claims it only while it runs.
     client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
     rewritten(&mut client);
     until("the thread to end", || (threads(&second, "aof") == 0).then_some(()));
@@ -820,7 +820,7 @@ fn a_disk_without_room_for_a_rewrite_is_told_before_it_is_full() {
     }
     let dir = Dir::new();
     let arguments = ["--auto-aof-rewrite-min-size", "1kb", "--auto-aof-rewrite-percentage", "1000000"];
-    // A disk that is said to be full, though no write fails.
+    // A disk that is reported as full, although no write fails.
     let server = server_with_fault(&dir, &arguments, Some("no-space:1000000:1:0"));
     let mut client = server.client();
     client.check(&format!("SET k {}", "v".repeat(2000)), "+OK\r\n");
@@ -859,7 +859,7 @@ fn a_rewrite_that_fails_leaves_the_files_before_in_force() {
         for step in START_STEPS + 1..=START_STEPS + 11 {
             let dir = Dir::new();
             end(server_in(&dir, &[]));
-            // Nobody waits for the disk, so that the steps are those of the rewrite.
+            // Replies do not wait for the disk, so that the steps are those of the rewrite.
             let server =
                 server_with_fault(&dir, &["--appendfsync", "no"], Some(&format!("{fault}:{step}:1:0")));
             let mut client = server.client();
@@ -869,7 +869,7 @@ fn a_rewrite_that_fails_leaves_the_files_before_in_force() {
                 client.info("aof_last_bgrewrite_status") == "ok"
             };
             failures += u32::from(!begin(&mut client));
-            // The disk is well again.
+            // The disk works again.
             assert!(begin(&mut client), "{fault} at {step}: {}", client.info("aof_last_bgrewrite_status"));
             client.check("SET a 1", "+OK\r\n");
             assert!(begin(&mut client));
@@ -895,7 +895,7 @@ fn a_file_that_was_turned_on_has_no_manifest_before_its_first_base() {
         fill(&mut client);
         until("the file", || (client.send("CONFIG SET appendonly yes\r\n").line() == "+OK").then_some(()));
         client.check("SET behind 1", "+OK\r\n");
-        // The next attempt begins by itself.
+        // The next attempt starts automatically.
         until("a base", || dir.path().join("appendonlydir").join(FILES[2]).exists().then_some(()));
         rewritten(&mut client);
         assert_eq!(names(&dir), FILES, "at step {step}");
@@ -944,7 +944,7 @@ fn a_client_that_ends_its_side_is_told_what_was_executed_and_not_durable() {
     let server = server_in(&dir, &["--appendfsync", "always"]);
     let mut control = server.client();
     control.check("DEBUG AOF-FLUSH-SLEEP 200000", "+OK\r\n");
-    // The end of the input comes with the request, and while the reply waits for the disk.
+    // The input ends together with the request, or while the reply waits for the disk.
     for is_executed in [false, true] {
         let mut client = server.client();
         client.send("SET a 1\r\nBLPOP none 0\r\n");
@@ -958,7 +958,7 @@ fn a_client_that_ends_its_side_is_told_what_was_executed_and_not_durable() {
         until("it has gone", || (control.info("connected_clients") == "1").then_some(()));
         assert_eq!(control.info("blocked_clients"), "0");
     }
-    // Half of a large argument, for which there is a buffer of its own.
+    // Half of a large argument, which has a buffer of its own.
     let mut client = server.client();
     client.send(format!("SET a 1\r\n*3\r\n$3\r\nSET\r\n$1\r\nb\r\n$1000000\r\n{}", "v".repeat(100_000)));
     client.stream.shutdown(std::net::Shutdown::Write).unwrap();
@@ -968,7 +968,7 @@ fn a_client_that_ends_its_side_is_told_what_was_executed_and_not_durable() {
     control.check("EXISTS b", ":0\r\n");
 }
 
-/// The reference on the same folder; killed at the end.
+/// A reference server on the same folder; killed on drop.
 struct Reference(std::process::Child);
 
 impl Drop for Reference {
@@ -978,7 +978,7 @@ impl Drop for Reference {
     }
 }
 
-/// Starts the reference on the same folder; none where the environment names none.
+/// Starts the reference on the same folder; `None` if the environment names no reference.
 fn reference(dir: &Dir) -> Option<(Reference, u16)> {
     let Ok(binary) = std::env::var("SLUICE_PEER_SERVER") else {
         println!("skipped: SLUICE_PEER_SERVER names no reference");
@@ -992,7 +992,7 @@ fn reference(dir: &Dir) -> Option<(Reference, u16)> {
         .unwrap();
     let child = Reference(child);
     until("the reference", || std::net::TcpStream::connect(("127.0.0.1", port)).ok());
-    // It answers DEBUG DIGEST while it loads, with what it has by then.
+    // While the reference loads, it answers DEBUG DIGEST with the data loaded so far.
     let mut client = Client::to("127.0.0.1", port);
     until("the data", || (client.info("loading") == "0").then_some(()));
     Some((child, port))
@@ -1006,7 +1006,7 @@ fn each_server_loads_the_folder_of_the_other() {
     fill(&mut client);
     client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
     rewritten(&mut client);
-    // A replica: the file says where in the history of replication it stands.
+    // With a replica, the file contains the replication offset.
     let mut replica = server.client();
     replica.send("SYNC\r\n");
     until("the replica", || {
@@ -1031,7 +1031,7 @@ fn each_server_loads_the_folder_of_the_other() {
     assert_eq!(digest(&mut server_in(&dir, &[]).client()), theirs);
 }
 
-/// A server whose syncs take this long, and whose backlog is full at 100,000 bytes.
+/// A server whose syncs take `fsync_us`, and whose backlog is full at 100,000 bytes.
 fn server_with_slow_disk(dir: &Dir, fsync_us: u64, arguments: &[&str]) -> Server {
     Server::start_in(Dir::new(), |command| {
         command.args(["--dir", &dir.join(""), "--appendonly", "yes"]).args(arguments);
@@ -1055,9 +1055,9 @@ fn a_disk_that_stands_still_holds_back_those_who_write_and_nobody_else() {
     }
     until("the writer to wait", || (client.info("blocked_clients") == "1").then_some(()));
     let waiting = client.info_number("aof_buffer_length");
-    // An iteration may take 16 KiB of the writer's requests beyond the bound.
+    // One iteration may read 16 KiB of the writer's requests above the limit.
     assert!((100_000..100_000 + 40_000).contains(&waiting), "{waiting}");
-    // Keys that nobody writes are read at once, with `always` too.
+    // Reads of keys without pending writes are answered at once, also with `always`.
     client.check("GET untouched", "$-1\r\n");
     assert_eq!(client.info("blocked_clients"), "1", "meanwhile the disk stood still");
     writer.expect("+OK\r\n".repeat(31));
@@ -1087,7 +1087,7 @@ fn a_sync_that_takes_long_keeps_nothing_in_the_memory_of_the_process() {
     server_in(&dir, &[]).client().check("DBSIZE", ":2\r\n");
 }
 
-/// Begins a rewrite behind a write that is not on disk, and waits until the increment begins.
+/// Begins a rewrite after a write that is not on disk, and waits until the increment begins.
 fn begin_rewrite_behind_a_write(client: &mut Client) {
     client.check("SET first 1", "+OK\r\n");
     client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
@@ -1104,7 +1104,7 @@ fn commands_that_write_wait_while_a_rewrite_begins_and_nothing_is_lost_with_the_
     begin_rewrite_behind_a_write(&mut client);
     writer.send("SET second 1\r\n");
     until("the writer to wait", || (client.info("blocked_clients") == "1").then_some(()));
-    // Readers do not.
+    // Readers do not wait.
     client.check("GET first", "$1\r\n1\r\n").check("GET second", "$-1\r\n");
     writer.expect("+OK\r\n");
     assert!(
@@ -1127,12 +1127,12 @@ fn an_rdb_file_beside_which_an_append_only_file_begins_outlives_the_saves_of_tha
     let server = start(&[]);
     server.client().check("SET a 1", "+OK\r\n").check("SAVE", "+OK\r\n");
     end(server);
-    // As the reference does, it begins without data.
+    // As in the reference, the server starts without data.
     let server = start(&["--appendonly", "yes"]);
     assert!(server.log.wait("dump.rdb.not-loaded-1 is a second name of the file").is_some());
     server.client().check("DBSIZE", ":0\r\n").check("SAVE", "+OK\r\n");
     end(server);
-    // The append-only file is there from now on: what the RDB file holds is older.
+    // The append-only file exists from now on: the content of the RDB file is older.
     end(start(&["--appendonly", "yes"]));
     assert!(!std::path::Path::new(&dir.join("dump.rdb.not-loaded-2")).exists());
     let server = start(&["--dbfilename", "dump.rdb.not-loaded-1"]);
@@ -1194,12 +1194,12 @@ fn always_while_a_sync_is_lost_promises_nothing_before_a_rewrite() {
     end(server_in(&dir, &[]));
     let plan = format!("sync-error:{}:1:0", START_STEPS + 2);
     let server = server_with_fault(&dir, &[], Some(&plan));
-    // All replies to who has written it wait for it.
+    // All replies to the connection that has written wait for the disk.
     server.client().check("SET a 1", "+OK\r\n");
     let mut client = server.client();
     until("the fault", || (client.info("aof_last_write_status") == "err").then_some(()));
     client.check("CONFIG SET appendfsync always", "+OK\r\n");
-    // The reply says what is not on disk: it comes when a rewrite is.
+    // The reply shows data that are not on disk: it is sent after a rewrite.
     let mut reader = server.client();
     reader.send("GET a\r\n");
     client.check("CONFIG SET rdb-key-save-delay 2000000", "+OK\r\n");
@@ -1247,7 +1247,7 @@ fn the_end_of_a_server_whose_log_is_lost_says_so_and_sends_no_reply_that_waits()
     }
 }
 
-/// Threads of the process that have this name.
+/// Number of threads of the process with this name.
 fn threads(server: &Server, name: &str) -> usize {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", server.child.id())).unwrap();
     let names = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).ok());
@@ -1264,14 +1264,14 @@ fn one_thread_at_a_time_has_the_folder() {
     assert_eq!(threads(&server, "aof"), 0);
     for n in 0..10 {
         client.check("CONFIG SET appendonly yes", "+OK\r\n").check(&format!("SET key:{n} 1"), "+OK\r\n");
-        // A thread names itself once it runs.
+        // A thread sets its name once it runs.
         until("its thread", || (threads(&server, "aof") == 1).then_some(()));
         if n % 2 == 0 {
             rewritten(&mut client);
             client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
         }
         client.check("CONFIG SET appendonly no", "+OK\r\n");
-        // The kernel lists a thread for some microseconds longer than others wait for its end.
+        // The kernel lists a thread for some microseconds after others have seen its end.
         until("its thread to end", || (threads(&server, "aof") == 0).then_some(()));
         // Without the file, a rewrite has a thread as long as it lasts.
         client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
@@ -1325,7 +1325,8 @@ fn shutdown_and_waitaof_before_the_first_base() {
     assert!(server.log.all().contains("Writing initial AOF. Exit anyway."));
 }
 
-/// The machine crashes at each step while the file is turned off and on. `None` where the run is over before.
+/// Crashes the machine at each step while the file is turned off and on. `None` if the run ends
+/// before that step.
 fn crash_while_switching(step: u64, seed: u64) -> Option<()> {
     let dir = Dir::new();
     let first = server_in(&dir, &["--appendfsync", "always"]);
@@ -1362,12 +1363,12 @@ fn crash_while_switching(step: u64, seed: u64) -> Option<()> {
     Some(())
 }
 
-/// Sends one line of the test; whether the server has answered. Of what was written with the file turned off,
-/// or on without a base, nothing is promised before the base is in force.
+/// Sends one line of the test; returns whether the server has answered. Writes while the file is off, or
+/// on without a base, may be lost until the base is in force.
 fn switch(client: &mut Client, line: &str, given: &mut i64, kept: &mut i64, is_kept: bool) -> bool {
     use std::io::{Read, Write};
     if line == "wait" {
-        // The rewrite is in force, or the machine has crashed.
+        // The rewrite has finished, or the machine has crashed.
         return until("the rewrite", || {
             let mut text = [0; 32768];
             client.stream.write_all(b"INFO persistence\r\n").ok();
@@ -1401,19 +1402,19 @@ fn a_crash_of_the_machine_while_the_file_is_turned_off_and_on_keeps_what_was_pro
     assert!(crashes > 30, "{crashes}");
 }
 
-/// How long the process is started under load and killed, for each policy: five to ten rounds on two
-/// processors.
+/// Duration of the runs in which the process is started under load and killed, for each policy: five to
+/// ten rounds on two processors.
 const KILLING: Duration = Duration::from_secs(8);
-/// Clients that write at the same time.
+/// Number of concurrent writing clients.
 const WRITERS: u64 = 4;
 
-/// What a client has appended to its list: how much of it was acknowledged when.
+/// The elements that a client has appended to its list: the time of each acknowledgement.
 #[derive(Default)]
 struct Appended {
     acknowledged: Vec<Instant>,
 }
 
-/// Appends 1, 2, 3 … to a list until the connection ends, in transactions of two elements now and then.
+/// Appends 1, 2, 3 … to a list until the connection ends, sometimes in transactions of two elements.
 fn append_until_the_end(port: u16, list: u64, from: u64) -> Appended {
     use std::io::{BufRead, BufReader, Write};
     let mut stream = Client::to("127.0.0.1", port).stream;
@@ -1428,7 +1429,7 @@ fn append_until_the_end(port: u16, list: u64, from: u64) -> Appended {
         if stream.write_all(request.as_bytes()).is_err() {
             break;
         }
-        // The last line that comes is the transaction's second reply, or the only one.
+        // The last line is the transaction's second reply, or the only reply.
         let lines = if n % 10 == 0 { 6 } else { 1 };
         let mut line = String::new();
         if (0..lines).any(|_| replies.read_line(&mut line).unwrap_or(0) == 0) {
@@ -1439,7 +1440,7 @@ fn append_until_the_end(port: u16, list: u64, from: u64) -> Appended {
     appended
 }
 
-/// The elements of a list, which must be 1, 2, 3 …; how many.
+/// The number of elements of a list, which must be 1, 2, 3 ….
 fn elements(client: &mut Client, list: u64) -> u64 {
     client.send(format!("LRANGE list:{list} 0 -1\r\n"));
     let count: u64 = client.line().strip_prefix('*').unwrap().parse().unwrap();
@@ -1450,7 +1451,7 @@ fn elements(client: &mut Client, list: u64) -> u64 {
     count
 }
 
-/// Starts the process again and again, and kills it while clients write and the file is rewritten.
+/// Starts the process repeatedly, and kills it while clients write and the file is rewritten.
 fn kill_in_a_loop(policy: &str) -> u32 {
     let dir = Dir::new();
     let begun = Instant::now();
@@ -1465,7 +1466,7 @@ fn kill_in_a_loop(policy: &str) -> u32 {
         let writers: Vec<_> = (0..WRITERS)
             .map(|list| std::thread::spawn(move || append_until_the_end(port, list, from[list as usize])))
             .collect();
-        // Longer than a second, so that something is older, and every round another time.
+        // Longer than a second, so that some writes are older, and different in every round.
         let load = Duration::from_millis(3000 + u64::from(rounds) * 37 % 400);
         let since = Instant::now();
         let mut client = server.client();
@@ -1515,8 +1516,8 @@ fn a_killed_process_keeps_all_but_the_last_second_under_everysec() {
     assert!(kill_in_a_loop("everysec") > 1);
 }
 
-/// Asks for the set's size again and again, and counts up a number after the pop; how many of these writes
-/// were acknowledged before the server died.
+/// Reads the set's size repeatedly, and increments a number after the pop; returns the number of these
+/// writes that were acknowledged before the server died.
 fn count_behind_a_pop(port: u16, left: u64) -> u64 {
     use std::io::Write;
     let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
@@ -1540,7 +1541,7 @@ fn count_behind_a_pop(port: u16, left: u64) -> u64 {
     }
 }
 
-/// The commands of a large pop are made over many iterations, and later writes follow in the file.
+/// The commands of a large pop are logged over many iterations, and later writes follow in the file.
 #[test]
 fn a_process_that_is_killed_amid_a_large_pop_has_all_of_it_ahead_of_what_follows_or_neither() {
     let (members, popped) = (120_000_u64, 100_000_u64);

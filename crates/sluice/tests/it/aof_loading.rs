@@ -1,5 +1,5 @@
-//! Loading the append-only file, end to end: what clients see meanwhile, what ends it, and DEBUG LOADAOF. The
-//! load is slow by `key-load-delay`, and let go by setting that to 0.
+//! Loading the append-only file, end to end: what clients see during a load, what ends it, and DEBUG
+//! LOADAOF. `key-load-delay` slows the load, until it is set to 0.
 
 use crate::common::{self, BINARY, Client, Dir, Server, free_port, until};
 use std::process::Command;
@@ -18,7 +18,7 @@ fn end(mut server: Server) {
     assert_eq!(server.wait().code(), Some(0));
 }
 
-/// A folder with an append-only file that sets so many keys.
+/// A folder with an append-only file that sets `keys` keys.
 fn appended(keys: u32) -> Dir {
     let dir = Dir::new();
     let server = server_in(&dir, &[]);
@@ -30,7 +30,7 @@ fn appended(keys: u32) -> Dir {
     dir
 }
 
-/// A server that loads what is in `dir`, and does not come to its end by itself.
+/// A server that loads the files in `dir`, and does not finish by itself.
 fn loading(dir: &Dir, arguments: &[&str]) -> Server {
     let port = free_port();
     let mut command = Command::new(BINARY);
@@ -131,12 +131,12 @@ fn loadaof_brings_what_was_appended() {
         let (mut client, mut other) = (server.client(), server.client());
         client.check("FLUSHALL", "+OK\r\n").check("SET a 1", "+OK\r\n").check("SET b 1 EX 1000", "+OK\r\n");
         let digest = client.send("DEBUG DIGEST\r\n").line();
-        // Such keys are in no log.
+        // Such keys are not logged.
         client.check("DEBUG POPULATE 100", "+OK\r\n");
         client.send("SET c 1\r\nDEL c\r\nDEBUG LOADAOF\r\nDBSIZE\r\n").expect("+OK\r\n:1\r\n+OK\r\n:2\r\n");
         assert_eq!(client.send("DEBUG DIGEST\r\n").line(), digest);
         assert!(server.log.wait("Append Only File loaded by DEBUG LOADAOF").is_some());
-        // While another client looks on, and behind a rewrite.
+        // With another client connected, and after a rewrite.
         client.check("CONFIG SET key-load-delay 1000000", "+OK\r\n").send("DEBUG LOADAOF\r\n");
         until("the load", || (other.info("loading") == "1").then_some(()));
         other.check("PING", LOADING).check("DEBUG LOADAOF", LOADING);
@@ -172,7 +172,7 @@ fn loadaof_without_the_file_loads_what_is_there() {
     std::fs::write(dir.join(INCR), "nonsense").unwrap();
     client.check("DEBUG LOADAOF", "-ERR Error trying to load the AOF files, check server logs.\r\n");
     client.check("DBSIZE", ":3\r\n");
-    // Cutting it off is the business of the start.
+    // A torn end is cut off only at a start.
     std::fs::write(dir.join(INCR), "*1\r\n$5\r\nMULTI\r\n").unwrap();
     client.check("DEBUG LOADAOF", "-ERR Error trying to load the AOF files, check server logs.\r\n");
     assert_eq!(std::fs::read(dir.join(INCR)).unwrap(), b"*1\r\n$5\r\nMULTI\r\n");
@@ -196,11 +196,11 @@ fn a_restart_shows_where_in_the_history_of_replication_the_data_stand() {
     let mut client = server.client();
     assert_eq!(client.info("master_replid2"), replid);
     assert_ne!(client.info("master_replid"), replid);
-    // A ping may have come behind.
+    // A PING may have followed in the stream.
     let resumed = client.info_number("master_repl_offset");
     assert!(resumed >= offset, "{resumed} after {offset}");
     assert_eq!(client.info_number("second_repl_offset"), resumed + 1);
-    // The history goes on without a replica, under the id of this run, for one that comes back.
+    // Without a replica the history continues under this run's id, for a replica that returns.
     client.check("SET b 1", "+OK\r\n");
     let (replid, offset) = (client.info("master_replid"), client.info_number("master_repl_offset"));
     assert!(offset > resumed);

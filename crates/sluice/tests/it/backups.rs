@@ -1,6 +1,6 @@
-//! Backups as `docs/operating.md` shows them: the document's blocks are run, and the files are restored
-//! by a server of ours and by the reference. The object store is a folder, which curl writes to and reads
-//! from by `file:`.
+//! Backups as in `docs/operating.md`: the document's blocks are run, and the files are restored
+//! by our server and by the reference. A folder serves as the object store, which curl writes
+//! and reads by `file:`.
 
 use crate::common::guide::{Bash, block, reference, reference_tool};
 use crate::common::{BINARY, Client, Dir, Server, free_port, until};
@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 
-/// The document.
+/// The document with the commands.
 const GUIDE: &str = include_str!("../../../../docs/operating.md");
 
-/// Keys of the server that is backed up.
+/// Number of keys of the server that is backed up.
 const KEYS: u32 = 2000;
 
 fn filled(more: &[&str]) -> Server {
@@ -29,7 +29,7 @@ fn filled(more: &[&str]) -> Server {
     server
 }
 
-/// Whether this machine has what the blocks call; says so where it has not.
+/// Whether this machine has the tools of the blocks; prints a note if not.
 fn has_tools() -> bool {
     let has_curl = Command::new("curl").arg("--version").output().is_ok();
     let has_cli = reference_tool("valkey-cli").is_some();
@@ -39,13 +39,13 @@ fn has_tools() -> bool {
     has_curl && has_cli
 }
 
-/// The servers that restore: ours, and the reference.
+/// The servers that restore: ours, and the reference if there is one.
 fn restorers() -> Vec<String> {
     let reference = reference().map(|path| path.display().to_string());
     [BINARY.to_owned()].into_iter().chain(reference).collect()
 }
 
-/// Runs a block to restore by each server; the keys must be there.
+/// Runs a block that restores, with each server; checks the keys.
 fn restored(bash: &mut Bash, name: &str, store: &str, copy: &str) {
     for server in restorers() {
         let (folder, port) = (Dir::new(), free_port());
@@ -73,7 +73,7 @@ fn files_of(folder: &Dir) -> Vec<String> {
     entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// A folder that stands for an object store, and its address.
+/// A folder that serves as an object store, and its address.
 fn store() -> (Dir, String) {
     let folder = Dir::new();
     let address = format!("file://{}", folder.join("").trim_end_matches('/'));
@@ -112,7 +112,8 @@ fn a_copy_of_an_append_only_folder_is_restored_that_was_taken_under_writes() {
     restored(&mut bash, "restore-aof", &address, &copies[0]);
 }
 
-/// Whichever step fails: nothing is uploaded, nothing of the copy stays, and the server rewrites as before.
+/// If any step fails, nothing is uploaded, no part of the copy is left, and rewrites of the
+/// server work as before.
 #[test]
 fn a_copy_of_an_append_only_folder_that_fails_leaves_all_as_it_was() {
     if !has_tools() {
@@ -136,7 +137,7 @@ fn a_copy_of_an_append_only_folder_that_fails_leaves_all_as_it_was() {
     }
 }
 
-/// A client that changes one key until it is told to end.
+/// A client that changes one key until it is stopped.
 struct Writer {
     is_over: Arc<AtomicBool>,
     thread: JoinHandle<u64>,
@@ -158,7 +159,7 @@ impl Writer {
         Writer { is_over, thread }
     }
 
-    /// How often it has written.
+    /// Stops the client; returns the number of its writes.
     fn end(self) -> u64 {
         self.is_over.store(true, Relaxed);
         self.thread.join().unwrap()

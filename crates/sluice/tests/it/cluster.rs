@@ -1,5 +1,5 @@
-//! A node of a cluster through real sockets: nodes meet, of ours and of the reference; what their files keep
-//! over a kill; what comes to the bus port that is no message; TLS; how a start is refused.
+//! A cluster node with real sockets: meeting nodes of ours and of the reference; the content of the files
+//! after a kill; invalid messages on the bus port; TLS; refused starts.
 
 mod half_moved;
 mod handover;
@@ -24,7 +24,7 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
 
-/// A node of ours, with the port of its bus.
+/// A node of ours, with the port of its cluster bus.
 struct Node {
     server: Server,
     bus: u16,
@@ -65,7 +65,7 @@ impl Node {
     }
 }
 
-/// The arguments of a node whose bus has this port.
+/// The arguments of a node with this bus port.
 fn of_node(bus: u16) -> Vec<String> {
     let words = ["--cluster-enabled", "yes", "--cluster-node-timeout", "5000", "--cluster-port"];
     words.map(str::to_owned).into_iter().chain([bus.to_string()]).collect()
@@ -75,13 +75,13 @@ fn id_of(client: &mut Client) -> String {
     String::from_utf8(client.bulk("CLUSTER MYID")).unwrap()
 }
 
-/// What a node says of each node, a line each.
+/// The lines of CLUSTER NODES.
 fn nodes(client: &mut Client) -> Vec<String> {
     let text = String::from_utf8(client.bulk("CLUSTER NODES")).unwrap();
     text.lines().map(str::to_owned).collect()
 }
 
-/// Waits until a node knows these ids and no others, all of them connected.
+/// Waits until a node knows exactly these ids, all of them connected.
 #[track_caller]
 fn knows(client: &mut Client, ids: &[&str]) {
     until("the nodes to know each other", || {
@@ -105,7 +105,7 @@ fn two_nodes_meet_and_know_each_other_again_after_a_kill() {
     meet(&mut here, two.server.port, two.bus);
     knows(&mut here, &[&first, &second]);
     knows(&mut there, &[&first, &second]);
-    // Another process may not have the file, whatever its ports.
+    // Another process may not use the file, whatever its ports.
     let arguments = [of_node(free_port()), vec!["--dir".to_owned(), one.server.dir.join("")]].concat();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let (_, refused, is_well) =
@@ -139,7 +139,7 @@ fn a_node_of_the_reference_and_one_of_ours_meet_either_way() {
     for client in [&mut first, &mut second, &mut theirs] {
         knows(client, &ids);
     }
-    // Two links with each other node, of which each has dialled one.
+    // Two links with each other node, one of which each node has dialled.
     let links = |client: &mut Client| {
         client.send("CLUSTER LINKS\r\n");
         let count = client.line();
@@ -148,7 +148,7 @@ fn a_node_of_the_reference_and_one_of_ours_meet_either_way() {
         count
     };
     until("two links with each", || (links(&mut first) == "*4" && links(&mut theirs) == "*4").then_some(()));
-    // The reference does not start on a file of ours. (Its own lock is gone with its first save.)
+    // The reference does not start on a file of ours. (Its own lock is lost with its first save.)
     let stock_in_ours = Command::new(std::env::var("SLUICE_PEER_SERVER").unwrap())
         .args(["--port", &free_port().to_string(), "--dir", &one.server.dir.join("")])
         .args(["--cluster-enabled", "yes"])
@@ -157,7 +157,7 @@ fn a_node_of_the_reference_and_one_of_ours_meet_either_way() {
     let text = String::from_utf8_lossy(&stock_in_ours.stdout);
     assert!(text.contains("is already used by a different Cluster node"), "{text}");
     assert!(!stock_in_ours.status.success());
-    // The reference reads what ours has written, and stays who ours was.
+    // The reference reads our file, and keeps our node's id.
     let Node { mut server, .. } = one;
     server.signal("TERM");
     assert!(server.wait().success());
@@ -195,7 +195,7 @@ fn to_bus(port: u16) -> TcpStream {
     stream
 }
 
-/// Whether the other end closes. What it sends before, and what it does not read, is of no interest.
+/// Whether the other end closes the connection. Its earlier output and unread input do not matter.
 fn is_closed(stream: &mut TcpStream) -> bool {
     let mut rest = Vec::new();
     match stream.read_to_end(&mut rest) {
@@ -210,13 +210,13 @@ fn hostile_bytes_at_the_bus_leave_the_node_as_it_was() {
     let mut client = node.client();
     let id = id_of(&mut client);
     let before = client.info_number("used_memory");
-    // No message: the connection ends.
+    // Invalid messages: the connection ends.
     for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], &head(15, 0), &head(2_255, 1), &head(4, 0x8004)] {
         let mut stream = to_bus(node.bus);
         stream.write_all(bytes).unwrap();
         assert!(is_closed(&mut stream), "{bytes:?}");
     }
-    // Lengths that nobody believes: what comes is passed over.
+    // Impossible lengths: the bytes are skipped.
     let mut long = Vec::new();
     for kind in [0, 3, 4, 9, 0x8004, 0x800a] {
         let mut stream = to_bus(node.bus);
@@ -247,10 +247,10 @@ fn hostile_bytes_at_the_bus_leave_the_node_as_it_was() {
     let grown = client.info_number("used_memory") - before;
     assert!(grown < 16 * 1024 * 1024, "{grown} bytes more");
     assert_eq!(id_of(&mut client), id);
-    // Nobody was made a node by that: handshakes are not written, and end.
+    // This created no node: handshakes are not saved, and time out.
     let file = std::fs::read_to_string(node.server.dir.join("nodes.conf")).unwrap();
     assert_eq!(file.lines().count(), 2, "{file}");
-    // The node still meets.
+    // The node can still meet others.
     let other = Node::start(&[]);
     meet(&mut client, other.server.port, other.bus);
     until("a node beside the noise", || {
@@ -258,7 +258,7 @@ fn hostile_bytes_at_the_bus_leave_the_node_as_it_was() {
     });
 }
 
-/// Twenty thousand messages that begin well, of any type, with any content.
+/// Twenty thousand messages with a valid beginning, of any type and content.
 fn random_packets(bus: u16) {
     let mut rng = Rng::new(20_000);
     let mut stream = to_bus(bus);
@@ -276,7 +276,7 @@ fn random_packets(bus: u16) {
         }
         bytes.truncate(length as usize);
         if rng.below(2) == 0 && length >= 2_256 {
-            // As a message of a node that nobody knows: ids are readable, little else is random.
+            // Like a message of an unknown node: ids are readable, and little else is random.
             bytes[16..].iter_mut().for_each(|byte| *byte = if rng.below(16) == 0 { *byte } else { 0 });
             bytes[40..80].fill(b'a');
         }
@@ -295,7 +295,7 @@ fn nodes_show_each_other_certificates_where_the_bus_speaks_tls() {
     let node = || {
         let (dir, port) = (Dir::new(), free_port());
         let mut words = arguments(&dir, port, &certificate);
-        // What clients must show is another matter.
+        // Certificates of clients are configured separately.
         words.extend(["--tls-cluster", "yes", "--tls-auth-clients", "no"].map(str::to_owned));
         Node::start_in(dir, words)
     };
@@ -305,7 +305,7 @@ fn nodes_show_each_other_certificates_where_the_bus_speaks_tls() {
     meet(&mut here, two.server.port, two.bus);
     knows(&mut here, &[&first, &second]);
     knows(&mut there, &[&first, &second]);
-    // In plain text, and without a certificate, nobody is heard.
+    // Connections in plain text or without a certificate are refused.
     let mut plain = to_bus(one.bus);
     plain.write_all(&[head(2_256, 0), vec![0; 2_240]].concat()).unwrap();
     assert!(is_closed(&mut plain));
@@ -332,7 +332,7 @@ fn a_start_that_cannot_be_a_node_says_why() {
     let folder = dir.join("");
     let text = refused(&["--port", "60000", "--dir", &folder]);
     assert!(text.contains("port number too high."), "{text}");
-    // Ports of others' outgoing connections begin where some default ports of the bus lie.
+    // Some default ports of the bus are in the range of ports for outgoing connections.
     let (port, bus) = (free_port().to_string(), free_port().to_string());
     let ports = ["--port", &port, "--cluster-port", &bus, "--dir", &folder];
     let text = refused(&[&ports[..], &["--replicaof", "h 1"]].concat());
@@ -350,14 +350,14 @@ fn a_start_that_cannot_be_a_node_says_why() {
     dir.file("nodes.conf", damaged);
     let text = refused(&ports);
     assert!(text.contains("line 1"), "{text}");
-    // The operator who mends the file finds the file unchanged.
+    // The damaged file is left unchanged for the operator.
     assert_eq!(std::fs::read_to_string(dir.join("nodes.conf")).unwrap(), damaged);
 }
 
-/// Puts something in the way of the file that the next save of a node makes.
+/// Blocks the file that the next save of a node creates.
 fn block_saves(node: &Node) {
     let temporary = node.server.dir.join(&format!("nodes.conf.tmp-{}", node.server.child.id()));
-    // The first save may be under way.
+    // The first save may still be running.
     until("the first save", || std::fs::create_dir(&temporary).ok());
 }
 
@@ -366,7 +366,7 @@ fn a_node_whose_file_cannot_be_written_ends_or_goes_on_as_it_is_told() {
     let mut node = Node::start(&[]);
     block_saves(&node);
     let mut client = node.client();
-    // Nobody is told of an epoch that is not kept.
+    // An epoch that is not saved is not announced.
     client.send("CLUSTER BUMPEPOCH\r\n");
     assert_eq!(node.server.wait().code(), Some(1));
     let log = node.server.log.all();

@@ -1,5 +1,4 @@
-//! Configuration, end to end: where it comes from, what is wrong with it, what can change while the server
-//! runs.
+//! Configuration, end to end: its sources, its errors, and changes while the server runs.
 
 use crate::common::{self, Client, Dir, Server, free_port, run};
 use std::os::unix::fs::PermissionsExt;
@@ -228,7 +227,7 @@ fn a_check_tries_addresses_without_taking_them() {
              configuration is valid: {file}\n"
         )
     );
-    // Another one: a child that another test has just begun may hold the listener for a moment longer.
+    // Another port: a child that another test has just started may hold the listener for a moment longer.
     let port = free_port();
     let file = dir.file("a.conf", &format!("port {port}\nbind 127.0.0.1 192.0.2.1 0.0.0.0\n"));
     let (_, err, success) = check(&[&file]);
@@ -289,7 +288,7 @@ fn a_folder_that_cannot_be_written_to_is_a_warning() {
     let (out, err, success) = check(&["--port", &free_port().to_string(), "--dir", &dir.join("")]);
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     assert!(success, "{err}");
-    // Whoever may write everywhere, as root may, is told nothing.
+    // A user who may write everywhere, such as root, gets no warning.
     assert_eq!(out.contains("nothing can be saved in this folder: Permission denied"), !may_write, "{out}");
 }
 
@@ -326,7 +325,7 @@ fn the_working_directory_has_an_absolute_name() {
         "CONFIG SET dir nowhere",
         "-ERR CONFIG SET failed (possibly related to argument 'dir') - No such file or directory\r\n",
     );
-    // A later failure in the same call takes the directory back.
+    // A later failure in the same call restores the directory.
     client.check(
         "CONFIG SET dir .. maxclients 1000000000",
         format!(
@@ -337,7 +336,7 @@ fn the_working_directory_has_an_absolute_name() {
     assert_eq!(client.config("dir"), format!("{home}/sub"));
 }
 
-/// A relative path of an `include` counts from the `dir` before it, and from no later one.
+/// A relative path of an `include` is resolved in the `dir` before it, not in a later one.
 #[test]
 fn a_folder_is_entered_where_its_line_stands() {
     let dir = Dir::new();
@@ -388,7 +387,7 @@ fn no_error_of_a_configuration_shows_a_secret() {
     }
 }
 
-/// A pid file that holds something else than a number is left alone, at the start and at the end.
+/// A pid file that holds anything but a number is left alone, at the start and at the end.
 #[test]
 fn a_file_of_somebody_else_is_no_pid_file() {
     let dir = Dir::new();
@@ -400,7 +399,7 @@ fn a_file_of_somebody_else_is_no_pid_file() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "data\n");
 }
 
-/// What CONFIG SET says of a number of clients beyond the system's limit.
+/// The error of CONFIG SET for a number of clients above the system's limit.
 fn unable(server: &Server) -> String {
     let mut client = server.client();
     client.send("CONFIG SET maxclients 1000000000\r\n");
@@ -419,13 +418,13 @@ fn the_port_can_change_while_connections_stay() {
         std::net::TcpStream::connect(("127.0.0.1", first)).is_err().then_some(())
     });
     assert_eq!(client.info("listener0"), format!("name=tcp,bind=127.0.0.1,port={second}"));
-    // Many changes: each leaves the others' names alone.
+    // Many changes: each leaves the names of the others unchanged.
     for _ in 0..1200 {
         client.check(&format!("CONFIG SET port {first}"), "+OK\r\n");
         client.check(&format!("CONFIG SET port {second}"), "+OK\r\n");
     }
     Client::to("127.0.0.1", second).check("PING", "+PONG\r\n");
-    // To the one it has, and to none.
+    // To the present port, and to none.
     client.check(&format!("CONFIG SET port {second}"), "+OK\r\n");
     client.check("CONFIG SET port 0", "+OK\r\n");
     common::until("the port to close", || {
@@ -563,7 +562,7 @@ fn a_finding_names_the_line_that_asks_for_what_fails() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     let dir = Dir::new();
-    // None of these files says where to listen, nor which certificate: the line of the port is to blame.
+    // None of these files has an address or a certificate: the error names the line of the port.
     for (name, text, finding) in [
         ("a.conf", format!("port 0\nunixsocket s\nmetrics-port {port}\n"), "a.conf:3: 127.0.0.1 port"),
         ("b.conf", format!("hz 10\nport {port}\n"), "b.conf:2: * port"),
@@ -627,7 +626,7 @@ fn keepalive_reaches_the_socket() {
     let mut client = server.client();
     client.check("PING", "+PONG\r\n");
     let own = client.stream.local_addr().unwrap().port();
-    // The timer field of /proc/net/tcp: 02 is keepalive. The server's end has our port as its remote one.
+    // The timer field of /proc/net/tcp: 02 is keepalive. At the server's end our port is the remote one.
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
     let (local, remote) = (format!(":{:04X}", server.port), format!(":{own:04X}"));
     let line = table.lines().find(|line| {

@@ -1,11 +1,11 @@
-//! A replica that takes the snapshot on a connection of its own, end to end: of a primary that the test
-//! plays.
+//! A replica that receives the snapshot on a second connection, end to end, with a primary
+//! played by the test.
 
 use crate::common::primary::{Link, PlayedPrimary, REPLID, snapshot};
 use crate::common::{self, Client, Server, until};
 
-/// A replica that has asked for the snapshot at offset 100 of the history, with its connections: main
-/// channel, snapshot's.
+/// A replica that has requested the snapshot at offset 100 of the history, with its connections: the main
+/// channel and that of the snapshot.
 struct Sync {
     server: Server,
     primary: PlayedPrimary,
@@ -39,7 +39,7 @@ impl Sync {
         Sync { server, primary, main, channel }
     }
 
-    /// The primary answers on the main channel.
+    /// The primary accepts on the main channel.
     fn accept(&mut self) {
         self.main.send("+OK\r\n");
         assert_eq!(self.main.request(), format!("PSYNC {REPLID} 101"));
@@ -51,12 +51,12 @@ fn up(client: &mut Client) {
     until("the link", || (client.info("master_link_status") == "up").then_some(()));
 }
 
-/// Commands that number their elements: their order shows.
+/// Commands with numbered elements, so that the test can check their order.
 fn pushes(from: usize, to: usize) -> Vec<u8> {
     (from..to).flat_map(|n| common::request(&[b"RPUSH", b"list", n.to_string().as_bytes()])).collect()
 }
 
-/// The list must hold the numbers up to here, in order.
+/// The list must hold the numbers below `to`, in order.
 fn numbered(client: &mut Client, to: usize) {
     until("the stream", || (client.send("LLEN list\r\n").line() == format!(":{to}")).then_some(()));
     let elements = (0..to).map(|n| n.to_string()).map(|n| format!("${}\r\n{n}\r\n", n.len()));
@@ -80,7 +80,7 @@ fn what_comes_behind_the_snapshot_is_kept_and_executed_in_order() {
         assert!(buffers >= behind.len() as i64, "{buffers}");
         sync.channel.send_snapshot(&snapshot(&[("new", "2")]));
         up(&mut client);
-        // More comes while what was kept is executed.
+        // More commands arrive while the buffered ones are executed.
         sync.main.send(pushes(20_000, 21_000));
         numbered(&mut client, 21_000);
         client.check("GET new", "$1\r\n2\r\n").check("EXISTS old", ":0\r\n");

@@ -1,4 +1,4 @@
-//! The files of `examples/`, each started as far as any machine can: commands, files and health checks of the
+//! The files of `examples/`, tested as far as any machine can: commands, files and health checks of the
 //! containers, run as processes.
 
 mod parts;
@@ -11,7 +11,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
 
-/// Whether there is what containers of Valkey's image run; says so where there is not.
+/// Whether the programs of Valkey's image are installed; prints a note if not.
 fn has_their_image() -> bool {
     let has = ["valkey-cli", "valkey-sentinel"].iter().all(|name| reference_tool(name).is_some());
     if !has {
@@ -88,7 +88,7 @@ fn six_nodes_become_a_cluster_that_prometheus_sees() {
     }
 }
 
-/// Asks each target of `prometheus.yml`, as Prometheus does.
+/// Scrapes each target of `prometheus.yml`, as Prometheus does.
 fn scraped(example: &Example) {
     let config = &yaml::documents(&file("compose", "prometheus.yml"))[0];
     let job = &config.at("scrape_configs").items()[0];
@@ -106,7 +106,8 @@ fn scraped(example: &Example) {
     }
 }
 
-/// What the health check of the image says of a server, with these variables: `None` where all is well.
+/// The output of the image's health check for a server, with these variables: `None` if the
+/// server is healthy.
 fn unwell(server: &Server, words: &[&str], variables: &[(&str, &str)]) -> Option<String> {
     let bash = Bash::new();
     bash.program("healthcheck", include_str!("../../../../packaging/container/healthcheck"));

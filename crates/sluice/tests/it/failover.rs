@@ -1,10 +1,10 @@
-//! FAILOVER with real servers: ours and the reference's on either side.
+//! FAILOVER with real servers: ours and the reference's in either role.
 
 use crate::common::reference::Reference;
 use crate::common::relay::Relay;
 use crate::common::{Client, Server, until};
 
-/// Makes a server a replica, and waits until it has everything.
+/// Makes a server a replica, and waits until it is up to date.
 fn follow(replica: &mut Client, primary: &mut Client, port: u16) {
     replica.check(&format!("REPLICAOF 127.0.0.1 {port}"), "+OK\r\n");
     until("the link", || (replica.info("master_link_status") == "up").then_some(()));
@@ -47,8 +47,8 @@ fn two_of_ours_exchange_their_roles_again_and_again() {
     assert_eq!(a.info_number("sync_full") + b.info_number("sync_full"), 1);
 }
 
-/// The target has said that it has everything before it is asked: nothing may be added to the stream then
-/// that it lacks.
+/// The target has acknowledged the whole stream before it is asked: afterwards nothing may be added to
+/// the stream that the target lacks.
 #[test]
 fn idle_servers_exchange_their_roles_without_a_full_copy() {
     let (first, second) = (Server::start(&[]), Server::start(&[]));
@@ -78,7 +78,7 @@ fn a_transaction_that_waits_for_the_failover_is_refused_behind_it() {
     let (mut a, mut b) = (first.client(), second.client());
     follow(&mut b, &mut a, first.port);
     second.signal("STOP");
-    // The replica cannot say that it has this.
+    // The replica cannot acknowledge this write.
     a.check("SET a 1", "+OK\r\n");
     let mut writer = first.client();
     writer.check("MULTI", "+OK\r\n").check("SET a 2", "+QUEUED\r\n");
@@ -105,7 +105,8 @@ fn ours_and_the_reference_hand_the_role_to_each_other() {
     }
 }
 
-/// A client reads where the next primary is ahead of the error of its write, and the client at rest, too.
+/// The new primary's address is sent to a client in place of the error for its write, and also
+/// to an idle client.
 #[test]
 fn clients_that_have_asked_are_told_of_a_failover_and_where_to_go() {
     for arguments in [&[][..], &["--io-threads", "3", "--io-threads-always-active", "yes"]] {
@@ -145,7 +146,7 @@ fn told_of_a_failover(first: &Server) {
     assert!(writer.line().starts_with("-READONLY "));
 }
 
-/// Milliseconds of the day that a line of the log names.
+/// The time of day in a log line, milliseconds.
 fn logged_ms(line: &str) -> u64 {
     let time =
         line.split(' ').find(|word| word.contains(':') && word.contains('.')).expect("a time of the day");
@@ -153,8 +154,8 @@ fn logged_ms(line: &str) -> u64 {
     ((parts[0] * 60 + parts[1]) * 60 + parts[2]) * 1000 + parts[3]
 }
 
-/// A Sentinel names the target at once after all connections were closed at both ends, and reads no answer: a
-/// replica whose link was lost twice within a second is made to wait for nothing.
+/// A Sentinel names the target at once after all connections were closed at both ends, and reads no
+/// reply: a replica whose link was lost twice within a second must take over without a pause.
 #[test]
 fn regress_a_replica_whose_link_was_cut_twice_within_a_second_takes_over() {
     let (first, second) = (Server::start(&[]), Server::start(&[]));
@@ -169,7 +170,7 @@ fn regress_a_replica_whose_link_was_cut_twice_within_a_second_takes_over() {
         until("the link that was cut", || is_linked(&mut b));
         a.check(&format!("SET cut {cut}"), "+OK\r\n");
     }
-    // Ahead of the end of this link, which is one of the hand-over.
+    // Before the end of this link, which belongs to the handover.
     let log = second.log.so_far();
     fail_over(&mut a, &mut b, second.port);
     b.check("GET cut", "$1\r\n2\r\n");
@@ -178,7 +179,7 @@ fn regress_a_replica_whose_link_was_cut_twice_within_a_second_takes_over() {
         |text: &str| log.lines().filter(|line| line.contains(text)).map(logged_ms).collect::<Vec<_>>();
     let (lost, again) = (times("Connection with primary lost."), times("Reconnecting to PRIMARY"));
     assert_eq!((lost.len(), again.len()), (2, 2), "{log}");
-    // The shortest pause between two attempts is 500 ms; both lines are of one iteration.
+    // The shortest pause between two attempts is 500 ms; both lines are logged in one iteration.
     let pauses = lost.iter().zip(&again).map(|(lost, again)| (again + DAY_MS - lost) % DAY_MS);
     assert!(pauses.clone().all(|pause_ms| pause_ms < 400), "{:?}: {log}", pauses.collect::<Vec<_>>());
 }

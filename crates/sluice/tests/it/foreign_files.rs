@@ -1,6 +1,6 @@
-//! The way back: what this server saves, rewrites and sends after loading files of other servers is loaded
-//! by the reference, where the environment names one. `crates/engine/tests/it/foreign_files.rs` holds for
-//! all files, and without a reference, that nothing foreign is written.
+//! Moving back: files and streams that this server writes after loading files of other servers are loaded
+//! by the reference, if the environment names one. `crates/engine/tests/it/foreign_files.rs` checks for
+//! all files, without a reference, that no foreign records are written.
 
 use crate::common::reference::Reference;
 use crate::common::{Client, Dir, Server, until};
@@ -16,7 +16,7 @@ fn ended(client: &mut Client, fields: [&str; 2]) {
     });
 }
 
-/// The base that the manifest names.
+/// The base file named in the manifest.
 fn base(dir: &Dir) -> String {
     let manifest = std::fs::read_to_string(dir.join("appendonlydir/appendonly.aof.manifest")).unwrap();
     let line = manifest.lines().find(|line| line.ends_with("type b")).expect("there is a base");
@@ -68,5 +68,5 @@ fn the_reference_loads_what_is_written_behind_files_of_other_servers() {
     }
 }
 
-/// A full copy takes as long as a hundred files: the writer is that of the other files.
+/// One full sync in so many files: a full sync takes as long as a hundred files, and has the same writer.
 const FULL_COPIES_EVERY: u64 = 12;

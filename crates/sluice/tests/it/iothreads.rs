@@ -1,5 +1,5 @@
-//! IO threads, end to end: what a client may rely on whatever threads come and go beneath it. Everything runs
-//! again with rings that hold two messages, so that every overflow is met.
+//! I/O threads, end to end: guarantees to clients while threads start and end. All tests run again with
+//! rings that hold two messages, so that every overflow occurs.
 
 use crate::common::feeds::Feeds;
 use crate::common::{self, Client, Server, request, until};
@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 const WORKERS: &[&str] = &["--io-threads", "4", "--io-threads-always-active", "yes"];
 
-/// The switch that has the main thread keep connections.
+/// The switch that makes the main thread keep connections.
 const KEPT: &str = "SLUICE_TEST_KEPT";
-/// The server's switch by which its threads spin.
+/// The switch that makes the server's threads spin.
 const SPIN: &str = "SLUICE_TEST_SPIN";
 
-/// A server whose threads look for work before they sleep; none in a build without switches.
+/// A server whose threads look for work before they sleep; `None` in a build without switches.
 fn with_spinning_threads(more: &[&str]) -> Option<Server> {
     if !common::has_switches() {
         return None;
@@ -37,19 +37,19 @@ fn with_io_threads(more: &[&str]) -> Server {
     server
 }
 
-/// Descriptors of the process.
+/// Number of descriptors of the process.
 fn descriptors_of(server: &Server) -> usize {
     std::fs::read_dir(format!("/proc/{}/fd", server.child.id())).unwrap().count()
 }
 
-/// Names of its threads, without the allocator's: it has as many as it likes.
+/// Names of the server's threads, without the allocator's, whose number varies.
 fn threads_of(server: &Server) -> Vec<String> {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", server.child.id())).unwrap();
     let names = tasks.flatten().filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
     names.filter(|name| !name.starts_with("jemalloc")).collect()
 }
 
-/// A client that numbers what it asks, and checks that every answer comes once and in order.
+/// A client that numbers its requests, and checks that every reply arrives once and in order.
 struct Counting {
     client: Client,
     sent: u64,
@@ -62,7 +62,8 @@ impl Counting {
         Counting { client: server.client(), sent: 0, got: 0, rng: Rng::new(seed) }
     }
 
-    /// A pipeline of random depth, sent in random pieces, and its answers. `false` when the connection ended.
+    /// Sends a pipeline of random depth in random pieces, and reads its replies. `false` when
+    /// the connection ended.
     fn round(&mut self) -> bool {
         let depth = [1, 1, 2, 16, 200][self.rng.below(5) as usize];
         let mut bytes = Vec::new();
@@ -84,7 +85,7 @@ impl Counting {
         true
     }
 
-    /// A bulk string; `None` at the end of the connection, which may cut one.
+    /// A bulk string; `None` at the end of the connection, which may cut a string.
     fn answer(&mut self) -> Option<Vec<u8>> {
         let mut header = Vec::new();
         while !header.ends_with(b"\r\n") {
@@ -104,7 +105,7 @@ impl Counting {
     }
 }
 
-/// Clients that ask until told to stop; more than one on each thread.
+/// Clients that send requests until stopped; more than one for each thread.
 struct Load {
     stop: Arc<AtomicBool>,
     threads: Vec<std::thread::JoinHandle<u64>>,
@@ -170,7 +171,7 @@ fn io_t7_threads_come_and_go_under_load_and_nothing_is_lost() {
     let wanted = threads_of(&alone).len();
     until("the threads' end", || (threads_of(&server).len() <= wanted).then_some(()));
     until("their descriptors' end", || (descriptors_of(&server) <= descriptors_of(&alone) + 1).then_some(()));
-    // What stays is what was kept for reuse.
+    // The remaining memory is kept for reuse.
     let used = control.info_number("used_memory") - alone.client().info_number("used_memory");
     assert!(used < 4 << 20, "{used} bytes more than a fresh server");
 }
@@ -240,7 +241,7 @@ fn regress_4534_a_batch_may_kill_those_whose_batches_wait_behind_it() {
         for client in &mut all {
             client.send("ECHO a\r\nCLIENT KILL TYPE normal SKIPME yes\r\nECHO b\r\n");
         }
-        // One of them at least gets through; whoever was killed has a prefix of its answers.
+        // At least one client is not killed; the others have received a prefix of their replies.
         let mut whole = 0;
         for client in &mut all {
             let mut got = Vec::new();
@@ -267,7 +268,7 @@ fn regress_4376_a_request_that_waits_runs_once_wherever_its_connection_goes() {
             client.send("ECHO first\r\nINCR n\r\nECHO last\r\n").expect("$5\r\nfirst\r\n");
         }
         until("all wait", || (control.info_number("blocked_clients") == 6).then_some(()));
-        // They move while they wait, and the end of the pause meets them on their way.
+        // The connections move while they wait, and the pause ends during the move.
         let threads = 1 + round % 4;
         control
             .send(format!("CONFIG SET io-threads {threads}\r\nCLIENT UNPAUSE\r\n"))
@@ -291,7 +292,7 @@ fn a_waiting_client_is_served_in_its_turn_by_whatever_thread() {
             let waiting = n as i64 + 1;
             until("it waits", || (control.info_number("blocked_clients") == waiting).then_some(()));
         }
-        // They move while they wait; one is served before the move ends, the others behind it.
+        // The connections move while they wait; one is served before the move ends, the others after it.
         let threads = 1 + round % 4;
         pusher.send("RPUSH l 0\r\n");
         control.check(&format!("CONFIG SET io-threads {threads}"), "+OK\r\n");
@@ -480,11 +481,11 @@ fn a_monitor_sees_every_command_in_order_while_threads_change() {
     reader.join().unwrap();
 }
 
-/// Asks for the data as an old replica does, and skips them; the stream follows.
+/// Requests the data as an old replica does, and skips the snapshot; the stream follows.
 fn replica(server: &Server) -> Client {
     let mut replica = server.client();
     replica.send("SYNC\r\n");
-    // Line ends in front of it say that the server is still at work.
+    // Line ends before the snapshot show that the server is still working.
     let line = replica.line();
     let len: usize = line.trim_start().strip_prefix('$').unwrap().parse().unwrap();
     let mut snapshot = vec![0; len];
@@ -604,19 +605,19 @@ fn busy_connections_are_shared_out_again() {
     let server = with_io_threads(&[]);
     let mut control = server.client();
     let mut clients: Vec<Client> = (0..12).map(|_| server.client()).collect();
-    // Long to parse and nothing to execute: the I/O thread is what is busy, on whatever machine.
+    // Slow to parse, and nothing to execute: only the I/O thread is busy, on any machine.
     let request = request(&[&b"ECHO"[..]; 2000]);
     let error = "-ERR wrong number of arguments for 'echo' command\r\n";
     let work = request.repeat(10);
     let times = |control: &mut Client| -> [f64; 3] {
         [1, 2, 3].map(|n| control.info(&format!("used_active_time_io_thread_{n}")).parse().unwrap())
     };
-    // How idle connections are spread depends on when each came: the time that its request took tells which
-    // I/O thread a connection has. Of three I/O threads one has at least four of the twelve, and those are
-    // the busy ones from now on.
+    // The distribution of idle connections depends on the time of their arrival: the times of requests
+    // show the I/O thread of each connection. One of three I/O threads has at least four of the twelve
+    // connections, and these are kept busy from now on.
     let mut of_thread = [const { Vec::new() }; 3];
     for mut client in clients.drain(..) {
-        // An I/O thread tells its time after it has answered, and asking costs some time itself.
+        // An I/O thread publishes its time after its reply, and reading it costs some time itself.
         let busiest = until("the time of a request", || {
             let before = times(&mut control);
             for _ in 0..4 {
@@ -635,8 +636,8 @@ fn busy_connections_are_shared_out_again() {
         .map(|mut client| {
             let (stop, work) = (stop.clone(), work.clone());
             std::thread::spawn(move || {
-                // Several are under way: on a busy machine a client that waits for its answer is late with
-                // the next request, and its I/O thread would be idle meanwhile.
+                // Several requests are outstanding: on a busy machine a client that waits for its reply
+                // sends the next request late, and its I/O thread would be idle meanwhile.
                 for _ in 0..8 {
                     client.send(&work);
                 }
@@ -651,7 +652,7 @@ fn busy_connections_are_shared_out_again() {
         let field = info.lines().find_map(|line| line.strip_prefix("io_threads_balanced:"));
         (field.unwrap().trim() != "0").then_some(())
     });
-    // From then on more than one of them works for these clients.
+    // From now on several I/O threads work for these clients.
     let before = times(&mut control);
     until("work for several", || {
         let now = times(&mut control);
@@ -713,9 +714,9 @@ fn an_idle_upload_gives_its_room_back() {
     client.send("\r\n").expect("+OK\r\n").check("STRLEN k", ":1000000\r\n");
 }
 
-/// Everything at once, for some seeds: threads that come and go, clients that are killed and paused, readers
-/// that do not read, limits. Answers and messages stay in order on every connection that lives, none is
-/// missing and none comes twice, and afterwards nothing is left (section 12, 3).
+/// Everything at once, for several seeds: threads that start and end, clients that are killed and paused,
+/// readers that do not read, limits. Replies and messages stay in order on every open connection, none is
+/// missing or repeated, and afterwards nothing leaks (section 12, 3).
 #[test]
 fn chaos_leaves_order_and_nothing_else() {
     chaos_on(with_io_threads(CHAOS_LIMIT));
@@ -760,8 +761,8 @@ fn chaos_on(server: Server) {
     until("their memory", || (control.info_number("used_memory") < memory + (4 << 20)).then_some(()));
 }
 
-/// Clients that move numbers from one list to another, waiting for each; one that adds them; and one that
-/// counts two keys up in transactions.
+/// Clients that move numbers from one list to another, waiting for each reply; a client that adds
+/// numbers; and a client that increments two keys in transactions.
 struct Movers {
     stop: Arc<AtomicBool>,
     movers: Vec<std::thread::JoinHandle<()>>,
@@ -794,7 +795,7 @@ impl Movers {
         Movers { stop, movers, pusher, counter }
     }
 
-    /// A client that moves until it is killed.
+    /// A client that moves numbers until it is killed.
     fn mover(server: &Server) -> std::thread::JoinHandle<()> {
         let mut mover = Counting::new(server, 0);
         mover.client.check("CLIENT SETNAME mover", "+OK\r\n");
@@ -807,7 +808,7 @@ impl Movers {
         })
     }
 
-    /// Kills the movers, and as many others begin as are wanted.
+    /// Kills the movers, and starts `wanted` others.
     fn replace(&mut self, server: &Server, control: &mut Client, wanted: usize) {
         let list = String::from_utf8(control.bulk("CLIENT LIST")).unwrap();
         for line in list.lines().filter(|line| line.contains(" name=mover ")) {
@@ -818,7 +819,7 @@ impl Movers {
         self.movers.extend((0..wanted).map(|_| Movers::mover(server)));
     }
 
-    /// Ends them all: every number is in one of the lists, once.
+    /// Stops all clients; every number must be in exactly one of the lists.
     fn stop(mut self, server: &Server, control: &mut Client) {
         self.stop.store(true, Relaxed);
         self.replace(server, control, 0);
@@ -844,7 +845,7 @@ fn chaos(server: &Server, control: &mut Client, seed: u64) {
     let load = Load::start(server, 2, 4);
     let mut movers = Movers::start(server);
     let feeds = Feeds::start(server, seed);
-    // These may be killed. Until then their answers are in order, too.
+    // These clients may be killed. Until then their replies are in order, too.
     let victims: Vec<_> = (0..8)
         .map(|n| {
             let mut victim = Counting::new(server, seed * 100 + n);
@@ -864,7 +865,7 @@ fn chaos(server: &Server, control: &mut Client, seed: u64) {
             }
             2 => {
                 let mut reader = server.client();
-                // It asks for more than its limit allows, and reads none of it.
+                // The client requests more than its output limit, and reads none of it.
                 let _ = reader.stream.write_all("GET big\r\n".repeat(60).as_bytes());
                 lazy.push(reader);
             }
@@ -940,7 +941,7 @@ fn io_threads_that_spin_sleep_without_work() {
     }
 }
 
-/// A load that ends leaves no thread awake.
+/// When a load ends, no thread stays awake.
 fn io_threads_without_work_sleep(server: &Server) {
     let mut control = server.client();
     let load = Load::start(server, 1, 4);
@@ -951,7 +952,7 @@ fn io_threads_without_work_sleep(server: &Server) {
         let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
         fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
     };
-    // A replica is sent a PING each second: a clock that needs no asking.
+    // A replica receives a PING each second: a clock that needs no request.
     let mut replica = replica(server);
     let ping = |replica: &mut Client| while next_command(replica)[0] != "ping" {};
     ping(&mut replica);
@@ -962,7 +963,7 @@ fn io_threads_without_work_sleep(server: &Server) {
     assert!(used <= 10, "{used} hundredths of a second in two seconds of idling");
 }
 
-/// A server whose append-only file is durable so many microseconds after each write.
+/// A server whose append-only file is durable `delay_us` after each write.
 fn with_slow_log(arguments: &[&str], delay_us: u64) -> Server {
     Server::start_in(common::Dir::new(), |command| {
         command.args(arguments).args(["--appendonly", "yes", "--appendfsync", "always"]);
@@ -983,7 +984,7 @@ fn io_c5_nothing_is_told_before_it_is_durable() {
         for round in 0..10 {
             let began = Instant::now();
             writer.stream.write_all(format!("SET k {round}\r\n").as_bytes()).unwrap();
-            // Another client learns of it no sooner than its writer may.
+            // Other clients see the value no sooner than its writer gets the reply.
             let value = format!("$1\r\n{round}\r\n");
             until("the value", || {
                 let mut answer = [0; 7];
@@ -1001,7 +1002,7 @@ fn io_c5_nothing_is_told_before_it_is_durable() {
             }
             assert!(began.elapsed() >= delay, "written after {:?}", began.elapsed());
         }
-        // What a client is told of its own accord waits as well.
+        // Output without a request waits as well.
         let mut monitor = server.client();
         monitor.check("MONITOR", "+OK\r\n");
         let began = Instant::now();
@@ -1011,7 +1012,7 @@ fn io_c5_nothing_is_told_before_it_is_durable() {
     }
 }
 
-/// Nothing behind the replies is executed, and nothing is answered twice.
+/// Nothing after the replies is executed, and no reply is sent twice.
 #[test]
 fn a_connection_that_ends_while_its_replies_are_not_durable_ends_behind_them() {
     if !common::has_switches() {
@@ -1035,8 +1036,8 @@ fn a_connection_that_ends_while_its_replies_are_not_durable_ends_behind_them() {
     }
 }
 
-/// A server whose replies take so long, with I/O threads, and a client of it that has sent this and whose
-/// first command was executed.
+/// A server with I/O threads whose replies take `delay_us`, and a client that has sent `sent`, whose
+/// first command has been executed.
 fn executed_and_not_told(sent: &str, delay_us: u64) -> (Server, Client, Client) {
     let server = with_slow_log(WORKERS, delay_us);
     let (mut client, mut control) = (server.client(), server.client());
@@ -1076,7 +1077,7 @@ fn a_protocol_error_is_told_once_although_its_connection_is_to_move_before_it_is
 fn what_was_executed_before_the_end_of_the_server_is_told_when_it_is_durable() {
     if common::has_switches() {
         let (_server, mut client, mut control) = executed_and_not_told("SET a 1\r\n", 200_000);
-        // It waits in the socket: its connection's batch is away.
+        // The request waits in the socket, because the batch of its connection is being executed.
         client.send("SET a 2\r\n");
         control.send("SHUTDOWN NOSAVE\r\n");
         client.expect("+OK\r\n");
@@ -1101,7 +1102,7 @@ fn a_client_of_an_io_thread_executes_a_batch_ahead_of_the_disk_and_not_more() {
             calls.parse::<u64>().ok()
         };
         let calls = until("it is executed", || of_get(&control.info_text()));
-        // Later they may be all.
+        // Afterwards all of them may have been executed.
         assert!(calls <= 1_000 || began.elapsed() > delay, "{calls}");
         client.expect("+OK\r\n");
         for _ in 0..5_000 {
@@ -1110,8 +1111,8 @@ fn a_client_of_an_io_thread_executes_a_batch_ahead_of_the_disk_and_not_more() {
     }
 }
 
-/// Many clients get a push in the iteration in which their connections begin to move and the server is told
-/// to end. Nobody misses it, whichever way the connections go.
+/// Many clients get a push in the iteration in which their connections begin to move and the server is
+/// told to shut down. All must receive it, whatever the direction of the move.
 #[test]
 fn a_push_to_a_connection_on_its_way_is_sent_even_at_shutdown() {
     for (before, after) in [("no", "io-threads 4 io-threads-always-active yes"), ("yes", "io-threads 1")] {
@@ -1134,8 +1135,8 @@ fn a_push_to_a_connection_on_its_way_is_sent_even_at_shutdown() {
     }
 }
 
-/// A client that writes all its requests before it reads an answer is received from, also while its
-/// connection is to leave its I/O thread.
+/// The server reads from a client that writes all its requests before it reads a reply, even while the
+/// connection is about to leave its I/O thread.
 #[test]
 fn a_connection_that_leaves_and_cannot_send_is_received_from() {
     let server = with_io_threads(&[]);
@@ -1163,8 +1164,8 @@ fn a_connection_that_leaves_and_cannot_send_is_received_from() {
     }
 }
 
-/// On a ring bytes come after the event loop was told to let go: they may bring a waiting client over its
-/// limit, which ends it on its way.
+/// With io_uring, bytes arrive after the event loop was told to detach a connection: they may exceed the
+/// limit of a blocked client, which closes it during its move.
 #[test]
 fn a_connection_that_is_shut_on_its_way_ends() {
     let options = ["--event-loop", "io_uring", "--client-query-buffer-limit", "1mb"];

@@ -1,4 +1,5 @@
-//! What clients may cost, end to end: before AUTH, in number, in silence, in bytes to and from them.
+//! Limits on clients, end to end: before AUTH, on their number, their idle time, and their
+//! input and output bytes.
 
 use crate::common::{self, Client, Dir, Server, request, until};
 use std::io::{Read, Write};
@@ -12,7 +13,7 @@ fn a_password_is_asked_for_before_anything_else() {
     client.check("GET x", NOAUTH).check("NOSUCH", NOAUTH);
     client.check("AUTH wrong", "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
     client.check("AUTH secret", "+OK\r\n").check("SET x 1", "+OK\r\n");
-    // The AUTH within a pipeline lifts the limits for what comes behind it.
+    // The AUTH within a pipeline lifts the limits for later commands of the pipeline.
     let mut other = server.client();
     let large = request(&[b"SET", b"y", &[b'z'; 20_000]]);
     other.send([request(&[b"AUTH", b"secret"]), large].concat()).expect("+OK\r\n+OK\r\n");
@@ -41,7 +42,7 @@ fn limits_of_strangers_end_with_the_password() {
     let many = [&[b"MSET".as_slice()], [b"k".as_slice(); 12].as_slice()].concat();
     let large: [&[u8]; 3] = [b"SET", b"k", &[b'x'; 20_000]];
     early.send(request(&many)).expect("+OK\r\n").send(request(&large)).expect("+OK\r\n");
-    // It never authenticated itself, so they hold again with the next password.
+    // The client never authenticated itself, so the limits apply again with the next password.
     control.check("CONFIG SET requirepass other", "+OK\r\n");
     early
         .send(request(&many))
@@ -54,7 +55,7 @@ fn a_stranger_that_does_not_read_is_cut_off() {
     let server = Server::start(&["--requirepass", "secret"]);
     let mut stranger = server.client();
     let line = "PING\r\n".repeat(1000);
-    // The kernel takes some replies; after those little is kept.
+    // The kernel buffers some replies; after them the server keeps few bytes.
     until("the end of the connection", || stranger.stream.write_all(line.as_bytes()).is_err().then_some(()));
     let mut control = server.client();
     control.check("AUTH secret", "+OK\r\n");
@@ -77,7 +78,7 @@ fn maxclients_refuses_the_next_one_and_can_be_raised() {
     until("the end of one", || (first.info_number("connected_clients") == 1).then_some(()));
 }
 
-/// A connection from that address of this machine.
+/// A connection from this local address.
 fn client_from(source: &str, server: &Server) -> Client {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     let address = |ip: &str, port| std::net::SocketAddr::new(ip.parse().unwrap(), port).into();
@@ -92,7 +93,7 @@ fn client_from(source: &str, server: &Server) -> Client {
 fn some_of_maxclients_are_kept_for_subnets_with_priority() {
     const FULL: &str = "-ERR max number of clients reached\r\n";
     let server = Server::start(&["--maxclients", "5", "--maxclients-reserved", "3"]);
-    // Nothing is kept while no subnet is named.
+    // No connections are reserved while no subnet is configured.
     let mut control = server.client();
     let mut others: Vec<Client> = (0..4).map(|_| client_from("127.0.0.1", &server)).collect();
     for client in &mut others {
@@ -118,7 +119,7 @@ fn some_of_maxclients_are_kept_for_subnets_with_priority() {
     let listed = String::from_utf8(control.bulk("CLIENT LIST FLAGS H")).unwrap();
     assert_eq!(listed.matches(" addr=127.0.0.2:").count(), 3, "{listed}");
     assert_eq!(listed.lines().count(), 3, "{listed}");
-    // Who is there keeps what it was given.
+    // Connected clients keep their priority.
     control.check("CONFIG SET priority-subnets 192.0.2.0/24", "+OK\r\n");
     assert_eq!(control.info_number("connected_priority_clients"), 3);
     drop(first);
@@ -130,13 +131,13 @@ fn some_of_maxclients_are_kept_for_subnets_with_priority() {
     );
 }
 
-/// Six hundred clients connect, and one with priority connects last.
+/// Six hundred clients connect, and the last one has priority.
 #[test]
 fn who_has_priority_is_served_ahead_of_those_that_came_before() {
     let loops = ["epoll", "poll", "io_uring"].into_iter();
     let missing = |name: &&str| *name != "io_uring" || common::has_io_uring();
     for name in loops.filter(missing) {
-        // An I/O thread would take its time to wake, in which the others become clients.
+        // An I/O thread would need time to wake, in which the other connections become clients.
         let words = ["--tcp-backlog", "2048", "--priority-subnets", "127.0.0.2", "--io-threads", "1"];
         let server = Server::start(&[&words[..], &["--event-loop", name]].concat());
         server.signal("STOP");
@@ -206,7 +207,7 @@ fn descriptors_of_io_threads_are_not_promised_to_clients() {
         client.check("PING", "+PONG\r\n");
     }
     server.client().expect("-ERR max number of clients reached\r\n").expect_end();
-    // Fewer threads leave more for clients.
+    // Fewer threads leave more descriptors for clients.
     clients[0].check("CONFIG SET io-threads 2 maxclients 165", "+OK\r\n");
     assert_eq!(clients[0].config("maxclients"), "165");
     clients[0].check("CONFIG SET io-threads 3", "+OK\r\n");
@@ -272,7 +273,7 @@ fn a_request_beyond_the_query_buffer_limit_ends_the_connection() {
     assert!(server.log.wait("Closing client that reached max query buffer length").is_some());
 }
 
-/// Lets the server have so many descriptors from now on; whether that could be done.
+/// Sets the server's limit of descriptors; returns whether this was possible.
 fn limit_descriptors(server: &Server, count: u32) -> bool {
     set_descriptors(server, &format!("{count}:"))
 }
@@ -286,7 +287,7 @@ fn set_descriptors(server: &Server, limits: &str) -> bool {
 
 #[test]
 fn threads_that_cannot_start_leave_the_server_as_it_was() {
-    // Root could raise the limit again, which is what the server does when threads need descriptors.
+    // Root could raise the limit again, as the server does when threads need descriptors.
     let shell = "[ $(id -u) != 0 ] && exec \"$@\"; exec setpriv --bounding-set=-sys_resource \"$@\"";
     if !std::process::Command::new("setpriv").arg("--version").output().is_ok_and(|out| out.status.success())
     {
@@ -300,7 +301,7 @@ fn threads_that_cannot_start_leave_the_server_as_it_was() {
         command.args(["--io-threads", "1", "--io-threads-always-active", "no"]);
     });
     let mut client = server.client();
-    // Clients have the lowest numbers, and the limit is the next one.
+    // Clients have the lowest numbers, and the limit is the next number.
     let mut others: Vec<Client> = (0..30).map(|_| server.client()).collect();
     for other in &mut others {
         other.check("PING", "+PONG\r\n");
@@ -312,7 +313,7 @@ fn threads_that_cannot_start_leave_the_server_as_it_was() {
     }
     client.check("CONFIG SET io-threads 4", "+OK\r\n");
     assert!(server.log.wait("Could not start all I/O threads").is_some());
-    // It sleeps between requests: a loop that spins makes many iterations for each.
+    // The loop sleeps between requests: a loop that spins makes many iterations for each.
     let before = client.info_number("eventloop_cycles");
     let asked = 50;
     for _ in 0..asked {
@@ -337,7 +338,8 @@ fn without_descriptors_new_clients_wait_and_old_ones_are_served() {
     }
     let mut new = server.client();
     new.send("PING\r\n");
-    // io_uring goes by the limit that held when the accept was armed: then the new one is served at once.
+    // io_uring applies the limit at the time the accept was armed: then the new connection is
+    // accepted at once.
     if !common::is_on_io_uring() {
         assert!(server.log.wait("Accepting client connection: Too many open files").is_some());
     }
@@ -346,17 +348,17 @@ fn without_descriptors_new_clients_wait_and_old_ones_are_served() {
     new.expect("+PONG\r\n");
 }
 
-/// What a client may send follows from AUTH, on whatever thread and whenever AUTH is executed.
+/// The limits on requests change with AUTH, on any thread and whenever AUTH is executed.
 #[test]
 fn regress_an_auth_that_was_paused_counts_for_the_parser() {
     for more in [&[][..], &["--io-threads", "4", "--io-threads-always-active", "yes"]] {
         let server = Server::start(&[&["--requirepass", "secret"], more].concat());
         let mut control = server.client();
         let mut client = server.client();
-        // Everything waits, UNPAUSE too: the pause ends by itself.
+        // All commands wait, UNPAUSE too: the pause ends by its timeout.
         control.check("AUTH secret", "+OK\r\n").check("CLIENT PAUSE 300 ALL", "+OK\r\n");
         client.send(request(&[b"AUTH", b"secret"])).expect("+OK\r\n");
-        // Larger than a client may send before AUTH.
+        // Larger than allowed before AUTH.
         let value = vec![b'x'; 40_000];
         client.send(request(&[b"SET", b"k", &value])).expect("+OK\r\n");
     }

@@ -1,9 +1,9 @@
-//! A server of another kind moves here while clients write to it: REPLICAOF from Redis, every type, nothing
-//! lost.
+//! A live migration from another kind of server while clients write: REPLICAOF from Redis,
+//! every type, no lost write.
 //!
-//! `SLUICE_REDIS_SERVERS` names their binaries, with colons between; `redis-server-8` beside the reference
-//! and `redis-server` on the path are used too. Without any there is nothing to move from, and the test says
-//! so.
+//! `SLUICE_REDIS_SERVERS` names the Redis binaries, separated by colons; `redis-server-8` beside the
+//! reference and `redis-server` on the path are used too. Without any there is no source, and the test
+//! prints a note.
 
 use crate::common::{Client, Dir, Server, free_port, request, until};
 use sluice_base::Rng;
@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// The servers there are to move from.
+/// The available servers to migrate from.
 fn binaries() -> Vec<PathBuf> {
     let named = std::env::var("SLUICE_REDIS_SERVERS").unwrap_or_default();
     let beside = std::env::var_os("SLUICE_PEER_SERVER")
@@ -28,7 +28,7 @@ fn binaries() -> Vec<PathBuf> {
     all
 }
 
-/// A Redis, killed at the end.
+/// A Redis, killed on drop.
 struct Redis {
     child: Child,
     port: u16,
@@ -41,7 +41,7 @@ impl Redis {
         let child = Command::new(binary)
             .args(["--port", &port.to_string(), "--dir", &dir.join(""), "--save", ""])
             .args(["--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0"])
-            // A server with debug assertions lags behind.
+            // The backlog is large because a replica with debug assertions is slow.
             .args(["--repl-backlog-size", "512mb"])
             .stdout(Stdio::null())
             .spawn()
@@ -58,7 +58,7 @@ impl Drop for Redis {
     }
 }
 
-/// A write of some type. Keys are few, so that values grow beyond their small encodings.
+/// A write of a random type. Keys are few, so that values outgrow their small encodings.
 fn write(client: &mut Client, rng: &mut Rng) {
     let (key, number) = (rng.below(12), rng.below(1_000_000));
     let text = "v".repeat(rng.below(80) as usize);
@@ -96,7 +96,7 @@ fn skip_reply(client: &mut Client) {
     }
 }
 
-/// The reply to a request of words.
+/// The words in the reply to a request.
 fn words(client: &mut Client, line: &str) -> Vec<String> {
     client.send(format!("{line}\r\n"));
     let count: usize = client.line()[1..].parse().unwrap();
@@ -163,7 +163,7 @@ fn a_redis_moves_here_under_load() {
         until("the link", || (ours.info("master_link_status") == "up").then_some(()));
         let before = written.load(Relaxed);
         until("more writes", || (written.load(Relaxed) > before + 500).then_some(()));
-        // A link that breaks goes on where it was.
+        // A link that was closed continues by a partial synchronization.
         ours.check("CLIENT KILL TYPE master", ":1\r\n");
         until("the link again", || (theirs.info("sync_partial_ok") == "1").then_some(()));
         let before = written.load(Relaxed);
@@ -184,7 +184,7 @@ fn fields_that_expire_in_redis_8_arrive_with_their_expiries() {
     };
     let redis = Redis::start(&binary);
     let mut theirs = Client::to("127.0.0.1", redis.port);
-    // A listpack, and a table.
+    // A listpack, and a hash table.
     for (key, fields) in [("small", 3), ("large", 700)] {
         for i in 0..fields {
             theirs.check(&format!("HSET {key} f{i} {i}"), ":1\r\n");
@@ -208,7 +208,7 @@ fn fields_that_expire_in_redis_8_arrive_with_their_expiries() {
             ours.check(&format!("HGET {key} f{i}"), format!("${}\r\n{i}\r\n", i.to_string().len()));
         }
     }
-    // What comes by the stream.
+    // Expiries that arrive in the stream.
     theirs.check("HPEXPIREAT small 4100000000000 FIELDS 1 f1", "*1\r\n:1\r\n");
     until("the change", || {
         (ours.send("HPEXPIRETIME small FIELDS 1 f1\r\n").line() == "*1" && ours.line() == ":4100000000000")

@@ -1,5 +1,5 @@
-//! Loading, end to end: what clients see meanwhile, and what ends it. The load is slow by `key-load-delay`,
-//! and let go by setting that to 0.
+//! Loading, end to end: what clients see during a load, and what ends it. `key-load-delay` slows the
+//! load, until it is set to 0.
 
 use crate::common::{self, BINARY, Client, Dir, Server, free_port, has_switches, until};
 use std::os::unix::net::UnixDatagram;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 const LOADING: &str = "-LOADING Valkey is loading the dataset in memory\r\n";
 
-/// A folder with a snapshot of so many keys.
+/// A folder with a snapshot of `keys` keys.
 fn saved(keys: u32) -> Dir {
     let dir = Dir::new();
     let server = Server::start_in(Dir::new(), |command| {
@@ -18,7 +18,7 @@ fn saved(keys: u32) -> Dir {
     dir
 }
 
-/// A server that loads the file in `dir`, and does not come to its end by itself.
+/// A server that loads the file in `dir`, and does not finish by itself.
 fn loading(dir: &Dir, arguments: &[&str], environment: &[(&str, &str)]) -> Server {
     let port = free_port();
     let mut command = Command::new(BINARY);
@@ -31,7 +31,7 @@ fn loading(dir: &Dir, arguments: &[&str], environment: &[(&str, &str)]) -> Serve
     server
 }
 
-/// Lets a load go on without delay, and waits for its end.
+/// Removes the delay of a load, and waits for its end.
 fn let_go(client: &mut Client) {
     client.check("CONFIG SET key-load-delay 0", "+OK\r\n");
     until("the end of the load", || (client.info("loading") == "0").then_some(()));
@@ -79,7 +79,7 @@ fn clients_are_told_that_data_are_loading_and_served_when_they_are_there() {
     let size = std::fs::metadata(dir.join("dump.rdb")).unwrap().len();
     assert_eq!(client.info("loading_total_bytes"), size.to_string());
     assert!(client.info("loading_rdb_used_mem").parse::<u64>().unwrap() > 0);
-    // A pipeline of many, of other clients too.
+    // Pipelines of many requests, also of other clients.
     let mut others: Vec<Client> = (0..20).map(|_| server.client()).collect();
     for other in &mut others {
         other.send("PING\r\n".repeat(100));
@@ -109,13 +109,13 @@ fn reload_lets_the_main_thread_answer_meanwhile_and_replies_at_its_end() {
     let_go(&mut other);
     client.expect("+OK\r\n+PONG\r\n");
     assert_eq!(client.send("DEBUG DIGEST\r\n").line(), digest);
-    // With all that was there before, and its memory where it was.
+    // A load that adds to the existing keys, whose memory stays in place.
     client.check("CONFIG SET key-load-delay 1000000", "+OK\r\n");
     client.send("DEBUG RELOAD NOSAVE NOFLUSH MERGE\r\nDBSIZE\r\n");
     until("the load", || (other.info("loading") == "1").then_some(()));
     let_go(&mut other);
     client.expect("+OK\r\n:500\r\n");
-    // A client that goes away does not end it.
+    // A client that disconnects does not end the load.
     client.check("CONFIG SET key-load-delay 1000000", "+OK\r\n").send("DEBUG RELOAD\r\n");
     until("the load", || (other.info("loading") == "1").then_some(()));
     drop(client);
@@ -183,7 +183,7 @@ fn reload_of_a_file_that_is_not_there_or_no_good_leaves_a_server_that_serves() {
     client.check("GET a", "$1\r\n1\r\n");
     std::fs::write(dir.join("dump.rdb"), b"garbagegarbage").unwrap();
     client.check("DEBUG RELOAD NOSAVE", failed).check("GET a", "$1\r\n1\r\n");
-    // Everything that the file had before its end is lost then, as the data are; the file stays.
+    // All changes since the file was saved are lost then, together with the data; the file stays.
     client.check("SAVE", "+OK\r\n");
     let whole = std::fs::read(dir.join("dump.rdb")).unwrap();
     std::fs::write(dir.join("dump.rdb"), &whole[..whole.len() - 1]).unwrap();
@@ -202,7 +202,7 @@ fn memory_is_counted_while_it_is_loaded() {
     let server = loading(&dir, &[], &[]);
     let mut client = server.client();
     let used = |client: &mut Client| client.info("used_memory").parse::<i64>().unwrap();
-    // INFO reads the memory at the begin of a load that lasts some milliseconds: at its end too.
+    // INFO reads the memory at the beginning of a load of some milliseconds, and at its end.
     client.send("CONFIG SET key-load-delay 0\r\nINFO memory\r\n").expect("+OK\r\n").bulk_reply();
     until("the end of the load", || (client.info("loading") == "0").then_some(()));
     let after = used(&mut client);
@@ -214,7 +214,7 @@ fn memory_is_counted_while_it_is_loaded() {
     let server = loading(&dir, &[], &[("SLUICE_TEST_PARTS", "1")]);
     let mut client = server.client();
     let_go(&mut client);
-    // They are summed from some time after the start on.
+    // The parts are summed only from some time after the start.
     let unexplained = until("the parts", || {
         let text = String::from_utf8(client.bulk("INFO debug")).unwrap();
         let line = text.lines().find_map(|line| line.strip_prefix("memory_unexplained_bytes:"));

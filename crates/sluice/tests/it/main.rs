@@ -1,7 +1,7 @@
-//! Tests of the whole server, one module for each part: one program, so that what they share is built once.
+//! Tests of the whole server, one module for each part, in one program, so that shared code is built once.
 //!
-//! `cargo xtask test` runs all of them, and once more in another arm those whose outcome no client can tell
-//! apart: see `xtask/src/test/arms.rs`.
+//! `cargo xtask test` runs all of them, and runs the tests whose outcome is independent of the arm once
+//! more in another arm: see `xtask/src/test/arms.rs`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::disallowed_methods, reason = "the server under test lives in real time")]
 

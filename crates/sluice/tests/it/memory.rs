@@ -1,4 +1,4 @@
-//! What INFO says of memory, and what is done to give it back, end to end.
+//! Memory, end to end: the figures of INFO, and returning memory to the system.
 
 use crate::common::{self, Client, Dir, Server, until};
 
@@ -17,13 +17,13 @@ fn memory_that_no_entry_uses_is_fragmentation_and_not_used() {
     let before = client.info_number("used_memory");
     one_key_of_each_size(&mut client);
     let added = client.info_number("used_memory") - before;
-    // The entries alone take some 62 KiB; buffers of some 20 KiB come and go beside them.
+    // The entries alone take some 62 KiB; other buffers of some 20 KiB are allocated and freed meanwhile.
     assert!((24 << 10..=256 << 10).contains(&added), "{added} bytes more");
-    // More than 100 MiB of chunks are reserved now; nobody has touched most of it, so that is not
+    // More than 100 MiB of chunks are reserved now; most of this is untouched, so it is no
     // fragmentation either.
     let fragmented = client.info_number("allocator_frag_bytes");
     assert!((0..8 << 20).contains(&fragmented), "{fragmented} bytes");
-    // Memory that was in use once is.
+    // Memory that was in use before is fragmentation.
     for key in 0..20_000 {
         client.send(format!("SET many:{key:05} {}\r\n", "v".repeat(500)));
         client.expect("+OK\r\n");
@@ -39,7 +39,7 @@ fn memory_that_no_entry_uses_is_fragmentation_and_not_used() {
     assert!((8 << 20..11 << 20).contains(&freed), "{freed} bytes less");
     let fragmented = client.info_number("allocator_frag_bytes");
     assert!(fragmented > 7 << 20, "{fragmented} bytes");
-    // Until the entries were moved together.
+    // Until the entries were compacted.
     client.check("DEBUG PAUSE-CRON 0", "+OK\r\n");
     until("compaction", || (client.info_number("allocator_frag_bytes") < 3 << 20).then_some(()));
     assert!(client.info_number("active_defrag_hits") > 1000);
@@ -58,12 +58,12 @@ fn eviction_keeps_memory_at_its_limit_and_takes_no_more_than_it_has_to() {
     const LIMIT: i64 = 40 << 20;
     let server = Server::start(&["--maxmemory", "40mb", "--maxmemory-policy", "allkeys-lru", "--save", ""]);
     let mut client = server.client();
-    // Small values lie in the entries, those of 2,000 bytes beside them, and large ones are freed by another
-    // thread.
+    // Small values are in the entries, values of 2,000 bytes beside them, and large ones are
+    // freed by another thread.
     for (size, count) in [(100, 450_000), (2_000, 30_000), (300_000, 400)] {
         let value = "v".repeat(size);
         for batch in 0..count / 100 {
-            // No inline requests: those have at most 64 KiB.
+            // No inline requests, which are limited to 64 KiB.
             let request = |n| {
                 let key = format!("{size}:{}", batch * 100 + n);
                 format!("*3\r\n$3\r\nSET\r\n${}\r\n{key}\r\n${size}\r\n{value}\r\n", key.len())
@@ -72,7 +72,7 @@ fn eviction_keeps_memory_at_its_limit_and_takes_no_more_than_it_has_to() {
             client.send(requests);
             client.expect("+OK\r\n".repeat(100));
         }
-        // What the requests took while they were received is free again.
+        // Memory for receiving the requests is free again.
         until("memory at its limit", || {
             let used = client.info_number("used_memory");
             (LIMIT * 85 / 100..=LIMIT + (1 << 20)).contains(&used).then_some(())
@@ -80,7 +80,7 @@ fn eviction_keeps_memory_at_its_limit_and_takes_no_more_than_it_has_to() {
         assert!(client.info_number("evicted_keys") > 0);
         client.check(&format!("EXISTS {size}:{}", count - 1), ":1\r\n");
     }
-    // About as many large values as the limit has room for; some of the others are as young as they are.
+    // About as many large values as the limit has room for; some of the others are equally recent.
     client.send("KEYS 300000:*\r\n");
     let left: i64 = client.line().strip_prefix('*').unwrap().parse().unwrap();
     assert!((90..140).contains(&left), "{left}");
@@ -121,7 +121,7 @@ fn the_log_says_how_much_memory_was_refused() {
     }
 }
 
-/// The allocator's threads of its own, by the names that it gives them.
+/// The names of the allocator's own threads.
 fn allocator_threads(server: &Server) -> usize {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", server.child.id())).unwrap();
     tasks
@@ -148,14 +148,15 @@ fn the_allocators_background_thread_runs_when_it_is_wanted() {
     assert_eq!(allocator_threads(&without), 0);
 }
 
-/// Has the parts of memory summed at the end of each iteration.
+/// A server that sums the parts of memory at the end of each iteration.
 fn summing_server(arguments: &[&str]) -> Server {
     Server::start_in(Dir::new(), |command| {
         command.args(arguments).env("SLUICE_TEST_PARTS", "1");
     })
 }
 
-/// Waits until the parts of memory miss at most 2 % of what is used: threads may be freeing what was deleted.
+/// Waits until the parts of memory miss at most 2 % of the used memory: threads may
+/// be freeing deleted values.
 fn check_parts(client: &mut Client, when: &str) {
     until(&format!("explained memory: {when}"), || {
         let info = String::from_utf8(client.bulk("INFO debug")).unwrap();
@@ -194,7 +195,7 @@ fn parts_add_up(arguments: &[&str]) {
     check_parts(&mut client, "values");
     client.check("SETRANGE pages 900000 x", ":900001\r\n");
     check_parts(&mut client, "a string in pages");
-    // More than are kept, each with a text of its own: what is displaced leaves nothing behind.
+    // More scripts than are kept, each with another text: replaced scripts must be freed.
     for number in 0..800 {
         let text = format!("{number}:{}", "t".repeat(2000));
         client.check(&format!("EVAL \"return #'{text}'\" 0"), format!(":{}\r\n", text.len()));
@@ -237,7 +238,7 @@ fn parts_add_up(arguments: &[&str]) {
     }
     until("clients wait", || (client.info_number("blocked_clients") == 100).then_some(()));
     check_parts(&mut client, "blocked clients");
-    // What they send ahead stays in their query buffers.
+    // Requests of blocked clients stay in their query buffers.
     waiting.iter_mut().for_each(|other| {
         other.send(format!("*2\r\n$3\r\nGET\r\n$3000\r\n{}", "x".repeat(2000)));
     });

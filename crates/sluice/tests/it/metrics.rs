@@ -1,4 +1,4 @@
-//! The metrics endpoint through real sockets.
+//! The metrics endpoint with real sockets.
 
 use crate::common::certificates::{Certificate, Offer, TlsClient, arguments};
 use crate::common::{self, Client, DEADLINE, Dir, Server, free_port, run, until};
@@ -94,7 +94,7 @@ fn the_endpoint_is_switched_on_and_off_while_the_server_runs() {
         client.check("CONFIG SET metrics-port 0", "+OK\r\n");
         until("the port to close", || (!listens(ports[1])).then_some(()));
     }
-    // A port that is taken is an error, and nothing changes.
+    // A port that is in use is an error, and nothing changes.
     client.check(&format!("CONFIG SET metrics-port {}", ports[0]), "+OK\r\n");
     client.send(format!("CONFIG SET metrics-port {}\r\n", server.port));
     let error = client.line();
@@ -194,7 +194,7 @@ fn a_load_and_a_script_do_not_keep_the_numbers_back() {
     let mut client = server.client();
     client.check("CONFIG SET key-load-delay 0", "+OK\r\n");
     until("the end of the load", || (client.info("loading") == "0").then_some(()));
-    // A script that stands still between its slices.
+    // A script that is paused between its slices.
     client.send("EVAL \"while true do end\" 0\r\n");
     let slices = until("a sample during the script", || {
         let samples = scrape(metrics_port);
@@ -227,10 +227,10 @@ fn a_main_thread_that_stands_still_leaves_the_last_numbers() {
     until("a fresh sample", || (number(&scrape(port), "sluice_sample_age_seconds") < 1.0).then_some(()));
 }
 
-/// What a request that nobody would send by mistake is answered; the end of the connection is an answer too.
+/// The reply to an invalid request; the end of the connection counts as a reply.
 fn answer_to(port: u16, bytes: &[u8]) -> String {
     let mut stream = connect(port);
-    // The server may have closed it before all is sent.
+    // The server may have closed the connection before all is sent.
     let _ = stream.write_all(bytes);
     let mut reply = Vec::new();
     let _ = stream.read_to_end(&mut reply);
@@ -256,7 +256,7 @@ fn hostile_requests_are_refused_and_others_are_served_beside_them() {
     let megabyte = format!("{head}X: {}\r\n\r\n", "y".repeat(1 << 20));
     let answer = answer_to(port, megabyte.as_bytes());
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431 "), "{answer}");
-    // Strangers that say nothing, or nearly nothing, and stay.
+    // Connections that send nothing, or nearly nothing, and stay open.
     let strangers: Vec<TcpStream> = (0..common_limit()).map(|_| connect(port)).collect();
     for stranger in strangers.iter().step_by(2) {
         let _ = (&*stranger).write_all(b"GET ");
@@ -269,7 +269,7 @@ fn hostile_requests_are_refused_and_others_are_served_beside_them() {
     scrape(port);
 }
 
-/// Connections that this process may have beside others': 5,000, where the system lets it.
+/// Number of additional connections that this process may open: 5,000, if the system allows it.
 fn common_limit() -> usize {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let open = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
@@ -305,14 +305,14 @@ fn the_endpoint_speaks_tls_with_the_certificates_of_the_server() {
     let offer = Offer { certificate: Some(&prometheus), ..Offer::default() };
     let mut tls = TlsClient::open(port, &offer);
     let mut reply = tls.send(request).receive(100).unwrap();
-    // The end of the connection is that of the reply.
+    // The reply ends with the connection.
     reply.extend(tls.receive(10_000_000).unwrap());
     let reply = String::from_utf8(reply).unwrap();
     assert!(reply.starts_with("HTTP/1.1 200 OK\r\n") && reply.contains("\nredis_up 1\n"), "{reply}");
-    // In plain text nothing is said.
+    // Requests in plain text are not answered.
     assert!(!answer_to(port, request.as_bytes()).contains("HTTP/1.1"));
     let mut client = server.client();
-    // Certificates are asked for: other addresses are fine, until they are not.
+    // Certificates are required: other addresses are allowed, as long as this is so.
     client.check("CONFIG SET metrics-bind 0.0.0.0", "+OK\r\n");
     client.send("CONFIG SET tls-auth-clients no\r\n");
     assert!(client.line().contains("other than loopback"));
@@ -320,7 +320,7 @@ fn the_endpoint_speaks_tls_with_the_certificates_of_the_server() {
     scrape(port);
 }
 
-/// Names of metrics in a text, whatever else stands there.
+/// Names of metrics in a text with other content.
 fn metric_names(text: &str) -> BTreeSet<&str> {
     let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
     words.filter(|word| word.starts_with("redis_") || word.starts_with("sluice_")).collect()
@@ -335,7 +335,7 @@ fn every_metric_of_the_alerts_and_of_the_board_is_in_a_scrape() {
     client.check("SET key value", "+OK\r\n");
     client.send("NOSUCH\r\n").line();
     until("a replica", || client.info("slave0").contains("state=online").then_some(()));
-    // Numbers of one second are the same for all who ask: those with the replica may be the next ones.
+    // Figures are the same for all requests within a second: those with the replica may be the next ones.
     let shown = until("a sample with the replica in it", || {
         let shown = [primary_port, replica_port, node_port].map(|port| get(port, "/metrics", "").1).concat();
         shown.contains("slave_state=\"online\"").then_some(shown)

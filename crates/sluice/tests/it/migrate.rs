@@ -81,7 +81,7 @@ fn times_to_live_and_databases_are_kept() {
     there.check("EXISTS k", ":0\r\n").check("SELECT 7", "+OK\r\n");
     let ttl: i64 = there.send("PTTL k\r\n").line()[1..].parse().unwrap();
     assert!((1..=100_000).contains(&ttl), "{ttl}");
-    // The connection that is kept has database 7 selected.
+    // The cached connection has database 7 selected.
     here.check("SET k w", "+OK\r\n");
     here.check(&format!("MIGRATE 127.0.0.1 {} k 0 5000", second.port), "+OK\r\n");
     there.check("GET k", "$1\r\nv\r\n").check("SELECT 0", "+OK\r\n").check("GET k", "$1\r\nw\r\n");
@@ -119,7 +119,7 @@ fn migrations_one_after_the_other_have_one_thread_and_two_at_once_have_two() {
         here.check(&format!("MIGRATE 127.0.0.1 {} k 0 5000 REPLACE", second.port), "+OK\r\n");
         assert_eq!(count(), 1);
     }
-    // The target stands still, so that both are under way.
+    // The target is stopped, so that both are in progress.
     second.signal("STOP");
     here.check("MSET k v l w", "+OK\r\n");
     here.send(format!("MIGRATE 127.0.0.1 {} k 0 20000 REPLACE\r\n", second.port));

@@ -1,8 +1,8 @@
 //! Moving in: `--check-move` against servers of both kinds and against hostile ones, and the commands of
-//! `docs/moving-in.md`, which are read out of the document and run.
+//! `docs/moving-in.md`, which are extracted from the document and run.
 //!
-//! The old server is the reference that `SLUICE_PEER_SERVER` names, and each of `SLUICE_REDIS_SERVERS`; where
-//! there is none, a server of ours. Without the reference's client a few lines of bash take its place.
+//! The old server is the reference that `SLUICE_PEER_SERVER` names, and each of `SLUICE_REDIS_SERVERS`;
+//! if there is none, a server of ours. Without the reference's client a few lines of bash replace it.
 
 use crate::common::certificates::{Certificate, arguments};
 use crate::common::guide::{Bash, block, reference, reference_tool};
@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A server to move from, killed at the end.
+/// A server to move from, killed on drop.
 pub struct Old {
     child: Child,
     pub port: u16,
@@ -62,10 +62,10 @@ pub fn binaries() -> Vec<PathBuf> {
     all
 }
 
-/// The guide.
+/// The text of the guide.
 const GUIDE: &str = include_str!("../../../../docs/moving-in.md");
 
-/// A bash that runs blocks of the guide, and the new server's port.
+/// A bash that runs blocks of the guide, and the port of the new server.
 pub struct Shell {
     pub bash: Bash,
     new_port: u16,
@@ -78,14 +78,14 @@ impl Shell {
         Shell { bash, new_port: free_port() }
     }
 
-    /// Runs the blocks of this name, to move from `old`. Fails where a command fails.
+    /// Runs the blocks with this name, to move from `old`. Fails if a command fails.
     fn run(&mut self, name: &str, old: &Old, more: &[(&str, &str)]) {
         let (port, dir) = (old.port.to_string(), old.dir.join(""));
         let old = [("OLD_PORT", port.as_str()), ("OLD_DIR", dir.trim_end_matches('/'))];
         self.run_with(name, &[&old, more].concat());
     }
 
-    /// As [`Shell::run`], with these variables in place of those of a server to move from, or beside them.
+    /// Like [`Shell::run`], with these variables instead of those of a server to move from, or in addition.
     pub fn run_with(&mut self, name: &str, more: &[(&str, &str)]) {
         let (new_port, new_dir) = (self.new_port.to_string(), self.bash.dir.join("new"));
         let names = [
@@ -103,7 +103,7 @@ impl Shell {
     }
 }
 
-/// Something of every type: a write, and what reads it with the reply.
+/// Values of every type: a write, and a read with its reply.
 pub const DATA: &[(&str, &str, &str)] = &[
     ("SET text hello", "GET text", "$5\r\nhello\r\n"),
     ("SET number 17 EX 100000", "INCR number", ":18\r\n"),
@@ -124,7 +124,7 @@ fn fill(client: &mut Client) {
     for (write, _, _) in DATA {
         client.send(format!("{write}\r\n"));
         assert!(!client.line().starts_with('-'), "{write}");
-        // XADD answers with a text of one more line.
+        // XADD answers with a text that has one more line.
         if write.starts_with("XADD") {
             client.line();
         }
@@ -148,7 +148,7 @@ fn check_data(client: &mut Client) {
     assert!((99_000..=100_000).contains(&ttl), "{ttl}");
 }
 
-/// Whether a server reads what this one sends to replicas that are no Valkey 9: RDB 11.
+/// Whether a server reads the format for replicas older than Valkey 9: RDB 11.
 fn reads_rdb_11(client: &mut Client) -> bool {
     !client.info_text().contains("redis_version:7.0")
 }
@@ -168,7 +168,7 @@ fn a_server_moves_in_live_and_back() {
         shell.run("back", &old, &[]);
         check_data(&mut theirs);
         theirs.check("GET written", "$4\r\nhere\r\n").check("SET again there", "+OK\r\n");
-        // The history was that of the old server, which needed no copy.
+        // The history continues that of the old server, so no full sync was needed.
         assert_eq!(ours.info("sync_full"), "0");
         if !reads_rdb_11(&mut theirs) {
             println!("skipped: Redis 7.0 reads no RDB 11, no copy goes back to it");
@@ -182,7 +182,7 @@ fn a_server_moves_in_live_and_back() {
     }
 }
 
-/// Nothing in the guide waits for ever for a server that has ended.
+/// No wait in the guide is endless if a server has ended.
 #[test]
 fn each_wait_of_the_guide_ends_and_says_where_to_look() {
     assert!(!GUIDE.lines().any(|line| line.trim_start().starts_with("until ")), "a wait without an end");
@@ -221,7 +221,7 @@ fn a_server_under_sentinel_is_replaced() {
     fill(&mut old.client());
     let mut shell = Shell::new();
     shell.run("sentinel", &old, &[]);
-    // Sentinel asks the primary at once when it begins, and every ten seconds from then on.
+    // Sentinel asks the primary when it starts, and every ten seconds afterwards.
     let port = free_port();
     let conf = format!(
         "port {port}\nbind 127.0.0.1\ndir {}\nlogfile sentinel.log\nsentinel monitor moving 127.0.0.1 {} 1\n",
@@ -240,7 +240,7 @@ fn a_server_under_sentinel_is_replaced() {
     check_data(&mut ours);
 }
 
-/// A Sentinel, killed at the end.
+/// A Sentinel, killed on drop.
 struct Watching(Child);
 
 impl Drop for Watching {
@@ -266,10 +266,10 @@ fn the_guide_asks_first() {
     Shell::new().run("config", &old, &[("OLD_CONF", &conf)]);
 }
 
-/// What no output may have.
+/// A text that no output may contain.
 pub const SECRET: &str = "plantedsecret";
 
-/// Asks about the server on a port: standard output and error, and the exit status.
+/// Runs `--check-move` for the server on a port: standard output and error, and the exit status.
 pub fn check_move(port: u16, more: &[&str]) -> (String, i32) {
     let target = format!("127.0.0.1:{port}");
     let output = Command::new(BINARY)
@@ -315,7 +315,7 @@ fn a_server_with_something_of_everything_is_judged_without_its_secrets() {
             status == 0 && json.starts_with("{\"target\":\"127.0.0.1:") && json.contains("\"status\":0"),
             "{json}"
         );
-        // A user who may do little.
+        // A user with few rights.
         theirs.check(
             &format!("ACL SETUSER little on >{SECRET} ~a* -@all +info +scan +select +type"),
             "+OK\r\n",
@@ -350,14 +350,14 @@ fn a_server_that_speaks_tls_is_judged() {
     drop(server);
 }
 
-/// A server that does with each connection what it is told, until the test ends.
+/// A server that runs `serve` on each connection, until the test ends.
 fn hostile(serve: impl Fn(TcpStream) + Send + 'static) -> (u16, JoinHandle<()>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     (port, std::thread::spawn(move || serve(listener.accept().unwrap().0)))
 }
 
-/// Sends this again and again, as long as somebody takes it.
+/// Sends `again` repeatedly, as long as the peer reads.
 fn flood(mut stream: TcpStream, head: &[u8], again: &[u8]) {
     let _ = stream.read(&mut [0; 64]);
     let piece = again.repeat(64 * 1024 / again.len());
@@ -367,7 +367,7 @@ fn flood(mut stream: TcpStream, head: &[u8], again: &[u8]) {
     }
 }
 
-/// Sends a byte of a text whenever nothing has come for a while, as long as somebody takes it.
+/// Sends one byte of a text after each pause without input, as long as the peer reads.
 fn drip(mut stream: TcpStream) {
     stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
     let mut sent = stream.write_all(b"$1000\r\n");
@@ -415,7 +415,7 @@ fn answers_of_wrong_types_are_not_judged() {
         let (port, thread) = hostile(move |mut stream| {
             let mut room = [0; 65536];
             while let Ok(len @ 1..) = stream.read(&mut room) {
-                // As many answers as requests.
+                // One reply for each request.
                 let requests = room[..len].iter().filter(|byte| **byte == b'*').count();
                 if stream.write_all(answer.repeat(requests.max(1)).as_bytes()).is_err() {
                     break;

@@ -1,10 +1,10 @@
-//! A unit that stands open, through real sockets, on I/O threads too (the arm `together`): DEBUG STAND-STILL
-//! inside EXEC.
+//! Units that stay open, with real sockets, also on I/O threads (the arm `together`): DEBUG
+//! STAND-STILL inside EXEC.
 
 use super::common::{self, Client, Dir, Server};
 
-/// Sends an EXEC that stands still between its two writes. The server has begun it when it has answered what
-/// is queued, or begins it in the same batch.
+/// Sends an EXEC that pauses between its two writes. The server has begun the EXEC when it has answered
+/// the queued commands, or begins it in the same batch.
 fn begin(client: &mut Client, ms: u64) {
     client.send(format!("MULTI\r\nRPUSH l a\r\nDEBUG STAND-STILL {ms}\r\nRPUSH l b\r\nEXEC\r\n"));
     client.expect("+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n");

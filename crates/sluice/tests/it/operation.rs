@@ -1,4 +1,4 @@
-//! Operation, end to end: the log, the process and its end, good or bad.
+//! Operation, end to end: the log, the process and its end.
 
 use crate::common::{self, BINARY, Client, Dir, Server, free_port, until};
 use std::io::Write;
@@ -22,7 +22,7 @@ fn the_log_tells_what_an_operator_asks() {
         " * Ready to accept connections tcp".into(),
     ];
     in_order.iter().for_each(|part| assert!(server.log.wait(part).is_some(), "{part}"));
-    // The line's position depends on how long it takes to learn the counter's frequency.
+    // The position of the line depends on the time needed to determine the counter's frequency.
     assert!(server.log.wait(" * monotonic clock: ").is_some());
     server.client().send("SHUTDOWN NOSAVE\r\n");
     let text = server.log.all();
@@ -95,7 +95,7 @@ fn the_pid_file_is_written_and_removed() {
     let path = server.dir.path().join("pid");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{}\n", server.child.id()));
     let mut server = server;
-    // Wherever the process stands by then.
+    // Wherever the working directory is by then.
     std::fs::create_dir(server.dir.path().join("sub")).unwrap();
     server.client().check("CONFIG SET dir sub", "+OK\r\n");
     server.signal("INT");
@@ -163,8 +163,8 @@ fn the_first_signal_ends_in_good_order() {
 #[test]
 fn the_second_signal_ends_at_once() {
     let mut server = Server::start(&[]);
-    // Once the log has the line, the batch runs, and nothing else does until it is over: the first signal has
-    // to wait.
+    // After the line is logged, the batch runs, and nothing else runs until its end: the first
+    // signal has to wait.
     server.client().send("DEBUG LOG asleep\r\nDEBUG SLEEP 100000\r\n");
     server.log.wait("DEBUG LOG: asleep").unwrap();
     server.signal("TERM");
@@ -191,8 +191,8 @@ fn an_alarm_shows_where_the_main_thread_is_and_the_server_goes_on() {
     server.log.wait("DEBUG LOG: asleep").unwrap();
     server.signal("ALRM");
     server.log.wait("Received SIGALRM").unwrap();
-    // Where the binary is loaded differs from run to run; its name and an offset are there for addr2line. The
-    // process title, which is written over the program's arguments, is no part of the name.
+    // The load address of the binary varies; its name and an offset are printed for addr2line. The
+    // process title, which is written over the program's arguments, is not part of the name.
     let frame = server.log.wait("(+0x").unwrap();
     assert!(frame.starts_with("sluice-server(+0x"), "{frame}");
     server.log.wait("STACK TRACE DONE").unwrap();
@@ -212,7 +212,7 @@ fn the_end_that_a_signal_asks_for_waits_for_a_paused_cron_and_can_be_aborted() {
     client.check("PING", "+PONG\r\n").check("SHUTDOWN ABORT", "+OK\r\n");
     server.log.wait("Shutdown manually aborted").unwrap();
     client.check("SHUTDOWN ABORT", "-ERR No shutdown in progress.\r\n");
-    // The next signal is the first one again.
+    // The next signal counts as the first again.
     server.signal("INT");
     server.log.wait("Received SIGINT scheduling shutdown").unwrap();
     client.send("DEBUG PAUSE-CRON 0\r\n").expect("+OK\r\n").expect_end();
@@ -264,19 +264,19 @@ fn a_fault_inside_the_allocator_is_reported_with_names_of_functions() {
         return;
     }
     let mut server = Server::start_in(Dir::new(), |command| {
-        // The fault waits in the main thread's part of the allocator, so the main thread has to receive.
+        // The fault occurs in the main thread's arena of the allocator, so the main thread has to receive.
         command.env("SLUICE_TEST_ALLOCATOR_FAULT", "1").args(["--io-threads", "1"]);
     });
     let value = "v".repeat(1 << 20);
     let mut client = std::net::TcpStream::connect(("127.0.0.1", server.port)).unwrap();
     for key in 0..64 {
         let request = format!("*3\r\n$3\r\nSET\r\n$2\r\n{key:02}\r\n$1048576\r\n{value}\r\n");
-        // The server ends somewhere on the way.
+        // The server ends at some point during the requests.
         if client.write_all(request.as_bytes()).is_err() {
             break;
         }
     }
-    // A thread that starts late may meet the fault before the main thread does: its stack begins elsewhere.
+    // A thread that starts late may fault before the main thread does: its stack begins elsewhere.
     assert_report(&mut server, &["crashed by signal: 11", "src/allocator.rs", "_rjem_je_"]);
     assert_eq!(server.wait().signal(), Some(11), "and not by the alarm of a report that hangs");
 }
@@ -297,7 +297,7 @@ fn debug_can_end_the_server_in_every_bad_way() {
 #[test]
 fn debug_starts_the_server_again_in_its_own_place() {
     let dir = Dir::new();
-    // The path names the file in the first folder alone: `dir` leaves that.
+    // The path is valid only in the first folder: `dir` changes the folder.
     dir.file("own.conf", "dir data\nsave 3600 1\n");
     std::fs::create_dir(dir.path().join("data")).unwrap();
     let port = free_port();
@@ -393,7 +393,7 @@ fn the_title_tells_what_the_process_is() {
         String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned()
     };
     assert_eq!(read(&server), format!("{BINARY} 127.0.0.1:{}", server.port));
-    // Longer than the arguments were: it goes on where the environment was.
+    // Longer than the arguments were: the title continues in the memory of the environment.
     let long = "x".repeat(300);
     server.client().check(&format!("CONFIG SET proc-title-template \"{long} {{port}}\""), "+OK\r\n");
     assert_eq!(read(&server), format!("{long} {}", server.port));
@@ -407,7 +407,7 @@ fn the_log_says_in_the_same_words_why_a_connection_ended() {
     let mut client = server.client();
     client.check("PING", "+PONG\r\n");
     let address = client.stream.local_addr().unwrap().to_string();
-    // What was not read makes the kernel reset the connection.
+    // Unread input makes the kernel reset the connection.
     socket2::SockRef::from(&client.stream).set_linger(Some(std::time::Duration::ZERO)).unwrap();
     drop(client);
     let line = server.log.wait("Reading from client").unwrap();
@@ -423,7 +423,7 @@ fn the_log_says_in_the_same_words_why_a_connection_ended() {
 fn an_iteration_that_only_waited_is_told_from_one_that_worked() {
     let server = Server::start(&["--io-threads", "1"]);
     let mut client = server.client();
-    // The numbers are gathered ten times a second.
+    // The figures are sampled ten times a second.
     client.check("DEBUG SLEEP 0.1", "+OK\r\n");
     let slept = until("the figures", || {
         let slept = client.info_number("eventloop_iteration_max_usec");
@@ -431,7 +431,7 @@ fn an_iteration_that_only_waited_is_told_from_one_that_worked() {
     });
     let worked = client.info_number("eventloop_iteration_max_cpu_usec");
     assert!((0..50_000).contains(&worked), "{worked} of {slept}");
-    // What was longest before is forgotten: the next one need not be longer.
+    // The maximum is reset: the next one need not be larger.
     client.check("CONFIG RESETSTAT", "+OK\r\n");
     let longest_us = client.info_number("eventloop_duration_max");
     assert!((1..slept).contains(&longest_us), "{longest_us} of {slept}");
@@ -457,7 +457,7 @@ fn replies_beyond_one_turn_of_sending_come_whole_and_the_end_waits_for_them() {
     let mut first = server.client();
     first.send(format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n", value.len())).send(&value).send("\r\n");
     first.expect("+OK\r\n");
-    // Three times what one turn takes; then as much beside the end of the server.
+    // Three times the requests of one iteration; then as many during the server's shutdown.
     for ends in [false, true] {
         let mut readers: Vec<Client> = (0..12).map(|_| server.client()).collect();
         for reader in &mut readers {

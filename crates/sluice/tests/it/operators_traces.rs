@@ -1,7 +1,7 @@
-//! What operators of Kubernetes, charts and exporters say to servers: traces of `conformance/operators`,
-//! whose README has the form. Each is played against nodes of the reference, nodes of ours, and both
-//! together, at the same time; what a trace reads of the replies must be the same everywhere. Without the
-//! reference there is nothing to compare with, and the tests say so.
+//! Requests of operators of Kubernetes, charts and exporters: traces of `conformance/operators`, whose
+//! README describes the format. Each is played against nodes of the reference, nodes of ours, and both
+//! together, at the same time; the parts of replies that a trace reads must be the same everywhere.
+//! Without the reference there is no comparison, and the tests print a note.
 
 mod fleet;
 mod reads;
@@ -11,12 +11,12 @@ use fleet::Fleet;
 use std::path::{Path, PathBuf};
 use trace::Trace;
 
-/// Where the traces lie.
+/// The folder of the traces.
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/operators")
 }
 
-/// Plays a trace against every group of nodes, and compares what it reads.
+/// Plays a trace against every group of nodes, and compares the results.
 fn play(name: &str) {
     let Some(peer) = std::env::var_os("SLUICE_PEER_SERVER").map(PathBuf::from) else {
         println!("skipped: SLUICE_PEER_SERVER names no reference");

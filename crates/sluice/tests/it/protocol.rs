@@ -1,4 +1,4 @@
-//! The wire, end to end: bytes in any shape, replies in order, errors to the letter.
+//! The protocol, end to end: bytes in any pieces, replies in order, exact errors.
 
 use crate::common::{self, Server, request, until};
 use std::io::Write;
@@ -16,8 +16,8 @@ fn every_split_of_a_stream_gives_the_same_replies() {
     let mut client = server.client();
     for cut in 1..stream.len() {
         client.send(&stream[..cut]);
-        // The server takes connections in the order in which they became ready, so the first part has been
-        // read.
+        // The server serves connections in the order in which they became ready, so the first
+        // part has been read.
         bystander.check("PING", "+PONG\r\n");
         client.send(&stream[cut..]).expect(replies);
     }
@@ -58,7 +58,7 @@ fn a_large_value_comes_and_goes_whole_and_is_counted_once() {
     reply.extend_from_slice(&value);
     reply.extend_from_slice(b"\r\n");
     client.check("GET big", &reply);
-    // A request right behind it, in the same bytes, is no part of it.
+    // A request directly after it, in the same bytes, is not part of it.
     let mut both = set.clone();
     both.extend_from_slice(b"STRLEN big\r\nPI");
     client.send(&both).expect("+OK\r\n:16777216\r\n");
@@ -97,7 +97,7 @@ fn large_values_in_pieces_and_pipelines_are_stored_to_the_byte() {
         let writer = std::thread::spawn(move || {
             for part in sent.chunks(piece) {
                 std::io::Write::write_all(&mut out, part).unwrap();
-                // What was sent before has been received by now.
+                // All earlier bytes have been received by now.
                 pace.check("PING", "+PONG\r\n");
             }
         });
@@ -124,7 +124,7 @@ fn wrong_requests_are_answered_to_the_letter_and_end_the_connection() {
     ];
     for (sent, text) in cases {
         let mut client = server.client();
-        // What came before the error is answered first.
+        // Requests before the error are answered first.
         client.send("PING\r\n").send(sent).expect(format!("+PONG\r\n-ERR Protocol error: {text}\r\n"));
         client.expect_end();
     }
@@ -181,7 +181,7 @@ fn a_request_that_waits_keeps_its_place_and_its_end_is_noticed() {
     until("two waiting clients", || (control.info_number("blocked_clients") == 2).then_some(()));
     drop(leaving);
     until("the end of one", || (control.info_number("connected_clients") == 2).then_some(()));
-    // It may send ahead, in bounds.
+    // A blocked client may send further requests, within limits.
     waiting.send("PING\r\n".repeat(1000));
     control.check("CLIENT UNPAUSE", "+OK\r\n");
     waiting.expect("+OK\r\n$1\r\n1\r\n:2\r\n").expect("+PONG\r\n".repeat(1000));
@@ -228,10 +228,10 @@ fn a_client_that_ended_before_a_push_is_not_served() {
         let mut waiting = server.client();
         waiting.send("BLPOP l 0\r\n");
         until("it waits", || (control.info_number("blocked_clients") == 1).then_some(()));
-        // A connection that was quiet until now, and is newer: every event loop tells its readiness second.
+        // A connection that was idle until now, and is newer: every event loop reports its readiness second.
         let mut pusher = server.client();
         until("all are there", || (control.info_number("connected_clients") == 3).then_some(()));
-        // Both come in one iteration of the event loop.
+        // Both become ready in one iteration of the event loop.
         server.signal("STOP");
         let ports = (waiting.stream.local_addr().unwrap().port(), server.port);
         drop(waiting);
@@ -244,8 +244,8 @@ fn a_client_that_ended_before_a_push_is_not_served() {
     }
 }
 
-/// Whether the other end of the connection between these ports has acknowledged its end: FIN_WAIT2, or it is
-/// gone.
+/// Whether the other end of the connection between these ports has acknowledged the end:
+/// FIN_WAIT2, or no entry.
 fn the_end_has_arrived((local, remote): (u16, u16)) -> bool {
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
     let (local, remote) = (format!(":{local:04X}"), format!(":{remote:04X}"));
@@ -257,7 +257,7 @@ fn the_end_has_arrived((local, remote): (u16, u16)) -> bool {
     table.lines().filter_map(state).all(|state| state == "05")
 }
 
-/// A client library looks at its idle connections for an end before it uses one.
+/// A client library checks its idle connections for an end before it uses one.
 #[test]
 fn a_killed_client_is_closed_before_its_killer_is_told() {
     let server = Server::start(&[]);
@@ -353,16 +353,17 @@ fn an_idle_connection_holds_no_buffers() {
         };
         (0..200).map(one).collect()
     };
-    // The first ones warm up what is kept for all.
+    // The first ones fill the caches that are shared by all.
     drop(round(&mut control));
     until("the first have gone", || (control.info_number("connected_clients") == 1).then_some(()));
     let before = control.info_number("used_memory");
     let clients = round(&mut control);
-    // Room for what comes in pieces stays for two seconds, in case that more comes.
+    // Buffers for partial input stay for two seconds, in case that more arrives.
     until("their room for input is given back", || {
         let after = control.info_number("used_memory");
         let each = (after - before) / clients.len() as i64;
-        // About 660 for each session and connection, and what is kept for the next ones: 256 KiB for all.
+        // About 660 bytes for each session and connection, and memory kept for the next ones:
+        // 256 KiB in total.
         (each < 1024 + (256 << 10) / clients.len() as i64).then_some(())
     });
 }
@@ -378,7 +379,7 @@ fn what_follows_a_reset_is_that_of_a_client_that_has_not_authenticated() {
         }
         client.expect(format!("+OK\r\n+RESET\r\n{refused}")).expect_end();
     }
-    // AUTH behind it lifts the limits again.
+    // A further AUTH lifts the limits again.
     let mut client = server.client();
     client.send("AUTH pass\r\nRESET\r\nAUTH pass\r\nPING\r\n").expect("+OK\r\n+RESET\r\n+OK\r\n+PONG\r\n");
 }

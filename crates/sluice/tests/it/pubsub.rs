@@ -1,5 +1,5 @@
-//! Publish/subscribe, end to end: messages reach their subscribers whole and in order, whatever thread owns
-//! the connections.
+//! Publish/subscribe, end to end: messages arrive at their subscribers complete and in order, whatever
+//! thread owns the connections.
 
 use crate::common::{Client, Server, request, until};
 use std::io::Read;
@@ -67,7 +67,7 @@ fn client_of_version_3(server: &Server) -> Client {
 fn messages_of_many_channels_keep_their_order_on_io_threads() {
     let server = Server::start(&["--io-threads", "3", "--io-threads-always-active", "yes"]);
     let channels = ["a", "b", "c"];
-    // Each listens to those channels whose bits its number has; every other one speaks RESP3.
+    // Each client subscribes to the channels whose bits are set in its number; every second one uses RESP3.
     let mut all: Vec<(usize, Client)> = (0..16)
         .map(|n| (n / 2, if n % 2 == 0 { server.client() } else { client_of_version_3(&server) }))
         .collect();
@@ -80,8 +80,8 @@ fn messages_of_many_channels_keep_their_order_on_io_threads() {
         }
     }
     let mut publisher = server.client();
-    // Runs of one channel, and channels in turn; short texts and such as are shared; too much for the buffers
-    // of the kernel.
+    // Runs of one channel, and alternating channels; short texts and shared ones; more than the buffers
+    // of the kernel hold.
     let sent: Vec<(usize, Vec<u8>)> = (0..900)
         .map(|n| ([n / 40 % 3, n % 3][n / 300 % 2], vec![b'a' + (n % 26) as u8; [10, 700, 9000][n % 7 % 3]]))
         .collect();

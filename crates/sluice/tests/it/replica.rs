@@ -1,4 +1,4 @@
-//! A replica, end to end: of a primary that the test plays, of the reference, and of a server of ours.
+//! A replica, end to end: of a primary played by the test, of the reference, and of a server of ours.
 
 use crate::common::primary::{Link, PlayedPrimary, REPLID, snapshot};
 use crate::common::reference::Reference;
@@ -6,7 +6,7 @@ use crate::common::{self, Client, Dir, Server, request, until};
 use sluice_persist::rdb::{CompressionMethod, Packer};
 use std::time::{Duration, Instant};
 
-/// A server that follows a primary which the test plays, and the connection on which the data were asked for.
+/// A server that follows a played primary, and the connection on which it has requested the data.
 fn following(arguments: &[&str]) -> (Server, PlayedPrimary, Link) {
     let primary = PlayedPrimary::new();
     let server = Server::start(arguments);
@@ -64,7 +64,7 @@ fn a_snapshot_and_the_stream_behind_it_arrive() {
     client.check("SET x 1", "-READONLY You can't write against a read only replica.\r\n");
 }
 
-/// The primary has accepted a longer value than this server takes from its clients.
+/// The primary may accept a longer value than this server accepts from its clients.
 #[test]
 fn a_value_longer_than_proto_max_bulk_len_arrives_from_the_primary() {
     let limits = ["--proto-max-bulk-len", "1mb", "--client-query-buffer-limit", "1mb"];
@@ -86,11 +86,11 @@ fn offsets_are_told_when_asked_and_a_transaction_counts_when_it_ends() {
     let exec = common::request(&[b"EXEC"]);
     link.send(&exec);
     let all = 15 + 27 + 37 + exec.len() as u64;
-    // The first acknowledgement says 0; the one behind the transaction says all of it.
+    // The first acknowledgement has offset 0; the one after the transaction has its end.
     link.acknowledged(all);
     let getack = common::request(&[b"REPLCONF", b"GETACK", b"*"]);
     link.send(&getack);
-    // The question itself is not among what is acknowledged.
+    // The GETACK itself is not part of the acknowledged offset.
     link.acknowledged(all);
     link.acknowledged(all + getack.len() as u64);
     server.client().check("GET a", "$1\r\n1\r\n");
@@ -103,7 +103,7 @@ fn a_broken_link_goes_on_where_it_was() {
     link.send(common::request(&[b"SELECT", b"5"]));
     link.send(common::request(&[b"SET", b"a", b"1"]));
     link.acknowledged(23 + 27);
-    // Half of a transaction is lost with the link.
+    // Half of a transaction is lost when the link ends.
     link.send(common::request(&[b"MULTI"]));
     link.send(common::request(&[b"SET", b"lost", b"1"]));
     drop(link);
@@ -126,7 +126,7 @@ fn the_old_data_are_served_until_the_new_are_loaded() {
     let new = snapshot(&[("new", "2")]);
     link.send(format!("${}\r\n", new.len()));
     link.send(&new[..20]);
-    // INFO has the other fields of a transfer only while there is one.
+    // INFO has the other fields of a transfer only during a transfer.
     until("the transfer", || (client.info("master_sync_in_progress") == "1").then_some(()));
     until("its bytes", || (client.info("master_sync_read_bytes") == "20").then_some(()));
     client.check("GET old", "$1\r\n1\r\n");
@@ -144,7 +144,7 @@ fn d2_no_cron_of_a_second_stands_between_the_last_byte_and_the_load() {
     let (server, primary, mut link) = synchronised(&[]);
     let mut client = server.client();
     let new = snapshot(&[("new", "2")]);
-    // The least of some: the machine may have other work.
+    // The minimum of several measurements: the machine may have other work.
     let mut least = Duration::MAX;
     for _ in 0..5 {
         link = again(&primary, link, REPLID);
@@ -155,7 +155,7 @@ fn d2_no_cron_of_a_second_stands_between_the_last_byte_and_the_load() {
         link.send(&new[20..]);
         up(&mut client);
         least = least.min(begun.elapsed());
-        // A link that is lost at once is not made again at once.
+        // A link that is lost at once is not restored at once.
         link.acknowledged(700);
     }
     assert!(least < Duration::from_millis(400), "D-2: {least:?}");
@@ -211,7 +211,7 @@ fn d3_a_snapshot_that_is_damaged_replaces_neither_data_nor_file() {
     client.check("GET old", "$1\r\n1\r\n");
     assert_eq!(std::fs::read(server.dir.join("dump.rdb")).unwrap(), file);
     assert!(temporary(&server.dir).is_none());
-    // It asks again, from where it stands.
+    // The replica asks again, from its previous offset.
     let mut link = primary.accept();
     assert_eq!(link.shake_hands(), format!("PSYNC {REPLID} 1"));
 }
@@ -257,7 +257,7 @@ fn d6_totals_are_unknown_then_the_size_or_zero() {
     link.send(vec![b'x'; 1000]);
     until("the bytes", || (client.info_number("total_net_repl_input_bytes") == 1000).then_some(()));
     client.check("REPLICAOF NO ONE", "+OK\r\n");
-    // Merged with the main thread's own, and not counted twice.
+    // Merged with the main thread's figures, and not counted twice.
     assert_eq!(client.info_number("total_net_repl_input_bytes"), 1000);
 }
 
@@ -284,7 +284,7 @@ fn expired_keys_are_hidden_and_deleted_by_the_primary_alone() {
     link.send(common::request(&[b"SET", b"stays", b"1"]));
     until("the stream", || (client.send("EXISTS stays\r\n").line() == ":1").then_some(()));
     client.check("GET gone", "$-1\r\n").check("EXISTS gone", ":0\r\n").check("DBSIZE", ":3\r\n");
-    // To the primary the key is there.
+    // For the primary the key exists.
     link.send(common::request(&[b"APPEND", b"gone", b"2"]));
     link.send(common::request(&[b"PERSIST", b"gone"]));
     until("the stream", || (client.send("EXISTS gone\r\n").line() == ":1").then_some(()));
@@ -366,7 +366,8 @@ fn a_restart_goes_on_where_the_snapshot_stands() {
     server.client().check("SELECT 7", "+OK\r\n").check("GET b", "$1\r\n2\r\n").check("GET a", "$1\r\n1\r\n");
 }
 
-/// With the RDB file as its base where that has the data; behind a load from memory by a rewrite.
+/// The base is the received RDB file if it was saved to disk; after a load from memory, a
+/// rewrite makes the base.
 #[test]
 fn the_append_only_file_begins_again_with_the_data_of_the_primary() {
     for (load, preamble, reuses) in
@@ -390,7 +391,7 @@ fn the_append_only_file_begins_again_with_the_data_of_the_primary() {
         up(&mut client);
         link.send(common::request(&[b"SELECT", b"0"]));
         link.send(common::request(&[b"SET", b"later", b"1"]));
-        // A rewrite that is scheduled is in progress next: asked for in this order.
+        // A scheduled rewrite becomes one in progress: hence this order of the two reads.
         until("the new base", || {
             let is_done =
                 client.info("aof_rewrite_scheduled") == "0" && client.info("aof_rewrite_in_progress") == "0";
@@ -402,7 +403,7 @@ fn the_append_only_file_begins_again_with_the_data_of_the_primary() {
         let log = server.log.all();
         let is_reused = log.contains("Reused RDB file from primary sync as AOF base file");
         let is_rewritten = log.contains("Background append only file rewriting started");
-        // Where the disk has not taken the file of before when the load ends, a rewrite makes the base.
+        // If the disk has not taken the old file when the load ends, a rewrite makes the base.
         assert!(is_reused != is_rewritten && (reuses || is_rewritten), "{log}");
         let server = start(&[]);
         let mut client = server.client();
@@ -410,7 +411,8 @@ fn the_append_only_file_begins_again_with_the_data_of_the_primary() {
     }
 }
 
-/// The disk of the file before takes seconds; nobody waits for it, and the file begins again when it can.
+/// The disk takes seconds for the old file; clients do not wait for it, and the file begins
+/// again when it can.
 #[test]
 fn nobody_waits_for_the_append_only_file_that_a_synchronisation_ends() {
     let dir = Dir::new();
@@ -493,7 +495,7 @@ fn a_replica_of_the_reference_has_its_data_however_they_are_sent() {
         up(&mut ours);
         fill(&mut theirs, "behind");
         same(&mut theirs, &mut ours);
-        // The link is broken, and goes on where it was.
+        // The link is closed, and continues by a partial synchronization.
         ours.check("CLIENT KILL TYPE master", ":1\r\n");
         fill(&mut theirs, "again");
         up(&mut ours);
@@ -543,7 +545,7 @@ fn a_snapshot_of_a_replica_says_which_database_its_primary_has_selected() {
     last.check("EXISTS behind", ":0\r\n").check("SELECT 2", "+OK\r\n").check("GET behind", "$1\r\n1\r\n");
 }
 
-/// Begins another full synchronisation of a server that is synchronised: the connection on which it comes.
+/// Begins another full sync of a synchronised server; returns its connection.
 fn again(primary: &PlayedPrimary, link: Link, replid: &str) -> Link {
     drop(link);
     let mut link = primary.accept();
@@ -569,7 +571,7 @@ fn a_snapshot_can_be_loaded_from_the_connection() {
                     link.send(mark);
                 }
             }
-            // Behind a mark a primary waits for the replica's word.
+            // After a snapshot with an end mark, a primary waits for the replica's acknowledgement.
             link.acknowledged(10);
             link.send(common::request(&[b"SELECT", b"0"]));
             link.send(common::request(&[b"SET", b"behind", b"3"]));
@@ -590,7 +592,7 @@ fn swapdb_serves_and_keeps_the_old_data() {
     let mut client = server.client();
     let mut link = again(&primary, link, REPLID);
     let mut bad = snapshot(&[("new", "2")]);
-    // The checksum: what is before it is read without a fault.
+    // The checksum is wrong: everything before it is read without an error.
     let at = bad.len() - 1;
     bad[at] ^= 1;
     link.send(format!("${}\r\n", bad.len()));
@@ -599,11 +601,11 @@ fn swapdb_serves_and_keeps_the_old_data() {
     client.check("GET old", "$1\r\n1\r\n");
     assert_eq!(client.info("loading"), "0");
     link.send(&bad[at..]);
-    // It failed, and the data stand where they stood.
+    // The load has failed, and the data and the offset are unchanged.
     let mut link = primary.accept();
     assert_eq!(link.shake_hands(), format!("PSYNC {REPLID} 1"));
     client.check("GET old", "$1\r\n1\r\n");
-    // Data of another history are no answer.
+    // A snapshot of another history.
     let other = "f".repeat(40);
     link.send(format!("+FULLRESYNC {other} 5\r\n$1000\r\nVALKEY080"));
     until("the load", || (client.info("loading") == "1").then_some(()));
@@ -654,8 +656,8 @@ fn a_restart_from_the_append_only_file_goes_on_where_it_stands() {
     let start = || {
         Server::start_in(Dir::new(), |command| {
             command.args(["--dir", &dir.join(""), "--appendonly", "yes"]);
-            // The received file is the base only where the append-only file of before is closed by the end of
-            // the load.
+            // The received file becomes the base only if the old append-only file is closed by
+            // the end of the load.
             command.args(["--key-load-delay", "1000000"]);
             command.args(["--replicaof", &format!("127.0.0.1 {}", primary.port)]);
         })
@@ -670,7 +672,7 @@ fn a_restart_from_the_append_only_file_goes_on_where_it_stands() {
     assert!(server.log.wait("Reused RDB file from primary sync as AOF base file").is_some());
     link.send(common::request(&[b"SELECT", b"7"]));
     link.send(common::request(&[b"SET", b"a", b"1"]));
-    // A database that no write follows.
+    // A SELECT without a following write.
     link.send(common::request(&[b"SELECT", b"3"]));
     link.acknowledged(173);
     client.send("SHUTDOWN NOSAVE\r\n");
@@ -686,8 +688,8 @@ fn a_restart_from_the_append_only_file_goes_on_where_it_stands() {
     client.check("SELECT 3", "+OK\r\n").check("GET b", "$1\r\n2\r\n");
 }
 
-/// The thread of the append-only file gets to the first snapshot when a second one has been received: the
-/// base has to be the first all the same, because the commands behind it are in the second.
+/// The thread of the append-only file starts on the first snapshot when a second one has been received:
+/// the base must nevertheless be the first, because the commands that follow it lead to the second.
 #[test]
 fn a_second_snapshot_does_not_become_the_base_in_place_of_the_first() {
     if !common::has_switches() {
@@ -701,7 +703,7 @@ fn a_second_snapshot_does_not_become_the_base_in_place_of_the_first() {
         })
     };
     let primary = PlayedPrimary::new();
-    // The file of before is closed by the end of the load: the received file is the base only then.
+    // The old file is closed by the end of the load: only then does the received file become the base.
     let mut server = start(&["--appendonly", "yes", "--key-load-delay", "5000000"], "2000000");
     let mut client = server.client();
     client.check(&format!("REPLICAOF 127.0.0.1 {}", primary.port), "+OK\r\n");
@@ -717,7 +719,7 @@ fn a_second_snapshot_does_not_become_the_base_in_place_of_the_first() {
     assert!(link.shake_hands().starts_with(&format!("PSYNC {REPLID} ")));
     link.send(format!("+FULLRESYNC {REPLID} 1000\r\n"));
     link.send_snapshot(&snapshot(&[("a", "100")]));
-    // It is on its way into the folder then, and another thread puts it in force.
+    // The file is being moved into the folder then, and another thread puts it in force.
     assert!(server.log.wait("Successfully renamed the temporary AOF base file").is_some());
     server.child.kill().unwrap();
     server.wait();
@@ -725,8 +727,8 @@ fn a_second_snapshot_does_not_become_the_base_in_place_of_the_first() {
     server.client().check("GET a", "$1\r\n2\r\n");
 }
 
-/// The primary wakes for its cron once a second here: what a replica lacks is sent at the speed of the socket
-/// all the same.
+/// The primary runs its cron only once a second here: missing data must nevertheless be sent at the speed
+/// of the socket.
 #[test]
 fn a_replica_that_was_held_up_is_not_fed_at_the_pace_of_the_cron() {
     let primary =
@@ -745,12 +747,13 @@ fn a_replica_that_was_held_up_is_not_fed_at_the_pace_of_the_cron() {
     to_replica.expect("+OK\r\n");
     let begun = Instant::now();
     until("the stream", || (to_replica.info_number("slave_repl_offset") >= end).then_some(()));
-    // 64 windows of 1 MiB, one for each second, and one for each acknowledgement, which are as many.
+    // 64 windows of 1 MiB, one for each second, and one for each acknowledgement, of which
+    // there are as many.
     assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
 }
 
-/// What a primary of 9.2 with `repl-compression zstd` sends to a replica that takes Zstd: a snapshot and a
-/// stream that are compressed, the latter from its first byte on, each time it begins.
+/// The output of a 9.2 primary with `repl-compression zstd` to a replica that supports Zstd: a compressed
+/// snapshot and a compressed stream, the latter from its first byte on, at each start.
 #[test]
 fn a_primary_may_compress_the_snapshot_and_the_stream() {
     for (load, number) in [("disabled", 1), ("swapdb", 2), ("disabled", 2)] {
@@ -773,7 +776,7 @@ fn a_primary_may_compress_the_snapshot_and_the_stream() {
             "capa eof capa psync2 capa lz4"
         };
         assert!(said.contains(&format!("REPLCONF {takes}")), "{said:?}");
-        // By the version a primary of 9.2 knows that no command may stand within the snapshot.
+        // From the version, a 9.2 primary knows that the snapshot may not contain commands.
         assert!(said.contains(&"REPLCONF version 9.1.2".to_owned()), "{said:?}");
         link.send(format!("+FULLRESYNC {REPLID} 0\r\n$EOF:{}\r\n", "m".repeat(40)));
         let codec = if number == 2 { CompressionMethod::Zstd } else { CompressionMethod::Lz4 };
@@ -790,7 +793,8 @@ fn a_primary_may_compress_the_snapshot_and_the_stream() {
         let end = commands.len() as u64;
         link.acknowledged(end);
         client.check("STRLEN k", ":100000\r\n");
-        // The link is cut, and goes on where it was: the stream begins with its envelope again.
+        // The link is cut, and continues with a partial synchronization: the stream begins with
+        // its envelope again.
         drop(link);
         let mut link = primary.accept();
         assert_eq!(link.shake_hands(), format!("PSYNC {REPLID} {}", end + 1));
@@ -798,14 +802,14 @@ fn a_primary_may_compress_the_snapshot_and_the_stream() {
         link.send([b"+CONTINUE\r\n", &packed_stream(number, &more)[..]].concat());
         link.acknowledged(end + more.len() as u64);
         client.check("STRLEN k", ":100001\r\n");
-        // What is malformed ends the link, and what was applied stays.
+        // Malformed data end the link, and the applied commands stay.
         link.send(b"garbage that no block begins with");
         link.expect_end();
         client.check("STRLEN k", ":100001\r\n");
     }
 }
 
-/// A compressed stream whose frame does not end, in blocks that are as they are.
+/// A compressed stream whose frame does not end, in raw blocks.
 fn packed_stream(number: u8, commands: &[u8]) -> Vec<u8> {
     let mut packed = vec![b'V', b'C', b'S', 1, number, 0, 2];
     packed.extend_from_slice(match number {
@@ -822,8 +826,8 @@ fn packed_stream(number: u8, commands: &[u8]) -> Vec<u8> {
     packed
 }
 
-/// A primary of 9.2 puts commands into the snapshot of a synchronisation without a fork, for replicas of 9.2.
-/// Should one do so all the same, the snapshot is refused, and the data that were there stay.
+/// In a synchronization without a fork, a 9.2 primary puts commands into the snapshot for 9.2 replicas.
+/// If one does so nevertheless, the snapshot is refused, and the old data stay.
 #[test]
 fn a_snapshot_with_commands_in_it_is_refused() {
     for load in ["disabled", "swapdb"] {

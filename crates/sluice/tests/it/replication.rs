@@ -1,11 +1,11 @@
-//! This server as the primary of a reference server: whole and partial synchronisation, restarts, slow
-//! replicas.
+//! This server as the primary of a reference server: full and partial synchronization,
+//! restarts, slow replicas.
 
 use crate::common::reference::Reference;
 use crate::common::{self, BINARY, Client, Dir, Server, free_port, until};
 use std::process::Command;
 
-/// A server on a port of its own choice, which a restart keeps.
+/// A server on a given port, which a restart keeps.
 fn primary(dir: &Dir, port: u16, arguments: &[&str]) -> Server {
     let mut command = Command::new(BINARY);
     command
@@ -21,7 +21,7 @@ fn digest(client: &mut Client) -> String {
     client.send("DEBUG DIGEST\r\n").line()
 }
 
-/// Makes the reference a replica, and waits until it has everything.
+/// Makes the reference a replica, and waits until it is up to date.
 fn follow(replica: &Reference, port: u16) -> Client {
     let mut client = replica.client();
     client.check(&format!("REPLICAOF 127.0.0.1 {port}"), "+OK\r\n");
@@ -82,7 +82,7 @@ fn a_reference_replica_goes_on_behind_our_restart_from_a_snapshot_and_from_a_log
     }
 }
 
-/// The link ends while the bytes of the pop are made, and in the middle of its transaction.
+/// The link ends while the commands of the pop are generated, in the middle of its transaction.
 #[test]
 fn a_reference_replica_that_loses_its_link_amid_a_large_pop_goes_on_where_it_was() {
     let Some(reference) = Reference::start(&[]) else { return };
@@ -165,7 +165,7 @@ fn a_reference_replica_takes_the_snapshot_on_a_second_channel() {
     let (dir, port) = (Dir::new(), free_port());
     let server = primary(&dir, port, &["--dual-channel-replication-enabled", "yes"]);
     let mut client = server.client();
-    // Two seconds; of many short sleeps each takes far longer where the machine is busy.
+    // Two seconds; many short sleeps take far longer on a busy machine.
     client.check("DEBUG POPULATE 4000 key 100", "+OK\r\n");
     client.check("CONFIG SET rdb-key-save-delay 500", "+OK\r\n");
     let mut replica = reference.client();
@@ -198,7 +198,7 @@ fn a_reference_replica_that_wants_the_length_takes_a_snapshot_from_disk() {
         "{}",
         reference.log()
     );
-    // What the replica has on its own disk.
+    // The data on the replica's own disk.
     until("its log", || (replica.info_number("aof_rewrite_in_progress") == 0).then_some(()));
     client.check("SET a 1", "+OK\r\n").check("WAIT 1 60000", ":1\r\n");
     client.check("WAITAOF 1 1 60000", "*2\r\n:1\r\n:1\r\n");
@@ -236,7 +236,7 @@ fn an_end_waits_for_a_reference_replica() {
 fn what_waits_behind_a_slow_snapshot_lies_on_disk() {
     let Some(reference) = Reference::start(&[]) else { return };
     let (dir, port) = (Dir::new(), free_port());
-    // What the disk has not taken yet counts: the limit leaves the disk some time.
+    // Data that the disk has not taken yet count: the limit leaves the disk some time.
     let limits = ["--client-output-buffer-limit", "replica 20mb 0 0", "--repl-backlog-size", "1mb"];
     let server = primary(&dir, port, &limits);
     let mut client = server.client();

@@ -1,8 +1,8 @@
-//! A replica that is cut off from its primary in every way, under writes of all types, and has the primary's
-//! data in the end.
+//! A replica whose link to its primary is cut in every way, under writes of all types, and that must have
+//! the primary's data in the end.
 //!
-//! What happens to the link × how the primary sends × how the replica loads × one or two connections. The
-//! test command runs a part of them; with `SLUICE_TEST_MATRIX=all` all are run (`cargo xtask deep matrix`).
+//! Events of the link × ways of sending × ways of loading × one or two connections. The test command runs
+//! a part of the combinations; `SLUICE_TEST_MATRIX=all` runs all (`cargo xtask deep matrix`).
 
 use crate::common::reference::Reference;
 use crate::common::relay::Relay;
@@ -12,17 +12,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// What happens to the link.
+/// An event of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     None,
-    /// It is cut, and mended at once.
+    /// The link is cut, and restored at once.
     Cut,
-    /// It is cut for a while.
+    /// The link is cut for a while.
     Delay,
-    /// It is cut, and more is written than the backlog keeps.
+    /// The link is cut while more is written than the backlog keeps.
     BacklogTooSmall,
-    /// It is cut until the backlog is freed.
+    /// The link is cut until the backlog is freed.
     BacklogExpired,
 }
 
@@ -38,7 +38,7 @@ struct Case {
     dual: bool,
 }
 
-/// All combinations, or each event with each load, and the other two in turn.
+/// All combinations; or each event with each load, alternating the other two.
 fn cases() -> Vec<Case> {
     let all = EVENTS.into_iter().enumerate().flat_map(|(e, event)| {
         LOADS.into_iter().enumerate().flat_map(move |(l, load)| {
@@ -53,7 +53,7 @@ fn wants_all() -> bool {
     std::env::var("SLUICE_TEST_MATRIX").is_ok_and(|value| value == "all")
 }
 
-/// A command of any type, over keys that meet.
+/// A command of a random type, on few keys.
 fn command(rng: &mut Rng) -> Vec<u8> {
     let n = rng.below(30);
     let value = "v".repeat(1 + rng.below(200) as usize);
@@ -79,7 +79,7 @@ fn command(rng: &mut Rng) -> Vec<u8> {
     request(&words)
 }
 
-/// Writes until it is told to stop. No reply is asked for.
+/// Writes until stopped, with replies turned off.
 struct Writer {
     stop: Arc<AtomicBool>,
     thread: std::thread::JoinHandle<()>,
@@ -100,7 +100,7 @@ impl Writer {
                 }
                 std::thread::sleep(Duration::from_millis(1));
             }
-            // Behind this reply everything was executed.
+            // All earlier commands have been executed before this reply.
             client.send("CLIENT REPLY ON\r\n").expect("+OK\r\n");
         });
         Writer { stop, thread }
@@ -124,8 +124,8 @@ fn set(client: &mut Client, name: &str, value: &str) {
     client.check(&format!("CONFIG SET {name} {value}"), "+OK\r\n");
 }
 
-/// Brings `event` about, and says which synchronisations the primary must count behind it: full ones, partial
-/// ones.
+/// Causes `event`, and returns the numbers of full and of partial synchronizations that the
+/// primary must count afterwards.
 fn meet(event: Event, relay: &Relay, primary: &mut Client, replica: &mut Client) -> (i64, i64) {
     if event == Event::None {
         return (1, 0);
@@ -154,7 +154,7 @@ fn meet(event: Event, relay: &Relay, primary: &mut Client, replica: &mut Client)
     counts
 }
 
-/// What it takes: a server that is the primary, as its clients and by its port.
+/// Runs one case; the primary is given by its port and by new clients of it.
 fn run(case: Case, seed: u64, port: u16, client: impl Fn() -> Client) {
     let mut primary = client();
     set(&mut primary, "repl-diskless-sync", if case.diskless { "yes" } else { "no" });
@@ -194,16 +194,16 @@ fn run(case: Case, seed: u64, port: u16, client: impl Fn() -> Client) {
         assert!(std::time::Instant::now() < deadline, "{case:?}: the data differ\n{}", server.log.so_far());
         std::thread::sleep(Duration::from_millis(20));
     }
-    // The stream of a second connection is a partial synchronisation to the primary that counts them.
+    // The primary counts the stream of a second connection as a partial synchronization.
     let by_channels = if case.dual && case.diskless { full } else { 0 };
     let counted = (primary.info_number("sync_full"), primary.info_number("sync_partial_ok"));
     assert_eq!(counted, (full, partial + by_channels), "{case:?}\n{}", server.log.so_far());
     replica.check("EXISTS old", ":0\r\n");
 }
 
-/// A primary of ours, and every case of this event.
+/// Every case of this event with a primary of ours.
 fn primary_of_ours(event: Event) {
-    // Of one event and one load mode every other pair.
+    // For one event and one load mode, every second pair.
     let is_run = |at: usize| wants_all() || (at / LOADS.len() + at).is_multiple_of(2);
     let cases = cases().into_iter().enumerate().filter(|(at, case)| case.event == event && is_run(*at));
     for (at, case) in cases {
@@ -222,8 +222,8 @@ fn primary_of_the_reference(event: Event) {
     }
 }
 
-/// A replica has the data of its primary whatever happens to the link: a test for each event, since each
-/// waits much.
+/// A replica has the data of its primary after any event of the link: one test for each event, because
+/// each waits long.
 macro_rules! events {
     ($($of_ours:ident, $of_the_reference:ident: $event:expr;)*) => {
         $(

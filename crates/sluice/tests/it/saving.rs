@@ -1,5 +1,4 @@
-//! Saving and loading, end to end: what a restart brings back, and what is left when disks or the machine
-//! fail.
+//! Saving and loading, end to end: the data after a restart, and after failures of disks or the machine.
 
 use crate::common::{self, BINARY, Client, Dir, Server, free_port, has_switches, until};
 use std::path::Path;
@@ -10,7 +9,7 @@ fn server_in(dir: &Dir, arguments: &[&str]) -> Server {
     server_with_fault(dir, arguments, None)
 }
 
-/// A server whose files fail as the plan says: `crates/storage/src/faulty.rs`.
+/// A server whose files fail according to a plan: `crates/storage/src/faulty.rs`.
 fn server_with_fault(dir: &Dir, arguments: &[&str], plan: Option<&str>) -> Server {
     Server::start_in(Dir::new(), |command| {
         command.args(["--dir", &dir.join("")]).args(arguments);
@@ -76,7 +75,7 @@ fn what_was_saved_is_there_after_a_restart() {
     }
 }
 
-/// A compressed snapshot as the base of an append-only file: written, read, and checked at its end.
+/// A compressed snapshot as the base of an append-only file: written, read, and verified at its end.
 #[test]
 fn a_base_of_the_append_only_file_may_be_compressed() {
     for (compression, number) in [("lz4", 1), ("zstd", 2)] {
@@ -171,7 +170,7 @@ fn a_full_disk_leaves_the_file_before_and_says_so() {
         let renamed = wanted.starts_with("Error moving") || wanted.starts_with("Failed to fsync");
         let left = if renamed { "$3\r\nnew\r\n" } else { "$3\r\nold\r\n" };
         server_in(&dir, &[]).client().check("GET a", left);
-        // The disk is well again.
+        // The disk works again.
         client.check("SAVE", "+OK\r\n");
         server_in(&dir, &[]).client().check("GET a", "$3\r\nnew\r\n");
     }
@@ -194,10 +193,10 @@ fn a_signal_does_not_end_a_server_that_cannot_save_and_the_next_one_asks_again()
     server_in(&dir, &[]).client().check("GET a", "$1\r\n1\r\n");
 }
 
-/// Crashes the machine at each step of a save by `command`, and looks at what the next start finds.
+/// Crashes the machine at each step of a save by `command`, and checks the data after the next start.
 fn crash_at_every_step(command: &str, seeds: u32) {
     let (mut old_left, mut new_left) = (0, 0);
-    // A save of these data is create, two writes, sync, rename, sync of the folder.
+    // The steps of a save of these data: create, two writes, sync, rename, sync of the folder.
     for step in 1..=6 {
         for seed in 0..seeds {
             let dir = Dir::new();
@@ -231,7 +230,7 @@ fn a_crash_of_the_machine_at_any_step_of_a_save_leaves_the_old_data_or_the_new()
     }
 }
 
-/// Waits for the end of the save in the background; what became of it.
+/// Waits for the end of the background save; returns its result.
 fn bgsave_outcome(client: &mut Client) -> String {
     until("the end of the save", || (client.info("rdb_bgsave_in_progress") == "0").then_some(()));
     client.info("rdb_last_bgsave_status")
@@ -246,8 +245,7 @@ fn bgsave_keeps_the_moment_at_which_it_was_asked_while_writes_go_on() {
     client.check("DEBUG POPULATE 50000 key 100", "+OK\r\n");
     let before = digest(&mut client);
     client.check("BGSAVE", "+Background saving started\r\n");
-    // Everything is changed, deleted or moved while the save is under way, or behind it: the file does not
-    // tell.
+    // All data are changed, deleted or moved during the save or after it: the file must not show this.
     for n in 0..2000 {
         client.check(&format!("SET key:{} x", n * 7), "+OK\r\n");
     }
@@ -278,7 +276,7 @@ fn a_disk_that_fails_in_the_background_fails_the_save_and_writes_are_refused() {
     if !has_switches() {
         return;
     }
-    // With many keys a file is many writes: what comes behind the one that fails must not hide it.
+    // With many keys a file takes many writes: writes after the failed one must not hide the failure.
     for (plan, keys) in [
         ("no-space:1:1:0", 1),
         ("no-space:2:1:0", 1),
@@ -301,7 +299,7 @@ fn a_disk_that_fails_in_the_background_fails_the_save_and_writes_are_refused() {
         let refused = client.send("SET a 2\r\n").line();
         assert!(refused.starts_with("-MISCONF Valkey is configured to save RDB snapshots"), "{refused}");
         client.check("GET a", "$1\r\n1\r\n");
-        // The disk is well again.
+        // The disk works again.
         client.check("BGSAVE", "+Background saving started\r\n");
         assert_eq!(bgsave_outcome(&mut client), "ok", "{plan}");
         client.check("SET a 2", "+OK\r\n");
@@ -327,7 +325,7 @@ fn a_save_that_is_broken_off_leaves_no_file_and_the_server_ends_at_once() {
     until("the removal", || names(&dir).is_empty().then_some(()));
     client.check("BGSAVE", "+Background saving started\r\n").send("SHUTDOWN NOSAVE\r\n").expect_end();
     assert_eq!(server.wait().code(), Some(0));
-    // The next start removes what the thread had no time for.
+    // The next start removes the files that the thread could not remove.
     let server = server_in(&dir, &[]);
     assert!(names(&dir).is_empty());
     server.client().check("DBSIZE", ":0\r\n");
@@ -341,8 +339,7 @@ fn the_second_signal_removes_the_file_of_the_save_at_the_end() {
     server.signal("INT");
     let temporary = format!("temp-{}.rdb", server.child.id());
     until("the file", || names(&dir).contains(&temporary).then_some(()));
-    // The handler learns the name when the file is there: nothing that can be asked tells when. The save goes
-    // on for 100 seconds.
+    // The handler learns the name when the file exists: no command shows when. The save takes 100 seconds.
     std::thread::sleep(std::time::Duration::from_millis(200));
     server.signal("INT");
     assert_eq!(server.wait().code(), Some(1));
@@ -355,7 +352,7 @@ fn a_temporary_file_of_another_container_is_left_alone() {
     let server = server_in(&dir, &["--save", ""]);
     let temporary = format!("temp-{}.rdb", server.child.id());
     dir.file(&temporary, "its own");
-    // It is being written as long as it is locked.
+    // The file is being written as long as it is locked.
     let written = std::fs::File::open(dir.join(&temporary)).unwrap();
     written.try_lock().unwrap();
     server.client().check("SET a 1", "+OK\r\n").check("SAVE", "+OK\r\n");
@@ -401,7 +398,7 @@ fn a_file_that_is_no_good_ends_the_start() {
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(said.contains(wanted), "{said}");
         assert!(said.ends_with("Fatal error loading the DB, check server logs. Exiting.\n"), "{said}");
-        // Scripts look at the last two lines: nothing comes between the reason and the end.
+        // Scripts read the last two lines: no line may separate the reason from the end.
         assert!(!said.contains("Removing the pid file") && !Path::new(&pid_file).exists(), "{said}");
         let is_damaged = said.contains("Terminating server after rdb file reading failure.");
         assert_eq!(is_damaged, wanted == "RDB CRC error" || wanted.contains("LZ4"), "{said}");
@@ -412,7 +409,7 @@ fn a_file_that_is_no_good_ends_the_start() {
             "the file stays for whoever mends it"
         );
     }
-    // A folder in place of the file.
+    // A folder at the path of the file.
     let dir = Dir::new();
     std::fs::create_dir(dir.join("dump.rdb")).unwrap();
     let port = free_port().to_string();
@@ -437,12 +434,12 @@ fn files_of_version_81_are_read_and_80_is_written() {
         digests.push(digest(&mut client));
         assert!(std::fs::read(dir.join("dump.rdb")).unwrap().starts_with(b"VALKEY080"));
         drop(server);
-        // What the compressed file holds, in the form that every version 9 reads.
+        // The data of the compressed file, in the format that every version 9 reads.
         digests.push(digest(&mut server_in(&dir, &[]).client()));
     }
     digests.dedup();
     assert_eq!(digests.len(), 1, "{digests:?}");
-    // A key that is left out stays in the file: it is not saved over.
+    // A skipped key stays in the file: the file is not overwritten.
     let dir = Dir::new();
     std::fs::write(dir.join("dump.rdb"), PATH_HASH).unwrap();
     let server = server_in(&dir, &["--rdb-version-check", "relaxed"]);
@@ -461,18 +458,18 @@ fn a_disk_that_reads_little_at_a_time_or_fails_loses_nothing() {
     let server = server_in(&dir, &["--rdbcompression", "no"]);
     let mut client = server.client();
     client.check("SET a 1", "+OK\r\n").check("RPUSH l x yy zzz", ":3\r\n").check("SELECT 9", "+OK\r\n");
-    // More than one read brings.
+    // More than one read returns.
     client.check("SETRANGE long 3000000 end", ":3000003\r\n");
     let before = digest(&mut client);
     client.check("SAVE", "+OK\r\n");
     drop(server);
     let saved = std::fs::read(dir.join("dump.rdb")).unwrap();
-    // Single bytes from the beginning, then from the third read on.
+    // Single bytes from the first read on, then from the third.
     for plan in ["short-read:1:1000000:0", "short-read:3:7:0"] {
         let server = server_with_fault(&dir, &[], Some(plan));
         assert_eq!(digest(&mut server.client()), before, "{plan}");
     }
-    // At the beginning, and in the middle.
+    // An error at the beginning, and in the middle.
     for plan in ["read-error:1:1:0", "read-error:3:1:0"] {
         let port = free_port().to_string();
         let mut command = Command::new(BINARY);
@@ -487,7 +484,7 @@ fn a_disk_that_reads_little_at_a_time_or_fails_loses_nothing() {
     assert_eq!(names(&dir), ["dump.rdb"]);
 }
 
-/// Runs a server that is refused; what its log says.
+/// Runs a server that must refuse to start; returns its log.
 fn refused(dir: &Dir, arguments: &[&str]) -> String {
     let port = free_port().to_string();
     let mut command = Command::new(BINARY);
@@ -508,11 +505,11 @@ fn a_second_server_that_would_write_the_same_file_is_refused() {
         first.child.id()
     );
     assert!(said.contains(&wanted), "{said}");
-    // Another file, or none.
+    // A server with another file, or without one.
     let second = server_in(&dir, &["--save", "100 1", "--dbfilename", "other.rdb"]);
     let third = server_in(&dir, &["--save", ""]);
     let mut client = third.client();
-    // What a change of the configuration would write is claimed, or the change is refused as a whole.
+    // The file of a changed configuration is claimed, or the whole change is refused.
     let reply = client.send("CONFIG SET maxmemory 1gb save '1 1'\r\n").line();
     assert!(
         reply.starts_with("-ERR CONFIG SET failed (possibly related to argument 'save') - the RDB file "),
@@ -523,7 +520,7 @@ fn a_second_server_that_would_write_the_same_file_is_refused() {
     assert_eq!(names(&dir), ["dump.rdb.lock", "other.rdb.lock", "third.rdb.lock"]);
     client.check("CONFIG SET save ''", "+OK\r\n");
     assert_eq!(names(&dir), ["dump.rdb.lock", "other.rdb.lock"]);
-    // The claim goes with the directory.
+    // The claim is given up with the directory.
     let elsewhere = Dir::new();
     let mut client = second.client();
     client.check(&format!("CONFIG SET dir {}", elsewhere.join("")), "+OK\r\n");
@@ -539,7 +536,7 @@ fn a_second_server_that_would_write_the_same_file_is_refused() {
     let reply = client.send("CONFIG SET dbfilename dump.rdb\r\n").line();
     assert!(reply.contains(&format!("process {} holds", first.child.id())), "{reply}");
     drop(other);
-    // A claim ends with its process, however that ends.
+    // A claim ends with its process, in whatever way.
     first.signal("KILL");
     first.wait();
     let mut next = server_in(&dir, &["--save", "100 1"]);
@@ -559,7 +556,7 @@ fn what_another_process_saves_is_left_alone() {
     for name in [&left_over, &of_rewrite, &alive, "temp-x.rdb"] {
         std::fs::write(dir.join(name), "REDIS0011 a part").unwrap();
     }
-    // Somebody has given that name to something else.
+    // The name belongs to an unrelated file.
     let foreign = format!("temp-1.{}.rdb", ended.id());
     std::fs::write(dir.join(&foreign), "notes").unwrap();
     let server = server_in(&dir, &[]);
@@ -582,21 +579,21 @@ fn the_file_goes_where_the_configuration_says() {
     client.check("SAVE", "+OK\r\n");
     assert!(Path::new(&dir.join("sub/other.rdb")).exists());
     assert_eq!(names(&dir), ["sub"]);
-    // The name of a folder cannot be taken.
+    // The path of a folder cannot be claimed.
     client.check(&format!("CONFIG SET dir {} dbfilename sub", dir.join("")), "+OK\r\n");
     client.check("SAVE", "-ERR\r\n");
     assert!(server.log.wait("on the final destination sub (in server root dir ").is_some());
     assert_eq!(names(&dir), ["sub"]);
 }
 
-/// The reference: another server of the same files.
+/// A reference server on the same files.
 struct Reference {
     child: std::process::Child,
     port: u16,
 }
 
 impl Reference {
-    /// None where the environment names none.
+    /// `None` if the environment names no reference.
     fn start(dir: &Dir) -> Option<Reference> {
         let Ok(binary) = std::env::var("SLUICE_PEER_SERVER") else {
             println!("skipped: SLUICE_PEER_SERVER names no reference");
@@ -646,7 +643,7 @@ fn the_reference_loads_what_we_save_and_we_load_what_it_saves() {
     let ours = server_in(&dir, &[]);
     let mut client = ours.client();
     assert_eq!(digest(&mut client), saved);
-    // What it alone understands goes back to it.
+    // Records that only the reference understands are kept for it.
     client.check("SAVE", "+OK\r\n");
     drop(ours);
     let reference = Reference::start(&dir).unwrap();
@@ -668,14 +665,14 @@ fn what_a_save_alone_holds_is_no_reason_to_refuse_a_write() {
         assert_eq!(set(&mut client, number, "a"), "+OK");
     }
     let used = client.info_number("used_memory");
-    // Room for the arguments on their way between threads, and for values that another thread is freeing.
+    // Room for arguments that are passed between threads, and for values that another thread is freeing.
     client.check(&format!("CONFIG SET maxmemory {}", used + (10 << 20)), "+OK\r\n");
     client.check("BGSAVE", "+Background saving started\r\n");
-    // Each value is replaced by one of the same size: without a save nothing would be refused.
+    // Each value is replaced by one of the same size: without a save all writes would be accepted.
     for number in 0..40 {
         assert_eq!(set(&mut client, number, "b"), "+OK", "{number}");
     }
-    // And what would be refused without one is refused.
+    // Writes that would be refused without a save are still refused.
     let refused = (40..60).map(|number| set(&mut client, number, "c")).find(|line| line.starts_with("-OOM"));
     assert!(refused.is_some());
 }

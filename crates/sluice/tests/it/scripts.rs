@@ -1,19 +1,19 @@
-//! Scripts that mean no good, through real sockets: many at once, without end, without bound, and with
-//! strange results.
+//! Hostile scripts, with real sockets: many at once, endless ones, with unbounded memory, and
+//! with unusual results.
 
 use super::common::{Client, Server, request, until};
 use std::time::{Duration, Instant};
 
 const BUSY: &str = "-BUSY Valkey is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
 
-/// The numbers of clients with a script each, and of milliseconds that each of the scripts takes.
+/// The number of clients with one script each; then the duration of each script, milliseconds.
 const CLIENTS: usize = 120;
 const EACH_MS: u64 = 20;
 
 #[test]
 fn beside_many_clients_with_long_scripts_everybody_is_served() {
     let server = Server::start(&[]);
-    // A time and not a number of steps: the bounds below are times, on a busy machine too.
+    // A duration and not a number of steps: the bounds below are durations, also on a busy machine.
     let script = format!(
         "local ends = os.clock() + {EACH_MS} / 1000 while os.clock() < ends do end return redis.call('INCR', KEYS[1])"
     );
@@ -28,7 +28,7 @@ fn beside_many_clients_with_long_scripts_everybody_is_served() {
         number.unwrap_or(0)
     };
     let (mut worst, mut looks, mut last) = (Duration::ZERO, 0, 0);
-    // What is asked while they run is answered between two of them, and not behind all.
+    // Requests during the scripts are answered between two of them, and not only after all.
     while last < CLIENTS {
         let began = Instant::now();
         other.check("PING", "+PONG\r\n");
@@ -52,7 +52,7 @@ fn a_script_without_end_is_killed_by_somebody_else() {
     let server = Server::start(&["--busy-reply-threshold", "50"]);
     let (mut caller, mut other) = (server.client(), server.client());
     caller.send(request(&[b"EVAL", b"while true do end", b"0"]));
-    // Held until the script is busy, and then told so.
+    // Commands wait until the script counts as busy, and then get an error.
     until("the script to be busy", || {
         other.send("GET k\r\n");
         (other.line().trim_end() == BUSY).then_some(())
@@ -81,7 +81,7 @@ fn a_script_without_bound_meets_the_limit_of_memory() {
         assert!(is_known && answer.starts_with("-ERR"), "{script}: {answer}");
         client.check("PING", "+PONG\r\n");
     }
-    // What they have taken is free again.
+    // The scripts' memory is free again.
     let large = "local t = {} for i = 1, 100 do t[i] = string.rep('x', 100000) .. i end return #t";
     client.send(request(&[b"EVAL", large.as_bytes(), b"0"])).expect(":100\r\n");
 }
@@ -90,10 +90,10 @@ fn a_script_without_bound_meets_the_limit_of_memory() {
 fn results_of_any_form_are_answered() {
     let server = Server::start(&[]);
     let mut client = server.client();
-    // A table in itself ends where the reference ends it.
+    // The reply for a table that contains itself ends where the reference ends it.
     let cyclic = ["*1\r\n".repeat(7995).as_str(), "-ERR reached lua stack limit\r\n"].concat();
     client.send(request(&[b"EVAL", b"local t = {} t[1] = t return t", b"0"])).expect(cyclic);
-    // A million elements, made and sent while others are served.
+    // A reply of a million elements, made and sent while others are served.
     let mut other = server.client();
     let many = b"local t = {} for i = 1, 1000000 do t[i] = i % 10 end return t";
     client.send(request(&[b"EVAL", many, b"0"]));
@@ -126,8 +126,8 @@ fn a_script_cannot_call_itself() {
         .expect("-ERR This Valkey command is not allowed from script\r\n");
 }
 
-/// On the main thread, and where an I/O thread owns the connection: each of the requests is for the debugger,
-/// also those that came along with EVAL.
+/// On the main thread, and with an I/O thread that owns the connection: each of the requests is for the
+/// debugger, also those that arrived together with EVAL.
 #[test]
 fn a_script_is_debugged_over_a_socket() {
     for threads in [&[][..], &["--io-threads", "3", "--io-threads-always-active", "yes"]] {

@@ -1,5 +1,5 @@
-//! Sentinel of the reference over servers of ours: what it finds, whom it promotes, and that no write is lost
-//! which WAIT has confirmed. Without the reference there is nothing to test with, and the tests say so.
+//! Sentinels of the reference with servers of ours: what they find, which server they promote, and that
+//! no write is lost that WAIT has confirmed. Without the reference the tests print a note.
 
 use crate::common::{BINARY, Client, DEADLINE, Dir, Server, free_port, until};
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A program of the reference beside its server; says so where there is none.
+/// A program of the reference beside its server; prints a note if there is none.
 fn tool(name: &str) -> Option<PathBuf> {
     let server = std::env::var_os("SLUICE_PEER_SERVER");
     let path = server.map(|server| Path::new(&server).with_file_name(name)).filter(|path| path.exists());
@@ -22,7 +22,7 @@ fn tool(name: &str) -> Option<PathBuf> {
     path
 }
 
-/// A server with a file of its own, which Sentinel has it rewrite.
+/// A server with its own config file, which Sentinel makes it rewrite.
 struct Node {
     server: Server,
     dir: Dir,
@@ -69,7 +69,7 @@ impl Node {
     }
 }
 
-/// A Sentinel of the reference, killed at the end.
+/// A Sentinel of the reference, killed on drop.
 struct Sentinel {
     child: Child,
     port: u16,
@@ -149,7 +149,7 @@ impl Watched {
         }
     }
 
-    /// The port of the primary, as a Sentinel tells it to clients.
+    /// The port of the primary, as a Sentinel reports it to clients.
     fn primary_port(&self) -> u16 {
         told_primary(self.sentinels[0].port).unwrap()
     }
@@ -158,8 +158,8 @@ impl Watched {
         self.nodes.iter().find(|node| node.port == port).unwrap()
     }
 
-    /// Waits until the node follows that primary. Sentinel closes the clients of a server whose role it
-    /// changes.
+    /// Waits until the node follows that primary. Sentinel closes the clients of a server whose
+    /// role it changes.
     fn until_follows(&self, port: u16, primary: u16) {
         until("a replica of the new primary", || {
             std::thread::sleep(Duration::from_millis(50));
@@ -167,8 +167,8 @@ impl Watched {
         });
     }
 
-    /// Waits until all follow the primary that Sentinel names; its port. A machine that stands still for long
-    /// makes Sentinel fail over once more.
+    /// Waits until all nodes follow the primary that Sentinel reports; returns its port. A machine that
+    /// stalls makes Sentinel fail over once more.
     fn settled(&self) -> u16 {
         until("one primary with two replicas", || {
             std::thread::sleep(Duration::from_millis(50));
@@ -182,7 +182,7 @@ impl Watched {
     }
 }
 
-/// Asks a server; errors of the connection are errors of the client.
+/// Sends a command to a server; connection errors are returned to the caller.
 fn ask(stream: &mut BufReader<TcpStream>, line: &str) -> io::Result<String> {
     stream.get_mut().write_all(format!("{line}\r\n").as_bytes())?;
     read_line(stream)
@@ -202,7 +202,7 @@ fn open(port: u16) -> io::Result<BufReader<TcpStream>> {
     Ok(BufReader::new(stream))
 }
 
-/// Whether a server follows that primary, and has what it has.
+/// Whether a server follows that primary, and is up to date.
 fn follows(port: u16, primary: u16) -> bool {
     let lines = ["role:slave\r\n", &format!("master_port:{primary}\r\n"), "master_link_status:up\r\n"];
     replication(port).is_ok_and(|info| lines.iter().all(|line| info.contains(line)))
@@ -218,7 +218,8 @@ fn replication(port: u16) -> io::Result<String> {
     String::from_utf8(text).map_err(io::Error::other)
 }
 
-/// Whom a Sentinel names as the primary: a bulk string of the address, and one of the port.
+/// The port of the primary that a Sentinel reports: its reply has a bulk string for the address, and one
+/// for the port.
 fn told_primary(sentinel: u16) -> io::Result<u16> {
     let mut stream = open(sentinel)?;
     ask(&mut stream, &format!("SENTINEL GET-MASTER-ADDR-BY-NAME {NAME}"))?;
@@ -228,7 +229,7 @@ fn told_primary(sentinel: u16) -> io::Result<u16> {
     read_line(&mut stream)?.parse().map_err(io::Error::other)
 }
 
-/// A client with Sentinel support: it writes key after key, and notes those that WAIT has confirmed.
+/// A client with Sentinel support: it writes key after key, and records those that WAIT has confirmed.
 struct Load {
     stop: Arc<AtomicBool>,
     confirmed: Arc<AtomicU64>,
@@ -236,14 +237,14 @@ struct Load {
 }
 
 impl Load {
-    /// `replicas`: how many WAIT asks for.
+    /// `replicas`: the number of replicas that WAIT must confirm.
     fn start(sentinel: u16, replicas: usize) -> Load {
         let (stop, confirmed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (is_over, count) = (stop.clone(), confirmed.clone());
         let thread = std::thread::spawn(move || {
             let (mut kept, mut next) = (BTreeSet::new(), 0);
             while !is_over.load(Relaxed) {
-                // An error of any kind: the client asks again whom to follow.
+                // After an error of any kind, the client asks Sentinel for the primary again.
                 let _ = write_on((sentinel, replicas), &mut next, &mut kept, &is_over, &count);
                 std::thread::sleep(Duration::from_millis(20));
             }
@@ -319,7 +320,7 @@ fn a_primary_that_dies_is_replaced_and_no_confirmed_write_is_lost() {
     load.until_more();
     let other = watched.nodes[1..].iter().map(|node| node.port).find(|port| *port != new).unwrap();
     watched.until_follows(other, new);
-    // The old one comes back as what it was, and is told better.
+    // The old primary restarts as a primary, and is then made a replica.
     watched.nodes[0].restart();
     watched.until_follows(old, new);
     load.until_more();
@@ -338,14 +339,14 @@ fn a_primary_that_dies_is_replaced_and_no_confirmed_write_is_lost() {
 #[test]
 fn a_failover_by_command_under_load_loses_no_confirmed_write() {
     let Some(watched) = Watched::start() else { return };
-    // Without COORDINATED the old primary goes on for a while, with the other replica: only what all replicas
-    // have is safe.
+    // Without COORDINATED the old primary continues for a while, with the other replica: only writes on
+    // all replicas are safe.
     let load = Load::start(watched.sentinels[0].port, 2);
     load.until_more();
     let mut primary = watched.primary_port();
     for how in ["", " COORDINATED"] {
         let mut sentinel = watched.sentinels[0].client();
-        // One that has just failed over waits before it does so again.
+        // A Sentinel that has just failed over waits before it does so again.
         let deadline = Instant::now() + DEADLINE;
         while sentinel.send(format!("SENTINEL FAILOVER {NAME}{how}\r\n")).line() != "+OK" {
             assert!(Instant::now() < deadline, "Sentinel does not fail over");

@@ -1,17 +1,17 @@
-//! Slow reads, end to end: threads produce large replies while others are served, and clients that do not
-//! read, or go, hold up nobody.
+//! Slow reads, end to end: threads produce large replies while other clients are served, and clients that
+//! do not read, or disconnect, delay no others.
 
 use crate::common::{Client, Server, request, until};
 use std::io::Read;
 
-/// Elements of the list `l`, each of 100 bytes.
+/// Number of elements of the list `l`, each of 100 bytes.
 const ELEMENTS: usize = 100_000;
 
 fn element(number: usize) -> String {
     format!("{number:0>100}")
 }
 
-/// A server with the list, and as few threads for slow reads as can be.
+/// A server with the list, and one thread for slow reads.
 fn server(arguments: &[&str]) -> Server {
     let server = Server::start(&[&["--slow-read-threads", "1"], arguments].concat());
     let mut client = server.client();
@@ -66,7 +66,7 @@ fn a_client_that_does_not_read_holds_up_others_for_a_second_at_most() {
     other.check("LRANGE l 0 -1", "*0\r\n");
     control.check("RPUSH l x", ":1\r\n");
     until("the thread to be free", || (control.info_number("slow_reads_running") == 0).then_some(()));
-    // What it asked for first, it gets.
+    // The first reply has the data at the time of its request.
     expect_list(&mut lazy, element);
     lazy.expect("*1\r\n$1\r\nx\r\n*1\r\n$1\r\nx\r\n");
 }

@@ -1,5 +1,4 @@
-//! What every thread of a running server has: a name of its own, and a stack on which a crash report can be
-//! made.
+//! Checks that every thread of a running server has a name of its own, and a signal stack for a crash report.
 
 use crate::common::{Server, until};
 use std::collections::BTreeMap;
@@ -14,17 +13,16 @@ pub fn threads(server: &Server) -> BTreeMap<i32, String> {
     tasks.filter_map(|task| name_of(task.ok()?)).collect()
 }
 
-/// Threads that run no code of the server: of the allocator, and of the kernel, which makes them for
-/// io_uring.
+/// Whether a thread runs no code of the server: a thread of the allocator, or of the kernel for io_uring.
 fn is_foreign(name: &str) -> bool {
     name.starts_with("jemalloc_bg_thd") || name.starts_with("iou-")
 }
 
-/// Sends SIGALRM to one thread of a process; whether there is such a thread.
+/// Sends SIGALRM to one thread of a process; returns whether there is such a thread.
 #[allow(unsafe_code)]
 fn alarm(process: i32, thread: i32) -> bool {
     // SAFETY: the call takes three numbers and touches no memory.
-    // JUSTIFICATION: no crate that is used here has a safe form of it.
+    // JUSTIFICATION: no crate that is used here has a safe form of the call.
     unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGALRM) == 0 }
 }
 
@@ -54,8 +52,8 @@ fn every_thread_has_a_name_and_a_signal_stack() {
         let report = report.rsplit("Received SIGALRM: ").next().unwrap().to_owned();
         assert!(report.contains(&format!("Thread: {name}\n")), "{name}: {report}");
         assert!(report.contains("Signal stack: 2097152 bytes\n"), "{name}: {report}");
-        // The main thread has the name of the program, and no other thread has: that would be a thread
-        // without a name.
+        // The main thread has the name of the program, and no other thread does: that would be
+        // an unnamed thread.
         assert_eq!(*id == main, name == "sluice-server", "{name}");
         seen.push(name.as_str());
     }
@@ -69,7 +67,7 @@ fn every_thread_has_a_name_and_a_signal_stack() {
 #[cfg(target_os = "linux")]
 fn niceness(process: u32, thread: i32) -> Option<i32> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/task/{thread}/stat")).ok()?;
-    // The name stands in parentheses, and may have spaces; niceness is the 19th field, the name the second.
+    // The name is in parentheses, and may contain spaces; niceness is the 19th field, the name the second.
     stat.rsplit_once(") ")?.1.split(' ').nth(16)?.parse().ok()
 }
 
@@ -88,7 +86,7 @@ fn a_thread_that_yields_has_a_third_of_the_servers_own_share() {
     client.check("BGSAVE", "+Background saving started\r\n");
     let own = until("the thread's niceness", || {
         let (thread, _) = threads(&server).into_iter().find(|(_, name)| name == "snapshot")?;
-        // A thread has the niceness of the one that starts it, until it has its own.
+        // A thread has the niceness of the thread that starts it, until it sets its own.
         niceness(process, thread).filter(|niceness| *niceness != 11)
     });
     assert_eq!(own, 16);

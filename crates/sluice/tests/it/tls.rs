@@ -1,4 +1,5 @@
-//! TLS through real sockets: handshakes, who is let in, what moves and what ends, links to other servers.
+//! TLS with real sockets: handshakes, client certificates, moves and ends of connections, links
+//! to other servers.
 
 use crate::common::certificates::{Certificate, Offer, TlsClient, arguments};
 use crate::common::guide::{Bash, block};
@@ -13,7 +14,7 @@ use std::sync::{Arc, LazyLock};
 static SERVER: LazyLock<Certificate> = LazyLock::new(|| Certificate::named("server"));
 static ALICE: LazyLock<Certificate> = LazyLock::new(|| Certificate::with_uri("alice", "urn:alice"));
 
-/// A server that listens for both, with its port for TLS.
+/// A server that listens for TCP and TLS, with its port for TLS.
 fn start(more: &[&str]) -> (Server, u16) {
     let (dir, port) = (Dir::new(), free_port());
     let words = arguments(&dir, port, &SERVER);
@@ -33,7 +34,7 @@ fn clients_are_served_in_both_versions() {
     for versions in [ONLY_12, ONLY_13] {
         let mut client = TlsClient::connect(port, &Offer { versions: Some(versions), ..Offer::default() });
         client.check("SET k value", "+OK\r\n").check("GET k", "$5\r\nvalue\r\n");
-        // Both sides in pieces: a pipeline, a large argument, a large reply.
+        // Both directions in pieces: a pipeline, a large argument, a large reply.
         let value = "v".repeat(3_000_000);
         client.send(common::request(&[b"SET", b"large", value.as_bytes()])).expect("+OK\r\n");
         client.send("GET large\r\nPING\r\n");
@@ -58,7 +59,7 @@ fn a_handshake_of_a_subnet_with_priority_may_have_what_is_kept_for_it() {
     one.check("CLIENT KILL TYPE normal", ":1\r\n");
 }
 
-/// The client's flight that ends the handshake, with a first request behind it.
+/// The client's last flight of the handshake, followed by a first request.
 fn last_flight(
     port: u16,
     versions: &'static [&'static SupportedProtocolVersion],
@@ -98,7 +99,7 @@ fn whoever_must_have_a_certificate_is_let_in_with_one_alone() {
     assert!(server.log.wait("Error accepting a client connection: ").is_some());
     let with = Offer { certificate: Some(&ALICE), ..Offer::default() };
     TlsClient::connect(port, &with).check("ACL WHOAMI", "$7\r\ndefault\r\n");
-    // Certificates that do not count: expired, of nobody's authority.
+    // Invalid certificates: expired, of an unknown authority.
     let expired = Certificate::expired("alice");
     let mut late = TlsClient::open(port, &Offer { certificate: Some(&expired), ..Offer::default() });
     late.connection.writer().write_all(b"PING\r\n").unwrap();
@@ -132,7 +133,7 @@ fn whoever_speaks_something_else_is_closed_without_a_word() {
     client.send("PING\r\n");
     client.expect_end();
     assert!(server.log.wait("the client does not speak TLS").is_some());
-    // A handshake that is begun and then garbage ends with an alert.
+    // A handshake that continues with garbage ends with an alert.
     let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
     client.write_all(b"\x16\x03\x01\x00\x05garbage and more of it").unwrap();
     let mut rest = Vec::new();
@@ -151,7 +152,7 @@ fn both_sides_say_the_end() {
     client.check("CLIENT SETNAME victim", "+OK\r\n");
     plain.check("CLIENT KILL TYPE normal SKIPME yes", ":1\r\n");
     client.expect_end();
-    // The client's own end, behind a request.
+    // The client closes, after a request.
     let mut client = TlsClient::connect(port, &Offer::default());
     client.connection.writer().write_all(b"ECHO last\r\n").unwrap();
     client.connection.send_close_notify();
@@ -192,7 +193,7 @@ fn ports_and_certificates_change_while_the_server_runs() {
     let expired = Certificate::expired("server").files(&server.dir, "expired");
     let mut plain = server.client();
     let serial = plain.info("tls_server_cert_serial");
-    // A certificate without its key, one that has expired, none at all.
+    // A certificate without its key, an expired one, and a missing one.
     for cert in [&other[0], &expired[0], &server.dir.join("none")] {
         plain.check(&format!("CONFIG SET tls-cert-file {cert}"), failed("tls-cert-file"));
     }
@@ -277,7 +278,7 @@ fn replicas_follow_over_tls() {
         source.check("SET after x", "+OK\r\n").check("WAIT 1 60000", ":1\r\n");
         client.check("GET after", "$1\r\nx\r\n").check("DBSIZE", ":20001\r\n");
         assert!(source.info("slave0").contains("state=online"));
-        // The link is cut, and goes on by a partial synchronisation.
+        // The link is closed, and continues by a partial synchronization.
         source.check("CLIENT KILL TYPE replica", ":1\r\n").check("SET again y", "+OK\r\n");
         until("the stream", || {
             client.send("GET again\r\n");
@@ -298,7 +299,7 @@ fn keys_migrate_over_tls_where_tls_cluster_says_so() {
     client.check(&format!("MIGRATE 127.0.0.1 {port} k 0 20000"), "+OK\r\n");
     client.check("EXISTS k", ":0\r\n");
     target.client().check("GET k", "$1\r\nv\r\n");
-    // Over a connection that was kept, and within a transaction.
+    // On a cached connection, and within a transaction.
     client.check("SET k w", "+OK\r\n").check("MULTI", "+OK\r\n");
     client.check(&format!("MIGRATE 127.0.0.1 {port} k 0 20000 REPLACE"), "+QUEUED\r\n");
     client.check("EXEC", "*1\r\n+OK\r\n");
@@ -323,7 +324,7 @@ fn what_is_no_good_ends_the_start_and_is_named_by_a_check() {
     assert!(told.contains("error: ") && told.contains("expired"), "{told}");
 }
 
-/// A client that asks and compares until it is told to stop, or killed.
+/// A client that sends requests and checks replies until it is stopped or killed.
 fn ask_in_order(mut client: TlsClient, stop: &AtomicBool, big: &str) {
     let (mut number, mut seed) = (0_u64, client.socket.local_addr().unwrap().port());
     while !stop.load(Relaxed) {
@@ -344,7 +345,7 @@ fn ask_in_order(mut client: TlsClient, stop: &AtomicBool, big: &str) {
         if client.socket.write_all(&flight).is_err() {
             return;
         }
-        // One that is killed has a part of its answers, in order.
+        // A killed client has received a part of its replies, in order.
         let got = client.receive(expected.len()).unwrap_or_default();
         assert!(expected.as_bytes().starts_with(&got), "answers are in order");
         if got.len() < expected.len() {
@@ -375,7 +376,7 @@ fn chaos_leaves_order_and_nothing_else() {
             0 => drop(control.check(&format!("CONFIG SET io-threads {}", 1 + step % 4), "+OK\r\n")),
             1 => drop(control.check("CLIENT PAUSE 10 ALL", "+OK\r\n")),
             2 => {
-                // It asks for more than its limit allows, and reads none of it.
+                // The client requests more than its output limit, and reads none of it.
                 let mut reader = TlsClient::connect(port, &Offer::default());
                 reader.send("GET big\r\n".repeat(60));
                 lazy.push(reader);
@@ -416,7 +417,7 @@ fn a_key_update_leaves_the_order_of_a_reply_that_waits() {
 #[test]
 fn what_came_ahead_of_an_end_or_of_garbage_is_executed() {
     let (server, port) = start(&[]);
-    // Behind the handshake at once: a request and the end.
+    // Directly after the handshake: a request and the end.
     let offer = Offer { certificate: Some(&ALICE), versions: Some(ONLY_13) };
     let (mut client, mut flight) = last_flight(port, ONLY_13, b"SET a 1\r\n");
     client.connection.send_close_notify();
@@ -425,7 +426,7 @@ fn what_came_ahead_of_an_end_or_of_garbage_is_executed() {
     client.expect("+OK\r\n").expect_end();
     let mut plain = server.client();
     plain.check("GET a", "$1\r\n1\r\n");
-    // A record that cannot be decrypted, behind one that can.
+    // A record that cannot be decrypted, after one that can.
     let mut client = TlsClient::connect(port, &offer);
     client.connection.writer().write_all(b"SET b 2\r\n").unwrap();
     let mut flight = client.flight();
@@ -436,7 +437,7 @@ fn what_came_ahead_of_an_end_or_of_garbage_is_executed() {
         plain.send("EXISTS b\r\n");
         (plain.line() == ":1").then_some(())
     });
-    // A large reply is whole, whichever ends come behind its request.
+    // A large reply is sent completely, although its request is followed by the end.
     plain.check("SETRANGE large 20000000 x", ":20000001\r\n");
     let mut client = TlsClient::connect(port, &offer);
     client.connection.writer().write_all(b"GET large\r\n").unwrap();
@@ -449,7 +450,7 @@ fn what_came_ahead_of_an_end_or_of_garbage_is_executed() {
     client.expect_end();
 }
 
-/// The common name in the certificate that OpenSSL's client is shown; `None` where the handshake fails.
+/// The common name in the certificate that OpenSSL's client receives; `None` if the handshake fails.
 fn name_shown(port: u16, words: &[&str]) -> Option<String> {
     let address = format!("127.0.0.1:{port}");
     let mut client = Command::new("openssl");
@@ -482,7 +483,7 @@ fn of_two_certificates_a_client_is_shown_the_one_that_it_can_check() {
         let shown = |sigalgs: &str| name_shown(port, &[version, "-sigalgs", sigalgs]);
         assert_eq!(shown(only_ecdsa).as_deref(), Some("server"), "{version}");
         assert_eq!(shown(only_rsa).as_deref(), Some("rsa"), "{version}");
-        // Of both, what the client puts first.
+        // Of both certificates, the server uses the one for the client's first choice.
         assert_eq!(shown(&format!("{only_ecdsa}:{only_rsa}")).as_deref(), Some("server"), "{version}");
         assert_eq!(shown(&format!("{only_rsa}:{only_ecdsa}")).as_deref(), Some("rsa"), "{version}");
     }
@@ -490,7 +491,8 @@ fn of_two_certificates_a_client_is_shown_the_one_that_it_can_check() {
     assert_eq!(suites("ECDHE-ECDSA-AES128-GCM-SHA256").as_deref(), Some("server"));
     assert_eq!(suites("ECDHE-RSA-AES128-GCM-SHA256").as_deref(), Some("rsa"));
     assert!(plain.info_number("tls_server_alt_cert_expires_in_seconds") > 1_000_000);
-    // A certificate without its key changes nothing; both together do, and none is one less.
+    // A certificate without its key changes nothing; both together do, and the second
+    // certificate can be removed.
     let other = Certificate::named("other").files(&server.dir, "other");
     plain.send(format!("CONFIG SET tls-alt-cert-file {}\r\n", other[0]));
     assert!(plain.line().starts_with("-ERR CONFIG SET failed"));
@@ -537,7 +539,7 @@ fn certificates_are_in_force_together_or_not_at_all() {
     let mut plain = server.client();
     let serial = plain.info("tls_server_cert_serial");
     let other = Certificate::named("other").files(&server.dir, "other");
-    // The old key is gone from the disk when the change is taken back.
+    // The old key is no longer on disk when the change is rolled back.
     server.dir.file("server.key", "no key");
     let busy = std::net::TcpListener::bind(("0.0.0.0", 0)).unwrap();
     let taken = busy.local_addr().unwrap().port();

@@ -1,12 +1,12 @@
-//! What tools do: take a snapshot over the wire (`valkey-cli --rdb`), feed commands in bulk (`--pipe`), by
-//! hand and, where `SLUICE_PEER_HOME` names the reference's folder, by its own `bin/valkey-cli`.
+//! Uses of tools: taking a snapshot over the network (`valkey-cli --rdb`), and mass insertion (`--pipe`),
+//! simulated and, if `SLUICE_PEER_HOME` names the reference's folder, with its own `bin/valkey-cli`.
 
 use crate::common::{self, Client, Dir, Server, request};
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-/// The reference's client; none where the environment names no folder of it.
+/// The reference's client; `None` if the environment names no folder.
 fn reference_cli() -> Option<PathBuf> {
     let Some(home) = std::env::var_os("SLUICE_PEER_HOME") else {
         println!("skipped: SLUICE_PEER_HOME names no reference");
@@ -37,7 +37,7 @@ fn fill(client: &mut Client) {
         .check("SELECT 0", "+OK\r\n");
 }
 
-/// The digest of a server that loads this snapshot at its start.
+/// The digest of a server that has loaded this snapshot at its start.
 fn digest_of(snapshot: &[u8]) -> String {
     let dir = Dir::new();
     std::fs::write(dir.join("dump.rdb"), snapshot).unwrap();
@@ -48,15 +48,15 @@ fn digest(client: &mut Client) -> String {
     client.send("DEBUG DIGEST\r\n").line()
 }
 
-/// The snapshot that a client is sent.
+/// The snapshot in the reply to a client.
 fn take_snapshot(client: &mut Client) -> Vec<u8> {
-    // Line ends in front of it say that the server is still at work.
+    // Line ends before the snapshot show that the server is still working.
     let line = client.line();
     let header = line.trim_start();
     let mut bytes = Vec::new();
     match header.strip_prefix("$EOF:") {
         Some(mark) => {
-            // Whoever wants a snapshot alone is closed behind it.
+            // The server closes a client that wants only a snapshot after sending it.
             client.stream.read_to_end(&mut bytes).unwrap();
             assert!(bytes.ends_with(mark.as_bytes()));
             bytes.truncate(bytes.len() - mark.len());
@@ -83,7 +83,7 @@ fn a_snapshot_is_taken_over_the_wire_while_others_write() {
         let snapshot = take_snapshot(&mut tool);
         client.check("SET later 1", "+OK\r\n").check("DEL later", ":1\r\n");
         assert_eq!(digest_of(&snapshot), before, "{capability}");
-        // A client that wants a snapshot alone is no replica.
+        // A client that wants only a snapshot is no replica.
         drop(tool);
         common::until("the tool's connection to end", || {
             (client.info("connected_slaves") == "0").then_some(())
@@ -115,7 +115,8 @@ fn a_replica_that_reads_late_gets_the_moment_at_which_it_asked_and_holds_nobody_
         common::until("the snapshot to be made", || {
             (client.info("rdb_bgsave_in_progress") == "0").then_some(())
         });
-        // It waits: 4 MiB in memory, what was read ahead, and the rest on disk.
+        // The rest of the snapshot waits: 4 MiB in memory, the part that was read ahead, and
+        // the rest on disk.
         let held = client.info_number("current_save_held_bytes");
         assert!(held < 8 << 20, "{held}");
         let names = std::fs::read_dir(server.dir.path()).unwrap();
@@ -151,7 +152,7 @@ fn the_references_client_takes_a_snapshot() {
     assert_eq!(digest_of(&std::fs::read(&path).unwrap()), "+0000000000000000000000000000000000000000");
 }
 
-/// Commands in bulk, one of them wrong; how many there are.
+/// Commands for mass insertion, one of them invalid; and their number.
 fn bulk() -> (Vec<u8>, usize) {
     let mut bytes = Vec::new();
     for n in 0..20_000 {
@@ -176,7 +177,7 @@ fn assert_fed(client: &mut Client) {
 fn commands_are_fed_in_bulk_and_each_is_answered() {
     let server = Server::start(&[]);
     let (mut bytes, commands) = bulk();
-    // The answer to a text that nobody else has sent says that everything before was answered.
+    // The reply to this unique text shows that all earlier commands were answered.
     bytes.extend(request(&[b"ECHO", b"the end of it"]));
     let mut client = server.client();
     let mut writer = client.stream.try_clone().unwrap();

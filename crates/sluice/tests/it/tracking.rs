@@ -1,17 +1,17 @@
 //! Client-side caching, end to end: clients with caches, whatever thread owns their connections. Once a
-//! client has read what it was sent, no copy that it has left differs from what the server holds.
+//! client has read its input, no copy in its cache differs from the server's value.
 
 use crate::common::{Client, Server, request};
 use sluice_base::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read};
 
-/// A value as the protocol has it, as far as this test meets one.
+/// A value of the protocol, of the types that this test receives.
 #[derive(Debug, PartialEq)]
 enum Sent {
-    /// A string, or nothing.
+    /// A string, or null.
     Text(Option<String>),
-    /// A line.
+    /// A reply of one line, with its type.
     Line(String),
     /// An invalidation: of these keys, or of all.
     Told(Option<Vec<String>>),
@@ -66,7 +66,7 @@ impl Connection {
         }
     }
 
-    /// Everything that was sent up to now, once a PING was answered.
+    /// All input so far, up to the reply to a PING.
     fn drain(&mut self) -> Vec<Sent> {
         self.client.send("PING\r\n");
         let mut all = Vec::new();
@@ -88,7 +88,7 @@ fn line(input: &mut impl BufRead) -> String {
 /// A client with a cache.
 struct Cached {
     own: Connection,
-    /// Who is told, if another connection is.
+    /// The other connection to which invalidations are redirected, if any.
     target: Option<Connection>,
     copies: BTreeMap<String, Option<String>>,
 }
@@ -110,8 +110,9 @@ impl Cached {
         Cached { own, target, copies: BTreeMap::new() }
     }
 
-    /// Reads keys in a pipeline. What is told on the own connection stands at its position among the replies;
-    /// what the other is told is looked at in the end, and no copy is trusted that was told of meanwhile.
+    /// Reads keys in a pipeline. An invalidation on the own connection takes effect at its
+    /// position among the replies; those on the other connection are applied in the end, and
+    /// delete all copies that they name.
     fn read(&mut self, keys: &[String]) {
         let requests: Vec<u8> = keys.iter().flat_map(|key| request(&[b"GET", key.as_bytes()])).collect();
         self.own.client.send(requests);
@@ -147,7 +148,7 @@ fn key(rng: &mut Rng) -> String {
     format!("key:{}", rng.below(60))
 }
 
-/// Writes at random in pipelines.
+/// Sends random writes in pipelines.
 fn write(server: &Server, seed: u64) {
     let mut rng = Rng::new(seed);
     let mut client = server.client();
@@ -196,7 +197,8 @@ fn caches_are_never_stale(arguments: &[&str]) {
                 });
             }
         });
-        // Expired keys go when somebody meets them: everybody is told of that before caches are looked at.
+        // Expired keys are deleted when they are accessed: all invalidations for them are sent before
+        // caches are checked.
         let held: BTreeMap<String, Sent> = (0..60)
             .map(|number| format!("key:{number}"))
             .map(|key| (key.clone(), control.run(&["GET", &key])))
@@ -211,7 +213,7 @@ fn caches_are_never_stale(arguments: &[&str]) {
         for (number, client) in clients.iter_mut().enumerate() {
             client.settle();
             for (key, copy) in &client.copies {
-                // What has an expiry still may go at any moment.
+                // A key with an expiry may be deleted at any moment.
                 if !expiring.contains(key) {
                     assert_eq!(
                         &held[key],

@@ -1,4 +1,4 @@
-//! Users of a whole server: where they come from, where they are written, and what of them nobody may see.
+//! Users of a whole server: their sources, their files, and the secrets that must not be shown.
 
 use crate::common::{self, Client, DEADLINE, Dir, Server, free_port, run, until};
 use std::io::Read;
@@ -11,7 +11,7 @@ const WRONGPASS: &str = "-WRONGPASS invalid username-password pair or user is di
 const SECRET: &str = "#2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
 const OPEN_DEFAULT: &str = "user default on nopass ~* &* +@all";
 
-/// A server with this configuration file, `port`, `dir` and `save` beside it, ready to accept.
+/// A server with this configuration file, which also gets `port`, `dir` and `save`, ready to accept.
 fn configured(dir: Dir, text: &str, arguments: &[&str]) -> Server {
     let port = free_port();
     let file = dir.file("server.conf", &format!("port {port}\ndir {}\nsave ''\n{text}", dir.join("")));
@@ -23,7 +23,7 @@ fn configured(dir: Dir, text: &str, arguments: &[&str]) -> Server {
     server
 }
 
-/// Ends a server and begins it again with the file that it has written.
+/// Ends a server and starts it again with the file that it has written.
 fn restarted(server: Server) -> Server {
     let text = std::fs::read_to_string(server.dir.path().join("server.conf")).unwrap();
     let (mut server, dir) = (server, Dir::new());
@@ -58,7 +58,7 @@ fn user_lines(server: &Server) -> Vec<String> {
     text.lines().filter(|line| line.starts_with("user ")).map(str::to_owned).collect()
 }
 
-/// What a start that fails writes to its log and to standard error.
+/// The log and standard error of a start that fails.
 fn failure(arguments: &[&str]) -> String {
     let port = free_port().to_string();
     let (out, err, success) = run(&[arguments, &["--port", &port]].concat(), "");
@@ -145,7 +145,7 @@ fn a_check_judges_users_and_their_file() {
     let (out, err, _) = run(&["--check-config", &file], "");
     assert!(err.contains("Error in role declaration 'q': Syntax error: 'role q >(redacted)'\n"), "{err}");
     assert!(!format!("{out}{err}").contains("hidden"), "{out}{err}");
-    // The path counts from `dir`.
+    // The path is relative to `dir`.
     dir.file("users.acl", "user a on\nnonsense\n");
     let text = format!("port {port}\ndir {}\naclfile users.acl\nrequirepass x\n", dir.join(""));
     let file = dir.file("b.conf", &text);
@@ -166,7 +166,7 @@ fn a_file_of_users_is_loaded_and_saved_while_clients_go_on() {
     let (mut admin, mut alice, mut bob) = (server.client(), server.client(), server.client());
     alice.check("AUTH alice x", "+OK\r\n").check("SET k v", "+OK\r\n");
     bob.check("AUTH bob x", "+OK\r\n").check("PING", "+PONG\r\n");
-    // A faulty file changes nothing.
+    // An invalid file changes nothing.
     let whole = std::fs::read_to_string(&acl).unwrap();
     std::fs::write(&acl, "user alice on nopass ~* +get\nuser carol zzz\n").unwrap();
     admin.check(
@@ -178,14 +178,14 @@ fn a_file_of_users_is_loaded_and_saved_while_clients_go_on() {
     );
     alice.check("SET k v", "+OK\r\n");
     bob.check("PING", "+PONG\r\n");
-    // A good one takes rights away from those that stay, and closes those that are gone.
+    // A valid file takes rights away from remaining users, and closes the connections of deleted ones.
     std::fs::write(&acl, "user alice on nopass ~* +get\n").unwrap();
     admin.check("ACL LOAD", "+OK\r\n");
     alice.check("SET k v", "-NOPERM User alice has no permissions to run the 'set' command\r\n");
     alice.check("GET k", "$1\r\nv\r\n");
     bob.expect_end();
     assert_eq!(users(&mut admin), ["user alice on nopass ~* resetchannels -@all +get", OPEN_DEFAULT]);
-    // What is saved is what there is, and a start has it.
+    // ACL SAVE writes the present users, and a start loads them.
     admin.check("ACL SETUSER dora on >secret (%R~x* +get)", "+OK\r\n").check("ACL SAVE", "+OK\r\n");
     let saved = std::fs::read_to_string(&acl).unwrap();
     assert_ne!(saved, whole);
@@ -195,7 +195,7 @@ fn a_file_of_users_is_loaded_and_saved_while_clients_go_on() {
     let mut admin = server.client();
     assert_eq!(users(&mut admin), before);
     admin.check("AUTH dora secret", "+OK\r\n");
-    // A file that is gone is told, and changes nothing.
+    // A missing file is an error, and changes nothing.
     let mut admin = server.client();
     let acl = server.dir.join("users.acl");
     std::fs::remove_file(&acl).unwrap();
@@ -204,7 +204,7 @@ fn a_file_of_users_is_loaded_and_saved_while_clients_go_on() {
         format!("-ERR Error loading ACLs, opening file '{acl}': No such file or directory\r\n"),
     );
     assert_eq!(users(&mut admin), before);
-    // One that cannot be written either.
+    // A file that cannot be written is an error, too.
     std::fs::create_dir(&acl).unwrap();
     let text = "-ERR There was an error trying to save the ACLs. Please check the server logs for more information\r\n";
     admin.check("ACL SAVE", text);
@@ -228,11 +228,11 @@ fn with_a_file_of_users_requirepass_is_what_was_said_last() {
     other.check("PING", NOAUTH).check("AUTH first", WRONGPASS).check("AUTH secret", "+OK\r\n");
     other.check("ACL LOAD", "+OK\r\n");
     server.client().check("PING", "+PONG\r\n");
-    // Saved while the password holds, it stays.
+    // A password that is saved while it is set stays.
     other.check("CONFIG SET requirepass \"\"", "+OK\r\n").check("CONFIG SET requirepass secret", "+OK\r\n");
     other.check("ACL SAVE", "+OK\r\n").check("ACL LOAD", "+OK\r\n");
     server.client().check("PING", NOAUTH);
-    // Users of the file do not stand in the configuration.
+    // Users of the ACL file are not written to the configuration.
     other.check("CONFIG REWRITE", "+OK\r\n");
     assert_eq!(user_lines(&server), Vec::<String>::new());
     let server = restarted(server);
@@ -322,10 +322,10 @@ fn a_rewrite_leaves_users_of_other_files_where_they_are() {
     client.check("AUTH inner x", "+OK\r\n").check("PING", "+PONG\r\n");
 }
 
-/// An address of this machine that is not the loopback's; none where it has no other.
+/// An address of this machine other than the loopback address; `None` if it has no other.
 fn outer_address() -> Option<String> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
-    // Nothing is sent: the kernel only chooses where from.
+    // No packet is sent: the kernel only chooses the source address.
     socket.connect("198.51.100.1:9").ok()?;
     let address = socket.local_addr().ok()?.ip();
     (!address.is_loopback() && !address.is_unspecified()).then(|| address.to_string())
@@ -375,11 +375,11 @@ fn a_replica_names_the_user_that_it_acts_as() {
     });
     assert_eq!(here.info("master_link_status"), "up");
     assert!(String::from_utf8(there.bulk("CLIENT LIST TYPE replica")).unwrap().contains(" user=copier "));
-    // A user that is deleted takes its replica along.
+    // Deleting a user closes its replica's connection.
     there.check("ACL DELUSER copier", ":1\r\n");
     until("the link's end", || (here.info("master_link_status") == "down").then_some(()));
     assert!(replica.log.wait("WRONGPASS").is_some());
-    // One without rights is refused, and the log says what.
+    // A user without the rights is refused, and the log has the reason.
     there.check("ACL SETUSER copier on >secret +ping", "+OK\r\n");
     assert!(replica.log.wait("NOPERM").is_some(), "{}", replica.log.so_far());
     there.check("ACL SETUSER copier +psync +replconf", "+OK\r\n");
@@ -387,11 +387,11 @@ fn a_replica_names_the_user_that_it_acts_as() {
     assert!(!replica.log.so_far().contains("secret") && !primary.log.so_far().contains("secret"));
 }
 
-/// Everything that whoever looks at a server sees of what its clients do.
+/// Collects everything that an observer of a server can see of its clients' commands.
 struct Watched {
     server: Server,
     monitor: Client,
-    /// Replies of commands that show what others did.
+    /// Replies of commands that show other clients' commands.
     shown: Vec<u8>,
 }
 
@@ -414,7 +414,7 @@ impl Watched {
     }
 }
 
-/// Reads up to this text, with it.
+/// Reads until this text, which is included.
 fn read_to(client: &mut Client, end: &[u8], into: &mut Vec<u8>) {
     let began = Instant::now();
     let mut piece = [0; 65536];
@@ -426,7 +426,7 @@ fn read_to(client: &mut Client, end: &[u8], into: &mut Vec<u8>) {
     }
 }
 
-/// Each password begins so.
+/// The beginning of each password.
 const HUSH: &[u8] = b"hush-";
 
 fn has_password(text: &[u8]) -> Option<String> {
@@ -466,7 +466,7 @@ fn no_password_is_seen_by_whoever_looks() {
     let mut watched = Watched { server, monitor, shown: Vec::new() };
     let mut client = watched.server.client();
     let nobody = free_port();
-    // Each line, and how its reply begins.
+    // Each line, and the beginning of its reply.
     let lines = [
         ("AUTH hush-wrong", "-WRONGPASS"),
         ("AUTH default hush-wrong", "-WRONGPASS"),
@@ -522,7 +522,7 @@ fn no_password_is_seen_by_whoever_looks() {
     read_to(&mut watched.monitor, b"\"ECHO\" \"end-of-all\"\r\n", &mut seen);
     assert!(seen.windows(10).any(|part| part == b"(redacted)"), "the monitor has seen nothing");
     assert_eq!(has_password(&seen), None, "in MONITOR");
-    // What is written when it ends, and when it crashes.
+    // The log and standard error after a crash.
     client.send("DEBUG PANIC\r\n");
     let written = watched.server.log.all() + &watched.server.stderr.all();
     assert!(written.contains("ended by a panic"), "{written}");
@@ -549,7 +549,7 @@ fn ten_thousand_users_are_loaded_saved_and_rewritten() {
     admin.check("ACL LOAD", "+OK\r\n").check("ACL SAVE", "+OK\r\n").check("ACL LOAD", "+OK\r\n");
     let saved = std::fs::read_to_string(&acl).unwrap();
     assert_eq!(saved.lines().count(), USERS + 1);
-    // The same as lines of the configuration.
+    // The same users as lines of the configuration.
     let server = configured(Dir::new(), &saved, &[]);
     let mut admin = server.client();
     admin.check("CONFIG REWRITE", "+OK\r\n");

@@ -1,4 +1,4 @@
-//! How the server names itself, and what the build script makes of git.
+//! The version that the server reports, and the use of git by the build script.
 
 #[allow(dead_code, reason = "cargo calls its main")]
 #[path = "../../../server/build.rs"]
@@ -62,7 +62,7 @@ fn the_commit_is_that_of_the_folder_s_own_repository() {
         let whole = git(dir.path(), &["rev-parse", "HEAD"]).unwrap();
         let (commit, watched) = build::commit_at(dir.path()).unwrap();
         assert!(commit.len() >= 12 && whole.starts_with(&commit), "{commit} of {whole}");
-        // What cargo watches is another at each commit.
+        // The files that cargo watches change with each commit.
         seen.push(watched.iter().map(|file| std::fs::read(file).unwrap()).collect::<Vec<_>>());
         assert_eq!(watched.len(), 2, "{watched:?}");
     }

@@ -1,4 +1,4 @@
-//! A client beside a hostile program: one PING after another, and how long each waited.
+//! A client beside a hostile program: sends one PING after another and measures each wait.
 
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -7,35 +7,35 @@ use std::time::Duration;
 use crate::wire::{Connection, encode};
 use crate::{Result, shell};
 
-/// How long a reply is waited for before the server counts as one that does not answer.
+/// Maximum wait for a reply, after which the server counts as unresponsive.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);
-/// Between a reply and the next PING.
+/// Pause between a reply and the next PING.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// How long PINGs waited. A reply of any kind counts: BUSY and LOADING are an event loop that turns.
+/// The waits of PINGs. A reply of any kind counts: BUSY and LOADING come from a running event loop.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Pings {
-    /// The longest wait; [`PATIENCE`] where a reply did not come.
+    /// The longest wait; [`PATIENCE`] if a reply was missing.
     pub(super) longest: Duration,
     pub(super) total: Duration,
     pub(super) count: u32,
 }
 
 impl Pings {
-    /// The mean wait.
+    /// The mean wait of all PINGs.
     pub(super) fn mean(&self) -> Duration {
         self.total / self.count.max(1)
     }
 }
 
-/// The client, on a thread of its own.
+/// A client on a thread of its own.
 pub(super) struct Bystander {
     stop: mpsc::Sender<()>,
     thread: JoinHandle<Pings>,
 }
 
 impl Bystander {
-    /// Connects to `port`, and begins.
+    /// Connects to `port`, and starts.
     pub(super) fn start(port: u16) -> Result<Bystander> {
         let connection = Connection::open(port)?;
         let (stop, stopped) = mpsc::channel();
@@ -43,7 +43,7 @@ impl Bystander {
         Ok(Bystander { stop, thread })
     }
 
-    /// Ends behind the reply that is due.
+    /// Ends the client after the reply to its last PING.
     pub(super) fn stop(self) -> Pings {
         drop(self.stop);
         self.thread.join().unwrap_or_default()
@@ -62,7 +62,7 @@ fn ping(mut connection: Connection, stopped: &mpsc::Receiver<()>) -> Pings {
         pings.longest = pings.longest.max(wait);
         pings.total += wait;
         pings.count += 1;
-        // The reply to this PING would be taken for that of the next.
+        // A late reply to this PING would be taken for the reply to the next one.
         if reply.is_none() {
             break;
         }

@@ -1,6 +1,5 @@
-//! Files of others that are strange, cut off or wrong: none may stop the server for long, take its memory, be
-//! changed where nothing of it was recognised as a cut, or be carried on into the files that the server
-//! writes.
+//! Foreign files that are strange, cut off or wrong: none may stop the server for long, take its memory,
+//! be changed unless it was recognised as cut off, or leave data in the files that the server writes.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,20 +10,20 @@ use crate::{Result, shell};
 use super::program::Program;
 use super::scene::{Measured, Scene, nothing, play, resident_mib};
 
-/// Auxiliary fields of a file, of which KeyDB writes one for each key.
+/// Auxiliary fields of a file; KeyDB writes one for each key.
 const AUX_FIELDS: usize = 80_000;
-/// What the server may add to its memory.
+/// Memory that the server may add.
 const MEMORY_MAX_MIB: u64 = 100;
-/// By when a server has to have begun, or has to have ended with a reason.
+/// Time in which a server must have started, or must have ended with a reason.
 const START_MAX: Duration = Duration::from_secs(5);
-/// A dump without keys, at most: none of the fields of others.
+/// Maximum bytes of a dump without keys: it must contain none of the foreign fields.
 const EMPTY_DUMP_MAX_BYTES: u64 = 64 << 10;
 
 const OPCODE_MODULE_AUX: u8 = 247;
 const OPCODE_AUX: u8 = 250;
 const OPCODE_RESIZEDB: u8 = 251;
 const OPCODE_EOF: u8 = 255;
-/// An id of a module as files have it: nine characters and a version in 64 bits.
+/// An id of a module as in files: nine characters and a version in 64 bits.
 const MODULE_ID: [u8; 8] = [0x5f, 0x1d, 0x7a, 0x3c, 0x91, 0x2e, 0x44, 0x01];
 
 const AOF_BASE: &str = "appendonly.aof.1.base.rdb";
@@ -55,7 +54,7 @@ pub(super) fn programs() -> Vec<Program> {
     programs
 }
 
-/// An RDB file of records between its head and its end.
+/// An RDB file with these records between its header and its end.
 fn dump(records: &[u8]) -> Vec<u8> {
     let mut file = [b"REDIS0011", records, &[OPCODE_EOF]].concat();
     let sum = crc64(&file);
@@ -79,7 +78,7 @@ fn aux_fields(binary: &Path) -> Result<Measured> {
 }
 
 fn module_aux(binary: &Path) -> Result<Measured> {
-    // The id in 64 bits, when it was written, a string, and the end of the module's record.
+    // The module's id in 64 bits, the time of writing, a string, and the end of the module's record.
     let mut records = vec![OPCODE_MODULE_AUX, 0x81];
     records.extend(MODULE_ID);
     records.extend([2, 2, 5]);
@@ -88,8 +87,8 @@ fn module_aux(binary: &Path) -> Result<Measured> {
     carried(binary, &records, &MODULE_ID)
 }
 
-/// Starts with a dump of records and one key, and has another written without the keys: nothing of the
-/// records may be in there.
+/// Starts with a dump of records and one key, and has a dump without keys written: it must contain
+/// nothing of the records.
 fn carried(binary: &Path, records: &[u8], mark: &[u8]) -> Result<Measured> {
     let file = dump(&[records, &[0], &string(b"key"), &string(b"value")].concat());
     let prepare = |folder: &Path| Ok(std::fs::write(folder.join("dump.rdb"), &file)?);
@@ -113,7 +112,7 @@ fn carried(binary: &Path, records: &[u8], mark: &[u8]) -> Result<Measured> {
     })
 }
 
-/// Commands as an append-only file has them.
+/// Commands as in an append-only file.
 fn commands(count: usize) -> Vec<u8> {
     let mut log = Vec::new();
     crate::wire::encode(&["SELECT", "0"], &mut log);
@@ -123,13 +122,13 @@ fn commands(count: usize) -> Vec<u8> {
     log
 }
 
-/// Logs of which nothing is a cut: a server has to refuse them, and to leave them as they are.
+/// Damaged logs that are not cut off: a server must refuse them, and leave them unchanged.
 fn spoilt_logs() -> Vec<(&'static str, Vec<u8>)> {
     let sound = commands(2000);
     let mut lines = sound.clone();
     lines.retain(|byte| *byte != b'\r');
     let tail = |garbage: &[u8]| [&sound, garbage].concat();
-    // From the middle of a command on.
+    // A log that begins in the middle of a command.
     let middle = sound.len() / 2;
     let mut half = sound[middle..].to_vec();
     half.retain(|byte| *byte != b'\r');
@@ -152,7 +151,7 @@ fn spoilt_logs() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// A folder that goes with its owner.
+/// A folder that is removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -185,7 +184,7 @@ impl Drop for Folder {
     }
 }
 
-/// Starts with a log that is no cut one: the file has to be as it was, or its rest beside it.
+/// Starts with a log that is not cut off: the file must be unchanged, or its rest be kept beside it.
 fn kept(binary: &Path, log: &[u8]) -> Result<Measured> {
     let folder = Folder::with_log(log)?;
     let folder_text = folder.0.to_string_lossy().into_owned();
@@ -206,7 +205,7 @@ fn kept(binary: &Path, log: &[u8]) -> Result<Measured> {
     Ok(scene.measured)
 }
 
-/// Whether a file of the folder, or of one in it, ends with `rest`.
+/// Whether a file of the folder, or of a subfolder, ends with `rest`.
 fn has_file(folder: &Path, rest: &[u8]) -> Result<bool> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
@@ -221,7 +220,7 @@ fn has_file(folder: &Path, rest: &[u8]) -> Result<bool> {
     Ok(false)
 }
 
-/// The counterpart: a command whose end is missing is a cut, and the server begins with all the others.
+/// The counterpart: a command whose end is missing is a cut, and the server starts with all other commands.
 fn cut(binary: &Path) -> Result<Measured> {
     let log = commands(2000);
     let folder = Folder::with_log(&log[..log.len() - 20])?;
@@ -239,7 +238,7 @@ fn cut(binary: &Path) -> Result<Measured> {
     })
 }
 
-/// Values whose first length is 2^62, or 2^32 - 1, behind a key: type and length.
+/// Values with a first length of 2^62, or 2^32 - 1: a record of type, key and length.
 const HOSTILE_LENGTHS: [(&str, &[u8]); 14] = [
     ("string", &[0, 1, b'k', 0x81, 0x40, 0, 0, 0, 0, 0, 0, 0]),
     ("compressed string", &[0, 1, b'k', 0xc3, 10, 0x81, 0x40, 0, 0, 0, 0, 0, 0, 0, 0]),
@@ -257,8 +256,9 @@ const HOSTILE_LENGTHS: [(&str, &[u8]); 14] = [
     ("name of a key", &[0, 0x81, 0x40, 0, 0, 0, 0, 0, 0, 0]),
 ];
 
-/// Starts with a dump whose length cannot be: the server ends with a reason, soon, without its memory, and
-/// without having changed the file. What is only announced (sizes of a database) may be loaded.
+/// Starts with a dump that has an impossible length: the server must end soon and with a reason, without
+/// allocating that much and without changing the file. Lengths that are only announced (sizes of a
+/// database) may be loaded.
 fn refused(binary: &Path, record: &[u8]) -> Result<Measured> {
     let file = dump(record);
     let prepare = |folder: &Path| Ok(std::fs::write(folder.join("dump.rdb"), &file)?);

@@ -1,5 +1,5 @@
-//! Libraries of functions whose program does not end, logs without end or registers without end: loaded,
-//! restored, and found in an RDB file at the start.
+//! Libraries of functions whose program never ends, logs without end or registers without end: loaded,
+//! restored, and loaded from an RDB file at the start.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,57 +12,58 @@ use super::bystander::PATIENCE;
 use super::program::Program;
 use super::scene::{Measured, Scene, nothing, play};
 
-/// By when the load of a library has to be answered: its program has 500 ms, and stands still for others
-/// between.
+/// Maximum time until the load of a library is answered: its program has 500 ms, and
+/// pauses for other clients.
 const LOAD_MAX: Duration = Duration::from_secs(2);
-/// When the second load is killed, of the 500 ms that it has.
+/// Time after which the second load is killed, within its 500 ms.
 const KILLED_AFTER: Duration = Duration::from_millis(150);
-/// What two loads may add to the log.
+/// Bytes that two loads may add to the log.
 const LOG_MAX_BYTES: u64 = 256 << 20;
-/// What the server may add to its memory: two loads, whose machines have a limit each ([`MACHINE_MEMORY`]).
+/// Memory that the server may add: for two loads, whose Lua states have a limit each ([`MACHINE_MEMORY`]).
 const MEMORY_MAX_MIB: u64 = 250;
 const MACHINE_MEMORY: &str = "100mb";
-/// Memory that a start may add: the machine of a library out of a file has 2 GiB, and an eighth of that for
-/// names and descriptions (`MachineLimits::FILE_BYTES_MIN`); beside that a text of 16 MiB and its copies.
+/// Memory that a start may add: the Lua state of a library from a file has 2 GiB, and an eighth
+/// of that for names and descriptions (`MachineLimits::FILE_BYTES_MIN`); in addition a text of
+/// 16 MiB and its copies.
 const START_MEMORY_MAX_MIB: u64 = 2048 + 256 + 64;
-/// How long a server that loads such a library from a file is watched.
+/// Time for which a server that loads such a library from a file is watched.
 const WATCHED_FOR: Duration = Duration::from_secs(2);
-/// By when a start has refused a library that takes memory without end.
+/// Time in which a start must refuse a library that takes memory without end.
 const REFUSED_WITHIN: Duration = Duration::from_secs(30);
-/// From SHUTDOWN NOSAVE to the end of such a server.
+/// Maximum time from SHUTDOWN NOSAVE to the end of such a server.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(2);
 
-/// The version of the payloads and files that are made here.
+/// RDB version of the payloads and files that are made here.
 const RDB_VERSION: u16 = 11;
 const OPCODE_FUNCTION: u8 = 245;
 const OPCODE_EOF: u8 = 255;
 
-/// A library.
+/// A library that is to be refused.
 #[derive(Clone, Copy)]
 struct Body {
     what: &'static str,
     code: &'static str,
-    /// Text of a refusal for another reason than the end of its time or memory.
+    /// Text of a refusal for a reason other than the limit of time or memory.
     refusal: Option<&'static str>,
-    /// Whether it takes ever more memory, so that a start refuses it.
+    /// Whether the program takes memory without end, so that a start refuses the library.
     grows: bool,
 }
 
 /// One of the ways in which a library is loaded.
 type Way = fn(&Path, Body) -> Result<Measured>;
 
-/// A program without an end.
+/// A program that never ends.
 const fn endless(what: &'static str, code: &'static str) -> Body {
     Body { what, code, refusal: None, grows: false }
 }
 
-/// A program that takes ever more memory.
+/// A program that takes memory without end.
 const fn growing(what: &'static str, code: &'static str) -> Body {
     Body { grows: true, ..endless(what, code) }
 }
 
-/// What each library's program does. While a library is loaded it has the language and `server`, no library
-/// of functions.
+/// The programs of the libraries. While a library is loaded, its program may use the language and
+/// `server`, but no library of functions.
 const BODIES: [Body; 12] = [
     endless("logs without end", "while true do server.log(server.LOG_WARNING, 'x') end"),
     endless(
@@ -111,7 +112,7 @@ const BODIES: [Body; 12] = [
     ),
 ];
 
-/// Ends by which a library's program does what it is for.
+/// Errors with which a library's program may end as intended.
 const EXPECTED_ENDS: [&str; 3] = ["timeout", "killed", "not enough memory"];
 
 /// The line of the log about a library that a start refuses for its memory.
@@ -158,13 +159,13 @@ fn restore(binary: &Path, body: Body) -> Result<Measured> {
     play(binary, &options(), &nothing, &|scene| refused(scene, body, &[b"FUNCTION", b"RESTORE", &payload]))
 }
 
-/// A library as it stands in files and payloads.
+/// A library as in files and payloads.
 fn library(code: &str) -> Vec<u8> {
     let length = u32::try_from(code.len()).unwrap_or(u32::MAX);
     [&[OPCODE_FUNCTION, 0x80][..], &length.to_be_bytes(), code.as_bytes()].concat()
 }
 
-/// Sends a request whose library is not to be loaded: once up to its own bound, and once up to FUNCTION KILL.
+/// Sends a request whose library must not be loaded: once until its own limit, and once until FUNCTION KILL.
 fn refused(scene: &mut Scene, body: Body, request: &[&[u8]]) -> Result<()> {
     let (mut caller, mut killer) = (scene.client()?, scene.client()?);
     let log_before = scene.log_bytes();
@@ -179,7 +180,7 @@ fn refused(scene: &mut Scene, body: Body, request: &[&[u8]]) -> Result<()> {
     caller.send(&bytes);
     let early = caller.next_within(KILLED_AFTER)?;
     let asked = shell::now();
-    // Of no script in execution, which an error says, as well: an answer is what is asked for.
+    // An error that no script is running counts as well: only a reply is required.
     Scene::ask(&mut killer, &[b"FUNCTION", b"KILL"])?;
     let reply = match early {
         Some(reply) => reply,
@@ -198,8 +199,9 @@ fn check_refusal(scene: &mut Scene, body: Body, reply: &[u8]) {
     scene.check(is_expected, || format!("the library was answered {reply:?}"));
 }
 
-/// Starts a server whose RDB file has the library. A library that takes ever more memory is refused by its
-/// name; while any other loads without end, others are answered, and SHUTDOWN NOSAVE ends the server.
+/// Starts a server whose RDB file has the library. A library that takes memory without end is
+/// refused by its name; while any other library loads without end, clients are answered, and
+/// SHUTDOWN NOSAVE ends the server.
 fn start(binary: &Path, body: Body) -> Result<Measured> {
     let prepare = |folder: &Path| {
         let mut file = b"REDIS0011".to_vec();

@@ -1,5 +1,5 @@
-//! Patterns whose match costs the product of two lengths that clients choose, in each command that matches
-//! one.
+//! Patterns whose match costs the product of two lengths that clients choose, in each command
+//! that matches patterns.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use crate::{Result, shell};
 use super::program::Program;
 use super::scene::{Measured, Scene, nothing, play};
 
-/// What the server may add to its memory.
+/// Memory that the server may add.
 const MEMORY_MAX_MIB: u64 = 100;
 /// Bytes of patterns and of texts.
 const SIZES: [usize; 2] = [16 << 10, 60_000];
-/// How long a command is tried with one pattern after another.
+/// Time for which a command is tried with one pattern after another.
 const TRIED_FOR: Duration = Duration::from_millis(1500);
 
-/// Patterns of about `bytes` that no text of so many `a` matches, and that are found out late.
+/// Patterns of about `bytes` bytes that no text of so many `a` matches, and that are rejected late.
 fn patterns(bytes: usize) -> Vec<Vec<u8>> {
     let of = |head: &str, part: &str, tail: &str| {
         [head, &part.repeat((bytes - head.len() - tail.len()) / part.len()), tail].concat().into_bytes()
@@ -41,7 +41,7 @@ fn patterns(bytes: usize) -> Vec<Vec<u8>> {
     ]
 }
 
-/// A command: what is prepared for a text, and what is asked with each pattern.
+/// A command: its preparation for a text, and its requests with each pattern.
 struct Matcher {
     name: &'static str,
     prepare: fn(&Scene, &[u8]) -> Result<Vec<Connection>>,
@@ -178,7 +178,7 @@ fn run(binary: &Path, matcher: &'static Matcher, bytes: usize) -> Result<Measure
         let _kept = (matcher.prepare)(scene, &text)?;
         let mut client = scene.client()?;
         let (began, all) = (shell::now(), patterns(bytes));
-        // Each pattern once, whatever that takes: one that was left out measures nothing.
+        // Each pattern once, however long this takes: a pattern that was left out would not be measured.
         for (tried, pattern) in all.iter().chain(&all).enumerate() {
             if tried >= all.len() && began.elapsed() > TRIED_FOR {
                 break;
@@ -196,8 +196,7 @@ fn asked(scene: &Scene, request: &[&[u8]]) -> Result<Vec<Connection>> {
     Ok(vec![client])
 }
 
-/// Sends requests, none of which may fail: one that is refused matches nothing. RESP3's pushes are no
-/// replies.
+/// Sends requests, none of which may fail: a refused request matches nothing. RESP3 pushes are no replies.
 fn all(client: &mut Connection, requests: &[&[&[u8]]]) -> Result<()> {
     for request in requests {
         let name = String::from_utf8_lossy(request[0]).into_owned();

@@ -1,5 +1,5 @@
-//! Each instruction and native whose time may grow with its operand, in a loop without end on an operand of
-//! 20 to 64 MiB, until SCRIPT KILL ends the script.
+//! Each instruction and native function whose time may grow with its operand, in an endless loop on an
+//! operand of 20 to 64 MiB, until SCRIPT KILL ends the script.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,28 +11,28 @@ use super::bystander::PATIENCE;
 use super::program::Program;
 use super::scene::{Measured, Scene, nothing, play};
 
-/// How long a script runs before it is killed.
+/// Time for which a script runs before it is killed.
 const RUNS_FOR: Duration = Duration::from_millis(400);
-/// What the scripts of one run may take together.
+/// Memory limit of the scripts of one run together.
 const SCRIPT_MEMORY: &str = "600mb";
-/// What the process may add to its memory, which has the reply and its log beside the machine.
+/// Memory that the process may add; it has the reply and its log besides the Lua state.
 const MEMORY_MAX_MIB: u64 = 800;
 
-/// A text of digits: numbers are read off it.
+/// A text of digits, from which numbers are parsed.
 const DIGITS: &str = "local s = string.rep('1', N)";
-/// A text in which patterns look for what is not there.
+/// A text without the characters that patterns search for.
 const LETTERS: &str = "local s = string.rep('x', N)";
-/// A million numbers.
+/// A table of a million numbers.
 const NUMBERS: &str = "local t = {} for i = 1, 1000000 do t[i] = i % 1000 end";
-/// A table that had a million keys and has none.
+/// A table whose million keys were all removed.
 const EMPTIED: &str =
     "local t = {} for i = 1, 1000000 do t['k' .. i] = 1 end for k in pairs(t) do t[k] = nil end";
 /// Bytes of `N` in the texts of most programs.
 const LARGE: usize = 20 << 20;
-/// Bytes of `N` in those of [`LARGER_ONES`].
+/// Bytes of `N` in the texts of [`LARGER_ONES`].
 const LARGER: usize = 64 << 20;
 
-/// Programs: what the operand is made by, and what is done with it again and again.
+/// Programs: the code that makes the operand, and the code that uses it repeatedly.
 const SCRIPTS: [(&str, &str); 96] = [
     (DIGITS, "local x = s + 1"),
     (DIGITS, "local x = 1 - s"),
@@ -145,7 +145,7 @@ const LARGER_ONES: [(&str, &str); 9] = [
     (LETTERS, "local x = cjson.encode(s)"),
 ];
 
-/// Ends by which a script does what it is for without being killed.
+/// Errors with which a script may end as intended without being killed.
 const EXPECTED_ENDS: [&str; 2] = ["Script killed by user", "not enough memory"];
 
 pub(super) fn programs() -> Vec<Program> {
@@ -182,7 +182,7 @@ fn kill(scene: &mut Scene, script: &str) -> Result<()> {
     let reply = Scene::ask(&mut killer, &[b"SCRIPT", b"KILL"])?;
     let end = caller.next_within(PATIENCE)?.unwrap_or_default();
     scene.measured.killed = Some(began.elapsed());
-    // The script may have failed by itself meanwhile.
+    // The script may have failed before the kill.
     scene.check(!reply.is_error() || reply.string().starts_with("NOTBUSY"), || {
         format!("SCRIPT KILL was answered {}", reply.string())
     });

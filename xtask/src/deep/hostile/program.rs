@@ -1,4 +1,4 @@
-//! One hostile program, its bounds, and how it is judged.
+//! One hostile program, its bounds, and the judgement of its measurement.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,28 +6,28 @@ use std::time::Duration;
 use super::scene::Measured;
 use crate::error::Result;
 
-/// How often a row is run before its waits count.
+/// Maximum attempts at a row before its waits count as a failure.
 pub(super) const ATTEMPTS: u32 = 3;
-/// A wait of so many times its bound is no noise of the machine: the row is not run again.
+/// A wait of so many times its bound is not caused by the machine: the row is not run again.
 const NOISE_FACTOR: u32 = 10;
-/// From SCRIPT KILL or FUNCTION KILL to its reply, and to the end of the script.
+/// Maximum time from SCRIPT KILL or FUNCTION KILL to its reply, and to the end of the script.
 pub(super) const KILL_MAX: Duration = Duration::from_millis(100);
-/// The wait of a PING, where a program has no other bound.
+/// Maximum wait of a PING, for programs without another bound.
 pub(super) const PING_MAX: Duration = Duration::from_millis(50);
 
 /// One program, against one fresh server.
 pub(super) struct Program {
-    /// The name of the file, and what the program does.
+    /// The name of the file, and the purpose of the program.
     pub(super) name: String,
-    /// The longest that a PING may wait.
+    /// The longest allowed wait of a PING.
     pub(super) ping_max: Duration,
-    /// Resident memory that the server may add to what it has at first, in MiB.
+    /// Resident memory that the server may add to its initial memory, MiB.
     pub(super) memory_max_mib: u64,
     pub(super) run: Box<dyn Fn(&Path) -> Result<Measured>>,
 }
 
 impl Program {
-    /// A program with the bounds of most.
+    /// A program with the default bounds.
     pub(super) fn new(
         name: String,
         memory_max_mib: u64,
@@ -36,7 +36,7 @@ impl Program {
         Program { name, ping_max: PING_MAX, memory_max_mib, run: Box::new(run) }
     }
 
-    /// What a measurement has against the bounds, and whether the machine may have caused all of it.
+    /// Compares a measurement with the bounds; says whether the machine may have caused all faults.
     fn judge(&self, measured: &Measured) -> Judgement {
         let mut judgement =
             Judgement { faults: measured.wrong.clone(), may_be_noise: measured.wrong.is_empty() };
@@ -57,7 +57,7 @@ impl Program {
         judgement
     }
 
-    /// Runs the program, again where the machine may be at fault; what is wrong.
+    /// Runs the program, repeatedly if the machine may be at fault; returns the faults.
     pub(super) fn attempts(&self, binary: &Path) -> Vec<String> {
         for attempt in 1.. {
             let measured = match (self.run)(binary) {
@@ -75,7 +75,7 @@ impl Program {
     }
 }
 
-/// What is wrong with a measurement.
+/// The faults of a measurement.
 struct Judgement {
     faults: Vec<String>,
     may_be_noise: bool,

@@ -1,4 +1,4 @@
-//! A fresh server, the bystander and the hostile client; what was measured.
+//! A fresh server, the bystander and the hostile client; the measurement.
 
 use std::fmt;
 use std::path::Path;
@@ -10,14 +10,14 @@ use crate::{Result, shell};
 
 use super::bystander::{Bystander, PATIENCE, Pings};
 
-/// What a program did to its server.
+/// The effects of a program on its server.
 #[derive(Default)]
 pub(super) struct Measured {
     pub(super) pings: Pings,
-    /// From SCRIPT KILL or FUNCTION KILL to the end of what it was for.
+    /// Time from SCRIPT KILL or FUNCTION KILL to the end of the killed program.
     pub(super) killed: Option<Duration>,
     pub(super) memory: Memory,
-    /// What did not go as it must, bounds of time and memory aside.
+    /// Faults other than exceeded bounds of time and memory.
     pub(super) wrong: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ impl fmt::Display for Measured {
     }
 }
 
-/// A server that a program is played to.
+/// A server for one program.
 pub(super) struct Scene {
     pub(super) server: Server,
     pub(super) measured: Measured,
@@ -59,7 +59,8 @@ impl Scene {
         Ok(Scene { server, measured: Measured::default() })
     }
 
-    /// Waits for a first reply of any kind, LOADING too; whether one came before the server ended.
+    /// Waits for a first reply of any kind, including LOADING; returns whether it was received
+    /// before the server ended.
     pub(super) fn is_answered(&mut self) -> Result<bool> {
         let began = shell::now();
         while self.server.is_alive() {
@@ -74,7 +75,7 @@ impl Scene {
         Ok(false)
     }
 
-    /// Plays `act` beside a bystander. What `act` could not do is in the measurement.
+    /// Runs `act` beside a bystander. An error of `act` is recorded in the measurement.
     pub(super) fn play(mut self, act: &dyn Fn(&mut Scene) -> Result<()>) -> Result<Scene> {
         self.measured.memory.before_mib = resident_mib(self.server.pid(), "VmRSS").unwrap_or_default();
         let bystander = Bystander::start(self.server.port)?;
@@ -87,7 +88,7 @@ impl Scene {
         Ok(self)
     }
 
-    /// Notes the memory that the server has and had; nothing once it has ended.
+    /// Records the server's present and peak memory; nothing once it has ended.
     pub(super) fn note_memory(&mut self) {
         let pid = self.server.pid();
         if let (Some(peak), Some(after)) = (resident_mib(pid, "VmHWM"), resident_mib(pid, "VmRSS")) {
@@ -95,13 +96,13 @@ impl Scene {
         }
     }
 
-    /// Whether the server answers PING with PONG: neither LOADING nor gone.
+    /// Whether the server answers PING with PONG, so is neither loading nor ended.
     pub(super) fn is_served(&self) -> bool {
         let reply = self.client().and_then(|mut client| client.ask(&[b"PING"]));
         reply.is_ok_and(|reply| reply.text == b"PONG")
     }
 
-    /// One more client.
+    /// Opens another connection to the server.
     pub(super) fn client(&self) -> Result<Connection> {
         Connection::open(self.server.port)
     }
@@ -121,14 +122,14 @@ impl Scene {
         std::fs::metadata(self.server.folder().join("log")).map_or(0, |log| log.len())
     }
 
-    /// Notes what is wrong unless `holds`.
+    /// Records a fault unless `holds`.
     pub(super) fn check(&mut self, holds: bool, what: impl FnOnce() -> String) {
         if !holds {
             self.measured.wrong.push(what());
         }
     }
 
-    /// Whether the server ends within `patience`; the memory that it had up to then is noted.
+    /// Whether the server ends within `patience`; records its memory until then.
     pub(super) fn has_ended(&mut self, patience: Duration) -> bool {
         let began = shell::now();
         while self.server.is_alive() {
@@ -142,7 +143,7 @@ impl Scene {
     }
 }
 
-/// Plays `act` to a fresh server with `options`, whose folder `prepare` fills, beside a bystander.
+/// Runs `act` on a fresh server with `options`, whose folder `prepare` fills, beside a bystander.
 pub(super) fn play(
     binary: &Path,
     options: &[&str],
@@ -156,12 +157,12 @@ pub(super) fn play(
     Ok(scene.play(act)?.measured)
 }
 
-/// A folder without anything to prepare.
+/// The `prepare` of a folder that stays empty.
 pub(super) fn nothing(_: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A number of `/proc/PID/status` that the kernel gives in kB; `None` once the process has ended.
+/// A number of `/proc/PID/status` in MiB, which the kernel gives in kB; `None` once the process has ended.
 pub(super) fn resident_mib(pid: u32, name: &str) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find(|line| line.starts_with(name))?;
@@ -169,7 +170,7 @@ pub(super) fn resident_mib(pid: u32, name: &str) -> Option<u64> {
     Some(kib / 1024)
 }
 
-/// Processor time that a process has taken, in ticks of a hundredth of a second.
+/// Processor time of a process, in ticks of a hundredth of a second.
 pub(super) fn processor_ticks(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, fields) = stat.rsplit_once(')')?;

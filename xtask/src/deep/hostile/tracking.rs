@@ -1,5 +1,5 @@
-//! Clients with CLIENT TRACKING that fill the table beyond its bound, by keys and by bytes, that leave again
-//! and again, and that ask for prefixes by the thousands.
+//! Clients with CLIENT TRACKING that fill the table beyond its limit, by keys and by bytes, that connect
+//! and leave repeatedly, and that ask for thousands of prefixes.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,19 +10,19 @@ use crate::{Result, shell};
 use super::program::Program;
 use super::scene::{Measured, Scene, nothing, play, processor_ticks};
 
-/// How long each program goes on.
+/// Duration of each program.
 const GOES_ON_FOR: Duration = Duration::from_secs(4);
 /// `tracking-table-max-keys` of most programs.
 const KEYS_MAX: u64 = 100_000;
-/// Keys of the table beyond its bound, in percent of the bound, at any moment that INFO shows.
+/// Maximum keys of the table above its limit, in percent of the limit, whenever INFO is read.
 const BEYOND_PERCENT: u64 = 10;
-/// Names of one request.
+/// Names in one request.
 const NAMES: usize = 1000;
-/// Clients that track and leave, and the keys of the table beside them.
+/// Clients that track and leave, and keys in the table meanwhile.
 const LEAVING: usize = 2000;
 const TABLE_KEYS: usize = 500_000;
-/// The processor time that clients who leave may take beside a large table, in times of that beside an empty
-/// one.
+/// Maximum processor time for leaving clients beside a large table, as a multiple of that
+/// beside an empty one.
 const LEAVING_FACTOR: u64 = 3;
 /// Prefixes of one client.
 const PREFIXES: usize = 5000;
@@ -41,7 +41,7 @@ pub(super) fn programs() -> Vec<Program> {
     rows.into_iter().map(of).collect()
 }
 
-/// A client that tracks.
+/// A client with tracking on.
 fn tracker(scene: &Scene) -> Result<Connection> {
     let mut client = scene.client()?;
     client.speak(3)?;
@@ -94,7 +94,7 @@ fn by_keys_of_four(binary: &Path) -> Result<Measured> {
     beyond(binary, 4)
 }
 
-/// Clients that read other names all the time, in a pipeline; INFO is asked between.
+/// Clients that continuously read new names, in a pipeline; INFO is read in between.
 fn beyond(binary: &Path, clients: usize) -> Result<Measured> {
     let bound = KEYS_MAX.to_string();
     play(binary, &["--tracking-table-max-keys", &bound], &nothing, &|scene| {
@@ -114,7 +114,7 @@ fn beyond(binary: &Path, clients: usize) -> Result<Measured> {
     })
 }
 
-/// Names so large that few of them are more than the table may take.
+/// Names so large that a few of them exceed the table's limit of bytes.
 fn by_bytes(binary: &Path) -> Result<Measured> {
     play(binary, &[], &nothing, &|scene| {
         let mut client = tracker(scene)?;
@@ -127,14 +127,14 @@ fn by_bytes(binary: &Path) -> Result<Measured> {
     })
 }
 
-/// Clients that track, read one key and leave; measured beside an empty table first.
+/// Clients that track, read one key and leave; first measured beside an empty table.
 fn leaving(binary: &Path) -> Result<Measured> {
     play(binary, &[], &nothing, &|scene| {
         let beside_none = ticks_of_leaving(scene)?;
         let mut holder = tracker(scene)?;
         read(&mut holder, 0, TABLE_KEYS)?;
         let beside_many = ticks_of_leaving(scene)?;
-        // A tick is a hundredth of a second: a few more or less mean nothing.
+        // A tick is a hundredth of a second: differences of a few ticks are noise.
         scene.check(beside_many <= (beside_none + 5) * LEAVING_FACTOR, || {
             format!(
                 "{LEAVING} clients that leave took {beside_many}0 ms of processor time beside {TABLE_KEYS} keys, \
@@ -155,7 +155,7 @@ fn ticks_of_leaving(scene: &Scene) -> Result<u64> {
     Ok(processor_ticks(pid).ok_or("the server has ended")?.saturating_sub(before))
 }
 
-/// Rows that make room have their names looked for, in each database.
+/// Evictions from the table, whose names are looked up in each database.
 fn in_many_databases(binary: &Path) -> Result<Measured> {
     let options = ["--databases", "10000", "--tracking-table-max-keys", "1000"];
     play(binary, &options, &nothing, &|scene| {
@@ -174,13 +174,13 @@ fn in_many_databases(binary: &Path) -> Result<Measured> {
             read(&mut client, 0, 50 * NAMES)?;
             most = most.max(info(&mut writer, "tracking_total_keys")?);
         }
-        // One request may be more than the bound.
+        // One request may exceed the limit.
         check_keys(scene, most, 2 * NAMES as u64);
         Ok(())
     })
 }
 
-/// A client of thousands of prefixes, others that write keys below them.
+/// A client with thousands of prefixes, and others that write keys with these prefixes.
 fn prefixes(binary: &Path) -> Result<Measured> {
     play(binary, &[], &nothing, &|scene| {
         let mut client = scene.client()?;
@@ -204,14 +204,14 @@ fn prefixes(binary: &Path) -> Result<Measured> {
             if let Some(end) = writer.receive(100).end {
                 return Err(format!("SET: {end:?}").into());
             }
-            // What it is told is read as it comes: a client that reads nothing is another program.
+            // Invalidations are read as they arrive: a client that reads nothing is another program.
             client.ask(&[b"PING"])?;
         }
         Ok(())
     })
 }
 
-/// The bound falls while the table is full.
+/// The limit is lowered while the table is full.
 fn lowered(binary: &Path) -> Result<Measured> {
     play(binary, &[], &nothing, &|scene| {
         let mut client = tracker(scene)?;
@@ -222,7 +222,7 @@ fn lowered(binary: &Path) -> Result<Measured> {
         let mut keys = u64::MAX;
         while keys > 1000 && began.elapsed() < GOES_ON_FOR {
             std::thread::sleep(Duration::from_millis(20));
-            // Invalidations are read as they come.
+            // Invalidations are read as they arrive.
             client.ask(&[b"PING"])?;
             keys = info(&mut other, "tracking_total_keys")?;
         }

@@ -49,7 +49,7 @@ fn dates_are_those_of_the_calendar() {
     assert_eq!(day(1_798_761_599), "2026-12-31");
 }
 
-/// What a reader of such pages has to say about each of them; skips a reader that is missing.
+/// Each installed viewer reads each page without a warning; skips a missing viewer.
 #[test]
 fn readers_of_manual_pages_find_no_fault() {
     let readers: [&[&str]; 2] =

@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One name of an item in a file other than the item's own.
+/// A use of an item in a file other than the item's own.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::tidy) struct Arrow {
     /// Index of the file that names the item.
     pub(in crate::tidy) from: usize,
     /// Index of the file that defines the item.
     pub(in crate::tidy) to: usize,
-    /// The item; with a question mark where no definition was found in the module, so that a macro must have
-    /// made it.
+    /// The item; with a question mark if no definition was found in the module, so that a macro
+    /// must define it.
     pub(in crate::tidy) item: String,
     /// Line of the first mention in `from`, from 1.
     pub(in crate::tidy) line: usize,
@@ -37,7 +37,7 @@ pub(in crate::tidy) fn components(arrows: &[Arrow]) -> Vec<BTreeSet<usize>> {
     circles
 }
 
-/// The files that arrows lead to from `first`, in any number of steps but none.
+/// The files that can be reached from `first` by one or more arrows.
 fn reachable(after: &BTreeMap<usize, BTreeSet<usize>>, first: usize) -> BTreeSet<usize> {
     let mut found = BTreeSet::new();
     let mut open = vec![first];

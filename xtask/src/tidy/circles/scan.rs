@@ -1,11 +1,11 @@
-//! What a file declares and names: modules, items, imports, paths.
+//! The declarations and names in a file: modules, items, imports, paths.
 //!
-//! Works on tokens, not on a syntax tree: words, `::` and single characters, without lifetimes. That is
-//! enough, since the declarations that matter begin with a keyword at the nesting of their module.
+//! Works on tokens, not on a syntax tree: words, `::` and single characters, without lifetimes. This is
+//! enough, because the relevant declarations begin with a keyword at the nesting level of their module.
 
 use crate::tidy::source::{Source, Token};
 
-/// A path as it is written, and the line of its first segment.
+/// A path as written, and the line of its first segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Named {
     /// Segments, `crate`, `self` and `super` among them.
@@ -13,12 +13,12 @@ pub(super) struct Named {
     pub(super) line: usize,
 }
 
-/// What an import brings into scope.
+/// The names that an import brings into scope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Bound {
-    /// One name, which `as` may have chosen.
+    /// One name, possibly renamed by `as`.
     Name(String),
-    /// `as _`.
+    /// No name: `as _`.
     Nothing,
     /// `*`: every name of the module.
     All,
@@ -33,20 +33,20 @@ pub(super) struct Import {
     pub(super) exported: bool,
 }
 
-/// One module's own declarations and names, those of the modules inside of it left out.
+/// The declarations and names of one module, without those of inner modules.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Body {
     /// Structs, enums, unions, traits, aliases, functions, constants, statics, macros.
     pub(super) items: Vec<String>,
-    /// `mod name;`
+    /// Names of modules in other files: `mod name;`.
     pub(super) declared: Vec<String>,
-    /// `mod name { .. }`
+    /// Modules with a body: `mod name { .. }`.
     pub(super) inner: Vec<(String, Body)>,
     pub(super) imports: Vec<Import>,
     /// Paths of two segments or more outside of imports.
     pub(super) paths: Vec<Named>,
-    /// First words of paths, and words that are no path, outside of imports, each as often as it stands
-    /// there. A word after a dot is a field or a method and left out.
+    /// First words of paths, and words that are no path, outside of imports, with their number of
+    /// occurrences. A word after a dot is a field or a method and left out.
     pub(super) words: Vec<(String, usize)>,
 }
 
@@ -76,7 +76,7 @@ impl Scan<'_> {
         self.at.checked_sub(back).map_or("", |at| self.tokens[at].text.as_str())
     }
 
-    /// Takes one module's tokens, its closing brace included.
+    /// Reads the tokens of one module, including its closing brace.
     fn fill(&mut self, body: &mut Body) {
         let (mut braces, mut others) = (0_usize, 0_usize);
         while self.at < self.tokens.len() {
@@ -105,7 +105,8 @@ impl Scan<'_> {
         self.at += 1;
     }
 
-    /// Takes the keyword and the name of an item that begins here; of a module with a body, the body too.
+    /// Reads the keyword and the name of an item that begins here; for a module with a body,
+    /// also the body.
     fn item(&mut self, body: &mut Body) -> bool {
         let skipped = match (self.text(0), self.text(1)) {
             ("mod", name) if is_name(name) => {
@@ -135,7 +136,7 @@ impl Scan<'_> {
         true
     }
 
-    /// Notes the path or word that begins here, and stays on its last token.
+    /// Records the path or word that begins here, and stops at its last token.
     fn name(&mut self, body: &mut Body) {
         let continues = self.before(1) == "::";
         let is_variable = self.before(1) == "$" && self.text(0) != "crate";
@@ -155,9 +156,9 @@ impl Scan<'_> {
         }
     }
 
-    /// Takes a `use` declaration up to its semicolon.
+    /// Reads a `use` declaration up to its semicolon.
     fn import(&mut self, body: &mut Body) {
-        // `pub(crate)` ends with a parenthesis, and nothing else does in front of a declaration.
+        // Of the tokens before a declaration, only `pub(crate)` and the like end with a parenthesis.
         let exported = ["pub", ")"].contains(&self.before(1));
         self.at += 1;
         self.tree(&[], exported, body);
@@ -166,7 +167,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Takes one tree of a `use` declaration, which begins behind `prefix`.
+    /// Reads one tree of a `use` declaration, whose path begins with `prefix`.
     fn tree(&mut self, prefix: &[String], exported: bool, body: &mut Body) {
         let mut path = prefix.to_vec();
         let line = self.tokens.get(self.at).map_or(0, |token| token.line);
@@ -192,7 +193,7 @@ impl Scan<'_> {
                 }
                 "::" => self.at += 1,
                 word if is_name(word) => {
-                    // `{self}` names the module in front of the braces.
+                    // `{self}` names the module before the braces.
                     if word != "self" || path.is_empty() {
                         path.push(word.to_owned());
                     }
@@ -208,7 +209,7 @@ impl Scan<'_> {
                     self.at += if self.text(0) == "as" { 2 } else { 0 };
                     return add(path, bound);
                 }
-                // Not a tree: a macro's body, which says `use $name`.
+                // Not a tree: `use $name` in a macro's body.
                 _ => {
                     self.at += 1;
                     return;

@@ -1,4 +1,4 @@
-//! The application on mio: edge-triggered, with a list of its own of connections that may have more.
+//! The application on mio: edge-triggered, with its own list of connections that may have more input.
 
 use std::net::TcpListener;
 use std::os::fd::AsRawFd;
@@ -19,7 +19,7 @@ struct Mio {
     reading: Reading,
     /// Connections to read in this iteration or the next.
     readable: Vec<u32>,
-    /// By connection.
+    /// The state of each connection, by its number.
     state: Vec<State>,
     acceptable: bool,
 }
@@ -27,7 +27,8 @@ struct Mio {
 #[derive(Clone, Copy, Default)]
 struct State {
     listed: bool,
-    /// The peer's end has arrived: no further edge comes, so reads go on until it is met.
+    /// The peer has closed its direction: no further edge follows, so reads continue until the
+    /// end is reached.
     read_closed: bool,
 }
 

@@ -14,9 +14,9 @@ use self::pace::Reading;
 use super::app::{App, Taking};
 use super::machine::pin;
 
-/// Serves as `setup` says until the process is ended: `epoll`, `io_uring`, `poll`, `mio` or `polling`, and
-/// after slashes a number of ring buffers, `small` (eight of them), `direct` (large values are received where
-/// they are to lie) or `drain`.
+/// Serves with this setup until the process is ended: `epoll`, `io_uring`, `poll`, `mio` or `polling`,
+/// followed after slashes by a number of ring buffers, `small` (eight of them), `direct` (large values
+/// are received at their final place) or `drain`.
 pub fn serve(setup: &str) {
     let mut words = setup.split('/');
     let driver = words.next().unwrap_or_default();
@@ -33,7 +33,7 @@ pub fn serve(setup: &str) {
     }
     let listener = TcpListener::bind("0.0.0.0:0").expect("a port is free");
     rustix::net::listen(&listener, 4096).expect("a longer backlog");
-    // Connections inherit it.
+    // Accepted connections inherit the option.
     rustix::net::sockopt::set_tcp_nodelay(&listener, true).expect("a socket option");
     listener.set_nonblocking(true).expect("a socket option");
     println!("{}", listener.local_addr().expect("a bound socket has an address").port());

@@ -1,4 +1,4 @@
-//! The application on our loop, whichever driver it has.
+//! The application on our loop, with any driver.
 
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;

@@ -1,17 +1,17 @@
-//! How much an arm does in an iteration, where the arm decides.
+//! Limits of an iteration, in the arms that set them.
 
-/// How much of a connection is read in one iteration, where the arm's code decides.
+/// The amount read from a connection in one iteration, where the arm's code decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// One chunk.
+    /// At most one chunk.
     Budget,
-    /// All there is, as examples of edge-triggered loops have it.
+    /// All available bytes, as in examples of edge-triggered loops.
     Drain,
 }
 
-/// Connections accepted in an iteration, as our loops have it.
+/// Maximum connections accepted in an iteration, as in our loops.
 pub const ACCEPTS_PER_TURN: usize = 10;
-/// Events of an iteration, likewise.
+/// Maximum events of an iteration, as in our loops.
 pub const EVENTS_PER_TURN: usize = 256;
-/// Longest receive, likewise.
+/// Maximum bytes of a receive, as in our loops.
 pub const CHUNK_BYTES: usize = 16 * 1024;

@@ -1,4 +1,4 @@
-//! The application on polling, level-triggered, so that nothing has to be registered anew.
+//! The application on polling, level-triggered, so that registrations need no renewal.
 #![allow(unsafe_code)]
 
 use std::net::TcpListener;
@@ -11,8 +11,8 @@ use super::sockets::{Flushed, Reads, Sockets};
 use crate::app::App;
 
 const LISTENER: usize = usize::MAX - 1;
-/// What one wait of the crate's is on Linux: the timer set, its interest renewed, the wait, the notifier
-/// read, its interest renewed (version 3.11).
+/// System calls of one wait of the crate on Linux: setting the timer, renewing its interest, the wait,
+/// reading the notifier, renewing its interest (version 3.11).
 const CALLS_PER_WAIT: u64 = 5;
 
 pub fn serve(listener: TcpListener, app: App) {
@@ -50,7 +50,7 @@ fn accept(poller: &Poller, sockets: &mut Sockets) {
         let Some(id) = sockets.accept() else { return };
         let raw = sockets.fd(id).expect("just accepted").as_raw_fd();
         sockets.counters.system_calls += 1;
-        // SAFETY: closing takes the descriptor out of the epoll set, since nobody has a duplicate.
+        // SAFETY: closing takes the descriptor out of the epoll set, since it has no duplicate.
         // JUSTIFICATION: as in `serve`.
         unsafe { poller.add_with_mode(raw, Event::readable(id as usize), PollMode::Level) }
             .expect("register");

@@ -1,4 +1,4 @@
-//! What an application on readiness has to do itself: receiving, sending, accepting, counting its calls.
+//! The work of an application on readiness: receiving, sending, accepting, counting its system calls.
 
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
@@ -11,7 +11,7 @@ use super::pace::CHUNK_BYTES;
 use crate::app::App;
 use crate::machine::Counters;
 
-/// The application's connections.
+/// The application with its sockets.
 pub struct Sockets {
     pub app: App,
     listener: TcpListener,
@@ -23,33 +23,33 @@ pub struct Sockets {
 #[derive(Default)]
 struct Peer {
     fd: Option<OwnedFd>,
-    /// Bytes of `out` that are sent.
+    /// Bytes of `out` that were sent.
     sent: usize,
     blocked: bool,
 }
 
-/// What a read found.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reads {
-    /// As much as was asked for: there may be more.
+    /// As many bytes as requested: there may be more.
     Full,
-    /// All there was.
+    /// Fewer bytes than requested: nothing more to read for now.
     Short,
     Nothing,
-    /// The end, or an error.
+    /// The end of the stream, or an error.
     End,
 }
 
-/// What became of a flush.
+/// The result of a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flushed {
     All,
-    /// The socket is full; the first time since it took everything.
+    /// The socket is full, for the first time since it took everything.
     Blocked,
     StillBlocked,
-    /// It was full, and now all is sent.
+    /// The socket was full before, and now everything is sent.
     Unblocked,
-    /// Nothing more will be sent: to be closed.
+    /// No more can be sent: the connection is to be closed.
     Over,
 }
 
@@ -67,7 +67,7 @@ impl Sockets {
         self.peers.get(id as usize)?.fd.as_ref()
     }
 
-    /// One accept; `None` when there is nobody.
+    /// Accepts one connection; `None` when none is waiting.
     pub fn accept(&mut self) -> Option<u32> {
         self.counters.system_calls += 1;
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -88,7 +88,7 @@ impl Sockets {
         Some(id)
     }
 
-    /// One receive, of a chunk or into a large value.
+    /// Receives once, into a chunk or into a large value.
     pub fn read(&mut self, id: u32) -> Reads {
         let Some(fd) = &self.peers[id as usize].fd else { return Reads::Nothing };
         self.counters.system_calls += 1;
@@ -99,7 +99,7 @@ impl Sockets {
                 Ok((_, bytes)) if bytes > 0 => {
                     self.counters.fills += 1;
                     self.app.filled(id, bytes);
-                    // The next message may be waiting behind this one.
+                    // The next message may follow in the socket's buffer.
                     if bytes < wanted { Reads::Short } else { Reads::Full }
                 }
                 Err(Errno::AGAIN | Errno::INTR) => Reads::Nothing,
@@ -116,7 +116,7 @@ impl Sockets {
         }
     }
 
-    /// Sends what is to be sent, as far as the socket takes it.
+    /// Sends the pending bytes, as far as the socket takes them.
     pub fn flush(&mut self, id: u32) -> Flushed {
         let peer = &mut self.peers[id as usize];
         let Some(fd) = &peer.fd else { return Flushed::All };
@@ -144,7 +144,7 @@ impl Sockets {
         if std::mem::replace(&mut peer.blocked, false) { Flushed::Unblocked } else { Flushed::All }
     }
 
-    /// Whether a flush waits for room.
+    /// Whether a flush waits for room in the socket.
     pub fn is_blocked(&self, id: u32) -> bool {
         self.peers[id as usize].blocked
     }

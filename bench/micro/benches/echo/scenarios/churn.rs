@@ -23,7 +23,7 @@ const COLUMNS: [Column; 7] = [
     Column::Mid("conns/cpu s"),
 ];
 
-/// Who ends a connection.
+/// The side that closes a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ender {
     Client,
@@ -86,7 +86,7 @@ fn figures(conns: u64, wall_ns: u64, fin: &Histogram, spent: &Counters) -> [f64;
     ]
 }
 
-/// The clients.
+/// The clients that connect, request and close.
 struct Churn {
     set: Set,
     clients: Vec<Option<Client>>,
@@ -98,7 +98,7 @@ struct Churn {
 struct Client {
     stream: TcpStream,
     got: usize,
-    /// When the end was due: the client's own end, or the last byte of the reply.
+    /// The time at which the end was due: the client's own close, or the last byte of the reply.
     asked_ns: u64,
 }
 
@@ -111,7 +111,7 @@ impl Churn {
         Churn { set: Set::new(), clients: Vec::new(), ender, request: message(kind, BYTES), total: 0 }
     }
 
-    /// Churns for so long; connections, nanoseconds, and the times until the server's end arrived.
+    /// Runs for `ns`; returns connections, nanoseconds, and the times until the server's close arrived.
     fn window(&mut self, port: u16, ns: u64) -> (u64, u64, Histogram) {
         let mut fin = Histogram::new();
         let before = self.total;
@@ -148,7 +148,7 @@ impl Churn {
         self.clients[index] = Some(Client { stream, got: 0, asked_ns: 0 });
     }
 
-    /// Receives; whether the end has come.
+    /// Receives; returns whether the end has arrived.
     fn pull(&mut self, index: usize, fin: &mut Histogram) -> bool {
         let Some(client) = &mut self.clients[index] else { return false };
         let mut reply = [0; BYTES];

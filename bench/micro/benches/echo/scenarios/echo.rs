@@ -16,9 +16,9 @@ struct Case {
 }
 
 const CONNECTIONS: [usize; 5] = [1, 16, 64, 256, 1024];
-/// poll(2) costs by the number of descriptors: beyond this it needs no measurement.
+/// poll(2) costs time for each descriptor: above this number it is not measured.
 const POLL_MAX: usize = 64;
-/// Bytes under way at once, at most; beyond them it is the kernel's memory that is measured.
+/// Maximum bytes in flight; above it, the kernel's memory would be measured.
 const UNDER_WAY_MAX: usize = 64 << 20;
 
 fn cases(args: &Args) -> Vec<Case> {
@@ -94,7 +94,7 @@ fn run_case(args: &Args, report: &mut Report, case: Case) {
     report.gate(None, &text);
 }
 
-/// The arms that were asked for beside epoll.
+/// Prints the requested arms other than epoll and io_uring.
 fn more(report: &mut Report, table: &Table, arms: &[&str]) {
     for arm in arms.iter().filter(|arm| !["epoll", "io_uring"].contains(arm)) {
         let ratio = table.ratio(arm, "epoll", "ops/cpu s");

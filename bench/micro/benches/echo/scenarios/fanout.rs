@@ -1,4 +1,4 @@
-//! E8: what one publishes goes to many.
+//! E8: messages of one publisher to many subscribers.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -77,9 +77,9 @@ fn run_case(args: &Args, report: &mut Report, subscribers: usize) {
 /// A publisher and its subscribers.
 struct Fan {
     set: Set,
-    /// The publisher first.
+    /// The connections: the publisher first, then the subscribers.
     streams: Vec<TcpStream>,
-    /// Bytes that each has of the current message.
+    /// Bytes of the current message that each connection has received.
     got: Vec<usize>,
     request: Vec<u8>,
     scratch: Vec<u8>,
@@ -103,8 +103,8 @@ impl Fan {
         Fan { set, streams, got, request: message(Kind::Publish, BYTES), scratch: vec![0; 4096] }
     }
 
-    /// Publishes for so long, each time when all have the one before; messages, nanoseconds, times to the
-    /// last.
+    /// Publishes for `ns`, each message after all have received the previous one; returns messages,
+    /// nanoseconds, and the times until the last subscriber.
     fn window(&mut self, ns: u64) -> (u64, u64, Histogram) {
         let mut last = Histogram::new();
         let began = now_ns();
@@ -127,7 +127,7 @@ impl Fan {
         (published, now - began, last)
     }
 
-    /// Receives; whether this one now has all.
+    /// Receives; returns whether this connection now has the whole message.
     fn pull(&mut self, index: usize) -> bool {
         let bytes = match self.streams[index].read(&mut self.scratch) {
             Ok(0) => panic!("the server hung up"),

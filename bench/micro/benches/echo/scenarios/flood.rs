@@ -1,4 +1,4 @@
-//! E10: one connection floods the server while a hundred others ask now and then.
+//! E10: one connection floods the server while a hundred others send occasional pings.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -12,9 +12,9 @@ use crate::wire::{Kind, message};
 const ARMS: [&str; 6] = ["epoll", "io_uring", "poll", "mio", "mio/drain", "polling"];
 const PINGERS: usize = 100;
 const BYTES: usize = 64;
-/// Each pinger asks once in this time.
+/// Interval of each pinger, ns.
 const PERIOD_NS: u64 = 10_000_000;
-/// The flooder's messages, sent so many bytes at once.
+/// Bytes of the flooder's messages, sent at once.
 const FLOOD_BYTES: usize = 16 * 1024;
 
 const COLUMNS: [Column; 7] = [
@@ -27,7 +27,7 @@ const COLUMNS: [Column; 7] = [
     Column::Mid("cpu %"),
 ];
 
-/// Whether the flooder is there.
+/// Whether there is a flooder.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flooder {
     Absent,
@@ -76,8 +76,8 @@ pub fn run(args: &Args, report: &mut Report) {
     }
 }
 
-/// A ping waits at most for the iteration that is under way and for its own, each with one chunk of the
-/// flood. What else runs on the machine only adds, so the quietest rounds are what is held against the bound.
+/// A ping waits at most for the current iteration and for its own, each with one chunk of the flood.
+/// Other work of the machine only adds to this, so the quietest rounds are compared with the bound.
 fn gate(report: &mut Report, arm: &str, absent: &Table, present: &Table) {
     let flood = present.spread(arm, "flood MiB/s").mid;
     let busy = present.spread(arm, "cpu %").mid / 100.0;
@@ -101,7 +101,7 @@ struct Pings {
     pingers: Vec<Pinger>,
     flooder: TcpStream,
     flood: Vec<u8>,
-    /// Where in `flood` the next byte is.
+    /// Position of the next byte in `flood`.
     at: usize,
     request: Vec<u8>,
     next_pinger: usize,
@@ -110,7 +110,7 @@ struct Pings {
 struct Pinger {
     stream: TcpStream,
     got: usize,
-    /// When the ping went that is not answered yet; 0 for none.
+    /// The time of the unanswered ping; 0 for none.
     began_ns: u64,
 }
 
@@ -143,7 +143,7 @@ impl Pings {
         }
     }
 
-    /// Pings by the clock for so long, and then waits for the answers that are missing.
+    /// Sends pings by the clock for `ns`, and then waits for the missing replies.
     fn window(&mut self, ns: u64, flooder: Flooder) -> Seen {
         let mut seen = Seen { latency: Histogram::new(), wall_ns: 0, flooded: 0 };
         let began = now_ns();
@@ -167,7 +167,7 @@ impl Pings {
         seen
     }
 
-    /// The next pinger asks, unless it still waits: then its one long wait is what counts.
+    /// Sends the next pinger's ping, unless the last one is unanswered: then its one long wait counts.
     fn ping(&mut self, now: u64) {
         let pinger = &mut self.pingers[self.next_pinger];
         self.next_pinger = (self.next_pinger + 1) % PINGERS;
@@ -178,7 +178,7 @@ impl Pings {
         }
     }
 
-    /// Floods, as far as the socket takes it; bytes.
+    /// Floods, as far as the socket takes it; returns the bytes.
     fn pour(&mut self) -> u64 {
         match self.flooder.write(&self.flood[self.at..]) {
             Ok(bytes) => {

@@ -1,4 +1,4 @@
-//! E5: many idle connections and a few that are active.
+//! E5: many idle connections and a few active ones.
 
 use std::io::{Read, Write};
 use std::thread;
@@ -13,9 +13,9 @@ use crate::wire::{Kind, message};
 
 const ACTIVE: usize = 64;
 const BYTES: usize = 64;
-/// Descriptors of a process that are no idle connections.
+/// Descriptors of a process that are not used for idle connections.
 const SPARE: u64 = 300;
-/// What a fixed buffer per connection would take.
+/// Bytes that a fixed buffer per connection would take.
 const FIXED_BUFFER: f64 = 16.0 * 1024.0;
 
 const MEMORY: [Column; 4] = [
@@ -44,7 +44,7 @@ fn run_count(args: &Args, report: &mut Report, idle: usize) {
     for (arm, name) in ARMS.iter().enumerate() {
         let mut server = Server::start(name);
         let mut load = Load::open(server.port, ACTIVE, &message, 1, BYTES);
-        // What the loop and the active connections need is there before it counts.
+        // The loop and the active connections allocate their memory before the measurement.
         measure(&mut server, &mut load, args.window_ns(100));
         let (before, slab) = (server.census(), slab_bytes());
         let holder = Holder::start(server.port, idle);

@@ -18,7 +18,7 @@ pub const LOADED: [Column; 7] = [
     Column::Mid("ops/cpu s"),
 ];
 
-/// One window of load on a server, and what the server spent on it.
+/// Runs one window of load on a server; also returns the server's costs.
 pub fn measure(server: &mut Server, load: &mut Load, ns: u64) -> (Window, Counters) {
     let before = server.mark();
     let window = load.window(ns);

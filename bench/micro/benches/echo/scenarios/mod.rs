@@ -13,7 +13,7 @@ pub use idle::hold;
 use super::args::Args;
 use super::report::Report;
 
-/// A scenario's name and what runs it.
+/// A scenario's name and its function.
 type Scenario = (&'static str, fn(&Args, &mut Report));
 
 pub const ALL: [Scenario; 6] = [

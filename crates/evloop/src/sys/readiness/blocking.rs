@@ -1,8 +1,8 @@
 //! Files and processes over readiness.
 //!
-//! A regular file is always ready and takes its time all the same: a thread of the pool does what is asked of
-//! it. A FIFO, and whatever else can be waited for, is tried at once and then again when it is ready. A
-//! process is ready when it has ended.
+//! A regular file is always ready but may still take long: a thread of the pool performs its operations.
+//! A FIFO, or any other descriptor that can be waited for, is tried at once and then again when it is
+//! ready. A process is ready when it has ended.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
@@ -36,7 +36,7 @@ impl<P: Poller> BlockingDriver for Readiness<P> {
         }
     }
 
-    /// Goes on with the running operation, and with those behind it, until one has to wait.
+    /// Continues the running operation, and then the queued ones, until one has to wait.
     fn perform_file(&mut self, index: u32) {
         let mut calls = CALLS_MAX;
         loop {
@@ -50,7 +50,7 @@ impl<P: Poller> BlockingDriver for Readiness<P> {
         }
     }
 
-    /// Ends the running operation, unless a thread has it, which is asked to.
+    /// Ends the running operation; if a thread has it, asks the thread to end it.
     fn interrupt_file(&mut self, index: u32) {
         if self.blocking.files.ask_thread(index) {
             return;
@@ -66,9 +66,9 @@ impl<P: Poller> BlockingDriver for Readiness<P> {
     }
 
     fn watch_process(&mut self, index: u32, fd: &Arc<OwnedFd>) -> Result<Source, Errno> {
-        // Shared, so that the descriptor is taken out of the set by name: a child of another thread's fork
-        // has a copy before its exec, and closing ours would leave the descriptor in the set, readable for
-        // good.
+        // Shared, so that the descriptor is removed from the set explicitly: a child of another thread's
+        // fork has a copy before its exec, and closing ours would leave the descriptor in the set,
+        // readable for ever.
         let source = self.attach(Fd::Shared(fd.clone()), Token::default());
         if let Some(slot) = self.slot(source) {
             slot.input = InputMode::Process(index);
@@ -86,7 +86,7 @@ impl<P: Poller> BlockingDriver for Readiness<P> {
 }
 
 impl<P: Poller> Readiness<P> {
-    /// Goes on with the running operation, with so many system calls.
+    /// Continues the running operation with at most `calls` system calls.
     fn try_file(&mut self, index: u32, source: Source, calls: &mut u32) -> DriveResult {
         loop {
             let mut blocked = false;
@@ -102,7 +102,7 @@ impl<P: Poller> Readiness<P> {
             }
             match self.await_file(index, source) {
                 Ok(()) => return DriveResult::Waits,
-                // Ready at all times, so it is for the pool from now on.
+                // Always ready, so the pool performs its operations from now on.
                 Err(Errno::PERM) => {
                     self.close(source);
                     self.blocking.files.set_way(index, IoPath::Pool);
@@ -112,20 +112,20 @@ impl<P: Poller> Readiness<P> {
                     self.end_running(index, Some(errno.into()));
                     return DriveResult::Over;
                 }
-                // It need not wait, and cannot be called again: then it goes on now.
+                // The operation need not wait, and cannot be called again later, so it continues now.
                 Err(_) => *calls = CALLS_MAX,
             }
         }
     }
 
-    /// Asks for an event when the running operation can go on.
+    /// Requests an event when the running operation can continue.
     fn await_file(&mut self, index: u32, source: Source) -> Result<(), Errno> {
         let writes = self.blocking.files.writes(index);
         let slot = self.slot(source).ok_or(Errno::BADF)?;
         slot.input = if writes { InputMode::FileWrite(index) } else { InputMode::FileRead(index) };
         let mut registered = self.register(source);
         if registered == Err(Errno::EXIST) {
-            // The same descriptor is open as another file, too, and a set has each number once.
+            // The same descriptor is also open as another file, and a set holds each number only once.
             registered = self.renumber(source).and_then(|()| self.register(source));
         }
         if registered.is_err()
@@ -136,18 +136,18 @@ impl<P: Poller> Readiness<P> {
         registered
     }
 
-    /// Gives a source that is not registered a descriptor of its own for what it is open on.
+    /// Gives a source that is not registered a duplicate of its descriptor.
     fn renumber(&mut self, source: Source) -> Result<(), Errno> {
         self.metrics.system_calls += 1;
         let slot = self.slot(source).ok_or(Errno::BADF)?;
         let fd = slot.fd.as_ref().ok_or(Errno::BADF)?;
         let twin = rustix::io::fcntl_dupfd_cloexec(fd, 0)?;
-        // Shared, so that it leaves the set by name: others have it open.
+        // Shared, so that it is removed from the set explicitly: others have it open.
         slot.fd = Some(Fd::Shared(Arc::new(twin)));
         Ok(())
     }
 
-    /// Has a thread do the running operation.
+    /// Submits the running operation to a thread of the pool.
     fn lend_file(&mut self, index: u32) -> DriveResult {
         let Some((fd, lent)) = self.blocking.files.lend(index) else { return DriveResult::Waits };
         let theirs = lent.clone();
@@ -164,7 +164,7 @@ impl<P: Poller> Readiness<P> {
         DriveResult::Waits
     }
 
-    /// A file or a process may go on.
+    /// Continues a file or a process whose source is ready.
     #[cold]
     pub(super) fn blocking_ready(&mut self, source: Source, input: InputMode) -> Option<Event> {
         match input {
@@ -182,19 +182,19 @@ impl<P: Poller> Readiness<P> {
             | InputMode::Idle
             | InputMode::Ended => {}
         }
-        // Nothing can have been closed since it was put there.
+        // No source can have been closed since the event was deferred.
         self.deferred.pop_front().map(|(_, event)| event)
     }
 }
 
-/// How far a running operation came.
+/// The result of an attempt to continue a running operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DriveResult {
-    /// An event will follow when it can go on.
+    /// The operation waits; an event follows when it can continue.
     Waits,
-    /// It is over, and its event is deferred.
+    /// The operation has ended, and its event is deferred.
     Over,
 }
 
-/// System calls that one file may make before others continue.
+/// System calls that one file may make before other sources continue.
 const CALLS_MAX: u32 = 16;

@@ -1,4 +1,4 @@
-//! What the readiness driver knows of one descriptor, and which kernel events concern it.
+//! The readiness driver's state of one descriptor, and the kernel events that concern it.
 
 use rustix::event::PollFlags;
 
@@ -6,10 +6,10 @@ use crate::event::Interest;
 use crate::handle::{Fd, Source, Token};
 use crate::sys::conditions::flags_of;
 
-/// No index.
+/// The index of nothing.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// One descriptor.
+/// The state of one attached descriptor.
 #[derive(Debug)]
 pub(super) struct SourceSlot {
     pub(super) fd: Option<Fd>,
@@ -22,7 +22,7 @@ pub(super) struct SourceSlot {
     pub(super) send: u32,
 }
 
-/// What incoming events are for.
+/// The purpose of incoming events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum InputMode {
     Idle,
@@ -30,11 +30,11 @@ pub(super) enum InputMode {
     /// Accepting, but out of descriptors; the slot is on the pause list.
     AcceptPaused,
     Recv,
-    /// Index into `fills`.
+    /// A receive into the caller's buffer; the index into `fills`.
     Fill(u32),
     /// A file's read, by its index in the table of files.
     FileRead(u32),
-    /// A file's write, which is the one that waits for room.
+    /// A file's write; its index in the table of files. The file waits for room.
     FileWrite(u32),
     /// A descriptor of a process, by the index of the wait.
     Process(u32),
@@ -54,7 +54,7 @@ impl SourceSlot {
         }
     }
 
-    /// Whether it is still the descriptor that `source` names.
+    /// Whether the slot still has the descriptor that `source` names.
     #[inline]
     pub(super) fn is(&self, source: Source) -> bool {
         self.generation == source.generation && self.fd.is_some()
@@ -70,7 +70,7 @@ impl SourceSlot {
             && bits.intersects(PollFlags::IN | PollFlags::ERR | PollFlags::HUP)
     }
 
-    /// Kernel events that something here waits for.
+    /// Kernel events that an operation of the slot waits for.
     #[inline]
     pub(super) fn wanted(&self) -> PollFlags {
         let mut flags = self.input.flags();
@@ -83,8 +83,8 @@ impl SourceSlot {
         flags
     }
 
-    /// Which of its parties an event concerns. An error or a hang-up concerns all: their system calls find
-    /// out more.
+    /// The operations that an event concerns, as bits. An error or a hang-up concerns all: their system
+    /// calls return the details.
     #[inline]
     pub(super) fn todo(&self, bits: PollFlags) -> u8 {
         let trouble = PollFlags::ERR | PollFlags::HUP;
@@ -104,7 +104,7 @@ impl SourceSlot {
 }
 
 impl InputMode {
-    /// Kernel events that it waits for.
+    /// Kernel events that this mode waits for.
     #[inline]
     pub(super) fn flags(self) -> PollFlags {
         match self {
@@ -122,7 +122,8 @@ impl InputMode {
 pub(super) const TODO_SEND: u8 = 1;
 pub(super) const TODO_WATCH: u8 = 2;
 pub(super) const TODO_INPUT: u8 = 4;
-/// A chunk came full: where its receiver wants the rest in a buffer of its own, that is tried at once.
+/// A chunk was received full: if its receiver wants the rest in its own buffer, a receive into it is
+/// tried at once.
 pub(super) const TODO_FILL_NEXT: u8 = 8;
-/// A buffer of the receiver's own is full: a chunk of what follows is tried at once.
+/// The receiver's own buffer is full: a receive of the following bytes into a chunk is tried at once.
 pub(super) const TODO_RECV_NEXT: u8 = 16;

@@ -30,7 +30,7 @@ impl<K: Kernel> BlockingDriver for Uring<K> {
         IoPath::Native
     }
 
-    /// Gives the kernel what is left of the running operation.
+    /// Submits the rest of the running operation.
     fn perform_file(&mut self, index: u32) {
         let Some(fd) = self.blocking.files.fd(index).map(|fd| fd.as_raw_fd()) else { return };
         let user_data = Other::File.user_data(index);
@@ -67,12 +67,12 @@ impl<K: Kernel> BlockingDriver for Uring<K> {
 }
 
 impl<K: Kernel> Uring<K> {
-    /// A completion of a file's operation.
+    /// Handles a completion of a file's operation.
     fn file_done(&mut self, index: u32, cqe: Cqe) {
         let files = &mut self.blocking.files;
         let mut result = usize::try_from(cqe.result).map_err(|_| Errno::from_raw_os_error(-cqe.result));
         if files.end_polling(index) {
-            // Whatever the poll says, no byte was moved.
+            // Whatever the poll reports, no bytes were moved.
             match (files.is_cancelled(index), result) {
                 (true, _) => result = Err(Errno::CANCELED),
                 (false, Ok(_)) => return self.perform_file(index),
@@ -101,7 +101,7 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// A completion of something that is no source's. Its event, if there is one, is deferred.
+    /// Handles a completion that belongs to no source. Its event, if there is one, is deferred.
     #[cold]
     #[inline(never)]
     pub(super) fn complete_other(&mut self, cqe: Cqe) {
@@ -120,7 +120,7 @@ impl<K: Kernel> Uring<K> {
         self.process_ready(index, failed.map_or(Ok(()), Err));
     }
 
-    /// Asks an operation to end; its completion follows when it has.
+    /// Asks an operation to end; its completion follows.
     fn cancel_other(&mut self, other: Other, index: u32) {
         self.cancel_target(other.user_data(index));
     }
@@ -137,7 +137,7 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// Ends all of it, for the end of the loop.
+    /// Ends all files and waits, for the end of the loop.
     pub(super) fn wind_up_blocking(&mut self) {
         for file in self.blocking.files.all() {
             self.close_file(file);

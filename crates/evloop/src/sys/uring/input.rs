@@ -1,5 +1,4 @@
-//! Receiving and accepting on the ring: the mode that is wanted, the operation that is armed, and bytes that
-//! came early.
+//! Receiving and accepting on the ring: the wanted mode, the armed operation, and bytes that arrived early.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -16,7 +15,8 @@ use crate::handle::Source;
 use crate::sys::portable;
 
 impl<K: Kernel> Uring<K> {
-    /// Brings what is armed in line with what is wished. Everything that changes either calls it.
+    /// Arms or cancels input so that the armed operation matches the wanted mode. Must be called after
+    /// each change of either.
     pub(super) fn settle(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         if slot.life != Life::Open {
@@ -39,7 +39,7 @@ impl<K: Kernel> Uring<K> {
             | (InputMode::Idle | InputMode::AcceptPaused, Armed::Accept) => {
                 self.cancel_input(index);
             }
-            // A stopped receive stays armed: most often nothing comes before it is started again.
+            // A stopped receive stays armed: usually no bytes arrive before it is started again.
             (InputMode::Idle | InputMode::Recv | InputMode::AcceptPaused | InputMode::Accept, _) => {}
             (InputMode::Fill(_) | InputMode::Ended, _) => {}
         }
@@ -142,7 +142,7 @@ impl<K: Kernel> Uring<K> {
         event
     }
 
-    /// Bytes that cannot be handed out at once.
+    /// Takes in bytes that cannot be delivered at once.
     #[cold]
     fn take_in(&mut self, index: u32, mut chunk: Chunk) -> Option<Event> {
         let slot = &mut self.slots[index as usize];
@@ -198,7 +198,7 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// The next bytes that were held, one portion per source and iteration.
+    /// The next held bytes, one portion per source and iteration.
     pub(super) fn run_held(&mut self) -> Option<Event> {
         while self.runnable_left > 0 {
             self.runnable_left -= 1;
@@ -231,13 +231,13 @@ impl<K: Kernel> Uring<K> {
         None
     }
 
-    /// Forgets what was held.
+    /// Drops the held bytes.
     pub(super) fn drop_held(&mut self, index: u32) {
         let held = std::mem::replace(&mut self.slots[index as usize].held, NONE);
         self.held.remove(held);
     }
 
-    /// Hands out all that was held, before the descriptor goes elsewhere.
+    /// Delivers all held bytes, before the descriptor is detached.
     pub(super) fn deliver_held(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         let token = slot.token;
@@ -248,7 +248,7 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// The stream is over: an event now, or behind the held bytes, or at the next request to receive.
+    /// The stream has ended: an event now, or after the held bytes, or at the next request to receive.
     fn end_input(&mut self, index: u32, end: Received) -> Option<Event> {
         let slot = &mut self.slots[index as usize];
         match slot.input {
@@ -264,7 +264,7 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// Puts the sources that ran out of buffers back to work.
+    /// Arms the sources that ran out of buffers.
     #[cold]
     pub(super) fn feed_starved(&mut self) {
         for source in std::mem::take(&mut self.starved) {
@@ -275,7 +275,7 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// Copies what `chunk` has and the fill has room for. Returns whether the fill is satisfied.
+    /// Copies bytes from `chunk` to the fill, as far as there is room. Returns whether the fill is satisfied.
     fn append(&mut self, fill: u32, chunk: &mut Chunk) -> bool {
         let Some(fill) = self.fills.at_mut(fill) else { return false };
         let room = (fill.buf.capacity() - fill.buf.len()).max(fill.wanted);
@@ -286,7 +286,7 @@ impl<K: Kernel> Uring<K> {
         fill.wanted == 0
     }
 
-    /// Goes on with a fill when nothing is armed: first what is held, then the kernel.
+    /// Continues a fill when nothing is armed: first from the held bytes, then from the kernel.
     fn fill_on(&mut self, index: u32, fill: u32) {
         let source = Source { index, generation: self.slots[index as usize].generation };
         let held_index = self.slots[index as usize].held;
@@ -319,7 +319,7 @@ impl<K: Kernel> Uring<K> {
         self.in_flight += 1;
         // SAFETY: at least `wanted` bytes of spare capacity follow `to`; the vector stays in `fills`, and is
         // neither touched nor dropped, until the completion was reaped.
-        // JUSTIFICATION: receiving a large value where it is to lie saves copying it.
+        // JUSTIFICATION: receiving a large value at its final place saves copying it.
         unsafe { self.kernel.push_recv(slot.raw_fd(), to, fill.wanted, user_data(OpKind::Fill, index)) };
     }
 
@@ -363,7 +363,7 @@ impl<K: Kernel> Uring<K> {
         self.finish_fill(index, fill, error)
     }
 
-    /// Ends a fill with what has come; one that the kernel has the buffer of, once it is back.
+    /// Ends a fill with the bytes so far; if the kernel has the buffer, as soon as the buffer is back.
     pub(super) fn end_fill(&mut self, source: Source) {
         let Some(slot) = self.slot(source) else { return };
         let (armed, InputMode::Fill(fill)) = (slot.armed, slot.input) else { return };
@@ -450,7 +450,7 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// A connection that came in an earlier iteration, within this iteration's budget.
+    /// The next connection that was accepted in an earlier iteration, within this iteration's budget.
     #[cold]
     pub(super) fn next_arrived(&mut self) -> Option<Event> {
         for _ in 0..self.arrived.len() {
@@ -458,13 +458,13 @@ impl<K: Kernel> Uring<K> {
                 return None;
             }
             let (source, socket) = self.arrived.pop_front()?;
-            // A listener that was closed takes its connections along.
+            // A closed listener drops its accepted connections.
             let Some(slot) = self.slot(source) else { continue };
             if matches!(slot.input, InputMode::Accept | InputMode::AcceptPaused) {
                 let token = slot.token;
                 self.accepts_left -= 1;
                 if self.arrived.is_empty() {
-                    // The surplus of accepted connections is delivered: the kernel is to hand out more.
+                    // The surplus connections are delivered: the kernel may accept more.
                     self.resume_accepting();
                 }
                 return Some(Event::Accepted { token, socket });
@@ -474,7 +474,7 @@ impl<K: Kernel> Uring<K> {
         None
     }
 
-    /// Whether another iteration would hand out connections that came already.
+    /// Whether another iteration would deliver connections that were accepted already.
     pub(super) fn arrived_deliverable(&self) -> bool {
         self.arrived.iter().any(|(source, _)| {
             let slot = &self.slots[source.index as usize];
@@ -490,7 +490,7 @@ fn error_of(end: Received) -> io::Error {
     }
 }
 
-/// How often an end of the stream may be doubted.
+/// Maximum reported ends of a stream that are checked by another receive.
 const EMPTY_RECEIVES_MAX: u8 = 1;
 /// Portions kept for one source before its receive is ended until they are delivered.
 const HELD_MAX: usize = 4;

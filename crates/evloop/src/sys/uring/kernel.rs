@@ -1,4 +1,4 @@
-//! What the io_uring driver needs of the kernel, so that tests can put a scripted one in its place.
+//! The interface between the io_uring driver and the kernel, for which tests can substitute a scripted ring.
 
 // JUSTIFICATION: operations carry addresses, whose validity only their owner can guarantee; no unsafe block
 // is here.
@@ -13,11 +13,11 @@ use crate::file::Part;
 /// One completion queue entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cqe {
-    /// What was pushed with the operation.
+    /// The user data of the operation.
     pub user_data: u64,
-    /// Result, or a negated errno.
+    /// The result, or a negated errno.
     pub result: i32,
-    /// `IORING_CQE_F_…`.
+    /// Flags of the completion, `IORING_CQE_F_…`.
     pub flags: u32,
 }
 
@@ -28,7 +28,7 @@ impl Cqe {
         self.flags & CQE_MORE != 0
     }
 
-    /// The socket holds more bytes.
+    /// Whether the socket holds more bytes.
     #[inline]
     pub(crate) fn nonempty(&self) -> bool {
         self.flags & CQE_SOCK_NONEMPTY != 0
@@ -41,11 +41,11 @@ impl Cqe {
     }
 }
 
-/// `IORING_CQE_F_BUFFER`.
+/// Flag `IORING_CQE_F_BUFFER`: the upper 16 bits have a buffer's id.
 pub(crate) const CQE_BUFFER: u32 = 1;
-/// `IORING_CQE_F_MORE`.
+/// Flag `IORING_CQE_F_MORE`: more completions of the operation follow.
 pub(crate) const CQE_MORE: u32 = 2;
-/// `IORING_CQE_F_SOCK_NONEMPTY`.
+/// Flag `IORING_CQE_F_SOCK_NONEMPTY`: the socket holds more bytes.
 pub(crate) const CQE_SOCK_NONEMPTY: u32 = 4;
 
 /// Operations without a pointer.
@@ -53,26 +53,26 @@ pub(crate) const CQE_SOCK_NONEMPTY: u32 = 4;
 pub enum Op {
     /// Receives into provided buffers until it ends.
     RecvMulti {
-        /// The socket.
+        /// The socket to receive from.
         fd: RawFd,
     },
     /// Accepts, nonblocking and close-on-exec, until it ends.
     AcceptMulti {
-        /// The listener.
+        /// The listener to accept from.
         fd: RawFd,
     },
-    /// Readiness, once.
+    /// Readiness, reported once.
     Poll {
-        /// The descriptor.
+        /// The descriptor to poll.
         fd: RawFd,
-        /// `POLLIN` and its like.
+        /// Conditions of poll(2): `POLLIN` and the like.
         events: u32,
     },
     /// Readiness, edge-triggered, until it ends.
     PollMulti {
-        /// The descriptor.
+        /// The descriptor to poll.
         fd: RawFd,
-        /// `POLLIN` and its like.
+        /// Conditions of poll(2): `POLLIN` and the like.
         events: u32,
     },
     /// Asks for the end of the operation pushed with `target`. Its own completion comes within `enter`.
@@ -82,65 +82,65 @@ pub enum Op {
     },
     /// Waits until what was written is on the medium.
     Sync {
-        /// The file.
+        /// The file to sync.
         fd: RawFd,
-        /// Without what only describes the file.
+        /// Leaves out the metadata of the file.
         data_only: bool,
     },
     /// Closes the descriptor. Completes within `enter`.
     Close {
-        /// Owned by the operation.
+        /// The descriptor, owned by the operation.
         fd: RawFd,
     },
 }
 
-/// How a send deals with a full socket.
+/// The behaviour of a send on a full socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// Not at all: it completes within `enter`, short or with `EAGAIN`.
+    /// Does not wait: completes within `enter`, short or with `EAGAIN`.
     None,
-    /// Until everything is sent, as far as the kernel feels like.
+    /// Waits until everything is sent, as far as the kernel supports this.
     All,
 }
 
-/// How long `enter` may block.
+/// The time that `enter` may block for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Not at all; due work of the kernel is done.
+    /// Does not block; deferred work of the kernel is done.
     No,
-    /// Until `completions` are there, or the absolute time has come if there is one. When `min_wait_us` is
-    /// not 0, fewer are enough after that time.
+    /// Until there are `completions`, or until the absolute time if one is given. If `min_wait_us` is not
+    /// 0, fewer suffice after that time.
     For {
-        /// At least 1.
+        /// Completions to wait for; at least 1.
         completions: u32,
-        /// The caller's clock.
+        /// Now on the caller's clock, nanoseconds of `CLOCK_MONOTONIC`.
         now_ns: u64,
-        /// Nanoseconds of `CLOCK_MONOTONIC`.
+        /// End of the wait, nanoseconds of `CLOCK_MONOTONIC`; `None` for no limit.
         until_ns: Option<u64>,
         /// Microseconds to gather completions for.
         min_wait_us: u32,
     },
-    /// Until a completion is there, at most so many nanoseconds from now on, whatever the clock says.
+    /// Until there is a completion, at most so many nanoseconds from now, independent of the caller's clock.
     Within {
-        /// Nanoseconds.
+        /// Maximum wait from now, nanoseconds.
         ns: u64,
     },
 }
 
 /// Submission and completion queues with one group of provided buffers.
 pub trait Kernel: Sized {
-    /// Its name in configuration and INFO.
+    /// The driver's name in configuration and INFO.
     const NAME: &'static str;
 
-    /// Opens it on the thread that will use it.
+    /// Opens the ring on the thread that will use it.
     fn open(config: &Config) -> io::Result<Self>;
 
-    /// Ends every multishot receive that is pushed from now on after so many bytes; 0 for never. One source
-    /// that is flooded would otherwise take the whole group in one `enter`, a millisecond of copying. The
-    /// kernel knows it since 6.17 and rejects it before.
+    /// Makes every multishot receive that is pushed from now on end after so many bytes; 0 for no limit.
+    /// Otherwise a single flooded source could take the whole buffer group in one `enter`, a millisecond
+    /// of copying. Linux supports this since 6.17 and rejects it before.
     fn cap_receives(&mut self, bytes: u32);
 
-    /// Queues an operation. Never fails for want of room.
+    /// Queues an operation. Never fails for lack of room.
     fn push(&mut self, op: Op, user_data: u64);
 
     /// Queues a send of `len` bytes.
@@ -188,38 +188,38 @@ pub trait Kernel: Sized {
     /// Whether completions can be reaped, or could after an `enter` that does not wait.
     fn pending(&self) -> bool;
 
-    /// Submits what was queued and waits. Interruptions and time-outs are no errors.
+    /// Submits queued operations and waits. Interruptions and time-outs are no errors.
     fn enter(&mut self, wait: Wait) -> io::Result<()>;
 
     /// Moves completions out of the queue until `into` holds `max`.
     fn reap(&mut self, into: &mut Vec<Cqe>, max: usize);
 
-    /// Whether `enter` has to run before more completions can be seen.
+    /// Whether `enter` must run before more completions can be seen.
     fn has_deferred_work(&self) -> bool;
 
-    /// Whether `enter` heeds `min_wait_us`.
+    /// Whether `enter` supports `min_wait_us`.
     fn gathers(&self) -> bool;
 
-    /// Buffers that the group could take.
+    /// Number of buffers that the group lacks.
     fn buffers_missing(&self) -> usize;
 
-    /// Buffers that are with the kernel.
+    /// Number of buffers that are with the kernel.
     fn buffers(&self) -> usize;
 
     /// Adds a buffer to the group; frees it when the group is full.
     fn buffer_put(&mut self, storage: Box<[u8]>);
 
-    /// Takes out a buffer that a completion named.
+    /// Removes and returns the buffer that a completion named.
     fn buffer_take(&mut self, id: u16) -> Option<Box<[u8]>>;
 
-    /// Shows the kernel what was put since the last call.
+    /// Publishes the buffers that were put since the last call to the kernel.
     fn buffers_publish(&mut self);
 
-    /// Bytes of memory the kernel may still touch are given up without being freed.
+    /// Abandons the memory that the kernel may still touch, without freeing it.
     fn leak_buffers(&mut self);
 }
 
-/// One line on why a call failed, with the usual culprit.
+/// One line on why a call failed, with the usual cause.
 pub(super) fn refused_by(what: &str, error: &io::Error) -> io::Error {
     let why = match error.raw_os_error() {
         Some(libc::EPERM) | Some(libc::EACCES) => "denied by seccomp or by kernel.io_uring_disabled",

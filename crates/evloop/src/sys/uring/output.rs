@@ -59,8 +59,8 @@ impl<K: Kernel> Uring<K> {
         unsafe { self.kernel.push_sendmsg(fd, &raw const message.header, patience, user_data) };
     }
 
-    /// Whether no send is in flight, or only its completion is still to be handled. What is reaped here waits
-    /// for its turn.
+    /// Whether no send is in flight, or only its completion is still to be handled. Completions that are
+    /// reaped here are handled later, in order.
     #[cold]
     pub(super) fn kernel_has_sent(&mut self, source: Source) -> bool {
         let Some(slot) = self.slot(source) else { return false };
@@ -109,7 +109,7 @@ impl<K: Kernel> Uring<K> {
         Some(Event::Sent { token, sent: Sent { buf: pending.buf, bytes, error } })
     }
 
-    /// The socket is full: the rest goes when it drains.
+    /// The socket is full: the rest is sent when it drains.
     #[cold]
     fn send_on(&mut self, index: u32) -> Option<Event> {
         self.metrics.sends_blocked += 1;

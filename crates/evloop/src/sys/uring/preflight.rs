@@ -1,6 +1,7 @@
-//! Does this kernel do what the driver relies on? Multishot operations have no feature bits, versions lie
-//! (backports, custom kernels, emulations), and a filter may let the set-up through and stop the rest: so
-//! each is tried once, on a small ring of its own, in about a tenth of a millisecond.
+//! Tests whether this kernel does what the driver relies on. Multishot operations have no feature bits,
+//! version numbers are unreliable (backports, custom kernels, emulations), and a filter may allow the
+//! set-up and deny the rest: so each operation is tried once, on a small ring of its own, in about a
+//! tenth of a millisecond.
 
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -11,15 +12,15 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 
 use super::kernel::{CQE_MORE, Cqe, Kernel, Op, Wait, refused_by};
 
-/// What this kernel does beyond what is needed.
+/// Optional features of this kernel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Caps {
     /// A multishot receive can be limited to a number of bytes.
     pub ends_receives: bool,
 }
 
-/// Tries everything that is needed on `ring`, which has eight entries and two buffers, and serves for nothing
-/// else. `Ok` when all of it behaves; otherwise the first thing that does not, in one line.
+/// Tries every required operation on `ring`, which has eight entries and two buffers and is used for
+/// nothing else. `Ok` when all behave as needed; otherwise one line about the first that does not.
 pub(super) fn check<K: Kernel>(ring: K) -> io::Result<Caps> {
     let mut probe = Probe { ring };
     probe.receives()?;
@@ -108,7 +109,7 @@ impl<K: Kernel> Probe<K> {
         expect(!end.more(), "cancelling does not end a multishot accept")
     }
 
-    /// The waker's way: an eventfd that is polled for ever and never read.
+    /// The waker's operation: an eventfd that is polled for ever and never read.
     fn wakes(&mut self) -> io::Result<()> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         self.ring.push(Op::PollMulti { fd: event.as_raw_fd(), events: 1 }, WAKE);

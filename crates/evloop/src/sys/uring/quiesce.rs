@@ -1,7 +1,8 @@
-//! The end of the driver: everything is cancelled, and the kernel is waited for until it has no memory of
-//! ours.
+//! The end of the driver: all operations are cancelled, and the driver waits until the kernel
+//! has none of its memory.
 //!
-//! Bounded: what does not end in time keeps its memory for good, which is safe, and the drop returns.
+//! The wait is bounded: an operation that does not end in time keeps its memory for ever, which is safe,
+//! and the drop returns.
 
 use super::Uring;
 use super::kernel::{Cqe, Kernel, Wait};
@@ -10,8 +11,8 @@ use crate::handle::Source;
 use crate::slab::Slab;
 
 impl<K: Kernel> Uring<K> {
-    /// Cancels all and waits for the ends, so that no memory is with the kernel. False when it would take too
-    /// long.
+    /// Cancels all operations and waits for their ends, so that the kernel has no memory of the driver.
+    /// False when this would take too long.
     fn quiesce(&mut self) -> bool {
         for index in 0..self.slots.len() as u32 {
             let slot = &self.slots[index as usize];
@@ -22,8 +23,8 @@ impl<K: Kernel> Uring<K> {
         }
         self.wind_up_blocking();
         self.cancel_target(Other::Wake.user_data(0));
-        // What was reaped and not taken by the caller is the end of operations, too. After the winding up, so
-        // that none of them begins another.
+        // Reaped completions that the caller has not taken are ends of operations, too. They are handled
+        // after the winding up, so that none of them begins another operation.
         let mut ready = std::mem::take(&mut self.ready);
         ready.drain(..std::mem::take(&mut self.next));
         self.put_away(ready);
@@ -31,7 +32,8 @@ impl<K: Kernel> Uring<K> {
         while self.in_flight != 0 || self.kernel.unsubmitted() {
             let wait = match tries {
                 0 => Wait::No,
-                // What the disk is at takes its time; all else was cancelled, and ends with a look or two.
+                // An operation on a disk takes its time; all others were cancelled, and end
+                // within one or two calls.
                 _ if self.blocking.files.is_disk_busy() => Wait::Within { ns: DISK_WAIT_NS },
                 _ => Wait::Within { ns: WAIT_NS },
             };
@@ -51,11 +53,11 @@ impl<K: Kernel> Uring<K> {
         true
     }
 
-    /// Takes up completions without events.
+    /// Handles completions without creating events.
     fn put_away(&mut self, ready: Vec<Cqe>) {
         for cqe in ready {
             if Other::parse(cqe.user_data) == Some((Other::Wake, 0)) {
-                // Not as in an iteration, where it would be armed again.
+                // Not handled as in an iteration, which would arm the operation again.
                 self.in_flight -= usize::from(!cqe.more());
                 self.waker_armed = cqe.more();
             } else {
@@ -68,7 +70,7 @@ impl<K: Kernel> Uring<K> {
 impl<K: Kernel> Drop for Uring<K> {
     fn drop(&mut self) {
         if !self.quiesce() {
-            // The kernel may still write: better lost than shared.
+            // The kernel may still write to the memory: a leak is better than sharing it.
             self.kernel.leak_buffers();
             std::mem::forget(std::mem::replace(&mut self.sends, Slab::new()));
             std::mem::forget(std::mem::replace(&mut self.fills, Slab::new()));
@@ -77,7 +79,8 @@ impl<K: Kernel> Drop for Uring<K> {
     }
 }
 
-/// Waits that bring nothing before it is given up: ten seconds for a disk, a tenth of one for all else.
+/// Number of waits without a completion before giving up: ten seconds for a disk, a tenth
+/// of a second otherwise.
 const TRIES: u32 = 100;
 const DISK_WAIT_NS: u64 = 100_000_000;
 const WAIT_NS: u64 = 1_000_000;

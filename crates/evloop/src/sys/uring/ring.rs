@@ -24,11 +24,12 @@ use crate::file::Part;
 
 /// A ring of the kernel.
 pub struct KernelRing {
-    /// The first field, so the ring is closed before `group` gives back what is registered with the ring.
+    /// The first field, so that the ring is closed before `group` frees the memory that is registered
+    /// with the ring.
     ring: IoUring,
-    /// What `enter` names the ring by: an index of registered descriptors, or the descriptor.
+    /// The ring's number for `enter`: an index of registered descriptors, or the descriptor.
     enter_fd: i32,
-    /// Flags of every `enter`.
+    /// Flags for every `enter`.
     enter_flags: u32,
     abs_timer: bool,
     min_wait: bool,
@@ -52,13 +53,13 @@ impl KernelRing {
         if params.is_feature_no_iowait() {
             enter_flags |= NO_IOWAIT;
         }
-        // One flag for both: they came with the same kernel, and the older one has a feature bit.
+        // One flag for both: they came with the same kernel version, and this one has a feature bit.
         let recent = params.is_feature_min_timeout();
-        // A surprise that the kernel hands to workers must not start hundreds of them.
+        // Operations that the kernel unexpectedly hands to worker threads must not start hundreds of them.
         let _ = ring.submitter().register_iowq_max_workers(&mut [4, 2]);
         let group = BufferGroup::new(buffers);
         // SAFETY: the memory is page-aligned, holds `buffers` entries, and lives as long as the ring.
-        // JUSTIFICATION: buffers that the kernel picks are what makes multishot receiving possible.
+        // JUSTIFICATION: multishot receiving needs buffers that the kernel picks.
         let registered = unsafe {
             ring.submitter().register_buf_ring_with_flags(group.entries.as_ptr() as u64, buffers, GROUP_ID, 0)
         };
@@ -77,11 +78,11 @@ impl KernelRing {
         Ok(ring)
     }
 
-    /// Saves the kernel a look-up per call. Failing is harmless.
+    /// Registers the ring's descriptor, which saves the kernel a look-up per call. A failure is harmless.
     fn register_itself(&mut self) {
         let mut update = RsrcUpdate { offset: u32::MAX, resv: 0, data: self.ring.as_raw_fd() as u64 };
         // SAFETY: the argument is one valid update structure, which the call reads and writes.
-        // JUSTIFICATION: a look-up and a reference count of the descriptor less per `enter`.
+        // JUSTIFICATION: saves a look-up and a reference count of the descriptor per `enter`.
         let done = unsafe {
             libc::syscall(
                 libc::SYS_io_uring_register,
@@ -110,12 +111,13 @@ impl KernelRing {
         }
     }
 
-    /// Moves what found no room into the queue, as far as there is room now.
+    /// Moves spilled operations into the queue, as far as there is room now.
     #[cold]
     fn unspill(&mut self) {
         let mut queue = self.ring.submission();
         while let Some(entry) = self.spill.front() {
-            // SAFETY: as when it was pushed: what it points to lives until its completion.
+            // SAFETY: the caller of the push guarantees that the entry's memory is valid until
+            // its completion.
             // JUSTIFICATION: as above.
             if unsafe { queue.push(entry) }.is_err() {
                 return;
@@ -124,7 +126,7 @@ impl KernelRing {
         }
     }
 
-    /// One system call. Returns the number of submitted entries, or the errno.
+    /// Makes the system call. Returns the number of submitted entries, or the errno.
     fn enter_raw(
         &self,
         to_submit: u32,
@@ -372,14 +374,14 @@ impl fmt::Debug for KernelRing {
     }
 }
 
-/// The provided buffers. Each is an allocation of its own, so that one can leave with its bytes and another
-/// take its place: a caller that keeps chunks cannot empty the group.
+/// The provided buffers. Each is an allocation of its own, so that one can leave with its bytes and
+/// another can replace it: a caller that keeps chunks cannot empty the group.
 struct BufferGroup {
     entries: NonNull<BufRingEntry>,
     mask: u16,
     tail: u16,
     published: u16,
-    /// The buffer behind each id, while it is with the kernel.
+    /// The buffer of each id, while the buffer is with the kernel.
     buffers: Vec<Option<NonNull<[u8]>>>,
     vacant: Vec<u16>,
     leaked: bool,
@@ -467,8 +469,8 @@ impl Drop for BufferGroup {
     }
 }
 
-/// The ladder: everything wanted, then without what only saves memory, then with fewer entries. What is not
-/// on it means another driver.
+/// Tries set-ups from the best to the least: all flags, then without the flag that only saves memory, then
+/// with fewer entries. If none works, another driver has to be used.
 fn set_up(entries: u32) -> io::Result<IoUring> {
     let mut entries = entries.max(1).next_power_of_two();
     let mut array = Array::Without;
@@ -503,7 +505,7 @@ enum Array {
     With,
 }
 
-/// The receive with a limit of bytes in all, for which the crate has no setter.
+/// A receive with a limit of bytes in total, for which the crate has no setter.
 #[inline]
 fn capped(mut entry: Entry, bytes: u32) -> Entry {
     const { assert!(size_of::<Entry>() == 64 && align_of::<Entry>() >= align_of::<u32>()) };
@@ -521,7 +523,8 @@ fn send_flags(patience: Patience) -> i32 {
     }
 }
 
-/// Interrupted, timed out, or asked to reap first (a full completion queue, no memory for requests just now).
+/// Interrupted, timed out, or asked to reap first (a full completion queue, temporarily no
+/// memory for requests).
 fn harmless(errno: i32) -> bool {
     matches!(errno, libc::EINTR | libc::ETIME | libc::EBUSY | libc::EAGAIN)
 }
@@ -537,7 +540,7 @@ struct RsrcUpdate {
     data: u64,
 }
 
-/// `struct io_uring_getevents_arg`.
+/// The C structure `struct io_uring_getevents_arg`.
 #[repr(C)]
 struct EnterArg {
     sigmask: u64,
@@ -546,7 +549,7 @@ struct EnterArg {
     timespec: u64,
 }
 
-/// `struct __kernel_timespec`.
+/// The C structure `struct __kernel_timespec`.
 #[repr(C)]
 struct Timespec {
     sec: i64,
@@ -557,13 +560,13 @@ const GROUP_ID: u16 = 0;
 const PAGE: usize = 4096;
 const CQ_PER_SQ: u32 = 8;
 const ENTRIES_MIN: u32 = 64;
-/// A multishot receive ends after so many chunks, where the kernel can limit it. Four would bound an
-/// iteration better, but starting it anew seemed to cost messages of a whole chunk 2 to 5 %, in runs with
-/// noise of that size.
+/// Chunks after which a multishot receive ends, where the kernel can limit it. Four would bound an
+/// iteration better, but restarting the receive seemed to cost messages of a whole chunk 2 to 5 %, in
+/// runs with noise of that size.
 const CHUNKS_PER_RECEIVE: usize = 16;
-/// More than one send or receive takes anyway.
+/// Maximum bytes of one send or receive operation; the kernel takes fewer anyway.
 const SEND_MAX: u32 = 1 << 30;
-/// In place of an offset: the descriptor's own position.
+/// The value for "no offset": the descriptor's own position.
 const CURRENT: u64 = u64::MAX;
 const REGISTER_RING_FDS: u32 = 20;
 const GETEVENTS: u32 = 1 << 0;

@@ -1,5 +1,5 @@
-//! What the driver knows of one descriptor: what its input is for, which operations the kernel has, and how
-//! their completions are told apart. The numbers of invariants are those of `uring.rs`.
+//! The ring driver's state of one descriptor: the purpose of its input, the operations with the kernel,
+//! and how their completions are told apart. The numbers of invariants are those of `uring.rs`.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -10,7 +10,7 @@ use crate::chunk::Chunk;
 use crate::event::{Interest, Received};
 use crate::handle::{Fd, Source, Token};
 
-/// One descriptor.
+/// The state of one attached descriptor.
 #[derive(Debug)]
 pub(super) struct SourceSlot {
     pub(super) fd: Option<Fd>,
@@ -27,7 +27,7 @@ pub(super) struct SourceSlot {
     pub(super) in_flight: u8,
     /// Receives in a row that returned 0 while the kernel's flags said that the stream has not ended.
     pub(super) empty_receives: u8,
-    /// The iteration in which it last delivered bytes.
+    /// The iteration in which the source last delivered bytes.
     pub(super) iteration: u32,
     /// Index into `held`, or [`NONE`].
     pub(super) held: u32,
@@ -35,28 +35,28 @@ pub(super) struct SourceSlot {
     pub(super) send: u32,
 }
 
-/// What a descriptor is watched for without input of its own, and the poll that the kernel has for that.
+/// The conditions for which a descriptor is watched, and the poll for them with the kernel.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PollState {
-    /// What the user wants to know of.
+    /// The conditions that the user watches.
     pub(super) wanted: Interest,
-    /// What the poll with the kernel asks for; empty if there is none.
+    /// The conditions of the poll with the kernel; empty if there is none.
     pub(super) armed: Interest,
-    /// That poll was asked to end.
+    /// Whether the armed poll was asked to end.
     pub(super) is_ending: bool,
 }
 
-/// Whether the slot is its user's.
+/// Whether the slot's user still has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
     Open,
-    /// Closed, and kept until the kernel is through with it.
+    /// Closed, and kept until the kernel has finished with it.
     Closing,
-    /// Operations are being ended, and then the descriptor is handed out.
+    /// Operations are being ended, and then the descriptor is returned to the caller.
     Detaching,
 }
 
-/// What incoming bytes or connections are for.
+/// The purpose of incoming bytes or connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum InputMode {
     Idle,
@@ -64,12 +64,12 @@ pub(super) enum InputMode {
     /// Accepting, but out of descriptors; the slot is on the pause list.
     AcceptPaused,
     Recv,
-    /// Index into `fills`.
+    /// A receive into the caller's buffer; the index into `fills`.
     Fill(u32),
     Ended,
 }
 
-/// The input operation that the kernel has.
+/// The input operation that is with the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Armed {
     Nothing,
@@ -82,13 +82,13 @@ pub(super) enum Armed {
 #[derive(Debug)]
 pub(super) struct Fill {
     pub buf: Vec<u8>,
-    /// Bytes still wanted.
+    /// Number of bytes that the fill still needs.
     pub wanted: usize,
-    /// Nobody waits for the rest: the next completion is its end.
+    /// The fill was ended early: the next completion is its end.
     pub is_ending: bool,
 }
 
-/// Bytes that arrived before they were wanted, and what came after them.
+/// Bytes that arrived before they were requested, and the end or error of the stream after them.
 #[derive(Debug, Default)]
 pub(super) struct EarlyBytes {
     pub(super) chunks: VecDeque<Chunk>,
@@ -96,7 +96,7 @@ pub(super) struct EarlyBytes {
 }
 
 impl EarlyBytes {
-    /// Bytes that the allocator has given, with chunks of so many bytes.
+    /// Bytes that the allocator holds, for chunks of `chunk_bytes` bytes.
     pub(super) fn footprint(&self, chunk_bytes: usize) -> usize {
         heap::deque(&self.chunks) + self.chunks.len() * heap::block(chunk_bytes)
     }
@@ -123,7 +123,7 @@ impl SourceSlot {
         }
     }
 
-    /// Whether it is still the descriptor that `source` names.
+    /// Whether the slot still has the descriptor that `source` names.
     #[inline]
     pub(super) fn is(&self, source: Source) -> bool {
         self.generation == source.generation && self.fd.is_some()
@@ -135,7 +135,7 @@ impl SourceSlot {
     }
 }
 
-/// What a completion is of; the top byte of the user data.
+/// The kind of operation that a completion belongs to; the top byte of the user data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum OpKind {
@@ -146,7 +146,7 @@ pub(super) enum OpKind {
     Poll = 5,
 }
 
-/// What an operation of no source is for; apart, so that looking for it costs sources nothing.
+/// The purpose of an operation without a source; separate, so that looking it up costs sources nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Other {
@@ -189,5 +189,5 @@ pub(super) fn parse(user_data: u64) -> Option<(OpKind, u32)> {
     Some((kind, user_data as u32))
 }
 
-/// No index.
+/// The index of nothing.
 pub(super) const NONE: u32 = u32::MAX;

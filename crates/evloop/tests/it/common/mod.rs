@@ -1,4 +1,4 @@
-//! What the conformance tests share: every driver in turn, and events that must come.
+//! Shared by the conformance tests: every driver in turn, and events that must arrive.
 #![allow(dead_code, missing_docs, reason = "each test program uses its part")]
 
 use std::os::fd::OwnedFd;
@@ -17,7 +17,7 @@ pub fn on_each(check: impl Fn(AnyLoop)) {
 }
 
 pub fn on_each_with(config: &Config, check: impl Fn(AnyLoop)) {
-    // One driver by name, for whoever looks into a failure.
+    // `EV_ONLY` selects one driver by name, for debugging a failure.
     let only = std::env::var("EV_ONLY").unwrap_or_default();
     let wanted = |name: &str| only.is_empty() || only == name;
     for &backend in BACKENDS.iter().filter(|backend| wanted(backend.name())) {
@@ -35,7 +35,7 @@ pub fn now_ns() -> u64 {
     System::without_counter().monotonic_ns()
 }
 
-/// Far enough that only a lost wake-up reaches it.
+/// A deadline so late that only a lost wake-up reaches it.
 pub fn soon() -> Deadline {
     Deadline::at_ns(now_ns() + 5_000_000_000)
 }
@@ -65,7 +65,7 @@ pub fn next(lp: &mut AnyLoop) -> Event {
     }
 }
 
-/// All that one look at the kernel brings.
+/// All events of one check of the kernel.
 pub fn look(lp: &mut AnyLoop) -> Vec<Event> {
     let mut events: Vec<Event> = std::iter::from_fn(|| lp.next_event(now_ns())).collect();
     let _ = lp.wait(now_ns(), Deadline::PAST).expect("wait");
@@ -73,8 +73,8 @@ pub fn look(lp: &mut AnyLoop) -> Vec<Event> {
     events
 }
 
-/// The loop has nothing more to say, and comes to rest within a few iterations (cancelling takes a ring an
-/// iteration or two, a scripted one more).
+/// Fails unless the loop has no more events and comes to rest within a few iterations (a cancellation
+/// takes a ring an iteration or two, a scripted one more).
 pub fn assert_quiet(lp: &mut AnyLoop) {
     for _ in 0..10 {
         let iteration = lp.wait(now_ns(), Deadline::PAST).expect("wait");
@@ -106,7 +106,7 @@ pub fn sent(lp: &mut AnyLoop, sending: Sending) -> Sent {
     }
 }
 
-/// The next `len` received bytes, in however many chunks.
+/// The next `len` received bytes, in any number of chunks.
 pub fn data(lp: &mut AnyLoop, len: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     while bytes.len() < len {

@@ -1,15 +1,16 @@
-//! Slots that were left half moved, and `valkey-cli --cluster fix`; moves by hand between nodes with users,
-//! and by weights. Each test says which nodes are stock.
+//! Slots that were left half moved, and `valkey-cli --cluster fix`; moves by hand between nodes with
+//! users, and by weights. Each test names the nodes of the reference.
 
 use super::member::Member;
 use super::operators::{Group, strangers};
 use crate::common::until;
 
-/// A slot of the first of three primaries, and keys of it.
+/// A slot of the first of three primaries; the test's keys are in this slot.
 const SLOT: u16 = 3;
 const KEYS: usize = 10;
-/// How many of them move in most shapes. The tool takes the node with most keys for the owner, one by chance
-/// of two with as many; and a stock source deletes what it has left when the claim of the other one comes.
+/// Number of keys that move in most shapes. The tool takes the node with most keys for the owner, and a
+/// random one of two with equally many; and a source of the reference deletes its remaining keys when it
+/// receives the other node's claim.
 const FEWER: usize = 4;
 
 fn keys() -> Vec<String> {
@@ -18,18 +19,18 @@ fn keys() -> Vec<String> {
     (0..KEYS).map(|number| format!("{{{tag}}}{number}")).collect()
 }
 
-/// A step on the way into a half-moved slot, from the first of three nodes to the second.
+/// A step towards a half-moved slot, from the first of three nodes to the second.
 #[derive(Clone, Copy)]
 enum Step {
     /// The second node imports.
     Import,
     /// The third node imports.
     ImportElsewhere,
-    /// The first node's mark.
+    /// The first node marks the slot as migrating.
     Export,
-    /// So many keys move.
+    /// This number of keys moves.
     Move(usize),
-    /// The first, or the second, node forgets its mark.
+    /// The first or second node removes its mark.
     Forget(usize),
 }
 
@@ -64,7 +65,7 @@ fn take(step: Step, [source, target, other]: [&Member; 3]) {
     }
 }
 
-/// The place of the member that answers for the slot.
+/// The index of the node that serves the slot.
 fn owner(group: &Group) -> usize {
     let key = &keys()[0];
     until("an owner", || {
@@ -75,7 +76,7 @@ fn owner(group: &Group) -> usize {
     })
 }
 
-/// Runs the shapes, each from the node that owns the slot then; the first time that is the first node.
+/// Runs the shapes, each from the node that owns the slot at that time; initially the first node.
 fn is_mended(kinds: &str, shapes: &[(&str, &[Step])]) {
     let Some(group) = strangers(kinds) else { return };
     group.create(3, "0");
@@ -105,13 +106,14 @@ fn cb_o27_half_moved_slots_are_mended_whatever_their_shape() {
     is_mended("oso", SHAPES);
 }
 
-/// The second node alone is ours.
+/// Only the second node is ours.
 #[test]
 fn cb_o27_half_moved_slots_are_mended_where_most_nodes_are_stock() {
     is_mended("sos", SHAPES);
 }
 
-/// The second and third node are stock. The tool has the target claim the slot while the source has keys.
+/// The second and third node are the reference's. The tool has the target claim the slot while
+/// the source has keys.
 #[test]
 fn cb_e11_no_key_is_lost_where_the_target_has_most_of_them() {
     let steps: &[Step] = &[Import, Export, Move(KEYS - FEWER)];
@@ -120,7 +122,7 @@ fn cb_e11_no_key_is_lost_where_the_target_has_most_of_them() {
     }
 }
 
-/// The second node is stock; the default user may not restore at any node.
+/// The second node is the reference's; the default user may not restore at any node.
 #[test]
 fn cb_o22_a_reshard_as_a_user_moves_keys_that_the_default_user_may_not_move() {
     let Some(group) = strangers("oso") else { return };
@@ -141,13 +143,13 @@ fn cb_o22_a_reshard_as_a_user_moves_keys_that_the_default_user_may_not_move() {
         [&["reshard", &at][..], &ends, &["--cluster-slots", &count, "--cluster-yes"]].concat()
     };
     let as_mover = ["--user", "mover", "--pass", "secret"];
-    // The slots up to that of the keys, from ours to the stock node: the last one is left half moved.
+    // The slots up to that of the keys, from ours to the reference's node: the last one is left half moved.
     let (text, _) = group.says(&reshard(0, 1));
     assert!(text.contains("NOPERM"), "{text}");
     group.done(&[&["fix", &at, "--cluster-yes"][..], &as_mover].concat());
     group.is_well(3);
     assert_eq!(owner(&group), 1);
-    // From there to ours.
+    // From the reference's node to ours.
     group.done(&[&reshard(1, 2)[..], &as_mover].concat());
     group.is_well(3);
     assert_eq!(owner(&group), 2);
@@ -156,7 +158,7 @@ fn cb_o22_a_reshard_as_a_user_moves_keys_that_the_default_user_may_not_move() {
     }
 }
 
-/// The second node is stock.
+/// The second node is the reference's.
 #[test]
 fn slots_are_shared_by_weights() {
     let Some(group) = strangers("oso") else { return };

@@ -1,5 +1,5 @@
-//! Nodes that end in order: a primary has a replica take over first, and stays to tell its clients; clients
-//! are told of a replica that goes no more. Each test says which nodes are stock.
+//! Nodes that are shut down: a primary hands over to a replica first, and redirects its clients; clients
+//! are not sent to a replica that is shutting down. Each test names the nodes of the reference.
 
 use super::member::Member;
 use super::{meet, nodes};
@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-/// Slots of the three primaries.
+/// First and last slots of the three primaries.
 const SHARES: [(u16, u16); 3] = [(0, 5_460), (5_461, 10_922), (10_923, 16_383)];
 
-/// Three primaries, then a replica of each, as far as `kinds` goes: `o` is a node of ours, `s` a stock one.
-/// None without the reference.
+/// Three primaries, then a replica of each, as many as `kinds` has: `o` is a node of ours, `s` one of the
+/// reference. `None` without the reference.
 pub(super) fn cluster(kinds: &str) -> Option<Vec<Member>> {
     let more = ["--cluster-node-timeout", "2000", "--repl-diskless-sync-delay", "0"];
     let members: Option<Vec<Member>> = kinds.chars().map(|kind| Member::start(kind == 's', &more)).collect();
@@ -24,7 +24,7 @@ pub(super) fn cluster(kinds: &str) -> Option<Vec<Member>> {
     for other in &members[1..] {
         meet(&mut members[0].client(), other.port(), other.bus());
     }
-    // A primary that does not know its replica yet never learns which node the replica is.
+    // A primary that does not know its replica yet would never learn its role.
     for member in &members {
         until("a node that knows all", || {
             let lines = nodes(&mut member.client());
@@ -49,20 +49,20 @@ pub(super) fn cluster(kinds: &str) -> Option<Vec<Member>> {
     Some(members)
 }
 
-/// A small client that writes one key after another, and goes where MOVED sends it. An error, or a connection
-/// that ends while a reply is awaited, is a panic of its thread.
+/// A small client that writes one key after another, and follows MOVED. An error, or a connection that
+/// ends before a reply, is a panic of its thread.
 struct Writer {
     thread: JoinHandle<BTreeMap<u32, u64>>,
     stops: Arc<AtomicBool>,
-    /// Writes that were acknowledged.
+    /// Number of acknowledged writes.
     done: Arc<Mutex<u64>>,
 }
 
-/// Keys of the writer: enough for all nodes.
+/// Number of the writer's keys: enough for all nodes.
 const KEYS: u64 = 64;
 
 impl Writer {
-    /// Begins at a node. `keeps`: connections stay open though no key is where they lead.
+    /// Starts writing at a node. `keeps`: connections to nodes without keys stay open.
     fn start(port: u16, keeps: bool) -> Writer {
         let (stops, done) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(0)));
         let (stop, count) = (Arc::clone(&stops), Arc::clone(&done));
@@ -70,7 +70,7 @@ impl Writer {
             let mut conns: BTreeMap<u16, Client> = BTreeMap::new();
             let mut ports: BTreeMap<u32, u16> = BTreeMap::new();
             let mut written = BTreeMap::new();
-            // Relaxed: the flag alone counts.
+            // Relaxed: only the flag matters.
             for value in (1_u64..).take_while(|_| !stop.load(Ordering::Relaxed)) {
                 let key = (value % KEYS) as u32;
                 let text = request(&[b"SET", key.to_string().as_bytes(), value.to_string().as_bytes()]);
@@ -100,7 +100,7 @@ impl Writer {
         Writer { thread, stops, done }
     }
 
-    /// Waits for as many writes as touch each key a few times.
+    /// Waits for enough writes to touch each key a few times.
     fn goes_on(&self) {
         let enough = *self.done.lock().unwrap() + 5 * KEYS;
         until("writes", || {
@@ -110,7 +110,7 @@ impl Writer {
         });
     }
 
-    /// Ends the client; each key has the value that was acknowledged last, by the word of these nodes.
+    /// Stops the client; each key must have its last acknowledged value on these nodes.
     fn stop(self, members: &[&Member]) {
         self.stops.store(true, Ordering::Relaxed);
         let written = self.thread.join().expect("a client that met no error");
@@ -126,7 +126,7 @@ impl Writer {
     }
 }
 
-/// Waits until a process has ended well.
+/// Waits until a process has ended successfully.
 fn has_ended(member: &mut Member) {
     match member {
         Member::Ours(node) => assert!(node.server.wait().success(), "{}", node.server.log.all()),
@@ -141,7 +141,7 @@ fn log_of(member: &Member) -> String {
     }
 }
 
-/// Ports of the nodes that CLUSTER SLOTS of a node names.
+/// Ports of the nodes in a node's CLUSTER SLOTS.
 fn ports_in_slots(client: &mut Client) -> Vec<u16> {
     fn value(client: &mut Client, ports: &mut Vec<u16>) {
         let head = client.line();
@@ -166,7 +166,7 @@ fn ports_in_slots(client: &mut Client) -> Vec<u16> {
 #[test]
 fn cl_m10_m13_no_client_notices_the_end_of_a_primary_that_hands_over() {
     let Some(mut members) = cluster("oooooo") else { return };
-    // SAFE: a node whose vote counts does not end.
+    // SAFE: a node whose vote counts does not shut down.
     let [mut one, mut two] = [members[0].client(), members[1].client()];
     one.check("SHUTDOWN SAFE NOW", "-ERR Errors trying to SHUTDOWN. Check logs.\r\n");
     let refused = "This is a voting primary. Shutting down may cause the cluster to go down. Can't exit.";
@@ -194,7 +194,7 @@ fn cl_m10_m13_no_client_notices_the_end_of_a_primary_that_hands_over() {
     let asked = "Forced failover primary request accepted (primary request from";
     until("the order in the heir's log", || log_of(&members[3]).contains(asked).then_some(()));
 
-    // By a command, which gets no answer; a client that leaves is not waited for.
+    // By a command, which is not answered; the server does not wait for a client that has closed.
     writer.stop(&[&members[1], &members[2], &members[3]]);
     let writer = Writer::start(members[1].port(), false);
     writer.goes_on();
@@ -206,7 +206,7 @@ fn cl_m10_m13_no_client_notices_the_end_of_a_primary_that_hands_over() {
     has_ended(&mut members[1]);
     writer.stop(&[&members[2], &members[3], &members[4]]);
 
-    // A replica: it sends its readers away, and nobody is told of it any more.
+    // A replica redirects its readers, and is not announced to clients any more.
     let (port, primary) = (members[5].port(), members[2].port());
     assert!(ports_in_slots(&mut members[2].client()).contains(&port));
     let mut reader = members[5].client();
@@ -220,8 +220,8 @@ fn cl_m10_m13_no_client_notices_the_end_of_a_primary_that_hands_over() {
     has_ended(&mut members[5]);
 }
 
-/// Nodes 1 and 3 are stock, and the others ours: the stock replica takes over from our primary, and our
-/// replica from the stock primary.
+/// Nodes 1 and 3 are the reference's: its replica takes over from our primary, and our replica
+/// from its primary.
 #[test]
 fn cl_m11_m12_replicas_of_either_kind_take_over_from_primaries_of_the_other() {
     let Some(mut members) = cluster("ososo") else { return };
@@ -237,7 +237,7 @@ fn cl_m11_m12_replicas_of_either_kind_take_over_from_primaries_of_the_other() {
     writer.goes_on();
     writer.stop(&[&members[1], &members[2], &members[3]]);
 
-    // The stock primary is gone at once: its clients would meet that.
+    // The reference's primary ends at once: its clients would get errors.
     let before = members[4].digest();
     members[1].signal("TERM");
     until("our replica as a primary", || members[4].is_primary().then_some(()));
@@ -253,8 +253,8 @@ fn cl_m11_m12_replicas_of_either_kind_take_over_from_primaries_of_the_other() {
     });
 }
 
-/// The first heir dies before our replica has a link to it: the data are of the shard all the same, and as
-/// old as the link to the primary before says. Stock is the first heir.
+/// The first successor dies before our replica has a link to it: the replica's data are nevertheless the
+/// shard's, and as old as its link to the previous primary shows. The first successor is the reference's.
 #[test]
 fn cl_e41_two_primaries_in_a_row_may_die() {
     let Some(members) = cluster("ooos") else { return };
@@ -269,7 +269,7 @@ fn cl_e41_two_primaries_in_a_row_may_die() {
         client.check("READONLY", "+OK\r\n");
         (client.send("GET {06S}\r\n").line() == "$1").then_some(())
     });
-    // The second replica's next link fails: it sends a password, and the heir has none.
+    // The second replica's next link fails: it sends a password, and the successor has none.
     other.client().check("CONFIG SET primaryauth wrong cluster-replica-no-failover yes", "+OK\r\n");
     let heir = &members[3];
     members[0].signal("STOP");

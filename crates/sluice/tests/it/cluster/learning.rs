@@ -1,4 +1,4 @@
-//! What clients are told by a primary that is one no more. Each test says which nodes are stock.
+//! Replies of a primary that has been demoted. Each test names the nodes of the reference.
 
 use super::handover::cluster;
 use super::member::Member;
@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-/// Redirects that one request may meet while a role is handed over: by a node without the news, and by the
-/// old primary.
+/// Maximum redirects for one request during a handover: from a node without the new role, and
+/// from the old primary.
 const REDIRECTS_MAX: usize = 2;
 
-/// A client that writes a key, again and again, and follows MOVED. Another answer than MOVED and OK, or a
-/// longer way, is a panic of the client's thread.
+/// A client that repeatedly writes a key, and follows MOVED. A reply other than MOVED and OK, or more
+/// redirects, is a panic of its thread.
 struct Follower {
     thread: JoinHandle<()>,
     stops: Arc<AtomicBool>,
@@ -27,7 +27,7 @@ impl Follower {
         let text = format!("SET {key} 1\r\n");
         let thread = std::thread::spawn(move || {
             let mut conns: BTreeMap<u16, Client> = BTreeMap::new();
-            // Relaxed: the flag alone counts.
+            // Relaxed: only the flag matters.
             while !stop.load(Ordering::Relaxed) {
                 let mut way = vec![port];
                 loop {
@@ -60,8 +60,8 @@ impl Follower {
     }
 }
 
-/// Has `heir` take over from `old` by hand, while clients of all nodes ask for the tag's keys, and clients of
-/// `old` wait.
+/// Makes `heir` take over from `old` by hand, while clients of all nodes write the tag's keys, and
+/// clients of `old` are blocked.
 fn demote(members: &[Member], old: &Member, heir: &Member, tag: &str) {
     let mut plain = old.client();
     plain.check(&format!("SET {tag}s 1"), "+OK\r\n");
@@ -99,12 +99,12 @@ fn demote(members: &[Member], old: &Member, heir: &Member, tag: &str) {
         let reply = client.line();
         assert!(moved(&reply), "{reply}");
     }
-    // A stock node leaves a client of WAIT waiting.
+    // The reference leaves a client blocked in WAIT.
     if matches!(old, Member::Ours(_)) {
         let reply = counts.line();
         assert!(reply.starts_with("-UNBLOCKED "), "{reply}");
     }
-    // Other requests of the tag's slot get the same answer.
+    // Other requests for the tag's slot get the same reply.
     for line in ["SET %s 2", "GET %s", "EVAL \"return redis.call('set',KEYS[1],1)\" 1 %s", "BLPOP %list 0"] {
         let reply = plain.send(format!("{}\r\n", line.replace('%', tag))).line();
         assert!(moved(&reply), "{line}: {reply}");
@@ -118,8 +118,8 @@ fn demote(members: &[Member], old: &Member, heir: &Member, tag: &str) {
     }
 }
 
-/// The second primary and the replica of the first are stock: each pair has a node of either kind, and either
-/// one is demoted.
+/// The second primary and the replica of the first are the reference's: each pair has a node of either
+/// kind, and either one is demoted.
 #[test]
 fn cb_s70_clients_of_a_demoted_primary_are_sent_to_its_heir_and_in_no_circle() {
     let Some(members) = cluster("ososo") else { return };

@@ -1,18 +1,18 @@
-//! A member of a cluster, of ours or of the reference, and what a test asks of it.
+//! A member of a cluster, of ours or of the reference, and its queries for tests.
 
 use super::{Node, id_of, of_node};
 use crate::common::reference::Reference;
 use crate::common::{Client, free_port};
 
-/// A node of ours, or a stock one with the port of its bus.
+/// A node of ours, or one of the reference with the port of its bus.
 pub enum Member {
     Ours(Node),
     Stock(Reference, u16),
 }
 
 impl Member {
-    /// A node with these further arguments; none where a stock one is asked for and the environment names no
-    /// reference.
+    /// A node with these additional arguments; `None` for a node of the reference if the environment
+    /// names no reference.
     pub fn start(is_stock: bool, more: &[&str]) -> Option<Member> {
         if !is_stock {
             return Some(Member::Ours(Node::start(more)));
@@ -37,7 +37,7 @@ impl Member {
         }
     }
 
-    /// As the tools are told it.
+    /// The address in the format of the tools.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}@{}", self.port(), self.bus())
     }
@@ -61,7 +61,7 @@ impl Member {
         self.client().info("role") == "master"
     }
 
-    /// Whether it follows a primary, and is up to date.
+    /// Whether the node follows a primary, and is up to date.
     pub fn follows(&self) -> bool {
         let mut client = self.client();
         client.info("role") == "slave" && client.info("master_link_status") == "up"

@@ -1,5 +1,5 @@
-//! What the tests of atomic moves of slots share: clusters of which slots 100 to 300 go from node 0 to
-//! node 2.
+//! Shared by the tests of atomic moves of slots: clusters in which slots 100 to 300 move from
+//! node 0 to node 2.
 
 use super::member::Member;
 use super::operators::{Group, strangers_with};
@@ -7,8 +7,8 @@ use crate::common::{Client, request, until};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Nodes of these kinds with two databases each: primaries 0, 1 and 2, and a replica of node 2; a fifth one
-/// follows node 0.
+/// Nodes of these kinds with two databases each: primaries 0, 1 and 2, and a replica of node 2; a fifth
+/// node is a replica of node 0.
 pub(super) fn cluster(kinds: &str, more: &[&str]) -> Option<Group> {
     let databases = ["--cluster-databases", "2"];
     let group = strangers_with(kinds, &[&databases, more].concat())?;
@@ -26,7 +26,7 @@ pub(super) fn begin(group: &Group) {
     group.members[0].client().check(&line, "+OK\r\n");
 }
 
-/// The newest job of a node, as text.
+/// The latest job of a node, as text.
 pub(super) fn job(member: &Member) -> String {
     let mut client = member.client();
     client.send("CLUSTER GETSLOTMIGRATIONS\r\nPING\r\n");
@@ -93,13 +93,13 @@ pub(super) fn digests(member: &Member, keys: &[String]) -> Vec<String> {
     for db in 0..2 {
         client.check(&format!("SELECT {db}"), "+OK\r\n").send(request(&words));
         let count: usize = client.line().trim_start_matches('*').parse().unwrap();
-        // Our server and the stock one answer with simple strings.
+        // Our server and the reference answer with simple strings.
         all.extend((0..count).map(|_| client.line()));
     }
     all
 }
 
-/// A thread that counts counters up at their owner, and ends with the answers of the owner.
+/// A thread that increments counters at their owner, and ends with the owner's replies.
 pub(super) fn count(
     ports: [u16; 2],
     keys: Vec<String>,

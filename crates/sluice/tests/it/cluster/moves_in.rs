@@ -1,7 +1,7 @@
-//! Slots that a stock primary moves to one of ours by MIGRATESLOTS (specification of the slots, section 6),
-//! and what can happen meanwhile. In every test nodes 0 and 1 are stock primaries, node 2 is a primary of
-//! ours and node 3 its replica, of ours too unless a test says otherwise; slots 100 to 300 go from node 0 to
-//! node 2.
+//! Slots that a primary of the reference moves to one of ours by MIGRATESLOTS (specification of the
+//! slots, section 6), and events during the move. In every test nodes 0 and 1 are primaries of the
+//! reference, node 2 is a primary of ours and node 3 its replica, also ours unless a test says otherwise;
+//! slots 100 to 300 move from node 0 to node 2.
 
 use super::member::Member;
 use super::moves::{begin, cluster, count, digests, fill, is_over, owns};
@@ -17,7 +17,7 @@ fn cb_a46_a_stock_primary_moves_slots_here_while_clients_count() {
     moves_while_clients_count("ssoo");
 }
 
-/// Node 3 is stock here.
+/// Node 3 is the reference's here.
 #[test]
 fn cb_a36_a_stock_replica_of_ours_gets_the_slots_that_come() {
     moves_while_clients_count("ssos");
@@ -38,7 +38,7 @@ fn moves_while_clients_count(kinds: &str) {
         is_over(member, "success");
     }
     assert!(owns(target, "100-300"));
-    // Some are counted here.
+    // Some commands are counted here.
     let counted = |client: &mut Client| client.info("cmdstat_incr");
     let first = counted(&mut target.client());
     until("counting to go on", || (counted(&mut target.client()) != first).then_some(()));
@@ -54,7 +54,7 @@ fn moves_while_clients_count(kinds: &str) {
     assert_eq!(digests(replica, &moved), before);
     let expiry = client.send(format!("SELECT 0\r\nEXPIRETIME {}\r\n", moved[2])).expect("+OK\r\n").line();
     assert_eq!(expiry, ":9999999999");
-    // The way is open for another one.
+    // Another move is possible now.
     target.client().check("CLUSTER CANCELSLOTMIGRATIONS", "-ERR No migrations ongoing\r\n");
     let line = format!("CLUSTER MIGRATESLOTS SLOTSRANGE 400 400 NODE {}", target.id());
     source.client().check(&line, "+OK\r\n");
@@ -63,8 +63,7 @@ fn moves_while_clients_count(kinds: &str) {
     assert!(others.iter().all(|key| !moved.contains(key)));
 }
 
-/// An operator's tool gives a slot back by SETSLOT as soon as the job is over. All nodes of the second
-/// cluster are ours.
+/// A tool returns a slot by SETSLOT as soon as the job is over. All nodes of the second cluster are ours.
 #[test]
 fn cb_a46_a_slot_that_has_come_goes_back_by_hand_at_once() {
     for kinds in ["ssoo", "oooo"] {
@@ -83,7 +82,7 @@ fn cb_a46_a_slot_that_has_come_goes_back_by_hand_at_once() {
     }
 }
 
-/// A job whose keys have come, and that the source holds.
+/// A job whose keys have arrived, and that the source holds back.
 fn held(group: &Group) {
     let (moved, _) = keys_to_move();
     let source = &group.members[0];
@@ -131,8 +130,8 @@ fn cb_a60_a_move_that_the_source_cancels_or_that_loses_its_data_here_can_begin_a
     group.have_the_same(2, 3);
 }
 
-/// A target that gives the move up when it may take the slots over says so: writers need not wait ten
-/// seconds. All nodes of the second cluster are ours.
+/// A target that abandons the move when it may take over the slots reports this, so that writers need not
+/// wait ten seconds. All nodes of the second cluster are ours.
 #[test]
 fn cb_a47_a_source_of_either_kind_goes_on_at_once_when_the_target_refuses() {
     for (kinds, why) in
@@ -193,8 +192,8 @@ fn cb_a37_a_target_that_is_killed_comes_back_without_the_move() {
     group.have_the_same(2, 3);
 }
 
-/// A stock primary that has given its last slot follows the node that has them at once, and may be elected
-/// for them soon after: the shard stays whole.
+/// A primary of the reference that has given its last slot at once follows the node that has the slots,
+/// and may be elected soon after: the shard stays intact.
 #[test]
 fn cb_a46_a_stock_primary_that_gave_all_its_slots_takes_them_over_again() {
     let Some(group) = cluster("ssoo", &[]) else { return };

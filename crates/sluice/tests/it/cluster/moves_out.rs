@@ -1,6 +1,6 @@
-//! Slots that a primary of ours moves by MIGRATESLOTS (specification of the slots, section 6), and what can
-//! happen meanwhile. Node 0 is a primary of ours, node 1 a stock one, and which of the others are stock is
-//! said in each test; slots 100 to 300 go from node 0 to node 2.
+//! Slots that a primary of ours moves by MIGRATESLOTS (specification of the slots, section 6), and events
+//! during the move. Node 0 is a primary of ours, node 1 one of the reference; each test names the
+//! reference's other nodes. Slots 100 to 300 move from node 0 to node 2.
 
 use super::member::Member;
 use super::moves::{begin, cluster, count, digests, fill, is_over, owns};
@@ -11,8 +11,8 @@ use crate::common::{Client, Dir, free_port, until};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Slots move while clients count: no write is lost, every value arrives, and the source's side is rid of
-/// what has left.
+/// Slots move while clients increment counters: no write is lost, every value arrives, and the source's
+/// shard deletes the moved keys.
 fn moves_while_clients_count(kinds: &str) {
     let Some(group) = cluster(kinds, &[]) else { return };
     let (moved, _) = keys_to_move();
@@ -49,19 +49,19 @@ fn moves_while_clients_count(kinds: &str) {
     source.client().check("CLUSTER CANCELSLOTMIGRATIONS", "-ERR No migrations ongoing\r\n");
 }
 
-/// Node 1 is stock.
+/// Node 1 is the reference's.
 #[test]
 fn cb_a46_slots_move_between_nodes_of_ours_while_clients_count() {
     moves_while_clients_count("osooo");
 }
 
-/// Nodes 1, 2, 3 and 4 are stock: the target, its replica, and the source's replica.
+/// Nodes 1, 2, 3 and 4 are the reference's: the target, its replica, and the source's replica.
 #[test]
 fn cb_a70_slots_move_to_a_stock_primary_while_clients_count() {
     moves_while_clients_count("ossss");
 }
 
-/// A move whose image has left, and that does not go on to hold writers.
+/// A move whose snapshot has been sent, and that does not proceed to pausing writers.
 fn held(group: &Group) -> usize {
     let (moved, _) = keys_to_move();
     let (source, target) = (&group.members[0], &group.members[2]);
@@ -73,7 +73,7 @@ fn held(group: &Group) -> usize {
     has_of_moved(source)
 }
 
-/// Nodes 1 and 3 are stock.
+/// Nodes 1 and 3 are the reference's.
 #[test]
 fn cb_a60_a_move_that_is_cancelled_or_loses_its_data_leaves_the_slots_where_they_are() {
     let Some(group) = cluster("osos", &[]) else { return };
@@ -95,7 +95,7 @@ fn cb_a60_a_move_that_is_cancelled_or_loses_its_data_leaves_the_slots_where_they
     is_over(target, "success");
     assert_eq!(has_of_moved(target), had);
     group.have_the_same(2, 3);
-    // Its own data gone, a move ends at once.
+    // A move ends at once when its data are deleted.
     let line = format!("CLUSTER MIGRATESLOTS SLOTSRANGE 400 400 NODE {}", target.id());
     source.client().check("DEBUG SLOTMIGRATION PREVENT-PAUSE 1", "+OK\r\n").check(&line, "+OK\r\n");
     is_over(source, "waiting-to-pause");
@@ -103,7 +103,7 @@ fn cb_a60_a_move_that_is_cancelled_or_loses_its_data_leaves_the_slots_where_they
     is_over(source, "failed message Data was flushed");
 }
 
-/// A folder that a server can start in, with what another has in these places.
+/// A folder for another server, with copies of these files of a server's folder.
 fn copied(from: &Dir, names: &[&str]) -> Dir {
     let to = Dir::new();
     for name in names {
@@ -121,8 +121,8 @@ fn copied(from: &Dir, names: &[&str]) -> Dir {
     to
 }
 
-/// Has our server and a stock one, each a node of its own with these arguments, load what node `at` has in
-/// these places. Ours shows what the node shows; the stock one is returned.
+/// Starts our server and the reference's, each as a separate node with these arguments, on copies of
+/// these files of node `at`. Ours must show the same data as the node; the reference's is returned.
 fn loaded(group: &Group, at: usize, names: &[&str], arguments: &[&str], digest: &str) -> Member {
     let Member::Ours(node) = &group.members[at] else { panic!("node {at} is ours") };
     let more = [&["--cluster-databases", "2"], arguments].concat();
@@ -138,7 +138,7 @@ fn loaded(group: &Group, at: usize, names: &[&str], arguments: &[&str], digest: 
     stock
 }
 
-/// Nodes 0 and 2 are ours, 1 and 3 stock.
+/// Nodes 0 and 2 are ours, 1 and 3 the reference's.
 #[test]
 fn cb_h25_what_is_saved_and_rewritten_beside_a_move_is_right_at_both_ends() {
     let debug = ["--enable-debug-command", "yes", "--appendonly", "yes"];
@@ -152,7 +152,7 @@ fn cb_h25_what_is_saved_and_rewritten_beside_a_move_is_right_at_both_ends() {
     for key in &own {
         target.client().check(&format!("SET {key} value"), "+OK\r\n");
     }
-    // The source saves these too, so that its save takes longer than the walk.
+    // The source saves these keys too, so that its save takes longer than the walk.
     let stays = (0..).map(|number| format!("stays:{number}"));
     let is_of_source = |key: &String| (1_000..5_000).contains(&sluice_base::key_slot(key.as_bytes()));
     for key in stays.filter(is_of_source).take(100) {
@@ -160,7 +160,7 @@ fn cb_h25_what_is_saved_and_rewritten_beside_a_move_is_right_at_both_ends() {
     }
     source.client().check("DEBUG SLOTMIGRATION PREVENT-PAUSE 1", "+OK\r\n");
     for member in [source, target] {
-        // Each key takes so many microseconds more.
+        // Saving each key takes 10,000 microseconds more.
         member.client().check("CONFIG SET rdb-key-save-delay 10000", "+OK\r\n");
     }
     for (ask, begun, is_running, names) in [
@@ -185,8 +185,9 @@ fn cb_h25_what_is_saved_and_rewritten_beside_a_move_is_right_at_both_ends() {
         until("the end", || has_ended(source).and_then(|()| has_ended(target)));
         let stock = loaded(&group, 0, &names, arguments, &digest_of[0]);
         assert_eq!(stock.digest(), digest_of[0], "{names:?} of the source");
-        // A primary that comes back with half of a move gives the move up. A stock one without slots takes
-        // those of the move for its own first, and keeps their keys: they are all in the file.
+        // A primary that restarts with half of a move abandons the move. A node of the
+        // reference without slots first takes the slots of the move for its own, and keeps
+        // their keys: the file has all of them.
         let stock = loaded(&group, 2, &names, arguments, &digest_of[1]);
         assert_eq!(digests(&stock, &moved), digests(source, &moved), "{names:?} of the target");
         assert_eq!(digests(&stock, &own), digests(target, &own), "{names:?} of the target");
@@ -195,7 +196,7 @@ fn cb_h25_what_is_saved_and_rewritten_beside_a_move_is_right_at_both_ends() {
     }
 }
 
-/// Node 1 is stock.
+/// Node 1 is the reference's.
 #[test]
 fn cb_a60_a_target_that_is_killed_leaves_the_slots_where_they_are() {
     let Some(group) = cluster("osoo", &[]) else { return };
@@ -208,7 +209,7 @@ fn cb_a60_a_target_that_is_killed_leaves_the_slots_where_they_are() {
     source.client().check(&format!("SET {} again", moved[0]), "+OK\r\n");
 }
 
-/// Nodes 0 and 3 are ours, 1 and 2 stock: what one refuses, the other refuses with the same words.
+/// Nodes 0 and 3 are ours, 1 and 2 the reference's: both refuse with the same words.
 #[test]
 fn cb_a10_commands_are_refused_with_the_words_of_the_reference() {
     let Some(group) = cluster("osso", &[]) else { return };

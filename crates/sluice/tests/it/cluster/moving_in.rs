@@ -1,5 +1,5 @@
-//! Whole clusters move in and out, by the commands of `docs/moving-in.md`. Each test says which nodes are
-//! stock.
+//! Moves of whole clusters in and out, by the commands of `docs/moving-in.md`. Each test names the nodes
+//! of the reference.
 
 use super::member::Member;
 use super::operators::{Group, strangers};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A tag whose slot the shard of this number has, of three.
+/// A tag whose slot belongs to the shard of this number, of three.
 fn tag(shard: usize) -> String {
     let first = [0, 5_461, 10_923, 16_384];
     let has =
@@ -19,7 +19,7 @@ fn tag(shard: usize) -> String {
     (0..).map(|number| format!("tag{number}")).find(has).unwrap()
 }
 
-/// A command of [`DATA`] about a key with a tag.
+/// A command of [`DATA`] whose key has a tag.
 fn tagged(line: &str, tag: &str) -> String {
     let at = if line.starts_with("XGROUP") { 2 } else { 1 };
     let words = line.split(' ').enumerate();
@@ -33,7 +33,7 @@ fn fill(client: &mut Client, tag: &str) {
     for (write, _, _) in DATA {
         client.send(tagged(write, tag) + "\r\n");
         assert!(!client.line().starts_with('-'), "{write}");
-        // XADD answers with a text of one more line.
+        // XADD answers with a text that has one more line.
         if write.starts_with("XADD") {
             client.line();
         }
@@ -46,7 +46,7 @@ fn check_data(client: &mut Client, tag: &str) {
     }
 }
 
-/// A client that counts with a key of each of three shards, and follows MOVED.
+/// A client that increments a key of each of three shards, and follows MOVED.
 struct Counting {
     thread: JoinHandle<[u64; 3]>,
     stops: Arc<AtomicBool>,
@@ -60,7 +60,7 @@ impl Counting {
             let mut clients = ports.map(|port| Client::to("127.0.0.1", port));
             let lines: [String; 3] = std::array::from_fn(|shard| format!("INCR {{{}}}count\r\n", tag(shard)));
             let mut acknowledged = [0; 3];
-            // Relaxed: the flag alone counts.
+            // Relaxed: only the flag matters.
             while !stop.load(Ordering::Relaxed) {
                 for shard in 0..3 {
                     let reply = clients[shard].send(&lines[shard]).line();
@@ -70,7 +70,7 @@ impl Counting {
                         let port = rest.rsplit_once(':').unwrap().1.parse().unwrap();
                         clients[shard] = Client::to("127.0.0.1", port);
                     } else {
-                        // As a library waits that tries again.
+                        // As a library waits before it tries again.
                         std::thread::sleep(Duration::from_millis(5));
                     }
                 }
@@ -86,7 +86,7 @@ impl Counting {
     }
 }
 
-/// A shard's node on the one side, and that on the other.
+/// The variables for a shard's old node and its new node.
 fn sides<'a>(old: &'a [String; 2], new: &'a str) -> [(&'a str, &'a str); 3] {
     [("OLD_PORT", &old[0]), ("OLD_BUS", &old[1]), ("NEW_PORT", new)]
 }
@@ -95,7 +95,7 @@ fn of(member: &Member) -> [String; 2] {
     [member.port().to_string(), member.bus().to_string()]
 }
 
-/// A slot that is on its way by hand is found at the node that has it, whichever node is asked.
+/// A slot that is being moved by hand is found at the node that has the key, whichever node is asked.
 fn is_judged(group: &Group) {
     let (first, second) = (&group.members[0], &group.members[1]);
     let (text, status) = check_move(second.port(), &[]);
@@ -109,7 +109,7 @@ fn is_judged(group: &Group) {
     assert!(status == 1 && text.contains(&wanted), "{wanted} in {text}");
     first.client().check("CLUSTER SETSLOT 7 STABLE", "+OK\r\n");
 
-    // The user of the guide is asked with at each node; whoever refuses is named.
+    // The guide's user is used at each node; a node that refuses is named.
     let port = second.port().to_string();
     Shell::new().run_with("check-cluster", &[("OLD_PORT", &port), ("MOVE_PASSWORD", SECRET)]);
     let user = ["--user", "mover", "--pass-from-env", "MOVE_PASSWORD"];
@@ -130,7 +130,7 @@ fn is_judged(group: &Group) {
     }
 }
 
-/// Three stock primaries, and a stock node that joins at the end. The new nodes are ours.
+/// Three primaries of the reference, and one of its nodes that joins at the end. The new nodes are ours.
 #[test]
 fn a_stock_cluster_moves_in_shard_by_shard_and_back_while_a_client_writes() {
     let Some(group) = strangers("ssss") else { return };
@@ -164,7 +164,7 @@ fn a_stock_cluster_moves_in_shard_by_shard_and_back_while_a_client_writes() {
         shell.run_with("cluster-take", &sides(&of(&old[shard]), &news[shard][0]));
         holds(&mut ours[shard](), shard);
     }
-    // Back to a node that still follows, and to another one that joins.
+    // Back to a node that still follows, and to another node that joins.
     shell.run_with("cluster-take", &sides(&news[0], &of(&old[0])[0]));
     holds(&mut old[0].client(), 0);
     shell.run_with("cluster-take", &sides(&of(&old[0]), &news[0][0]));
@@ -188,7 +188,7 @@ fn a_stock_cluster_moves_in_shard_by_shard_and_back_while_a_client_writes() {
     });
 }
 
-/// Three primaries of ours. The source is the reference, and each Redis that is there.
+/// Three primaries of ours. The source is the reference, and each available Redis.
 #[test]
 fn a_single_server_is_imported_into_a_cluster() {
     let Some(group) = strangers("ooo") else { return };

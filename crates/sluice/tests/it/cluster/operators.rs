@@ -1,5 +1,6 @@
-//! What operators do to clusters, with the tools of the reference where `SLUICE_PEER_SERVER` names its server
-//! and `valkey-cli` and `valkey-benchmark` are beside it: clusters of ours, and of ours and stock nodes.
+//! Operations on clusters with the tools of the reference, if `SLUICE_PEER_SERVER` names its
+//! server and `valkey-cli` and `valkey-benchmark` are beside it: clusters of ours, and of ours
+//! and the reference's nodes.
 
 use super::member::Member;
 use crate::common::{Client, Dir, until};
@@ -12,12 +13,13 @@ pub(super) struct Group {
     tools: PathBuf,
 }
 
-/// Nodes that nobody has introduced: `o` is one of ours, `s` a stock one. None without the reference.
+/// Nodes that do not know each other: `o` is one of ours, `s` one of the reference. `None`
+/// without the reference.
 pub(super) fn strangers(kinds: &str) -> Option<Group> {
     strangers_with(kinds, &[])
 }
 
-/// As [`strangers`], with these further arguments.
+/// Like [`strangers`], with these additional arguments.
 pub(super) fn strangers_with(kinds: &str, more: &[&str]) -> Option<Group> {
     let Some(server) = std::env::var_os("SLUICE_PEER_SERVER").map(PathBuf::from) else {
         println!("skipped: SLUICE_PEER_SERVER names no reference");
@@ -34,7 +36,7 @@ pub(super) fn strangers_with(kinds: &str, more: &[&str]) -> Option<Group> {
 }
 
 impl Group {
-    /// Runs `valkey-cli --cluster` for half a minute at most; what it says, and whether it is content.
+    /// Runs `valkey-cli --cluster` for half a minute at most; returns its output, and whether it succeeded.
     pub(super) fn says(&self, arguments: &[&str]) -> (String, bool) {
         let cli = self.tools.join("valkey-cli");
         let output = Command::new("timeout")
@@ -47,7 +49,7 @@ impl Group {
         (text + &String::from_utf8_lossy(&output.stderr), output.status.success())
     }
 
-    /// As [`Group::says`], of what must succeed.
+    /// Like [`Group::says`], for a command that must succeed.
     #[track_caller]
     pub(super) fn done(&self, arguments: &[&str]) -> String {
         let (text, is_content) = self.says(arguments);
@@ -66,7 +68,7 @@ impl Group {
         self.is_well(count);
     }
 
-    /// Waits until the first nodes are primaries that serve, or replicas that follow.
+    /// Waits until the first nodes are primaries that serve, or replicas that are up to date.
     pub(super) fn is_well(&self, count: usize) {
         for member in &self.members[..count] {
             until("a node that serves", || {
@@ -86,7 +88,7 @@ impl Group {
         });
     }
 
-    /// Has a node that nobody knows follow one of the cluster's primaries.
+    /// Makes a node that is not in the cluster a replica of one of its primaries.
     pub(super) fn follow(&self, replica: usize, primary: usize) {
         let count = replica + 1;
         let (replica, primary) = (&self.members[replica], &self.members[primary]);
@@ -100,7 +102,7 @@ impl Group {
         self.all_know(count, replica, primary);
     }
 
-    /// Waits until the first nodes know that one follows another.
+    /// Waits until the first nodes know that one node follows another.
     fn all_know(&self, count: usize, replica: &Member, primary: &Member) {
         let (id, of) = (replica.id(), format!("slave {} ", primary.id()));
         until("all to know", || {
@@ -120,7 +122,7 @@ impl Group {
         assert_ne!(one.client().send("DBSIZE\r\n").line(), ":0");
     }
 
-    /// Writes that go on until what is returned is dropped.
+    /// Starts writes that continue until the returned value is dropped.
     fn load(&self) -> Load {
         let mut command = Command::new(self.tools.join("valkey-benchmark"));
         command.args(["--cluster", "-p", &self.members[1].port().to_string(), "-t", "set,incr,lpush,hset"]);
@@ -129,7 +131,7 @@ impl Group {
     }
 }
 
-/// A benchmark that runs.
+/// A running `valkey-benchmark`, killed on drop.
 struct Load(Child);
 
 impl Drop for Load {
@@ -175,7 +177,7 @@ fn failovers_by_hand_under_load_between_a_primary_of_ours_and_a_stock_replica() 
     fail_over_by_hand("osos");
 }
 
-/// A primary that stands still for longer than the timeout, and one that is killed.
+/// A primary that is stopped for longer than the timeout, and one that is killed.
 fn replace(kinds: &str) {
     let Some(mut group) = strangers(kinds) else { return };
     group.create(3, "0");
@@ -210,7 +212,7 @@ fn a_primary_that_stands_still_or_is_killed_is_replaced_by_a_stock_replica_with_
     replace("ooos");
 }
 
-/// What `valkey-cli --cluster` does: eight nodes, of which the last two join a cluster of six.
+/// The subcommands of `valkey-cli --cluster`: eight nodes, the last two of which join a cluster of six.
 fn look_after(kinds: &str) {
     let Some(group) = strangers(kinds) else { return };
     group.create(6, "1");
@@ -234,7 +236,7 @@ fn look_after(kinds: &str) {
     let new = group.members[6].id();
     group.done(&["add-node", &addresses[7], at, "--cluster-replica", "--cluster-primary-id", &new]);
     until("the new replica to follow", || group.members[7].follows().then_some(()));
-    // A node that does not know another cannot forget it, and one that has just joined takes no keys.
+    // A node that does not know another cannot forget it, and a node that has just joined gets no keys.
     group.all_know(7, &group.members[7], &group.members[6]);
     group.is_well(8);
     group.done(&[
@@ -278,7 +280,7 @@ fn the_references_tool_looks_after_a_cluster_every_second_node_of_which_is_stock
     look_after("osososos");
 }
 
-/// Keys of the slots 100 to 300, and as many of the slots that the second of three primaries has.
+/// Keys of the slots 100 to 300, and as many of the slots of the second of three primaries.
 pub(super) fn keys_to_move() -> (Vec<String>, Vec<String>) {
     let (mut moved, mut others) = (Vec::new(), Vec::new());
     for number in 0..100_000 {
@@ -294,7 +296,7 @@ pub(super) fn keys_to_move() -> (Vec<String>, Vec<String>) {
     (moved, others)
 }
 
-/// The texts of an array that a node answers.
+/// The texts in a node's array reply.
 fn names_of(client: &mut Client) -> Vec<String> {
     let count: usize = client.line().trim_start_matches('*').parse().unwrap();
     (0..count)
@@ -305,7 +307,7 @@ fn names_of(client: &mut Client) -> Vec<String> {
         .collect()
 }
 
-/// What a node shows of its data as a whole.
+/// A node's data as shown by commands over the whole keyspace.
 fn shown(member: &Member) -> (String, Vec<String>, Vec<String>) {
     let mut client = member.client();
     let sort = |mut names: Vec<String>| {
@@ -327,15 +329,15 @@ fn shown(member: &Member) -> (String, Vec<String>, Vec<String>) {
     (client.send("DBSIZE\r\n").line(), all, sort(scanned))
 }
 
-/// Keys of slots 100 to 300 that a node has, whether it shows them or not.
+/// The number of keys of slots 100 to 300 that a node stores, visible or not.
 pub(super) fn has_of_moved(member: &Member) -> usize {
     let mut client = member.client();
     let count = |slot: u16| client.send(format!("CLUSTER COUNTKEYSINSLOT {slot}\r\n")).line();
     (100..=300).map(count).map(|line| line.trim_start_matches(':').parse::<usize>().unwrap()).sum()
 }
 
-/// Three stock primaries; the second one's replicas are ours, stock, and ours, the last of which comes while
-/// slots are on their way.
+/// Three primaries of the reference; the second one's replicas are ours, the reference's, and ours, the
+/// last of which joins while slots are being moved.
 #[test]
 fn cb_g13_slots_on_their_way_to_a_stock_primary_are_hidden_at_its_replicas_of_ours() {
     let Some(group) = strangers("sssoso") else { return };
@@ -343,7 +345,7 @@ fn cb_g13_slots_on_their_way_to_a_stock_primary_are_hidden_at_its_replicas_of_ou
     group.follow(3, 1);
     group.follow(4, 1);
     group.is_well(5);
-    // A replica of a primary with three would go to one without any.
+    // A replica of a primary with three replicas would migrate to one without any.
     for at in [3, 4, 5] {
         group.members[at].client().check("CONFIG SET cluster-allow-replica-migration no", "+OK\r\n");
     }
@@ -378,7 +380,7 @@ fn cb_g13_slots_on_their_way_to_a_stock_primary_are_hidden_at_its_replicas_of_ou
             assert_eq!(keys(replica), keys(target), "{at}");
         }
     };
-    // A move that is held open, and cancelled.
+    // A move that is held open, and then cancelled.
     begin(&mut source);
     have_come(&[3, 4]);
     show_the_same(&[3, 4], ":200");
@@ -391,7 +393,7 @@ fn cb_g13_slots_on_their_way_to_a_stock_primary_are_hidden_at_its_replicas_of_ou
         until("the keys to go", || (has_of_moved(&group.members[at]) == 0).then_some(()));
     }
     show_the_same(&[3, 4], ":200");
-    // Another one, of which a new replica hears in its full copy.
+    // Another move, about which a new replica learns from its full sync.
     begin(&mut source);
     have_come(&[3, 4]);
     group.follow(5, 1);
@@ -405,7 +407,8 @@ fn cb_g13_slots_on_their_way_to_a_stock_primary_are_hidden_at_its_replicas_of_ou
     show_the_same(&[3, 4, 5], ":400");
 }
 
-/// Three stock primaries; the second one's replica is ours, and takes over while slots are on their way.
+/// Three primaries of the reference; the second one's replica is ours, and takes over while
+/// slots are being moved.
 #[test]
 fn cb_a60_a_replica_of_ours_takes_over_from_a_stock_primary_that_imports() {
     let Some(group) = strangers("ssso") else { return };
@@ -462,7 +465,7 @@ fn slots_migrate_between_stock_primaries_whose_replicas_are_ours() {
     drop(load);
     group.have_the_same(0, 3);
     group.have_the_same(1, 4);
-    // A replica that has seen slots come and go takes over.
+    // A replica that has received complete moves takes over.
     group.members[3].client().check("CLUSTER FAILOVER", "+OK\r\n");
     until("the roles to change", || {
         (group.members[3].is_primary() && group.members[0].follows()).then_some(())

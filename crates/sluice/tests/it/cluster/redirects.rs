@@ -1,10 +1,10 @@
-//! Where requests are answered, beside the reference, byte for byte (S-1 to S-63, table 1.3): every state of
-//! a slot, with keys and without, asked of a primary and of its replica by clients with each of their flags,
-//! while the cluster is well and while it is not.
+//! Redirects, compared with the reference byte for byte (S-1 to S-63, table 1.3): every state of a slot,
+//! with keys and without, requested from a primary and from its replica by clients with each of their
+//! flags, while the cluster is ok and while it is not.
 //!
-//! Six nodes, of which four are stock: a primary, its replica, and a primary that owns the other slots, all
-//! three stock; and the same with the first two of ours. All are given the same state, and the ports that
-//! clients are told are the same, so that replies need no translation.
+//! Six nodes, of which four are the reference's: a primary, its replica, and a primary that owns the
+//! other slots; and the same with the first two of ours. All have the same state, and announce the same
+//! ports to clients, so that replies need no translation.
 
 use super::member::Member;
 use crate::common::{Client, until};
@@ -12,10 +12,9 @@ use sluice_base::key_slot;
 use std::collections::BTreeMap;
 use std::io::Read;
 
-/// The ports that the three nodes tell clients.
+/// The ports that the three nodes announce to clients.
 const PORTS: [&str; 3] = ["7001", "7002", "7003"];
-/// The slots that the first primary owns, and those that the other one does. The slots after these have no
-/// owner.
+/// The slots that the first primary owns, and those of the other primary. Later slots have no owner.
 const MINE: [u16; 2] = [0, 8_000];
 const FOREIGN: [u16; 2] = [8_001, 15_999];
 const UNBOUND: [u16; 2] = [16_000, 16_383];
@@ -32,7 +31,7 @@ enum Slot {
     ImportingUnbound,
 }
 
-/// What is here of the keys `a` and `b`; `c` and `d` are never there.
+/// Which of the keys `a` and `b` exist; `c` and `d` never exist.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Keys {
     None,
@@ -44,7 +43,7 @@ enum Keys {
 struct State {
     slot: Slot,
     keys: Keys,
-    /// The tag of its keys, with the braces.
+    /// The tag of the slot's keys, including the braces.
     tag: String,
 }
 
@@ -64,7 +63,7 @@ fn tags([first, last]: [u16; 2], count: usize) -> Vec<String> {
     all.filter(|tag| (first..=last).contains(&key_slot(tag.as_bytes()))).take(count).collect()
 }
 
-/// Every state that a slot may have here.
+/// Every state of a slot that is tested.
 fn states() -> Vec<State> {
     let of = |slot: Slot, bounds: [u16; 2], keys: &[Keys], from: usize| -> Vec<State> {
         let tags = tags(bounds, from + keys.len()).split_off(from);
@@ -84,11 +83,11 @@ fn states() -> Vec<State> {
     .collect()
 }
 
-/// Requests, a line for each command. `%` stands for the tag of the state, `^` for that of another slot of
-/// the first primary, `&` for that of a slot of the other one, `~` for that of a slot without an owner. None
-/// changes anything, whatever is there.
+/// Requests, a line for each command. `%` stands for the tag of the state, `^` for that of another slot
+/// of the first primary, `&` for that of a slot of the other one, `~` for that of a slot without an
+/// owner. No request changes data, in any state.
 const REQUESTS: &[&[&str]] = &[
-    // One key, several, one twice.
+    // One key, several, a repeated one.
     &["GET %a"],
     &["GET %b"],
     &["GET %c"],
@@ -158,7 +157,7 @@ const REQUESTS: &[&[&str]] = &[
     &["MIGRATE 127.0.0.1 1 %c 0 10"],
     &["MIGRATE 127.0.0.1 1 '' 0 10 KEYS %c %d"],
     &["MIGRATE 127.0.0.1 1 '' 0 10 KEYS %c ^d"],
-    // No key, and what nobody can find a key in.
+    // No key, and commands whose keys cannot be determined.
     &["PING"],
     &["ECHO x"],
     &["PUBLISH %a m"],
@@ -259,7 +258,7 @@ const REQUESTS: &[&[&str]] = &[
     &["WATCH %a", "MULTI", "GET %a", "EXEC"],
     &["WATCH %a ^a"],
     &["WATCH %a", "UNWATCH"],
-    // Flags last for one command, or until they are taken back.
+    // Flags last for one command, or until they are reset.
     &["GET %a", "GET %a"],
     &["ASKING", "PING", "GET %a"],
     &["ASKING", "NOSUCH", "GET %a"],
@@ -268,20 +267,20 @@ const REQUESTS: &[&[&str]] = &[
     &["READONLY", "READWRITE", "GET %a"],
     &["ASKING", "RESET", "GET %a"],
     &["CLIENT REPLY SKIP", "GET %a", "PING"],
-    // Rights are asked first.
+    // Permissions are checked first.
     &["AUTH limited secret", "GET %a", "GET &a"],
 ];
 
-/// See [`is_meant`].
+/// A script that accesses a key of another slot than its own keys; see [`is_meant`].
 const OF_TWO_SLOTS: &str =
     "EVAL '#!lua flags=no-writes\nredis.call(\"GET\", KEYS[1]) return redis.call(\"GET\", ARGV[1])' 1 ^a %a";
 const BEHIND_SELECT: &str = "MULTI; SELECT 1; COPY %c %d DB 1; COPY %c %d DB 0; EXEC";
 
-/// One that is sent once, at the end: whenever a call of a script has crossed slots, a stock node refuses all
-/// calls of scripts for keys until it is started again (docs/compat.md).
+/// A request that is sent once, at the end: after a script has crossed slots, a node of the reference
+/// refuses all scripts with keys until it is restarted (docs/compat.md).
 const SPOILS: &str = "EVAL 'return redis.call(\"MGET\", ARGV[1], ARGV[2])' 0 %a ^a";
 
-/// Requests that wait for a moment, unless another node has their keys.
+/// Requests that block for a moment, unless another node has their keys.
 const WAITS: &[&[&str]] = &[
     &["BLPOP %c 0.001"],
     &["BLPOP %c %d 0.001"],
@@ -290,13 +289,14 @@ const WAITS: &[&[&str]] = &[
     &["MULTI", "BLPOP %c 0.001", "EXEC"],
 ];
 
-/// What a client has sent before.
+/// Commands that a client has sent before.
 const FLAGS: &[&[&str]] = &[&[], &["ASKING"], &["READONLY"], &["READONLY", "ASKING"]];
 
-/// A node under test, on each side.
+/// The nodes under test, of each kind of server.
 const ROLES: [&str; 2] = ["primary", "replica"];
 
-/// How the cluster is: parameters, whether it serves then, and whether clients of all flags ask.
+/// A condition of the cluster: parameters, whether it is ok with them, and whether clients of
+/// all flags are tested.
 struct Health {
     parameters: &'static [(&'static str, &'static str)],
     is_ok: bool,
@@ -352,12 +352,12 @@ const HEALTH: &[Health] = &[
 struct Side([Member; 3]);
 
 impl Side {
-    /// Starts them and gives them the state. None without the reference.
+    /// Starts the nodes and gives them the state. `None` without the reference.
     fn start(is_stock: bool, states: &[State]) -> Option<Side> {
         let start = |at: usize| {
             let mut more = vec!["--cluster-announce-client-port", PORTS[at], "--cluster-databases", "2"];
             more.extend(["--cluster-require-full-coverage", "no", "--cluster-replica-no-failover", "yes"]);
-            // No node is suspected on a machine that is busy.
+            // A long timeout, so that no node is suspected on a busy machine.
             more.extend(["--repl-diskless-sync-delay", "0", "--cluster-node-timeout", "60000"]);
             if at == 2 {
                 more.extend(["--cluster-announce-hostname", "other.example"]);
@@ -416,7 +416,7 @@ impl Side {
                 Slot::Importing | Slot::ImportingUnbound => "IMPORTING",
                 Slot::Mine | Slot::Foreign | Slot::Unbound => "",
             };
-            // Keys first: a slot that moves away takes no new ones.
+            // Keys first: a migrating slot accepts no new keys.
             if state.slot != Slot::Importing {
                 self.fill(&mut client, state);
             }
@@ -444,7 +444,7 @@ impl Side {
         }
     }
 
-    /// Sets parameters of both nodes under test, and waits until the cluster is as they want it.
+    /// Sets parameters of both nodes under test, and waits until the cluster is in the intended condition.
     fn become_as(&self, number: usize, health: &Health) {
         let mut parameters: BTreeMap<&str, &str> = WELL.iter().copied().collect();
         parameters.extend(health.parameters.iter().copied());
@@ -454,7 +454,8 @@ impl Side {
                 client.check(&format!("CONFIG SET {name} {value}"), "+OK\r\n");
             }
         }
-        // A stock node that serves looks at its state when it hears of a change: here, of one slot more.
+        // A node of the reference that serves checks its state when it is told of a change:
+        // here, of one slot more.
         let slot = usize::from(UNBOUND[1]) - number;
         self.0[0].client().check(&format!("CLUSTER ADDSLOTS {slot}"), "+OK\r\n");
         for member in &self.0[..2] {
@@ -464,7 +465,7 @@ impl Side {
         }
     }
 
-    /// What a node counts of the commands that were sent, and of the errors.
+    /// A node's counters of the commands that were sent, and of the errors.
     fn counts(&self, role: usize, names: &[String]) -> Vec<String> {
         let text = self.0[role].client().info_text();
         let is_of_table = |line: &&str| {
@@ -481,15 +482,15 @@ impl Side {
     }
 }
 
-/// A request as it is sent.
+/// A request in the form in which it is sent.
 struct Case {
-    /// As the table has it.
+    /// The row of the table.
     row: String,
     label: String,
     bytes: String,
 }
 
-/// All requests about one state, by clients that have sent these flags.
+/// All requests for one state, by clients that have sent these flags.
 fn cases(state: &State, flags: &[&str], others: &[String; 3], with_waits: bool) -> Vec<Case> {
     let waits = WAITS.iter().filter(|_| with_waits);
     let make = |rows: &&[&str]| {
@@ -505,7 +506,7 @@ fn fill_in(line: &str, state: &State, [mine, foreign, unbound]: &[String; 3]) ->
     line.replace('%', &state.tag).replace('^', mine).replace('&', foreign).replace('~', unbound)
 }
 
-/// The words of a line, of which some may stand in single quotes.
+/// The words of a line, of which some may be in single quotes.
 fn words(line: &str) -> Vec<&[u8]> {
     let parts = line.split('\'').enumerate();
     parts
@@ -517,8 +518,7 @@ fn words(line: &str) -> Vec<&[u8]> {
         .collect()
 }
 
-/// The answers to requests, each apart from the others: RESET stands in front of each, and takes back what
-/// the one before has changed of the client.
+/// The replies to requests, independent of each other: a RESET before each request resets the client's state.
 fn answers(client: &mut Client, cases: &[Case]) -> Vec<String> {
     const RESET: &str = "*1\r\n$5\r\nRESET\r\n";
     const END: &str = "*2\r\n$4\r\nECHO\r\n$11\r\nthat is all\r\n";
@@ -533,7 +533,7 @@ fn answers(client: &mut Client, cases: &[Case]) -> Vec<String> {
     }
     let text = String::from_utf8(got).unwrap();
     let all: Vec<String> = text.split("+RESET\r\n").map(str::to_owned).collect();
-    // One case has a RESET of its own.
+    // One case contains a RESET.
     let mut parts = all[1..all.len() - 1].iter();
     let own = |case: &Case| 1 + case.bytes.matches(RESET).count();
     let joined =
@@ -543,10 +543,9 @@ fn answers(client: &mut Client, cases: &[Case]) -> Vec<String> {
     joined
 }
 
-/// Whether the answers are to differ (docs/compat.md).
+/// Whether the difference between the replies is intended (docs/compat.md).
 fn is_meant(health: &Health, case: &Case, ours: &str, stock: &str) -> bool {
-    // After ASK with no host, or with a name that a node may not have, many clients fail; ours names the
-    // address.
+    // Many clients fail after ASK with an empty host, or with an invalid host name; ours sends the address.
     let is_of_names = health.parameters.iter().any(|(name, _)| *name == "cluster-preferred-endpoint-type");
     let with_address = |line: &str| match line.split_once(" :7003").or(line.split_once(" other.example:7003"))
     {
@@ -556,10 +555,10 @@ fn is_meant(health: &Health, case: &Case, ours: &str, stock: &str) -> bool {
     if is_of_names && stock.contains("-ASK ") {
         return ours == stock.split_inclusive(['\n', '|']).map(with_address).collect::<String>();
     }
-    // A call for a key that is here, in a slot that moves away and is another than that of the script's keys:
-    // the reference looks for the key in the slot of the script's keys.
+    // A script that accesses a local key in another migrating slot than that of its declared keys: the
+    // reference looks for the key in the slot of the declared keys.
     let is_of_two_slots = case.row == OF_TWO_SLOTS && stock.contains(" non local key ");
-    // The database of a command that is queued after a SELECT.
+    // The database of a command that is queued after SELECT.
     is_of_two_slots && ours.contains(" do not hash to the same slot ")
         || case.row == BEHIND_SELECT && ours.contains("-TRYAGAIN ") && stock.contains("-TRYAGAIN ")
 }
@@ -569,7 +568,7 @@ fn cb_s1_to_s63_redirects_as_the_reference_has_them() {
     let states = states();
     let Some(stock) = Side::start(true, &states) else { return };
     let ours = Side::start(false, &states).unwrap();
-    // Slots that no state has.
+    // Slots without a tested state.
     let others = [MINE, FOREIGN, UNBOUND].map(|bounds| tags(bounds, 9).pop().unwrap());
     let names: Vec<String> = REQUESTS
         .iter()
@@ -582,7 +581,7 @@ fn cb_s1_to_s63_redirects_as_the_reference_has_them() {
             member.client().check("CONFIG RESETSTAT", "+OK\r\n");
         }
     }
-    // By the row of the table: the first, and how many more.
+    // By the row of the table: the first difference, and the number of further ones.
     let mut differences: BTreeMap<String, (String, u32)> = BTreeMap::new();
     let (mut asked, mut meant) = (0, 0);
     for (number, health) in HEALTH.iter().enumerate() {
@@ -620,7 +619,7 @@ fn cb_s1_to_s63_redirects_as_the_reference_has_them() {
     let shown = differences.values().map(|(first, count)| format!("{count} times, first: {first}\n"));
     let shown: String = shown.collect();
     assert!(differences.is_empty(), "of {asked}, these rows differ:\n{shown}");
-    // S-30 to S-33: what was refused is counted as the reference does.
+    // S-30 to S-33: refused commands are counted as by the reference.
     for (role, name) in ROLES.iter().enumerate() {
         let [got, wanted] = [&ours, &stock].map(|side| side.counts(role, &names));
         assert_eq!(got, wanted, "{name}");

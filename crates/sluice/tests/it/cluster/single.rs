@@ -1,4 +1,4 @@
-//! The folder of a single server becomes that of a node.
+//! The folder of a single server is used by a cluster node.
 
 use super::{Node, nodes, of_node};
 use crate::common::guide::reference_tool;
@@ -10,8 +10,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A folder as a server has left it that had keys in these databases, with an append-only file or without.
-/// The server is stock where there is one.
+/// A folder as left by a server with keys in these databases, with an append-only file or without. The
+/// server is the reference's if there is one.
 fn left_behind(aof: &str, databases: &[usize]) -> Dir {
     let arguments = ["--appendonly", aof, "--appendfsync", "always"];
     let stock = Reference::start(&arguments);
@@ -55,7 +55,7 @@ fn contents(dir: &Path) -> std::collections::BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// The slots that a node says it has.
+/// The slots that a node reports as its own.
 fn own_slots(client: &mut Client) -> BTreeSet<u16> {
     let lines = nodes(client);
     let ranges = lines[0].split(' ').skip(8);
@@ -67,7 +67,7 @@ fn own_slots(client: &mut Client) -> BTreeSet<u16> {
         .collect()
 }
 
-/// A stock node started on a copy of a folder.
+/// The slots of a reference node on a copy of a folder.
 fn stock_slots(dir: &Dir, more: &[&str]) -> Option<BTreeSet<u16>> {
     let (copy, port) = (Dir::new(), free_port());
     for (name, bytes) in contents(dir.path()) {
@@ -114,7 +114,7 @@ fn cb_o42_a_node_on_a_single_servers_folder_takes_the_slots_of_its_keys() {
             });
             assert_eq!(own_slots(&mut client).len(), 16_384);
         }
-        // What was claimed is durable.
+        // The claimed slots are durable.
         let node = node.kill_and_restart();
         assert!(own_slots(&mut node.client()).is_superset(&wanted));
     }

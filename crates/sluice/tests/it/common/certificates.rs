@@ -1,4 +1,4 @@
-//! Certificates of the tests, made once for the process, and clients that speak TLS.
+//! Certificates for tests, made once per process, and TLS clients.
 
 use super::{DEADLINE, Dir};
 use rcgen::{
@@ -36,19 +36,19 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// One with this common name.
+    /// A certificate with this common name.
     pub fn named(name: &str) -> Certificate {
         Certificate::of(params(name))
     }
 
-    /// One with a URI beside its common name.
+    /// A certificate with a URI in addition to its common name.
     pub fn with_uri(name: &str, uri: &str) -> Certificate {
         let mut params = params(name);
         params.subject_alt_names.push(SanType::URI(uri.try_into().unwrap()));
         Certificate::of(params)
     }
 
-    /// One that has expired.
+    /// A certificate that has expired.
     pub fn expired(name: &str) -> Certificate {
         let mut params = params(name);
         params.not_after = rcgen::date_time_ymd(2021, 1, 1);
@@ -61,7 +61,7 @@ impl Certificate {
         Certificate { cert: cert.pem(), key: key.serialize_pem() }
     }
 
-    /// Writes its files; the arguments that name them.
+    /// Writes the certificate and its key to files; returns their paths.
     pub fn files(&self, dir: &Dir, name: &str) -> [String; 2] {
         [dir.file(&format!("{name}.crt"), &self.cert), dir.file(&format!("{name}.key"), &self.key)]
     }
@@ -78,11 +78,11 @@ pub fn arguments(dir: &Dir, port: u16, certificate: &Certificate) -> Vec<String>
     words
 }
 
-/// What a client offers.
+/// The options that a client offers.
 #[derive(Default)]
 pub struct Offer<'a> {
     pub certificate: Option<&'a Certificate>,
-    /// All versions where there are none.
+    /// The offered versions; `None` for all.
     pub versions: Option<&'static [&'static SupportedProtocolVersion]>,
 }
 
@@ -119,14 +119,14 @@ impl TlsClient {
         TlsClient { connection, socket }
     }
 
-    /// A connection that has been served.
+    /// A connection on which the server has answered.
     pub fn connect(port: u16, offer: &Offer<'_>) -> TlsClient {
         let mut client = TlsClient::open(port, offer);
         client.check("PING", "+PONG\r\n");
         client
     }
 
-    /// All bytes that are to be sent just now.
+    /// All bytes that are to be sent now.
     pub fn flight(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         while self.connection.wants_write() {
@@ -135,7 +135,7 @@ impl TlsClient {
         bytes
     }
 
-    /// Encrypts and sends.
+    /// Encrypts the bytes and sends them.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut TlsClient {
         self.connection.writer().write_all(bytes.as_ref()).unwrap();
         let flight = self.flight();
@@ -143,8 +143,7 @@ impl TlsClient {
         self
     }
 
-    /// Receives until so many plain bytes have come; fewer where the connection ends. Whatever has to be sent
-    /// meanwhile is.
+    /// Receives `count` plain bytes; fewer if the connection ends. Sends pending bytes meanwhile.
     pub fn receive(&mut self, count: usize) -> std::io::Result<Vec<u8>> {
         let mut got = Vec::new();
         let mut piece = [0; 16 * 1024];

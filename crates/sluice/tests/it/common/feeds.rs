@@ -1,5 +1,5 @@
-//! Publishers that number their messages, and subscribers that check that each message of a channel comes
-//! once and in order.
+//! Publishers that number their messages, and subscribers that check that each message of a channel
+//! arrives once and in order.
 //!
 //! Every publisher has a channel of its own. *Steady* subscribers receive every channel from its first
 //! message to its last: by name, by pattern, and with RESP3 between the replies to their own commands.
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 
-/// See the module.
+/// Running publishers and subscribers; see the module.
 pub struct Feeds {
     stop_visitors: Arc<AtomicBool>,
     stop_publishers: Arc<AtomicBool>,
@@ -23,17 +23,17 @@ pub struct Feeds {
     visitors: Vec<JoinHandle<u64>>,
 }
 
-/// What the subscribers of a channel have received, all of them together.
+/// Number of messages of each channel that all its subscribers together have received.
 type Received = Arc<[AtomicU64; CHANNELS]>;
 
 const CHANNELS: usize = 2;
 const VISITORS: usize = 2;
-/// Two by name, one by pattern, one with RESP3.
+/// Two steady subscribers by name, one by pattern, one with RESP3.
 const STEADY: usize = 4;
-/// Messages that a publisher is ahead of the steady subscribers, at most: their output limits are not what is
-/// tested.
+/// Maximum messages by which a publisher may be ahead of the steady subscribers: this test is
+/// not about output limits.
 const AHEAD_MAX: u64 = 5000;
-/// The message behind a channel's last.
+/// The message that follows the last one of a channel.
 const END: &[u8] = b"end";
 
 impl Feeds {
@@ -71,13 +71,13 @@ impl Feeds {
         Feeds { stop_visitors, stop_publishers, publishers, steady: threads, visitors }
     }
 
-    /// Ends them all: every steady subscriber has received every message. How many there were, and how many
-    /// of them came to visitors.
+    /// Stops all; every steady subscriber must have received every message. Returns the number of
+    /// messages, and how many of them visitors have received.
     pub fn stop(self) -> (u64, u64) {
         let join = |threads: Vec<JoinHandle<u64>>| -> Vec<u64> {
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         };
-        // Visitors wait for messages, so they end first.
+        // Visitors wait for messages, so they are stopped first.
         self.stop_visitors.store(true, Relaxed);
         let visited: u64 = join(self.visitors).into_iter().sum();
         self.stop_publishers.store(true, Relaxed);
@@ -89,7 +89,7 @@ impl Feeds {
     }
 }
 
-/// Publishes until told to stop, then says so to the subscribers; how many messages that were.
+/// Publishes until stopped, then sends the end mark; returns the number of messages.
 fn publish(mut client: Client, channel: usize, mut rng: Rng, stop: &AtomicBool, received: &Received) -> u64 {
     let name = name_of(channel);
     let mut sent = 0;
@@ -100,7 +100,7 @@ fn publish(mut client: Client, channel: usize, mut rng: Rng, stop: &AtomicBool, 
         let depth = [1, 1, 2, 16, 100][rng.below(5) as usize];
         let mut bytes = Vec::new();
         for n in sent..sent + depth {
-            // Short messages are copied to each subscriber, long ones are shared by them.
+            // Short messages are copied for each subscriber, long ones are shared.
             let padding = if rng.below(64) == 0 { 6000 } else { rng.below(40) as usize };
             let text = format!("{n:08}{}", "x".repeat(padding));
             bytes.extend_from_slice(&request(&[b"PUBLISH", name.as_bytes(), text.as_bytes()]));
@@ -120,21 +120,21 @@ fn name_of(channel: usize) -> String {
     format!("feed{channel}")
 }
 
-/// What a subscriber is sent.
+/// One item of a subscriber's input.
 enum Event {
     /// A message of this channel.
     Message(usize, Vec<u8>),
-    /// A confirmation, of this kind.
+    /// A confirmation of this kind.
     Confirmed(Vec<u8>),
-    /// The reply to a command that is none of a subscriber's.
+    /// The reply to any other command.
     Reply(Vec<u8>),
 }
 
-/// A subscriber.
+/// A subscriber that checks the numbers of messages.
 struct Reader {
     client: Client,
     stream: BufReader<TcpStream>,
-    /// The number of the next message of each channel; `None` where the first one says.
+    /// The number of the next message of each channel; `None` before the first message.
     next: [Option<u64>; CHANNELS],
     ended: usize,
     got: u64,
@@ -147,7 +147,7 @@ impl Reader {
         Reader { client, stream, next: [Some(0); CHANNELS], ended: 0, got: 0 }
     }
 
-    /// Sends a line and takes messages until this confirmation.
+    /// Sends a line and reads messages until this confirmation.
     fn ask(&mut self, line: &str, confirmation: &[u8]) {
         self.client.send(format!("{line}\r\n"));
         loop {
@@ -171,7 +171,7 @@ impl Reader {
         while self.line() != "ready" {}
     }
 
-    /// Checks a message's number; whether it is the channel's last.
+    /// Checks a message's number; returns whether it is the channel's last.
     fn take(&mut self, channel: usize, text: &[u8]) -> bool {
         if text == END {
             self.ended += 1;
@@ -192,7 +192,7 @@ impl Reader {
         }
     }
 
-    /// Reads until every channel has ended; how many messages that were.
+    /// Reads until every channel has ended; returns the number of messages.
     fn read_to_the_end(mut self, received: &Received) -> u64 {
         while self.ended < CHANNELS {
             let Event::Message(channel, text) = self.event() else { panic!("a message is due") };
@@ -201,7 +201,7 @@ impl Reader {
         self.got
     }
 
-    /// Reads messages while commands are sent whose replies come in order, too.
+    /// Reads messages and sends commands, whose replies must arrive in order too.
     fn speak(mut self, mut rng: Rng, received: &Received) -> u64 {
         let mut said: u64 = 0;
         while self.ended < CHANNELS {
@@ -223,7 +223,7 @@ impl Reader {
         self.got
     }
 
-    /// Subscribes and unsubscribes until told to stop; how many messages came.
+    /// Subscribes and unsubscribes until stopped; returns the number of messages.
     fn visit(mut self, mut rng: Rng, stop: &AtomicBool) -> u64 {
         while !stop.load(Relaxed) {
             let channel = rng.below(CHANNELS as u64) as usize;

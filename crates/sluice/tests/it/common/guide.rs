@@ -1,4 +1,4 @@
-//! Documents whose commands are run: blocks ```` ```sh NAME ```` are read out of them, and a bash runs these.
+//! Documents with commands: blocks ```` ```sh NAME ```` are extracted and run by a bash.
 
 use super::{BINARY, Dir, until};
 use std::os::unix::fs::PermissionsExt;
@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The commands of all blocks of this name in a document, in their order.
+/// The commands of all blocks with this name in a document, in order.
 pub fn block(document: &str, name: &str) -> String {
     let mut commands = String::new();
     let mut is_in = false;
@@ -21,7 +21,7 @@ pub fn block(document: &str, name: &str) -> String {
     commands
 }
 
-/// The reference's server, where there is one.
+/// The reference's server, if there is one.
 pub fn reference() -> Option<PathBuf> {
     std::env::var_os("SLUICE_PEER_SERVER").map(PathBuf::from)
 }
@@ -31,8 +31,8 @@ pub fn reference_tool(name: &str) -> Option<PathBuf> {
     reference().map(|server| server.with_file_name(name)).filter(|path| path.exists())
 }
 
-/// A bash that runs commands, with the processes that these have started; all of them are killed at the
-/// end. On the path are our programs, the reference's, and those that a test writes.
+/// A bash that runs commands, and the processes that these have started; all are killed at the end. Its
+/// path has our programs, the reference's, and those that a test writes.
 pub struct Bash {
     pub dir: Dir,
     groups: Vec<u32>,
@@ -53,7 +53,7 @@ impl Bash {
         bash
     }
 
-    /// Puts a program on the path, ahead of all others.
+    /// Adds a program to the path, before all others.
     pub fn program(&self, name: &str, text: &str) {
         let path = self.dir.file(name, text);
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -68,16 +68,16 @@ impl Bash {
         own.into_iter().chain(folders.into_iter().flatten()).chain(others).collect::<Vec<_>>().join(":")
     }
 
-    /// Runs commands with these names set. Fails where a command fails.
+    /// Runs commands with these variables set. Fails if a command fails.
     pub fn run(&mut self, name: &str, commands: &str, names: &[(&str, &str)]) {
         self.says(name, commands, names);
     }
 
-    /// As [`Bash::run`]; what the commands have written.
+    /// Like [`Bash::run`]; returns the output of the commands.
     pub fn says(&mut self, name: &str, commands: &str, names: &[(&str, &str)]) -> String {
         let output = self.dir.join("output");
         let file = std::fs::File::create(&output).unwrap();
-        // Waits of a second are for people.
+        // Pauses of a second are meant for people.
         let script = format!("set -euo pipefail\nsleep() {{ command sleep 0.05; }}\n{commands}");
         let mut child = Command::new("bash")
             .args(["-c", &script])
@@ -106,7 +106,7 @@ impl Drop for Bash {
     }
 }
 
-/// A client in bash: `valkey-cli -h HOST -p PORT WORD...`, and what comes back.
+/// A client in bash: `valkey-cli -h HOST -p PORT WORD...`, which prints the reply.
 const CLIENT: &str = r#"#!/usr/bin/env bash
 set -eu
 LC_ALL=C

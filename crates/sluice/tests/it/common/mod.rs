@@ -19,18 +19,18 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// How long anything may take before the test fails. A checker of memory or of races, for which the build
-/// leaves jemalloc out, makes the server ten times as slow.
+/// Maximum duration of any wait. A memory or race checker, for which the build leaves jemalloc out, makes
+/// the server ten times as slow.
 pub const DEADLINE: Duration = Duration::from_secs(if cfg!(sluice_system_allocator) { 300 } else { 60 });
 
 /// The binary under test.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_sluice-server");
 
-/// Environment: arguments that every server of this run is given, before those of its test
-/// (`xtask/src/test/arms.rs`).
+/// Environment variable with arguments for every server of this run, placed before those
+/// of its test (`xtask/src/test/arms.rs`).
 const ARM: &str = "SLUICE_TEST_ARGS";
 
-/// The arguments of this run's arm, without an event loop that this machine does not have.
+/// The arguments of this run's arm, without an event loop that this machine lacks.
 pub fn arm() -> Vec<String> {
     let arguments = std::env::var(ARM).unwrap_or_default();
     let left = match arguments.split_once(IO_URING) {
@@ -48,15 +48,15 @@ pub fn has_io_uring() -> bool {
     AnyLoop::choose(Backend::IoUring, &Default::default()).is_ok()
 }
 
-/// What an arm asks for io_uring with.
+/// The arguments by which an arm selects io_uring.
 const IO_URING: &str = "--event-loop io_uring";
 
-/// Whether the servers of this run are told to use io_uring.
+/// Whether the servers of this run are to use io_uring.
 pub fn is_on_io_uring() -> bool {
     arm().iter().any(|word| word == "io_uring")
 }
 
-/// Whether the binary under test has the switches of `test_switches.rs`: one built for release has none.
+/// Whether the binary under test has the switches of `test_switches.rs`: a release build has none.
 pub fn has_switches() -> bool {
     let has = cfg!(debug_assertions);
     if !has {
@@ -81,7 +81,7 @@ impl Dir {
         &self.0
     }
 
-    /// A file in it with these contents; its path.
+    /// Creates a file in the directory with these contents; returns its path.
     pub fn file(&self, name: &str, contents: &str) -> String {
         let path = self.0.join(name);
         std::fs::write(&path, contents).unwrap();
@@ -99,9 +99,9 @@ impl Drop for Dir {
     }
 }
 
-/// A port that nobody uses just now, below those that the kernel gives to outgoing connections. Until this
-/// process ends no other process of these tests is given the port, listened on or not: an abstract socket
-/// with the port's number reserves the port.
+/// A port that no process uses at present, below those that the kernel gives to outgoing connections.
+/// Until this process ends, no other process of these tests gets the port: an abstract socket with the
+/// port's number reserves it.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     static RESERVED: Mutex<Vec<UnixDatagram>> = Mutex::new(Vec::new());
@@ -117,7 +117,7 @@ pub fn free_port() -> u16 {
     }
 }
 
-/// Lines of an output, as they come.
+/// The lines of an output, in the order of their arrival.
 #[derive(Clone, Default)]
 pub struct Lines(Arc<(Mutex<(Vec<String>, bool)>, Condvar)>);
 
@@ -153,12 +153,12 @@ impl Lines {
         }
     }
 
-    /// What has come so far.
+    /// The output so far.
     pub fn so_far(&self) -> String {
         self.0.0.lock().unwrap().0.join("\n")
     }
 
-    /// Everything until the output ends.
+    /// The complete output, after it has ended.
     pub fn all(&self) -> String {
         let deadline = Instant::now() + DEADLINE;
         let mut state = self.0.0.lock().unwrap();
@@ -171,7 +171,7 @@ impl Lines {
     }
 }
 
-/// A running server; killed at the end.
+/// A running server, killed on drop.
 pub struct Server {
     pub child: Child,
     pub port: u16,
@@ -181,17 +181,17 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server with these arguments behind `--port`, `--dir` and `--save ''`, ready to accept.
+    /// A server with these arguments after `--port`, `--dir` and `--save ''`, ready to accept.
     pub fn start(arguments: &[&str]) -> Server {
         Server::start_in(Dir::new(), |command| {
             command.args(arguments);
         })
     }
 
-    /// A server in a directory of the caller's, with a command that `prepare` completes.
+    /// A server in the given directory, with a command that `prepare` completes.
     pub fn start_in(dir: Dir, prepare: impl Fn(&mut Command)) -> Server {
         let mut dir = Some(dir);
-        // Another process may take the port between the choice and the bind: then another one is chosen.
+        // Another process may take the port between the choice and the bind: then another port is chosen.
         for _ in 0..10 {
             let port = free_port();
             let mut command = Command::new(BINARY);
@@ -242,8 +242,8 @@ impl Drop for Server {
     }
 }
 
-/// Asks again until there is an answer. Between two questions the processor is the server's: the pause begins
-/// at [`PAUSE_FIRST`] and doubles up to [`PAUSE_MAX`].
+/// Calls `ask` until it returns a value. Between two calls the processor is left to the server: the pause
+/// begins at [`PAUSE_FIRST`] and doubles up to [`PAUSE_MAX`].
 pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + DEADLINE;
     let mut pause = PAUSE_FIRST;
@@ -257,12 +257,12 @@ pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// See [`until`]: short enough that most waits end as soon as they can.
+/// First pause of [`until`]: short enough that most waits end without delay.
 const PAUSE_FIRST: Duration = Duration::from_millis(1);
-/// See [`until`]: long enough that a question costs the server nothing.
+/// Longest pause of [`until`]: long enough that a call costs the server nothing.
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 
-/// A raw connection.
+/// A raw TCP connection to a server.
 pub struct Client {
     pub stream: TcpStream,
 }
@@ -291,7 +291,7 @@ impl Client {
             match self.stream.read(&mut got[have..]) {
                 Ok(0) => break,
                 Ok(n) => have += n,
-                // A read with a timeout is not begun again by itself.
+                // A read with a timeout is not restarted automatically.
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
                 Err(error) => panic!("{error} after {:?}", String::from_utf8_lossy(&got[..have])),
             }
@@ -319,7 +319,7 @@ impl Client {
     pub fn expect_end(&mut self) {
         let mut rest = Vec::new();
         match self.stream.read_to_end(&mut rest) {
-            // What we sent and the server did not read makes the kernel reset the connection.
+            // Unread input at the server makes the kernel reset the connection.
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {}
             Err(error) => panic!("{error}"),
             Ok(_) => {}
@@ -327,13 +327,13 @@ impl Client {
         assert!(rest.is_empty(), "unexpected {:?}", String::from_utf8_lossy(&rest));
     }
 
-    /// Sends a line; the reply's bulk string.
+    /// Sends a line; returns the reply's bulk string.
     #[track_caller]
     pub fn bulk(&mut self, line: &str) -> Vec<u8> {
         self.send(format!("{line}\r\n")).bulk_reply()
     }
 
-    /// The reply's bulk string, of a request that was sent before.
+    /// The bulk string in the reply to a request that was sent before.
     #[track_caller]
     pub fn bulk_reply(&mut self) -> Vec<u8> {
         let header = self.line();
@@ -356,8 +356,7 @@ impl Client {
         String::from_utf8_lossy(&line).into_owned()
     }
 
-    /// A field of INFO.
-    /// INFO, whole.
+    /// The complete text of INFO.
     pub fn info_text(&mut self) -> String {
         String::from_utf8(self.bulk("INFO everything debug")).unwrap()
     }
@@ -395,7 +394,7 @@ pub fn request(words: &[&[u8]]) -> Vec<u8> {
     out
 }
 
-/// Runs the binary to its end: standard output, standard error, success.
+/// Runs the binary to its end: returns standard output, standard error and success.
 pub fn run(arguments: &[&str], input: &str) -> (String, String, bool) {
     let mut child = Command::new(BINARY)
         .args(arguments)
@@ -404,7 +403,7 @@ pub fn run(arguments: &[&str], input: &str) -> (String, String, bool) {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A server that does not read its input may be gone already.
+    // A server that does not read its input may have ended already.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let output = child.wait_with_output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();

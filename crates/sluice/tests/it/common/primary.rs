@@ -1,13 +1,13 @@
-//! A primary that the test plays: it answers a replica's handshake and sends what the test wants.
+//! A primary played by the test: it answers a replica's handshake and sends the data of the test.
 
 use super::{Client, DEADLINE, until};
 use std::io::Read;
 use std::net::TcpListener;
 
-/// The id of the played history.
+/// The replication id of the played primary.
 pub const REPLID: &str = "0123456789abcdef0123456789abcdef01234567";
 
-/// See the module.
+/// A listener for replicas; see the module.
 pub struct PlayedPrimary {
     listener: TcpListener,
     pub port: u16,
@@ -32,7 +32,7 @@ impl PlayedPrimary {
     }
 }
 
-/// A replica's connection.
+/// The connection of a replica to the played primary.
 pub struct Link {
     client: Client,
 }
@@ -42,7 +42,7 @@ impl Link {
         self.client.send(bytes);
     }
 
-    /// The next line that is no request.
+    /// The next line that is not part of a request.
     pub fn line(&mut self) -> String {
         self.client.line()
     }
@@ -52,7 +52,7 @@ impl Link {
         Link { client: Client { stream: self.client.stream.try_clone().unwrap() } }
     }
 
-    /// The replica must end the connection; what it has said before does not matter.
+    /// The replica must end the connection; its earlier output does not matter.
     pub fn expect_end(&mut self) {
         let mut rest = Vec::new();
         match self.client.stream.read_to_end(&mut rest) {
@@ -61,7 +61,7 @@ impl Link {
         }
     }
 
-    /// The next request, its words between spaces.
+    /// The next request, its words separated by spaces.
     pub fn request(&mut self) -> String {
         let mut header = self.client.line();
         while !header.starts_with('*') {
@@ -76,7 +76,7 @@ impl Link {
         request.join(" ")
     }
 
-    /// Answers the introductions: the request for the data.
+    /// Answers the handshake; returns the request for the data.
     pub fn shake_hands(&mut self) -> String {
         loop {
             let request = self.request();
@@ -94,7 +94,7 @@ impl Link {
         self.send(snapshot);
     }
 
-    /// Reads acknowledgements up to the one of this offset; none may be larger.
+    /// Reads acknowledgements until this offset; none may be larger.
     pub fn acknowledged(&mut self, offset: u64) {
         loop {
             let request = self.request();

@@ -1,4 +1,4 @@
-//! The reference server beside ours, where the environment names one.
+//! A reference server, if the environment names one.
 
 use super::{Client, Dir, free_port, until};
 use std::process::{Child, Command};
@@ -11,7 +11,7 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// None where the environment names none.
+    /// `None` if the environment names no reference.
     pub fn start(arguments: &[&str]) -> Option<Reference> {
         let Ok(binary) = std::env::var("SLUICE_PEER_SERVER") else {
             println!("skipped: SLUICE_PEER_SERVER names no reference");

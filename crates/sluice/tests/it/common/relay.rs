@@ -1,11 +1,11 @@
-//! A relay between a replica and its primary, which the test cuts and mends.
+//! A relay between a replica and its primary that the test can cut and restore.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-/// See the module. Its threads end with the process, or with the connections.
+/// A TCP relay; see the module. Its threads end with the process, or with the connections.
 pub struct Relay {
     pub port: u16,
     state: Arc<RelayState>,
@@ -34,13 +34,13 @@ impl Relay {
         Relay { port, state }
     }
 
-    /// Ends all connections, and new ones at once.
+    /// Ends all connections, and each new one at once.
     pub fn cut(&self) {
         self.state.is_cut.store(true, Relaxed);
         self.cut_once();
     }
 
-    /// Ends all connections; new ones pass.
+    /// Ends all connections; new ones are relayed.
     pub fn cut_once(&self) {
         let streams = std::mem::take(&mut *self.state.streams.lock().unwrap());
         for stream in streams {
@@ -48,7 +48,7 @@ impl Relay {
         }
     }
 
-    /// Lets connections through again.
+    /// Relays connections again.
     pub fn mend(&self) {
         self.state.is_cut.store(false, Relaxed);
     }
@@ -56,7 +56,7 @@ impl Relay {
 
 impl RelayState {
     fn join(&self, near: &TcpStream, far: &TcpStream) {
-        // Under the lock, so that a cut meets every connection or is met by it.
+        // Under the lock, so that a cut either ends a connection or is seen by it.
         let mut streams = self.streams.lock().unwrap();
         if self.is_cut.load(Relaxed) {
             let _ = near.shutdown(Shutdown::Both);

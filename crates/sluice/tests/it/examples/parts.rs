@@ -1,8 +1,8 @@
 //! The containers of an example, read from its file and run as processes of this machine.
 //!
-//! The words of a file are run as they stand, with these changes: a name with a port becomes `localhost`
-//! with the port that the part has here, `/data` and each file's place a folder of the test, and a full
-//! copy begins at once instead of five seconds later.
+//! The commands of a file are run unchanged, with these exceptions: a name with a port becomes
+//! `localhost` with the port that the part has here, `/data` and each file's path a folder of the test,
+//! and a full sync begins at once instead of five seconds later.
 
 use super::yaml::{Yaml, documents};
 use crate::common::guide::Bash;
@@ -14,24 +14,24 @@ use std::process::{Child, Command, Stdio};
 /// A container that a file describes.
 #[derive(Clone)]
 struct Part {
-    /// What the others call it.
+    /// The name by which other containers address it.
     name: String,
     image: String,
     words: Vec<String>,
-    /// The command that takes the place of the image's entrypoint.
+    /// Whether the command replaces the image's entrypoint.
     replaces_entrypoint: bool,
-    /// Files at their places in the container.
+    /// Files by their paths in the container.
     files: Vec<(String, String)>,
     /// The command of the health check.
     health: Vec<String>,
-    /// Whether the part is a job, which ends.
+    /// Whether the part is a job that ends.
     is_job: bool,
 }
 
 const OURS: &str = "sluice";
 const THEIRS: &str = "valkey/valkey:9";
 
-/// The folder of a kind of example.
+/// The folder of one kind of examples.
 fn folder(kind: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(kind)
 }
@@ -41,7 +41,7 @@ pub fn file(kind: &str, name: &str) -> String {
     std::fs::read_to_string(folder(kind).join(name)).unwrap()
 }
 
-/// The parts of a file of docker compose that are servers, or make something of servers.
+/// The parts of a docker compose file that are servers, or set servers up.
 fn composed(text: &str) -> Vec<Part> {
     let mut parts = Vec::new();
     for (name, service) in documents(text)[0].at("services").entries() {
@@ -113,30 +113,30 @@ fn deployed(text: &str) -> Vec<Part> {
     parts
 }
 
-/// A part that runs.
+/// A running part.
 pub struct Running {
     pub name: String,
     pub port: u16,
-    /// The port of metrics.
+    /// The port of the metrics endpoint.
     pub metrics: u16,
     child: Child,
 }
 
-/// An example that runs; its processes end with the value.
+/// A running example; its processes end with the value.
 pub struct Example {
     pub parts: Vec<Running>,
     bash: Bash,
 }
 
 impl Example {
-    /// Starts what a file says, and waits until all of it is well and its jobs are done.
+    /// Starts the parts of a file, and waits until all are healthy and the jobs have finished.
     pub fn start(kind: &str, name: &str) -> Example {
         let text = file(kind, name);
         let parts = if kind == "compose" { composed(&text) } else { deployed(&text) };
         let bash = Bash::new();
         bash.program("sluice-entrypoint", include_str!("../../../../../packaging/container/entrypoint"));
         bash.program("sluice-healthcheck", include_str!("../../../../../packaging/container/healthcheck"));
-        // The entrypoint gives up root's rights where it has them, for a user that is none here.
+        // The entrypoint gives up root's rights for a user that does not exist here.
         bash.program("id", "#!/bin/sh\necho 999\n");
         let ports: Vec<(u16, u16)> = parts.iter().map(|_| (free_port(), free_port())).collect();
         let mut example = Example { parts: Vec::new(), bash };
@@ -148,7 +148,7 @@ impl Example {
                 let (port, metrics) = ports[at];
                 example.parts.push(Running { name: part.name.clone(), port, metrics, child });
             }
-            // Servers may serve only after a job, which waits for what it needs.
+            // Servers may become healthy only after a job, which waits for its requirements.
             if !has_jobs {
                 example.expect_all_well(image, &parts, &ports);
             }
@@ -186,14 +186,14 @@ impl Example {
         Client::to("127.0.0.1", self.part(name).port)
     }
 
-    /// A folder of a part, which is there.
+    /// An existing folder for a part.
     fn folder(&self, at: usize) -> String {
         let folder = self.bash.dir.join(&format!("part-{at}"));
         std::fs::create_dir_all(&folder).unwrap();
         folder
     }
 
-    /// A text of a part, with addresses and places of this machine.
+    /// A text of a part, with addresses and paths of this machine.
     fn here(&self, text: &str, at: usize, parts: &[Part], ports: &[(u16, u16)]) -> String {
         let mut text = text.to_owned();
         for (part, (port, _)) in parts.iter().zip(ports) {
@@ -223,7 +223,7 @@ impl Example {
         )
     }
 
-    /// Where a file of a part lies.
+    /// The path of a file of a part.
     fn place(&self, at: usize, place: &str) -> String {
         format!("{}/file-{}", self.folder(at), place.rsplit('/').next().unwrap())
     }
@@ -245,7 +245,7 @@ impl Example {
         }
         let mut words: Vec<String> =
             part.words.iter().map(|word| self.here(word, at, parts, ports)).collect();
-        // Options, or a file of which other parts have the same.
+        // Options, or a file with the same content as other parts' files.
         if part.image == OURS && words[0] != "sh" {
             let (port, metrics) = ports[at];
             let bus = free_port();

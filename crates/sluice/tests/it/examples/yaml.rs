@@ -1,12 +1,11 @@
-//! As much of YAML as the examples use: maps and lists in lines, lists in brackets, texts with and
-//! without quotes, blocks of text (`|`), comments, documents, and names for parts that come again
-//! (`&name`, `*name`, `<<`).
+//! The subset of YAML that the examples use: maps and lists in lines, lists in brackets, texts with and
+//! without quotes, blocks of text (`|`), comments, documents, and anchors (`&name`, `*name`, `<<`).
 //!
-//! What is not among these is a text, and whoever looks for a map there fails.
+//! Other syntax is parsed as text, so a look-up in it as a map fails.
 
 use std::collections::BTreeMap;
 
-/// A value.
+/// A parsed value: text, list or map.
 #[derive(Clone, Debug)]
 pub enum Yaml {
     Text(String),
@@ -15,7 +14,7 @@ pub enum Yaml {
 }
 
 impl Yaml {
-    /// The value of a key, at the end of a way of keys.
+    /// The value at the end of a path of keys, separated by dots.
     #[track_caller]
     pub fn at(&self, way: &str) -> &Yaml {
         way.split('.').fold(self, |here, key| here.get(key).unwrap_or_else(|| panic!("no {key} in {here:?}")))
@@ -25,7 +24,7 @@ impl Yaml {
         self.entries().iter().find(|(name, _)| name == key).map(|(_, value)| value)
     }
 
-    /// The entries of a map; none of another value.
+    /// The entries of a map; empty for another value.
     pub fn entries(&self) -> &[(String, Yaml)] {
         match self {
             Yaml::Map(entries) => entries,
@@ -33,7 +32,7 @@ impl Yaml {
         }
     }
 
-    /// The items of a list; none of another value.
+    /// The items of a list; empty for another value.
     pub fn items(&self) -> &[Yaml] {
         match self {
             Yaml::List(items) => items,
@@ -77,7 +76,7 @@ fn depth_of(line: &str) -> usize {
 }
 
 impl Reader {
-    /// The next line with something on it, and how deep it stands.
+    /// The next line that is not empty, and its indentation.
     fn line(&mut self) -> Option<(usize, String)> {
         while let Some(line) = self.lines.get(self.at) {
             let text = line.trim();
@@ -89,7 +88,7 @@ impl Reader {
         None
     }
 
-    /// A map or a list whose lines stand at least so deep; an empty text where there is none.
+    /// A map or a list with at least this indentation; an empty text if there is none.
     fn block(&mut self, least: usize) -> Yaml {
         match self.line() {
             Some((depth, text)) if depth >= least && is_item(&text) => self.list(depth),
@@ -103,7 +102,7 @@ impl Reader {
         while let Some((_, text)) = self.line().filter(|(here, text)| *here == depth && is_item(text)) {
             let rest = text[1..].trim_start();
             if split_key(rest).is_some() {
-                // The first line of a map, which goes on below.
+                // The first line of a map, which continues below.
                 self.lines[self.at] = format!("{}{rest}", " ".repeat(depth + 2));
                 items.push(self.map(depth + 2));
             } else {
@@ -137,7 +136,7 @@ impl Reader {
         Yaml::Map(entries)
     }
 
-    /// The lines below that stand deeper, as they are.
+    /// The following lines with a greater indentation, unchanged.
     fn literal(&mut self, depth: usize) -> Yaml {
         let from = self.at;
         let is_in = |line: &String| line.trim().is_empty() || depth_of(line) > depth;

@@ -1,4 +1,4 @@
-//! Servers and sentinels that a trace is played against, and the playing.
+//! The servers and sentinels of a trace, and its execution.
 
 use super::reads::Names;
 use super::trace::{Step, Trace};
@@ -22,7 +22,7 @@ struct Node {
     connections: BTreeMap<String, Wire>,
 }
 
-/// A connection, with what has come and is no whole reply yet.
+/// A connection, with received bytes that are no complete reply yet.
 struct Wire {
     transport: Transport,
     input: Vec<u8>,
@@ -42,7 +42,7 @@ impl Wire {
         Wire { transport, input: Vec::new() }
     }
 
-    /// The reply; none where the connection ends.
+    /// The reply; `None` if the connection ends.
     fn ask(&mut self, words: &[String]) -> Option<Value> {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         let bytes = request(&words);
@@ -89,7 +89,7 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Nodes that nobody has introduced.
+    /// Nodes that do not know each other.
     pub fn start(trace: &Trace, kinds: &str) -> Fleet {
         assert_eq!(kinds.len(), trace.nodes, "{kinds}");
         let peer = PathBuf::from(std::env::var_os("SLUICE_PEER_SERVER").unwrap());
@@ -138,7 +138,7 @@ impl Fleet {
         node.dir.file("node.conf", &(lines.join("\n") + "\n"));
     }
 
-    /// Waits until a node answers, and, of a node of a cluster, until it has an id on its disk.
+    /// Waits until a node answers; a cluster node must also have saved its id.
     fn wait_for(&mut self, at: usize) {
         let node = &self.nodes[at];
         until("a node that listens", || TcpStream::connect(("127.0.0.1", node.port)).ok());
@@ -147,7 +147,7 @@ impl Fleet {
         }
     }
 
-    /// Carries out all steps; what was read, each with its line.
+    /// Executes all steps; returns the results, each with its line.
     pub fn play(mut self, trace: &Trace) -> Vec<String> {
         let mut read = Vec::new();
         for step in &trace.steps {
@@ -164,7 +164,7 @@ impl Fleet {
                 }));
                 read.extend(found.unwrap_or_else(|_| panic!("line {}: {last}", step.line)));
             } else {
-                // A node that has come back may still load what its primary sends: an operator tries again.
+                // A restarted node may still be loading its primary's snapshot: an operator tries again.
                 let values = until("a node that has loaded", || match self.carry_out(step) {
                     Err(wrong) if wrong.contains("-LOADING") => None,
                     done => Some(done),
@@ -175,7 +175,7 @@ impl Fleet {
         read
     }
 
-    /// One step, at every node that it concerns.
+    /// Executes one step on every node that it concerns.
     fn carry_out(&mut self, step: &Step) -> Result<Vec<String>, String> {
         let (first, rest) = step.words.split_first().unwrap();
         let count = self.servers;
@@ -221,8 +221,9 @@ impl Fleet {
         Ok(read)
     }
 
-    /// Asks on the connection of this name. The connection is opened when it is first used, and once more
-    /// where the server has ended it: a sentinel ends those of a server whose role it changes.
+    /// Sends a command on the connection with this name. The connection is opened when it is
+    /// first used, and again if the server has closed it: a sentinel closes the clients of a
+    /// server whose role it changes.
     fn ask(&mut self, at: usize, connection: &str, words: &[String], other: usize) -> Value {
         let words: Vec<String> = words.iter().map(|word| self.fill(word, other)).collect();
         let has_tls = self.has_tls && at < self.servers;
@@ -265,14 +266,14 @@ impl Fleet {
     }
 
     fn stop(&mut self, at: usize) {
-        // A node that hands over waits for its clients to go, which these would do.
+        // A node that hands over waits until its clients, such as these, have closed.
         self.nodes[at].connections.clear();
         let mut process = self.nodes[at].process.take().unwrap();
         process.signal("TERM");
         assert!(process.wait().success(), "{}", process.log.all());
     }
 
-    /// Gives a node that has ended new ports, as a container that starts again has a new address.
+    /// Gives a node that has ended new ports, because a restarted container has a new address.
     fn give_new_ports(&mut self, at: usize) {
         let node = &mut self.nodes[at];
         let (port, bus) = (free_port(), free_port());
@@ -291,7 +292,7 @@ impl Fleet {
         }
     }
 
-    /// A word with what the run has in place of `{2.port}` and its kin.
+    /// A word with the run's values in place of `{2.port}` and the like.
     fn fill(&self, word: &str, other: usize) -> String {
         let Some((before, rest)) = word.split_once('{') else { return word.to_owned() };
         let (inside, after) = rest.split_once('}').unwrap();
@@ -337,7 +338,7 @@ impl Node {
         self.process = Some(Server::spawn(command, self.port, Dir::new()));
     }
 
-    /// The node's id, as its file has it.
+    /// The node's id in its file.
     fn id(&self) -> Option<String> {
         let text = std::fs::read_to_string(self.dir.path().join(Path::new("nodes.conf"))).ok()?;
         let line = text.lines().find(|line| line.contains("myself"))?;

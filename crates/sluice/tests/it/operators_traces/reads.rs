@@ -1,32 +1,32 @@
-//! What an operator reads of a reply, and the names in place of what differs between two runs.
+//! The parts of replies that an operator reads, and names for values that differ between runs.
 
 use sluice_resp::Value;
 
-/// One thing that is read.
+/// One read of a reply.
 pub enum Read {
-    /// The whole reply is this text.
+    /// The whole reply must be this text.
     Is(String),
-    /// The whole reply is compared.
+    /// The whole reply is compared between the runs.
     Same,
-    /// The type of the reply: `text`, `verbatim`, `array`, `map`, `integer`, `status`.
+    /// The type of the reply must be this: `text`, `verbatim`, `array`, `map`, `integer`, `status`.
     Kind(String),
-    /// The reply is an error that has this text, in any case.
+    /// The reply must be an error that contains this text, in any case.
     Error(String),
-    /// The text of the reply has this part.
+    /// The text of the reply must contain this part.
     Has(String),
-    /// A line `NAME:value`; compared, or this value.
+    /// A line `NAME:value`; compared between the runs, or with this value.
     Field(String, Option<String>),
     /// A line `NAME:value` whose value is a number, which may differ.
     Number(String),
     /// The part with this number, from 1 on, of a line `NAME:a=1,b=2` has this name.
     Part(String, usize, String),
-    /// Columns of all lines, from 1 on, and whatever follows the last one.
+    /// Columns of all lines, from 1 on, and all text after the last of them.
     Columns(Vec<usize>),
-    /// Names of an array or a map of names and values, which may differ.
+    /// Names in an array or map of names and values, which may differ.
     Names(Vec<String>),
-    /// The reply is an id: 40 digits.
+    /// The reply must be an id: 40 digits.
     Id,
-    /// A node of ours answers this text, and the reference does not; the reason stands in the trace.
+    /// A node of ours must answer this text, and the reference must not; the trace has the reason.
     Differs(String),
 }
 
@@ -55,7 +55,7 @@ impl Read {
         })
     }
 
-    /// What is compared between runs; what is wrong, where the reply does not have what is read.
+    /// The compared part of a reply; the error says what the reply lacks.
     pub fn of(&self, reply: &Value, is_ours: bool, names: &Names) -> Result<String, String> {
         let whole = || names.put(&text_of(reply));
         let field = |name: &str| {
@@ -129,7 +129,7 @@ fn kind_of(reply: &Value) -> &'static str {
     }
 }
 
-/// A reply as text: of arrays and maps the elements, in brackets.
+/// A reply as text; arrays and maps as their elements in brackets.
 pub fn text_of(reply: &Value) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace("\r\n", "\n");
     let list = |items: &[Value]| items.iter().map(text_of).collect::<Vec<_>>().join(" ");
@@ -163,18 +163,18 @@ fn is_id(word: &str) -> bool {
     word.len() == 40 && word.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// What stands for ids, addresses, ports and folders, which differ between two runs.
+/// Names for ids, addresses, ports and folders, which differ between two runs.
 #[derive(Default)]
 pub struct Names(pub Vec<(String, String)>);
 
 impl Names {
-    /// The text with names in place of what differs.
+    /// The text with names in place of the differing values.
     pub fn put(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for (found, name) in &self.0 {
             text = text.replace(found, name);
         }
-        // Ids of nobody who is numbered, such as shards.
+        // Ids without a number of their own, such as shards.
         let mut out = String::new();
         let mut word = String::new();
         for character in text.chars().chain(['\0']) {

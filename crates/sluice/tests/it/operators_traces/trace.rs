@@ -1,36 +1,37 @@
-//! A trace as it is written: which nodes there are, and the steps with what is read of each reply.
+//! A parsed trace: its nodes, and its steps with their reads.
 
 use super::reads::Read;
 
 /// A file of `conformance/operators`.
 #[derive(Default)]
 pub struct Trace {
-    /// Servers, which are numbered from 1 on.
+    /// Number of servers, which are numbered from 1 on.
     pub nodes: usize,
-    /// Sentinels, `s1` and so on. They are stock ones always: this server is none.
+    /// Number of sentinels, `s1` and so on. They are always the reference's, because this
+    /// server is no sentinel.
     pub sentinels: usize,
     /// Whether the servers are nodes of a cluster.
     pub has_cluster: bool,
-    /// Whether clients and the bus speak TLS.
+    /// Whether clients and the bus use TLS.
     pub has_tls: bool,
     /// Lines of every server's configuration.
     pub directives: Vec<String>,
-    /// Lines of every server's file of users.
+    /// Lines of every server's ACL file.
     pub users: Vec<String>,
-    /// Groups of both kinds of nodes: `o` is one of ours, `s` a stock one.
+    /// Groups of mixed nodes: `o` is one of ours, `s` one of the reference.
     pub mixed: Vec<String>,
     pub steps: Vec<Step>,
 }
 
-/// A command or an act, with the indented lines below.
+/// A command or an action, with the indented lines below it.
 pub struct Step {
     /// The number of the line in the file.
     pub line: usize,
-    /// Whether the step is tried again until the reads have what they name.
+    /// Whether the step is repeated until its reads succeed.
     pub is_repeated: bool,
-    /// What is done.
+    /// The words of the command or action.
     pub words: Vec<String>,
-    /// What is read of each reply.
+    /// The reads of each reply.
     pub reads: Vec<Read>,
 }
 
@@ -70,7 +71,7 @@ impl Trace {
     }
 }
 
-/// Words between spaces; one in quotes may have spaces, or be empty.
+/// Words separated by spaces; a word in quotes may contain spaces, or be empty.
 fn words_of(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut rest = text.trim_start();

@@ -24,7 +24,7 @@ impl std::fmt::Debug for Message {
 }
 
 impl Pending {
-    /// Bytes that the allocator has given: without the shared values.
+    /// Bytes that the allocator holds for the send, without the shared values.
     pub(in crate::sys::uring) fn footprint(&self) -> usize {
         self.buf.footprint() + self.message.as_deref().map_or(0, |_| heap::boxed::<Message>())
     }

@@ -1,4 +1,4 @@
-//! Drivers that are given up with completions at hand.
+//! Drivers that are dropped with pending completions.
 
 use std::fs::File;
 use std::io::Write;
@@ -20,7 +20,7 @@ use crate::sys::uring::kernel::{Cqe, Kernel};
 use crate::sys::uring::{CANCEL, Other, Uring, ring};
 use crate::sys::wake::WakeFd;
 
-/// A driver with a bit of everything, some of it done and not taken; and the peers that are left.
+/// A driver with operations of every kind, some of them done and not taken; and the remaining peers.
 fn busy<K: Kernel>(config: &Config, iterations: usize) -> Option<(Uring<K>, Vec<UnixStream>)> {
     let wake = Arc::new(WakeFd::open().expect("a descriptor"));
     let mut driver = Uring::<K>::open(&config.clamped(), &wake).ok()?;
@@ -35,11 +35,11 @@ fn busy<K: Kernel>(config: &Config, iterations: usize) -> Option<(Uring<K>, Vec<
             _ => driver.recv_into(source, Vec::new(), 100),
         }
         theirs.write_all(&[1; 60]).expect("writes");
-        // More than fits, and what fits.
+        // Alternately more than fits the socket, and a few bytes.
         let len = if token % 2 == 0 { 4 << 20 } else { 10 };
         let sending = driver.send(source, SendBuf { head: vec![7; len], shared: Vec::new() });
         assert!(matches!(sending, Sending::InFlight));
-        // The others are gone meanwhile, so that some sends and receives fail.
+        // The other peers are closed, so that some sends and receives fail.
         if token >= 3 {
             peers.push(theirs);
         }
@@ -59,7 +59,7 @@ fn busy<K: Kernel>(config: &Config, iterations: usize) -> Option<(Uring<K>, Vec<
     Some((driver, peers))
 }
 
-/// Every operation ends, and so no memory is left behind, whatever was reaped and not taken.
+/// Every operation ends, and so no memory leaks, whatever was reaped and not taken.
 fn comes_to_rest<K: Kernel>(config: &Config) {
     for iterations in 0..6 {
         let Some((mut driver, _peers)) = busy::<K>(config, iterations) else {
@@ -80,14 +80,14 @@ fn comes_to_rest<K: Kernel>(config: &Config) {
 #[test]
 fn a_driver_comes_to_rest_with_completions_that_nobody_took() {
     comes_to_rest::<ring::KernelRing>(&Config::default());
-    // Less room than completions.
+    // A ring with less room than completions.
     comes_to_rest::<ring::KernelRing>(&Config { ring_entries: 2, ring_buffers: 2, ..Config::default() });
     for sim_seed in 1..=12 {
         comes_to_rest::<SimRing>(&Config { sim_seed, ..Config::default() });
     }
 }
 
-/// What an operation on a file leaves to be asked again when its cancellation misses with this error.
+/// Whether the driver asks an operation on a file again when its cancellation fails with this error.
 fn asks_again(fd: OwnedFd, error: i32) -> bool {
     let wake = Arc::new(WakeFd::open().expect("a descriptor"));
     let mut driver = Uring::<SimRing>::open(&Config::default().clamped(), &wake).expect("it needs nothing");
