@@ -241,7 +241,8 @@ fn quoted(path: &Path) -> Result<String> {
     Ok(format!("'{}'", std::path::absolute(path)?.display().to_string().replace('\'', r"'\''")))
 }
 
-/// The rows of the table as a table of `docs/compat-tables.md`: the reason or the planned feature, and the names.
+/// The rows of the table as a table of `docs/compat-tables.md`: the reason or the planned feature, and the
+/// names.
 pub(crate) fn page_by_reason() -> Result<String> {
     let table = table::read_table(&shell::root().join(TABLE))?;
     let entries = table.get("excluded").and_then(toml::Value::as_array).cloned().unwrap_or_default();

@@ -8,6 +8,7 @@ mod banned;
 mod circles;
 mod comments;
 mod dependencies;
+mod documents;
 mod fence;
 mod fields;
 mod finding;
@@ -110,6 +111,7 @@ fn findings(root: &Path, files: &[String], sources: &[Source]) -> Result<Vec<Fin
     findings.extend(headers::check_paths(root, files));
     findings.extend(limits::check(root, sources));
     findings.extend(ids::check(root, files, sources)?);
+    findings.extend(documents::check(root, files)?);
     Ok(findings)
 }
 

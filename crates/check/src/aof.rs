@@ -240,8 +240,7 @@ fn read_log(
     let mut piece = vec![0; PIECE_BYTES];
     let mut fed = 0;
     loop {
-        // The end of the last valid command before an annotation, or before the transaction that
-        // has the annotation.
+        // The end of the last valid command before an annotation, or before its transaction.
         let before = reader.tail().valid_up_to;
         let line = match reader.next() {
             Ok(LogProgress::Item(LogItem::Timestamp(time))) => match mode {
@@ -260,8 +259,7 @@ fn read_log(
                 continue;
             }
             Ok(LogProgress::More) => {
-                // Commands that a server appends during the check are not read: the first `size`
-                // bytes are checked.
+                // Only the first `size` bytes are checked: a server may append commands meanwhile.
                 let left = usize::try_from(size.saturating_sub(fed)).unwrap_or(usize::MAX).min(PIECE_BYTES);
                 let len = match file.read(piece.get_mut(..left).unwrap_or_default()) {
                     Ok(len) => len,

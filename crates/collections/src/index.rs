@@ -15,24 +15,23 @@
 //!    chain of bucket `hash & mask`, or of bucket `hash & (mask*2+1)` if the former is below `split`.
 //! 2. A chain is the bucket in the table, followed by buckets of the overflow pool. All of them are full
 //!    except the first overflow bucket; the table's bucket may have holes only if it is alone. So
-//!    inserting and removing never walk a chain.
-//! 3. The pool has no holes, so that a uniform slot is a uniform sample and memory shrinks: its last
-//!    bucket moves into a slot that becomes free. Its buckets are numbered from 1.
-//! 4. *Growing:* bucket `s` of a level is split once `len >= 8*2^level + 4*(s+1)`: a level begins at 8
-//!    entries a bucket and is complete at 12, that is, at 6 for each of twice the buckets. One split for
-//!    every four inserts; at most two per insert. *Shrinking:* begins below 2.5 entries a bucket and
+//!    an insert and a removal touch the first buckets of a chain alone, however long the chain is.
+//! 3. The pool has no holes: when a bucket becomes free, the pool's last bucket takes its place. So memory
+//!    shrinks, and a lane that is drawn uniformly is a uniform sample. The buckets are numbered from 1.
+//! 4. *Growing:* a *level* is the time in which the table doubles from 2^level buckets. Bucket `s` is split
+//!    once `len >= 8*2^level + 4*(s+1)`: the first at 8 entries a bucket, the last at 12; the table then has
+//!    twice the buckets, with 6 entries each. One split for every four inserts; at most two per insert. *Shrinking:* begins below 2.5 entries a bucket and
 //!    ends at 5, with at most two merges for each removal.
 //! 5. *Scanning:* let `r(h)` be a hash with its bits reversed. The hashes of bucket `i` with mask `m`
-//!    are those that end in the bits of `i`: an interval of `r`. A cursor is a point of that line, and
-//!    [`Index::scan`] visits the whole interval around it and returns the interval's end. Whatever
-//!    buckets are split or merged between two calls, the hashes not visited yet are at or after the
-//!    returned cursor, and intervals change only at their ends: an entry that is present throughout is
-//!    visited by the call whose interval contains it. A merge may cause some entries to be visited
+//!    are those that end in the bits of `i`: an interval of the values of `r`. A cursor is a value of `r`,
+//!    and [`Index::scan`] visits the whole interval around the cursor and returns the interval's end. A split
+//!    halves an interval and a merge joins two halves; neither moves a hash to the other side of a returned
+//!    cursor. So an entry that is present throughout is visited by the call whose interval contains it. A merge may cause some entries to be visited
 //!    twice; no entry is left out.
 //!
-//! 6. *Walking:* [`Index::walk`] visits buckets by their numbers. The buckets still to be walked are
-//!    then spread evenly over the numbers that a halving keeps, so a walk that removes the entries it
-//!    visits keeps chains short. After a scan that removes, the remaining hashes end in the same bits,
+//! 6. *Walking:* [`Index::walk`] visits buckets by their numbers. A halving lays bucket `i + half` onto
+//!    bucket `i`, so at most two buckets that are still to be walked meet there, and a walk that removes the
+//!    entries it visits keeps chains short. After a scan that removes, the remaining hashes end in the same bits,
 //!    and a halving gathers them in a few long chains. The price: a merge may move an entry to a bucket
 //!    that was walked already, so only a walk without merges is sure to visit all entries that stay. A
 //!    caller repeats the walk until nothing is left.
@@ -75,7 +74,7 @@ impl Position {
 /// The fill and layout of an index, counted by walking it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndexStats {
-    /// Lanes of the table and of the overflow buckets in use.
+    /// Lanes, the places for entries: twelve a bucket, in the table and in the used overflow buckets.
     pub lanes: usize,
     /// Entries that the index holds.
     pub used: usize,
@@ -112,7 +111,7 @@ impl IndexStats {
     }
 }
 
-/// An index that has had an entry; see the module's documentation.
+/// The index proper, which [`Index`] allocates with its first entry.
 struct Linear {
     table: Buckets,
     pool: OverflowPool,
@@ -125,7 +124,8 @@ struct Linear {
     is_shrinking: bool,
 }
 
-// Exactly a size class of the allocator, because there may be an index for each of 16,384 slots.
+// `Linear` fits the allocator's class of 64 bytes, because a node of a cluster may have one for each of the
+// 16,384 hash slots.
 const _: () = assert!(size_of::<Linear>() <= 64);
 
 impl Linear {
@@ -196,8 +196,8 @@ impl Linear {
     /// The handle that is at `position` now, also after [`Linear::replace`].
     ///
     /// # Panics
-    /// When the index has changed since the position was returned, at the latest when its
-    /// bucket no longer exists.
+    /// If the index has changed since the position was returned, and the lane is empty or the bucket gone.
+    /// Another stale position may return another entry.
     #[inline]
     fn handle(&self, position: Position) -> Handle {
         self.bucket(position).handle(position.lane).expect("a position is used before the next change")
@@ -270,7 +270,8 @@ impl Linear {
             next = bucket.link();
         }
         self.len -= (taken.len() - before) as u32;
-        // The highest number first: the bucket that moves into its place belongs to another chain.
+        // Buckets are released from the highest number down, so that the pool's last bucket, which fills
+        // each gap, is never one of this chain's that is still to be released.
         chain.sort_unstable();
         chain.into_iter().rev().for_each(|number| self.release(number, &rehash));
     }
@@ -338,7 +339,8 @@ impl Linear {
     fn sample_from(&self, draw: u64, count: usize, mut visit: impl FnMut(Handle)) -> usize {
         let buckets = self.bucket_count();
         let (start, lane) = self.drawn(draw);
-        // Not from the first lane on: entries of the last lanes would hardly ever be drawn.
+        // The visit begins at the drawn lane: if it always began at lane 0, entries in the last lanes would
+        // hardly ever be drawn.
         let (tail, head) = (!0 << lane, !(!0 << lane));
         let between = buckets.min(count.saturating_mul(4).saturating_add(16));
         let (mut at, mut left) = (start, count);
@@ -669,9 +671,9 @@ impl Linear {
     fn merge_last(&mut self) {
         let Some(gone) = self.drop_last() else { return };
         let home = self.split();
-        // The overflow buckets first: they become free, and the entries of the other buckets may need
-        // them. Then no bucket can be left over, because a chain of all entries is shorter by at most
-        // the bucket that was removed.
+        // The overflow buckets come first: they become free, and the entries of the other buckets may need
+        // them. None is left over: the joined chain has at most one bucket less than both chains had, and
+        // that one is the table's bucket, which was just removed.
         let mut spare = 0;
         let mut next = gone.link();
         while next != 0 {
@@ -724,10 +726,11 @@ fn tag_of(hash: u64) -> u8 {
     tag + u8::from(tag == 0)
 }
 
-/// Entries for each bucket of a level at which splitting begins, and between one split and the next.
-/// From 1 M to 2 M keys these values give 9.8 bytes a key and at most 6 overflow buckets for 100; 9 and
-/// 5 give 9.0 bytes, but up to 14 for 100, each of which is a third cache miss for some lookups.
+/// Entries for each bucket of a level when its first split is due. From 1 M to 2 M keys, 8 and 4
+/// ([`GROW_PER_SPLIT`]) give 9.8 bytes a key and at most 6 overflow buckets for 100 buckets of the table; 9
+/// and 5 give 9.0 bytes, but up to 14 overflow buckets, each of which is a third cache miss for some lookups.
 const GROW_FROM: usize = 8;
+/// Further entries until the next split is due.
 const GROW_PER_SPLIT: usize = 4;
 /// Splits per insert at most.
 const SPLITS_MAX: usize = 2;

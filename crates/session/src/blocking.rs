@@ -71,7 +71,7 @@ pub struct Blocking {
     unblocked: VecDeque<SessionKey>,
     /// A replica has acknowledged more since the clients of WAIT were last looked at.
     acknowledged: bool,
-    /// A command has made the cluster's node decide something.
+    /// A command was given to the cluster's state machine, whose decisions are to be carried out.
     node_has_decided: bool,
     /// One of the lists above may have a client to serve.
     due: bool,
@@ -100,7 +100,7 @@ struct Waiters {
 /// One piece of work for the clients that wait.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ReadyWork {
-    /// Carry out what the cluster's node has decided.
+    /// Carry out the decisions of the cluster's state machine.
     NodeDecisions,
     /// Serve the clients of a key, given by database and name.
     Key(usize, Box<[u8]>),
@@ -298,7 +298,7 @@ impl Blocking {
         self.due |= self.acknowledged;
     }
 
-    /// Notes that a command was given to the cluster's node. The node's decisions take effect before the
+    /// Notes that a command was given to the cluster's state machine. Its decisions take effect before the
     /// next command of any client.
     pub fn node_has_decided(&mut self) {
         self.node_has_decided = true;
@@ -310,7 +310,7 @@ impl Blocking {
         self.replicas.values().copied().collect()
     }
 
-    /// Ends what postponed requests, a pause or an open unit: the requests run again in their order.
+    /// Called when a pause or an open unit ends: the requests that it postponed run again, in their order.
     pub fn release_postponed(&mut self) {
         self.resumed.append(&mut self.paused);
         self.due |= !self.resumed.is_empty();
@@ -389,7 +389,8 @@ impl Blocking {
         if std::mem::take(&mut self.acknowledged) {
             return Some(ReadyWork::Acknowledged);
         }
-        // Before the requests that were held back: the last load to begin decides.
+        // Loads of users that wait begin before postponed requests run again: a postponed ACL LOAD is newer,
+        // and the load that begins last defines the users.
         if std::mem::take(&mut self.may_load_users) {
             return Some(ReadyWork::UserLoads);
         }

@@ -1,12 +1,13 @@
 //! Sentences of comments, by ratchet: how many break a rule of style.md may only fall.
 //!
 //! The rules: (1) the first sentence of a doc comment begins with a noun, so not with one of `OPENINGS`; (2)
-//! fewer than three in ten words of a sentence are pronouns or ask; (3) *behind* is a place, so its sentence
-//! names one of `LOCATIONS`. Sentences of fewer than six words are left out of the first two. The counts are
-//! of all Rust files, tests included: `cargo xtask tidy --words` prints the sentences.
+//! fewer than three in ten words of a sentence are pronouns or ask; (3) *behind* is a place in a buffer, so
+//! its sentence names one of `LOCATIONS`; (4) a doc comment of three words or fewer says more than the name
+//! of its item. Rules 1 and 2 leave sentences of fewer than six words out. All Rust files count, tests
+//! included: `cargo xtask tidy --words` prints the sentences.
 
 use super::ratchet::{Counts, Section};
-use super::source::Source;
+use super::source::{Source, is_word};
 use crate::error::Result;
 
 /// The section of the ratchet.
@@ -29,7 +30,7 @@ const PRONOUNS: [&str; 27] = [
     "whenever", "why", "how",
 ];
 
-/// Words of a sentence in which *behind* is a place.
+/// Words, such as buffer, that a sentence with *behind* must have.
 const LOCATIONS: [&str; 13] = [
     "byte", "bytes", "buffer", "buffers", "entry", "entries", "offset", "offsets", "end", "ends", "port",
     "ports", "position",
@@ -38,11 +39,19 @@ const LOCATIONS: [&str; 13] = [
 /// Words a sentence has at least, to be asked for its nouns.
 const WORDS_MIN: usize = 6;
 
-/// One comment: its first line from 1, whether it is a doc comment, its text.
+/// Words of a doc comment at most, to be compared with the name of its item.
+const REPEATS_WORDS_MAX: usize = 3;
+
+/// Words that say nothing beside a name.
+const EMPTY_WORDS: [&str; 11] = ["the", "a", "an", "of", "its", "one", "is", "are", "all", "to", "in"];
+
+/// One comment: its first line from 1, whether it is a doc comment, its text; of a doc comment that is one
+/// paragraph, the name of the item that it documents.
 struct Comment {
     line: usize,
     is_doc: bool,
     text: String,
+    item: Option<String>,
 }
 
 /// How many sentences break each rule.
@@ -72,7 +81,10 @@ fn broken(sources: &[Source]) -> impl Iterator<Item = (&'static str, &str, usize
                 let rules = rules_broken(&sentence, comment.is_doc && index == 0);
                 rules.into_iter().map(move |rule| (rule, sentence.clone()))
             });
-            let found: Vec<_> = broken.collect();
+            let mut found: Vec<_> = broken.collect();
+            if comment.item.as_deref().is_some_and(|name| repeats(&comment.text, name)) {
+                found.push(("repeats a name", comment.text.clone()));
+            }
             found
                 .into_iter()
                 .map(move |(rule, sentence)| (rule, source.path.as_str(), comment.line, sentence))
@@ -100,6 +112,56 @@ fn rules_broken(sentence: &str, opens_doc: bool) -> Vec<&'static str> {
     broken
 }
 
+/// Whether a comment of a few words has none that the name of its item lacks.
+fn repeats(text: &str, name: &str) -> bool {
+    let words: Vec<&str> = text
+        .split(|letter: char| !letter.is_alphanumeric() && letter != '\'')
+        .filter(|word| !word.is_empty())
+        .collect();
+    let parts = parts_of_name(name);
+    let is_in_name = |word: &&str| parts.iter().any(|part| stem(part) == stem(&word.to_lowercase()));
+    let mut content = words.iter().filter(|word| !EMPTY_WORDS.contains(&word.to_lowercase().as_str()));
+    words.len() <= REPEATS_WORDS_MAX && content.all(is_in_name)
+}
+
+/// The words of a name in snake or camel case, in small letters.
+fn parts_of_name(name: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut was_small = false;
+    for letter in name.chars() {
+        let is_border = letter == '_' || (letter.is_uppercase() && was_small);
+        if is_border {
+            parts.push(String::new());
+        }
+        if letter != '_' {
+            parts.last_mut().expect("one part").extend(letter.to_lowercase());
+        }
+        was_small = letter.is_lowercase();
+    }
+    parts
+}
+
+/// A word without its ending, so that *bytes* and *byte*, *received* and *receive* are one.
+fn stem(word: &str) -> &str {
+    ["ing", "ed", "es", "s", "e"].iter().find_map(|end| word.strip_suffix(end)).unwrap_or(word)
+}
+
+/// The name of the item, field or variant that the code from line `from` (an index) on declares.
+fn item_name(source: &Source, from: usize) -> Option<String> {
+    let is_attribute = |line: &&String| line.trim().is_empty() || line.trim().starts_with("#[");
+    let line = source.code[from..].iter().find(|line| !is_attribute(line))?;
+    let words: Vec<&str> =
+        line.split(|letter: char| !is_word(letter)).filter(|word| !word.is_empty()).collect();
+    let is_keyword = |word: &&str| {
+        ["fn", "struct", "enum", "const", "static", "type", "trait", "mod", "macro_rules"].contains(word)
+    };
+    let is_visibility = |word: &&&str| ["pub", "crate", "super", "in", "self"].contains(*word);
+    match words.iter().rposition(is_keyword) {
+        Some(at) => words.get(at + 1).map(|word| (*word).to_owned()),
+        None => words.iter().find(|word| !is_visibility(word)).map(|word| (*word).to_owned()),
+    }
+}
+
 /// The comments of a file, lines that follow each other together. Blocks of code, tables and lists of links
 /// are no prose.
 fn comments(source: &Source) -> Vec<Comment> {
@@ -110,7 +172,7 @@ fn comments(source: &Source) -> Vec<Comment> {
         let Some(marker) = marker.filter(|_| code.trim().is_empty()) else {
             (open, in_code) = (None, false);
             if let Some(text) = comment.strip_prefix("//") {
-                found.push(Comment { line: index + 1, is_doc: false, text: text.to_owned() });
+                found.push(Comment { line: index + 1, is_doc: false, text: text.to_owned(), item: None });
             }
             continue;
         };
@@ -131,11 +193,10 @@ fn comments(source: &Source) -> Vec<Comment> {
             _ => {
                 // A paragraph after the first is prose of the same comment: it opens none.
                 let is_first = index == 0 || !source.comments[index - 1].starts_with(marker);
-                found.push(Comment {
-                    line: index + 1,
-                    is_doc: marker == "///" && is_first,
-                    text: text.to_owned(),
-                });
+                let is_doc = marker == "///" && is_first;
+                let is_alone = source.comments.get(index + 1).is_none_or(|next| !next.starts_with(marker));
+                let item = (is_doc && is_alone).then(|| item_name(source, index + 1)).flatten();
+                found.push(Comment { line: index + 1, is_doc, text: text.to_owned(), item });
             }
         }
         open = Some(marker);
@@ -196,6 +257,24 @@ mod tests {
         assert!(
             count("let a = 1; // It is it.\n/// ```\n/// it that what which who whom\n/// ```\n").is_empty()
         );
+    }
+
+    #[test]
+    fn a_doc_comment_says_more_than_a_name() {
+        let found = |comment: &str, code: &str| count(&format!("/// {comment}\n{code}\n")).len();
+        for (comment, code) in [
+            ("The bytes.", "    bytes: u64,"),
+            ("Received bytes.", "    #[serde]\n    pub(crate) bytes_received: u64,"),
+            ("A connection.", "pub struct Connection {"),
+            ("The event loop.", "    EventLoop,"),
+            ("Puts it.", "    pub const fn put(&mut self) {"),
+        ] {
+            let expected = usize::from(comment != "Puts it.");
+            assert_eq!(found(comment, code), expected, "{comment} {code}");
+        }
+        assert_eq!(found("The bytes that came.", "    bytes: u64,"), 0, "four words");
+        assert_eq!(found("The empty set.", "    pub const NONE: Set = Set(0);"), 0);
+        assert_eq!(found("The bytes.\n/// Without the head of the message.", "    bytes: u64,"), 0);
     }
 
     #[test]

@@ -720,7 +720,6 @@ pub static CLUSTER_SLAVES: Spec = Spec {
     id: id::CLUSTER_SLAVES,
 };
 
-/// `CLUSTER SLOT-STATS`
 pub static CLUSTER_SLOT_STATS: Spec = Spec {
     full_name: "cluster|slot-stats",
     subcommands: &[],

@@ -207,7 +207,6 @@ pub static CLIENT_ID: Spec = Spec {
     id: id::CLIENT_ID,
 };
 
-/// `CLIENT IMPORT-SOURCE`
 pub static CLIENT_IMPORT_SOURCE: Spec = Spec {
     full_name: "client|import-source",
     subcommands: &[],
@@ -452,7 +451,6 @@ pub static CLIENT_MAINT_NOTIFICATIONS: Spec = Spec {
     id: id::CLIENT_MAINT_NOTIFICATIONS,
 };
 
-/// `CLIENT NO-EVICT`
 pub static CLIENT_NO_EVICT: Spec = Spec {
     full_name: "client|no-evict",
     subcommands: &[],
@@ -471,7 +469,6 @@ pub static CLIENT_NO_EVICT: Spec = Spec {
     id: id::CLIENT_NO_EVICT,
 };
 
-/// `CLIENT NO-TOUCH`
 pub static CLIENT_NO_TOUCH: Spec = Spec {
     full_name: "client|no-touch",
     subcommands: &[],

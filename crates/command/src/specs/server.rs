@@ -1356,7 +1356,6 @@ pub static MEMORY_HELP: Spec = Spec {
     id: id::MEMORY_HELP,
 };
 
-/// `MEMORY MALLOC-STATS`
 pub static MEMORY_MALLOC_STATS: Spec = Spec {
     full_name: "memory|malloc-stats",
     subcommands: &[],
@@ -1634,7 +1633,6 @@ pub static REPLICAOF: Spec = Spec {
     id: id::REPLICAOF,
 };
 
-/// `RESTORE-ASKING`
 pub static RESTORE_ASKING: Spec = Spec {
     full_name: "restore-asking",
     subcommands: &[],

@@ -7,8 +7,8 @@
 //! between, the change of the data's bytes is added.
 //!
 //! Invariants: (1) eviction runs between two units, and each deletion is propagated separately; (2) one
-//! call takes about as long as `maxmemory-eviction-tenacity` allows; (3) a pause, a load and a primary
-//! hold eviction back; in import mode writes are refused instead.
+//! call takes about as long as `maxmemory-eviction-tenacity` allows; (3) no key is evicted during a pause,
+//! during a load, or on a replica, whose primary deletes; in import mode writes are refused instead.
 
 use sluice_keyspace::EvictionPool;
 

@@ -281,8 +281,7 @@ impl Core {
                     (Propagation::Promised(commands), _) => {
                         unit.encoded(command.db, audience, &commands.encoded());
                     }
-                    // The script has set this propagation, or work without a command has recorded
-                    // its own deletions.
+                    // The script has set this propagation, or the deletions above are all there is.
                     (Propagation::ToReplicas, Some(_))
                     | (Propagation::Verbatim | Propagation::Forced | Propagation::ToReplicas, None) => {}
                 }

@@ -156,7 +156,8 @@ impl PageRows<'_> {
         shown_moves(mode, keyspace, sessions).take(MOVES_SHOWN).map(row).collect()
     }
 
-    /// The nodes of the cluster: those that do not answer first, then each primary with its replicas, by slots.
+    /// The nodes of the cluster: first those that do not answer, then each primary with its replicas, in the
+    /// order of slots.
     fn nodes(&self, now: Now) -> Vec<NodeRow> {
         let Some(mode) = self.core.control.cluster.as_deref() else { return Vec::new() };
         let mut nodes: Vec<NodeFacts<'_>> = mode.machine.nodes().collect();

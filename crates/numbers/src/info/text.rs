@@ -1,7 +1,7 @@
 //! The text of a sample: OpenMetrics 1.0, and the format of Prometheus before it (0.0.4).
 //!
-//! Invariants: (1) the samples of a family are adjacent, after its `# TYPE`; (2) no two samples of a
-//! family have the same labels; (3) in OpenMetrics a counter ends in `_total`. Counters of redis_exporter
+//! Invariants: (1) the lines of a family are adjacent, after its `# TYPE`; (2) no two lines of a family
+//! have the same labels; (3) in OpenMetrics a counter ends in `_total`. Counters of redis_exporter
 //! without that suffix have an unknown type there, because dashboards use their names; (4) the number of
 //! series is bounded, whatever clients do: by fields, databases, commands, error codes
 //! (`ERROR_CODES_MAX`, and those of the server itself), replicas, I/O threads and hash slots.

@@ -11,7 +11,7 @@
 //!
 //! Invariants: (1) the main thread never waits and touches no file; (2) the thread that makes the
 //! snapshot waits for replicas only if no scratch file can be made or written, and for the thread that
-//! writes the file only until changes press; (3) memory: [`MEMORY_MAX`] and one piece, and [`LOADED_MAX`]
+//! writes the file only as long as entries are formatted faster than changes are captured; (3) memory: [`MEMORY_MAX`] and one piece, and [`LOADED_MAX`]
 //! and one piece for each replica; (4) a chunk is freed when the last reader has passed it, and the
 //! scratch file when the spool is dropped or the process ends.
 
@@ -250,13 +250,13 @@ impl Spool {
         self.changed.notify_all();
     }
 
-    /// Has the main thread check its replicas again.
+    /// Wakes the main thread to check its replicas again.
     fn report(&self) {
         if self.taker == Taker::File {
             return;
         }
-        // Release: the receiver of the flag locks the state before reading it anyway; the flag itself
-        // must not be lost.
+        // Release: pairs with the swap by which the main thread takes the flag; the main thread then locks the
+        // state to read it.
         self.news.store(true, Release);
         self.waker.wake();
     }
@@ -492,8 +492,8 @@ impl SpoolWriter {
         Ok(range)
     }
 
-    /// Has nothing more written to the scratch file; its chunks are still read. A line for the log
-    /// gives the reason.
+    /// Stops writing to the scratch file; the chunks in it are still read. A line for the log gives the
+    /// reason.
     fn go_without(&mut self, reason: &str) {
         self.scratch = ScratchFile::Unavailable;
         let line = format!(
@@ -505,7 +505,8 @@ impl SpoolWriter {
         drop(state);
         // Release: a thread that sees the flag also finds the line.
         self.spool.warns.store(true, Release);
-        // A replica that takes nothing before the snapshot is complete must be disconnected.
+        // The main thread disconnects replicas that need the length of the snapshot first: they take
+        // nothing until it is complete, and without a scratch file it would wait for them.
         self.spool.report();
         self.spool.waker.wake();
     }
@@ -762,8 +763,8 @@ mod tests {
         assert_eq!(readers.next(0), NextPiece::End);
     }
 
-    /// Sends a snapshot to a replica that takes everything and to one that follows, on a disk with a
-    /// fault. Returns the line for the log.
+    /// Sends a snapshot to two replicas that take each piece in turn, on a disk with a fault. Returns the
+    /// line for the log.
     fn sync_with(fault: FileFault, first: u64) -> String {
         let folder = folder(&format!("{fault:?}"));
         let plan = Plan { fault, first, count: u64::MAX, seed: 1 };

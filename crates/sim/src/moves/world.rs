@@ -1,4 +1,4 @@
-//! Hosts, network and time of the simulation of moves: steps, connections, crashes and starts.
+//! Hosts, network and time of the simulation in which slots move between nodes: steps, connections, crashes and starts.
 
 use super::ledger::{Excuse, Ledger};
 use super::met::MovesMet;
@@ -86,7 +86,8 @@ pub(super) struct MovesWorld {
     pub(super) heals_ns: u64,
     /// Since when two nodes own a slot at one epoch, ns.
     pub(super) two_owners: BTreeMap<(NodeId, NodeId), u64>,
-    /// Names of failed imports, each with a slot that a primary has kept as its own.
+    /// Slots that a primary owns although an import of them failed there, each with the import's name: for a
+    /// while, the primary's replicas may have keys of that import.
     pub(super) kept: BTreeSet<(Vec<u8>, u16)>,
     pub(super) met: MovesMet,
     pub(super) steps: u64,
@@ -262,7 +263,8 @@ impl MovesWorld {
         self.hosts[id].followed = None;
     }
 
-    /// Excuses writes in `content` that the node does not have, in its slots.
+    /// Notes in the ledger that writes may be lost: those in `content`, in slots of the node, that the node
+    /// does not have.
     fn excuse_all_but_own(&mut self, id: NodeId, content: BTreeMap<KeyName, Vec<u64>>, excuse: Excuse) {
         let host = &self.hosts[id];
         let Some(node) = &host.node else { return };
@@ -274,8 +276,8 @@ impl MovesWorld {
         }
     }
 
-    /// Excuses writes that the last process of a node had only in memory, in slots that no node has
-    /// taken from it.
+    /// Notes in the ledger that writes may be lost: those that the last process of a node had only in memory,
+    /// in slots that no other node has taken from the node.
     fn excuse_memory_of(&mut self, id: NodeId) {
         let (lines, mut content) = (self.own_lines(), self.hosts[id].last_content.clone());
         content.retain(|key, _| {
@@ -285,7 +287,8 @@ impl MovesWorld {
         self.excuse_all_but_own(id, content, Excuse::Base);
     }
 
-    /// a node that has just claimed granted slots has a higher epoch than all that it knows.
+    /// Rule A-46 of the specification: a node that has just claimed granted slots has a higher configEpoch than
+    /// every other primary that it knows.
     fn claims_by_the_highest_epoch(&self, id: NodeId) -> Result<(), String> {
         let Some(machine) = self.hosts[id].node.as_ref().and_then(|node| node.engine.node()) else {
             return Ok(());
@@ -372,7 +375,8 @@ impl MovesWorld {
         host.boot += 1;
         let started = SimNode::start(id, &self.plan.nodes[id], None, host.disk.clone(), (self.now, rng));
         let node = started.map_err(|why| format!("node {id} does not start: {why}"))?;
-        // The role in the file: the node may have been replaced while its process was not running.
+        // The node starts with the role in its file: if a replica took its place while the process was down,
+        // this start is no promotion.
         host.followed = node.engine.primary().map(node_of);
         host.node = Some(node);
         if std::mem::take(&mut host.lacked_base) {

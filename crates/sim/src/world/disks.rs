@@ -54,8 +54,6 @@ impl World {
         self.hosts[id].disk.set_fault(None);
         self.trace(|| format!("the disk of node {id} is healed"));
     }
-
-    /// Heals all disks.
     pub(super) fn heal_disks(&mut self) {
         self.disks.heals_ns.clear();
         self.hosts.iter().for_each(|host| host.disk.set_fault(None));
