@@ -19,22 +19,23 @@
 //! 3. The pool has no holes: when a bucket becomes free, the pool's last bucket takes its place. So memory
 //!    shrinks, and a lane that is drawn uniformly is a uniform sample. The buckets are numbered from 1.
 //! 4. *Growing:* a *level* is the time in which the table doubles from 2^level buckets. Bucket `s` is split
-//!    once `len >= 8*2^level + 4*(s+1)`: the first at 8 entries a bucket, the last at 12; the table then has
-//!    twice the buckets, with 6 entries each. One split for every four inserts; at most two per insert. *Shrinking:* begins below 2.5 entries a bucket and
-//!    ends at 5, with at most two merges for each removal.
-//! 5. *Scanning:* let `r(h)` be a hash with its bits reversed. The hashes of bucket `i` with mask `m`
-//!    are those that end in the bits of `i`: an interval of the values of `r`. A cursor is a value of `r`,
-//!    and [`Index::scan`] visits the whole interval around the cursor and returns the interval's end. A split
+//!    once `len >= 8*2^level + 4*(s+1)`: the first at 8 entries a bucket, the last at 12; the table then
+//!    has twice the buckets, with 6 entries each. One split for every four inserts; at most two per insert.
+//!    *Shrinking:* begins below 2.5 entries a bucket and ends at 5, with at most two merges for each
+//!    removal.
+//! 5. *Scanning:* let `r(h)` be a hash with its bits reversed. The hashes of bucket `i` with mask `m` are
+//!    those that end in the bits of `i`: an interval of the values of `r`. A cursor is a value of `r`, and
+//!    [`Index::scan`] visits the whole interval around the cursor and returns the interval's end. A split
 //!    halves an interval and a merge joins two halves; neither moves a hash to the other side of a returned
-//!    cursor. So an entry that is present throughout is visited by the call whose interval contains it. A merge may cause some entries to be visited
-//!    twice; no entry is left out.
+//!    cursor. So an entry that is present throughout is visited by the call whose interval contains it. A
+//!    merge may cause some entries to be visited twice; no entry is left out.
 //!
 //! 6. *Walking:* [`Index::walk`] visits buckets by their numbers. A halving lays bucket `i + half` onto
-//!    bucket `i`, so at most two buckets that are still to be walked meet there, and a walk that removes the
-//!    entries it visits keeps chains short. After a scan that removes, the remaining hashes end in the same bits,
-//!    and a halving gathers them in a few long chains. The price: a merge may move an entry to a bucket
-//!    that was walked already, so only a walk without merges is sure to visit all entries that stay. A
-//!    caller repeats the walk until nothing is left.
+//!    bucket `i`, so at most two buckets that are still to be walked meet there, and a walk that removes
+//!    the entries it visits keeps chains short. After a scan that removes, the remaining hashes end in the
+//!    same bits, and a halving gathers them in a few long chains. The price: a merge may move an entry to a
+//!    bucket that was walked already, so only a walk without merges is sure to visit all entries that stay.
+//!    A caller repeats the walk until nothing is left.
 //!
 //! Equal hashes are allowed, and cost time linear in their number for each lookup; the caller must
 //! use a keyed hash.

@@ -1,8 +1,8 @@
 //! Turns the facts about another server into the findings of `--check-move`: what this server supports, what
 //! an operator must look at, what this server lacks. The functions are pure.
 //!
-//! Invariant: of the other server's data a finding quotes only names (of commands, directives, modules, types,
-//! users, libraries), versions and numbers; never a key, a value or a secret.
+//! Invariant: of the other server's data a finding quotes only names (of commands, directives, modules,
+//! types, users, libraries), versions and numbers; never a key, a value or a secret.
 
 mod cluster;
 mod commands;
@@ -350,8 +350,8 @@ fn payloads(verdict: &mut Findings, sample: &KeySample) {
                         );
                     }
                 }
-                // An RDB type that only Redis writes: RESTORE refuses it, but a file or a full sync that contains
-                // it is loaded.
+                // An RDB type that only Redis writes: RESTORE refuses it, but a file or a full sync that
+                // contains it is loaded.
                 Err(PayloadError::Foreign(_)) if is_of_redis(payload) => loaded += 1,
                 Err(_) if said.insert(format!("{:?} {:?}", fact.kind, fact.encoding)) => verdict.add(
                     FindingWeight::Missing,

@@ -9,11 +9,11 @@
 //!                            loading thread: reads ahead for a replica that found its next chunk on disk
 //! ```
 //!
-//! Invariants: (1) the main thread never waits and touches no file; (2) the thread that makes the
-//! snapshot waits for replicas only if no scratch file can be made or written, and for the thread that
-//! writes the file only as long as entries are formatted faster than changes are captured; (3) memory: [`MEMORY_MAX`] and one piece, and [`LOADED_MAX`]
-//! and one piece for each replica; (4) a chunk is freed when the last reader has passed it, and the
-//! scratch file when the spool is dropped or the process ends.
+//! Invariants: (1) the main thread never waits and touches no file; (2) the thread that makes the snapshot
+//! waits for replicas only if no scratch file can be made or written, and for the thread that writes the
+//! file only until captured changes reach `SPILL_WEIGHT`; (3) memory: [`MEMORY_MAX`] and one piece, and
+//! [`LOADED_MAX`] and one piece for each replica; (4) a chunk is freed when the last reader has passed it,
+//! and the scratch file when the spool is dropped or the process ends.
 
 use crate::threads::Thread;
 use sluice_base::Bytes;
@@ -255,8 +255,8 @@ impl Spool {
         if self.taker == Taker::File {
             return;
         }
-        // Release: pairs with the swap by which the main thread takes the flag; the main thread then locks the
-        // state to read it.
+        // Release: pairs with the swap by which the main thread takes the flag; the main thread then locks
+        // the state to read it.
         self.news.store(true, Release);
         self.waker.wake();
     }

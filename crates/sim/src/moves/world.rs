@@ -1,4 +1,5 @@
-//! Hosts, network and time of the simulation in which slots move between nodes: steps, connections, crashes and starts.
+//! Hosts, network and time of the simulation in which slots move between nodes: steps, connections, crashes
+//! and starts.
 
 use super::ledger::{Excuse, Ledger};
 use super::met::MovesMet;
@@ -287,8 +288,8 @@ impl MovesWorld {
         self.excuse_all_but_own(id, content, Excuse::Base);
     }
 
-    /// Rule A-46 of the specification: a node that has just claimed granted slots has a higher configEpoch than
-    /// every other primary that it knows.
+    /// Rule A-46 of the specification: a node that has just claimed granted slots has a higher configEpoch
+    /// than every other primary that it knows.
     fn claims_by_the_highest_epoch(&self, id: NodeId) -> Result<(), String> {
         let Some(machine) = self.hosts[id].node.as_ref().and_then(|node| node.engine.node()) else {
             return Ok(());
