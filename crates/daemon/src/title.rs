@@ -91,7 +91,8 @@ fn expand(config: &Config, name: &str, config_file: &str) -> String {
             "tls-port" => out.push_str(&tls_port.to_string()),
             "unixsocket" => out.push_str(&unix),
             "config-file" => out.push_str(config_file),
-            // `server-mode` is always empty; the table accepts no other name.
+            "server-mode" if config.bool(param::CLUSTER_ENABLED) => out.push_str("[cluster]"),
+            // `server-mode` without a cluster; the table accepts no other name.
             _ => {}
         }
     }
@@ -114,6 +115,7 @@ mod tests {
         assert_eq!(title("port 7"), "server *:7");
         assert_eq!(title("port 7\nbind 127.0.0.1 ::1"), "server 127.0.0.1:7");
         assert_eq!(title("port 0\nunixsocket /s"), "server /s");
+        assert_eq!(title("port 7\ncluster-enabled yes"), "server *:7 [cluster]");
         let all = "T {title} {listen-addr} {port} {tls-port} {unixsocket} {config-file} {server-mode}{{x";
         assert_eq!(
             title(&format!("port 7\nunixsocket /s\nproc-title-template \"{all}\"")),
