@@ -2,8 +2,8 @@
 //! version, modules and slots.
 //!
 //! Invariants: (1) at most [`NODES_MAX`] nodes are connected to, at addresses that the first node names,
-//! with the password of the plan; (2) once more than [`SILENT_MAX`] nodes could not be asked, no further
-//! node is tried.
+//! with the password of the plan; (2) once [`SILENT_MAX`] nodes could not be asked, no further node is
+//! tried.
 
 use crate::arguments::MovePlan;
 use crate::facts::{Asked, ClusterFacts, ClusterNodeFact, InfoFacts, NodeCondition, NodeView, OpenSlotFact};
@@ -14,8 +14,8 @@ use sluice_resp::Value;
 
 /// Nodes that are asked beside the first one.
 const NODES_MAX: usize = 200;
-/// Once more nodes than this could not be asked, no further node is tried: each of them can take the
-/// whole timeout of a connection.
+/// Once so many nodes could not be asked, no further node is tried: each of them can take the whole timeout
+/// of a connection.
 const SILENT_MAX: usize = 8;
 const SLOTS: u16 = 16_384;
 
@@ -28,7 +28,7 @@ pub(super) fn cluster(reply: Value, open: &mut OpenPeer<'_>, plan: &MovePlan) ->
         facts.nodes.iter_mut().filter(|node| !node.is_asked_one && node.health != NodeCondition::Failed)
     {
         asked += 1;
-        if asked > NODES_MAX || silent > SILENT_MAX {
+        if asked > NODES_MAX || silent >= SILENT_MAX {
             continue;
         }
         let view = look_at(node, open, plan);
