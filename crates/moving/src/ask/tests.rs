@@ -219,3 +219,17 @@ fn a_view_of_a_cluster_may_be_any_bytes() {
     let many = "a h:1@2 slave - 0 0 0 connected\n".repeat(5_000);
     assert_eq!(cluster::read(many.as_bytes()).nodes.len(), 201);
 }
+
+#[test]
+fn no_node_is_tried_after_the_eighth_that_could_not_be_asked() {
+    let nodes: String =
+        (1..=20).map(|port| format!("a h:{port}@1 master - 0 0 0 connected {port}\n")).collect();
+    let mut opened = 0;
+    let mut open = |_: &str, _: u16| {
+        opened += 1;
+        Err("no connection".to_owned())
+    };
+    let facts = cluster::cluster(Value::Bulk(nodes.into_bytes()), &mut open, &plan()).unwrap();
+    assert_eq!(facts.nodes.iter().filter(|node| node.view.is_some()).count(), 8);
+    assert_eq!(opened, 8);
+}
