@@ -199,7 +199,8 @@ fn write_frames(mut log: &File) {
     let _ = log.write_all(b"no stack trace on this system\n");
 }
 
-/// A file that is useless when the process ends now: an unfinished snapshot of the final save. Empty: none.
+/// A file that is useless when the process ends now: the unfinished snapshot of a save for which all
+/// clients wait. Empty: none.
 struct Unfinished {
     path: [AtomicU8; PATH_BYTES],
     len: AtomicUsize,
@@ -220,7 +221,7 @@ pub fn set_unfinished(path: Option<&Path>) {
     }
 }
 
-/// Installs a handler that removes the unfinished file when `flag` is set already, so that the signal
+/// Installs a handler that removes the unfinished file if `flag` is set already, because the signal then
 /// ends the process at once.
 pub(crate) fn remove_unfinished_at(signal: i32, flag: Arc<AtomicBool>) -> std::io::Result<()> {
     let remove = move || {
@@ -229,8 +230,8 @@ pub(crate) fn remove_unfinished_at(signal: i32, flag: Arc<AtomicBool>) -> std::i
         }
     };
     // SAFETY: the closure reads atomics and calls unlink, as a handler may; it neither allocates nor panics.
-    // JUSTIFICATION: the main thread is writing the snapshot, or waits for the disk, and the
-    // process ends at once.
+    // JUSTIFICATION: the main thread is in the midst of the save, or waits for the disk, and the process
+    // ends at once.
     unsafe { signal_hook::low_level::register(signal, remove) }.map(drop)
 }
 

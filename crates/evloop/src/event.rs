@@ -52,7 +52,7 @@ impl Interest {
 /// Directions of a stream to shut down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shutdown {
-    /// The receiving side: later bytes are discarded.
+    /// The receiving side: no more is received.
     Read,
     /// The sending side; the peer sees the end of the stream after the bytes already sent.
     Write,

@@ -62,7 +62,7 @@ pub(crate) enum WaitMethod {
 pub(crate) enum WaitStart {
     /// The wait has ended already.
     Over(Exit),
-    /// The process ends when this descriptor becomes readable.
+    /// This descriptor becomes readable when the process ends.
     Descriptor(Arc<OwnedFd>),
     /// The helper thread has to poll.
     Look,

@@ -132,7 +132,8 @@ pub struct Collector<T> {
     pending: Box<[u64]>,
     /// Open lanes by number.
     lanes: Box<[Option<spsc::Consumer<T>>]>,
-    /// The word that `collect` visits first; rotates, so that no lane is always the first.
+    /// The number of calls of `collect`, from which it takes the first word and the first bit, so that
+    /// no lane is always the first.
     first: usize,
 }
 

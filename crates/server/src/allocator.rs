@@ -35,7 +35,7 @@ pub trait Allocator: ReportMemory {
     /// Returns unused pages to the system.
     ///
     /// # Errors
-    /// The allocator's error number, as the system's.
+    /// The allocator's error, as an error number of the system.
     fn purge(&self) -> std::io::Result<()>;
 
     /// The allocator's own report, as text.

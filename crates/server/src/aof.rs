@@ -88,7 +88,7 @@ impl Aof {
         self.has_base = true;
     }
 
-    /// Gives the file's thread a block of bytes whose last position is `end`.
+    /// Gives the file's thread a block of bytes, which ends at position `end`.
     pub fn give(&self, bytes: Vec<u8>, end: u64) {
         if !bytes.is_empty() {
             self.shared.give(AofItem::Block(Block { bytes, end }));

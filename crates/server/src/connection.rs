@@ -131,7 +131,7 @@ pub trait ConnectionHost {
 
 /// Seconds of silence after which a connection gives back the room of its query buffer.
 pub const QUERY_BUF_IDLE_S: i64 = 2;
-/// A connection that has lately not used half of its query buffer's room gives back what exceeds this.
+/// A query buffer with more room than this is shrunk if lately less than half of the room was in use.
 const QUERY_BUF_KEPT_BYTES: usize = 32 * 1024;
 
 /// Parts of a large reply that are encoded and sent in one go: a mebibyte, about 0.4 ms.

@@ -16,11 +16,12 @@ use std::thread::JoinHandle;
 pub enum Garbage {
     /// A large value that was deleted or replaced.
     Value(Value),
-    /// A flushed database with all its entries.
+    /// A flushed or replaced database with all its entries.
     Db(Box<Db>),
     /// Entries captured for a snapshot.
     Captured(#[expect(dead_code, reason = "only to be dropped")] Vec<Captured>),
-    /// Flushed scripts and functions, with their interpreter.
+    /// What scripts leave: flushed scripts or functions, a library's interpreter, or the values
+    /// of a large run.
     Scripts(#[expect(dead_code, reason = "only to be dropped")] Box<ScriptGarbage>),
     /// Users that were replaced by others.
     Users(#[expect(dead_code, reason = "only to be dropped")] Vec<Arc<User>>),
@@ -120,7 +121,7 @@ fn objects_of(garbage: &Garbage) -> u64 {
         Garbage::Value(_) => 1,
         Garbage::Db(db) => db.len() as u64,
         Garbage::Stream(buffer) => buffer.blocks() as u64,
-        // In other garbage, only objects owned by keys would be counted.
+        // Only objects that keys held, and blocks of a stream, are counted; other garbage has none.
         Garbage::Reply(_) | Garbage::Captured(_) | Garbage::Scripts(_) | Garbage::Users(_) => 0,
     }
 }

@@ -318,8 +318,8 @@ fn wanted_metrics(config: &Config) -> Vec<TcpBind> {
     words.map(|word| bind(word)).collect()
 }
 
-/// The sockets of a cluster node's bus: the bus port at every address of `bind`. None if the clients'
-/// port gives no valid bus port.
+/// The sockets of a cluster node's bus: the bus port at every address of `bind`. None if the
+/// configuration gives no valid bus port.
 fn wanted_bus(config: &Config) -> Vec<TcpBind> {
     let Some(port) = bus_port(config).filter(|_| config.bool(param::CLUSTER_ENABLED)) else {
         return Vec::new();
@@ -329,7 +329,7 @@ fn wanted_bus(config: &Config) -> Vec<TcpBind> {
     words.map(|word| TcpBind { word, port, speech: Speech::Bus, asked_by }).collect()
 }
 
-/// The port of the bus; `None` if the clients' port gives no valid one.
+/// The port of the bus; `None` if the configuration gives no valid one.
 pub fn bus_port(config: &Config) -> Option<u16> {
     u16::try_from(sluice_control::cluster::settings::bus_port(config)).ok().filter(|port| *port != 0)
 }

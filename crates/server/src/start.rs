@@ -193,7 +193,7 @@ fn load(words: &[Vec<u8>]) -> Result<LoadedConfig, Failure> {
     Ok(LoadedConfig { config, user_lines, file, source })
 }
 
-/// The machine's folders and files, for `include` lines.
+/// The machine's folders and files, for `include` and `dir` lines.
 struct ConfigSurroundings;
 
 impl Loader for ConfigSurroundings {

@@ -1,11 +1,11 @@
 //! Files with a fault, for tests: at a chosen step an operation fails, or the machine crashes and the
 //! folder is left as a crash leaves it.
 //!
-//! A *step* is an operation that changes something: create, write, sync, rename, link, remove, sync of a
-//! folder. For the faults of reading, a step is a read. The files are real; a model in memory holds what of
-//! them is durable: bytes by `sync`, names by `sync_folder`. After a crash the folder holds everything
-//! durable and, chosen by the seed, some of the rest: single pages of a file (a hole before them is zeros),
-//! and the names up to one of their changes, the last of which may be half done.
+//! A *step* is an operation that changes something: create, write, truncate, sync, rename, link, remove,
+//! sync of a folder. For the faults of reading, a step is a read. The files are real; a model in memory
+//! holds what of them is durable: bytes by `sync`, names by `sync_folder`. After a crash the folder
+//! holds everything durable and, chosen by the seed, some of the rest: single pages of a file (a hole
+//! before them is zeros), and the names up to one of their changes, the last of which may be half done.
 
 use super::replacement::folder_of;
 use super::{FileAccess, LockHold, LockRefused, Real, Storage, StorageFile};
@@ -98,7 +98,7 @@ impl FromStr for Plan {
 pub enum AfterCrash {
     /// The process ends with `CRASH_STATUS`.
     Exit,
-    /// Every later operation fails with `EIO`.
+    /// Every later step fails with `EIO`; files can still be read.
     Fail,
 }
 
@@ -428,7 +428,7 @@ impl Storage for Faulty {
         if struck == Some(FileFault::SyncError) {
             return Err(Errno::EIO.into());
         }
-        // A crash at this step happens before any name is durable.
+        // A crash at this step happens before the sync has made names durable: none of them is certain.
         state.end(struck)?;
         state.disk.sync_folder(folder);
         Ok(())

@@ -86,7 +86,8 @@ struct Running {
 enum Holder {
     /// The table; the driver performs it, or the kernel through pointers into it.
     Here(FileOp),
-    /// A thread of the pool, until the job has ended; only that thread reads it.
+    /// A thread of the pool, until the job has ended; then the table takes the operation back, and no
+    /// other thread reads it.
     Lent(Arc<Mutex<Lent>>, JobHandle),
 }
 
@@ -361,7 +362,7 @@ impl FileTable {
         }
     }
 
-    /// Whether the running operation was cancelled while no thread had it.
+    /// Whether the running operation was cancelled, or its file closed.
     pub(crate) fn is_cancelled(&self, index: u32) -> bool {
         self.entries[index as usize].running.as_ref().is_some_and(|running| running.cancelled)
     }

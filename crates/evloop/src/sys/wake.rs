@@ -90,5 +90,5 @@ impl AsRawFd for WakeFd {
     }
 }
 
-/// The key of the wake-up descriptor, which no slot's index equals.
+/// The key of the wake-up descriptor, which no slot has.
 pub(super) const WAKE_KEY: u64 = u64::MAX;

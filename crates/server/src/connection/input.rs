@@ -34,8 +34,8 @@ pub struct QueryBufUsage {
 
 /// The input of a connection: received bytes, parser and state.
 pub struct Input {
-    /// Bytes of an incomplete or deferred request. No memory is allocated for an idle connection, nor for
-    /// one whose requests arrive complete.
+    /// Bytes of an incomplete request, or bytes after a request that waits in the engine. No memory is
+    /// allocated for an idle connection, nor for one whose requests arrive complete.
     pub query_buf: Vec<u8>,
     /// The parser's state, whose position is an offset in `query_buf`.
     pub parser: Parser,
@@ -169,7 +169,8 @@ impl Input {
         }
     }
 
-    /// Notes that the engine has blocked the next request. The query buffer is parsed again after `resume`.
+    /// Notes that a request waits in the engine. The query buffer, which begins after that request, is
+    /// parsed again after `resume`.
     ///
     /// # Panics
     /// When the input is neither open nor shut.

@@ -65,7 +65,8 @@ impl SpareBuffers {
         self.query_bufs.pop().unwrap_or_else(|| Vec::with_capacity(SpareBuffers::QUERY_BUF_BYTES))
     }
 
-    /// Keeps a query buffer if it is empty; leaves it with its owner otherwise.
+    /// Keeps a query buffer if it is empty and not too large, and there is room for it; leaves it with
+    /// its owner otherwise.
     pub fn keep_query_buf(&mut self, query_buf: &mut Vec<u8>) {
         let fits = query_buf.capacity() > 0 && query_buf.capacity() <= SpareBuffers::BYTES_MAX;
         if query_buf.is_empty() && fits && self.query_bufs.len() < SpareBuffers::COUNT_MAX {

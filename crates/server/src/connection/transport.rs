@@ -92,7 +92,7 @@ impl Transport {
         }
     }
 
-    /// Replaces the codec of the connection.
+    /// Gives the connection this codec.
     #[cfg(test)]
     pub fn set_codec(&mut self, codec: Box<dyn Codec>) {
         self.coded = Some(Coded::new(codec));

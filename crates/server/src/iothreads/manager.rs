@@ -229,7 +229,8 @@ impl Manager {
         shown.active_us.resize(self.configured, 0);
     }
 
-    /// Logs when I/O threads become active, because their absence is ordinary under little load.
+    /// Logs the conditions under which I/O threads become active, because inactive threads are ordinary
+    /// under little load.
     fn log_expectation(&mut self, host: &mut Host, cap: usize) {
         let when = match self.always {
             true => "all take connections at once".to_owned(),

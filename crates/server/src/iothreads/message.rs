@@ -25,7 +25,7 @@ pub enum ToIoThread {
     /// Messages, each for many connections, by protocol version. Two messages for one connection have
     /// the same version.
     Multicast(Box<[Multicast; 2]>),
-    /// The blocking request of a connection has ended. It may have been AUTH.
+    /// The request with which a connection waited has ended. It may have been AUTH.
     Resume(SessionKey, AuthState),
     /// Closes the connection at once.
     Close(SessionKey),
@@ -138,9 +138,11 @@ pub struct BrokenRequest {
 pub enum BatchOutcome {
     /// The connection goes on parsing requests.
     GoOn,
-    /// The request at `done` is blocked, and deferred with the bytes after it.
+    /// The last executed request, which ends at `done`, is blocked; the bytes from there on are
+    /// deferred.
     Deferred,
-    /// The request at `done` was blocked but is not any more: it is parsed again.
+    /// The request that ends at `done` was blocked but is not any more: the bytes from there on
+    /// are parsed again.
     Resumed,
     /// The connection ends once the replies were sent.
     Close,
@@ -207,7 +209,8 @@ pub struct Settings {
     /// The limits in force. They include whether a password is required, so an I/O thread knows of a
     /// change before the next batch of any of its connections comes back.
     pub limits: Arc<Limits>,
-    /// From so many requests in a batch on, waits let input gather; `u64::MAX` forbids such waits.
+    /// From so many requests in a batch on, waits let input gather; a number that no batch reaches
+    /// forbids such waits.
     pub gather_depth: u64,
     /// How long a thread polls after its last work before it sleeps, ns; 0: not at all.
     pub spin_ns: u64,

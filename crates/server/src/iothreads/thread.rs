@@ -376,7 +376,8 @@ impl IoThread {
         match batch.outcome {
             BatchOutcome::GoOn => {}
             BatchOutcome::Deferred | BatchOutcome::Resumed => {
-                // The blocked request and all bytes after it are parsed again when it has ended.
+                // The engine has the blocked request. The bytes after it are parsed again when
+                // it has ended.
                 let mut query_buf = batch.input.split_off(batch.done.min(batch.input.len()));
                 query_buf.append(&mut connection.input.query_buf);
                 connection.input.query_buf = query_buf;

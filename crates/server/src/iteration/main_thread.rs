@@ -90,7 +90,7 @@ impl Server {
         connection.input.move_out_large_argument();
     }
 
-    /// Sends the output of a client whose connection the main thread owns.
+    /// Sends the output of a client, whichever thread owns the connection.
     #[inline]
     pub(super) fn send_output(&mut self, key: SessionKey) {
         let Some(connection) = self.take(key) else { return self.send_output_elsewhere(key) };
@@ -98,7 +98,7 @@ impl Server {
             self.send_own_output(connection);
         } else {
             // The output stays in the session until the send in flight is over, or the connection has
-            // reached its new owner. The check finds clients that read too slowly.
+            // reached its new owner. The check finds a client that reads too slowly.
             self.put(connection);
             self.engine.check_output_limit(key, &mut self.host);
         }
@@ -149,7 +149,8 @@ impl Server {
         }
     }
 
-    /// Ends a client whose connection is lost; the socket is closed at the end of the iteration.
+    /// Ends a client whose connection is lost: the engine learns of it now, and the socket is closed at
+    /// the end of the iteration.
     pub(super) fn connection_lost(&mut self, key: SessionKey, why: &str) {
         if self.host.log.wants(LogLevel::Verbose)
             && let Some(session) = self.engine.session(key)
@@ -165,7 +166,7 @@ impl Server {
         self.sockets.to_close.push(key);
     }
 
-    /// Ends a client whose incomplete request exceeds `client-query-buffer-limit`.
+    /// Ends a client whose input that cannot be executed yet exceeds `client-query-buffer-limit`.
     #[cold]
     pub(super) fn end_overlong(&mut self, key: SessionKey) {
         self.engine.count_query_buffer_disconnection(key, &mut self.host);

@@ -224,7 +224,7 @@ impl EndpointThread {
             Some(Err(_)) => return,
         };
         let Some(slot) = self.free_slot() else {
-            // All connections have a request that is being answered.
+            // All connections have a request that waits for a sample.
             self.refused += 1;
             return;
         };

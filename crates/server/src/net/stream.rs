@@ -409,8 +409,9 @@ impl StreamRemote {
         match &self.codec {
             None => keep_alive(self.socket.as_fd(), None),
             Some(codec) => {
-                // A thread that holds the lock is writing, which keeps the connection alive, too; without
-                // a codec the thread has released the connection.
+                // If the thread holds the lock, it writes, which keeps the connection alive, too, or
+                // decodes for a moment, and a later call succeeds. Without a codec the thread has
+                // released the connection.
                 if let Ok(mut codec) = codec.try_lock()
                     && let Some(codec) = codec.as_deref_mut()
                 {

@@ -60,7 +60,7 @@ pub struct BackgroundWriter {
     pieces: Option<Sender<Captured>>,
     handle: WriterHandle,
     /// Whether the main thread gives the formatted bytes to replicas: bytes that wait in the spool then
-    /// do not hold up the formatting thread.
+    /// count neither in `weight` nor in `held_bytes`.
     is_for_replicas: bool,
 }
 

@@ -302,7 +302,8 @@ impl Spool {
         }
     }
 
-    /// Reads ahead for readers that wait for a chunk on disk, until there is no reader.
+    /// Reads ahead for readers that wait for a chunk on disk, until no reader is left or the
+    /// snapshot has failed.
     fn load(&self, mut file: Box<dyn StorageFile>) {
         let mut state = self.lock();
         while state.made != SnapshotProgress::Failed && state.readers.iter().any(Option::is_some) {

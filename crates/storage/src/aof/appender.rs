@@ -45,10 +45,10 @@ pub struct Appender {
     spent: Vec<Vec<u8>>,
 }
 
-/// The state of a file, which the last operations decide.
+/// The state of a file after its writes and syncs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileHealth {
-    /// No operation has failed, or a later write succeeded.
+    /// No sync has failed, and the last call of [`Appender::write`] wrote everything.
     Fine,
     /// The last write has failed; the next call of [`Appender::write`] tries again.
     Waiting,

@@ -53,8 +53,8 @@ pub struct NewBase {
     format: BaseFormat,
 }
 
-/// When a new increment gets its name in the manifest. Until its base is named, the manifest
-/// names no increment.
+/// When a new increment gets its name in the manifest. Until then the file has a temporary name, and the
+/// manifest does not name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named {
     /// At once, when the increment is created.
@@ -119,7 +119,8 @@ impl Folder {
         Ok(folder)
     }
 
-    /// The manifest in memory: after a failed write, the manifest before it.
+    /// The manifest in memory: after a failed write, the one before it, whose counters may have
+    /// advanced.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -157,8 +158,8 @@ impl Folder {
     }
 
     /// Moves a log of one file, as versions before 7.0 wrote it, into the folder, if there is such a
-    /// log and no newer manifest. Returns a line for the log, or `None` if nothing was moved. Errors: a
-    /// line for the log.
+    /// log, the folder does not have it yet, and the manifest is not of a newer version. Returns a line
+    /// for the log, or `None` if nothing was moved. Errors: a line for the log.
     pub fn take_over_old(&mut self) -> Result<Option<String>, String> {
         let shown = String::from_utf8_lossy(&self.name).into_owned();
         let old = self.path.parent().unwrap_or(Path::new("/")).join(OsStr::from_bytes(&self.name));
@@ -192,10 +193,10 @@ impl Folder {
         &self.path
     }
 
-    /// Forces a base that is whole to disk, and names it. The base before and all increments after the
-    /// first `kept` become history. `increment`: whether an increment was created that gets its name
-    /// together with the base. Returns lines for the log. Errors: lines for the log; the manifest is as
-    /// before.
+    /// Forces a base that is whole to disk, and names it. The base before and all increments but
+    /// the last `kept` become history. `increment`: whether an increment was created that gets
+    /// its name together with the base. Returns lines for the log. Errors: lines for the log;
+    /// the manifest is as before.
     pub fn finish_base(
         &mut self,
         base: NewBase,
@@ -292,7 +293,7 @@ impl Folder {
     }
 
     /// Frees a name that the manifest on disk does not name. A file with data gets another name, because
-    /// its manifest may be lost or restored from an older copy. Errors: a line for the log.
+    /// its manifest may be lost, or the manifest may be older than the file. Errors: a line for the log.
     fn clear_name(&mut self, name: &[u8]) -> Result<(), String> {
         let path = self.path_of(name);
         match self.storage.open(&path).and_then(|file| file.size()) {
@@ -502,8 +503,9 @@ impl Folder {
         self.forget_history().err()
     }
 
-    /// Writes the manifest. After an error the manifest in memory is `before` again, and so is the one on
-    /// disk if the disk lets it. Errors: a line for the log.
+    /// Writes the manifest. After an error the manifest in memory names the files of `before` again,
+    /// with advanced counters if the new one may be in force, and so does the one on disk if the disk
+    /// lets it. Errors: a line for the log.
     fn persist_or(&mut self, before: Manifest) -> Result<(), String> {
         match self.begin_manifest() {
             Ok(begun) => self.persist_begun(begun, before),

@@ -221,7 +221,8 @@ const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
     (TLS_DIRECTIVES, Host::apply_tls_everywhere),
     (&[param::TLS_CLUSTER.any()], |host, config| {
         host.apply_tls_everywhere(config)?;
-        // With `tls-cluster` the bus port follows from `tls-port`, otherwise from `port`.
+        // Without `cluster-port` the bus port follows from `tls-port` with `tls-cluster`,
+        // otherwise from `port`.
         let refused = "Unable to listen on the port of the cluster bus. Check server logs.";
         host.listen_on_bus(config).map_err(|()| refused.to_owned())
     }),
