@@ -136,7 +136,7 @@ impl Replacement {
     /// Writes all of these bytes. After a failure no more bytes are written, because the gap
     /// would never be noticed.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Failed> {
-        assert!(matches!(self.stage, Stage::Writing | Stage::Failed), "nothing is written behind the end");
+        assert!(matches!(self.stage, Stage::Writing | Stage::Failed), "nothing is written after the end");
         if self.stage == Stage::Failed {
             return Err(Operation::Write.failed(io::Error::other("an earlier write has failed")));
         }

@@ -498,7 +498,7 @@ impl SpoolWriter {
     fn go_without(&mut self, reason: &str) {
         self.scratch = ScratchFile::Unavailable;
         let line = format!(
-            "A snapshot for replicas cannot be written to its scratch file any further, and waits for the slowest replica: {reason}"
+            "A scratch file of a snapshot or stream cannot be written any further, so its sender waits for the slowest receiver; make room in dir: {reason}"
         );
         let mut state = self.spool.lock();
         state.lacks_room = Some(reason.to_owned());
