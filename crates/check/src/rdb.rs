@@ -193,7 +193,7 @@ pub(crate) struct SnapshotReport {
     /// Number of keys of each type that the server does not have.
     unsupported: BTreeMap<ForeignType, u64>,
     stats: FileStats,
-    /// The first bytes of the file that are valid.
+    /// Length of the valid beginning of the file, in bytes.
     valid_up_to: u64,
     /// A line that is added to the report of an error.
     note: Option<String>,
@@ -521,7 +521,7 @@ pub(crate) fn read_options() -> ReadOptions {
 const HEAD_BYTES_MAX: usize = 120;
 /// Length of the magic and the version, in bytes.
 const HEADER_LEN: usize = 9;
-/// RDB versions from this one up to [`VERSION_VALKEY`] belong to other servers.
+/// RDB versions from this one on and below [`VERSION_VALKEY`] belong to other servers.
 const FOREIGN_FROM: u32 = 12;
 /// Length of the checksum at the end of a file, in bytes.
 const CHECKSUM_LEN: u64 = 8;

@@ -214,7 +214,7 @@ mod tests {
             "db.2.type.list.elements.num.max:4",
             "db.2.type.list.elements.size.avg:250001.50",
             "db.2.type.list.elements.size.p50:2.00",
-            // The value is rounded to ten binary digits.
+            // The value is cut to its first ten binary digits.
             "db.2.type.list.elements.size.p99:999424.00",
             "db.2.type.set.keys.total:1",
         ] {

@@ -197,8 +197,8 @@ impl Linear {
     /// The handle that is at `position` now, also after [`Linear::replace`].
     ///
     /// # Panics
-    /// If the index has changed since the position was returned, and the lane is empty or the bucket gone.
-    /// Another stale position may return another entry.
+    /// If the index has changed since the position was returned, and the bucket is gone or the lane was
+    /// never filled. Another stale position may return another entry, or the removed one.
     #[inline]
     fn handle(&self, position: Position) -> Handle {
         self.bucket(position).handle(position.lane).expect("a position is used before the next change")

@@ -226,8 +226,8 @@ impl Limits {
         }
     }
 
-    /// The limits for a connection's next request. `own` is the state of the connection: an
-    /// unauthenticated one counts as authenticated while the default user is open.
+    /// The state whose limits apply to a connection's next request. `own` is the state of the connection:
+    /// an unauthenticated one counts as authenticated while the default user is open.
     pub fn admission(&self, own: AuthState) -> AuthState {
         match own {
             AuthState::Unauthenticated if self.default_user_is_open => AuthState::Authenticated,

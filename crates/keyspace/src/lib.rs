@@ -162,9 +162,9 @@ fn lfu_incremented(counter: u8, factor: u32, dice: u32) -> u8 {
     if u64::from(dice) * odds < 1 << 32 { counter.saturating_add(1) } else { counter }
 }
 
-/// The encoding that OBJECT ENCODING reports for a string. The reference keeps such a string with its
-/// key in one piece of at most 128 bytes: header 8 and 1, expiry 8, key with its header, value with its
-/// header (9.1.2, measured over key lengths 1 to 120).
+/// The encoding that OBJECT ENCODING reports for a string: `embstr` if the reference would keep it with
+/// its key in one piece of at most 128 bytes, otherwise `raw`. The piece has header 8 and 1, expiry 8,
+/// key with its header, value with its header (9.1.2, measured over key lengths 1 to 120).
 fn reference_string_encoding(key_len: usize, has_expiry: bool, value_len: usize) -> Encoding {
     let key = key_len + if key_len < 32 { 2 } else { 4 };
     let expiry = if has_expiry { 8 } else { 0 };

@@ -1,10 +1,8 @@
 //! Parses requests out of bytes; parsing resumes at any byte.
 //!
-//! A request is `*<argc>\r
-//! ` and argc times `$<len>\r
-//! <bytes>\r
-//! `, or a line of words. The input may end anywhere; the next call gets the bytes from the beginning of
-//! the unfinished request, and more of them.
+//! A request is `*<argc>\r\n` and argc times `$<len>\r\n<bytes>\r\n`, or a line of words. The input may
+//! end anywhere; the next call gets the bytes from the beginning of the unfinished request, and more of
+//! them.
 //!
 //! Invariants: (1) every split of a stream gives the same requests and the same error, except that a
 //! line over 64 KiB is refused only while its end has not arrived; (2) once a request is known to be

@@ -409,8 +409,8 @@ impl Hash {
     }
 
     /// To be called before fields are added, with their number and the bytes of the longest field or
-    /// value. A hash that would be too large for a listpack reports a hash table from now on, even if
-    /// the fields are not added.
+    /// value. If these alone would be too many or too long for a listpack, the hash reports a hash table
+    /// from now on, even if the fields are not added.
     pub fn convert_before_adding(&mut self, count: usize, longest: usize, limits: HashLimits) {
         if count > limits.max_entries || longest > limits.max_value {
             self.convert(limits);

@@ -88,9 +88,9 @@ impl Type {
 pub enum Encoding {
     /// A string that is the canonical form of a 64-bit integer.
     Int,
-    /// A string inside its keyspace entry.
+    /// A short string that the reference keeps in one piece with its key.
     Embstr,
-    /// A string with its own allocation.
+    /// A longer string, or one that was built in pieces.
     Raw,
     /// A collection small enough for one listpack.
     Listpack,
@@ -232,9 +232,10 @@ impl Value {
         }
     }
 
-    /// Whether the value is to be freed on another thread. This is so for a value in one piece of more
-    /// than `bytes_max` bytes, for a string in pages of more than `PAGES_MULTIPLE` times that, and for
-    /// every collection of many pieces: the main thread frees only small values, shared or not.
+    /// Whether the value is to be freed on another thread. This is so for a string of more than
+    /// `bytes_max` bytes, for a string in pages of more than `PAGES_MULTIPLE` times that, for a sorted set
+    /// in many pieces or of more than `bytes_max` bytes, and for another collection of more than
+    /// `bytes_max` or `PACKED_BYTES_MAX` bytes: the main thread frees only small values, shared or not.
     pub fn is_freed_elsewhere(&self, bytes_max: usize) -> bool {
         match self {
             Value::Str(_) => self.heap_bytes() > bytes_max,

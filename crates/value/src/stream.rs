@@ -114,7 +114,8 @@ impl Stream {
         self.0.log.trim(to, extent, context)
     }
 
-    /// Sets the counters beside the entries. `last_id` must not be less than any entry's id.
+    /// Sets the last id, the greatest deleted id, and the number of entries ever added. `last_id` must not
+    /// be less than any entry's id.
     pub fn set_ids(&mut self, last_id: StreamId, max_deleted_id: StreamId, entries_added: u64) {
         let log = &mut self.0.log;
         (log.last_id, log.max_deleted_id, log.entries_added) = (last_id, max_deleted_id, entries_added);

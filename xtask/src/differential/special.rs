@@ -317,7 +317,7 @@ pub(super) fn wait(generator: &mut Generator) -> Command {
     Command { client: WAITER, ..Command::of(words) }
 }
 
-/// The arguments of a blocking command: name, keys that the function draws, and timeout.
+/// Makes the arguments of a blocking command from its name, a function that draws keys, and the timeout.
 type WaitingArguments = fn(&mut Generator, &str, fn(&mut sluice_base::Rng) -> Vec<u8>, &[u8]) -> Vec<Vec<u8>>;
 
 /// Whether the blocking command ends by its timeout.

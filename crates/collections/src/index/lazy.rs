@@ -52,8 +52,8 @@ impl Index {
     /// The handle that is at `position` now, also after [`Index::replace`].
     ///
     /// # Panics
-    /// When the index has changed since the position was returned, at the latest when its
-    /// bucket no longer exists.
+    /// If the index has changed since the position was returned, and the bucket is gone or the lane was
+    /// never filled. Another stale position may return another entry, or the removed one.
     #[inline]
     pub fn handle(&self, position: Position) -> Handle {
         self.linear.as_deref().expect(STALE).handle(position)

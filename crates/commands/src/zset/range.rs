@@ -236,7 +236,7 @@ enum RangeBy {
 struct Fixed {
     by: Option<RangeBy>,
     direction: Option<Direction>,
-    /// Whether the result is stored: WITHSCORES is then refused.
+    /// Whether the result is stored: WITHSCORES and XX are then refused.
     is_stored: bool,
 }
 

@@ -86,7 +86,7 @@ pub(crate) fn priority_subnets(text: &[u8]) -> Check {
     reject_if(Subnets::parse(text).is_none(), "Invalid IP address or CIDR subnet in priority-subnets")
 }
 
-/// A token for an HTTP header: printable characters, at most 1,024.
+/// A token for an HTTP header: visible ASCII characters, at most 1,024.
 pub(crate) fn metrics_token(text: &[u8]) -> Check {
     reject_if(text.len() > 1024, "metrics-token must be 1024 characters at most")?;
     reject_if(!text.iter().all(u8::is_ascii_graphic), "metrics-token must be visible ASCII characters")

@@ -118,7 +118,8 @@ fn a_key_that_is_freed_is_told_to_those_who_cache_it_and_to_nobody_else() {
     assert!(effects.drain_modified().count() < 60, "keys that nobody has named cost no message");
 }
 
-/// A walk for another node captures the keys that existed when it began, and no others.
+/// A walk for another node captures no key that was removed with its slot, before the walk began or
+/// during it.
 #[test]
 fn a_walk_over_a_slot_meets_none_of_the_keys_that_went_before_or_meanwhile() {
     let (mut keyspace, mut effects) = (filled(400), Effects::default());
@@ -153,7 +154,7 @@ fn a_cut_has_the_keys_that_went_later_and_not_those_that_went_before() {
             detach(&mut keyspace, &mut effects);
         }
         let mut pieces: Vec<Captured> = Vec::new();
-        // The cursor of the walk meets the freeing.
+        // The cursor of the cut meets the freeing.
         for _ in 0..20 {
             pieces.extend(keyspace.advance_cut(0, 10));
             keyspace.free_detached(&mut effects);

@@ -72,7 +72,7 @@ impl Twin {
         run(&mut self.keyspace.write(db, access, &mut self.effects))
     }
 
-    /// The oracle's key. An expired key is removed, unless expired keys are hidden.
+    /// The oracle's key. An expired key is removed, hidden or returned, as the expiry mode says.
     fn live(&mut self, db: usize, key: &[u8]) -> Option<&mut Item> {
         let expired = self.models[db].get(key)?.expiry.is_some_and(|at| at < self.now_ms);
         match (expired, self.mode) {

@@ -232,7 +232,7 @@ impl Twin {
             self.effects.expired_by_write().iter().map(|(db, key)| (*db, key.to_vec())).collect();
         self.effects.clear_expired_by_write();
         for (db, key) in gone {
-            // Here too, writes delete the expired keys that they look up.
+            // The list also has expired keys that earlier writes looked up.
             if let Some((_, at)) = self.models[db].get(&key).copied()
                 && at.is_some_and(|at| at < self.now_ms)
                 && self.keyspace.db(db).find(self.keyspace.key(&key)).is_none()

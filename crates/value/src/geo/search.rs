@@ -136,7 +136,7 @@ impl Region {
                     || east < 0 && area.west < bounds.west
                     || east > 0 && area.east > bounds.east);
             let cell = own.moved(east, north);
-            // The reference treats any cell without bits, except the middle's, as left out.
+            // The reference treats a cell with neither bits nor steps, except the middle's, as left out.
             let is_there = !is_useless && (cell.bits != 0 || cell.steps != 0);
             // With few cells around the world, two neighbours may be the same cell.
             if is_there && cells.last() != Some(&cell) {

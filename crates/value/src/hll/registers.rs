@@ -26,7 +26,7 @@ pub struct RegisterMark {
 }
 
 impl RegisterMark {
-    /// The mark of an element's hash.
+    /// The mark of an element, computed from its hash.
     pub fn of(element: &[u8]) -> RegisterMark {
         let hash = murmur64a(element, HASH_SEED);
         let rest = hash >> INDEX_BITS | 1 << VALUE_BITS;

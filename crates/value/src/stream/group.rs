@@ -326,7 +326,7 @@ impl ConsumerGroup {
         Some(consumer.pending_len())
     }
 
-    /// Records when a consumer tried to read, and, with `active_ms`, when it got an entry.
+    /// Records when a consumer tried to read or claim, and, with `active_ms`, when it got an entry.
     pub fn note_seen(&mut self, number: u32, seen_ms: i64, active_ms: Option<i64>, copied: &mut u64) {
         self.change_consumer(number, copied, |consumer, _| {
             consumer.seen_ms = seen_ms;

@@ -29,7 +29,7 @@ const MS_SHIFT: u32 = 3;
 /// The milliseconds follow the flags as a number of their own.
 const MS_APART: u8 = 31;
 
-/// A node of the stream: entries in one listpack.
+/// A node of the stream: its entries are in one row of bytes.
 #[derive(Clone, Debug)]
 pub(super) struct MacroNode {
     /// The id of the first entry that the node ever had, which is the node's key.

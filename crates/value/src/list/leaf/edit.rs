@@ -10,7 +10,7 @@ use crate::list::ListContext;
 use crate::list::chunk::{Chunk, End, Room};
 
 impl Leaf {
-    /// Compresses a chunk if the compressed form is smaller.
+    /// Compresses a chunk if that saves enough bytes.
     pub(in crate::list) fn compress(&mut self, context: &mut ListContext) {
         if let Leaf::Chunk(chunk) = self
             && let Some(small) = Compressed::of(chunk)

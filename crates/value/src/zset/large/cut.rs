@@ -33,7 +33,7 @@ impl Large {
         self.remains.is_empty() || self.leaf_before(Edge::BehindElement(score, member)).1 == Some(number)
     }
 
-    /// Cuts off the elements of these ranks, but never all elements.
+    /// Cuts off the elements of these ranks, which must not be all elements.
     pub(super) fn cut(&mut self, ranks: Range<usize>, garbage: &mut Vec<ZsetPart>) {
         let len = ranks.len();
         let (mut parts, top, count) = self.parts(garbage);
