@@ -136,7 +136,7 @@ fn the_last_file_is_cut_off_behind_its_last_unit_and_another_is_refused() {
     assert_eq!(part(&rig, 2), whole);
     let kept = rig.process.aof_kept.lock().expect("one thread").clone();
     assert_eq!(kept, [("incr.2.cut-1700000000".to_owned(), torn[whole.len()..].to_vec())]);
-    assert!(said(&rig).contains(" is kept in incr.2.cut-1700000000, "), "{}", said(&rig));
+    assert!(said(&rig).contains(" are kept in incr.2.cut-1700000000, "), "{}", said(&rig));
     rig.check("DBSIZE", ":1");
     for (files, directives, wanted) in [
         (

@@ -814,7 +814,7 @@ mod tests {
             assert!(line.ends_with(reason), "{line}");
         }
         let line = sync_with(FileFault::WriteError, 1);
-        assert!(line.contains("waits for the slowest replica: "), "{line}");
+        assert!(line.contains("waits for the slowest receiver"), "{line}");
     }
 
     #[test]

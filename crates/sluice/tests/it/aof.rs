@@ -164,7 +164,7 @@ fn a_torn_end_is_cut_off_or_refused() {
         let server = server_in(&dir, &[]);
         server.client().check("GET a", "$1\r\n1\r\n").check("DBSIZE", ":1\r\n");
         assert!(server.log.wait("AOF appendonly.aof.1.incr.aof loaded anyway because").is_some());
-        assert!(server.log.wait(" is kept in appendonly.aof.1.incr.aof.cut-").is_some());
+        assert!(server.log.wait(" are kept in appendonly.aof.1.incr.aof.cut-").is_some());
         let sizes =
             FILES[..2].iter().map(|name| std::fs::metadata(dir.join(&format!("appendonlydir/{name}"))));
         let size: u64 = sizes.map(|file| file.unwrap().len()).sum();
