@@ -150,7 +150,7 @@ impl Durable {
         is_due
     }
 
-    /// Marks the state as changed: the end of the step begins a write.
+    /// Marks the state as changed: a write begins at the end of a step, once none is under way.
     pub(crate) fn changed(&mut self) {
         self.unsaved = Unsaved::Something;
     }

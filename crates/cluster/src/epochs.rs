@@ -31,8 +31,9 @@ pub(crate) fn claimed(m: &mut ClusterMachine, ix: NodeIx, epoch: ClusterEpoch) {
     }
 }
 
-/// A voter has refused its vote because this node did not know its primary's epoch (E-50). Voters do not
-/// refuse the next request for this reason, so it need not wait for the end of this election.
+/// This node has only now learnt its primary's epoch, from a voter that has refused its vote because the
+/// request had an older one (E-50). Voters do not refuse the next request for this reason, so it need not
+/// wait for the end of this election.
 fn ask_anew(m: &mut ClusterMachine) {
     let ElectionStage::Requested { epoch, .. } = m.failover.candidacy.stage else { return };
     log!(
@@ -63,8 +64,8 @@ fn outbid(m: &mut ClusterMachine, by: NodeIx, claimed: ClusterEpoch) {
     m.todo.elect = true;
 }
 
-/// Takes a new epoch without votes (E-4); `None` if this node's epoch is already the highest and no
-/// other node has the same. A dead primary with the same epoch does not take part in a collision, and
+/// Takes a new epoch without votes (E-4); `None` if this node's epoch is already the highest, is not 0,
+/// and no other primary has the same. Even a dead primary counts: it takes no part in a collision, and
 /// its claims would weigh as much as this node's when it comes back.
 pub(crate) fn bump(m: &mut ClusterMachine) -> Option<ClusterEpoch> {
     let highest = m.table.iter().map(|(_, node)| node.config_epoch).fold(m.epochs.current, ClusterEpoch::max);

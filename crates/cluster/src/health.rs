@@ -81,7 +81,8 @@ pub(crate) fn is_apart(m: &ClusterMachine) -> bool {
     m.cluster.stood_until.is_some() || m.cluster.reason == Some(DownReason::Minority)
 }
 
-/// Whether this voter has sent a message since this node's process was suspended.
+/// Whether this voter has answered a PING since this node's process was suspended. True for this node,
+/// and if the process was not suspended.
 fn has_answered(m: &ClusterMachine, ix: NodeIx, node: &ClusterNode) -> bool {
     let Some(since) = m.cluster.stood_until.filter(|_| ix != m.table.my_ix()) else { return true };
     let link = node.place.link_out.key().and_then(|key| m.links.get(key));

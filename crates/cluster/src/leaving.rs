@@ -21,7 +21,8 @@ pub(crate) fn is_leaving_replica(m: &ClusterMachine) -> bool {
 }
 
 /// Asks for a pause of this primary's writes so that one of `candidates` can take over; returns the chosen
-/// one. `None` while slots are granted to the target of a move, because the replica would claim them too.
+/// one. `None` if no candidate can win, and while slots are granted to the target of a move, because the
+/// replica would claim them too.
 pub(crate) fn begin_handover(m: &mut ClusterMachine, candidates: &[NodeId]) -> Option<NodeId> {
     if export::has_granted(m) {
         return None;

@@ -106,7 +106,7 @@ use std::sync::Arc;
 use table::NodeTable;
 use wire::ReceiveBuffer;
 
-/// Incoming links without a node that are allowed in addition to two for each known node (G-5).
+/// Links that may be open in addition to four for each known node when a connection is accepted (G-5).
 const STRANGERS_MAX: usize = 64;
 
 /// The state machine of a cluster's node: [`Cluster::step`] takes an input, [`Cluster::next_output`]
@@ -219,7 +219,7 @@ impl Cluster {
         !self.machine.out.is_empty()
     }
 
-    /// Adds an accepted connection. `None`: it has to be closed, because too many have no node (G-5).
+    /// Adds an accepted connection. `None`: it has to be closed, because there are too many links (G-5).
     pub fn accept(&mut self, now: Now, peer: IpAddr, local: IpAddr) -> Option<LinkKey> {
         self.inputs += 1;
         let m = &mut self.machine;

@@ -201,9 +201,9 @@ pub enum ExportInput<'a> {
 /// The origin of a report about a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToldBy {
-    /// A stream or a log: the report is newer than this node's state.
+    /// A stream or a log: the move is newer than all moves that this node remembers.
     Command,
-    /// A snapshot: the report is older than this node's state.
+    /// A snapshot: the move is older than all moves that this node remembers.
     Snapshot,
 }
 

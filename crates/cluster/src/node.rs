@@ -63,7 +63,7 @@ pub enum NodeHealth {
 /// A node's role in its shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NodeRole {
-    /// No header of the node has arrived (N-16).
+    /// Neither the file nor a header of the node has named its role (N-16).
     Unknown,
     Primary,
     /// A replica; `None` while its primary is not known here.

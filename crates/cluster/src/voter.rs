@@ -98,7 +98,8 @@ fn may_vote(m: &ClusterMachine) -> bool {
         && m.rights.sureness == Sureness::Sure
 }
 
-/// Notes that a voter has sent its epoch: it knows of elections in which this node may have voted (N-27).
+/// Notes that a voter, or a replica of this node, has sent its epoch: it knows of elections in which this
+/// node may have voted (N-27).
 pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx) {
     let (id, is_voter) = (m.table.node(sender).id, m.table.node(sender).is_voter());
     let follows_me = m.table.node(sender).primary() == Some(m.table.my_ix());

@@ -2,8 +2,9 @@
 //!
 //! Invariants: (1) objects made before [`Vm::seal`], objects of an image, and chunks loaded between
 //! runs, lie before the mark and outlive runs; (2) objects that a run makes lie after the mark and are
-//! cut off when the run ends, unless the run stored a reference to a new object in an old one; (3) at
-//! most one run is open.
+//! cut off when the run ends, unless the run stored a reference to a new object in an old one, added a
+//! key to an old table, or had a new object pinned: then all are kept, as are those of a run that has no
+//! mark because many older slots were free; (3) at most one run is open.
 
 mod chunks;
 mod limit;
@@ -462,9 +463,9 @@ impl Vm {
         if self.stage == VmStage::Running { Some(Execution { vm: self }) } else { None }
     }
 
-    /// Ends the open run, whether its program is done or not, and frees its objects, unless an older
-    /// object was given a reference to one of them: then all are kept. A large run's objects are
-    /// returned, for the caller to free.
+    /// Ends the open run, whether its program is done or not, and frees its objects, or keeps all of them
+    /// where the invariants of the module say so: for example, if an older object was given a reference
+    /// to one of them. A large run's objects are returned, for the caller to free.
     pub fn end(&mut self) -> Option<DiscardedRun> {
         if self.stage != VmStage::Running {
             return None;

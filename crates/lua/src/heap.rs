@@ -165,7 +165,8 @@ pub struct Heap {
     pub(crate) collector: GarbageCollector,
     /// A slice of the collector is due; code that sets this also sets [`Strings::set_due`].
     pub(crate) slice_due: bool,
-    /// An object before the mark was given a reference to one after it.
+    /// The run's objects are kept at its end: an object before the mark was given a reference to one after
+    /// it, an old table got a new key, a new object was pinned, or the run has no mark.
     pub(crate) old_written: bool,
     /// The mark is in force: writes to old objects are recorded.
     pub(crate) watching: bool,
@@ -501,8 +502,8 @@ impl Heap {
         }
         if self.tables.at(table.0).guard != 0 {
             self.check_write(table, value)?;
-            // A new key of an old table is also a new reference, whatever the value is; besides,
-            // the table may grow.
+            // A new key may be a reference to a newer object. Besides, the table may grow, so an old one
+            // counts as written, whatever the key and the value are.
             self.check_write(table, key)?;
             if self.tables.at(table.0).guard & guard::OLD != 0 {
                 self.old_written |= self.watching;
@@ -764,7 +765,7 @@ impl Heap {
         }
     }
 
-    /// Keeps a value forever, or until its slot is reused by [`crate::Vm::unpin`]; returns the slot.
+    /// Keeps a value until [`crate::Vm::unpin`] releases its slot; returns the slot.
     pub(crate) fn pin(&mut self, value: Value) -> usize {
         self.shade_if_marking(value);
         self.pinned.push(value);

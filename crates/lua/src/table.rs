@@ -28,7 +28,8 @@ const SKIPPED_FREE: usize = 16;
 pub(crate) mod guard {
     /// The table is read-only: writes are errors.
     pub(crate) const READ_ONLY: u8 = 1;
-    /// The table was made before the mark: a reference to a newer object keeps the run from being cut off.
+    /// The table was made before the mark: a reference to a newer object, or a new key, keeps the run from
+    /// being cut off.
     pub(crate) const OLD: u8 = 2;
     /// The collector has scanned the table or is about to: a value stored in it must be marked.
     pub(crate) const BLACK: u8 = 4;

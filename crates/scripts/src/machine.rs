@@ -18,7 +18,7 @@ use sluice_lua::{
 /// A request of a script to the server, by the function that the script called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScriptRequest {
-    /// `server.call`: run a command; an error ends the script.
+    /// `server.call`: run a command; an error is raised in the script.
     Call,
     /// `server.pcall`: run a command; an error is returned to the script.
     Pcall,

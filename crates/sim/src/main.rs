@@ -4,7 +4,8 @@
 //! `sluice-sim --mistakes` prints the names of the mistakes.
 //!
 //! `--seed` runs one seed, with a trace of its events. Without it, `--seeds` seeds are run from
-//! `--first` on, or all up to the first that fails. The exit status is 0 if no check failed.
+//! `--first` on; with `--until-failure`, only those up to the first that fails. The exit status is 0 if
+//! no check failed.
 
 use sluice_sim::{ClusterMet, Met, MovesMet, SimOptions, run, run_cluster, run_many, run_moves};
 use std::fmt::Debug;

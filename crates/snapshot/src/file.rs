@@ -56,7 +56,8 @@ pub struct LoadOptions {
     pub ends_process: bool,
     /// Keys past their expiry are loaded, too.
     pub keeps_expired: bool,
-    /// The connection that carries the file checks its bytes, so a missing checksum is accepted.
+    /// The connection that carries the file checks its bytes: the log calls a missing checksum, which is
+    /// accepted in any case, skipped for this transfer.
     pub is_checked_on_the_way: bool,
     /// A later save may replace the file, so a file of which records are dropped is kept under a second name.
     pub replaces_file: bool,

@@ -7,10 +7,10 @@ use crate::text::{self, Ipv6Text};
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
-/// An extension that is ignored, for the log.
+/// An extension that is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PassedOver {
-    /// An unknown type; the log line is `Received unknown extension type <n>`.
+    /// An unknown type, for which the reference logs `Received unknown extension type <n>`.
     Unknown(u16),
     /// A text, of the extension with this number, that CONFIG SET would refuse. The value
     /// counts as absent.

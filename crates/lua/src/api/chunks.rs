@@ -12,7 +12,7 @@ use crate::vm::cycles::FULL_WORK;
 use crate::vm::link;
 use crate::vm::machine::Machine;
 
-/// After so many unloaded chunks, a load runs a slice of the collector.
+/// Once so many chunks are unloaded, each load runs a slice of the collector, until a cycle has ended.
 const UNLOADED_MAX: usize = 128;
 
 /// Bytes of a chunk for which a slice processes one value more than [`FULL_WORK`]: the same rate as in a

@@ -30,7 +30,7 @@ pub enum LogProblem {
     LineEnd,
     /// A line ends in LF, and not in CR LF.
     LineFeed,
-    /// The bytes after the last `#` of the file do not begin an annotation.
+    /// The last line of the file begins with `#` and has no end, and is not the beginning of an annotation.
     Annotation,
     /// A transaction begins inside another one.
     NestedMulti,

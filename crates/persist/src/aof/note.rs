@@ -12,7 +12,7 @@ pub enum ReplicationNote {
     /// of the history.
     Offset(u64),
     /// `#REPL-DB:` and a number: the database that the primary's stream has selected at this position.
-    /// Only the file of a replica has it.
+    /// A primary writes it, too, because it may be a replica when it loads the file.
     Db(u64),
 }
 

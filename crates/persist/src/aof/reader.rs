@@ -235,7 +235,7 @@ impl LogReader {
     }
 
     /// Ends the file and returns its well-formed part. The bytes after that part are the beginning
-    /// of a record.
+    /// of a record, a transaction or a snapshot.
     ///
     /// # Errors
     /// The bytes at the end are the beginning of nothing that a log contains.

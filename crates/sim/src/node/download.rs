@@ -114,8 +114,7 @@ impl SimNode {
                 self.download_failed(reason, net);
             }
             (DownloadStage::Committing(at_ns), Some(reason)) if *at_ns <= now_ns => {
-                // After the failure the file may have its new name or not, and it is not known when
-                // that is decided.
+                // After the failure, either the new file has the name or the file before still has it.
                 if self.rng.below(2) == 0 {
                     self.put_download_in_force();
                 }

@@ -1,7 +1,7 @@
 //! FAILOVER: the primary hands its role over while faults occur, and the Sentinel sees the result later.
 //!
-//! The simulation checks that (1) without FORCE the new primary has every write of the old one, and of
-//! the promised ones; (2) after a failover that did not happen, the primary soon executes the waiting
+//! The simulation checks that (1) without FORCE the new primary has every write of the old one, and
+//! every promised write; (2) after a failover that did not happen, the primary soon executes the waiting
 //! write; (3) both continue one history, as at the end of every run.
 //!
 //! A client that aborts a failover after its target was asked leaves two primaries, as in the reference:
