@@ -96,7 +96,7 @@ pub struct Call<'a> {
     pub spec: &'static Spec,
     /// The argument after the command's name.
     pub first_arg: Option<&'a [u8]>,
-    /// The number of the session's selected database.
+    /// The number of the database in which the call would run.
     pub database: usize,
     /// How many databases the server has.
     pub database_count: usize,

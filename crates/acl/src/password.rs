@@ -48,7 +48,7 @@ impl Digest {
     }
 
     /// Whether one of `known` equals this digest. Every one is compared, and at least `least` comparisons
-    /// are made, so the time shows neither the number of passwords nor the position of a match.
+    /// are made, so the time shows neither the position of a match nor a number of passwords up to `least`.
     pub(crate) fn is_among(&self, known: &[Digest], least: usize) -> bool {
         let found = known.iter().fold(false, |found, known| found | known.is_same(self));
         // These comparisons only take time: a name with fewer passwords must not be answered sooner.

@@ -74,8 +74,8 @@ pub(crate) fn check_name(name: &[u8]) -> Result<(), SetRoleError> {
     }
 }
 
-/// Whether a rule could use this name for a command or a category. Names with `|` and any name that
-/// begins with `@` are included, because categories may be added later.
+/// Whether a rule could use this name for a command or a category. The name of a command with `|` and any
+/// text after it is included, and so is any name that begins with `@`, because categories may be added later.
 fn is_taken(name: &[u8]) -> bool {
     let command = name.split(|&byte| byte == b'|').next().unwrap_or_default();
     name.starts_with(b"@")

@@ -320,7 +320,7 @@ impl Selector {
         self.first_args.iter().any(|(known, arg)| *known == id && arg.eq_ignore_ascii_case(first_arg))
     }
 
-    /// Whether one pattern allows this access to a key. Cost: the patterns.
+    /// Whether all keys are allowed, or one pattern allows this whole access to a key. Cost: the patterns.
     #[inline]
     pub(crate) fn allows_key(&self, key: &[u8], flags: KeyFlags) -> bool {
         self.all_keys || {

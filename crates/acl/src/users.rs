@@ -47,7 +47,8 @@ pub struct UserChanges {
     pub gone: Vec<Arc<User>>,
     /// Users that lost channels: the new version, and the remaining channels.
     pub revoked: Vec<(Arc<User>, RevokedChannels)>,
-    /// Old versions of changed users. If there are many, they should be freed on another thread.
+    /// Old versions of all users that the file contains, changed or not. If there are many, they should be
+    /// freed on another thread.
     pub replaced: Vec<Arc<User>>,
 }
 

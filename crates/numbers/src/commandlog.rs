@@ -6,11 +6,11 @@ use std::collections::VecDeque;
 /// The reasons for which a command is logged, one log each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogKind {
-    /// The command took longer than `commandlog-execution-slower-than`.
+    /// The command took `commandlog-execution-slower-than` or longer.
     Slow,
-    /// The arguments were larger than `commandlog-request-larger-than`.
+    /// The request had `commandlog-request-larger-than` bytes or more.
     LargeRequest,
-    /// The reply was larger than `commandlog-reply-larger-than`.
+    /// The reply had `commandlog-reply-larger-than` bytes or more.
     LargeReply,
 }
 

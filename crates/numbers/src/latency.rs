@@ -52,7 +52,7 @@ impl LatencyMonitor {
         self.series.iter().map(|(name, series)| (*name, series))
     }
 
-    /// The spikes of one event; `None` if it never had one.
+    /// The spikes of one event; `None` if there are none, or none since the last reset.
     pub fn get(&self, event: &[u8]) -> Option<&Series> {
         self.series.iter().find(|(name, _)| name.as_bytes() == event).map(|(_, s)| s)
     }

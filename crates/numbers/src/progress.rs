@@ -74,7 +74,7 @@ pub enum AwaitedAtEnd {
     Replicas(usize),
     /// The replica that takes over as primary.
     TakeOver,
-    /// Clients that are being disconnected.
+    /// Clients that are redirected to another node and have not left yet.
     Clients,
     /// The shutdown waits no longer.
     Nothing,

@@ -5,9 +5,10 @@
 //!                                 └────deadline, CLIENT UNBLOCK──► reply ──────────────────────────► resumed
 //! ```
 //!
-//! Invariants: (1) a session is on the lists here exactly while its `waiting` is set, which says what the
-//! session waits for; (2) clients of one key are served in the order in which they began to wait; (3) a
-//! client is served between units, before any client's next command, by running its own command again.
+//! Invariants: (1) a session's `waiting` says what the session waits for; a wait that has a list here, or a
+//! deadline, is listed exactly while `waiting` is set (a wait that ends by a message naming its client has no
+//! list); (2) clients of one key are served in the order in which they began to wait; (3) a client is served
+//! between units, before any client's next command, by running its own command again.
 
 use sluice_base::Epoch;
 use sluice_base::SessionKey;
@@ -50,8 +51,8 @@ pub struct Blocking {
     deadlines: BTreeSet<(u64, SessionKey)>,
     /// Clients of WAIT, in the order in which they began to wait.
     replicas: BTreeMap<u64, SessionKey>,
-    /// Clients whose requests are postponed by a pause or an open unit, in the order in which they
-    /// began to wait.
+    /// Clients whose requests the gate has postponed, for a pause, an open unit or another reason, in the
+    /// order in which they began to wait.
     paused: BTreeMap<u64, SessionKey>,
     /// Clients whose scripts wait for their turn, in the order in which they began to wait.
     scripts: BTreeMap<u64, SessionKey>,
@@ -65,7 +66,7 @@ pub struct Blocking {
     has_free_thread: bool,
     /// Keys that may now have what a client waits for, with their databases.
     ready: VecDeque<(usize, Box<[u8]>)>,
-    /// Clients that were on [`Blocking::paused`] and whose pause is over.
+    /// Clients that were on [`Blocking::paused`] and whose requests are to run again.
     resumed: BTreeMap<u64, SessionKey>,
     /// Clients whose waits CLIENT UNBLOCK ends.
     unblocked: VecDeque<SessionKey>,
@@ -104,7 +105,7 @@ pub enum ReadyWork {
     NodeDecisions,
     /// Serve the clients of a key, given by database and name.
     Key(usize, Box<[u8]>),
-    /// Run the request of a client that a pause kept back.
+    /// Run the postponed request of a client again.
     Resumed(SessionKey),
     /// End the wait of a client that CLIENT UNBLOCK named.
     Unblocked(SessionKey),
@@ -310,7 +311,8 @@ impl Blocking {
         self.replicas.values().copied().collect()
     }
 
-    /// Called when a pause or an open unit ends: the requests that it postponed run again, in their order.
+    /// Called when a reason for postponing ends, such as a pause or an open unit: all postponed requests run
+    /// again, in their order, and the gate postpones those that another reason still holds.
     pub fn release_postponed(&mut self) {
         self.resumed.append(&mut self.paused);
         self.due |= !self.resumed.is_empty();

@@ -40,7 +40,7 @@ pub struct Caller {
     pub proto: Protocol,
     /// User under whose rights the client's commands run.
     user: Arc<User>,
-    /// Names that the client has given itself; `None` while all of them are empty.
+    /// Names that the client has given itself; `None` until it sets one.
     pub labels: Option<Box<Labels>>,
     /// Place and time of the connection.
     pub origin: ClientOrigin,
@@ -62,7 +62,7 @@ pub struct Caller {
     pub replica: Option<Box<ReplicaState>>,
     /// Offset of the replication stream after the client's last command: WAIT waits for it.
     pub write_offset: u64,
-    /// Numbers of channels and patterns that the client is subscribed to.
+    /// Numbers of channels, patterns and shard channels that the client is subscribed to.
     pub subscribed: Subscribed,
 }
 
@@ -240,7 +240,7 @@ impl Caller {
     }
 
     /// What the client may send, as far as its own authentication decides. [`Limits::admission`] adds
-    /// whether the default user requires a password.
+    /// whether the default user is open: enabled, and without a password.
     #[inline]
     pub fn admission(&self) -> AuthState {
         match self.flags.authentication {
@@ -402,7 +402,7 @@ pub struct ReplicaState {
     /// Stage of the synchronisation.
     pub stage: SyncStage,
     /// The stream after the snapshot waits until the replica acknowledges the snapshot, because the
-    /// replica could not tell where the snapshot ends.
+    /// replica could not tell otherwise where the snapshot ends.
     pub awaits_ack: bool,
     /// Offset of the first byte of the stream that is not queued yet; [`u64::MAX`] while the replica is
     /// not sent the stream.
@@ -417,10 +417,10 @@ pub struct ReplicaState {
     /// The replica acknowledges offsets (it came by PSYNC): one that is silent for
     /// `repl-timeout` is closed.
     pub sends_acks: bool,
-    /// End of the stream when a later connection announced the same address and port. `None` again when
-    /// that later connection has gone.
+    /// End of the stream when a later connection with the same announced address and port asked for the
+    /// data or the stream. `None` again when that later connection has gone.
     pub superseded_at: Option<u64>,
-    /// Time at which the later connection was made, seconds since the epoch.
+    /// Time at which the later connection asked for them, seconds since the epoch.
     pub superseded_s: i64,
 }
 

@@ -415,8 +415,9 @@ impl PubSub {
 const PATTERNS_LOOKED_AT: usize = 32;
 
 impl Topics {
-    /// Passes the patterns that match a channel to `each`. Cost: O(log patterns), and a comparison for
-    /// each pattern that begins with the channel's first byte or with a special character.
+    /// Passes the patterns that match a channel to `each`, in the order of their names. Cost: O(log
+    /// patterns), and a comparison for each pattern that begins with the channel's first byte or with a
+    /// special character.
     fn for_matching(&self, channel: &[u8], mut each: impl FnMut(u32)) {
         let mut look_at = |name: &[u8], slot: u32| {
             let matched = match name.len() {

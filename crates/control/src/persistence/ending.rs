@@ -61,7 +61,8 @@ pub enum EndStage {
     Replicas,
     /// A replica that was ordered to take over has done so. No write may run meanwhile.
     TakingOver,
-    /// This node has become a replica. Clients are disconnected, and the server ends after the last one.
+    /// This node has become a replica. Clients are redirected, and the server ends when the last one
+    /// has gone.
     Leaving {
         /// The server ends no earlier than this, in ms of the monotonic clock, because other nodes
         /// must be informed.

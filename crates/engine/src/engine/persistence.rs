@@ -290,7 +290,7 @@ impl Engine {
         } else if process.recent().mono_ns / 1_000_000 >= pending.deadline_ms
             && let Some(line) = self.core.control.scripts.end_for_server()
         {
-            // A read-only script may have begun while clients were being disconnected.
+            // A read-only script may have begun while clients were being redirected.
             process.log(LogLevel::Warning, &line);
         }
     }

@@ -84,8 +84,8 @@ impl Engine {
 
     /// The next order about the link's connections. The link's decisions about the data, their history
     /// and the clients of this server are carried out on the way. After the last order, a role that has
-    /// waited for the end of a load is taken up: the streams name the history of the loaded data, and
-    /// begin with it.
+    /// waited for the end of a load is taken up: only these decisions give the loaded data their history
+    /// and begin the stream of the link.
     pub fn next_transport_order(&mut self, process: &mut dyn Process) -> Option<TransportOrder> {
         let order = LinkSteps::of(&mut self.core).take_transport_order(process);
         self.serve_waiting(process);

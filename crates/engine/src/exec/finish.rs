@@ -148,7 +148,8 @@ endings! {
 }
 
 impl Core {
-    /// Ends a command in any way but the usual one. Returns `executing_ns` in ns, which `take_time` has set.
+    /// Ends a command in any way but the usual one. Returns [`Ended::executing_ns`], which the step
+    /// `take_time` sets for the endings that take it.
     #[cold]
     #[inline(never)]
     pub(crate) fn end_command(

@@ -91,7 +91,7 @@ impl Gate {
     }
 
     /// Recomputes which checks are armed; to be called when the control plane has
-    /// changed: by [`Core::notice`](crate::Engine).
+    /// changed: by `Core::recompute_derived`.
     pub(crate) fn rearm(&mut self, control: &Control) {
         let durability = if control.persistence.aof.is_strict() { NOTES_DURABILITY } else { 0 };
         self.armed = bits_of(self.checks, |check| (check.armed)(control));

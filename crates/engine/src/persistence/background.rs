@@ -42,7 +42,7 @@ impl<'a> Jobs<'a> {
 }
 
 impl Jobs<'_> {
-    /// Captures everything, to be written to the file `target`. To be called as [`Jobs::begin_job`].
+    /// Cuts the whole keyspace; the cut is written to the file `target`. To be called as [`Jobs::begin_job`].
     pub(crate) fn begin_file_job(
         &mut self,
         target: BackgroundFile,
@@ -69,7 +69,7 @@ impl Jobs<'_> {
         Ok(())
     }
 
-    /// Captures everything, to be written by `writing` from now on. To be called between units, while no
+    /// Cuts the whole keyspace; `writing` writes the cut from now on. To be called between units, while no
     /// job is under way. Cost: one step for each chunk of entries.
     pub(crate) fn begin_job(&mut self, writing: Box<dyn Background>, process: &mut dyn Process) {
         debug_assert!(self.core.job.is_none(), "one job at a time (1)");
@@ -246,7 +246,7 @@ impl Core {
         self.job.is_some()
     }
 
-    /// Takes over a database that was emptied while the capture is under way; returns one that no job needs.
+    /// Takes over a database that was emptied while its cut is open; returns one that no job needs.
     pub(crate) fn keep_emptied_db_for_cut(&mut self, db: Db) -> Option<Db> {
         match &mut self.job {
             Some(job) if db.cut_state().is_some() => {

@@ -93,8 +93,8 @@ impl Rewrites<'_> {
             "a base of data that are not there yet would take the place of the files"
         );
         if let Some(line) = self.core.control.rewrite_refusal() {
-            // An append-only file that was turned on begins with its first rewrite, which must not
-            // be put off.
+            // A newly enabled append-only file needs its first rewrite as soon as that may begin, so the
+            // rewrite stays scheduled.
             let waits_for_base = self.core.control.wants_aof() && !self.core.control.persistence.aof.is_on();
             let rewriting = &mut self.core.control.persistence.rewriting;
             rewriting.scheduled = waits_for_base;

@@ -76,8 +76,8 @@ impl Core {
     }
 
     /// Evicts rows of the table while it is over its bound, at most `victims_max`: the clients of an
-    /// evicted row drop their copies. A command may evict twice the number of rows that it has added, so
-    /// the table stays over its bound only after CONFIG SET has lowered the bound.
+    /// evicted row drop their copies. A command may evict twice as many rows as it has added keys and
+    /// items, so the table stays over its bound only after CONFIG SET has lowered the bound.
     fn evict_tracked(&mut self, now: Now, own: Protocol, victims_max: usize) {
         for _ in 0..victims_max {
             let control = &mut self.control;

@@ -5,7 +5,8 @@
 //! received. So a slow replica costs only the bytes that the backlog has to keep for it beyond its size:
 //! the output limit applies to these. Writers never wait for a replica: it is closed when it passes the
 //! limit, and returns with PSYNC. The stream after a snapshot that a replica still takes does not count:
-//! beyond the backlog's size it is written to disk (`repl_stream/spooled.rs`).
+//! beyond the backlog's size it is written to disk (`stream/spooled.rs` of the crate
+//! `replication`).
 
 use crate::core::Core;
 use crate::replication::full_sync::FullCopies;

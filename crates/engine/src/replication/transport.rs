@@ -26,6 +26,7 @@ pub trait LinkTransport {
 
     /// Begins to connect for this attempt. The result is reported by [`Input::Opened`] or [`Input::Refused`].
     ///
+    /// # Errors
     /// The system's reason why no connection can be begun.
     fn connect_link(&mut self, attempt: u64, primary: Primary) -> Result<(), String>;
 

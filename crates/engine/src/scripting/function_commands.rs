@@ -207,7 +207,7 @@ impl Scripts<'_> {
     /// Adds a library whose program has ended: its functions can be called now.
     ///
     /// # Errors
-    /// The library has no functions, or conflicts with another library.
+    /// The library has no functions or an invalid name of one, or conflicts with another library.
     pub(crate) fn finish_function_load(&mut self, run: &mut ScriptRun, session: &mut Session) -> Run {
         let Some(load) = run.library.take() else { return Ok(Outcome::Done) };
         let replaces = load.replaces;

@@ -52,7 +52,7 @@ impl CompactionSteps<'_> {
     /// Moves entries until the time is up. Returns `false` if there is nothing left to move.
     fn compact_for(&mut self, budget_ns: u64, process: &mut dyn Process) -> bool {
         if self.core.has_job() {
-            // A capture refers to entries by their blocks.
+            // The cut refers to entries by their blocks.
             return false;
         }
         let databases = self.core.keyspace.databases();

@@ -159,7 +159,7 @@ impl SlowReadSteps<'_> {
     }
 }
 
-/// Bytes of a reply that the client has not taken. The thread is ahead by two more pieces, so that there
+/// Most bytes of a reply that the client has not taken. The thread is ahead by two more pieces, so that there
 /// is 1 MiB in all.
 const AHEAD_BYTES: usize = 512 << 10;
 

@@ -53,7 +53,7 @@ pub struct CommandLatencies {
 /// Whether clients should be sent to this server, and why not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Health {
-    /// The server accepts all commands.
+    /// None of the other states: the server serves clients.
     #[default]
     Fine,
     /// The server is loading its data.

@@ -65,7 +65,7 @@ impl Session {
         );
     }
 
-    /// The client as a log line names it; `hides` leaves out names that the client has given itself.
+    /// The client as a log line names it; `hides` replaces its name and that of its user by `*redacted*`.
     pub fn short_line(&self, hides: bool) -> String {
         let caller = &self.caller;
         let hidden = std::borrow::Cow::Borrowed("*redacted*");

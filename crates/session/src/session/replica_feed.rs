@@ -144,5 +144,5 @@ impl Session {
     }
 }
 
-/// Most bytes of a snapshot that are queued and not sent to the replica yet.
+/// Bytes of a snapshot queued and not sent yet, from which on no further piece is queued.
 const AHEAD_BYTES: usize = 4 << 20;

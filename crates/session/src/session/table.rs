@@ -100,7 +100,7 @@ impl Sessions {
         slot.session = Some(session);
     }
 
-    /// Removes a session and frees its slot; `None` if it has ended already.
+    /// Removes a session and frees its slot; `None` if it has ended already, or executes right now.
     pub fn remove(&mut self, key: SessionKey) -> Option<Box<Session>> {
         let slot = self.slots.get_mut(key.slot as usize)?;
         if slot.generation != key.generation {

@@ -14,7 +14,7 @@ pub struct Transaction {
     pub prepared: Vec<Prepared>,
     /// Union of the flags of all queued commands.
     flags: Flags,
-    /// Number of queued commands that may not run while the data set is loaded.
+    /// Number of queued commands that may not run while the data set is being loaded.
     denied_while_loading: usize,
     /// Number of queued commands that may not run while the data set is stale.
     denied_while_stale: usize,
@@ -31,9 +31,9 @@ pub struct Transaction {
 pub struct QueueRoute {
     /// Number of queued commands that are counted here, from the first on.
     pub commands: usize,
-    /// Slot of the first queued command that has keys; `None` if no command has any.
+    /// Slot of the first queued command that has one, by its keys or shard channels; `None` if none has.
     pub slot: Option<u16>,
-    /// The keys are in more than one slot.
+    /// The keys and shard channels are in more than one slot.
     pub crosses: bool,
     /// A command of sharded publish/subscribe is queued.
     pub has_shard_pubsub: bool,
@@ -69,7 +69,7 @@ impl Transaction {
         self.flags
     }
 
-    /// Whether all queued commands may run while the data set is loaded.
+    /// Whether all queued commands may run while the data set is being loaded.
     pub fn is_allowed_while_loading(&self) -> bool {
         self.denied_while_loading == 0
     }

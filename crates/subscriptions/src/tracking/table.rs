@@ -2,8 +2,8 @@
 //!
 //! A row is found by the 64-bit hash of the key's name, for all databases together: a change of `foo` in
 //! one database notifies clients that have read `foo` in another. A name is kept only for a key that was
-//! missing in the reader's database: whoever evicts a row must name the key, and an existing key is found
-//! by its hash.
+//! missing in the reader's database, or read in a database that is not searched: whoever evicts a row must
+//! name the key, and any other key is found by its hash.
 //!
 //! Invariants: (1) `keys` and `items` are the sums over all rows; (2) a row contains at least one client,
 //! each once; (3) no step costs more than one shard, a thousandth of the table: each shard grows, is

@@ -22,7 +22,7 @@ pub enum EndStep {
     CountWrites,
     /// The wait for replicas is over: one takes over, or the server ends.
     PastReplicas,
-    /// This node is now a replica, and its clients are to be disconnected.
+    /// This node is now a replica, and its clients are to be redirected.
     Leave,
     /// The server ends now.
     End,

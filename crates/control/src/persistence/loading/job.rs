@@ -160,7 +160,8 @@ fn load_options(control: &Control, hasher: KeyHasher, plan: &LoadPlan, now: Now)
         // On a replica, the primary decides when a key expires.
         keeps_expired: control.replication.replica.is_some(),
         is_checked_on_the_way: comes_by_tls,
-        // A snapshot sent by the primary is a copy, which replaces no file of this server.
+        // The primary still has the data of a snapshot that it sends, so a file with dropped records need
+        // not be kept.
         replaces_file: plan.purpose != LoadPurpose::Sync,
     }
 }

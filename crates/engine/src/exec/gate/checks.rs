@@ -329,7 +329,8 @@ pub(super) const CHECKS: &[Check] = &[
             let pause = *asked.control.clients.pause;
             let writes = asked.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE));
             // Clients that receive the replication stream are not paused, because a pause often
-            // waits for them.
+            // waits for them. A server that ends, or hands its role over, holds writes, because its
+            // replicas could miss them.
             let is_leaving = asked.control.persistence.holds_writes_for_end()
                 || asked.control.replication.failover.is_some()
                 || asked.control.is_paused_by_cluster();
