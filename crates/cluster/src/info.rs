@@ -112,7 +112,7 @@ pub struct NodeFacts<'a> {
     pub is_replica: bool,
     /// How many slots the node has.
     pub slots: u16,
-    /// The first slot of the node.
+    /// The first slot of the node's shard.
     pub first_slot: Option<HashSlot>,
     /// Whether the node answers.
     pub health: NodeHealth,
@@ -139,7 +139,7 @@ pub(crate) fn nodes(m: &ClusterMachine) -> impl Iterator<Item = NodeFacts<'_>> {
             primary: node.primary().map(|primary| m.table.node(primary).id),
             is_replica: node.is_replica(),
             slots: node.slot_count,
-            first_slot: node.slots.runs().next().map(|(first, _)| first),
+            first_slot: m.table.node(m.table.primary_of(ix)).slots.runs().next().map(|(first, _)| first),
             health: node.health,
             is_linked: is_myself || matches!(node.place.link_out, LinkOut::Open(_)),
             pong_wall_ms: if is_myself { 0 } else { node.clocks.pong_wall_ms },

@@ -204,7 +204,7 @@ mod tests {
             let error = read(&format!("--check-move {target}")).unwrap_err();
             assert!(!error.contains("secret"), "{error}");
         }
-        assert_eq!(read("--check-move here:70000").unwrap_err(), "'70000' is no port: 1 to 65535");
+        assert_eq!(read("--check-move here:70000").unwrap_err(), "'70000' is not a port: 1 to 65535");
         assert_eq!(
             read("--check-move 7000").unwrap_err(),
             "the target is HOST:PORT; for this machine 127.0.0.1:7000"

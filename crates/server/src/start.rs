@@ -384,8 +384,8 @@ fn keep_unloaded_snapshot(engine: &mut Engine, host: &mut Host) {
     let line = match kept {
         Ok(second) => format!(
             "WARNING: the RDB file {name} was not loaded, because appendonly is yes and there is no append-only file: the \
-             server starts without data. To load the file, restart with appendonly no, then CONFIG SET appendonly yes. {} is a \
-             second name of the file, which no save replaces",
+             server starts without data. {} is a second name of the file, which no save replaces. To load it: SHUTDOWN NOSAVE, start with \
+             appendonly no and this name as dbfilename, then CONFIG SET appendonly yes",
             second.display()
         ),
         Err(error) => {

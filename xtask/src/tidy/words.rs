@@ -150,13 +150,16 @@ fn stem(word: &str) -> &str {
 fn item_name(source: &Source, from: usize) -> Option<String> {
     let is_attribute = |line: &&String| line.trim().is_empty() || line.trim().starts_with("#[");
     let line = source.code[from..].iter().find(|line| !is_attribute(line))?;
+    // A lifetime is no keyword: `&'static str`.
+    let line = line.replace("'static", "");
     let words: Vec<&str> =
         line.split(|letter: char| !is_word(letter)).filter(|word| !word.is_empty()).collect();
     let is_keyword = |word: &&str| {
         ["fn", "struct", "enum", "const", "static", "type", "trait", "mod", "macro_rules"].contains(word)
     };
     let is_visibility = |word: &&&str| ["pub", "crate", "super", "in", "self"].contains(*word);
-    match words.iter().rposition(is_keyword) {
+    // Of `const fn name`, the last of the keywords that follow each other.
+    match words.windows(2).position(|pair| is_keyword(&pair[0]) && !is_keyword(&pair[1])) {
         Some(at) => words.get(at + 1).map(|word| (*word).to_owned()),
         None => words.iter().find(|word| !is_visibility(word)).map(|word| (*word).to_owned()),
     }
@@ -267,6 +270,8 @@ mod tests {
             ("Received bytes.", "    #[serde]\n    pub(crate) bytes_received: u64,"),
             ("A connection.", "pub struct Connection {"),
             ("The event loop.", "    EventLoop,"),
+            ("The name.", "    pub name: &'static str,"),
+            ("The size.", "    fn size(of: fn(u8) -> u8) {"),
             ("Puts it.", "    pub const fn put(&mut self) {"),
         ] {
             let expected = usize::from(comment != "Puts it.");

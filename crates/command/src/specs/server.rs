@@ -943,7 +943,7 @@ pub static DEBUG: Spec = Spec {
     args: &[],
     tips: &[],
     history: &[],
-    summary: "Container for commands that test and debug the server.",
+    summary: "Tools that test and debug the server; a container of subcommands.",
     complexity: "As the subcommand",
     deprecated: None,
     id: id::DEBUG,

@@ -3,7 +3,7 @@
 use crate::core::Core;
 use sluice_acl::{Refusal, RefusalContext, User};
 use sluice_base::{Now, SessionKey};
-use sluice_cluster::{HashSlot, NodeFacts, NodeHealth, NodeId};
+use sluice_cluster::{NodeFacts, NodeHealth, NodeId};
 use sluice_command::Spec;
 use sluice_command::specs::{server, string};
 use sluice_commands::HotKeyLimits;
@@ -19,7 +19,7 @@ use sluice_numbers::page::details::{
 };
 use sluice_numbers::page::keys::KEYS_SHOWN;
 use sluice_session::Session;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Most logged commands that the page shows.
 const COMMANDS_SHOWN: usize = 20;
@@ -41,12 +41,22 @@ fn cut(label: &[u8]) -> Box<[u8]> {
     label.get(..LABEL_BYTES_MAX).unwrap_or(label).into()
 }
 
+/// The id of the primary of a node's shard.
+fn shard_of(node: &NodeFacts<'_>) -> NodeId {
+    node.primary.unwrap_or(node.id)
+}
+
 fn node_row(node: &NodeFacts<'_>, now: Now) -> NodeRow {
     let pong_ms = (node.pong_wall_ms > 0).then_some(node.pong_wall_ms);
+    let address = match node.ip {
+        "" => String::new(),
+        ip if ip.contains(':') => format!("[{ip}]:{}", node.port),
+        ip => format!("{ip}:{}", node.port),
+    };
     NodeRow {
         id: node.id.to_string(),
         name: cut(node.name),
-        address: format!("{}:{}", node.ip, node.port),
+        address,
         is_myself: node.is_myself,
         is_replica: node.is_replica,
         primary: node.primary.map(|primary| primary.to_string()).unwrap_or_default(),
@@ -112,13 +122,15 @@ impl PageRows<'_> {
             name: (*script.name).into(),
             running_ms: now.mono_ns.saturating_sub(script.began_ns) / 1_000_000,
         });
+        let (nodes, node_count) = self.nodes(now);
         PageDetails {
             clients,
             slow_reads,
             slow_commands: log.newest(LogKind::Slow, COMMANDS_SHOWN).map(slow_command).collect(),
             script,
             moves: self.moves(),
-            nodes: self.nodes(now),
+            nodes,
+            node_count,
             largest,
             hottest,
             slot_look,
@@ -156,20 +168,23 @@ impl PageRows<'_> {
         shown_moves(mode, keyspace, sessions).take(MOVES_SHOWN).map(row).collect()
     }
 
-    /// The nodes of the cluster: first those that do not answer, then each primary with its replicas, in the
-    /// order of slots.
-    fn nodes(&self, now: Now) -> Vec<NodeRow> {
-        let Some(mode) = self.core.control.cluster.as_deref() else { return Vec::new() };
+    /// The nodes of the cluster, and how many there are: first this node with its shard and those that do not
+    /// answer, then each primary with its replicas, in the order of slots. Cost: O(nodes), of which only those
+    /// that are shown are sorted.
+    fn nodes(&self, now: Now) -> (Vec<NodeRow>, usize) {
+        let Some(mode) = self.core.control.cluster.as_deref() else { return (Vec::new(), 0) };
         let mut nodes: Vec<NodeFacts<'_>> = mode.machine.nodes().collect();
-        let first_slots: BTreeMap<NodeId, Option<HashSlot>> =
-            nodes.iter().map(|node| (node.id, node.first_slot)).collect();
-        nodes.sort_by_cached_key(|node| {
-            let shard = node.primary.unwrap_or(node.id);
-            let first_slot = first_slots.get(&shard).copied().flatten();
-            (node.health == NodeHealth::Up, first_slot.is_none(), first_slot, shard, node.is_replica, node.id)
-        });
-        nodes.truncate(NODES_SHOWN);
-        nodes.into_iter().map(|node| node_row(&node, now)).collect()
+        let (count, own) = (nodes.len(), nodes.iter().find(|node| node.is_myself).map(shard_of));
+        let order = |node: &NodeFacts<'_>| {
+            let is_first = Some(shard_of(node)) == own || node.health != NodeHealth::Up;
+            (!is_first, node.first_slot.is_none(), node.first_slot, shard_of(node), node.is_replica, node.id)
+        };
+        if count > NODES_SHOWN {
+            nodes.select_nth_unstable_by_key(NODES_SHOWN, order);
+            nodes.truncate(NODES_SHOWN);
+        }
+        nodes.sort_unstable_by_key(order);
+        (nodes.iter().map(|node| node_row(node, now)).collect(), count)
     }
 
     fn page_texts(&self) -> Vec<(&'static str, String)> {

@@ -278,7 +278,7 @@ fn what_is_not_known_needs_a_look() {
     for (why, wanted) in [
         (WhyUnknown::Rights, "look directives: not judged: CONFIG GET: this user has no right"),
         (WhyUnknown::NoCommand, "look directives: not judged: CONFIG GET: the server has no such command"),
-        (WhyUnknown::Error("BUSY".to_owned()), "look directives: not judged: CONFIG GET: it answers BUSY"),
+        (WhyUnknown::Error("BUSY".to_owned()), "look directives: not judged: CONFIG GET: its reply is BUSY"),
         (WhyUnknown::Strange, "look directives: not judged"),
         (WhyUnknown::TooMuch, "look directives: not judged"),
     ] {

@@ -484,7 +484,7 @@ fields! {
         ENGINES_TOTAL_USED_MEMORY: gauge("engines_total_used_memory", Bytes, "memory of the Lua machines");
         ENGINES_TOTAL_MEMORY_OVERHEAD: gauge("engines_total_memory_overhead", Bytes, "always 0");
         ENGINE: record("engine_*", "", "the Lua engine");
-        SCRIPTS_SLICES: counter("scripts_slices", Count, "pauses of scripts after a slice of 2 ms, in which other clients were served").metric("sluice_scripts_slices_total");
+        SCRIPTS_SLICES: counter("scripts_slices", Count, "pauses of scripts after a slice of 2 ms, in which replicas are fed and clients accepted; commands of other clients wait").metric("sluice_scripts_slices_total");
         SCRIPTS_MAXMEMORY_OVERRUN_BYTES: gauge("scripts_maxmemory_overrun_bytes", Bytes, "most bytes beyond `maxmemory` at the end of a script that had written").metric("sluice_scripts_maxmemory_overrun_bytes");
     }
     "Hotkeys" {

@@ -69,6 +69,8 @@ pub struct PageDetails {
     pub moves: Vec<MoveRow>,
     /// Nodes of the cluster, those in trouble first; empty without a cluster.
     pub nodes: Vec<NodeRow>,
+    /// How many nodes there are, those of a handshake left out; 0 without a cluster.
+    pub node_count: usize,
     /// The largest keys, if [`PageAsk::looks_at_keys`].
     pub largest: Option<LargestKeys>,
     /// The most accessed keys, if [`PageAsk::looks_at_keys`].
@@ -88,7 +90,7 @@ pub struct NodeRow {
     pub id: String,
     /// The name that an operator gave the node, or else its host name; empty for neither.
     pub name: Box<[u8]>,
-    /// Address and port of the node for clients.
+    /// Address and port of the node for clients; empty for a node without an address.
     pub address: String,
     /// Whether the row is the server's own.
     pub is_myself: bool,

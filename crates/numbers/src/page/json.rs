@@ -44,6 +44,7 @@ impl PageJson<'_> {
             })),
             "moves": details.moves.iter().map(slot_move).collect::<Vec<_>>(),
             "nodes": details.nodes.iter().map(node).collect::<Vec<_>>(),
+            "node_count": details.node_count,
             "largest": details.largest.as_ref().map(|largest| keys(largest, may)),
             "hottest": details.hottest.as_ref().map(|rows| hot_keys(rows, may)),
             "texts": details.texts.iter().map(|(name, text)| ((*name).to_owned(), json!(text)))

@@ -95,7 +95,7 @@ pub enum AofEnding {
 
 /// The log line for [`AofEnding::Lost`].
 const LOST_AT_END: &str = "The end of the AOF file may not be on disk: an fsync has failed, and no \
-                           rewrite has succeeded since. Check the disk; BGREWRITEAOF writes the file anew.";
+                           rewrite has succeeded since. Check the disk: the next start loads the file up to its last whole command.";
 
 /// How long the thread sleeps between two checks for more work, and how many checks it makes before it
 /// waits to be woken.

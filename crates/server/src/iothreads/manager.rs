@@ -321,7 +321,7 @@ impl Manager {
             host.shown.io_threads.grown += u64::from(now > before);
             host.shown.io_threads.shrunk += u64::from(now < before);
             let word = if now > before { "increased" } else { "decreased" };
-            host.note(LogLevel::Debug, &format!("IO threads {word} from {} to {}", before + 1, now + 1));
+            host.note(LogLevel::Debug, &format!("I/O threads {word} from {} to {}", before + 1, now + 1));
             self.recall(slots);
         } else {
             self.even_out(host, slots, shares);

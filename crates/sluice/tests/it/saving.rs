@@ -560,7 +560,7 @@ fn what_another_process_saves_is_left_alone() {
     let foreign = format!("temp-1.{}.rdb", ended.id());
     std::fs::write(dir.join(&foreign), "notes").unwrap();
     let server = server_in(&dir, &[]);
-    assert!(server.log.wait(&format!("Left {foreign} alone")).is_some());
+    assert!(server.log.wait(&format!("Kept {foreign}: ")).is_some());
     std::fs::remove_file(dir.join(&foreign)).unwrap();
     assert!(server.log.wait(&format!("Removed {left_over}")).is_some());
     assert!(server.log.wait(&format!("Removed {of_rewrite}")).is_some());
