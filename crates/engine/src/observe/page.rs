@@ -168,9 +168,9 @@ impl PageRows<'_> {
         shown_moves(mode, keyspace, sessions).take(MOVES_SHOWN).map(row).collect()
     }
 
-    /// The nodes of the cluster, and how many there are: first this node with its shard and those that do not
-    /// answer, then each primary with its replicas, in the order of slots. Cost: O(nodes), of which only those
-    /// that are shown are sorted.
+    /// The nodes of the cluster, and how many there are: first this node with its shard and those that do
+    /// not answer, then each primary with its replicas, in the order of slots. Cost: O(nodes), of which
+    /// only those that are shown are sorted.
     fn nodes(&self, now: Now) -> (Vec<NodeRow>, usize) {
         let Some(mode) = self.core.control.cluster.as_deref() else { return (Vec::new(), 0) };
         let mut nodes: Vec<NodeFacts<'_>> = mode.machine.nodes().collect();
