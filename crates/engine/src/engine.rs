@@ -43,7 +43,7 @@ pub struct Engine {
     pub(crate) preparing: Preparing,
     /// The open unit; `None` if there is none.
     pub(crate) open: Option<Box<OpenUnit>>,
-    /// The scripts known by their hashes, and the Lua machine.
+    /// The cached scripts of EVAL, their Lua machine, and memory that runs reuse.
     pub(crate) scripting: Scripting,
     /// Switches and state of checks that tests use.
     pub(crate) probes: Probes,

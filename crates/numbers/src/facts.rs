@@ -118,7 +118,7 @@ pub struct Facts {
 /// Counters of one event loop.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EventLoopCounts {
-    /// Number of waits that slept until an event.
+    /// Number of waits that blocked in the kernel.
     pub parks: u64,
     /// Number of calls into the kernel.
     pub system_calls: u64,

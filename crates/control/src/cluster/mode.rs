@@ -177,7 +177,8 @@ pub struct ServedSlots {
 }
 
 impl ServedSlots {
-    /// Whether this node owns and serves the slot of this number.
+    /// Whether this node owns and serves the slot of this number, with no look-up needed: false for an
+    /// open slot.
     #[inline]
     pub fn owns(&self, slot: usize) -> bool {
         u16::try_from(slot).ok().and_then(HashSlot::new).is_some_and(|slot| self.own.contains(slot))

@@ -43,7 +43,7 @@ pub struct MemoryGauge {
 /// Whether there is memory for a command that needs more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Headroom {
-    /// The counted memory is within the limit.
+    /// The counted memory is within the limit, or eviction is held back: the command may run.
     Enough,
     /// More keys must be evicted, and will be: the command may run.
     Later,

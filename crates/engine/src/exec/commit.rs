@@ -223,7 +223,8 @@ impl Core {
         }
     }
 
-    /// Adds to the unit's commands for the stream: deletions of expired keys first, then the command.
+    /// Adds to the unit's commands for the stream: deletions of expired keys, evicted keys and expired fields
+    /// first, then the command. Exports of slots get the changes here, too.
     #[inline]
     fn propagate(&mut self, unit: &mut Unit, command: CommitCommand<'_>) {
         let Core { keyspace, effects, control, units, derived, .. } = self;
@@ -446,7 +447,7 @@ fn announce_database(
     }
 }
 
-/// Whether a key exists in a database, and has not expired.
+/// The state of a key in a database: absent, expired or live.
 fn found(keyspace: &Keyspace, db: usize, key: &[u8], now: Now) -> KeyPresence {
     let db = keyspace.db(db);
     match db.find(keyspace.key(key)) {

@@ -279,7 +279,7 @@ impl Engine {
         }
     }
 
-    /// Parks a command that cannot go on before an event.
+    /// Ends the run of a command that cannot go on before an event. The caller parks it.
     #[cold]
     fn begin_wait(
         &mut self,

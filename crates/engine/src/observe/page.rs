@@ -36,7 +36,7 @@ const HOT_LEAST: u64 = 30;
 /// Most bytes kept of a name that a client has chosen.
 const LABEL_BYTES_MAX: usize = 256;
 
-/// Bytes of a name that the page keeps, at most [`LABEL_BYTES_MAX`].
+/// The first [`LABEL_BYTES_MAX`] bytes of a name, or all if there are fewer.
 fn cut(label: &[u8]) -> Box<[u8]> {
     label.get(..LABEL_BYTES_MAX).unwrap_or(label).into()
 }

@@ -243,7 +243,7 @@ impl Engine {
         }
     }
 
-    /// Whether scripts that wait for their turn can still run: after the end of the server nothing runs.
+    /// Whether scripts wait for their turn and will get it: after the end of the server nothing runs.
     pub(crate) fn has_turns(&self) -> bool {
         self.core.control.clients.blocking.scripts() > 0 && !self.core.control.persistence.has_stopped
     }
@@ -615,8 +615,9 @@ impl Scripts<'_> {
         Ok(slot)
     }
 
-    /// The slot to which the calls of a script are restricted (T13): that of the keys that it declares.
-    /// A script is not restricted if it has no first line with flags, or declares that it crosses slots.
+    /// The slot to which the calls of a script are restricted (T13): that of the keys that it declares, or
+    /// of its first call if these name no single slot. A script is not restricted if it has no first line
+    /// with flags, declares that it crosses slots, or comes from the primary or a log.
     pub(crate) fn slot_of_run(&self, flags: ScriptFlags, rights: ScriptRights, args: Args<'_>) -> RunSlot {
         let is_free = flags.has(ScriptFlags::COMPATIBLE) || flags.has(ScriptFlags::ALLOW_CROSS_SLOT_KEYS);
         match args.spec() {

@@ -63,7 +63,7 @@ struct NameView {
 pub struct ViewId(Option<usize>);
 
 impl ViewId {
-    /// Every name of the piece, for users that may read every key.
+    /// Every name of the piece, for users to whom every request is allowed.
     pub const WHOLE: ViewId = ViewId(None);
 }
 
