@@ -137,8 +137,8 @@ impl Selector {
         &self.channels
     }
 
-    /// Applies one rule. Cost: the present rules about commands, patterns or databases; for a category,
-    /// the table of commands.
+    /// Applies one rule. Cost: linear in the selector's rules of that kind; for a category, also in the
+    /// number of commands.
     pub(crate) fn apply(&mut self, rule: &[u8]) -> Result<(), RuleError> {
         let op = word(rule);
         let is = |text: &str| op.eq_ignore_ascii_case(text.as_bytes());

@@ -7,8 +7,7 @@
 //! been checked; (4) state that other nodes rely on (votes, own epochs, own slots, own role) is sent
 //! only when it is durable.
 //!
-//! Ids in comments and names of tests (N-7, G-16, F-4, E-53; R1, M3 without dash) are those of the
-//! specification of the bus.
+//! Ids such as N-7, E-53 or M3, in comments and names of tests, are those of the specification of the bus.
 #![forbid(unsafe_code)]
 
 mod address;
@@ -177,7 +176,8 @@ impl Cluster {
         cluster
     }
 
-    /// Starts the replication of a replica at a process start, once its primary has an address (R5).
+    /// At the start of the process, makes a replica follow its primary again if the primary's address is
+    /// known (R5); if it becomes known later, `addresses.rs` does this.
     fn resume_replication(&mut self) {
         let m = &mut self.machine;
         let Some(primary) = m.table.me().primary() else { return };
@@ -192,7 +192,8 @@ impl Cluster {
 
     /// Handles one input. Outputs follow from [`Cluster::next_output`].
     pub fn step(&mut self, now: Now, input: &ClusterInput<'_>) {
-        // A long execution unit publishes with its own time, which may be earlier than that of the bus.
+        // The machine's time never goes back: a PUBLISH within a long execution unit comes with the time of
+        // the unit, which may be earlier.
         let time = step_time(now);
         if time.now >= self.machine.time.now {
             self.machine.time = time;
@@ -302,10 +303,10 @@ impl Cluster {
         self.machine.table.me().is_voter()
     }
 
-    /// Asks this primary to hold its writes back, so that one of `candidates`, replicas with all of the
-    /// data, can take over at the order in the stream. Returns the chosen replica, or `None` where the
-    /// bus reaches none of them. The pause ends with this node's demotion or after
-    /// `cluster-manual-failover-timeout`. Outputs follow from [`Cluster::next_output`].
+    /// Asks this primary to hold its writes back, so that one of `candidates` (replicas that have all of
+    /// the data) can take over when it receives the command to do so in the replication stream. Returns the
+    /// chosen replica, or `None` where the bus reaches none of them. The pause ends with this node's
+    /// demotion or after `cluster-manual-failover-timeout`. Outputs follow from [`Cluster::next_output`].
     pub fn begin_handover(&mut self, now: Now, candidates: &[NodeId]) -> Option<NodeId> {
         self.inputs += 1;
         self.machine.time = step_time(now);
@@ -335,7 +336,8 @@ impl Cluster {
         !self.machine.durable.is_owned_in_file(slot)
     }
 
-    /// Checks whether slots may move to this node at all (A-10, rows 1 to 3).
+    /// Checks what concerns this node alone before slots may move to it: it must be a primary, and no slot
+    /// of it may be open for a move by hand (A-10, rows 1 to 3).
     ///
     /// # Errors
     /// The error for the client.
@@ -509,7 +511,8 @@ impl Cluster {
         info::info(&self.machine)
     }
 
-    /// The nodes as a page for operators shows them, without those of a handshake, in no order.
+    /// The nodes as the web page for operators shows them, in no particular order. Nodes that are still in
+    /// the handshake are left out.
     pub fn nodes(&self) -> impl Iterator<Item = NodeFacts<'_>> {
         info::nodes(&self.machine)
     }
@@ -603,7 +606,8 @@ impl Cluster {
         }
     }
 
-    /// Handles a failed dial. A failure within the call starts the clock of suspicion (G-3).
+    /// Handles a failed dial. If the call that opens the connection fails, the node counts as pinged from
+    /// now on, so that it is suspected after the node timeout (G-3).
     fn dial_failed(&mut self, key: LinkKey, moment: DialMoment) {
         let m = &mut self.machine;
         let Some(LinkKind::Out { node, target }) = m.links.get(key).map(|link| &link.kind) else { return };
@@ -635,7 +639,8 @@ impl Cluster {
         }
     }
 
-    /// Handles a failed write: it ends the process, or bars votes (N-22, N-23).
+    /// Handles a failed write of `nodes.conf`. By `cluster-config-save-behavior`, the process ends, or goes
+    /// on and this node does not vote until a write has succeeded (N-22, N-23).
     fn save_failed(&mut self, generation: Generation) {
         let m = &mut self.machine;
         match m.settings.save_behavior {
@@ -703,7 +708,8 @@ impl Cluster {
             let map = Arc::new(map::of(m));
             m.out.push_back(ClusterOutput::Slots(map));
         }
-        // With the map of before, writes that waited would be executed here and be lost (S-26).
+        // This output follows that of the map: with the old map, writes that waited would be executed here,
+        // not redirected, and would be lost (S-26).
         if std::mem::take(&mut m.todo.unpause) && m.failover.paused == ManualFailover::Off {
             m.out.push_back(ClusterOutput::Unpause);
         }

@@ -7,10 +7,11 @@
 //! the index is walked and not sampled, a pass meets every expired key, except those whose bucket was
 //! merged during the pass into one already walked; the next pass meets these.
 //!
-//! Invariant: a step deletes [`KEYS_PER_STEP`] keys and [`FIELDS_PER_STEP`] fields at most. It looks at
-//! twenty buckets for each key of a round and at [`DATABASES_PER_STEP`] databases at most. The caller
-//! checks the time between two steps: the last keys of the slab's chunks are deleted together, and each
-//! of them gives pages back to the system.
+//! Invariant: a step deletes [`KEYS_PER_STEP`] keys and [`FIELDS_PER_STEP`] fields at most. In each
+//! database it looks at no more than `20 * keys_per_round` buckets, and at no more than
+//! [`DATABASES_PER_STEP`] databases. The caller checks the time after each step. Steps are this small
+//! because the deletion of the last key of a slab chunk can give pages back to the system, which is slow,
+//! and keys that expire together may empty several chunks.
 
 use crate::Key;
 use crate::dataset::Keyspace;
@@ -97,7 +98,8 @@ pub struct ExpireOutcome {
     pub fields: u64,
 }
 
-/// Number of keys that a step deletes at most; the step ends at the bucket that reaches this number.
+/// Number of keys that a step looks at and deletes at most; the step ends at the bucket that reaches this
+/// number.
 const KEYS_PER_STEP: usize = 8;
 
 /// Number of fields that a step deletes at most, and that one command of the replication stream deletes.
@@ -107,8 +109,8 @@ const FIELDS_PER_STEP: usize = 64;
 const DATABASES_PER_STEP: usize = 64;
 
 impl Keyspace {
-    /// Runs the next step of a cycle. Deleted keys leave their effects as `expired_by_write`, deleted fields
-    /// as `expired_fields`.
+    /// Runs the next step of a cycle. Deleted keys are noted in `Effects::expired_by_write`, as if a write
+    /// had found them, and deleted fields in `Effects::expired_fields`; both are propagated.
     pub fn expire_step(
         &mut self,
         cycle: ExpireCycle,
@@ -134,7 +136,7 @@ impl Keyspace {
         ExpireOutcome::default()
     }
 
-    /// Runs a round over the keys of a database, unless all are done (`keys_left` is 0).
+    /// Runs a step of a round over the keys of a database, unless all are done (`keys_left` is 0).
     fn expire_keys(
         &mut self,
         number: usize,

@@ -48,8 +48,8 @@ pub(super) const UPDATE_LEN: usize = 8 + ID_LEN + BITMAP_LEN;
 
 /// Bytes of an extension's header: length, type, two zero bytes.
 pub(super) const EXTENSION_HEAD: usize = 8;
-/// The most bytes that the extensions of one message may take, when read and when written: 1,024
-/// forgotten nodes take 56 KiB.
+/// The most bytes that the extensions of one message may take, when read and when written. The
+/// largest case is a full list of forgotten nodes: 1,024 extensions of 56 bytes are 56 KiB.
 pub const EXTENSIONS_MAX: usize = 64 * 1_024;
 
 /// The bits of `MessageFlags` in byte 2253 of the header (W-2).
@@ -70,13 +70,13 @@ pub(super) mod extension {
     pub(crate) const ZONE: u16 = 8;
 }
 
-/// Whether an extension is the secret that Redis 8 sends under this number: 40 digits without NUL, which
-/// is longer than any address.
+/// Redis 8 sends a secret under the number that is `CLIENT_IPV4` here. Whether the extension is that
+/// secret: 40 hexadecimal digits without NUL, longer than any IPv4 address.
 pub(super) fn is_secret_of_redis(kind: u16, payload: &[u8]) -> bool {
     kind == extension::CLIENT_IPV4 && payload.len() == 40 && payload.iter().all(u8::is_ascii_hexdigit)
 }
 
-/// The `N` bytes of `bytes` from `at` on; zeros where `bytes` is too short, which callers have checked.
+/// The `N` bytes of `bytes` from `at` on; zeros where `bytes` is too short, which callers have excluded.
 pub(super) fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
 }

@@ -19,22 +19,22 @@ use sluice_session::Closing;
 
 /// Nanoseconds for which a reading of the allocator is used if less than a quarter of the limit is left.
 const GAUGE_FRESH_NS: u64 = 1_000_000;
-/// Nanoseconds for which a reading is used if more is left. This is longer than the time between two
-/// runs of the cron, which reads each time if `hz` is at least 4. A reading takes some 60 microseconds,
-/// and a client that writes seldom would wait for one with each write.
+/// Nanoseconds for which a reading is used if more is left. The cron takes a reading at each run, and with
+/// `hz` above 4 its runs are less than this apart, so writes need not take readings. A reading takes some
+/// 60 microseconds, and a client that writes seldom would wait for one with each write.
 const GAUGE_FAR_NS: u64 = 250_000_000;
 
 /// Keys evicted between two readings of the clock.
 const KEYS_PER_LOOK: u64 = 16;
 
-/// Steps of clearing between two readings of the clock.
+/// Steps of `Keyspace::clear_remains` between two readings of the clock.
 const STEPS_PER_LOOK: usize = 256;
 
 /// Keys whose deletions are committed together.
 const KEYS_PER_COMMIT: u64 = 128;
 
-/// Most clients that are checked in each iteration. If there are more, they are
-/// checked every [`CLIENTS_EVERY_NS`].
+/// With up to this many clients, their sizes are checked in each iteration; with more, every
+/// [`CLIENTS_EVERY_NS`].
 const FEW_CLIENTS: usize = 256;
 
 const CLIENTS_EVERY_NS: u64 = 10_000_000;
@@ -155,8 +155,8 @@ impl Evictions<'_> {
         self.note_room(room, end)
     }
 
-    /// Frees keys of slots that were emptied, and deletes those of slots that were lost, before a key is
-    /// evicted or a command is refused. `None` if that was not enough.
+    /// Before a key is evicted or a command is refused: frees keys of detached slots (CLUSTER FLUSHSLOT),
+    /// and deletes keys of slots that another node owns now. `None` if that was not enough.
     fn free_lost(&mut self, now: Now, process: &mut dyn Process) -> Option<Headroom> {
         let (limit, budget_ns) =
             (self.core.control.limits.maxmemory, self.core.control.limits.eviction.budget_ns);
@@ -176,7 +176,7 @@ impl Evictions<'_> {
     /// is refused. `None` if that was not enough.
     fn clear_remains(&mut self, now: Now, process: &mut dyn Process) -> Option<Headroom> {
         if self.core.has_job() {
-            // As in compaction, which frees this memory otherwise.
+            // Compaction, which frees this memory at other times, does nothing while a job runs either.
             return None;
         }
         let (limit, budget_ns) =
@@ -203,7 +203,8 @@ impl Evictions<'_> {
             return u64::MAX;
         }
         if looks {
-            // Allocations that only the allocator knows of are in the next reading.
+            // The last reading is discarded, so that a new one is taken now: between readings only changes
+            // of the data's bytes are noticed.
             self.core.upkeep.eviction.gauge.read_at_ns = None;
         }
         let room = self.make_room(Protocol::Resp2, process);
@@ -238,7 +239,7 @@ impl Evictions<'_> {
         }
     }
 
-    /// Bytes of all clients together, and of each client that may be closed.
+    /// Bytes of all clients that `maxmemory-clients` counts, and of each client that may be closed.
     fn client_sizes(&self) -> (usize, Vec<(usize, SessionKey)>) {
         let (mut sum, mut evictable) = (0, Vec::new());
         for session in self.core.sessions.iter() {

@@ -83,7 +83,7 @@ fn push_parts(out: &mut Vec<u8>, parts: &[ValuePart<'_>]) {
 pub struct ValuePart<'a> {
     /// The name in INFO; empty if INFO does not write the part.
     pub name: &'static str,
-    /// The part's value, written by both renderers.
+    /// The part's value: INFO writes it if the part has a name, the endpoint if it has a label or a family.
     pub value: FieldValue<'a>,
     /// Name of a label if the part is a label of the field's numbers; `None` otherwise.
     pub label: Option<&'static str>,

@@ -1,8 +1,7 @@
 //! The dialogue before the snapshot or the stream: this server's introduction and the position of its data.
 //!
-//! The first question is sent alone, because a server that is no primary answers nothing. The
-//! introductions follow all at once, and their answers are handled one by one; then follows the request
-//! for the data.
+//! PING is sent alone: the password is sent only to a peer that answers. The introductions follow all at
+//! once, and their answers are handled one by one; then follows the request for the data.
 
 use super::{Credentials, HistoryPoint, LinkDecision, LinkOutput, Surroundings, TransportOrder};
 use sluice_base::LogLevel;
@@ -323,8 +322,8 @@ fn ask_for_data(around: &Surroundings<'_>, hands_over: HandsOver, out: &mut Vec<
     Awaited::Sync { is_partial: around.resume.is_some() }
 }
 
-/// Parses an offset of a history. No primary reaches the end of 64 bits, and the offsets after it are
-/// computed from it.
+/// Parses an offset of a history. `None` above `i64::MAX`: no primary reaches that, and later offsets are
+/// added to this one and must not overflow.
 pub(super) fn parse_offset(text: &str) -> Option<u64> {
     text.parse().ok().filter(|offset| *offset <= i64::MAX as u64)
 }

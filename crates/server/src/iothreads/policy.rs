@@ -32,7 +32,8 @@ pub struct Policy {
     trial: Option<Trial>,
     /// Samples until another I/O thread may be tried.
     holdoff: u32,
-    /// Commands in `TRIAL_SAMPLES` samples: the most before any failed trial since the last success.
+    /// The highest rate, in commands per `TRIAL_SAMPLES` samples, that was measured before a trial that
+    /// then failed; 0 after a success.
     failed_at: u64,
     /// How many samples the next failed trial holds off for; doubles with each failure.
     penalty: u32,
@@ -69,9 +70,9 @@ struct Thresholds {
 
 /// Chosen by the sweep in the tests below, whose table is in `docs/design/io-threads.md`.
 ///
-/// A saturated I/O thread still sleeps briefly between its iterations, so it counts as busy for four
-/// fifths of the time (0.77 to 0.86 measured): `io_threads` has to lie well below. At half, more threads
-/// bring shorter waits, too, and the trial decides whether they help.
+/// A saturated I/O thread still sleeps briefly between its iterations, so it counts as busy for four fifths
+/// of the time (0.77 to 0.86 measured): `io_threads` has to lie well below. It is 0.5, because from there
+/// on another thread may shorten the waits; the trial decides whether it does.
 const THRESHOLDS: Thresholds = Thresholds { main: 0.85, io_threads: 0.5, free_processor: 0.6 };
 /// There are too many I/O threads if they and the main thread together work less than this share of what
 /// the I/O threads could. Half of [`Thresholds::io_threads`], because a trial at most doubles the number:
@@ -95,8 +96,8 @@ const ONLY_ONE_PERCENT: u64 = 90;
 /// If the rate fell below this share of the rate before, in percent, the load ended during the trial:
 /// such a trial shows nothing, and makes no penalty longer.
 const LOAD_ENDED_PERCENT: u64 = 50;
-/// A failed trial is valid for its load: from this share of its rate on, in percent, another trial
-/// need not wait.
+/// A failed trial says nothing about a higher load: once the rate is at least this share, in percent, of
+/// the rate before the failed trial, the next trial need not wait.
 const LOAD_GREW_PERCENT: u64 = 115;
 /// Samples of holding off after the first failed trial: three seconds.
 const FIRST_PENALTY: u32 = 30;
@@ -197,8 +198,9 @@ impl Policy {
         self.active
     }
 
-    /// Counts samples in a row under pressure, including those of a trial: after a successful trial the next
-    /// addition can follow at once, because [`Policy::recent`] then has only samples of the present number.
+    /// Counts samples in a row under pressure, including those of a trial: after a successful trial the
+    /// next addition can follow at once, because all samples in [`Policy::recent`] were then taken with the
+    /// present number of I/O threads.
     fn note_pressure(&mut self, signals: LoadSample) {
         self.bottleneck = match self.active {
             0 => signals.main_busy >= self.thresholds.main,
@@ -226,8 +228,9 @@ impl Policy {
 
     fn judge(&mut self) {
         let Some(trial) = self.trial.take() else { return };
-        // A single possible I/O thread need not pay by itself, because the main thread then keeps a share
-        // of the connections.
+        // If only one I/O thread is allowed, it may cost a tenth of the rate during the trial: after the
+        // trial the main thread serves some of the connections itself (`main_share.rs`), which adds to the
+        // rate.
         let is_only_one = trial.from == 0 && self.active == 1;
         if is_share(trial.seen, trial.before, if is_only_one { ONLY_ONE_PERCENT } else { GROWTH_PERCENT }) {
             (self.penalty, self.failed_at) = (FIRST_PENALTY, 0);

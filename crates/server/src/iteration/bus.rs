@@ -26,8 +26,8 @@ const ANSWERS_MAX: usize = 64 * 1024;
 
 impl Server {
     /// Makes this server a cluster node that writes its file through `file`. With `waits`, the node dials
-    /// no other node and accepts none before its data are loaded. A primary that loads longer than the
-    /// other nodes wait is replaced.
+    /// no other node and accepts none before its data are loaded. Until then the node does not answer on
+    /// the bus: if that takes longer than `cluster-node-timeout`, a replica may take over from a primary.
     pub fn join_cluster(&mut self, file: FileWriter, waits: bool) {
         self.bus.file = Some(file);
         match waits {
@@ -269,12 +269,13 @@ impl BusDriver<'_> {
         self.step(&ClusterInput::Closed { link: key });
     }
 
-    /// Closes a connection whose end the engine knows already.
+    /// Removes a connection and closes its socket, without a report to the engine.
     fn drop_link(&mut self, place: BusPlace) -> Option<LinkKey> {
         let link = self.bus.links.remove(place)?;
         match link.phase {
             BusLinkPhase::Dialling | BusLinkPhase::Open => self.event_loop.close(link.source),
-            // A socket of the place that arrives later finds no entry for the place, and is closed then.
+            // In these phases the event loop has no socket to close. If one is handed over later, the entry
+            // of the connection is gone, and the socket is dropped.
             BusLinkPhase::Held | BusLinkPhase::Leaving | BusLinkPhase::Shaking => {}
         }
         Some(link.key)
@@ -397,7 +398,7 @@ impl BusDriver<'_> {
         }
     }
 
-    /// Gives each link with something to send one write. The remainder is sent in the next iteration.
+    /// Starts one write on each link that has bytes to send. The remainder is sent in the next iteration.
     fn send_all(&mut self) {
         for place in self.bus.take_ready() {
             self.write(place);

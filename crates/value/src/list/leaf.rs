@@ -18,11 +18,11 @@ pub(super) enum Leaf {
     Compressed(Compressed),
 }
 
-/// A chunk's row, compressed.
+/// The row of a chunk (the bytes of its elements, see `chunk.rs`), compressed.
 #[derive(Clone, Debug)]
 pub(super) struct Compressed(Arc<HeaderSlice<LeafShape, [u8]>>);
 
-/// The form of the row before compression.
+/// What is needed to read the row once it is decompressed.
 #[derive(Clone, Copy, Debug)]
 struct LeafShape {
     row_len: u16,
