@@ -160,7 +160,7 @@ mod tests {
         remove_left_over(storage.as_ref(), &dir, &mut |line| said.push(line));
         assert_eq!(names(&dir), [foreign.as_str()]);
         assert_eq!(said.iter().filter(|line| line.starts_with("Removed ")).count(), 2);
-        assert_eq!(said.iter().filter(|line| line.starts_with("Left ")).count(), 2);
+        assert_eq!(said.iter().filter(|line| line.starts_with("Kept ")).count(), 2);
         std::fs::remove_dir_all(&dir).expect("removable");
     }
 }

@@ -93,7 +93,7 @@ fn a_value_that_is_refused_is_named_by_key_type_and_database() {
         let loaded = load(&of_value(kind, value));
         assert_eq!(loaded.result.as_ref().err(), Some(&NotLoaded::Failed));
         let said = loaded.said();
-        let wanted = format!("that of key 'the key' in database 3, of type {name};");
+        let wanted = format!("belongs to key 'the key' in database 3, of type {name};");
         assert!(said.contains(&wanted), "type {kind}: {said}");
     }
 }
@@ -112,7 +112,7 @@ fn a_stream_that_contradicts_its_entries_is_put_right() {
     for (nodes, totals, len, words) in cases {
         let loaded = load(&of_value(15, &[nodes, totals].concat()));
         let said = loaded.said();
-        assert!(said.contains(&format!("Key 'the key' in database 3, put right: {words}")), "{said}");
+        assert!(said.contains(&format!("Key 'the key' in database 3 was repaired: {words}")), "{said}");
         let db = loaded.keyspace.db(3);
         let found = db.find(loaded.keyspace.key(b"the key")).unwrap();
         let ValueRef::Stream(stream) = db.entry(found.handle).value() else { panic!("a stream") };
