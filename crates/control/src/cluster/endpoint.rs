@@ -1,5 +1,6 @@
-//! The address of a node as given to a client (S-50 to S-54): one rule for redirects, CLUSTER SLOTS and
-//! SHARDS. CLUSTER NODES, for operators and other nodes, is written by the machine.
+//! The address of a node as given to a client (S-50 to S-54): redirects, CLUSTER SLOTS and CLUSTER SHARDS
+//! all show this address. CLUSTER NODES, for operators and other nodes, is written by the node's state
+//! machine (`sluice_cluster`) and shows the announced addresses.
 //!
 //! In addition to a node's announcements, `announce-endpoint-for` of the answering node sets endpoints
 //! for clients of certain networks. These are not sent to other nodes: the bus has no message for them,
@@ -117,7 +118,8 @@ fn is_about(rule: &EndpointRule, node: &MapNode) -> bool {
     match &rule.node {
         RuleNode::Id(id) => id.as_bytes() == node.id.as_bytes(),
         RuleNode::At(ip, port) => {
-            // A node without peers does not know its own address.
+            // A rule with an address also matches this node while its own address is empty, because a node
+            // without peers does not know its own address.
             let is_there = *node.address.ip == **ip || node.is_myself && node.address.ip.is_empty();
             is_there && [node.address.tcp_port, node.address.tls_port].contains(port)
         }

@@ -45,7 +45,7 @@ pub fn of(config: &Config, debug: BusDebug) -> ClusterSettings {
             false => BusTransport::Tcp,
         },
         announced: own_address(config),
-        // The process filters lines by its own level.
+        // The machine reports lines of every level, because the process filters them by `loglevel`.
         log_level: LogLevel::Debug,
         debug,
     }

@@ -18,11 +18,11 @@
 //!
 //! # Other sources and other loads
 //!
-//! *A replica's full sync* is a [`SnapshotSource`](sluice_snapshot::SnapshotSource) whose `read` waits
-//! for the bytes that the main thread receives and passes on by a channel, and fails when the other end
-//! of the channel is gone. `open` returns 0 bytes if the primary does not announce the size. With
-//! `swapdb` the old data stays: `OldData::Kept`. If it belongs to the same history, the gate's check
-//! `loading` permits commands that read it.
+//! *A replica's full sync* is a [`SnapshotSource`](sluice_snapshot::SnapshotSource) whose `read` waits for
+//! the bytes that the main thread receives and passes on by a channel, and fails when the other end of the
+//! channel is gone. `open` returns 0 bytes if the primary does not announce the size. With `swapdb` the old
+//! data stays: `OldData::Kept`. If the old data belongs to the same history, the gate's check `loading`
+//! permits commands that read it.
 //!
 //! *The append-only file* is replayed by a second engine without clients, which [`LoadJob::run`] makes on the
 //! load's thread: that engine receives the job's keyspace, runs the commands of the log on it, and returns

@@ -15,7 +15,7 @@ use sluice_keyspace::EvictionPool;
 /// The state of eviction between two calls.
 #[derive(Debug, Default)]
 pub struct Eviction {
-    /// Keys found to be the next to evict.
+    /// The best candidates for eviction among the keys sampled so far.
     pub pool: EvictionPool,
     /// The order and the kind of keys with which the pool was filled; `None` before the first time.
     pub rule: Option<EvictionRuleOf>,
@@ -23,7 +23,8 @@ pub struct Eviction {
     pub gauge: MemoryGauge,
     /// Whether the last call ran out of time with more to evict.
     pub is_running: bool,
-    /// Next check of clients if there are many, in ns of the monotonic clock.
+    /// Time of the next check of `maxmemory-clients` if there are many clients, in ns of the monotonic
+    /// clock.
     pub next_clients_ns: u64,
 }
 

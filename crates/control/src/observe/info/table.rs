@@ -89,7 +89,8 @@ pub fn text<'w>(view: &View<'_>, words: impl ExactSizeIterator<Item = &'w [u8]> 
 /// All numbers, for the metrics endpoint.
 pub fn sample(view: &View<'_>) -> MetricsSample {
     let mut sampler = Sampler::new();
-    // Percentiles are the most expensive; the endpoint has those of some commands, written by `exporter`.
+    // The section of percentiles is left out, because it is the most expensive one; `exporter` writes the
+    // percentiles of some commands.
     for section in SECTIONS.iter().filter(|section| section.name != "latencystats") {
         (section.write)(view, &mut sampler);
     }
