@@ -1,6 +1,7 @@
 //! The log of refusals, newest first.
 //!
-//! Invariants: (1) never more than its bound of entries; (2) no text of an entry is longer than [`TEXT_MAX`].
+//! Invariants: (1) after each refusal the log has at most as many entries as the caller's bound; (2) no
+//! text of an entry is longer than [`TEXT_MAX`].
 
 use crate::check::Reason;
 use sluice_base::heap;

@@ -55,8 +55,9 @@ impl Rights {
     pub(crate) fn describe(&self, out: &mut Vec<u8>) {
         self.root.describe(out);
         for selector in &self.extra {
-            // Words in parentheses are unquoted when read, and a word that ends with `)` closes the selector.
-            // The reference writes such words unquoted, and reads a different selector from its own text.
+            // A word that ends with `)` is quoted, because it would otherwise close the selector when the
+            // text is read again. The reference writes such words unquoted, and reads a different selector
+            // from its own text.
             let mut words = Vec::new();
             selector.describe(&mut words);
             out.extend_from_slice(b" (");

@@ -102,9 +102,9 @@ pub trait SnapshotFiles {
         file: SnapshotFile,
     ) -> Result<(Box<dyn Background>, Box<dyn SnapshotPieces>), SaveError>;
 
-    /// Begins spooling the replication stream for this number of replicas, which lag too far behind to keep
-    /// the data in memory. The event loop is woken when data arrives for a replica that found none. `Err`
-    /// is a line for the log.
+    /// Begins spooling the replication stream to disk for this number of replicas, whose lag is too large
+    /// for the memory. The event loop is woken when data arrives for a replica that has read everything so
+    /// far. `Err` is a line for the log.
     fn spool_stream(&mut self, replicas: usize) -> Result<Box<dyn StreamSpool>, SaveError>;
 
     /// Gives each data file, snapshot and append-only file, a second name that ends in `ending`, so that

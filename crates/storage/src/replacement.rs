@@ -72,8 +72,8 @@ pub struct Replacement {
 
 impl Replacement {
     /// Creates the temporary file with the owner, group and permissions of the target; if there is no
-    /// target, with permissions `mode` less the process's umask. An existing file of the temporary name,
-    /// left by a process of the same id or put there, is removed and not written through.
+    /// target, with permissions `mode` less the process's umask. An existing file of the temporary name
+    /// (left by a process of the same id, or put there by somebody else) is removed, never written into.
     pub fn begin(
         storage: Arc<dyn Storage>,
         temporary: PathBuf,
@@ -98,7 +98,7 @@ impl Replacement {
     /// the system lets it.
     pub(crate) fn resemble(&self, other: &Path) {
         if let Ok(access) = self.storage.access(other) {
-            // On a file system without permissions the data are still written.
+            // Errors are ignored, so that the data are written on a file system without permissions, too.
             let _ = self.file.set_access(access);
         }
     }
