@@ -165,8 +165,8 @@ impl Users {
         }
     }
 
-    /// Makes or changes a user, as ACL SETUSER does: all rules are applied, or none. Returns the
-    /// remaining channels if the user lost some. Cost: that of the rules.
+    /// Makes or changes a user, as ACL SETUSER does: all rules are applied, or none. Returns the remaining
+    /// channels if the user lost some. Cost: applying the rules.
     pub fn set_user<'a>(
         &mut self,
         name: &[u8],
@@ -187,8 +187,8 @@ impl Users {
     }
 
     /// Makes or changes a role, as ACL SETROLE does: all rules are applied, or none. Users that hold the
-    /// role get the new version. Returns the users that lost channels, with their remaining channels.
-    /// Cost: that of the rules, and the users with their selectors.
+    /// role get the new version. Returns the users that lost channels, with their remaining channels. Cost:
+    /// applying the rules, and a walk over all users with their selectors.
     pub fn set_role<'a>(
         &mut self,
         name: &[u8],

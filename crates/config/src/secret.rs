@@ -1,9 +1,9 @@
 //! Secrets of a configuration: found by the table of parameters, and by the name where the
 //! table does not have it.
 //!
-//! Invariants: (1) a line that is shown has no value of a directive whose name is that of a secret, is
-//! close to that of a known secret, or begins with one; (2) in doubt more is hidden: the text after the
-//! first such name in a line is not shown.
+//! Invariants: (1) a line that is shown has no value of a directive that is a secret, nor of one whose name
+//! is close to the name of a known secret or begins with such a name; (2) in doubt more is hidden: the text
+//! after the first such name in a line is not shown.
 
 use crate::row::{ParamId, Traits};
 use crate::table::RETIRED;

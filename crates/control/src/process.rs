@@ -237,7 +237,7 @@ pub trait Process:
     /// maximum, unlike a count, cannot be subtracted from later values.
     fn forget_longest_iteration(&mut self) {}
 
-    /// Marks the lines of the log from now on as those of a replica, or of a primary.
+    /// From now on marks the lines of the log as written by a replica, or by a primary.
     fn set_log_role(&mut self, _is_replica: bool) {}
 
     /// Writes a line to the log.

@@ -54,8 +54,8 @@ pub struct Facts {
     pub arch_bits: u32,
     /// Name of the allocator.
     pub allocator: String,
-    /// Bytes in use: everything the allocator has given, except that of the chunks of entries only the
-    /// bytes in use count.
+    /// Bytes in use: all bytes that the allocator has given, but of the chunks of entries only the part
+    /// that entries use.
     pub used_memory: usize,
     /// Greatest `used_memory` so far, in bytes.
     pub used_memory_peak: usize,
@@ -182,7 +182,7 @@ pub struct SyncFacts {
 pub struct AofFacts {
     /// Bytes of all files with data.
     pub current_bytes: u64,
-    /// Bytes of all files with data after the last rewrite; without a rewrite since the start, those
+    /// Bytes of all files with data after the last rewrite; if there was no rewrite since the start, bytes
     /// of the base.
     pub base_bytes: u64,
     /// Bytes that are not yet written to the file.

@@ -104,7 +104,7 @@ pub trait StorageFile: Send {
     /// again, such as times.
     fn sync_data(&mut self) -> io::Result<()>;
 
-    /// Cuts the file off after so many bytes; the next write appends there.
+    /// Cuts the file off after `size` bytes; the next write appends there.
     fn truncate(&mut self, size: u64) -> io::Result<()>;
 
     /// Bytes in the file at the moment.

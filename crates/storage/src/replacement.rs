@@ -65,7 +65,7 @@ pub struct Replacement {
     target: PathBuf,
     file: Box<dyn StorageFile>,
     stage: Stage,
-    /// After so many bytes the written part is forced to disk; `None`: only at the end.
+    /// Each time this many bytes have been written, they are forced to disk; `None`: only at the end.
     sync_every: Option<u64>,
     unsynced: u64,
 }

@@ -71,8 +71,8 @@ impl<'a> ToldClient<'a> {
         self.rule_for(node).map(|rule| rule.port).filter(|port| *port != 0).unwrap_or(own)
     }
 
-    /// The IP address of a node: that of the rule, if its endpoint is an address, as the reference does
-    /// for `cluster-announce-client-ipv4`; otherwise the announced one.
+    /// The IP address of a node: the endpoint of the matching rule if that endpoint is an address (as the
+    /// reference does for `cluster-announce-client-ipv4`), otherwise the announced address.
     pub fn ip_of<'b>(&self, node: &'b MapNode) -> Cow<'b, str>
     where
         'a: 'b,
@@ -85,8 +85,8 @@ impl<'a> ToldClient<'a> {
         self.client.ip(&node.address, &node.labels)
     }
 
-    /// The endpoint of a node: that of the rule, otherwise according to `cluster-preferred-endpoint-type`
-    /// of the answering node (S-51).
+    /// The endpoint of a node: the endpoint of the matching rule, or else the one that
+    /// `cluster-preferred-endpoint-type` of the answering node selects (S-51).
     pub fn endpoint_of<'b>(&self, node: &'b MapNode, kind: EndpointType) -> NodeEndpoint<'b>
     where
         'a: 'b,

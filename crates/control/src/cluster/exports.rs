@@ -12,9 +12,9 @@
 //! each change of the slot is appended after the keys that the walk has captured*. The keyspace captures
 //! an entry before its first change ([`begin_slot_walk`](sluice_keyspace::Keyspace::begin_slot_walk)).
 //!
-//! Invariants: (1) a slot belongs to at most one job; (2) only one slot of one job is walked at a time,
-//! that of the oldest job whose link lacks data; (3) after PAUSED only protocol messages of the nodes are
-//! appended; (4) `tapped` has the slots of all jobs whose walk has begun.
+//! Invariants: (1) a slot belongs to at most one job; (2) only one slot of one job is walked at a time; the
+//! next slot is taken from the oldest job whose link lacks data; (3) after PAUSED only protocol messages of
+//! the nodes are appended; (4) `tapped` has the slots of all jobs whose walk has begun.
 
 mod stream;
 

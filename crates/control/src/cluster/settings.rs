@@ -64,7 +64,8 @@ pub fn bus_port(config: &Config) -> i64 {
 }
 
 fn own_address(config: &Config) -> OwnAddress {
-    // The directives' ranges are those of ports; a bus port above them is refused at the start.
+    // The conversion does not fail: the directives allow only numbers of ports, and a bus port above them
+    // is refused at the start.
     let port = |number: i64| u16::try_from(number).unwrap_or(0);
     let announced = |directive, own: i64| match config.int(directive) {
         0 => port(own),

@@ -414,9 +414,9 @@ impl AofStream {
         written_at.touched_all |= !matches!(found, Some(KeysFound::Some | KeysFound::ReadsBeyond));
     }
 
-    /// The position that must be durable before the reply of a command that is about to run, without its
-    /// own changes: that of the last write of any of its keys, or the end of the stream if the command
-    /// reads more than its keys.
+    /// The position that must be durable before the reply of a command that is about to run, not counting
+    /// the command's own changes: the position of the last write of any of its keys, or the end of the
+    /// stream if the command reads more than its keys.
     pub fn needed_by(&self, spec: &Spec, args: Args<'_>) -> u64 {
         let Some(written_at) = &self.written_at else { return 0 };
         if shows_libraries(spec) {

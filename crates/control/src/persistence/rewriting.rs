@@ -13,7 +13,7 @@
 //! a rewrite of a file that large, the rewrite begins earlier (`due` in the engine's
 //! `persistence/rewriting.rs`).
 //!
-//! Invariants: (1) the cut of the data and that of the stream are between the same two units; (2) one rewrite
+//! Invariants: (1) the data and the stream of commands are cut between the same two units; (2) one rewrite
 //! at a time, and none during a save; (3) a newly enabled append-only file is read by the next start only
 //! once its first base is installed: until then the appended bytes are outside of the manifest.
 

@@ -165,7 +165,7 @@ pub fn carries_others(spec: &Spec) -> bool {
         .contains(&spec.id)
 }
 
-/// Bytes of an error's text that are logged, at most.
+/// At most this many bytes of an error's text are logged.
 const ERROR_SHOWN_BYTES: usize = 4096;
 
 /// A buffer for a primary's transaction that grows beyond this size is freed afterwards.

@@ -9,9 +9,9 @@
 //! The role owns the state machine of the link (`sluice_replication`); the process owns
 //! the connections (`transport.rs`).
 //!
-//! Invariants: (1) while there is a role, the stream consists of the primary's bytes: each once, counted
-//! after the execution of its command, and those of a transaction after its EXEC; (2) the data is at
-//! `stream.offset` whenever no unit runs, and `can_resume` tells whether it can be updated from there;
+//! Invariants: (1) while there is a role, the stream consists of the primary's bytes, each once; bytes are
+//! counted after the execution of their command, and bytes of a transaction after its EXEC; (2) the data is
+//! at `stream.offset` whenever no unit runs, and `can_resume` tells whether it can be updated from there;
 //! (3) a requested change of the role waits while a file is installed or data is loaded (D-3).
 
 use sluice_base::SessionKey;

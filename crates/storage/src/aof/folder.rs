@@ -44,7 +44,7 @@ pub struct Folder {
 
 /// Permissions of new files, less the process's umask.
 const MODE: u32 = 0o644;
-/// After so many bytes of a base, the part that is written is forced to disk.
+/// Each time this many bytes of a base have been written, they are forced to disk.
 const SYNC_EVERY: u64 = 32 << 20;
 
 /// A base that is being written.
@@ -370,7 +370,7 @@ impl Folder {
                 return Err(line);
             }
         } else {
-            // The temporary increment of a server that ended during a rewrite.
+            // Removes the temporary increment that was left by a server which ended during a rewrite.
             let _ = self.storage.remove(&path);
         }
         let made = self.storage.create(&path, MODE).and_then(|file| {
@@ -505,9 +505,9 @@ impl Folder {
         self.forget_history().err()
     }
 
-    /// Writes the manifest. After an error the manifest in memory names the files of `before` again,
-    /// with advanced counters if the new one may be in force, and so does the one on disk if the disk
-    /// lets it. Errors: a line for the log.
+    /// Writes the manifest. After an error the manifest in memory names the files of `before` again, with
+    /// advanced counters if the new manifest may be in force. In that case the same manifest is written to
+    /// disk again, if the disk lets it. Errors: a line for the log.
     fn persist_or(&mut self, before: Manifest) -> Result<(), String> {
         match self.begin_manifest() {
             Ok(begun) => self.persist_begun(begun, before),

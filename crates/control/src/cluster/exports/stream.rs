@@ -5,8 +5,8 @@
 //!                      (empty: straight to made)
 //! ```
 //!
-//! An image of entries is formatted late, in slices, and later appends wait for it. So the order is that
-//! of the appends, and a large value does not stop the server.
+//! An image of entries is formatted late, in slices, and later appends wait for it. So commands leave in
+//! the order in which they were appended, and a large value does not stop the server.
 //!
 //! Invariants: (1) the bytes taken so far are always a prefix of a sequence of whole commands, each in
 //! the database of the SELECT before it; (2) the parts of `made` are in order: `memory`, spool, `late`;
@@ -22,7 +22,7 @@ use sluice_resp::command::push_command;
 use sluice_snapshot::{ValuePosition, write_commands};
 use std::collections::VecDeque;
 
-/// Bytes kept in memory, without those of the current iteration.
+/// At most this many bytes are kept in memory, not counting the bytes appended in the current iteration.
 const MEMORY_MAX: usize = 4 << 20;
 /// A walk continues while fewer bytes than this wait for the link. Even with one more piece of small values
 /// the stream stays below `MEMORY_MAX`, so only changes and values of megabytes are spooled.
@@ -96,7 +96,8 @@ impl ExportStream {
         bytes
     }
 
-    /// Appends a protocol message to the other node, which is independent of the database.
+    /// Appends a protocol message for the other node. Such a message does not depend on the selected
+    /// database.
     pub fn say(&mut self, word: &[u8]) {
         push_command(&mut self.open, [&b"CLUSTER"[..], b"SYNCSLOTS", word].into_iter());
     }

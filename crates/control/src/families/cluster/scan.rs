@@ -1,9 +1,9 @@
 //! CLUSTERSCAN: a walk over the keys of all nodes (section 9 of the specification of the slots).
 //!
-//! A cursor is `<table>-{<tag>}-<number>`. The tag hashes to the slot where the walk is, so a client
-//! finds the node of a cursor as that of a key. The number is the position in the tables of the node that
-//! issued the cursor; the first part is that node's mark. For any other node the cursor means the
-//! beginning of the slot.
+//! A cursor is `<table>-{<tag>}-<number>`. The tag hashes to the slot where the walk is, so a client finds
+//! the node for a cursor in the way in which it finds the node for a key. The number is the position in the
+//! tables of the node that issued the cursor; the first part is that node's mark. For any other node the
+//! cursor means the beginning of the slot.
 
 use super::change::slot;
 use sluice_base::{key_slot, slot_tag};

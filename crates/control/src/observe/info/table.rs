@@ -74,7 +74,8 @@ pub(crate) fn shows_memory<'w>(words: impl ExactSizeIterator<Item = &'w [u8]> + 
     SECTIONS.iter().find(is_memory).is_some_and(|section| section.is_shown_for(words))
 }
 
-/// The text for a client's arguments; without any, that of `default`. Unknown arguments add nothing.
+/// The text for a client's arguments; without arguments, the sections of `default`. Unknown arguments add
+/// nothing.
 pub fn text<'w>(view: &View<'_>, words: impl ExactSizeIterator<Item = &'w [u8]> + Clone) -> Vec<u8> {
     let mut lines = Lines::new();
     for section in SECTIONS {

@@ -15,7 +15,7 @@ use sluice_numbers::progress::{AwaitedAtEnd, LongWork, SlotWork, WorkKind};
 use sluice_replication::{FeedSource, LinkState, SnapshotProgress};
 use sluice_session::Sessions;
 
-/// Length of the text of a migration's slot ranges, in bytes, at most.
+/// The text of a migration's slot ranges is cut to at most this many bytes.
 const SLOTS_BYTES_MAX: usize = 64;
 
 /// The state from which the list is computed.

@@ -194,5 +194,5 @@ impl Control {
     }
 }
 
-/// Fields in one HDEL, at most.
+/// One HDEL deletes at most this many fields.
 const FIELDS_TOLD_MAX: usize = 1024;
