@@ -304,7 +304,7 @@ impl Selector {
     }
 
     /// Whether the selector allows a command with this first argument. Cost: one bit test; if the bit is
-    /// not set, the first arguments of the selector.
+    /// not set, a look-up among the first arguments of the selector.
     #[inline]
     pub(crate) fn allows_command(&self, id: u16, first_arg: Option<&[u8]>) -> bool {
         if self.all_commands {

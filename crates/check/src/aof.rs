@@ -511,7 +511,8 @@ fn commands_again(window: &[u8]) -> Option<usize> {
     })
 }
 
-/// Longest line at the beginning of a file that is read to tell whether the file is a manifest, in bytes.
+/// At most this many bytes of a line at the beginning of a file are read to tell whether the file is a
+/// manifest.
 const LINE_BYTES_MAX: u64 = 1024;
 /// At most this many bytes of a manifest are read; a manifest names only a few files.
 const MANIFEST_BYTES_MAX: u64 = 16 << 20;

@@ -517,7 +517,7 @@ pub(crate) fn read_options() -> ReadOptions {
     ReadOptions { unknown: Unknown::Skip, ..ReadOptions::default() }
 }
 
-/// Bytes of a library's first line that are shown; the name is in that line.
+/// At most this many bytes of a library's first line, which has the library's name, are shown.
 const HEAD_BYTES_MAX: usize = 120;
 /// Length of the magic and the version, in bytes.
 const HEADER_LEN: usize = 9;

@@ -275,8 +275,8 @@ pub(crate) fn trimmed(line: &[u8]) -> &[u8] {
     &line[start..end]
 }
 
-/// Maximum number of errors of one check, so that an operator can read the list, and the check of a file
-/// that includes itself ends.
+/// Maximum number of errors of one check. An operator can read a list of this length, and the check of a
+/// file that includes itself ends.
 pub(crate) const ERRORS_MAX: usize = 100;
 
 /// Maximum depth of includes: far more than anyone writes, but it ends the load of a file that includes

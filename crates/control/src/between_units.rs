@@ -8,8 +8,8 @@
 //! cron, or at the end of the unit (`Engine::end_open_unit`).
 //!
 //! Commands queued in the unit itself do not ask (FLUSHALL saves the empty data, DEBUG RELOAD loads). The
-//! link to a primary does not ask either when it sets the history of loaded data, because no command of a
-//! unit can run at that time.
+//! link to a primary does not ask either when it sets the history of loaded data, because that step
+//! concerns no command of a unit.
 //!
 //! The following goes on while a unit is open: messages and notifications, which are sent with the command
 //! that causes them; the capturing of entries for a snapshot that began before the unit, slow reads,

@@ -267,7 +267,8 @@ pub struct BackgroundFile {
     /// Setting `rdb-key-save-delay`: microseconds to wait after each key; -n means one microsecond after
     /// every n-th key.
     pub key_delay: i64,
-    /// Whether the file is a base of the append-only file, which [`AppendOnlyFile::end_aof_rewrite`] names.
+    /// Whether the file is a base of the append-only file, to be installed by
+    /// [`AppendOnlyFile::end_aof_rewrite`].
     pub is_aof_base: bool,
     /// Whether a base is written as commands, not as a snapshot.
     pub as_commands: bool,
@@ -303,7 +304,8 @@ pub trait Background {
     /// Bytes of memory that only the pieces passed but not yet written hold, without large values.
     fn held_bytes(&self) -> usize;
 
-    /// Bytes of the large values freed so far after writing, because a piece was their last owner.
+    /// Bytes of the large values that were freed so far together with a written piece, because the piece
+    /// was their last owner.
     fn freed_value_bytes(&self) -> u64;
 
     /// A number that grows while there is progress.

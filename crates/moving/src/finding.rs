@@ -30,7 +30,7 @@ impl FindingWeight {
 pub struct MoveFinding {
     /// The weight of the finding; the heaviest finding of a report gives the exit status.
     pub weight: FindingWeight,
-    /// The part of the server's use, such as `users` or `keys`.
+    /// The subject of the finding, such as `users` or `keys`.
     pub about: &'static str,
     /// The finding as a sentence, printable ASCII.
     pub what: String,

@@ -184,7 +184,7 @@ pub fn read_whole(storage: &dyn Storage, path: &Path) -> io::Result<Vec<u8>> {
 mod tests {
     use super::FileAccess;
 
-    /// All permissions, and all relations of a user to the file before and after.
+    /// Tries all permissions, and all relations of a user to the file before and after the change.
     #[test]
     fn nobody_may_do_more_with_a_file_of_another_owner_or_group() {
         let old = |mode| FileAccess { mode, uid: 1, gid: 1 };

@@ -52,7 +52,8 @@ fn parsed<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Checks an announced address, which goes into `nodes.conf`: short, and without that file's separators.
+/// Checks an announced address: it must be short, and must not contain the separators of `nodes.conf`,
+/// where it is written.
 pub(crate) fn announced_ip(text: &[u8]) -> Check {
     reject_if(text.len() >= 46, "cluster-announce-ip is too long")?;
     reject_if(!fits_node_file(text), "cluster-announce-ip contains invalid character")

@@ -8,13 +8,14 @@
 //!  Engine::advance_load ◄───────────────────────── the keyspace, or why there is none: wake-up
 //! ```
 //!
-//! Invariants: (1) only the load sees the keyspace being filled, and the main thread waits for nothing;
-//! (2) expired keys are left out; (3) loading has no effects: nothing is propagated, no change is
-//! counted; watched keys count as changed if they are removed or added; (4) memory besides the
-//! keyspace: one piece, and the value being read; (5) the old data is freed when the load begins, before
-//! there is a second copy, unless the file is merged into it: then the load fills the old data; (6)
-//! during a load the engine's keyspace is empty and stays empty, or has the data that an append-only file
-//! will replace: the gate refuses every command that could change it, and nothing is saved or rewritten.
+//! Invariants: (1) only the load sees the keyspace being filled, and the main thread waits for nothing; (2)
+//! expired keys are left out; (3) loading has no effects: nothing is propagated, no change is counted;
+//! watched keys count as changed if they are removed or added; (4) besides the keyspace, a load needs
+//! memory for one piece of the file and the value being read; (5) the old data is freed when the load
+//! begins, before there is a second copy, unless the file is merged into it: then the load fills the old
+//! data; (6) during a load the engine's keyspace is empty and stays empty, or has the data that an
+//! append-only file will replace: the gate refuses every command that could change it, and nothing is saved
+//! or rewritten.
 //!
 //! # Other sources and other loads
 //!

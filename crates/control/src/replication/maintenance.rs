@@ -16,7 +16,8 @@ pub struct Maintenance {
     pub last_id: i64,
     /// Set while clients should reconnect to the primary that this server follows.
     pub departure: Option<Departure>,
-    /// The running command has requested notifications, so its client gets those that others have received.
+    /// The running command has requested notifications, so its client also gets the present ones, which
+    /// other clients have received already.
     pub has_newcomer: bool,
 }
 

@@ -10,11 +10,11 @@
 //! Invariants: (1) whenever the machine fails, every file that the manifest on disk names is there and
 //! complete: a base is durable before it is named, and a file is removed after it is no longer named; (2)
 //! an increment is named before anything is written into it; (3) a manifest in memory that could not be
-//! written is taken back; (4) a file with data that no manifest names is never removed or written over,
-//! unless its name is temporary or this process has put it there: it gets another name; (5) the manifest
-//! that is to name a base is on disk under its temporary name before the base has its name: if that
-//! temporary manifest and the base are found beside another manifest, a server put the base there and was
-//! killed before it had finished.
+//! written is replaced by the previous one; (4) a file with data that no manifest names is never removed or
+//! written over, unless its name is temporary or this process has put it there: it gets another name; (5)
+//! the manifest that is to name a base is on disk under its temporary name before the base has its name: if
+//! that temporary manifest and the base are found beside another manifest, a server put the base there and
+//! was killed before it had finished.
 
 use crate::plain_error;
 use crate::replacement::{Failed, Operation, Replacement};

@@ -156,7 +156,8 @@ fn first_overlap(prefixes: &[&[u8]]) -> Option<(usize, usize)> {
     let mut sorted: Vec<(&[u8], usize)> =
         prefixes.iter().enumerate().map(|(i, prefix)| (*prefix, i)).collect();
     sorted.sort_unstable();
-    // In this order all prefixes that begin with a given one follow it directly.
+    // The prefixes are compared in sorted order, in which all prefixes that begin with a given one follow
+    // it directly.
     let mut first: Option<usize> = None;
     let mut root = *sorted.first()?;
     for &(prefix, i) in &sorted[1..] {

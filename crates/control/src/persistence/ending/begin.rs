@@ -48,8 +48,8 @@ pub fn begin(pending: PendingEnd, control: &mut Control, sessions: &Sessions, pr
 }
 
 impl PendingEnd {
-    /// Changes the shutdown for SHUTDOWN NOSAVE during a busy script: it no longer waits for the script.
-    /// With `now` it does not wait for replicas either.
+    /// Changes the shutdown for SHUTDOWN NOSAVE during a busy script: the shutdown no longer waits for the
+    /// script. With `now` it does not wait for replicas either.
     pub(crate) fn give_up_saving(&mut self, now: Option<Now>) {
         self.order.ending = Ending::NoSave;
         if let Some(now) = now {

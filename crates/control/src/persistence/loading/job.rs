@@ -37,7 +37,7 @@ pub struct LoadJob {
     keyspace: Keyspace,
     old: OldData,
     progress: Arc<LoadProgress>,
-    /// Limits for the machines of libraries that the load makes.
+    /// Limits for the machines (interpreters) of the libraries that the load makes.
     machines: MachineLimits,
     functions: LoadedFunctions,
 }
