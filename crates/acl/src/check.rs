@@ -7,7 +7,8 @@ use sluice_command::derive::keys::keys_that_fit;
 use sluice_command::spec::{Begin, Cat, Find, Flags, KeyFlags, Keys, Spec};
 use sluice_command::specs::pubsub;
 
-/// The kind of right that a refusal lacks. Of several refusals the greatest in this order is reported.
+/// The kind of right that a request lacks. If the request is refused for several kinds, the last of them in
+/// this order is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs)]
 pub enum Reason {
@@ -22,7 +23,8 @@ pub enum Reason {
 pub struct Denial {
     /// The kind of right that is missing.
     pub reason: Reason,
-    /// The position of the argument that names the refused object; 0, the command, where no argument does.
+    /// The position of the argument that names the refused object; 0 (the command's name) if no argument
+    /// names it.
     pub position: usize,
 }
 

@@ -1,6 +1,7 @@
 //! The log of refusals, newest first.
 //!
-//! Invariants: (1) never more than its bound of entries; (2) no text of an entry is longer than [`TEXT_MAX`].
+//! Invariants: (1) after a new entry was added, the log has at most as many entries as the caller's bound;
+//! (2) no text of an entry is longer than [`TEXT_MAX`].
 
 use crate::check::Reason;
 use sluice_base::heap;
@@ -99,8 +100,9 @@ pub struct RefusalLog {
 
 impl RefusalLog {
     /// Adds a refusal. If one of the ten newest entries is equal and at most a minute old, the refusal is
-    /// counted there; otherwise it becomes a new entry. Then the oldest entries above `entries_max` are
-    /// dropped; 0 empties the log. Cost: ten comparisons and the copies of the texts, at most 4 KiB each.
+    /// counted there; otherwise it becomes a new entry. After a new entry the oldest entries above
+    /// `entries_max` are dropped; 0 empties the log. Cost: ten comparisons and the copies of the texts, at
+    /// most 4 KiB each.
     #[expect(clippy::too_many_arguments, reason = "the parts of an entry")]
     pub fn add(
         &mut self,

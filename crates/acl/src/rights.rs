@@ -34,9 +34,9 @@ impl Rights {
         std::iter::once(&self.root).chain(&self.extra)
     }
 
-    /// Applies a rule about commands, keys, channels, databases or selectors; a selector in
-    /// parentheses is one rule. Any other rule is a syntax error. Cost: that of the kind of rule,
-    /// linear in the present rights.
+    /// Applies a rule about commands, keys, channels, databases or selectors; a selector in parentheses is
+    /// one rule. Any other rule is a syntax error. Cost: depends on the kind of rule; linear in the present
+    /// rights.
     pub(crate) fn apply(&mut self, rule: &[u8], all_channels: bool) -> Result<(), RuleError> {
         if rule.is_empty() {
             return Ok(());
@@ -55,8 +55,9 @@ impl Rights {
     pub(crate) fn describe(&self, out: &mut Vec<u8>) {
         self.root.describe(out);
         for selector in &self.extra {
-            // Words in parentheses are unquoted when read, and a word that ends with `)` closes the selector.
-            // The reference writes such words unquoted, and reads a different selector from its own text.
+            // A word that ends with `)` is quoted, because it would otherwise close the selector when the
+            // text is read again. The reference writes such words unquoted, and reads a different selector
+            // from its own text.
             let mut words = Vec::new();
             selector.describe(&mut words);
             out.extend_from_slice(b" (");

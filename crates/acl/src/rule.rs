@@ -19,7 +19,7 @@ pub enum RuleError {
     Duplicate,
     /// The configuration file defines the role twice.
     DuplicateRole,
-    /// A rule names a first argument of a subcommand, which only commands may have.
+    /// A rule names a first argument after a subcommand; rules may name first arguments only of commands.
     FirstArgOfSubcommand,
     /// The number of a database is negative or above 2³¹ - 1.
     DatabaseOutOfRange,

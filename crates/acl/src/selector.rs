@@ -1,8 +1,9 @@
 //! A selector: rights to commands, keys, channels and databases.
 //!
-//! Invariants: (1) `rules` applied in their order, beginning with every command if `is_future` holds and
-//! with no command otherwise, give `commands` and `first_args`; (2) `all_commands` holds where every bit
-//! is set, including the bits above the last command; (3) `databases` ascends.
+//! Invariants: (1) if `rules` are applied in their order, beginning with every command if `is_future` is
+//! true and with no command otherwise, the result is `commands` and `first_args`; (2) `all_commands` is
+//! true exactly if every bit of `commands` is set, including the bits above the last command; (3)
+//! `databases` ascends.
 
 use crate::rule::RuleError;
 use crate::text::{has_spaces, word};
@@ -59,8 +60,8 @@ pub struct SelectorView {
 /// Number of possible categories: bits of a category mask.
 const CATEGORIES: usize = u64::BITS as usize;
 
-/// For each category, the bits of its commands and of all subcommands of these. The table is constant
-/// because a file of ten thousand users names thirty thousand categories.
+/// For each category, the bits of its commands and of all their subcommands. The table is computed by the
+/// compiler, because a file of ten thousand users may name thirty thousand categories.
 static MEMBERS: [[u64; WORDS]; CATEGORIES] = {
     let mut members = [[0; WORDS]; CATEGORIES];
     let mut at = 0;
@@ -85,7 +86,7 @@ static MEMBERS: [[u64; WORDS]; CATEGORIES] = {
 
 impl Selector {
     /// A selector without commands and keys, with every database. `all_channels`, from
-    /// `acl-pubsub-default`, decides between every channel and none.
+    /// `acl-pubsub-default`: whether the selector has every channel or none.
     pub(crate) fn new(all_channels: bool) -> Selector {
         Selector {
             commands: [0; WORDS],
@@ -257,8 +258,8 @@ impl Selector {
         if !spec.subcommands.is_empty() {
             self.change(lookup_full(name).ok_or(RuleError::Unknown)?, true);
         } else {
-            // The text of a user is split at spaces, and at quotes within selectors. The reference aborts
-            // when it writes a rule with one of them.
+            // Spaces and quotes are refused, because the text of a user is split at spaces, and at quotes
+            // within selectors. The reference accepts such a rule, and aborts when it writes the text.
             if has_spaces(sub) || sub.iter().any(|byte| matches!(byte, b'"' | b'\'')) {
                 return Err(RuleError::Syntax);
             }
@@ -303,7 +304,7 @@ impl Selector {
     }
 
     /// Whether the selector allows a command with this first argument. Cost: one bit test; if the bit is
-    /// not set, the first arguments of the selector.
+    /// not set, a look-up among the first arguments of the selector.
     #[inline]
     pub(crate) fn allows_command(&self, id: u16, first_arg: Option<&[u8]>) -> bool {
         if self.all_commands {

@@ -294,7 +294,7 @@ impl User {
         if is("on") || is("off") {
             self.enabled = is("on");
         } else if is("skip-sanitize-payload") || is("sanitize-payload") {
-            // Obsolete words, accepted in old files without effect.
+            // Obsolete words have no effect; they are accepted for old files.
         } else if is("nopass") || is("resetpass") {
             self.nopass = is("nopass");
             self.passwords.clear();

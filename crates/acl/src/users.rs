@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 const DEFAULT: &[u8] = b"default";
 
-/// AUTH makes at least this many comparisons: all users with this many passwords or fewer take the same time.
+/// AUTH compares at least this many digests, so that all users with this many passwords or fewer take the
+/// same time.
 const COMPARED_MIN: usize = 8;
 
 /// All users, by name, and all roles.
@@ -117,8 +118,9 @@ impl Users {
     }
 
     /// The fingerprint of all users that ACL DIGEST of 9.2 shows: the exclusive or of the digests of all
-    /// lines, users without the word `user`. Lines of roles are included because a user's line has only
-    /// the names of its roles. Cost: the text of all users and roles.
+    /// lines of roles and users; lines of users count without their first word, `user`. Lines of roles are
+    /// included because a user's line has only the names of its roles. Cost: the text of all users and
+    /// roles.
     pub fn digest(&self) -> String {
         let mut all = [0; 32];
         let users = self.iter().map(|user| [user.name(), b" ", &user.describe()].concat());
@@ -163,8 +165,8 @@ impl Users {
         }
     }
 
-    /// Makes or changes a user, as ACL SETUSER does: all rules are applied, or none. Returns the
-    /// remaining channels if the user lost some. Cost: that of the rules.
+    /// Makes or changes a user, as ACL SETUSER does: all rules are applied, or none. Returns the remaining
+    /// channels if the user lost some. Cost: applying the rules.
     pub fn set_user<'a>(
         &mut self,
         name: &[u8],
@@ -185,8 +187,8 @@ impl Users {
     }
 
     /// Makes or changes a role, as ACL SETROLE does: all rules are applied, or none. Users that hold the
-    /// role get the new version. Returns the users that lost channels, with their remaining channels.
-    /// Cost: that of the rules, and the users with their selectors.
+    /// role get the new version. Returns the users that lost channels, with their remaining channels. Cost:
+    /// applying the rules, and a walk over all users with their selectors.
     pub fn set_role<'a>(
         &mut self,
         name: &[u8],
@@ -229,7 +231,7 @@ impl Users {
         self.roles.insert(Arc::new(role));
     }
 
-    /// Sets the password of `default`, as `requirepass` does. With `None` every client is let in without one.
+    /// Sets the password of `default`, as `requirepass` does. With `None` no password is needed.
     pub fn set_default_password(&mut self, password: Option<&[u8]>) {
         let mut user = User::clone(self.default_user());
         let rule = password.map(|password| [b">", password].concat());

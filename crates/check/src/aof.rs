@@ -1,4 +1,5 @@
-//! `sluice-check-aof`: a log of one file, or the files that a manifest names.
+//! `sluice-check-aof` checks an append-only file (called *log* here): a log of one file, or the files that
+//! a manifest names.
 
 use crate::cli;
 use crate::console::{Checked, Console, PIECE_BYTES, Stop, reason};
@@ -154,7 +155,7 @@ fn begins_with_snapshot(path: &Path) -> io::Result<bool> {
 
 /// How the reading of a file ended.
 enum ReadingEnd {
-    /// The end of the file, whether or not it is valid.
+    /// The file was read up to its end; the last command may be incomplete.
     End,
     /// The commands after the time of `--truncate-to-timestamp` begin at this offset.
     Later(u64),
@@ -240,7 +241,8 @@ fn read_log(
     let mut piece = vec![0; PIECE_BYTES];
     let mut fed = 0;
     loop {
-        // The end of the last valid command before an annotation, or before its transaction.
+        // If the next item is a timestamp, the file may be cut off here: after the last valid command
+        // outside of a transaction.
         let before = reader.tail().valid_up_to;
         let line = match reader.next() {
             Ok(LogProgress::Item(LogItem::Timestamp(time))) => match mode {
@@ -462,7 +464,8 @@ impl LogFile {
             let options = OpenOptions::new().write(true).create_new(true).mode(0o600).clone();
             match options.open(&path) {
                 Ok(file) => break (path, file),
-                // With the time added, the name would be longer than the file system allows.
+                // A shorter name is tried, because with the time added the name is longer than the file
+                // system allows.
                 Err(error) if error.kind() == io::ErrorKind::InvalidFilename && !is_short => is_short = true,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
                 Err(error) => return Err(error),
@@ -481,7 +484,7 @@ impl LogFile {
         match copied {
             Ok(()) => Ok(path),
             Err(error) => {
-                // An incomplete copy is of no use: nothing has been cut off yet.
+                // The incomplete copy is removed: nothing has been cut off yet, so no byte is lost.
                 let _ = std::fs::remove_file(&path);
                 Err(error)
             }
@@ -499,7 +502,8 @@ fn commands_again(window: &[u8]) -> Option<usize> {
         let mut reader = LogReader::new(LogOptions::default());
         let rest = window.get(*at..).unwrap_or_default();
         reader.feed(rest.get(..TRY_BYTES).unwrap_or(rest));
-        // An EXEC without MULTI is the end of a transaction that the error has cut.
+        // An EXEC without MULTI counts as a command, too: it ends a transaction whose beginning was damaged
+        // by the error.
         matches!(
             reader.next(),
             Ok(LogProgress::Item(_)) | Err(LogError { problem: LogProblem::ExecWithoutMulti, .. })
@@ -507,13 +511,14 @@ fn commands_again(window: &[u8]) -> Option<usize> {
     })
 }
 
-/// Longest line at the beginning of a file that is read to tell whether the file is a manifest, in bytes.
+/// At most this many bytes of a line at the beginning of a file are read to tell whether the file is a
+/// manifest.
 const LINE_BYTES_MAX: u64 = 1024;
-/// Bytes of a manifest that are read; a manifest names a few files.
+/// At most this many bytes of a manifest are read; a manifest names only a few files.
 const MANIFEST_BYTES_MAX: u64 = 16 << 20;
-/// Bytes after an error that are searched for commands.
+/// At most this many bytes after an error are searched for commands.
 const WINDOW_BYTES: u64 = 4 << 20;
-/// Positions in the window that are tried as the beginning of a command.
+/// At most this many positions in the searched bytes are tried as the beginning of a command.
 const TRIES_MAX: usize = 1000;
-/// Longest command that the search finds, in bytes.
+/// The search finds only commands of at most this many bytes.
 const TRY_BYTES: usize = 64 << 10;

@@ -227,14 +227,14 @@ impl SnapshotReport {
         Ok(self.is_compressed)
     }
 
-    /// Checks the version in the first bytes of a file: other versions than ours are reported, and those
-    /// of Redis from 80 on are an error.
+    /// Checks the version in the first bytes of a file. A version that belongs to other servers is
+    /// reported. A version from 80 on after the magic `REDIS` is an error.
     pub(crate) fn header(&mut self, start: &[u8], console: &mut Console<'_>) -> Checked<()> {
         let head = start.get(..HEADER_LEN).unwrap_or_default();
         let (redis, digits) = match (head.strip_prefix(b"REDIS"), head.strip_prefix(b"VALKEY")) {
             (Some(digits), _) => (true, digits),
             (None, Some(digits)) => (false, digits),
-            // The reader reports the error.
+            // An invalid magic is left to the reader, which reports the error.
             (None, None) => return Ok(()),
         };
         let version = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse::<u32>().ok());
@@ -517,7 +517,7 @@ pub(crate) fn read_options() -> ReadOptions {
     ReadOptions { unknown: Unknown::Skip, ..ReadOptions::default() }
 }
 
-/// Bytes of a library's first line that are shown; the name is in that line.
+/// At most this many bytes of a library's first line, which has the library's name, are shown.
 const HEAD_BYTES_MAX: usize = 120;
 /// Length of the magic and the version, in bytes.
 const HEADER_LEN: usize = 9;
@@ -527,9 +527,9 @@ const FOREIGN_FROM: u32 = 12;
 const CHECKSUM_LEN: u64 = 8;
 /// The RDB version that this server writes.
 const VERSION_VALKEY: u32 = 80;
-/// The last version of Valkey's that is read by default.
+/// The last RDB version of Valkey that is read by default.
 const VERSION_VALKEY_READ: u32 = 81;
-/// The last version of Redis's that is read by default.
+/// The last RDB version of Redis that is read by default.
 const VERSION_REDIS_READ: u32 = 13;
-/// Files of earlier versions have no checksum.
+/// Files have a checksum from this RDB version on.
 const SUMMED_FROM: u32 = 5;

@@ -84,7 +84,7 @@ impl FileStats {
         }
     }
 
-    /// The figures as text. Database 0 is always listed, another one if it has keys.
+    /// The figures as text. Database 0 is always listed, any other database only if it has keys.
     pub(crate) fn render(&self, format: Format) -> String {
         let mut out = String::new();
         let empty = Default::default();

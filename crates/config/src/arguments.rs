@@ -17,7 +17,7 @@ pub struct CommandLine {
 ///
 /// A first argument without `-` is the config file. `-` as the first or last argument stands for standard
 /// input. `--name` begins a line, and the arguments that follow are its words; an argument with `--` in
-/// front is a word too if the line has none yet. So `--port 6380 --save ""` is two lines. `--save`
+/// front is also a word if its line has no word yet. So `--port 6380 --save ""` is two lines. `--save`
 /// without words is `--save ""`, and a `--name` that follows it begins the next line.
 pub fn command_line(arguments: &[&[u8]]) -> CommandLine {
     let mut result = CommandLine::default();

@@ -25,7 +25,8 @@ pub struct Config {
     pub(crate) locations: Locations,
 }
 
-/// Lines that set parameters, in the order read: errors that only the process can find name them later.
+/// Lines that set parameters, in the order read. Errors that only the process can find (a port that is
+/// taken, for example) name the line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Locations(pub(crate) Vec<(ParamId, Location)>);
 
@@ -62,8 +63,8 @@ impl Config {
         matches!(self.value(id), ParamValue::Bool(true))
     }
 
-    /// A number. A value above `i64::MAX`, which only some rows of the table allow, reads as `i64::MAX`;
-    /// a percentage is negative.
+    /// A number. A value above `i64::MAX`, which only some rows of the table allow, reads as `i64::MAX`; a
+    /// percentage `n%` reads as -n.
     #[inline]
     pub fn int(&self, id: Id<Int>) -> i64 {
         let ParamValue::Int(value) = self.value(id) else {
@@ -118,7 +119,7 @@ impl Config {
         items
     }
 
-    /// Conditions for a snapshot; an empty list means that none is taken automatically.
+    /// Conditions for a snapshot; with an empty list no snapshot is taken automatically.
     pub fn save_points(&self) -> &[SavePoint] {
         let ParamValue::Save(points) = self.value(param::SAVE) else {
             unreachable!("invariant 2: the kind of save")
@@ -213,7 +214,8 @@ impl Config {
         self.changed().filter_map(|id| Some((id, self.no_effect(id, &self.name_in_file(id))?)))
     }
 
-    /// The sentence that this parameter's value has no effect; `None` where it has one, or is the default.
+    /// The sentence that this parameter's value has no effect; `None` if the value has an effect or is the
+    /// default.
     pub fn no_effect_of(&self, id: ParamId) -> Option<String> {
         self.no_effect(id, id.param().name)
     }

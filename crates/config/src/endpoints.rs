@@ -23,7 +23,7 @@ pub struct EndpointRule {
 pub enum RuleNode {
     /// By its id, forty digits.
     Id(Box<str>),
-    /// By its address and port, of TLS or not.
+    /// By its address and its plain or TLS port.
     At(Box<str>, u16),
     /// By the host name that it announces.
     HostName(Box<str>),
@@ -83,7 +83,8 @@ impl RuleNode {
             return Ok(RuleNode::At(address.ip().to_string().into(), address.port()));
         }
         match () {
-            // No host name looks like this, and a rule for a mistyped id would silently do nothing.
+            // Such a word is refused as a mistyped id: no host name looks like this, and the rule would
+            // silently do nothing.
             () if is_hex && word.len() >= MISTYPED_ID_DIGITS => {
                 Err("is no id of a node, which has 40 digits")
             }
@@ -96,9 +97,9 @@ impl RuleNode {
 
 /// Digits of the id of a node.
 const ID_DIGITS: usize = 40;
-/// A word of at least so many hexadecimal digits is meant as an id.
+/// A word of at least this many hexadecimal digits is taken for an id.
 const MISTYPED_ID_DIGITS: usize = 32;
-/// Bytes of a word that an error repeats.
+/// An error repeats at most this many bytes of a word.
 const SHOWN_MAX: usize = 100;
 
 /// A word as an error repeats it: printable, and not long.

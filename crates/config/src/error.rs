@@ -79,8 +79,8 @@ impl LoadError {
 }
 
 /// A word of a `user` line with its secret hidden: after `>`, `<`, `#` or `!` follows a password or its
-/// digest. A word that begins with an escape may be any of these. After `(` a password is not allowed,
-/// but a user who wrote one there gets an error, which must not show it. `None`: the word has no secret.
+/// digest. A word that begins with an escape may be any of these. After `(` a password is not allowed, but
+/// a password that was written there must not be shown by the error. `None`: the word has no secret.
 pub(crate) fn without_secret(word: &str) -> Option<String> {
     let head = word.len() - word.trim_start_matches(['"', '\'', '(']).len();
     let shown = match word[head..].chars().next()? {
@@ -142,7 +142,7 @@ impl Location {
         let mut shown: Vec<Cow<'_, str>> = Vec::with_capacity(words.len());
         let mut has_secrets = false;
         for (at, word) in words.iter().enumerate() {
-            // A password that is separated from its `>` or `<` by a blank.
+            // The word is a password if a blank separates it from its `>` or `<`.
             let is_password = at > 0 && matches!(words[at - 1], ">" | "<");
             let hidden = if is_password { Some(HIDDEN.to_owned()) } else { without_secret(word) };
             has_secrets |= hidden.is_some();

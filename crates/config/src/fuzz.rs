@@ -34,7 +34,7 @@ pub fn fuzz_parse(data: &[u8]) {
 
 /// The output of CONFIG REWRITE must load to the running values, and a second rewrite must not change it.
 pub(crate) fn rewrite_is_faithful(old: &[u8], config: &Config) {
-    // Words as user rules are: they may contain quotes, but no blanks and no zero bytes.
+    // The words are made like user rules: they may contain quotes, but no blanks and no zero bytes.
     let of_users = config.user_lines().iter().map(|line| line.words().concat());
     let plain = of_users.map(|mut rules| {
         rules.retain(|byte| !matches!(byte, 0 | b' ' | b'\t'..=b'\r'));
@@ -44,7 +44,7 @@ pub(crate) fn rewrite_is_faithful(old: &[u8], config: &Config) {
     let text = rewrite(Some(old), config, &users, Force::Changed);
     let again = parse_file(&text, "rewritten", b"", &mut |_: &[u8]| Ok(Vec::new()));
     let again = again.expect("what a rewrite wrote must load");
-    // Renames of the command line are not in the file.
+    // Only the values are compared, because renames of the command line are not written into the file.
     assert_eq!(again.values, config.values, "what a rewrite wrote must mean the same");
     let read = again.user_lines().iter().map(|line| line.words().join(&b' '));
     assert!(read.eq(users.iter().cloned()), "users must be read as they were written");

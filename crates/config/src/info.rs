@@ -25,7 +25,7 @@ pub enum ValidValues {
     Names(Vec<&'static str>),
     /// A number from the first to the second.
     Range(i128, i128),
-    /// The type of the directive sets no limits that could be listed.
+    /// The type of the directive sets no limits that could be listed in a reply.
     Unsaid,
 }
 

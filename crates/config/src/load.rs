@@ -43,7 +43,8 @@ pub fn parse_file(
     loader: &mut dyn Loader,
 ) -> Result<Config, LoadError> {
     let mut load = Load::new(1, loader);
-    // The reference appends the options to the file and counts on.
+    // Lines of the options are counted from the end of the file, because the reference appends the options
+    // to the file.
     let lines_before = text.split(|byte| *byte == b'\n').count();
     let _stopped =
         load.text(text, source, 0).and_then(|()| load.lines(options, COMMAND_LINE, 0, lines_before));
@@ -178,7 +179,7 @@ impl<'a> Load<'a> {
                 }
                 let mut location = location();
                 if id.param().traits.has(Traits::SENSITIVE) {
-                    // A secret is not kept here: the line is only needed for its name.
+                    // Only the name is kept of a line with a secret: later errors need no more.
                     location.text = String::from_utf8_lossy(name).into_owned();
                 }
                 self.config.locations.0.push((id, location));
@@ -274,10 +275,12 @@ pub(crate) fn trimmed(line: &[u8]) -> &[u8] {
     &line[start..end]
 }
 
-/// Maximum errors of one check: a list that an operator can read, and an end for a file that includes itself.
+/// Maximum number of errors of one check. An operator can read a list of this length, and the check of a
+/// file that includes itself ends.
 pub(crate) const ERRORS_MAX: usize = 100;
 
-/// Maximum depth of includes: far more than anyone writes, and an end for a file that includes itself.
+/// Maximum depth of includes: far more than anyone writes, but it ends the load of a file that includes
+/// itself.
 const INCLUDE_DEPTH_MAX: usize = 16;
 
 /// Maximum number of included files: a few files that include each other several times would otherwise be

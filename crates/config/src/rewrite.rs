@@ -150,7 +150,7 @@ fn meaning(line: &[u8]) -> Meaning {
 
 struct Line {
     text: Vec<u8>,
-    /// Whether the line is added to a file that had none.
+    /// Whether the line is added if the file had no line of the parameter.
     needed: bool,
 }
 

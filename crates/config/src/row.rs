@@ -17,7 +17,7 @@ pub struct Param {
     pub section: Section,
     /// One or two sentences for operators.
     pub doc: &'static str,
-    /// Whether setting it has an effect yet.
+    /// Whether setting the parameter has an effect in this server.
     pub honoured: Honoured,
 }
 
@@ -309,7 +309,8 @@ pub mod kind {
     pub struct Special;
 }
 
-/// Builders for the rows: a constructor for the type, then calls for what differs from the usual.
+/// Builders for the rows: a constructor for the type, then one call for each property that differs from the
+/// usual.
 impl Param {
     const fn of(name: &'static str, kind: ParamKind) -> Param {
         Param {

@@ -1,9 +1,9 @@
 //! Secrets of a configuration: found by the table of parameters, and by the name where the
 //! table does not have it.
 //!
-//! Invariants: (1) a line that is shown has no value of a directive whose name is that of a secret, is
-//! close to that of a known secret, or begins with one; (2) in doubt more is hidden: the text after the
-//! first such name in a line is not shown.
+//! Invariants: (1) a line that is shown has no value of a directive that is a secret, nor of one whose name
+//! is close to the name of a known secret or begins with such a name; (2) in doubt more is hidden: the text
+//! after the first such name in a line is not shown.
 
 use crate::row::{ParamId, Traits};
 use crate::table::RETIRED;
@@ -46,11 +46,12 @@ pub(crate) fn directive(name: &[u8]) -> DirectiveName {
     }
 }
 
-/// The part of a line that may be shown; `is_known`: whether the line's first word is a directive without
-/// a secret. `None`: all of it.
+/// The part of a line that may be shown; `None` if the whole line may be. `is_known`: whether the line's
+/// first word is a directive without a secret.
 pub(crate) fn shown_part(text: &str, is_known: bool) -> Option<String> {
     let mut at = 0;
-    // A blank may be part of a quoted word, and any character may join a name to its value.
+    // Names are searched between all other characters, not only between blanks: a blank may be part of a
+    // quoted word, and any character may join a name to its value.
     for (number, run) in text.split(|char: char| !is_of_name(char)).enumerate() {
         let end = if is_known && number == 0 { None } else { name_end(run, is_known) };
         if let Some(end) = end
@@ -69,7 +70,7 @@ pub(crate) fn shown_part(text: &str, is_known: bool) -> Option<String> {
     None
 }
 
-/// The end, in these characters, of a secret's name; `None` where there is no such name.
+/// The position in `run` at which the name of a secret ends; `None` if there is no such name.
 fn name_end(run: &str, is_known: bool) -> Option<usize> {
     let is_whole = secrets().any(|secret| secret.eq_ignore_ascii_case(run));
     if is_whole || is_known {
@@ -123,7 +124,7 @@ fn is_close(one: &[u8], other: &[u8], most: usize) -> bool {
     row[other.len()] <= most
 }
 
-/// Parts of names by which an unknown name counts as a secret's.
+/// An unknown name that contains one of these counts as the name of a secret.
 const WORDS: [&str; 8] = ["pass", "pwd", "auth", "secret", "token", "key", "cred", "salt"];
 const OF_SENTINEL: [&str; 3] = ["auth-pass", "sentinel-pass", "auth-user"];
 /// Letters by which a misspelt name may differ from a known one.

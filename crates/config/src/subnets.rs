@@ -30,7 +30,8 @@ impl Subnet {
         let address = written.to_canonical();
         let (bits, prefix) = match address.is_ipv4() == written.is_ipv4() {
             true => (bits, prefix),
-            // A prefix shorter than 96 bits would contain more than all IPv4 addresses.
+            // A prefix shorter than 96 bits is refused, because the network would contain more than all
+            // IPv4 addresses.
             false => (32, prefix.checked_sub(96)?),
         };
         let mask = match prefix {

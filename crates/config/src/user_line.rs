@@ -60,7 +60,7 @@ impl UserLine {
     /// The error that the line is not valid; `word` is the position of the word that the error shows.
     pub fn error(&self, word: usize, reason: &str) -> LoadError {
         let shown = self.words.get(word).map_or(&[][..], |word| crate::number::until_zero(word));
-        // The word may be a rule with a password.
+        // The error hides a password in the word, which may be a rule.
         let shown = String::from_utf8_lossy(shown);
         let shown = crate::error::without_secret(&shown).unwrap_or(shown.into_owned());
         let what = if self.is_role() { "role" } else { "user" };

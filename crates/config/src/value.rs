@@ -162,7 +162,7 @@ pub mod notify {
         LETTERS.iter().filter(|(_, bit)| bits & bit != 0).map(|(letter, _)| *letter).collect()
     }
 
-    /// Number of the first letters that `A` stands for.
+    /// `A` stands for this many letters, the first ones of [`LETTERS`].
     pub(super) const CLASSES: usize = 11;
 }
 
@@ -294,8 +294,8 @@ impl ParamKind {
     }
 }
 
-/// The only word. Parameters that take one word always get exactly one; the error is for those
-/// that take several words.
+/// Returns the only word. The error concerns parameters that may be given several words; all others always
+/// get exactly one.
 fn one<'a>(words: &[&'a [u8]]) -> Result<&'a [u8], Reason> {
     match words {
         [word] => Ok(word),
@@ -469,7 +469,7 @@ fn parse_endpoint_rules(words: &[&[u8]], old: &ParamValue, onto: Onto) -> Result
     Ok(ParamValue::EndpointRules(rules))
 }
 
-/// Maximum number of rules: each rule is checked for each node that a client asks for.
+/// Maximum number of rules, because a reply checks each rule for each node that the reply shows.
 const ENDPOINT_RULES_MAX: usize = 4096;
 
 fn parse_notify(word: &[u8]) -> Result<ParamValue, Reason> {
@@ -516,7 +516,7 @@ fn parse_percentiles(words: &[&[u8]]) -> Result<ParamValue, Reason> {
         if !(0.0..=100.0).contains(&value) {
             return Err("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]".into());
         }
-        // Rounded as it is shown, so that a rewritten file has the same value.
+        // The value is rounded to the decimals that are shown, so that a rewritten file has the same value.
         values.push(number::decimal_text(value).parse().unwrap_or(value));
     }
     Ok(ParamValue::Percentiles(values))

@@ -54,7 +54,8 @@ pub enum Action {
     /// End the process in an orderly way, and start the same program in its place after this many
     /// milliseconds: for DEBUG.
     Restart(u64),
-    /// Do not end the process for the signal that waited for the cron: see `Engine::end_waits_for_cron`.
+    /// Forget the signal to end the process, because the shutdown was given up; the next signal counts as
+    /// the first. See `Engine::end_waits_for_cron`.
     KeepRunning,
     /// End the process at once, with or without a fault: for DEBUG.
     Crash(Crash),

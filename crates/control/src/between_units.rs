@@ -1,19 +1,20 @@
 //! Work that runs only between two execution units, never while one is open.
 //!
-//! A suspended unit has made only a part of its changes. Work that shows the data to a new reader, or
-//! that changes the data or its history in a way the rest of the unit would see, waits for the end of the
-//! unit. So do users loaded from a file, because the rest of the unit would see other rights, and
-//! invalidations gathered during an iteration, which would split the unit's reply. Each such caller asks
-//! [`Control::between_units`]; after a refusal it tries again in the next iteration, in the cron, or at
-//! the end of the unit (`Engine::end_open_unit`).
+//! A suspended unit has made only a part of its changes. Work that shows the data to a new reader, or that
+//! changes the data or its history in a way the rest of the unit would see, waits for the end of the unit.
+//! Users loaded from a file wait too, because the rest of the unit would see other rights. Invalidations
+//! gathered during an iteration wait, because sent at once they would split the unit's reply. Each such
+//! caller asks [`Control::between_units`]; after a refusal it tries again in the next iteration, in the
+//! cron, or at the end of the unit (`Engine::end_open_unit`).
 //!
-//! Commands queued in the unit itself do not ask (FLUSHALL saves the empty data, DEBUG RELOAD loads).
-//! Neither does the link to a primary when it sets the history of loaded data: no command of a unit takes
-//! part in that.
+//! Commands queued in the unit itself do not ask (FLUSHALL saves the empty data, DEBUG RELOAD loads). The
+//! link to a primary does not ask either when it sets the history of loaded data, because that step
+//! concerns no command of a unit.
 //!
 //! The following goes on while a unit is open: messages and notifications, which are sent with the command
-//! that causes them; the cursor of an earlier cut, slow reads, timeouts of blocked clients, writing and
-//! syncing of closed units, PINGs and acknowledgements of replicas, accepts, the numbers of INFO.
+//! that causes them; the capturing of entries for a snapshot that began before the unit, slow reads,
+//! timeouts of blocked clients, writing and syncing of closed units, PINGs and acknowledgements of
+//! replicas, accepts, the numbers of INFO.
 
 use crate::Control;
 use sluice_base::mistake::{self, Mistake};
@@ -21,11 +22,11 @@ use sluice_base::mistake::{self, Mistake};
 /// Kinds of work that wait for the end of an open unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BetweenUnits {
-    /// The cut of the data for a save.
+    /// The cut of the data for a save begins: from then on the snapshot shows this moment.
     Save,
-    /// The cut of the data for a rewrite of the append-only file.
+    /// The cut of the data for a rewrite of the append-only file begins.
     Rewrite,
-    /// The cut of the data for a full synchronisation.
+    /// The cut of the data for a full synchronisation begins.
     FullSync,
     /// Loaded data replaces the present data.
     Load,

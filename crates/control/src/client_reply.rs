@@ -8,7 +8,8 @@ use sluice_resp::Mark;
 use sluice_session::{Closing, Session};
 
 impl Control {
-    /// Applies CLIENT REPLY to the reply since `mark`. A replica that generated a reply is closed.
+    /// Applies CLIENT REPLY to the reply since `mark`. A replica whose command has produced a reply is
+    /// closed, because a replica must get none.
     #[cold]
     pub fn apply_reply_mode(&mut self, session: &mut Session, mark: Mark, process: &mut dyn Process) {
         match session.caller.reply {

@@ -136,8 +136,8 @@ pub struct PersistenceState {
     pub last_save_s: i64,
     /// Number of saves since the start.
     pub saves: u64,
-    /// Value of `dirty` when the data was loaded from the RDB file, as long as that file has all data
-    /// loaded; `None` otherwise.
+    /// Value of `dirty` after the last load, if that load read the whole RDB file in use: while `dirty`
+    /// keeps this value, the file has exactly the present data. `None` otherwise.
     pub loaded_file_at: Option<u64>,
     /// The load in progress, if any.
     pub load: Watched<Option<Box<LoadUnderWay>>>,
@@ -173,7 +173,8 @@ pub struct ReplicationState {
     pub replica: Watched<Option<Box<crate::replication::role::ReplicaRole>>>,
     /// Requests of the link to the primary, to be carried out in order.
     pub link_outputs: VecDeque<LinkOutput>,
-    /// Number of the last attempt of links that were given up.
+    /// Number of the last connection attempt of the links given up so far; the next link continues the
+    /// numbering, so late results of old links are recognised.
     pub link_attempts: u64,
     /// Results of links to primaries, counted.
     pub link_counts: LinkCounts,
@@ -216,7 +217,8 @@ pub struct DebugSwitches {
     pub scripts_call_all: bool,
     /// DEBUG SET-SKIP-CHECKSUM-VALIDATION: whether checksums are ignored.
     pub skip_checksum: bool,
-    /// Settings of DEBUG CLIENT-ENFORCE-REPLY-LIST and REPLYBUFFER, accepted without effect.
+    /// DEBUG CLIENT-ENFORCE-REPLY-LIST: an unauthenticated client is closed at its first byte of waiting
+    /// output.
     pub enforce_reply_list: bool,
 }
 
@@ -238,7 +240,7 @@ impl Control {
         run_id: String,
         replid: String,
     ) -> Control {
-        // Invalid lines were refused when the configuration was read.
+        // The default is never used, because invalid lines were refused when the configuration was read.
         let renames = sluice_commands::renames(&config).unwrap_or_default();
         let epoch = Epoch::default();
         let mut clients = ClientRelations::new(&epoch, &config);

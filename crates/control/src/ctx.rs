@@ -368,7 +368,8 @@ impl Handler {
         use Right::{Change, None, Read};
         const fn of(keys: KeyRights, rest: [Right; 4]) -> HandlerRights {
             let [session, registry, control, process] = rest;
-            // Access to the control plane includes the subscriptions, which are a part of it.
+            // Subscriptions and users are parts of the control plane, so they have its rights unless a kind
+            // says otherwise.
             HandlerRights {
                 keys,
                 session,
@@ -391,7 +392,7 @@ impl Handler {
             Handler::Cluster(_) => {
                 HandlerRights { subscriptions: None, ..of(KeyRights::None, [Read, None, Change, None]) }
             }
-            // The set of hidden slots is not a key.
+            // No right to keys is needed, because the set of hidden slots does not count as a key.
             Handler::Imports(_) => HandlerRights {
                 subscriptions: None,
                 users: None,
@@ -412,8 +413,8 @@ impl Handler {
                 HandlerRights { subscriptions: None, ..of(KeyRights::None, [None, None, Change, None]) }
             }
             Handler::Server(_) => of(KeyRights::None, [Change, Change, Change, Change]),
-            // The commands inside have their own rights. The conditions of EXEC read keys that no
-            // key spec names.
+            // The commands inside have their own rights to keys. The right to read keys for the conditions
+            // of EXEC is not stated, because no key spec names those keys.
             Handler::Exec | Handler::Script(_) => of(KeyRights::None, [Change, Change, Change, Change]),
             Handler::Debug(_) => of(KeyRights::AllDbs, [Change, Change, Change, Change]),
         }

@@ -36,7 +36,8 @@ pub trait ProcessClock {
     /// Stops the whole server for this time: DEBUG SLEEP.
     fn sleep(&mut self, microseconds: u64);
 
-    /// Whether a run that cannot be suspended must end: a log is being replayed and its load was stopped.
+    /// Whether a run that cannot be suspended (a script, for example) must end. True if the run replays an
+    /// append-only file whose load was stopped.
     fn is_broken_off(&mut self) -> bool {
         false
     }
@@ -91,8 +92,9 @@ pub trait SnapshotFiles {
         file: SnapshotFile,
     ) -> Result<Box<dyn Background>, SaveError>;
 
-    /// Begins making a snapshot on a thread of its own, which so many replicas take at their own pace.
-    /// The event loop is woken when data arrives for a replica that found none.
+    /// Begins making a snapshot on a thread of its own; this number of replicas read the snapshot, each at
+    /// its own pace. The event loop is woken when data arrives for a replica that has read everything so
+    /// far.
     fn snapshot_for_replicas(
         &mut self,
         replicas: usize,
@@ -100,8 +102,9 @@ pub trait SnapshotFiles {
         file: SnapshotFile,
     ) -> Result<(Box<dyn Background>, Box<dyn SnapshotPieces>), SaveError>;
 
-    /// Begins spooling the replication stream for so many replicas that lag too far for the memory. The
-    /// event loop is woken when data arrives for a replica that found none. `Err` is a line for the log.
+    /// Begins spooling the replication stream to disk for this number of replicas, whose lag is too large
+    /// for the memory. The event loop is woken when data arrives for a replica that has read everything so
+    /// far. `Err` is a line for the log.
     fn spool_stream(&mut self, replicas: usize) -> Result<Box<dyn StreamSpool>, SaveError>;
 
     /// Gives each data file, snapshot and append-only file, a second name that ends in `ending`, so that
@@ -151,7 +154,8 @@ pub trait AppendOnlyFile {
     /// Whether the append-only file has an installed base; false while the first one is written.
     fn has_aof_base(&mut self) -> bool;
 
-    /// Closes the append-only file after `pending`, which ends at `position`. Waits until that is on disk.
+    /// Closes the append-only file after `pending`, which ends at `position`. Waits until `pending` is on
+    /// disk.
     fn close_aof(&mut self, config: &Config, pending: Vec<u8>, position: u64);
 
     /// Closes the append-only file after `pending`, which ends at `position`, without waiting: the file's
@@ -193,7 +197,7 @@ pub trait UserFile {
 pub trait Process:
     ProcessClock + ProcessMemory + ProcessSettings + SnapshotFiles + AppendOnlyFile + UserFile
 {
-    /// Facts for INFO, MEMORY and similar commands. From `keyspace` come the bytes in use in the chunks
+    /// Facts for INFO, MEMORY and similar commands. `keyspace` supplies the bytes in use within the chunks
     /// of entries, which the allocator does not know. Cost: some system calls.
     fn facts(&mut self, keyspace: &Keyspace) -> Facts;
 
@@ -233,7 +237,7 @@ pub trait Process:
     /// maximum, unlike a count, cannot be subtracted from later values.
     fn forget_longest_iteration(&mut self) {}
 
-    /// Marks the lines of the log from now on as those of a replica, or of a primary.
+    /// From now on marks the lines of the log as written by a replica, or by a primary.
     fn set_log_role(&mut self, _is_replica: bool) {}
 
     /// Writes a line to the log.
@@ -260,10 +264,11 @@ pub struct BackgroundFile {
     pub name: Vec<u8>,
     /// Whether written bytes are forced to disk regularly, not all at the end.
     pub sync_early: bool,
-    /// Setting `rdb-key-save-delay`: microseconds to wait after each key; if negative, one after every
-    /// so many keys.
+    /// Setting `rdb-key-save-delay`: microseconds to wait after each key; -n means one microsecond after
+    /// every n-th key.
     pub key_delay: i64,
-    /// Whether the file is a base of the append-only file, which [`AppendOnlyFile::end_aof_rewrite`] names.
+    /// Whether the file is a base of the append-only file, to be installed by
+    /// [`AppendOnlyFile::end_aof_rewrite`].
     pub is_aof_base: bool,
     /// Whether a base is written as commands, not as a snapshot.
     pub as_commands: bool,
@@ -296,10 +301,11 @@ pub trait Background {
     /// Weight of the pieces passed but not yet written, as [`Captured::weight`] counts.
     fn weight(&self) -> usize;
 
-    /// Bytes of memory that only these pieces hold, without large values.
+    /// Bytes of memory that only the pieces passed but not yet written hold, without large values.
     fn held_bytes(&self) -> usize;
 
-    /// Bytes of large values freed so far with pieces that were their last owners.
+    /// Bytes of the large values that were freed so far together with a written piece, because the piece
+    /// was their last owner.
     fn freed_value_bytes(&self) -> u64;
 
     /// A number that grows while there is progress.

@@ -144,7 +144,8 @@ impl Control {
         Ok(codes)
     }
 
-    /// The limits of a script's machine; more generous if another server has accepted the script.
+    /// The limits of the machine (the interpreter) that loads a script; more generous if another server has
+    /// accepted the script.
     pub fn limits_of_load(&self, is_obeyed: bool) -> MachineLimits {
         let limits = machine_limits(&self.config);
         if is_obeyed { limits.of_accepted() } else { limits }

@@ -24,7 +24,8 @@ pub struct UsersState {
 }
 
 impl UsersState {
-    /// Only the user `default`. `all_channels` is `acl-pubsub-default allchannels`.
+    /// The state with only the user `default`. `all_channels`: whether `acl-pubsub-default` is
+    /// `allchannels`.
     pub(crate) fn new(all_channels: bool) -> UsersState {
         UsersState {
             users: Users::new(all_channels),

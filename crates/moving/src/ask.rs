@@ -25,27 +25,29 @@ use sluice_config::names_secret;
 use sluice_resp::Value;
 use std::collections::BTreeMap;
 
-/// Keys in the sample, of all databases together, after which no further slice is read.
+/// Once the sample has this many keys, of all databases together, no further slice is read.
 const KEYS_MAX: u64 = 10_000;
-/// The COUNT of each SCAN: about as many keys are in a slice.
+/// The COUNT of each SCAN, so about the number of keys in a slice.
 const SLICE: &[u8] = b"100";
-/// Slices of all databases together; the limit ends the search at a server whose SCAN finds no keys.
+/// At most this many slices of all databases together are read: the limit ends the search at a server whose
+/// SCAN finds no keys.
 const SLICES_MAX: usize = 400;
-/// Keys of a slice that are used, even if the server sends more.
+/// At most this many keys of a slice are used, even if the server sends more.
 const SLICE_KEYS_MAX: usize = 1_000;
 /// The longest key that is used, in bytes; longer keys are passed over.
 const KEY_BYTES_MAX: usize = 4_096;
-/// Databases from which keys are sampled.
+/// Keys are sampled from at most this many databases.
 const DATABASES_MAX: usize = 64;
-/// Keys for which DUMP is sent, in all.
+/// DUMP is sent for at most this many keys in all.
 const DUMPS_MAX: usize = 24;
-/// Keys of one type and encoding for which DUMP is sent.
+/// DUMP is sent for at most this many keys of one type and encoding.
 const DUMPS_OF_KIND: usize = 2;
 /// The largest key for which DUMP is sent, by its MEMORY USAGE in bytes.
 const DUMP_BYTES_MAX: i64 = 64 * 1024;
-/// Pairs of type and encoding that are counted; further pairs are dropped.
+/// At most this many pairs of type and encoding are counted; further pairs are dropped.
 const KINDS_MAX: usize = 64;
-/// CLIENT LIST is not sent to a server with more clients, because it visits all of them in one go.
+/// CLIENT LIST is not sent to a server with more clients than this, because the command visits all clients
+/// in one go.
 const CLIENTS_MAX: u64 = 20_000;
 
 /// Asks the server for all facts. `open` connects to the other nodes of a cluster.
@@ -54,7 +56,8 @@ const CLIENTS_MAX: u64 = 20_000;
 /// The peer refuses the user or does not answer, so that nothing can be judged.
 pub fn ask(peer: &mut dyn Peer, open: &mut OpenPeer<'_>, plan: &MovePlan) -> Result<MoveFacts, NoAnswer> {
     enter(peer, plan)?;
-    // Older servers do not know these commands; their errors do no harm.
+    // The replies are not checked: older servers do not know these commands, and the check works without
+    // them.
     peer.ask(&["CLIENT", "SETNAME", OWN_NAME])?;
     peer.ask(&["CLIENT", "NO-TOUCH", "ON"])?;
     let info = text_of("INFO", peer.ask(&["INFO"])?).map(|text| InfoFacts::read(&text));
@@ -165,7 +168,7 @@ fn clients(text: &[u8]) -> BTreeMap<ClientGroup, u64> {
 
 /// The name that the check gives its own connection.
 const OWN_NAME: &str = "sluice-check-move";
-/// Groups of clients that are counted; further groups are dropped.
+/// At most this many groups of clients are counted; further groups are dropped.
 const CLIENT_KINDS_MAX: usize = 200;
 
 /// Samples the keys of each database. If the server refuses SELECT or SCAN, the whole sample is unknown.

@@ -30,7 +30,7 @@ impl FindingWeight {
 pub struct MoveFinding {
     /// The weight of the finding; the heaviest finding of a report gives the exit status.
     pub weight: FindingWeight,
-    /// The part of the server's use, such as `users` or `keys`.
+    /// The subject of the finding, such as `users` or `keys`.
     pub about: &'static str,
     /// The finding as a sentence, printable ASCII.
     pub what: String,
@@ -45,7 +45,8 @@ impl MoveFinding {
     }
 }
 
-/// Users, modules, libraries, nodes or slots that one finding lists by name; the finding counts the others.
+/// A finding lists at most this many users, modules, libraries, nodes or slots by name, and counts the
+/// others.
 pub(crate) const LISTED: usize = 20;
 
 /// The list that every part of the judgement adds to.
@@ -68,7 +69,8 @@ impl Findings {
         self.add(FindingWeight::Works, about, what, "");
     }
 
-    /// The part if it is known; otherwise adds the finding that the part could not be judged.
+    /// Returns the part if it is known; otherwise adds the finding that the part could not be judged, and
+    /// returns `None`.
     pub fn known<'a, T>(&mut self, about: &'static str, part: &'a Asked<T>) -> Option<&'a T> {
         part.as_ref().map_err(|unknown| self.unknown(about, unknown)).ok()
     }

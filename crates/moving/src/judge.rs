@@ -207,7 +207,8 @@ fn fault_of(words: &[Vec<u8>], reason: &str) -> String {
     let kind = if is_role(words) { "role" } else { "user" };
     let name = words.get(1).map_or_else(String::new, |name| shown(name));
     let name = if is_role(words) { format!("the role {name}") } else { name };
-    // Rules about commands hold names only; patterns of keys and channels may hold secrets.
+    // Only rules about commands are quoted in the finding: they hold only names, while patterns of keys and
+    // channels may hold secrets.
     let rules = words.iter().skip(2).filter(|rule| matches!(rule.first(), Some(b'+' | b'-')));
     let alone = |rule: &[u8]| [kind.as_bytes(), b"probe", rule].map(<[u8]>::to_vec);
     let refused = rules.filter(|rule| try_line(&alone(rule), &mut Users::new(false)).is_err());
@@ -337,7 +338,7 @@ fn payloads(verdict: &mut Findings, sample: &KeySample) {
         let is_known = TYPES.contains(&String::from_utf8_lossy(&fact.kind).as_ref());
         match &fact.payload {
             Err(unknown) if said.insert(format!("{unknown:?}")) => verdict.unknown("keys", unknown),
-            // A module's type has a finding already.
+            // A payload of a module's type is not tried, because the type has a finding already.
             Ok(payload) if is_known => match rdb::restore_entry(payload, options_for(payload)) {
                 Ok(entry) => {
                     loaded += 1;

@@ -86,7 +86,8 @@ pub fn enter(peer: &mut dyn Peer, plan: &MovePlan) -> Result<(), NoAnswer> {
     }
     match peer.ask(&["PING"])? {
         Value::Error(text) if text.starts_with(b"NOAUTH") => Err(NoAnswer::NoAuth),
-        // A user may have no right to PING. A server that is loading refuses PING, but answers INFO.
+        // These errors do not end the check: a user may have no right to PING, and a server that is loading
+        // refuses PING but answers INFO.
         Value::Error(text) if text.starts_with(b"NOPERM") || text.starts_with(b"LOADING") => Ok(()),
         Value::Error(text) => Err(NoAnswer::Refused(code_of(&text))),
         _ => Ok(()),

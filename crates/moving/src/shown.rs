@@ -19,7 +19,7 @@ pub fn shown(bytes: &[u8]) -> String {
     out
 }
 
-/// Bytes of one value that are printed at most.
+/// At most this many bytes of one value are printed.
 const SHOWN_MAX: usize = 80;
 
 #[cfg(test)]

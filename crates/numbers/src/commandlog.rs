@@ -48,9 +48,11 @@ struct FamilyLog {
     next_id: u64,
 }
 
-/// Arguments kept of a command; the last one kept is then a note with the number of dropped ones.
+/// At most this many arguments of a command are kept. If the command has more, the last one kept is a note
+/// with the number of dropped ones.
 pub(crate) const ARGS_MAX: usize = 32;
-/// Bytes kept of an argument; a note with the number of dropped bytes follows.
+/// At most this many bytes of an argument are kept. If the argument has more, a note with the number of
+/// dropped bytes follows.
 pub(crate) const ARG_BYTES_MAX: usize = 128;
 
 impl CommandLog {

@@ -5,7 +5,7 @@
 pub struct CertificateFacts {
     /// The server's own certificate (`tls-cert-file`).
     pub server: Option<CertificateFact>,
-    /// The server's second one (`tls-alt-cert-file`), if one is set.
+    /// The server's second certificate (`tls-alt-cert-file`), if one is set.
     pub server_alt: Option<CertificateFact>,
     /// The certificate for connections that this server opens (`tls-client-cert-file`), if one is set.
     pub client: Option<CertificateFact>,
@@ -54,7 +54,8 @@ pub struct Facts {
     pub arch_bits: u32,
     /// Name of the allocator.
     pub allocator: String,
-    /// Bytes in use: everything the allocator has given; from the chunks of entries only the entries count.
+    /// Bytes in use: all bytes that the allocator has given, but of the chunks of entries only the part
+    /// that entries use.
     pub used_memory: usize,
     /// Greatest `used_memory` so far, in bytes.
     pub used_memory_peak: usize,
@@ -100,8 +101,8 @@ pub struct Facts {
     pub lazyfreed: u64,
     /// Counters of the main thread's event loop; `None` before they are first read.
     pub event_loop_counts: Option<EventLoopCounts>,
-    /// Parts of memory, in bytes, with the part of INFO debug's name after `memory_`; empty if
-    /// nobody sums them.
+    /// Parts of memory, in bytes, each with its name in INFO debug without `memory_`; empty if the parts
+    /// were not summed.
     pub memory_parts: Vec<(String, i64)>,
     /// Size of the largest recent input buffer of a client, in bytes.
     pub recent_max_input: usize,
@@ -181,7 +182,7 @@ pub struct SyncFacts {
 pub struct AofFacts {
     /// Bytes of all files with data.
     pub current_bytes: u64,
-    /// Bytes of all files with data after the last rewrite; without a rewrite since the start, those
+    /// Bytes of all files with data after the last rewrite; if there was no rewrite since the start, bytes
     /// of the base.
     pub base_bytes: u64,
     /// Bytes that are not yet written to the file.
@@ -226,7 +227,8 @@ pub struct IoThreads {
     pub wait_ns: u64,
     /// Total duration of iterations that executed batches, in nanoseconds.
     pub service_ns: u64,
-    /// Number of messages that found a full ring and waited at the sender: to I/O threads, and from them.
+    /// Number of messages that found a full ring (the queue between two threads) and waited at the sender:
+    /// those to I/O threads, and those from I/O threads.
     pub full: [u64; 2],
     /// Placement of connections on threads.
     pub placed: PlacedConnections,

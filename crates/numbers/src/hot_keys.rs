@@ -218,7 +218,8 @@ impl AccessWindow {
             self.by_count.push((0, row));
             self.rows.push(WindowRow::of(db, key, 0, at));
             self.link(row);
-            // Moved up so that the root keeps the least count; equal counts stay below the older one.
+            // The new count is moved up the heap, so that the root has the least count; it stays below
+            // equal counts, which are older.
             self.sift_up(at);
             return self.raise(self.rows[row as usize].heap_at as usize, 1);
         }

@@ -191,7 +191,7 @@ impl ProgressClock {
 
 /// Time between two log lines about a piece of work, in ns.
 const LOGGED_EVERY_NS: u64 = 5_000_000_000;
-/// Time between two updates of the process, in ns: short enough for a progress bar.
+/// Time between two updates of the display by the process, in ns: short enough for a progress bar.
 const SHOWN_EVERY_NS: u64 = 100_000_000;
 /// Work that takes longer than this, in ns, is shown outside of INFO.
 const LONG_NS: u64 = 1_000_000_000;

@@ -28,7 +28,8 @@ pub fn shown<'a>(spec: &'static Spec, args: Args<'a>, renames: &Renames) -> Vec<
     shown
 }
 
-/// Position of the call among the arguments of a command that takes one.
+/// Position of the nested call among the arguments of a command that takes a call (ACL DRYRUN, COMMAND
+/// GETKEYS); `None` for other commands.
 fn inner_call(spec: &Spec) -> Option<usize> {
     match spec.id {
         id if id == server::ACL_DRYRUN.id => Some(3),
@@ -38,8 +39,8 @@ fn inner_call(spec: &Spec) -> Option<usize> {
 }
 
 fn hide(spec: &Spec, shown: &mut [&[u8]]) {
-    // A role has no passwords, but whoever gives it one by mistake gets an error and has still
-    // sent a password.
+    // ACL SETROLE is included although roles have no passwords: a call that gives a role one by mistake is
+    // refused, but it contains the password.
     let users =
         [server::ACL_SETUSER.id, server::ACL_DELUSER.id, server::ACL_GETUSER.id, server::ACL_SETROLE.id];
     if spec.id == connection::AUTH.id {
@@ -49,7 +50,7 @@ fn hide(spec: &Spec, shown: &mut [&[u8]]) {
     } else if spec.id == connection::HELLO.id {
         hide_behind_words(&[("AUTH", 2)], 2, shown);
     } else if spec.id == generic::MIGRATE.id {
-        // The arguments after KEYS are keys.
+        // The search ends at KEYS, because all arguments after it are keys.
         let end = shown.iter().skip(6).position(|arg| is_word(arg, "KEYS")).map_or(shown.len(), |at| 6 + at);
         hide_behind_words(&[("AUTH", 1), ("AUTH2", 2)], 6, &mut shown[..end]);
     } else if spec.id == server::CONFIG_SET.id {

@@ -1,6 +1,7 @@
 //! Counters: for each command, for each error code, and for the engine as a whole.
 //!
-//! Only the main thread writes them. They are separate from the cache lines of the command table.
+//! Only the main thread writes them. They lie apart from the command table, so that writing a counter does
+//! not touch the table's cache lines.
 
 use crate::facts::{Facts, IoThreads};
 use sluice_acl::{Reason, Refusal};
@@ -254,10 +255,11 @@ impl Baseline {
     }
 }
 
-/// Error codes counted separately, at most: DEBUG ERROR and scripts could invent any number.
+/// At most this many error codes are counted separately, because DEBUG ERROR and scripts could invent any
+/// number of codes.
 pub(crate) const ERROR_CODES_MAX: usize = 128;
 
-/// The name in INFO for all further codes.
+/// The name under which INFO shows all codes beyond [`ERROR_CODES_MAX`] together.
 const ERROR_CODES_OVERFLOW: &str = "ERRORSTATS_OVERFLOW";
 
 impl Stats {

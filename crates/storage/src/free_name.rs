@@ -64,9 +64,9 @@ impl<'a> FreeName<'a> {
     }
 }
 
-/// Gives a file a second name, durably: the first name with `ending` and a number. A file that
-/// later takes the first name then leaves the data in place. Returns the second name, which may
-/// exist from an earlier call.
+/// Gives a file a second name, durably: the first name with `ending` and a number. If another file later
+/// takes the file's name, the data stays under the second name. Returns the second name, which may exist
+/// from an earlier call.
 pub fn second_name(storage: &dyn Storage, file: &Path, ending: &str) -> io::Result<PathBuf> {
     let names = FreeName::numbered(file, ending);
     let second = names.find_where(storage, |name| storage.is_same(file, name))?;
@@ -126,7 +126,7 @@ mod tests {
         std::fs::write(&file, "").expect("writable");
         assert_eq!(FreeName::beside(&file, "cut-7").find(&Real).ok(), Some(folder.join("incr.cut-7")));
         assert_eq!(FreeName::numbered(&file, "x").find(&Real).ok(), Some(folder.join("incr.x-1")));
-        // A file has the folder's name.
+        // The folder's name is taken by a plain file.
         let beneath = file.join("incr");
         let error = FreeName::beside(&beneath, "cut-7").find(&Real).expect_err("no folder");
         assert_eq!(error.kind(), ErrorKind::NotADirectory);

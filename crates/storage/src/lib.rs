@@ -104,7 +104,7 @@ pub trait StorageFile: Send {
     /// again, such as times.
     fn sync_data(&mut self) -> io::Result<()>;
 
-    /// Cuts the file off after so many bytes; the next write appends there.
+    /// Cuts the file off after `size` bytes; the next write appends there.
     fn truncate(&mut self, size: u64) -> io::Result<()>;
 
     /// Bytes in the file at the moment.
@@ -138,12 +138,14 @@ impl FileAccess {
         }
         let [owner, mut group, mut other] = [6, 3, 0].map(|shift| self.mode >> shift & 0o7);
         if gid != self.gid {
-            // Members of the new group were others before, and members of the old group are others now.
+            // Group and others get only the permissions that both had: members of the new group were others
+            // before, and members of the old group are others now.
             group &= other;
             other = group;
         }
         if uid != self.uid {
-            // The old owner may be in the group now, or among the others.
+            // Group and others get no permission that the owner lacked: the old owner may be in the group
+            // now, or among the others.
             group &= owner;
             other &= owner;
         }
@@ -182,7 +184,7 @@ pub fn read_whole(storage: &dyn Storage, path: &Path) -> io::Result<Vec<u8>> {
 mod tests {
     use super::FileAccess;
 
-    /// All permissions, and all relations of a user to the file before and after.
+    /// Tries all permissions, and all relations of a user to the file before and after the change.
     #[test]
     fn nobody_may_do_more_with_a_file_of_another_owner_or_group() {
         let old = |mode| FileAccess { mode, uid: 1, gid: 1 };
@@ -195,7 +197,7 @@ mod tests {
         for mode in 0..0o1000 {
             for (uid, gid) in [(1, 1), (1, 2), (2, 1), (2, 2)] {
                 let new = old(mode).mode_for(uid, gid);
-                // The new owner is this process, which wrote the file.
+                // The new owner is left out, because it is this process, which wrote the file.
                 for user in [1, 3] {
                     for groups in [&[][..], &[1], &[2], &[1, 2]] {
                         let (before, after) =

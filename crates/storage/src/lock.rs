@@ -177,8 +177,9 @@ struct LockedFile {
 
 impl Drop for LockedFile {
     fn drop(&mut self) {
-        // Removed while still locked: a process that opens the file meanwhile sees that the name is gone or
-        // another file's. A file that cannot be removed does no harm.
+        // The file is removed while it is still locked: a process that has opened it meanwhile sees, once
+        // it has the lock, that the name is gone or leads to another file. A file that cannot be removed
+        // does no harm.
         if self.is_ours && is_at(&self.lock, &self.path) {
             let _ = std::fs::remove_file(&self.path);
         }
@@ -206,8 +207,8 @@ pub(crate) fn lock_file(path: &Path, text: &str) -> Result<LockHold, LockRefused
                 }
                 Err((_, errno)) => return Err(LockRefused::Failed(errno.into())),
             };
-        // The last holder may have removed the file between the opening and the lock: then no name leads
-        // to the locked file.
+        // The last holder may have removed the file between the opening and the lock. Then no name leads to
+        // the locked file, and the next attempt opens the name again.
         if !is_at(&file, path) {
             continue;
         }
@@ -215,7 +216,8 @@ pub(crate) fn lock_file(path: &Path, text: &str) -> Result<LockHold, LockRefused
         let read = Read::by_ref(&mut *file).take(PID_BYTES_MAX).read_to_end(&mut before);
         let is_ours = read.is_ok() && is_pid(&before);
         if is_ours {
-            // A full disk keeps the process id out, and the lock still holds.
+            // Errors are ignored: on a full disk the process id is missing in the file, but the lock still
+            // holds.
             let emptied = file.set_len(0).and_then(|()| file.rewind());
             drop(emptied.and_then(|()| file.write_all(text.as_bytes())));
         }
@@ -241,7 +243,8 @@ pub fn is_pid(text: &[u8]) -> bool {
 /// A file of this many bytes or more is no pid file.
 pub const PID_BYTES_MAX: u64 = 64;
 
-/// Attempts to open a file that its last holder keeps removing.
+/// At most this many attempts are made to lock a file, because other processes may remove it again and
+/// again.
 const TRIES: usize = 16;
 /// The most bytes read of the holder's text.
 const HOLDER_BYTES_MAX: u64 = 64;

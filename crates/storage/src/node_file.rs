@@ -15,11 +15,12 @@ use std::sync::Arc;
 
 /// The file `nodes.conf`, claimed by this process alone.
 pub struct NodeFile {
-    /// Absolute, because the working directory may change.
+    /// The path of the file, absolute because the working directory may change.
     path: PathBuf,
-    /// The file under its name. It stays open, and so locked, until the next file has the name.
+    /// The open file that has the name now. It stays open, and therefore locked, until the next version of
+    /// the file has the name.
     in_place: Option<Replacement>,
-    /// The lock file beside it; `None` where files cannot be locked.
+    /// The lock file beside `nodes.conf`; `None` where files cannot be locked.
     _hold: Option<LockHold>,
 }
 

@@ -16,7 +16,7 @@ pub struct Real;
 impl Storage for Real {
     fn create(&self, path: &Path, mode: u32) -> io::Result<Box<dyn StorageFile>> {
         let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
-        // On a file system without locks, `is_written` cannot see this file.
+        // The error is ignored: on a file system without locks, `is_written` returns false for this file.
         let _ = file.try_lock();
         Ok(Box::new(RealFile(file)))
     }
@@ -134,7 +134,8 @@ impl StorageFile for RealFile {
     fn set_access(&self, like: FileAccess) -> io::Result<()> {
         let own = access_of(&self.0.metadata()?);
         if (own.uid, own.gid) != (like.uid, like.gid) {
-            // Only root can give a file another owner; a member of a group can give a file to that group.
+            // If the owner cannot be changed, the group alone is: only root can give a file another owner,
+            // but a member of a group can give a file to that group.
             if fchown(&self.0, Some(like.uid), Some(like.gid)).is_err() {
                 let _ = fchown(&self.0, None, Some(like.gid));
             }

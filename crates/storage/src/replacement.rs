@@ -65,15 +65,15 @@ pub struct Replacement {
     target: PathBuf,
     file: Box<dyn StorageFile>,
     stage: Stage,
-    /// After so many bytes the written part is forced to disk; `None`: only at the end.
+    /// Each time this many bytes have been written, they are forced to disk; `None`: only at the end.
     sync_every: Option<u64>,
     unsynced: u64,
 }
 
 impl Replacement {
     /// Creates the temporary file with the owner, group and permissions of the target; if there is no
-    /// target, with permissions `mode` less the process's umask. An existing file of the temporary name,
-    /// left by a process of the same id or put there, is removed and not written through.
+    /// target, with permissions `mode` less the process's umask. An existing file of the temporary name
+    /// (left by a process of the same id, or put there by somebody else) is removed, never written into.
     pub fn begin(
         storage: Arc<dyn Storage>,
         temporary: PathBuf,
@@ -98,7 +98,7 @@ impl Replacement {
     /// the system lets it.
     pub(crate) fn resemble(&self, other: &Path) {
         if let Ok(access) = self.storage.access(other) {
-            // On a file system without permissions the data are still written.
+            // Errors are ignored, so that the data are written on a file system without permissions, too.
             let _ = self.file.set_access(access);
         }
     }

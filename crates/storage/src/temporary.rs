@@ -7,9 +7,10 @@ use nix::unistd::Pid;
 use sluice_persist::rdb::MAGICS;
 use std::path::{Path, PathBuf};
 
-/// The temporary name of a snapshot: of the process id and the number of the snapshot. A snapshot that was
-/// broken off may still be there when the next begins, and a process in another container may use the same
-/// folder with the same id: numbers begin anywhere, and each number has its own name.
+/// The temporary name of a snapshot, made of the process id and the number of the snapshot. Each number has
+/// its own name, because a snapshot that was broken off may still be there when the next begins. The caller
+/// does not begin at a fixed number, because a process in another container may use the same folder with
+/// the same id.
 pub fn temporary_name(pid: u32, number: u64) -> String {
     match number {
         0 => format!("temp-{pid}.rdb"),
@@ -148,7 +149,7 @@ mod tests {
         let (written, left) = (temporary_name(std::process::id(), 7), temporary_name(std::process::id(), 8));
         let open = storage.create(&dir.join(&written), 0o666).expect("made");
         std::fs::write(dir.join(&left), "REDIS0011 and a part").expect("writable");
-        // A file of somebody else with such a name.
+        // A file with such a name that no server has written.
         let foreign = temporary_name(std::process::id(), 9);
         std::fs::write(dir.join(&foreign), "notes").expect("writable");
         let mut said = Vec::new();

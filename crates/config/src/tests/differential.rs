@@ -236,7 +236,7 @@ fn own_values(kind: &ParamKind) -> Vec<String> {
         ParamKind::Text { .. } => {
             ["a".repeat(45), "a".repeat(46), "a".repeat(256), "{port} {foo}".into(), "a,b".into()].to_vec()
         }
-        // The reference does not have the only parameter of this kind.
+        // No values are needed: the only parameter of this kind is not in the reference.
         ParamKind::EndpointRules
         | ParamKind::Bool { .. }
         | ParamKind::BufferLimits

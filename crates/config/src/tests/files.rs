@@ -403,7 +403,7 @@ fn what_asks_for_something_missing_is_said_in_a_sentence() {
          sync"
     );
     assert_eq!(said("rdma-port 7"), "'rdma-port' is set but has no effect: RDMA is not built in");
-    // With the name that the file uses, and with the line.
+    // The sentence has the name that the file uses, which may be an alias.
     let sentence = "is set but has no effect: the old data are always freed in the background";
     assert_eq!(said("Slave-Lazy-Flush no\n"), format!("'slave-lazy-flush' {sentence}"));
     assert_eq!(

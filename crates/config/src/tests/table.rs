@@ -47,7 +47,8 @@ fn get_star_lists_the_names_of_the_reference_alone() {
     assert_eq!(listed, expected);
 }
 
-/// Upstream's tests set every name of `CONFIG GET *` and know which ones are immutable.
+/// The directive is no part of `CONFIG GET *`, because upstream's tests set every name of that list and
+/// know which names are immutable.
 #[test]
 fn the_event_loop_is_found_by_name_and_pattern_but_not_by_the_star_alone() {
     let finds =

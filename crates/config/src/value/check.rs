@@ -52,7 +52,8 @@ fn parsed<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// An address that goes into the cluster's file: short, and without that file's separators.
+/// Checks an announced address: it must be short, and must not contain the separators of `nodes.conf`,
+/// where it is written.
 pub(crate) fn announced_ip(text: &[u8]) -> Check {
     reject_if(text.len() >= 46, "cluster-announce-ip is too long")?;
     reject_if(!fits_node_file(text), "cluster-announce-ip contains invalid character")
@@ -75,24 +76,24 @@ pub(crate) fn hostname(text: &[u8]) -> Check {
     )
 }
 
-/// Names of the locales that sort by bytes; the server has no others.
+/// Accepts only names of locales that sort by bytes, because the server has no others.
 pub(crate) fn locale(text: &[u8]) -> Check {
     const KNOWN: [&[u8]; 5] = [b"", b"C", b"POSIX", b"C.UTF-8", b"C.utf8"];
     reject_if(!KNOWN.contains(&text), "Invalid locale name")
 }
 
-/// A list of addresses and networks.
+/// Checks a list of addresses and networks.
 pub(crate) fn priority_subnets(text: &[u8]) -> Check {
     reject_if(Subnets::parse(text).is_none(), "Invalid IP address or CIDR subnet in priority-subnets")
 }
 
-/// A token for an HTTP header: visible ASCII characters, at most 1,024.
+/// Checks a token for an HTTP header: at most 1,024 visible ASCII characters.
 pub(crate) fn metrics_token(text: &[u8]) -> Check {
     reject_if(text.len() > 1024, "metrics-token must be 1024 characters at most")?;
     reject_if(!text.iter().all(u8::is_ascii_graphic), "metrics-token must be visible ASCII characters")
 }
 
-/// A template whose variables are closed and known, and which does not expand to blanks alone.
+/// Checks a template: its variables must be closed and known, and it must not expand to blanks alone.
 pub(crate) fn proc_title(text: &[u8]) -> Check {
     let shown = shows_something(text);
     reject_if(shown != Some(true), "template format is invalid or contains unknown variables")

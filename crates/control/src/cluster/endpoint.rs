@@ -1,5 +1,6 @@
-//! The address of a node as given to a client (S-50 to S-54): one rule for redirects, CLUSTER SLOTS and
-//! SHARDS. CLUSTER NODES, for operators and other nodes, is written by the machine.
+//! The address of a node as given to a client (S-50 to S-54): redirects, CLUSTER SLOTS and CLUSTER SHARDS
+//! all show this address. CLUSTER NODES, for operators and other nodes, is written by the node's state
+//! machine (`sluice_cluster`) and shows the announced addresses.
 //!
 //! In addition to a node's announcements, `announce-endpoint-for` of the answering node sets endpoints
 //! for clients of certain networks. These are not sent to other nodes: the bus has no message for them,
@@ -70,8 +71,8 @@ impl<'a> ToldClient<'a> {
         self.rule_for(node).map(|rule| rule.port).filter(|port| *port != 0).unwrap_or(own)
     }
 
-    /// The IP address of a node: that of the rule, if its endpoint is an address, as the reference does
-    /// for `cluster-announce-client-ipv4`; otherwise the announced one.
+    /// The IP address of a node: the endpoint of the matching rule if that endpoint is an address (as the
+    /// reference does for `cluster-announce-client-ipv4`), otherwise the announced address.
     pub fn ip_of<'b>(&self, node: &'b MapNode) -> Cow<'b, str>
     where
         'a: 'b,
@@ -84,8 +85,8 @@ impl<'a> ToldClient<'a> {
         self.client.ip(&node.address, &node.labels)
     }
 
-    /// The endpoint of a node: that of the rule, otherwise according to `cluster-preferred-endpoint-type`
-    /// of the answering node (S-51).
+    /// The endpoint of a node: the endpoint of the matching rule, or else the one that
+    /// `cluster-preferred-endpoint-type` of the answering node selects (S-51).
     pub fn endpoint_of<'b>(&self, node: &'b MapNode, kind: EndpointType) -> NodeEndpoint<'b>
     where
         'a: 'b,
@@ -117,7 +118,8 @@ fn is_about(rule: &EndpointRule, node: &MapNode) -> bool {
     match &rule.node {
         RuleNode::Id(id) => id.as_bytes() == node.id.as_bytes(),
         RuleNode::At(ip, port) => {
-            // A node without peers does not know its own address.
+            // A rule with an address also matches this node while its own address is empty, because a node
+            // without peers does not know its own address.
             let is_there = *node.address.ip == **ip || node.is_myself && node.address.ip.is_empty();
             is_there && [node.address.tcp_port, node.address.tls_port].contains(port)
         }

@@ -12,9 +12,9 @@
 //! each change of the slot is appended after the keys that the walk has captured*. The keyspace captures
 //! an entry before its first change ([`begin_slot_walk`](sluice_keyspace::Keyspace::begin_slot_walk)).
 //!
-//! Invariants: (1) a slot belongs to at most one job; (2) only one slot of one job is walked at a time,
-//! that of the oldest job whose link lacks data; (3) after PAUSED only protocol messages of the nodes are
-//! appended; (4) `tapped` has the slots of all jobs whose walk has begun.
+//! Invariants: (1) a slot belongs to at most one job; (2) only one slot of one job is walked at a time; the
+//! next slot is taken from the oldest job whose link lacks data; (3) after PAUSED only protocol messages of
+//! the nodes are appended; (4) `tapped` has the slots of all jobs whose walk has begun.
 
 mod stream;
 
@@ -32,7 +32,7 @@ pub struct SlotExports {
     news: VecDeque<(ExportId, ExportNews)>,
     last_id: u64,
     pace: WalkPace,
-    /// Time of the last look at the streams, in ns of the monotonic clock.
+    /// Time at which [`SlotExports::note_time`] was last called, in ns of the monotonic clock.
     looked_ns: u64,
     /// Durations for which writers were held.
     pub holds: HoldStatistics,
@@ -93,7 +93,7 @@ pub struct SlotExport {
     pub stream: ExportStream,
     /// Number of keys appended to the stream by the walk.
     pub keys: u64,
-    /// [`Keyspace::exchanges`](sluice_keyspace::Keyspace::exchanges) at the start of the export.
+    /// Value of [`Keyspace::exchanges`](sluice_keyspace::Keyspace::exchanges) at the start of the export.
     exchanges: u64,
     /// Decides when writers are held; `None` until the other node has requested the pause.
     pub convergence: Option<Convergence>,
@@ -158,8 +158,9 @@ impl SlotExports {
         self.jobs.iter_mut()
     }
 
-    /// An export that began with another number of exchanges, so a database was emptied or exchanged
-    /// since. Granted exports are skipped, because the other node may own the slots.
+    /// An export that began when [`Keyspace::exchanges`](sluice_keyspace::Keyspace::exchanges) had another
+    /// value than `exchanges`: a database was emptied or exchanged since. Granted exports are skipped,
+    /// because the other node may own the slots.
     pub fn begun_ahead_of(&self, exchanges: u64) -> Option<ExportId> {
         self.jobs.iter().find(|job| job.exchanges != exchanges && !job.is_granted).map(|job| job.id)
     }
@@ -225,8 +226,9 @@ impl SlotExports {
         self.jobs.iter().any(|job| job.is_granted)
     }
 
-    /// Begins the walk of the next slot, in the oldest export that can go on, and returns it; its changes
-    /// are appended from now on. `None` during a walk, and if nothing is left.
+    /// Begins the walk of the next slot, in the oldest export whose link lacks data, and returns the slot.
+    /// From now on changes of this slot are appended to the stream. `None` while a slot is being walked,
+    /// and if no export can begin one.
     pub fn next_walk(&mut self) -> Option<HashSlot> {
         if self.jobs.iter().any(|job| matches!(job.walk, ExportWalk::In(_))) {
             return None;
@@ -313,7 +315,7 @@ impl SlotExports {
         Some(job)
     }
 
-    /// Adds the news that an export, already removed, has failed.
+    /// Adds the news that an export has failed; the export itself was removed before.
     pub fn tell_failure(&mut self, id: ExportId, why: String) {
         self.news.push_back((id, ExportNews::Failed(why)));
     }
@@ -334,8 +336,9 @@ impl SlotExports {
         may_go_on.then_some(self.pace.until_ns)
     }
 
-    /// Whether no export needs work in this iteration: all data is in streams, and no hold is
-    /// approaching. `exchanges` is that of [`SlotExports::begun_ahead_of`].
+    /// Whether no export needs work in this iteration: all walks are complete, nothing waits to be
+    /// formatted or spooled, and the other nodes have not requested a pause. `exchanges` is as for
+    /// [`SlotExports::begun_ahead_of`].
     pub fn are_idle(&self, exchanges: u64) -> bool {
         let is_idle = |job: &SlotExport| {
             let is_walked = job.walk == ExportWalk::Done && (job.exchanges == exchanges || job.is_granted);

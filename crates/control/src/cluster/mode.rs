@@ -19,7 +19,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
-/// Total bytes of other nodes' messages that wait for the end of a unit, at most.
+/// At most this many bytes of published messages of other nodes wait for the end of a unit; further
+/// messages are dropped.
 const WAITING_MESSAGES_MAX: usize = 64 << 20;
 /// Bytes counted for a waiting message in addition to its text.
 const MESSAGE_OVERHEAD: usize = 128;
@@ -59,8 +60,9 @@ pub struct ClusterMode {
     pub pulse: Pulse,
     /// The open slots in the form that a full synchronisation sends; `None` if no slot is open.
     pub open_slots: Option<String>,
-    /// Encoded replies of CLUSTER SLOTS, SHARDS and NODES, kept until the map changes. NODES has also the
-    /// number of machine inputs for which the reply is valid.
+    /// Encoded replies of CLUSTER SLOTS, SHARDS and NODES, kept until the map changes. For NODES the number
+    /// beside the reply is the count of machine inputs at which the reply was made: any further input makes
+    /// the reply outdated.
     pub replies: BTreeMap<KeptReply, (Option<u64>, Bytes)>,
     /// Counters of each slot.
     pub slot_stats: SlotStats,
@@ -82,12 +84,13 @@ pub struct Pulse {
 /// Slots that other nodes own and whose keys are being deleted here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Emptying {
-    /// The slots to empty. None is owned or being received by this node, and there are none on a replica,
-    /// whose keys its primary deletes.
+    /// The slots to empty. This node neither owns nor receives any of these slots. On a replica the set is
+    /// empty, because the primary deletes the keys.
     pub slots: SlotSet,
-    /// Slots of `slots` that were open for a manual move when another node claimed them, with the end of
-    /// their grace period in ns of the monotonic clock: keys not yet moved exist nowhere else. IMPORTING
-    /// restores them within that period, as `valkey-cli --cluster fix` does to move them on to the owner.
+    /// Slots of `slots` that were open for a manual move when another node claimed them, with the end of a
+    /// grace period in ns of the monotonic clock. Until then their keys are not deleted, because keys that
+    /// were not yet moved exist nowhere else. Within that period CLUSTER SETSLOT IMPORTING shows the keys
+    /// again; `valkey-cli --cluster fix` uses it to move them on to the owner.
     pub kept: BTreeMap<HashSlot, u64>,
     /// The slot of `slots` in which deletion has begun; all other slots still have all of their keys.
     pub begun: Option<HashSlot>,
@@ -98,8 +101,8 @@ pub struct Emptying {
 }
 
 impl Emptying {
-    /// The next slot to delete keys from: the one already begun, otherwise the first that is due and
-    /// that `may_delete` allows.
+    /// The next slot to delete keys from: the slot already begun, or else the first slot without a grace
+    /// period (or after it) that `may_delete` allows.
     pub fn next(&self, now_ns: u64, may_delete: impl Fn(HashSlot) -> bool) -> Option<HashSlot> {
         let is_due = |slot: &HashSlot| self.kept.get(slot).is_none_or(|until_ns| now_ns >= *until_ns);
         self.begun.or_else(|| self.slots.iter().find(|slot| is_due(slot) && may_delete(*slot)))
@@ -168,11 +171,11 @@ pub struct KeptReply {
 /// Slots whose requests pass the gate without a further look-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedSlots {
-    /// Slots that this node owns and serves, except open slots and slots whose file is not yet durable.
-    /// Empty on a replica and while the cluster is down.
+    /// Slots that this node owns and serves, except open slots and slots whose new owner is not yet durable
+    /// in `nodes.conf` (`SlotMap::postponed`). Empty on a replica and while the cluster is down.
     pub own: SlotSet,
-    /// Slots of this replica's primary that are not open. Empty on a primary, on a replica that is about
-    /// to end, and while the cluster is down.
+    /// Slots of this replica's primary, with the same exceptions. Empty on a primary, on a node that is
+    /// about to end (`SlotMap::is_leaving`), and while the cluster is down.
     pub of_primary: SlotSet,
 }
 
@@ -212,8 +215,8 @@ impl ServedSlots {
 }
 
 impl ClusterMode {
-    /// The next slot to delete keys from; `None` if, by the saved file, this node owns each of them, or
-    /// they are in their grace period.
+    /// The next slot to delete keys from. `None` if none is left to empty, or each is in its grace period
+    /// or still belongs to this node according to the saved `nodes.conf`.
     pub fn next_to_empty(&self, now_ns: u64) -> Option<HashSlot> {
         self.emptying.next(now_ns, |slot| self.machine.may_delete_keys_of(slot))
     }
@@ -227,7 +230,7 @@ impl ClusterMode {
     pub(crate) fn apply_settings(&mut self, config: &Config, now: Now) {
         let settings = Arc::new(settings::of(config, self.debug));
         self.machine.step(now, &ClusterInput::Settings(&settings));
-        // The choice among a node's addresses is a directive, too.
+        // The kept replies contain addresses, and `cluster-preferred-endpoint-type` may have changed.
         self.replies.clear();
     }
 

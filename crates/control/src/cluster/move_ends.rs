@@ -89,5 +89,5 @@ pub fn lose_import_link(control: &mut Control, session: &Session, process: &mut 
     control.clients.blocking.node_has_decided();
 }
 
-/// Bytes of an error's text that are logged, at most.
+/// At most this many bytes of an error's text are logged.
 const ERROR_SHOWN_BYTES: usize = 4096;

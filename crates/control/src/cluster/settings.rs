@@ -45,7 +45,7 @@ pub fn of(config: &Config, debug: BusDebug) -> ClusterSettings {
             false => BusTransport::Tcp,
         },
         announced: own_address(config),
-        // The process filters lines by its own level.
+        // The machine reports lines of every level, because the process filters them by `loglevel`.
         log_level: LogLevel::Debug,
         debug,
     }
@@ -64,7 +64,8 @@ pub fn bus_port(config: &Config) -> i64 {
 }
 
 fn own_address(config: &Config) -> OwnAddress {
-    // The directives' ranges are those of ports; a bus port above them is refused at the start.
+    // The conversion does not fail: the directives allow only numbers of ports, and a bus port above them
+    // is refused at the start.
     let port = |number: i64| u16::try_from(number).unwrap_or(0);
     let announced = |directive, own: i64| match config.int(directive) {
         0 => port(own),

@@ -143,8 +143,8 @@ fn unblock(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let named = others.find(|other| i64::try_from(other.caller.id.0) == Ok(id));
     let key = named.and_then(|other| {
         let waiting = other.waiting.as_mut()?;
-        // A client that a pause postpones, that a load holds, or that waits for a slow read does not
-        // count as blocked. One request to end a wait is enough.
+        // A client that a pause postpones, that a load holds, or that waits for a slow read does not count
+        // as blocked. A client that was already told to end its wait is not told again.
         let is_blocked =
             matches!(waiting.on, WaitFor::Keys(_) | WaitFor::Replicas { .. } | WaitFor::ReplicasFirst { .. });
         let can_end = is_blocked && waiting.unblock.is_none();
@@ -230,7 +230,8 @@ fn list(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
     if filter.skip_me == SkipMe::No && filter.chooses(own, now_s, sources) {
         chosen.push(own);
     }
-    // Slots are reused, so only ids have the order of connecting.
+    // The list is sorted by id, because places in the table of sessions are reused: only ids show the order
+    // of connecting.
     chosen.sort_unstable_by_key(|session| session.caller.id);
     let mut text = String::with_capacity(LINE_BYTES * chosen.len());
     for session in chosen {
@@ -273,7 +274,8 @@ fn kill_chosen(ctx: &mut ServerCtx<'_>, filter: &ClientFilter<'_>) -> i64 {
         {
             other.caller.closing = Closing::Now;
             ctx.control.clients.to_close.push(other.key);
-            // The next published message already has one receiver less.
+            // The subscriptions end at once, so that the next published message no longer counts this
+            // client as a receiver.
             if other.caller.subscribed.is_any() {
                 ctx.control.clients.pubsub.forget(other.key);
                 other.caller.subscribed = Subscribed::default();

@@ -61,7 +61,8 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::READWRITE, Handler::Session(readwrite)),
 ];
 
-/// ASKING applies to the next command, or to a whole transaction; within a transaction to the rest of it.
+/// ASKING applies to the next command. If that is MULTI, ASKING applies to the whole transaction; within a
+/// transaction, to the commands that follow.
 fn asking(ctx: &mut SessionCtx<'_>, _: Args<'_>) -> Run {
     if !ctx.limits.is_cluster {
         return Err(CmdError::NO_CLUSTER);

@@ -25,7 +25,8 @@ pub(crate) const ROUTES: &[Route] = &[
 
 fn ping(ctx: &mut SessionCtx<'_>, args: Args<'_>) -> Run {
     match args.len() {
-        // Among RESP2 messages the reply must have the form of a message. A script receives no messages.
+        // A RESP2 client with subscriptions expects the form of a message. A call of a script gets the
+        // ordinary reply.
         1 | 2 if ctx.caller.only_listens() && !ctx.is_called => {
             ctx.reply.array(2);
             ctx.reply.bulk(b"pong");
@@ -192,7 +193,7 @@ fn reset(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     caller.db = 0;
     caller.proto = Protocol::Resp2;
     caller.act_as(Identity::of_newcomer(ctx.control.clients.users.users()));
-    // CLIENT REPLY SKIP applies to this reply.
+    // CLIENT REPLY SKIP before RESET suppresses the reply of RESET, so the mode stays until that reply.
     if caller.reply != ReplyMode::Skipping {
         caller.reply = ReplyMode::On;
     }
@@ -200,7 +201,8 @@ fn reset(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Refuses a client's label that does not fit a line of CLIENT LIST, which shows it up to a zero byte.
+/// Refuses a client's label (its name or library) that would break a line of CLIENT LIST: blanks, control
+/// characters and non-ASCII bytes. Bytes after a zero byte are not shown there, so they are not checked.
 /// `what` begins the text of the error.
 pub(crate) fn check_label(label: &[u8], what: &[u8]) -> Result<(), CmdError> {
     if until_zero(label).iter().all(u8::is_ascii_graphic) {

@@ -89,9 +89,9 @@ fn take_over(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::WaitSince(Box::new(WaitFor::Pause), vec![(HANDED_OVER, Vec::new())]))
 }
 
-/// Whether PSYNC of a primary that hands its role over has to wait again, because the promotion still
-/// waits for the end of a load: the end of any pause releases the waiting client. An answer to it as a
-/// replica would make the primary give up the failover, and both would be primaries.
+/// Whether PSYNC FAILOVER has to wait again, because this server's promotion still waits for the end of a
+/// load: the end of any pause releases the waiting client, even one too early. If this server answered as a
+/// replica, the old primary would give up the failover, and both would be primaries.
 fn is_handed_over_later(ctx: &ServerCtx<'_>, args: Args<'_>) -> bool {
     args.len() > HANDED_OVER && args.at(HANDED_OVER).is_empty() && ctx.control.replication.failover_asked
 }
@@ -171,9 +171,10 @@ fn become_replica(ctx: &mut ServerCtx<'_>, stage: SyncStage, sends_acks: bool) {
     }));
 }
 
-/// Marks earlier connections of a replica that has connected again. If they are not known to have ended,
-/// their acknowledgements up to the present end of the stream no longer count: the replica would count
-/// twice, and a crash may have lost data that it has acknowledged there.
+/// Marks earlier connections of a replica that has connected again, which may not have been noticed to have
+/// ended. From now on an earlier connection counts as a replica only if it acknowledges more than the
+/// present end of the stream. Otherwise the replica would count twice, and a crash may have lost data that
+/// it acknowledged there.
 fn supersede(ctx: &mut ServerCtx<'_>) {
     let (end, now_s) = (ctx.control.replication.stream.offset, ctx.now.unix_s());
     let caller = &ctx.session.caller;
@@ -225,7 +226,8 @@ fn go_on(ctx: &mut ServerCtx<'_>, offset: u64) {
 /// Begins a full synchronisation of a replica.
 fn synchronise(ctx: &mut ServerCtx<'_>, greeting: SyncGreeting) {
     let name = ctx.session.caller.replica_name();
-    // Data written without a backlog is in no history: a former replica would lack it.
+    // A new history begins with the backlog: data written before, without a backlog, is in no history, and
+    // a former replica that continued at its offset would lack it.
     if !ctx.control.replication.stream.has_begun() {
         let replid = hex(&ctx.process.entropy());
         ctx.control.replication.stream.begin(replid);
@@ -384,7 +386,7 @@ fn announce(
         }
         announced.ip = String::from_utf8_lossy(text).into();
     } else if args.is(i, "CAPA") {
-        // Unknown capabilities are those of newer replicas.
+        // Unknown capabilities are ignored, because newer replicas may announce them.
         announced.eof |= args.is(i + 1, "EOF");
         announced.psync2 |= args.is(i + 1, "PSYNC2");
         announced.dual_channel |= args.is(i + 1, "DUAL-CHANNEL");
@@ -414,7 +416,8 @@ fn announce(
         let mode = cluster.ok_or(CmdError::NO_CLUSTER)?;
         let unknown = || CmdError::owned([b"ERR Unknown node ", text].concat());
         let id = NodeId::parse(text).ok_or_else(unknown)?;
-        // The replica sends its id only once, and gossip may introduce the node later (M12).
+        // The id is stored even if this node does not know it and replies with an error, because the
+        // replica sends its id only once, and gossip may introduce the node later (M12).
         announced.node_id = Some(id.to_string().into());
         mode.machine.offset(&id).ok_or_else(unknown)?;
     } else {

@@ -385,7 +385,7 @@ pub fn put_in_force(
 fn save(ctx: &mut UsersCtx<'_>, _: Args<'_>) -> Run {
     let path = file(ctx)?;
     let text = ctx.users.users().to_file();
-    // A load in progress has read the previous text of the file.
+    // A load in progress must read the file again, because it has read the previous text.
     ctx.users.loading.note_change();
     if let Err(reason) = ctx.process.replace_user_file(&path, &text) {
         let path = String::from_utf8_lossy(&path).into_owned();

@@ -55,7 +55,7 @@ pub struct AofStream {
     taken: u64,
     /// Time of the last timestamp in the file, in seconds since the epoch.
     stamped_s: Option<i64>,
-    /// Replication id and offset in the file's last history note.
+    /// Replication id and offset in the file's last history note (see [`AofStream::note_history`]).
     noted: Option<([u8; 40], u64)>,
     /// The database selected by the primary's stream, according to the file's last note.
     noted_db: Option<usize>,
@@ -100,21 +100,21 @@ pub struct AofReport {
     pub backlog: AofBacklog,
 }
 
-/// The position of the last write of each key, by hash. Keys share slots of the table, so a reply may
-/// wait for a write of another key, but never too briefly.
+/// The position of the last write of each key, by hash. Several keys share an entry of the table, so a
+/// reply may wait for the write of another key, but never too briefly.
 #[derive(Debug)]
 struct WrittenAt {
     slots: Box<[u64]>,
-    /// Least position for every slot.
+    /// Position of the last write without a key, which counts as a write of every key.
     floor: u64,
-    /// Slots of keys that the open unit has written.
+    /// Table indexes of keys that the open unit has written.
     touched: Vec<u16>,
     /// The open unit has made a write without a key.
     touched_all: bool,
 }
 
-/// Slots of the table: 512 KiB. With a million written keys a second and 100 µs an fsync, about 100 slots
-/// await durability at a time.
+/// Number of entries of the table, which takes 512 KiB. With a million written keys a second and 100 µs an
+/// fsync, about 100 entries await durability at a time, so few replies wait for the write of another key.
 const SLOTS: usize = 1 << 16;
 
 impl WrittenAt {
@@ -209,7 +209,8 @@ impl AofStream {
     pub fn set_strict(&mut self, strict: bool) {
         let strict = strict && self.is_on;
         if strict != self.is_strict() {
-            // Earlier writes may not be durable yet.
+            // The new table counts the present position as every key's last write, because earlier writes
+            // may not be durable yet.
             self.written_at = strict.then(|| Box::new(WrittenAt::new(self.position)));
         }
     }
@@ -302,9 +303,9 @@ impl AofStream {
         }
     }
 
-    /// Notes the position of the data in the replication history after all units so far, for a
-    /// restart. A unit without a following note leaves that position, so the note must be in the same
-    /// block as its units.
+    /// Notes the position of the data in the replication history after all units so far, for a restart. If
+    /// a unit follows the last note, the data is no longer at the noted position, so a note must be in the
+    /// same block of bytes as the units before it.
     pub fn note_history(&mut self, stream: &ReplicationStream) {
         let Some(point) = stream.point().filter(|_| self.is_on) else { return };
         let Ok(id) = point.replid.as_bytes().try_into() else { return };
@@ -314,15 +315,16 @@ impl AofStream {
         let out = self.promised.back_mut().map_or(&mut self.pending, |unit| &mut unit.following);
         let before = out.len();
         if self.noted.is_none() && !self.has_begun_in_history && self.report.fault.is_none() {
-            // The history begins here. Without this line the file would seem to continue a history of
-            // which the earlier files have lost everything, as they may after a failed sync.
+            // The replication history begins at this point of the file. Without this line the file would
+            // look like the continuation of a history that the earlier files have lost, as they may after a
+            // failed sync.
             ReplicationNote::Id(NO_HISTORY).push(out);
         }
         if self.noted.is_none_or(|(known, _)| known != id) {
             ReplicationNote::Id(id).push(out);
         }
-        // A primary may be a replica when it loads the file; then the commands that follow are
-        // in this database.
+        // A primary notes the database, too: it may be a replica when it loads the file, and the commands
+        // of its primary that follow are then in this database.
         let is_left_out = mistake::is_made(Mistake::DbNotNoted) && !stream.has_primary();
         if self.noted_db != Some(point.db) && !is_left_out {
             self.noted_db = Some(point.db);
@@ -337,7 +339,7 @@ impl AofStream {
     /// Whether bytes are promised and not yet made.
     #[inline]
     pub fn has_promises(&self) -> bool {
-        // Units are completed in order.
+        // The last unit decides, because units are completed in order.
         self.promised.back().is_some_and(|unit| !unit.is_whole())
     }
 
@@ -407,19 +409,20 @@ impl AofStream {
         let found = args
             .spec()
             .map(|spec| for_each_key(spec, *args, |key| touched.push(WrittenAt::slot_of(key.hash))));
-        // A command that reads keys beyond its arguments changes only those in its arguments.
+        // A command with `ReadsBeyond` reads keys that are not among its arguments, but changes only keys
+        // that are.
         written_at.touched_all |= !matches!(found, Some(KeysFound::Some | KeysFound::ReadsBeyond));
     }
 
-    /// The position that must be durable before the reply of a command that is about to run, without its
-    /// own changes: that of the last write of any of its keys, or the end of the stream if the command
-    /// reads more than its keys.
+    /// The position that must be durable before the reply of a command that is about to run, not counting
+    /// the command's own changes: the position of the last write of any of its keys, or the end of the
+    /// stream if the command reads more than its keys.
     pub fn needed_by(&self, spec: &Spec, args: Args<'_>) -> u64 {
         let Some(written_at) = &self.written_at else { return 0 };
         if shows_libraries(spec) {
             return written_at.floor;
         }
-        // The commands that a script calls determine how long it waits.
+        // A script itself waits for nothing; the commands that it calls determine how long its reply waits.
         if runs_script(spec) {
             return 0;
         }

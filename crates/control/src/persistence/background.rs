@@ -1,5 +1,5 @@
-//! Background jobs: a cut of the keyspace is passed piece by piece to threads, which write it to a file
-//! or make a snapshot for replicas.
+//! Background jobs: a cut of the keyspace (all entries as they are at one moment) is passed piece by piece
+//! to threads, which write it to a file or make a snapshot for replicas.
 //!
 //! ```text
 //!  begin (between two units) ──► capturing, a slice each iteration ──all captured──► writing the rest ──► outcome
@@ -9,9 +9,10 @@
 //!
 //! Invariants: (1) one job at a time; (2) the file has the data that the keyspace had between two units;
 //! (3) no command waits for a job: a change copies the changed entry, once; (4) the job waits instead:
-//! while more than `AHEAD_WEIGHT` is on its way to the file, the cursor does not advance. Captures by
-//! changes are given to the thread even then, are written with least effort, and are shown in INFO; (5)
-//! an emptied database is captured first, and then freed.
+//! while more than `AHEAD_WEIGHT` bytes are on their way to the file, the cursor (the position up to which
+//! the job has captured) does not advance. Entries captured because a command is about to change them are
+//! given to the thread even then, and are shown in INFO; (5) an emptied database is captured first, and
+//! then freed.
 
 use crate::process::{Background, Process};
 use sluice_base::Now;
@@ -33,7 +34,8 @@ pub struct Job {
     at: usize,
     /// Number of entries at the cut.
     total: usize,
-    /// For cuts that have ended: entries captured by changes, and bytes copied for them.
+    /// Sums over databases whose cut has ended: entries captured because they were about to change, and
+    /// bytes copied for them.
     changed: (u64, u64),
     /// Value of [`sluice_keyspace::Effects::left_to_others`] at the cut.
     left_before: u64,
@@ -90,7 +92,8 @@ pub enum Slice {
     Waits,
 }
 
-/// The cursor stops at this weight on its way to the file, counted as if each value were copied.
+/// The cursor stops while pieces of this many bytes are on their way to the file; each value counts as if
+/// it were copied.
 const AHEAD_WEIGHT: usize = 4 << 20;
 /// Entries captured between two looks at the clock: about 10 µs.
 const ENTRIES_PER_LOOK: usize = 64;
@@ -125,7 +128,8 @@ impl Job {
         if self.stage == JobStage::WritingRest {
             return Slice::Waits;
         }
-        // Captures by changes are given regardless of the weight: the thread has to keep up with the writers.
+        // Entries captured because they were about to change are given to the thread whatever waits there:
+        // the thread has to keep up with the writers.
         while let Some(piece) = self.take_captured(keyspace) {
             self.writing.give(piece);
         }
@@ -139,7 +143,7 @@ impl Job {
                 None if self.detached.is_empty() && self.at == keyspace.databases() => {
                     self.stage = JobStage::WritingRest;
                     self.writing.all_given(self.total);
-                    // All captures were taken, so the cuts leave nothing to free.
+                    // The result is empty and may be dropped, because all captures were taken above.
                     self.end_cuts(keyspace);
                     return Slice::Waits;
                 }
@@ -170,7 +174,8 @@ impl Job {
         let piece = keyspace.advance_cut(number, ENTRIES_PER_LOOK);
         if piece.is_none() && !has_more(keyspace.db(number)) {
             self.at += 1;
-            // A database exchanged by SWAPDB may be at an index that was already passed.
+            // The search starts again at the first database, because SWAPDB may have moved one to an index
+            // that was already passed.
             if self.at == keyspace.databases() {
                 let left = keyspace.iter().position(|(_, db)| has_more(db));
                 self.at = left.unwrap_or(self.at);
@@ -179,8 +184,9 @@ impl Job {
         piece
     }
 
-    /// Approximate bytes of large values that only the cut still owns. `left_to_others` counts values
-    /// that have lost their key; the result is at most the weight on its way to the file.
+    /// Approximate bytes of large values that only the cut still owns. `left_to_others` counts the bytes of
+    /// values that have lost their key and that another owner frees. The result is at most the weight of
+    /// the pieces on their way to the file.
     fn held_value_bytes(&self, keyspace: &Keyspace, left_to_others: u64) -> usize {
         let on_way =
             self.writing.weight() + self.states(keyspace).map(|state| state.waiting_weight).sum::<usize>();

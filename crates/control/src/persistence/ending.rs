@@ -55,14 +55,15 @@ impl EndOrder {
 /// The condition that a pending shutdown waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndStage {
-    /// The end of the unit that was open when the shutdown was ordered: its writes count.
+    /// The end of the unit that was open when the shutdown was ordered: replicas must receive its writes,
+    /// too.
     OpenUnit,
-    /// Replicas have received everything, or one of them if it is to take over.
+    /// All replicas have received everything, or, if one is to take over, any one of them has.
     Replicas,
     /// A replica that was ordered to take over has done so. No write may run meanwhile.
     TakingOver,
-    /// This node has become a replica. Clients are redirected, and the server ends when the last one
-    /// has gone.
+    /// This node has become a replica. Clients are redirected, and the server ends when the last client has
+    /// disconnected.
     Leaving {
         /// The server ends no earlier than this, in ms of the monotonic clock, because other nodes
         /// must be informed.
@@ -91,7 +92,7 @@ pub struct PendingEnd {
     pub clients: Vec<SessionKey>,
     /// SHUTDOWN ABORT was called.
     pub is_aborted: bool,
-    /// The process was told to end: nothing is left to do, and writes are held until it does.
+    /// The process was told to end: nothing is left to do, and writes are held until the process has ended.
     pub is_over: bool,
 }
 
@@ -103,8 +104,8 @@ impl PendingEnd {
         state.is_some_and(|replica| !u64::try_from(replica.acked).is_ok_and(|acked| acked >= self.offset))
     }
 
-    /// Whether writes are held. In the last stage another node owns the slots, and writes are
-    /// redirected to it.
+    /// Whether writes are held. Writes are not held in the stage `Leaving`: another node owns the slots
+    /// then, and writes are redirected to it.
     pub(crate) fn holds_writes(&self) -> bool {
         self.is_over || !matches!(self.stage, EndStage::Leaving { .. })
     }

@@ -28,9 +28,11 @@ impl Control {
         }
     }
 
-    /// Handles a failed rewrite: after several failures, growth begins the next one only after a pause.
+    /// Handles a failed rewrite: after several failures, the next rewrite because of the file's growth
+    /// begins only after a pause.
     pub fn rewrite_failed(&mut self, now: Now, process: &mut dyn Process) {
-        // The rewrite may not even have begun; then nothing is appended yet.
+        // The setting is asked, not whether the file is on: a rewrite that failed before it began has not
+        // turned the file on.
         let waits_for_base = self.wants_aof() && !process.has_aof_base();
         let rewriting = &mut self.persistence.rewriting;
         if let Some(began_s) = rewriting.began_s.take() {
@@ -47,7 +49,7 @@ impl Control {
             );
             process.log(LogLevel::Warning, &text);
         }
-        // A newly enabled append-only file still needs a base.
+        // Another rewrite is scheduled for a newly enabled append-only file, which still needs a base.
         rewriting.scheduled |= waits_for_base;
         self.leave_aof_if_off(process);
     }
@@ -75,7 +77,8 @@ impl Control {
 /// Time between two log lines about a full disk, in seconds.
 const TOO_SMALL_SAID_EVERY_S: i64 = 3600;
 
-/// From this number of consecutive failures on, growth begins the next rewrite only after a pause.
+/// From this number of consecutive failures on, the next rewrite because of the file's growth begins only
+/// after a pause.
 const FAILURES_FREE: u32 = 3;
 
 /// Longest pause after failures, in minutes.

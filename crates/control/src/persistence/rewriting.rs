@@ -9,10 +9,11 @@
 //!      └── fails, or is broken off: the file before goes on, with one more increment
 //! ```
 //!
-//! A file that has grown by `auto-aof-rewrite-percentage` is rewritten. If the disk would not have room
-//! for a rewrite by then, the rewrite begins earlier (`due` in the engine's `persistence/rewriting.rs`).
+//! A file that has grown by `auto-aof-rewrite-percentage` is rewritten. If the disk would have no room for
+//! a rewrite of a file that large, the rewrite begins earlier (`due` in the engine's
+//! `persistence/rewriting.rs`).
 //!
-//! Invariants: (1) the cut of the data and that of the stream are between the same two units; (2) one rewrite
+//! Invariants: (1) the data and the stream of commands are cut between the same two units; (2) one rewrite
 //! at a time, and none during a save; (3) a newly enabled append-only file is read by the next start only
 //! once its first base is installed: until then the appended bytes are outside of the manifest.
 
@@ -35,8 +36,8 @@ pub struct Rewriting {
     /// It could not become a base yet, because the thread of the previous append-only file had not ended;
     /// the scheduled rewrite tries again.
     pub awaited_file: Option<(Vec<u8>, u64)>,
-    /// A rewrite with such a base was broken off: until the thread of its append-only file has ended,
-    /// that thread may use the RDB file.
+    /// A rewrite whose base was the RDB file of the primary was broken off. Until the thread of the
+    /// append-only file has ended, it may still use the RDB file.
     pub leaves_snapshot: bool,
     /// Whether the last completed rewrite failed.
     pub failed: bool,
@@ -48,7 +49,7 @@ pub struct Rewriting {
     pub last_s: Option<i64>,
     /// Bytes copied for changes of entries during the last rewrite.
     pub last_copied_bytes: u64,
-    /// Growth begins no rewrite before this time, in seconds since the epoch.
+    /// No rewrite because of the file's growth begins before this time, in seconds since the epoch.
     pub rests_until_s: i64,
     /// A full disk is not logged again before this time, in seconds since the epoch.
     pub too_small_said_until_s: i64,

@@ -20,8 +20,8 @@ pub enum Ending {
     NoSave,
 }
 
-/// Microseconds to wait after key `number`, for the setting `rdb-key-save-delay`: the setting itself, or,
-/// if it is negative, one after every so many keys.
+/// Microseconds to wait after key `number`, for the setting `rdb-key-save-delay`: the setting itself. A
+/// negative setting -n means one microsecond after every n-th key.
 pub fn key_delay_us(setting: i64, number: u64) -> u64 {
     match u64::try_from(setting) {
         Ok(microseconds) => microseconds,

@@ -85,8 +85,9 @@ impl Control {
     }
 
     /// Closes the link after a failed command of the primary that later commands depend on. The counted
-    /// offset stays valid, and the next attempt asks to continue there. Half of a transaction has no
-    /// position in the history, so the next attempt then asks for a full synchronisation.
+    /// offset stays valid, and the next attempt asks to continue there. If the command failed within a
+    /// transaction, the data is at no position of the history, so the next attempt asks for a full
+    /// synchronisation.
     #[cold]
     pub fn cut_link(&mut self, session: &mut Session, command: &str, process: &mut dyn Process) {
         let is_half_done = session.caller.flags.in_exec;
@@ -105,8 +106,8 @@ impl Control {
         process.log(LogLevel::Warning, &line);
     }
 
-    /// Counts an executed request of the primary and relays it to replicas; a transaction only when
-    /// it has ended.
+    /// Counts an executed request of the primary and relays it to replicas; requests of a transaction are
+    /// relayed together when it has ended.
     pub fn note_applied(&mut self, session: &mut Session, request: &Request<'_>) {
         let Some(role) = self.replication.replica.quietly().as_mut() else { return };
         if role.session != Some(session.key) || role.is_cut {
@@ -137,7 +138,8 @@ impl Control {
         let mut bytes = Vec::new();
         if aof.is_on() {
             let durable = &mut role.durable;
-            // Without its base, the first increment cannot be loaded.
+            // Nothing counts as durable before the first base is installed, because the first increment
+            // cannot be loaded without it.
             let has_base = !self.persistence.rewriting.is_first || mistake::is_made(Mistake::AckWithoutBase);
             if has_base && durable.awaited.is_some_and(|(position, _)| aof.is_durable(position)) {
                 durable.offset = durable.awaited.take().map_or(0, |(_, offset)| offset);
@@ -163,7 +165,7 @@ pub fn carries_others(spec: &Spec) -> bool {
         .contains(&spec.id)
 }
 
-/// Bytes of an error's text that are logged, at most.
+/// At most this many bytes of an error's text are logged.
 const ERROR_SHOWN_BYTES: usize = 4096;
 
 /// A buffer for a primary's transaction that grows beyond this size is freed afterwards.

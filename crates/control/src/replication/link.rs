@@ -29,7 +29,7 @@ impl ReplicationState {
         is_due
     }
 
-    /// No received file waits any longer to replace the RDB file.
+    /// Records that no received file waits any longer to replace the RDB file.
     pub fn forget_commit(&mut self) {
         if let Some(role) = self.replica.quietly() {
             role.commit_waits = false;

@@ -16,7 +16,8 @@ pub struct Maintenance {
     pub last_id: i64,
     /// Set while clients should reconnect to the primary that this server follows.
     pub departure: Option<Departure>,
-    /// The running command has requested notifications, so its client gets those that others have received.
+    /// The running command has requested notifications, so its client also gets the present ones, which
+    /// other clients have received already.
     pub has_newcomer: bool,
 }
 
@@ -42,7 +43,7 @@ impl Maintenance {
     pub fn next_id_of_node(&mut self, unix_ms: i64, node: NodeId) -> i64 {
         let ms = unix_ms.max((self.last_id >> NODE_BITS).saturating_add(1));
         let of_node = i64::from(key_slot(node.as_bytes())) & ((1 << NODE_BITS) - 1);
-        // Below 2^53, which JavaScript numbers represent exactly, for 200 years.
+        // For 200 years the id stays below 2^53, up to which JavaScript numbers are exact.
         self.last_id = (ms << NODE_BITS) | of_node;
         self.last_id
     }
@@ -144,7 +145,7 @@ impl Notice<'_> {
 pub struct NextPrimary {
     /// Host and port, joined by a colon.
     pub endpoint: String,
-    /// A host name or an IPv4 address: clients split other addresses at the wrong colon.
+    /// Whether the host is a name or an IPv4 address: clients split other addresses at the wrong colon.
     is_usable: bool,
     /// Whether the host is a name, not an IP address.
     is_name: bool,

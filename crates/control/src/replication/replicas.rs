@@ -29,8 +29,9 @@ impl Control {
         }
     }
 
-    /// Drops reserved positions in the stream if the client of the replica's snapshot has been gone for a
-    /// while, or if more bytes are kept than the output limit allows.
+    /// Drops positions of the stream that are reserved for a replica's second connection, if the connection
+    /// for its snapshot has been closed for [`RESERVED_S`] seconds, or if more bytes are kept than the
+    /// output limit allows.
     pub fn forget_reserved(&mut self, now: Now) {
         let Control { replication: ReplicationState { stream, .. }, limits, .. } = self;
         let (end, hard) = (stream.offset, limits.output[1].hard as u64);
@@ -62,5 +63,6 @@ impl Control {
     }
 }
 
-/// Time for which a position is reserved after the client of the replica's snapshot has gone, in seconds.
+/// Time for which a position stays reserved after the connection for the replica's snapshot was closed, in
+/// seconds.
 const RESERVED_S: i64 = 60;

@@ -9,9 +9,9 @@
 //! The role owns the state machine of the link (`sluice_replication`); the process owns
 //! the connections (`transport.rs`).
 //!
-//! Invariants: (1) while there is a role, the stream consists of the primary's bytes: each once, counted
-//! after the execution of its command, and those of a transaction after its EXEC; (2) the data is at
-//! `stream.offset` whenever no unit runs, and `can_resume` tells whether it can be updated from there;
+//! Invariants: (1) while there is a role, the stream consists of the primary's bytes, each once; bytes are
+//! counted after the execution of their command, and bytes of a transaction after its EXEC; (2) the data is
+//! at `stream.offset` whenever no unit runs, and `can_resume` tells whether it can be updated from there;
 //! (3) a requested change of the role waits while a file is installed or data is loaded (D-3).
 
 use sluice_base::SessionKey;
@@ -52,7 +52,7 @@ pub struct ReplicaRole {
     pub uncounted: Vec<u8>,
     /// The primary has asked for the offset of the data.
     pub asks_ack: bool,
-    /// The link was cut: the last command of its session does not count.
+    /// The link was closed by `Control::cut_link`: the last command of its session does not count.
     pub is_cut: bool,
     /// The offset of the stream that is on disk in this server's append-only file.
     pub durable: DurablePoint,
@@ -101,8 +101,8 @@ pub enum SyncSource {
     Exchanged(Box<dyn SnapshotSource>, String),
 }
 
-/// Seconds between the last check of a link that was up and its loss, from which on this server counts as
-/// having been stopped.
+/// If more than this many seconds pass between the last check of a link that was up and the time at which
+/// its loss is noticed, this server counts as having been stopped in between.
 const STOOD_STILL_S: i64 = 2;
 
 impl ReplicaRole {
@@ -160,8 +160,8 @@ impl ReplicaRole {
     }
 
     /// Last contact of the data with a primary, in seconds since the epoch; 0: never in this process. A
-    /// lost link counts until its loss. A server that was stopped notices the loss only when it
-    /// continues: then the last activity of the primary counts.
+    /// lost link counts as contact until its loss. If this server was stopped, it noticed the loss only
+    /// when it continued, so the last activity of the primary counts instead.
     pub fn contact_s(&self) -> i64 {
         let stood_still = self.down_since_s - self.seen_up_s > STOOD_STILL_S;
         let of_this = match self.heard_s > 0 && (self.down_since_s == 0 || stood_still) {
@@ -198,8 +198,8 @@ impl ReplicaRole {
         self.asks_ack = true;
     }
 
-    /// Records the cut of a rewrite: this position of the file and of the stream. Once its base is
-    /// installed, the data at the cut is durable, whatever is synced later.
+    /// Records the cut of a rewrite: this position of the file and of the stream. Once the base of the
+    /// rewrite is installed, the data at the cut is durable, whatever is synced later.
     pub fn await_rewrite(&mut self, position: u64, offset: u64) {
         self.durable.awaited = Some((position, offset));
     }

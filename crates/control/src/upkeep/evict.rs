@@ -1,10 +1,10 @@
 //! Memory limits: keys are evicted above `maxmemory`, and clients closed above `maxmemory-clients`.
 //!
-//! Memory is freed before a command that may need more, and by the clock. The counted memory is that of
+//! Memory is freed before a command that may need more, and at regular times. The counted memory is that of
 //! the process, without memory that only a snapshot holds, that another thread is about to free, or that
 //! waits for replicas or the append-only file: all of that is freed without eviction. The allocator is
-//! queried at most once a millisecond, and only by the cron while a quarter of the limit is free; in
-//! between, the change of the data's bytes is added.
+//! queried at most once a millisecond, and only by the cron while a quarter of the limit is free; between
+//! two queries, the growth of the data since the last query is added to its result.
 //!
 //! Invariants: (1) eviction runs between two units, and each deletion is propagated separately; (2) one
 //! call takes about as long as `maxmemory-eviction-tenacity` allows; (3) no key is evicted during a pause,
@@ -15,7 +15,7 @@ use sluice_keyspace::EvictionPool;
 /// The state of eviction between two calls.
 #[derive(Debug, Default)]
 pub struct Eviction {
-    /// Keys found to be the next to evict.
+    /// The best candidates for eviction among the keys sampled so far.
     pub pool: EvictionPool,
     /// The order and the kind of keys with which the pool was filled; `None` before the first time.
     pub rule: Option<EvictionRuleOf>,
@@ -23,7 +23,8 @@ pub struct Eviction {
     pub gauge: MemoryGauge,
     /// Whether the last call ran out of time with more to evict.
     pub is_running: bool,
-    /// Next check of clients if there are many, in ns of the monotonic clock.
+    /// Time of the next check of `maxmemory-clients` if there are many clients, in ns of the monotonic
+    /// clock.
     pub next_clients_ns: u64,
 }
 

@@ -21,7 +21,7 @@ pub struct ActiveExpiry {
     pub walk: ExpireWalk,
     /// Time at which the next slice is due.
     pub next_ns: u64,
-    /// Earliest time of the next slice by the share.
+    /// Earliest time of the next slice that the share of processor time allows.
     pub shared_ns: u64,
     /// Number of commands executed at the last check.
     pub commands: u64,

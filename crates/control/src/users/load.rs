@@ -21,8 +21,8 @@ pub struct UserLoad {
 pub type JudgedUsers = Result<Users, Vec<u8>>;
 
 impl UserLoad {
-    /// Parses the users of the file; `read` is the file's text or the system's error. `Err` is the
-    /// reply's text without the error code. Cost: that of the rules.
+    /// Parses the users of the file; `read` is the file's text or the system's error. `Err` is the reply's
+    /// text without the error code. Cost: applying the rules.
     pub fn judge(&self, read: Result<Vec<u8>, String>) -> JudgedUsers {
         let text = read.map_err(|reason| {
             [b"Error loading ACLs, opening file '", &*self.path, b"': ", reason.as_bytes()].concat()

@@ -12,10 +12,10 @@ use crate::replies::{list_of, modules, text_of};
 use sluice_base::num::parse_u64;
 use sluice_resp::Value;
 
-/// Nodes that are asked beside the first one.
+/// At most this many nodes are asked in addition to the first one.
 const NODES_MAX: usize = 200;
-/// Once so many nodes could not be asked, no further node is tried: each of them can take the whole timeout
-/// of a connection.
+/// Once this many nodes could not be asked, no further node is tried, because each failed attempt can take
+/// the whole timeout of a connection.
 const SILENT_MAX: usize = 8;
 const SLOTS: u16 = 16_384;
 

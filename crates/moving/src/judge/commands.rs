@@ -6,7 +6,7 @@ use crate::finding::{FindingWeight, Findings};
 use crate::shown::shown;
 use sluice_command::lookup_full;
 
-/// Commands that one finding lists by name.
+/// A finding lists at most this many commands by name.
 pub(super) const COMMANDS_SHOWN: usize = 20;
 
 /// Judges the calls of a server. `is_valkey` tells Valkey from Redis, whose commands of the same name differ.

@@ -18,7 +18,8 @@ pub(super) fn judge(verdict: &mut Findings, settings: &[SettingFact]) {
             }
             continue;
         };
-        // Old names of a directive are listed beside the new ones. Replication is judged by INFO.
+        // A directive is judged once, although CONFIG GET lists its old name beside the new one.
+        // `replicaof` is left out, because replication is judged by INFO.
         if !seen.insert(id) || id == param::REPLICAOF.into() {
             continue;
         }
@@ -62,7 +63,8 @@ fn plain(verdict: &mut Findings, config: &mut Config, id: ParamId, text: &[u8]) 
     }
     let name = param.name;
     let is_their_default = THEIR_DEFAULTS.iter().any(|(of, value)| *of == name && value.as_bytes() == text);
-    // A server that is no node of a cluster does not use these directives.
+    // Cluster directives that have no effect here yet are left out, because a server that is no node of a
+    // cluster does not use them.
     let is_about_clusters = name.starts_with("cluster-");
     if is_their_default || is_about_clusters && matches!(param.honoured, Honoured::NotYet(_)) {
         return;
@@ -108,5 +110,5 @@ const THEIR_DEFAULTS: [(&str, &str); 9] = [
 /// Prefixes of the directives of Redis 8's own modules; the modules have findings of their own.
 const MODULES: [&str; 6] = ["bf-", "cf-", "search-", "ts-", "vset-", "json-"];
 
-/// Unknown directives that the finding lists by name.
+/// The finding lists at most this many unknown directives by name.
 const UNKNOWN_SHOWN: usize = 20;

@@ -65,7 +65,7 @@ impl Family {
             FieldKind::Gauge | FieldKind::Text | FieldKind::Record => FamilyKind::Gauge,
         };
         let InfoField { metric, help, divisor, .. } = *field;
-        // Every divided number is shown in seconds.
+        // Only durations are divided, and the result is in seconds.
         let unit = if divisor == 1 { field.unit } else { FieldUnit::Seconds };
         Family { name: metric, kind, help, unit, divisor }
     }

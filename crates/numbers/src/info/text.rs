@@ -148,7 +148,8 @@ impl MetricsSample {
                 last = Some(number.family);
             }
             let labels = labels_of(number);
-            // Two replicas may have the same address, and two error codes may be rendered alike.
+            // Of numbers with equal labels only the first is written: two replicas may have the same
+            // address, and two error codes may be rendered alike.
             if seen.insert(labels) {
                 out.line(name, labels, number.number);
             }
@@ -240,7 +241,8 @@ impl MetricsText {
         }
     }
 
-    /// Bucket bounds are the last nanosecond below a power of two, from 1,024 ns on.
+    /// Writes the histogram of a command. Bucket bounds are the last nanosecond below a power of two, from
+    /// 1,024 ns on.
     fn histogram(&mut self, name: &str, one: &CommandLatencies) {
         let command = one.command;
         let mut below = 0;

@@ -2,7 +2,8 @@
 
 use crate::page::keys::{LargestKeys, SlotLook};
 
-/// Credentials checked for one [`PageAsk`], at most: each costs a hash of the password.
+/// At most this many credentials are checked for one [`PageAsk`], because each check costs a hash of the
+/// password.
 pub const JUDGED_MAX: usize = 4;
 
 /// The data that requests for the page, or for the sizes of slots, need in addition to a sample.
@@ -29,7 +30,7 @@ pub struct BasicCredentials {
     pub peer: Box<str>,
 }
 
-/// Without the contents, so that no log can contain a password.
+/// Shows a fixed word, so that no log can contain a password.
 impl std::fmt::Debug for BasicCredentials {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Credentials")
@@ -69,7 +70,7 @@ pub struct PageDetails {
     pub moves: Vec<MoveRow>,
     /// Nodes of the cluster, those in trouble first; empty without a cluster.
     pub nodes: Vec<NodeRow>,
-    /// How many nodes there are, those of a handshake left out; 0 without a cluster.
+    /// Number of nodes, without those still in a handshake; 0 without a cluster.
     pub node_count: usize,
     /// The largest keys, if [`PageAsk::looks_at_keys`].
     pub largest: Option<LargestKeys>,
@@ -88,7 +89,7 @@ pub struct PageDetails {
 pub struct NodeRow {
     /// The node's id, 40 hexadecimal digits.
     pub id: String,
-    /// The name that an operator gave the node, or else its host name; empty for neither.
+    /// The name that an operator gave the node, or else its host name; empty if the node has neither.
     pub name: Box<[u8]>,
     /// Address and port of the node for clients; empty for a node without an address.
     pub address: String,
@@ -96,15 +97,16 @@ pub struct NodeRow {
     pub is_myself: bool,
     /// Whether the node is a replica.
     pub is_replica: bool,
-    /// Id of a replica's primary; empty for a primary, and where the primary is not known.
+    /// Id of a replica's primary; empty for a primary, and for a replica whose primary is not known.
     pub primary: String,
     /// How many slots the node has.
     pub slots: u16,
-    /// `ok`, `pfail` (this node gets no answer from it) or `fail` (the cluster holds it for failed).
+    /// `ok`, `pfail` (this node gets no answer from that node) or `fail` (the cluster considers that node
+    /// failed).
     pub health: &'static str,
     /// Whether this node's connection to the node's bus is open.
     pub is_linked: bool,
-    /// Milliseconds since the node's last PONG; `None` for none, and for the server's own row.
+    /// Milliseconds since the node's last PONG; `None` if no PONG has arrived, and in the server's own row.
     pub pong_age_ms: Option<u64>,
 }
 

@@ -120,7 +120,8 @@ pub fn history_json<'a>(of: i64, points: impl Iterator<Item = &'a ChartPoint>) -
     json!({ "of": of, "columns": columns, "points": points }).to_string()
 }
 
-/// Growth of a counter. A smaller number than before means CONFIG RESETSTAT, and counting from zero.
+/// Growth of a counter. If the number is smaller than before, CONFIG RESETSTAT ran in between, and the
+/// counter has grown from zero.
 fn grown(now: f64, before: f64) -> f64 {
     if now >= before { now - before } else { now }
 }

@@ -61,7 +61,7 @@ impl PageJson<'_> {
     }
 }
 
-/// By name of the metric: a number, or a list of labels and numbers.
+/// For each name of a metric its number, or a list of labels and numbers.
 fn numbers(sample: &MetricsSample) -> Map<String, Value> {
     let mut out: Map<String, Value> = Map::new();
     for (id, labels, number) in sample.numbers() {
@@ -200,8 +200,8 @@ pub(crate) fn printable(bytes: &[u8]) -> String {
         for letter in chunk.valid().chars() {
             match letter {
                 '\\' => out.push_str("\\\\"),
-                // Invisible marks, or marks that change the direction of text, could make a name
-                // look like another.
+                // Invisible marks, and marks that change the direction of text, are escaped, because they
+                // could make a name look like another.
                 letter if letter.is_control() || is_unseen(letter) => {
                     letter.to_string().bytes().for_each(|byte| push_byte(&mut out, byte));
                 }

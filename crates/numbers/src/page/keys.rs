@@ -22,7 +22,7 @@ pub struct LargeKey {
     pub db: usize,
     /// The key's name, or its first 256 bytes.
     pub name: Box<[u8]>,
-    /// Whether the name is longer than `name`.
+    /// Whether `name` is only the beginning of the key's name.
     pub is_cut: bool,
     /// Bytes of key and value, as MEMORY USAGE answers.
     pub bytes: usize,
@@ -66,7 +66,7 @@ pub struct KeyScan {
     last: Vec<LargeKey>,
     /// Sizes of all slots in the current scan; empty if keys have no slots.
     slots: Vec<LargeSlot>,
-    /// Result for all slots from the last complete scan.
+    /// Sizes of all slots from the last complete scan.
     slot_look: SlotLook,
 }
 

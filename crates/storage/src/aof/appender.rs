@@ -6,10 +6,10 @@
 //!         a write succeeds              (for good: the next file ends it)
 //! ```
 //!
-//! Invariants: (1) blocks are written whole and in order: a part of a block is cut off again, so that the
-//! file ends with a unit; (2) a sync that failed is never tried again: the kernel counts the pages as
-//! clean, and the next sync would succeed with nothing written; (3) `synced` is a position up to which
-//! everything is on disk.
+//! Invariants: (1) blocks are written whole and in order: if a failed write leaves a part of a block, the
+//! part is cut off again, so that the file ends with a unit; (2) a sync that failed is never tried again:
+//! the kernel counts the pages as clean, and the next sync would succeed with nothing written; (3) `synced`
+//! is a position up to which everything is on disk.
 
 use crate::StorageFile;
 use sluice_base::heap;
@@ -35,8 +35,9 @@ pub struct Appender {
     torn: usize,
     /// Blocks that are not written yet.
     waiting: VecDeque<Block>,
-    /// Positions in the log up to which everything is written, and durable.
+    /// Position in the log up to which everything is written to the file.
     written: u64,
+    /// Position in the log up to which everything is durable.
     synced: u64,
     health: FileHealth,
     /// The bytes of several small blocks, gathered for one write.
@@ -56,10 +57,11 @@ pub enum FileHealth {
     Lost,
 }
 
-/// The most bytes of several blocks that are written together.
+/// Several blocks are written together up to this many bytes.
 const TOGETHER_BYTES: usize = 256 * 1024;
-/// The most buffers that are kept for reuse, and the largest buffer that is kept.
+/// At most this many buffers are kept for reuse.
 const SPENT_MAX: usize = 64;
+/// Buffers with a larger capacity than this, in bytes, are not kept.
 const SPENT_BYTES: usize = 64 * 1024;
 
 impl Appender {

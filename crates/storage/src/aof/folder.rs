@@ -10,10 +10,11 @@
 //! Invariants: (1) whenever the machine fails, every file that the manifest on disk names is there and
 //! complete: a base is durable before it is named, and a file is removed after it is no longer named; (2)
 //! an increment is named before anything is written into it; (3) a manifest in memory that could not be
-//! written is taken back; (4) a file with data that no manifest names is never removed or written over,
-//! unless its name is temporary or this process has put it there: it gets another name; (5) the manifest
-//! that is to name a base is on disk under its temporary name before the base has its name: where both are
-//! found beside another manifest, a server put the base there and was killed.
+//! written is replaced by the previous one; (4) a file with data that no manifest names is never removed or
+//! written over, unless its name is temporary or this process has put it there: it gets another name; (5)
+//! the manifest that is to name a base is on disk under its temporary name before the base has its name: if
+//! that temporary manifest and the base are found beside another manifest, a server put the base there and
+//! was killed before it had finished.
 
 use crate::plain_error;
 use crate::replacement::{Failed, Operation, Replacement};
@@ -43,7 +44,7 @@ pub struct Folder {
 
 /// Permissions of new files, less the process's umask.
 const MODE: u32 = 0o644;
-/// After so many bytes of a base, the part that is written is forced to disk.
+/// Each time this many bytes of a base have been written, they are forced to disk.
 const SYNC_EVERY: u64 = 32 << 20;
 
 /// A base that is being written.
@@ -61,7 +62,7 @@ pub enum Named {
     Now,
     /// Together with the base, by [`Folder::finish_base`].
     WithBase,
-    /// Never: the append-only file is off, and nothing is written into it.
+    /// Never: the append-only file is off, and nothing is written into the increment.
     Never,
 }
 
@@ -119,8 +120,8 @@ impl Folder {
         Ok(folder)
     }
 
-    /// The manifest in memory: after a failed write, the one before it, whose counters may have
-    /// advanced.
+    /// The manifest in memory. After a failed write this is the previous manifest again, with counters that
+    /// may have advanced.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -167,8 +168,8 @@ impl Folder {
         if is_new || !self.is_file(&old) || self.is_file(&self.path_of(&self.name)) {
             return Ok(None);
         }
-        // The manifest first: a crash between the two steps leaves a manifest of the old style, and the
-        // next start moves the file.
+        // The manifest is written before the file is moved: a crash between the two steps leaves a manifest
+        // of the old style, and the next start moves the file.
         self.create()?;
         let before = self.manifest.clone();
         self.manifest = Manifest::of_old_style(&self.name);
@@ -193,10 +194,10 @@ impl Folder {
         &self.path
     }
 
-    /// Forces a base that is whole to disk, and names it. The base before and all increments but
-    /// the last `kept` become history. `increment`: whether an increment was created that gets
-    /// its name together with the base. Returns lines for the log. Errors: lines for the log;
-    /// the manifest is as before.
+    /// Forces a base that is whole to disk, and names it in the manifest. The previous base and all
+    /// increments but the last `kept` become history (superfluous files). `increment`: whether an increment
+    /// was created that gets its name together with the base. Returns lines for the log. Errors: lines for
+    /// the log; the manifest is as before.
     pub fn finish_base(
         &mut self,
         base: NewBase,
@@ -255,7 +256,8 @@ impl Folder {
         }
         let named_now = self.manifest.clone();
         if let Err(line) = self.persist_begun(manifest, before.clone()) {
-            // Where the new manifest may get in force, the files that it names stay.
+            // The new files are removed only if the new manifest cannot get in force any more; otherwise
+            // the files that it names stay.
             if self.manifest == before {
                 self.take_back(&base_path);
                 if let (Named::WithBase, Some(file)) = (increment, named_now.incr().last()) {
@@ -368,7 +370,7 @@ impl Folder {
                 return Err(line);
             }
         } else {
-            // The temporary increment of a server that ended during a rewrite.
+            // Removes the temporary increment that was left by a server which ended during a rewrite.
             let _ = self.storage.remove(&path);
         }
         let made = self.storage.create(&path, MODE).and_then(|file| {
@@ -503,9 +505,9 @@ impl Folder {
         self.forget_history().err()
     }
 
-    /// Writes the manifest. After an error the manifest in memory names the files of `before` again,
-    /// with advanced counters if the new one may be in force, and so does the one on disk if the disk
-    /// lets it. Errors: a line for the log.
+    /// Writes the manifest. After an error the manifest in memory names the files of `before` again, with
+    /// advanced counters if the new manifest may be in force. In that case the same manifest is written to
+    /// disk again, if the disk lets it. Errors: a line for the log.
     fn persist_or(&mut self, before: Manifest) -> Result<(), String> {
         match self.begin_manifest() {
             Ok(begun) => self.persist_begun(begun, before),

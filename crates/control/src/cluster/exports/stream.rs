@@ -5,8 +5,8 @@
 //!                      (empty: straight to made)
 //! ```
 //!
-//! An image of entries is formatted late, in slices, and later appends wait for it. So the order is that
-//! of the appends, and a large value does not stop the server.
+//! An image of entries is formatted late, in slices, and later appends wait for it. So commands leave in
+//! the order in which they were appended, and a large value does not stop the server.
 //!
 //! Invariants: (1) the bytes taken so far are always a prefix of a sequence of whole commands, each in
 //! the database of the SELECT before it; (2) the parts of `made` are in order: `memory`, spool, `late`;
@@ -22,14 +22,15 @@ use sluice_resp::command::push_command;
 use sluice_snapshot::{ValuePosition, write_commands};
 use std::collections::VecDeque;
 
-/// Bytes kept in memory, without those of the current iteration.
+/// At most this many bytes are kept in memory, not counting the bytes appended in the current iteration.
 const MEMORY_MAX: usize = 4 << 20;
-/// A walk continues while the link has less than this to take. With one more piece of small values this
-/// is below `MEMORY_MAX`, so only changes and values of megabytes are spooled.
+/// A walk continues while fewer bytes than this wait for the link. Even with one more piece of small values
+/// the stream stays below `MEMORY_MAX`, so only changes and values of megabytes are spooled.
 const AHEAD_MAX: usize = 2 << 20;
 /// Bytes at which a block is closed; a single longer command exceeds it.
 const BLOCK_BYTES: usize = 64 << 10;
-/// Images of a lower weight are formatted at once.
+/// Images (captured entries) of at most this weight, in bytes, are formatted at once if no other image
+/// waits.
 const SMALL_IMAGE: usize = 16 << 10;
 
 /// The commands of one export, formatted and spooled on demand.
@@ -95,14 +96,15 @@ impl ExportStream {
         bytes
     }
 
-    /// Appends a protocol message to the other node, which is independent of the database.
+    /// Appends a protocol message for the other node. Such a message does not depend on the selected
+    /// database.
     pub fn say(&mut self, word: &[u8]) {
         push_command(&mut self.open, [&b"CLUSTER"[..], b"SYNCSLOTS", word].into_iter());
     }
 
     /// Appends SNAPSHOT-EOF: all keys are in the stream. The next command selects its database again,
-    /// because the other node continues in database 0 (Sluice, since a stock source begins its changes
-    /// there) or in that of the last key (stock).
+    /// because targets differ after SNAPSHOT-EOF: a Sluice node continues in database 0, where the changes
+    /// of a stock source begin, and a stock node in the database of the last key.
     pub(super) fn end_snapshot(&mut self) {
         self.say(b"SNAPSHOT-EOF");
         self.selected = None;
@@ -114,7 +116,7 @@ impl ExportStream {
         let is_small = piece.weight() <= SMALL_IMAGE && self.waiting.is_empty();
         let mut images = EntryImages { piece, done: 0, at: ValuePosition::START };
         if is_small {
-            // Formatted completely, even if the block becomes too long.
+            // A small image is formatted completely, even if the block becomes longer than `BLOCK_BYTES`.
             images.format(&mut self.open, usize::MAX, &mut || false);
             return self.close_full_block();
         }

@@ -40,7 +40,7 @@ enum ClientType {
     Replica,
     Primary,
     Pubsub,
-    /// No option can select these clients.
+    /// A connection of a slot import; no word after TYPE has this value.
     SlotImport,
     SlotExport,
 }
@@ -48,7 +48,7 @@ enum ClientType {
 /// Traits that options may require or exclude.
 #[derive(Debug, Default)]
 struct ClientTraits<'a> {
-    /// Sorted once all are read. `None` means no condition, unlike an empty list, which contains no client.
+    /// Ids, sorted after all are parsed. `None` means no condition; an empty list selects no client.
     ids: Option<Vec<i64>>,
     addr: Option<&'a [u8]>,
     laddr: Option<&'a [u8]>,
@@ -212,7 +212,7 @@ impl<'a> ClientTraits<'a> {
     /// For each trait, whether the client has it; `None` for traits without a condition.
     fn verdicts(&self, session: &Session, sources: LineSources<'_>) -> [Option<bool>; 12] {
         let caller = &session.caller;
-        // A name that was never set does not match an empty one.
+        // An empty name in an option selects no client, not even clients without a name.
         let label = |wanted: Option<&[u8]>, label: &[u8]| wanted.map(|w| !label.is_empty() && w == label);
         [
             self.ids.as_ref().map(|ids| ids.binary_search(&(caller.id.0 as i64)).is_ok()),

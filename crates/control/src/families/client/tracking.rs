@@ -122,7 +122,8 @@ fn redirect(ctx: &ServerCtx<'_>, id: i64) -> Result<Redirect, CmdError> {
     Ok(Redirect { id, key })
 }
 
-/// Refuses prefixes of one client that begin with each other: a key would be reported twice. O(n log n).
+/// Refuses prefixes of one client if one of them begins with another, because keys would be reported twice.
+/// O(n log n).
 fn refuse_overlap(prefixes: &[&[u8]], current: Option<&TrackingClient>) -> Result<(), CmdError> {
     let known = current.and_then(|client| {
         let overlaps = |(i, prefix): (usize, &&[u8])| Some((i, client.overlapping(prefix)?));
@@ -155,7 +156,8 @@ fn first_overlap(prefixes: &[&[u8]]) -> Option<(usize, usize)> {
     let mut sorted: Vec<(&[u8], usize)> =
         prefixes.iter().enumerate().map(|(i, prefix)| (*prefix, i)).collect();
     sorted.sort_unstable();
-    // In this order all prefixes that begin with a given one follow it directly.
+    // The prefixes are compared in sorted order, in which all prefixes that begin with a given one follow
+    // it directly.
     let mut first: Option<usize> = None;
     let mut root = *sorted.first()?;
     for &(prefix, i) in &sorted[1..] {

@@ -43,7 +43,7 @@ pub(super) fn slot(args: Args<'_>, at: usize) -> Result<HashSlot, CmdError> {
 /// The slots of ranges, up to the first invalid range.
 struct RangedSlots {
     slots: Vec<HashSlot>,
-    /// The error of that range. An error about the slots before it takes precedence.
+    /// The error of the first invalid range; an error about slots of earlier ranges takes precedence.
     refusal: Option<CmdError>,
 }
 
@@ -52,8 +52,8 @@ fn slots(args: Args<'_>) -> Result<Vec<HashSlot>, CmdError> {
     (2..args.len()).map(|at| slot(args, at)).collect()
 }
 
-/// The slots of the ranges that a command lists. Only one more than the number of all slots is kept: then
-/// one slot is listed twice among the first 16,385, and the machine refuses that.
+/// The slots of the ranges that a command lists. At most 16,385 slots are kept, one more than exist: one of
+/// them is then listed twice, and the machine refuses the list.
 fn slots_of_ranges(args: Args<'_>, name: &'static str) -> Result<RangedSlots, CmdError> {
     if args.len() % 2 == 1 {
         return Err(CmdError::Arity(name));
@@ -169,7 +169,8 @@ pub(super) fn failover(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
         if args.is(at, "TAKEOVER") {
             kind = FailoverKind::Takeover;
         } else if ctx.session.caller.is_primary() && args.is(at, "REPLICAID") {
-            // A primary that ends names the chosen replica to all of its replicas (M11).
+            // REPLICAID: a primary that is about to end sends all of its replicas the id of the one that
+            // takes over (M11); the others reply OK and do nothing.
             let id = words.next().ok_or(CmdError::Syntax)?;
             if args.at(id) != ctx.mode.id().to_string().as_bytes() {
                 ctx.reply.ok();

@@ -6,13 +6,14 @@ use crate::ctx::DatasetCtx;
 use sluice_commands::{Args, CmdError, Outcome, Run};
 use sluice_keyspace::{Dataset, Event, Key};
 
-/// A slot with at most this many keys is emptied key by key, in about 0.1 ms: freeing them later
-/// takes as long.
+/// A slot with at most this many keys is emptied key by key in about 0.1 ms, because detaching the keys to
+/// free them later would take as long.
 const FEW_KEYS: usize = 256;
 
-/// CLUSTER FLUSHSLOT (G-20), whoever owns the slot. Many keys are detached at once and freed in slices even
-/// with `SYNC`, which would stop the server. If clients receive an event for each key, or another node
-/// receives the slot, keys are deleted one by one at once, because the next command may create one again.
+/// CLUSTER FLUSHSLOT (G-20), whoever owns the slot. Many keys are detached at once and freed in slices,
+/// even with `SYNC`: freeing them before the reply would stop the server. If clients receive an event for
+/// each key, or another node receives the slot, all keys are deleted one by one before the reply, because
+/// the next command may create one again.
 pub(super) fn flushslot(ctx: &mut DatasetCtx<'_>, args: Args<'_>) -> Run {
     if !ctx.limits.is_cluster {
         return Err(CmdError::NO_CLUSTER);

@@ -61,7 +61,7 @@ fn kept(
     let key = KeptReply {
         what,
         client: audience.client.client,
-        // NODES is the same for all clients.
+        // The reply of NODES does not depend on the client's network, so its key has no rules.
         rules: if what == MapReply::Nodes { Vec::new() } else { audience.client.matching.clone() },
         is_resp3: ctx.reply.protocol() == Protocol::Resp3,
         endpoints: audience.endpoints as u8,
@@ -192,7 +192,8 @@ fn write_node_of_shards(
 ) {
     let labels = &node.labels;
     let ruled = audience.client.rule_for(node).map_or(0, |rule| rule.port);
-    // A rule's port is for the transport of the client that asks.
+    // The port of a rule replaces the TLS port for a client that uses TLS, the plain port for any other
+    // client.
     let first_of = |ports: [u16; 3]| ports.into_iter().find(|port| *port != 0).unwrap_or(0);
     let by_tls = audience.client.client.is_tls;
     let [ruled_tcp, ruled_tls] = if by_tls { [0, ruled] } else { [ruled, 0] };

@@ -13,8 +13,9 @@ pub(super) enum RangesJudge<'a> {
     Export(&'a Cluster),
 }
 
-/// Parses first and last slots from `at` on, up to the first argument that is no number, and returns its
-/// position too. There are at most as many ranges as slots, because ranges may not overlap.
+/// Parses ranges, each a first and a last slot, from argument `at` on up to the first argument that is no
+/// number. Returns the position of that argument, too. There are at most as many ranges as slots, because
+/// ranges may not overlap.
 pub(super) fn parse(
     args: Args<'_>,
     mut at: usize,

@@ -1,9 +1,9 @@
 //! CLUSTERSCAN: a walk over the keys of all nodes (section 9 of the specification of the slots).
 //!
-//! A cursor is `<table>-{<tag>}-<number>`. The tag hashes to the slot where the walk is, so a client
-//! finds the node of a cursor as that of a key. The number is the position in the tables of the node that
-//! issued the cursor; the first part is that node's mark. For any other node the cursor means the
-//! beginning of the slot.
+//! A cursor is `<table>-{<tag>}-<number>`. The tag hashes to the slot where the walk is, so a client finds
+//! the node for a cursor in the way in which it finds the node for a key. The number is the position in the
+//! tables of the node that issued the cursor; the first part is that node's mark. For any other node the
+//! cursor means the beginning of the slot.
 
 use super::change::slot;
 use sluice_base::{key_slot, slot_tag};
@@ -59,9 +59,9 @@ const MARK_BYTES: usize = 6;
 /// The range of bytes in a mark.
 const MARK_FROM_TO: std::ops::RangeInclusive<u8> = b'0'..=b'0' + 63;
 
-/// The mark of a node in its cursors: 32 bits of the keyed hash of a constant, six bits a character. The
-/// reference computes its own from the seed alone, so nodes of both kinds with the same `hash-seed` do
-/// not accept each other's numbers (N-8).
+/// The mark of a node in its cursors: 32 bits of the keyed hash of a constant, six bits a character. A
+/// Valkey node computes its mark in another way, from the seed alone, so nodes of both kinds with the same
+/// `hash-seed` do not accept each other's numbers (N-8).
 fn mark(hasher: KeyHasher) -> [u8; MARK_BYTES] {
     let bits = (hasher.hash(b"CLUSTERSCAN") as u32).max(1);
     std::array::from_fn(|at| b'0' + (bits.unbounded_shr(6 * (MARK_BYTES - 1 - at) as u32) & 63) as u8)

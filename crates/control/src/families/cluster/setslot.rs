@@ -48,8 +48,8 @@ pub(super) fn setslot(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
     execute(ctx, command)
 }
 
-/// Sends the command to the replicas before this server executes it, so that no replica takes over
-/// without it (O-3).
+/// Sends the command to the replicas before this server executes it, so that no replica takes over without
+/// this change (O-3).
 fn tell_replicas(ctx: &mut ClusterCtx<'_>, command: &ClusterCommand<'_>, timeout_ms: u64) -> Run {
     ctx.mode.machine.check(command).map_err(CmdError::owned)?;
     ctx.effects.force_to_replicas();

@@ -1,12 +1,12 @@
 //! CLUSTER SYNCSLOTS: messages between the two nodes of a slot migration, and reports of
 //! migrations to replicas.
 //!
-//! The meaning of a message depends on the sender. A client's ESTABLISH makes its connection that
-//! of a job, if the node's machine permits the job, and the client is the source from then on. The stream
-//! of a primary, and a log, contain both ends of a migration: ESTABLISH hides the slots, FINISH shows
-//! them. Keys arrive by ordinary commands between the two, and keys of a failed migration are deleted by
-//! ordinary commands before FINISH. The other messages, which the stream of a stock primary also
-//! contains, have no effect there.
+//! The meaning of a message depends on the sender. ESTABLISH from a client begins an import, if the
+//! node's machine permits it: from then on the client counts as the source node, and its connection belongs
+//! to the job. The stream of a primary, and an append-only file, contain the begin and the end of a
+//! migration: ESTABLISH hides the slots, FINISH shows them. Keys arrive by ordinary commands between the
+//! two, and keys of a failed migration are deleted by ordinary commands before FINISH. The other
+//! messages, which the stream of a stock primary also contains, have no effect there.
 
 use super::ranges::{self, RangesJudge};
 use crate::cluster::slot_moves::{Establishing, move_of};
@@ -67,8 +67,8 @@ fn said(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
     let Some(job) = link.map(|link| link.job) else { return Err(NOT_HERE) };
     let word = if args.len() == 3 { SyncMessage::parse(args.at(2)) } else { SyncMessage::Unknown };
     if word == SyncMessage::SnapshotEof {
-        // The source's commands begin in database 0 after the snapshot, which another process has sent: a
-        // stock source sends no SELECT there.
+        // After SNAPSHOT-EOF the source's commands begin in database 0: a stock source sends the snapshot
+        // from another process, and begins its own commands without a SELECT.
         ctx.caller.db = 0;
     }
     step(ctx, MigrationInput::Said { job, word });
@@ -90,7 +90,7 @@ fn said_by_target(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
 /// Handles a message from a client that belongs to no migration.
 fn asked(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
     if args.is(2, "CAPA") {
-        // The reference sends no reply.
+        // No reply is sent, as in the reference.
         return Ok(Outcome::Done);
     }
     let is_establish = args.is(2, "ESTABLISH") && ctx.caller.kind == ClientKind::Normal;
@@ -118,7 +118,8 @@ fn asked(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Wait(Box::new(WaitFor::Cluster(ticket.0))))
 }
 
-/// Passes an input to the node's machine; a log is also replayed without a node.
+/// Passes an input to the node's machine. Does nothing without a node: an append-only file with these
+/// messages may also be loaded outside of a cluster.
 fn step(ctx: &mut ImportsCtx<'_>, input: MigrationInput<'_>) {
     if let Some(mode) = ctx.mode.as_deref_mut() {
         mode.machine.step(ctx.now, &ClusterInput::Migration(input));

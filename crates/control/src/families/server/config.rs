@@ -104,7 +104,7 @@ pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     if let Some(mode) = &mut ctx.control.cluster {
         mode.apply_settings(&ctx.control.config, ctx.now);
     }
-    // The allowed lag of replicas may have changed.
+    // The good replicas are counted again, because their allowed lag may have changed.
     ctx.control.replication.count_good_replicas = true;
     if is_maxmemory_changed {
         warn_of_maxmemory(ctx);

@@ -15,7 +15,8 @@ use sluice_numbers::info::value::Number;
 use sluice_numbers::stats::CommandStats;
 use std::collections::BTreeMap;
 
-/// Writes all of them. Cost: about a microsecond for each called command, at most [`LATENCIES_MAX`].
+/// Writes the numbers that only the metrics endpoint shows. Cost: about a microsecond for each called
+/// command, at most [`LATENCIES_MAX`].
 pub(super) fn numbers(view: &View<'_>, out: &mut Sampler) {
     identity(view, out);
     out.number(family::LATEST_FORK, 0, Number::Uint(0));
@@ -72,8 +73,8 @@ fn identity(view: &View<'_>, out: &mut Sampler) {
     }
 }
 
-/// redis_exporter also shows databases without keys, so that graphs go down to 0. The section Keyspace
-/// has the other databases.
+/// Writes the databases without keys, which redis_exporter also shows, so that graphs go down to 0. The
+/// section Keyspace writes the databases with keys.
 fn empty_databases(view: &View<'_>, out: &mut Sampler) {
     let is_empty = |db: &Db| db.shown().is_empty();
     for (number, _) in view.keyspace.iter().filter(|(_, db)| is_empty(db)) {
@@ -86,7 +87,7 @@ fn empty_databases(view: &View<'_>, out: &mut Sampler) {
     }
 }
 
-/// Databases without keys that are shown, at most: a server may have any number of databases.
+/// At most this many databases without keys are shown, because a server may have any number of databases.
 pub(crate) const EMPTY_DATABASES_MAX: usize = 16;
 
 fn slow_commands(view: &View<'_>, out: &mut Sampler) {

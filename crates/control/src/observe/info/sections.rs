@@ -242,7 +242,8 @@ pub(super) fn persistence(view: &View<'_>, out: &mut dyn Sink) {
     out.add(field::RDB_LAST_LOAD_KEYS_EXPIRED, expired);
     out.add(field::RDB_LAST_LOAD_KEYS_LOADED, loaded);
     let (aof, rewriting) = (&view.control.persistence.aof, &view.control.persistence.rewriting);
-    // A file being loaded counts as enabled; a file just turned on waits for a job to end.
+    // The file counts as enabled while it is being loaded, and when it was just turned on and waits for a
+    // background job to end.
     let will_be_on = rewriting.scheduled || load.is_some();
     let is_enabled = aof.is_on() || will_be_on && view.control.config.bool(param::APPENDONLY);
     out.add(field::AOF_ENABLED, u8::from(is_enabled));
@@ -332,7 +333,8 @@ pub(super) fn stats(view: &View<'_>, out: &mut dyn Sink) {
     out.add(field::ACL_ACCESS_DENIED_DB, refused.database);
 }
 
-/// An entry is one block, so each moved block is a moved key.
+/// Writes the counters of compaction. Moved blocks and moved keys have the same number, because an entry is
+/// one block.
 fn compaction(view: &View<'_>, out: &mut dyn Sink) {
     let compaction = &view.stats.compaction;
     let current_ms = compaction.current_ms(view.now.unix_ms());
@@ -426,7 +428,8 @@ pub(super) fn replication(view: &View<'_>, out: &mut dyn Sink) {
             session.caller.origin.announced.as_deref().is_some_and(|announced| announced.rdb_channel);
         let state = match replica.stage {
             SyncStage::Wanted => "wait_bgsave",
-            // A snapshot that ends with a mark is sent while it is being made.
+            // A snapshot that ends with a mark is sent while it is being made, so the replica still counts
+            // as waiting for it.
             SyncStage::Sending if session.feed.as_ref().is_some_and(|feed| feed.trailer.is_some()) => {
                 "wait_bgsave"
             }
@@ -491,8 +494,8 @@ fn replica(view: &View<'_>, role: &ReplicaRole, out: &mut dyn Sink) {
     let silent_s = session.map_or(-1, |session| (now_s - session.caller.traffic.last_s).max(0));
     out.add(field::MASTER_LAST_IO_SECONDS_AGO, silent_s);
     out.add(field::MASTER_SYNC_IN_PROGRESS, u8::from(is_transfer));
-    // 1 is the reference's number for an unknown offset. Data that a snapshot is about to replace must
-    // not make this server look fit for promotion.
+    // The offset is shown as 1, the reference's number for an unknown offset, while a snapshot is about to
+    // replace the data: such data must not make this server look fit for promotion.
     let stays = !role.link.is_committed() && (role.is_up() || role.can_resume);
     let offset = if stays { control.replication.stream.offset } else { 1 };
     out.add(
@@ -509,7 +512,7 @@ fn replica(view: &View<'_>, role: &ReplicaRole, out: &mut dyn Sink) {
     if !role.is_up() {
         let since_s = match (role.down_since_s, role.earlier_s()) {
             (0, 0) => -1,
-            // The link to the primary before the present one.
+            // The present link has never been up, so the last contact with the previous primary counts.
             (0, earlier_s) => now_s - earlier_s,
             (down_s, _) => now_s - down_s,
         };
@@ -573,7 +576,8 @@ pub(super) fn commandstats(view: &View<'_>, out: &mut dyn Sink) {
 
 pub(super) fn errorstats(view: &View<'_>, out: &mut dyn Sink) {
     for (code, count) in &view.stats.failures.by_code {
-        // Scripts choose the codes of their errors, and none may be mistaken for another field.
+        // Scripts choose the codes of their errors. Bytes that separate fields are replaced, so that no
+        // code can be mistaken for another field.
         let code = code.replace(['#', ':', '\n', '\r'], "_");
         out.add_at(
             field::ERRORSTAT,

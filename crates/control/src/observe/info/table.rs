@@ -74,7 +74,8 @@ pub(crate) fn shows_memory<'w>(words: impl ExactSizeIterator<Item = &'w [u8]> + 
     SECTIONS.iter().find(is_memory).is_some_and(|section| section.is_shown_for(words))
 }
 
-/// The text for a client's arguments; without any, that of `default`. Unknown arguments add nothing.
+/// The text for a client's arguments; without arguments, the sections of `default`. Unknown arguments add
+/// nothing.
 pub fn text<'w>(view: &View<'_>, words: impl ExactSizeIterator<Item = &'w [u8]> + Clone) -> Vec<u8> {
     let mut lines = Lines::new();
     for section in SECTIONS {
@@ -89,7 +90,8 @@ pub fn text<'w>(view: &View<'_>, words: impl ExactSizeIterator<Item = &'w [u8]> 
 /// All numbers, for the metrics endpoint.
 pub fn sample(view: &View<'_>) -> MetricsSample {
     let mut sampler = Sampler::new();
-    // Percentiles are the most expensive; the endpoint has those of some commands, written by `exporter`.
+    // The section of percentiles is left out, because it is the most expensive one; `exporter` writes the
+    // percentiles of some commands.
     for section in SECTIONS.iter().filter(|section| section.name != "latencystats") {
         (section.write)(view, &mut sampler);
     }

@@ -88,7 +88,7 @@ fn no_two_rows_share_a_name_or_a_metric() {
     let mut metrics = HashSet::new();
     let of_fields = FIELDS.iter().map(|field| field.metric).filter(|metric| !metric.is_empty());
     for metric in of_fields.chain(FAMILIES.iter().map(|family| family.name)) {
-        // In OpenMetrics a counter's family has its name without the suffix.
+        // In OpenMetrics the family of a counter has the counter's name without `_total`.
         let family = metric.strip_suffix("_total").unwrap_or(metric);
         assert!(metrics.insert(family), "{metric}");
     }

@@ -15,12 +15,12 @@ use sluice_numbers::progress::{AwaitedAtEnd, LongWork, SlotWork, WorkKind};
 use sluice_replication::{FeedSource, LinkState, SnapshotProgress};
 use sluice_session::Sessions;
 
-/// Length of the text of a migration's slot ranges, in bytes, at most.
+/// The text of a migration's slot ranges is cut to at most this many bytes.
 const SLOTS_BYTES_MAX: usize = 64;
 
 /// The state from which the list is computed.
 pub struct WorkSources<'a> {
-    /// Time for which durations are computed.
+    /// The present time, up to which durations are computed.
     pub now: Now,
     /// The state of loads, rewrites and saves.
     pub control: &'a Control,
@@ -52,8 +52,8 @@ fn is_receiving(role: &ReplicaRole) -> bool {
 }
 
 impl WorkSources<'_> {
-    /// All long work, the work that holds most clients up first. Cost: O(replicas that receive a snapshot
-    /// + migrating slots).
+    /// All long work, sorted so that the work that holds most clients up comes first. Cost: O(replicas that
+    /// receive a snapshot + migrating slots).
     pub fn list(&self) -> Vec<LongWork> {
         let mut works = Vec::new();
         if !is_any(self.control) {
@@ -79,7 +79,7 @@ impl WorkSources<'_> {
         LongWork { kind: WorkKind::Loading, progress }
     }
 
-    /// A pending shutdown; its size is the time until the deadline.
+    /// A pending shutdown; the progress is the time waited of the time until the deadline.
     fn ending(&self) -> Option<LongWork> {
         let pending = self.control.persistence.pending_end.as_deref()?;
         let lacks = |key| self.sessions.get(key).is_some_and(|session| pending.is_awaited(session));

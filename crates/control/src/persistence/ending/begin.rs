@@ -10,7 +10,8 @@ use sluice_base::Now;
 use sluice_config::param;
 use sluice_session::Sessions;
 
-/// Whether all replicas have acknowledged an offset of the stream, including those without data.
+/// Whether all replicas have acknowledged an offset of the stream, including replicas that still wait for a
+/// snapshot or receive one.
 pub(crate) fn are_replicas_at(control: &Control, sessions: &Sessions, offset: u64) -> bool {
     let states = control.replicas().into_iter().filter_map(|key| sessions.get(key)?.caller.replica_state());
     states.into_iter().all(|replica| u64::try_from(replica.acked).is_ok_and(|acked| acked >= offset))
@@ -26,7 +27,7 @@ pub fn has_to_wait(order: &EndOrder, control: &Control, sessions: &Sessions) -> 
 }
 
 /// Whether the shutdown is refused because this node's vote counts (M13); the refusal is logged. A node
-/// that hands its role over has no vote afterwards, so this is checked first.
+/// that has handed its role over has no vote any more, so this is checked before the handover.
 pub fn is_refused(order: &EndOrder, control: &Control, process: &mut dyn Process) -> bool {
     let is_refused = !order.force && in_place::is_kept_as_voter(order, control);
     if is_refused {
@@ -47,8 +48,8 @@ pub fn begin(pending: PendingEnd, control: &mut Control, sessions: &Sessions, pr
 }
 
 impl PendingEnd {
-    /// Changes the shutdown for SHUTDOWN NOSAVE during a busy script: it no longer waits for the script.
-    /// With `now` it does not wait for replicas either.
+    /// Changes the shutdown for SHUTDOWN NOSAVE during a busy script: the shutdown no longer waits for the
+    /// script. With `now` it does not wait for replicas either.
     pub(crate) fn give_up_saving(&mut self, now: Option<Now>) {
         self.order.ending = Ending::NoSave;
         if let Some(now) = now {

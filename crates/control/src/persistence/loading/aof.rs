@@ -26,7 +26,7 @@ pub(crate) type LogReplay = fn(AofLoad, &mut Keyspace, &mut Reporter<'_>) -> Res
 impl AofLoad {
     pub(super) fn new(control: &Control, files: Box<dyn AofFiles>) -> AofLoad {
         let mut config = control.config.clone();
-        // With save points, a replayed FLUSHALL would save.
+        // The save points are removed, because with them a replayed FLUSHALL would save the data.
         config.assign(param::SAVE, &[b""]).expect("no save points are as good as any");
         let mut limits = control.limits.clone();
         // Expired keys are kept, because the log contains their deletions.

@@ -37,7 +37,7 @@ pub struct LoadJob {
     keyspace: Keyspace,
     old: OldData,
     progress: Arc<LoadProgress>,
-    /// Limits for the machines of libraries that the load makes.
+    /// Limits for the machines (interpreters) of the libraries that the load makes.
     machines: MachineLimits,
     functions: LoadedFunctions,
 }
@@ -104,7 +104,7 @@ impl LoadJob {
     }
 }
 
-/// Lets the load's thread be stopped, and log, while libraries are made.
+/// While libraries are made, passes on their log lines, and ends the making at once if the load is stopped.
 struct FileWatch<'a, 'b>(&'a mut Reporter<'b>);
 
 impl LoadWatch for FileWatch<'_, '_> {
@@ -117,8 +117,8 @@ impl LoadWatch for FileWatch<'_, '_> {
     }
 }
 
-/// Makes the libraries of a file, on the load's thread rather than the main thread. Cost: that of their
-/// programs, without a limit on time; memory is limited by [`MachineLimits::of_file`].
+/// Makes the libraries of a file, on the load's thread rather than the main thread. Cost: running the code
+/// of each library, without a limit on time; memory is limited by [`MachineLimits::of_file`].
 fn load_functions(
     libraries: &[Arc<[u8]>],
     machines: MachineLimits,
@@ -157,11 +157,11 @@ fn load_options(control: &Control, hasher: KeyHasher, plan: &LoadPlan, now: Now)
         piece_bytes: piece_bytes(config),
         name: config.bytes(param::DBFILENAME).to_vec(),
         ends_process: plan.purpose == LoadPurpose::Start,
-        // On a replica, the primary decides when a key expires.
+        // A replica keeps expired keys, because its primary decides when a key expires.
         keeps_expired: control.replication.replica.is_some(),
         is_checked_on_the_way: comes_by_tls,
-        // The primary still has the data of a snapshot that it sends, so a file with dropped records need
-        // not be kept.
+        // A file from the primary need not be kept if records were dropped, because the primary still has
+        // the data.
         replaces_file: plan.purpose != LoadPurpose::Sync,
     }
 }

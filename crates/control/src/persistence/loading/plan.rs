@@ -14,7 +14,8 @@ pub struct LoadPlan {
     pub duplicates: Duplicates,
     /// Whether the present data is served until the new data is loaded.
     pub serves_old: bool,
-    /// Whether the data is that of the RDB file and nothing else.
+    /// Whether a snapshot of the primary was received into the RDB file and is loaded from there, so that
+    /// the file has exactly the loaded data.
     pub is_of_file: bool,
 }
 

@@ -91,7 +91,7 @@ impl LoadUnderWay {
         } else {
             1
         };
-        // The reference's value before there is a rate.
+        // In the first second there is no rate yet, and the reference shows 1.
         let eta_s = if spent_s == 0 { 1 } else { spent_s.saturating_mul(left) / (loaded_bytes + 1) };
         LoadFigures {
             start_s: self.began.unix_s(),

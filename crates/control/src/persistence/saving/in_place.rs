@@ -85,7 +85,8 @@ fn save_as(
 pub(crate) const BEHIND_SYNC: &str =
     "Not saving: the snapshot of the primary is about to be loaded from the RDB file.";
 
-// A newer file would be linked as the base of an increment whose commands it already contains.
+// A save is refused in this state, because a newer file would be linked as the base of an increment whose
+// commands it already contains.
 pub(crate) const BEHIND_BASE: &str =
     "Not saving: the RDB file is about to become the base of the append-only file.";
 
@@ -154,8 +155,8 @@ impl SaveReporter {
         process.show_progress(std::slice::from_ref(&work));
     }
 
-    /// Ends the display. After a successful save for a shutdown it stays, because no client is
-    /// served any more.
+    /// Ends the display of the progress. After a successful save for a shutdown the display stays, because
+    /// no client is served any more.
     fn end(self, result: &Result<(), SaveError>, process: &mut dyn Process) {
         let is_over = self.kind == WorkKind::FinalSave && result.is_ok();
         if self.has_shown && !is_over {
@@ -203,7 +204,7 @@ pub fn prepare_end(
         process.log(LogLevel::Warning, &format!("{VOTER} Exit anyway."));
     }
     if control.persistence.aof.is_on() && !process.has_aof_base() {
-        // The bytes appended so far are in a file that the next start does not read.
+        // Without a base, the bytes appended so far are in a file that the next start does not read.
         let is_written = control.persistence.rewriting.began_s.is_some();
         match force || ending == Ending::NoSave {
             true => process.log(LogLevel::Warning, "Writing initial AOF. Exit anyway."),
@@ -218,7 +219,7 @@ pub fn prepare_end(
         }
     }
     let wanted = match ending {
-        // During a load the present data is not the data of the server.
+        // Nothing is saved during a load, because the present data is not the data of the server.
         _ if control.persistence.load.is_some() => false,
         Ending::ByConfig => !control.config.save_points().is_empty(),
         Ending::Save => true,

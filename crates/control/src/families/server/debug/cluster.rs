@@ -17,7 +17,8 @@ fn change(ctx: &mut DebugCtx<'_>, change: impl FnOnce(&mut BusDebug)) -> Run {
     ok(ctx)
 }
 
-/// DROP-CLUSTER-PACKET-FILTER: -1 drops no message, -2 every one, any other number those of that type.
+/// DROP-CLUSTER-PACKET-FILTER: -1 drops no message, -2 drops every message, any other number drops the
+/// messages of that type.
 pub(super) fn drop_packets(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     let filter = match args.int(2)? {
         -2 => PacketFilter::All,

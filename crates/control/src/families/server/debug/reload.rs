@@ -32,7 +32,8 @@ pub(super) fn reload(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
         saving::in_place::save(ctx.data.keyspace(), ctx.control, ctx.process)
             .map_err(|_| CmdError::text("ERR"))?;
     }
-    // Only now: if the save fails, nothing is loaded, and a running save continues.
+    // A running background save is broken off only after the save above, because it continues if that save
+    // fails.
     if ctx.control.persistence.saving.under_way.is_some() {
         ctx.control.persistence.asked.push(JobAsk::BreakSavesOff);
     }
@@ -58,7 +59,7 @@ pub(super) fn reload(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     super::ok(ctx)
 }
 
-/// The main thread in the part of a load's thread.
+/// Runs a load on the main thread, in place of a thread of its own.
 struct Here<'a>(&'a mut dyn Process);
 
 impl LoadThread for Here<'_> {

@@ -14,8 +14,8 @@ use sluice_snapshot::{Duplicates, LeftOut, LoadCounts, LoadOutcome, LoadedHistor
 use std::sync::PoisonError;
 
 impl Control {
-    /// Records the counts of a load, and whether the file contains more than was loaded. The record about
-    /// the other kind of file is kept.
+    /// Records the counts of a load, and whether the file contains more than was loaded. For an RDB file,
+    /// what is known about the append-only file stays, and the other way round.
     fn note_loaded(&mut self, from: LoadedFrom, counts: LoadCounts) {
         let is_partial = counts.skipped > 0 || counts.dropped > 0;
         match from {
@@ -25,7 +25,8 @@ impl Control {
             LoadedFrom::Aof => self.persistence.partly_loaded.aof = is_partial,
         }
         self.persistence.rewriting.refusal_said = false;
-        // An append-only file without an RDB base says nothing about loading an RDB file.
+        // The counts describe the last load of an RDB file, so they stay if an append-only file had no RDB
+        // base.
         if from == LoadedFrom::Snapshot || counts != LoadCounts::default() {
             self.persistence.last_load = counts;
         }
@@ -71,7 +72,7 @@ impl Control {
                 self.note_loaded(load.from, brought.counts);
                 self.note_loaded_history(load.plan.purpose, brought.history, brought.counts);
                 if load.from == LoadedFrom::Aof {
-                    // The log contains all of these changes.
+                    // No change counts as unsaved, because the append-only file contains all of them.
                     self.persistence.dirty = 0;
                 }
                 functions.map_err(|error| {
@@ -84,7 +85,8 @@ impl Control {
                 let (loaded, expired) = load.keys();
                 self.persistence.last_load = LoadCounts { loaded, expired, ..LoadCounts::default() };
                 if load.has_freed {
-                    // The file has data that was freed here and not loaded.
+                    // No save may replace the file: it has data that was freed in memory and could not be
+                    // loaded.
                     self.persistence.partly_loaded.snapshot = Some(self.snapshot_file());
                 }
                 Err(why)
@@ -109,15 +111,17 @@ impl Control {
                 self.functions.join(brought, replaces).map(drop)
             }
         };
-        // During the load, libraries of a file had a separate limit.
+        // The configured limit (`script-memory-limit`) applies from now on; during the load the libraries
+        // of the file had a separate one.
         self.functions.set_limit(sluice_scripts::state::memory_limit(&self.config));
         joined
     }
 
-    /// Records the position in a replication history that the file states. Of use only at the start.
+    /// Records the position in a replication history that the file states. Only a load at the start adopts
+    /// that position.
     fn note_loaded_history(&mut self, purpose: LoadPurpose, mut history: LoadedHistory, counts: LoadCounts) {
-        // With keys missing, the data is at no position of the history: a replica that continued would
-        // have more keys.
+        // If keys were skipped, no position is adopted: a replica that continued from there would have more
+        // keys than this server.
         if purpose == LoadPurpose::Start && counts.skipped > 0 {
             return;
         }
@@ -126,7 +130,8 @@ impl Control {
         let expired = history.take_expired();
         match (purpose, history.point(), self.replication.replica.as_mut()) {
             (LoadPurpose::Start, Some((replid, offset)), Some(role)) => {
-                // Without the selected database, the following commands could be executed in a wrong one.
+                // Without the selected database the link cannot continue, because the following commands
+                // could be executed in a wrong database.
                 role.can_resume = db.is_some();
                 role.db = db.unwrap_or(0);
                 self.replication.stream.adopt_history(replid, offset);
@@ -140,8 +145,8 @@ impl Control {
                 // Recorded even if this server lacks that database: the link's session must not execute
                 // in another one.
                 self.replication.loaded_stream_db = selected;
-                // The link names the history of the data. If the link gave the attempt up meanwhile, the
-                // position of the data is unknown.
+                // The link, not the file, will report the position of the data. Until then, and for good if
+                // the link gave the attempt up meanwhile, the position counts as unknown.
                 if let Some(role) = role {
                     role.can_resume = false;
                 }
@@ -150,8 +155,9 @@ impl Control {
         }
     }
 
-    /// Deletes expired keys that the load left out, at replicas that continue at the file's position. No
-    /// replica has received commands after that position, because the backlog does not contain any.
+    /// Sends the deletions of expired keys that the load left out to replicas that continue at the file's
+    /// position, because those still have the keys. No replica has received commands after that position,
+    /// because the backlog does not contain any.
     fn propagate_expired(&mut self, expired: &[LeftOut]) {
         let name: &[u8] = if self.limits.lazy_expire { b"UNLINK" } else { b"DEL" };
         for LeftOut { db, key, fields } in expired {
@@ -188,5 +194,5 @@ impl Control {
     }
 }
 
-/// Fields in one HDEL, at most.
+/// One HDEL deletes at most this many fields.
 const FIELDS_TOLD_MAX: usize = 1024;
