@@ -6,7 +6,8 @@
 //! of the store's `values` and every key of its `keys` belongs to exactly one entry; (3) all indexes use
 //! the same seeded hash of the key, which also selects the table; (4) [`Db::before_change`] gets an
 //! entry's handle before its block, or its value or key outside the block, is changed or freed. A change
-//! of the access clock alone is exempt. This module is mechanism: it knows no clock and leaves no effects.
+//! of the access clock alone is exempt. This module reads no clock and records no effects; `access.rs`
+//! does that.
 
 mod capture;
 mod change;

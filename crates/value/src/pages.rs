@@ -250,7 +250,7 @@ impl Root {
         });
         let page = page.page_mut();
         if page.is_shared() {
-            // With capacity for a whole page, which a plain clone would not have.
+            // The copy gets the capacity of a whole page, which a plain clone would not have.
             let mut copy = Vec::with_capacity(PAGE_BYTES);
             copy.extend_from_slice(page);
             *page = Bytes::from_vec(copy);
@@ -340,7 +340,8 @@ fn child(index: usize, level: u32) -> usize {
     index >> (FANOUT_BITS * level) & (FANOUT - 1)
 }
 
-/// A page is at the depth of an inner node, or an inner node at that of a page.
+/// Panics: a page is at the depth of an inner node, or an inner node at that of a page, so memory is
+/// corrupt.
 #[cold]
 fn corrupt_page() -> ! {
     panic!("the tree of a string is not as high as it says")

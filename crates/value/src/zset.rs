@@ -560,7 +560,8 @@ fn small_bytes_max(encoding: ZsetEncoding) -> usize {
 const INLINE_HEADER_LEN: usize = 2;
 /// Bytes of the largest inline set.
 const INLINE_LEN_MAX: usize = 900;
-/// Elements and bytes, at most, with which a large set becomes a row again.
+/// A large set becomes a row again when it has at most this many elements, and at most `SHRUNK_BYTES_MAX`
+/// bytes.
 const SHRUNK_COUNT_MAX: usize = 32;
 const SHRUNK_BYTES_MAX: usize = 512;
 

@@ -1,11 +1,12 @@
 //! Nodes of a search tree over hashes. All leaves have the same depth.
 //!
-//! Invariants: (1) from the second child of an inner node on, the lows ascend, and a child's hashes are
-//! at least its low and less than the next child's. The first child takes all hashes below the second
-//! child's low; its own low means nothing, because children in front of it may have been removed, here
-//! or above. When it gets a left neighbour, the node above supplies the low between them. (2) `sums` of
-//! a child are those of its node; (3) a shared node is never written: a writer copies the nodes of its
-//! path that have another owner.
+//! Invariants: (1) from the second child of an inner node on, the `low`s ascend, and a child's hashes are
+//! at least its `low` and less than the next child's. The first child takes all hashes below the second
+//! child's `low`; its own `low` means nothing, because children in front of it may have been removed, in
+//! this node or in a higher one. When two nodes are joined, the first child of the right node is no
+//! longer a first child: it gets the `low` of the right node. (2) `sums` of a child are those of its
+//! node; (3) a shared node is never written: a writer copies the nodes of its path that have another
+//! owner.
 
 use super::leaf::{HashLeaf, NEVER};
 use crate::arch::prefetch;
@@ -398,7 +399,7 @@ fn change_inner<R>(
     op: impl FnOnce(&mut HashLeaf) -> R,
 ) -> (R, Reshape) {
     if !shared.is_unique() {
-        // A copy has no spare room.
+        // The copy has no spare room for children, so it may be smaller than the original.
         let own_before = shared.own_heap();
         let inner = Arc::make_mut(shared);
         sums.heap = sums.heap - own_before + inner.own_heap();
@@ -484,7 +485,8 @@ fn take_from_node(node: &mut HashNode, ranks: Range<usize>, pieces: &mut Vec<Has
     inner.sums()
 }
 
-/// Removes top nodes with a single child. The root may be of any other size.
+/// Replaces the root by its child as long as there is only one. A root with more children stays, however
+/// few they are.
 fn shorten(root: &mut HashNode, sums: &mut Sums) {
     while let HashNode::Inner(inner) = root
         && let [child] = inner.children()
@@ -519,7 +521,8 @@ fn is_small_leaf(leaf: &HashLeaf) -> bool {
     leaf.len() < LEAF_LEN_MAX / 4 && leaf.entry_bytes() < LEAF_BYTES_MAX / 4
 }
 
-/// The first number after the step, between two different numbers, that is nearest to the middle.
+/// The number that begins the upper part of a split: of all numbers that differ from the one before them,
+/// the one nearest to the middle.
 fn middle_step(sorted: &[u64]) -> Option<u64> {
     let middle = sorted.len() / 2;
     let steps = (1..sorted.len()).filter(|at| sorted[at - 1] != sorted[*at]);

@@ -2,9 +2,10 @@
 //!
 //! Invariants: (1) with [`Layout::One`] every entry is in `one`; with [`Layout::PerSlot`] `one` stays
 //! empty, and an entry is in the table of its slot; (2) `slots` is made by the first key, so an empty
-//! database has no tables; (3) a census counts the entries in the indexes of its kind, and its bits mark
-//! the tables that are not empty; (4) an index of a slot that has become empty owns no memory; (5) adding,
-//! removing or looking up an entry does not check whether its slot is hidden; walks and counts do.
+//! database has no tables; (3) each kind of index has a `Census`, which counts the entries in all indexes
+//! of the kind, and whose bits mark the tables that are not empty; (4) an index of a slot that has become
+//! empty owns no memory; (5) adding, removing or looking up an entry does not check whether its slot is
+//! hidden; walks and counts do.
 //!
 //! The hash of a key contains its slot ([`crate::KeyHasher`]), so the hash alone selects the table.
 
@@ -174,8 +175,8 @@ impl Tables {
         }
     }
 
-    /// Bytes of all indexes of a kind, and (with the keys) of their census. Cost: one step for each
-    /// table that is not empty.
+    /// Bytes of all indexes of a kind; for [`IndexKind::Keys`] also those of the array of tables and of
+    /// the counts of entries. Cost: one step for each table that is not empty.
     pub(crate) fn bytes(&self, kind: IndexKind) -> usize {
         let fixed = match (&self.slots, kind) {
             (Some(_), IndexKind::Keys) => size_of::<Slots>() + size_of::<[Table; SLOTS]>(),
@@ -577,7 +578,7 @@ const SLOTS: usize = SLOT_COUNT as usize;
 const SLOT_BITS: u32 = SLOT_COUNT.trailing_zeros();
 /// Number of random slots tried for one that is not hidden, before a walk.
 const SHOWN_TRIES: usize = 16;
-/// Number of slots counted as a group, and in a sum of groups: a random choice reads at most 32 sums, 32
-/// groups and 16 tables.
+/// Number of slots counted as a group; `PER_SUM` slots are counted together in a sum. A random choice
+/// reads at most 32 sums, 32 groups and 16 tables.
 const PER_GROUP: usize = 16;
 const PER_SUM: usize = 512;
