@@ -227,7 +227,8 @@ fn run<S: PatternSource, W: MatchWork>(source: S, text: &[u8], work: &mut W) -> 
         if spent > credit {
             match blocks::find(source, star, text, from, work) {
                 SegmentFound::At { pattern: after, text: end } => {
-                    // The search is paid for; the next search gets credit for the bytes passed by this one.
+                    // The search has counted its own steps. Credit for the plain walk that follows is
+                    // given for the bytes that this search has passed.
                     credit = W::CREDIT * (after - star + end - from);
                     (p, t) = (after, end);
                     continue;
@@ -411,7 +412,7 @@ impl MatchWork for Allowance {
     }
 }
 
-/// A pattern with more stars than this that have something after them matches nothing: the reference
+/// A pattern in which more stars than this have something after them matches nothing: the reference
 /// limits its recursion this way.
 const STARS_MAX: usize = 1000;
 /// A class of at most this many bytes is read anew for each byte of a text.

@@ -1,6 +1,7 @@
-//! Mistakes that are made on purpose, to test that the simulations of replication and of clusters find
-//! them. Only a build with `--cfg sluice_mistakes` can make one; in every other build [`is_made`] is the
-//! constant `false` and costs nothing.
+//! A role that was announced before a newer one is accepted (K-10).Mistakes that are made on purpose, to
+//! test that the simulations of replication and of clusters find them. Only a build with `--cfg
+//! sluice_mistakes` can make one; in every other build [`is_made`] is the constant `false` and costs
+//! nothing.
 
 /// A mistake that a simulation must detect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,11 +25,11 @@ pub enum Mistake {
     SilentReplicaCounts,
     /// A replica deletes expired keys by itself.
     ReplicaExpires,
-    /// A replica that continues does not adopt the new id of the history.
+    /// A replica that continues the stream (+CONTINUE) does not adopt the new id of the history.
     IdNotContinued,
     /// A server that starts continues with the history id in its files.
     IdOfLastRun,
-    /// A replica that continues begins in database 0.
+    /// A replica that continues the stream (+CONTINUE) begins in database 0.
     LinkOfDbZero,
     /// A replica counts the commands of a transaction before its end.
     TransactionByParts,
@@ -121,11 +122,13 @@ pub enum Mistake {
     OldOffsetTold,
     /// The end of a failed move is announced before the deletions of its keys.
     FinishAheadOfUnlinks,
-    /// The command that changes an entry precedes the entry captured by the walk.
+    /// In the stream of a slot move, the command that changes an entry comes before the entry itself
+    ///
     CommandAheadOfImage,
     /// Writers are not held after PAUSED was sent, and their writes are sent to no target.
     WrittenAfterPaused,
-    /// Writers resume when the target may claim the slots, and not when it has claimed them.
+    /// Writers of slots that move away resume when the target may claim the slots, and not when it has
+    /// claimed them.
     HoldEndsAtGrant,
     /// Slots are claimed with the epoch that the target already has.
     ClaimedWithoutEpoch,

@@ -77,7 +77,7 @@ impl<'k> ItemCommands<'k> {
 /// the sets is not a tree. Cost: a step for each set and command.
 pub(crate) fn promised_removals(key: &[u8], sets: &[Set]) -> Option<PromisedCommands> {
     let members = sets.iter().map(Set::bulk_bytes).sum::<Option<usize>>()?;
-    // In reverse, so finished sets are removed from the end.
+    // The sets are in reverse order, so that finished ones are removed from the end.
     let sets: Vec<Set> = sets.iter().rev().map(Set::share).collect();
     let count = sets.iter().map(Set::len).sum();
     let removals = MemberRemovals { key: key.into(), sets, passed: 0, count, written: 0 };

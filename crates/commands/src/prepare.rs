@@ -75,7 +75,7 @@ impl Prepared {
         matches!((self.named, other.named), (Named::Command(one), Named::Command(other)) if one.id == other.id)
     }
 
-    /// The request without its batch: only the hash of the first key is kept.
+    /// The prepared request for use without its batch: only the hash of the first key is kept.
     pub fn alone(self) -> Prepared {
         Prepared { more: 0, ..self }
     }
@@ -283,7 +283,7 @@ fn run_len<'r>(mut requests: impl Iterator<Item = &'r Prepared>) -> usize {
     }
 }
 
-/// Prepares requests as the engine that handed it out would.
+/// Prepares requests with the command names and the hasher of the engine that has made the preparer.
 #[derive(Clone, Debug)]
 pub struct Preparer {
     hasher: KeyHasher,

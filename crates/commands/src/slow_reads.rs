@@ -70,12 +70,12 @@ impl SlowReadAsk<'_> {
     fn is_possible(&mut self, elements: usize) -> bool {
         let is_clients = match self.mode {
             ReplyMode::On | ReplyMode::Off | ReplyMode::Skipping | ReplyMode::SkipNext => true,
-            // A reply would end the replica's connection.
+            // Nothing is produced for a replica, because a reply would end its connection.
             ReplyMode::Attaching | ReplyMode::Forbidden => false,
         };
         let can_begin = self.reads.threads > 0 && self.reads.retained_bytes < RETAINED_BYTES_MAX;
-        // Produced here, the read delays all clients by two milliseconds; on a thread, it would wait
-        // until other clients have read their replies.
+        // A quick read is produced here while slow clients occupy all threads: it delays all clients by
+        // two milliseconds, but on a thread it would wait until other clients have read their replies.
         let is_quick = elements / QUICK_MULTIPLE <= self.elements_max;
         let is_better_here = is_quick && self.reads.are_threads_held();
         let is_possible = is_clients && self.may_wait && can_begin && !is_better_here;

@@ -62,7 +62,8 @@ pub(super) fn hpexpireat(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     expire_by(ctx, args, ExpiryUnit::AtMs)
 }
 
-/// Whether a new expiry has passed already. Never true if expired fields are only hidden, or even visible.
+/// Whether a new expiry has passed already. Always false if expired fields are not deleted (on a replica,
+/// in import mode, and in replicated commands).
 pub(super) fn has_passed(ctx: &WriteCtx<'_>, at_ms: i64) -> bool {
     ctx.db.access.expiry == ExpiryMode::Delete && at_ms <= ctx.db.access.now.unix_ms()
 }
@@ -221,8 +222,8 @@ fn reply_expiries(ctx: &mut ReadCtx<'_>, args: Args<'_>, of: impl Fn(i64, i64) -
     Ok(Outcome::Done)
 }
 
-/// Replies for a field that does not exist, a field without an expiry, and a field that was deleted
-/// because its expiry has passed.
+/// Reply for a field that does not exist. `NO_EXPIRY` is the reply for a field without an expiry, and
+/// `DELETED` for a field that was deleted because its new expiry has passed.
 const NO_FIELD: i64 = -2;
 const NO_EXPIRY: i64 = -1;
 const DELETED: i64 = 2;

@@ -85,7 +85,8 @@ pub(super) fn hsetnx(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     edit.met_expired(u64::from(expired));
     edit.done(Event::HSet, 1);
     if expired {
-        // A receiver may still have the field that has expired here.
+        // HSETNX is propagated as HSET, because a receiver may still have the field that has expired
+        // here.
         ctx.db.effects.rewrite(|| hset_argv(args.at(1), args.at(2), args.at(3), None));
     }
     ctx.reply.int(1);

@@ -230,12 +230,13 @@ fn give_away(ctx: &mut WriteCtx<'_>, pieces: Vec<Set>, is_slow: bool) -> Run {
 fn cut(set: &mut Set, count: usize, rng: &mut Rng) -> Option<Vec<Set>> {
     let len = set.len();
     let rank_of = |section: usize| (len as u128 * section as u128 / SECTIONS as u128) as usize;
-    // Number of members drawn before a rank: from each section in proportion to its size, and never more
-    // than it has. Fractions are settled by chance: it decides which sections get one more.
+    // Number of members drawn before a rank. So each section gives members in proportion to its size, and
+    // never more than it has. `chance` decides which sections give one more where the proportion is a
+    // fraction.
     let chance = u128::from(rng.below(len as u64));
     let drawn_before = |rank: usize| ((count as u128 * rank as u128 + chance) / len as u128) as usize;
     let mut pieces = Vec::new();
-    // From the end, so the ranks before a cut stay valid.
+    // The last section is cut first, so that the ranks before a cut stay valid.
     for section in (0..SECTIONS).rev() {
         let (start, end) = (rank_of(section), rank_of(section + 1));
         let (section_len, wanted) = (end - start, drawn_before(end) - drawn_before(start));

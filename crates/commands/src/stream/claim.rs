@@ -381,7 +381,8 @@ impl ClaimCall {
             }
             at += 1;
         }
-        // The primary has used its own clock, and the AOF that of the time when it was written.
+        // A time in the future is accepted only from the primary and the AOF: the primary has used its
+        // own clock, and the AOF the clock at the time when it was written.
         if claim.delivered_ms < 0 || claim.delivered_ms > now_ms && !access.is_decided {
             claim.delivered_ms = now_ms;
         }
@@ -504,7 +505,7 @@ pub(super) fn xautoclaim(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         reply.array(3);
         reply_id(reply, next.unwrap_or(StreamId::MIN));
         reply.array(taken.len());
-        // In the order of their ids, as in the replication stream.
+        // The entries are claimed in the order of their ids, as in the replication stream.
         let mut all: Vec<StreamId> = taken.iter().chain(&gone).copied().collect();
         all.sort_unstable();
         for id in all {

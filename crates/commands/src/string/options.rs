@@ -126,7 +126,8 @@ impl ExpiryOption {
     }
 }
 
-/// Whether a new expiry has passed already. Never true if expired keys are only hidden, or even visible.
+/// Whether a new expiry has passed already. Always false if expired keys are not deleted (on a replica,
+/// in import mode, and in replicated commands).
 pub(super) fn has_passed(ctx: &WriteCtx<'_>, at_ms: i64) -> bool {
     ctx.db.access.expiry == ExpiryMode::Delete && at_ms <= ctx.db.access.now.unix_ms()
 }
