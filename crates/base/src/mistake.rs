@@ -1,7 +1,6 @@
-//! A role that was announced before a newer one is accepted (K-10).Mistakes that are made on purpose, to
-//! test that the simulations of replication and of clusters find them. Only a build with `--cfg
-//! sluice_mistakes` can make one; in every other build [`is_made`] is the constant `false` and costs
-//! nothing.
+//! Mistakes that are made on purpose, to test that the simulations of replication and of clusters find
+//! them. Only a build with `--cfg sluice_mistakes` can make one; in every other build [`is_made`] is the
+//! constant `false` and costs nothing.
 
 /// A mistake that a simulation must detect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +69,8 @@ pub enum Mistake {
     ReboundAtEqualEpoch,
     /// Both of two primaries with equal epochs advance (K-8).
     GreaterIdMovesToo,
-    /// A role that was announced before a newer one is accepted (K-10).
+    /// A message that a primary has become a replica is accepted although its epoch is older than the known
+    /// one (K-10).
     StaleRoleTaken,
     /// UPDATE messages include slots that their node does not claim any more (K-11).
     UnclaimedSlotsTold,
