@@ -27,7 +27,7 @@ use std::marker::PhantomData;
 /// Whether all of `text` matches `pattern`. For many texts, make a [`Pattern`].
 #[inline]
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
-    // Most texts of most patterns differ in the first byte, which takes no call.
+    // The first byte is compared here, without a call, because most texts differ from the pattern in it.
     match (pattern, text) {
         ([first, ..], [other, ..]) if first != other && is_plain(*first) => false,
         _ => matches_from_start(pattern, text),
@@ -89,7 +89,8 @@ impl<'a> Pattern<'a> {
     fn run(&self, text: &[u8], work: &mut impl MatchWork) -> Option<bool> {
         match &self.form {
             PatternForm::Plain => Some(text == self.text),
-            // Most texts of most patterns differ in the first byte, which takes no call.
+            // The first byte is compared here, without a call, because most texts differ from the pattern
+            // in it.
             PatternForm::Prefix { end } => {
                 Some(text.first() == self.text.first() && text.starts_with(&self.text[..*end]))
             }

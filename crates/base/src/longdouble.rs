@@ -324,7 +324,7 @@ fn rounded(value: u128, rest: Rest, mut exp2: i32) -> X87DoubleExtended {
         kept.wrapping_add(u64::from(up))
     };
     if significand == 0 {
-        // Rounding has reached the next power of two.
+        // The significand has been rounded up to the next power of two.
         significand = 1 << 63;
         exp2 += 1;
     }

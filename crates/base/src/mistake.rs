@@ -245,6 +245,6 @@ pub fn is_made(mistake: Mistake) -> bool {
 /// Makes this mistake from now on, and no other.
 #[cfg(sluice_mistakes)]
 pub fn make(mistake: Mistake) {
-    // Relaxed: as above.
+    // Relaxed, for the same reason as in [`is_made`].
     MADE.store(mistake as u8, std::sync::atomic::Ordering::Relaxed);
 }

@@ -368,8 +368,8 @@ impl HashTree {
             group.len += 1;
         }
         let lookups = &mut group.lookups[..group.len];
-        // Level by level, so that the cache misses of all names at one level overlap. All leaves have
-        // the same depth.
+        // All names descend level by level, so that their cache misses at one level overlap. All leaves
+        // have the same depth.
         while let HashNode::Inner(_) = lookups.first()?.node {
             for lookup in lookups.iter() {
                 if let HashNode::Inner(inner) = lookup.node {

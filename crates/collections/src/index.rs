@@ -328,7 +328,7 @@ impl Linear {
                 return bucket.handle(lane);
             }
         }
-        // A very sparse index: the first entry from a random bucket on.
+        // The index is very sparse, so the first entry from a random bucket on is taken.
         let start = rng.below(self.bucket_count() as u64) as usize;
         (0..self.bucket_count())
             .find_map(|i| self.bucket_at((start + i) % self.bucket_count()).handles().next())

@@ -138,9 +138,9 @@ struct Book {
     bump: u32,
     /// First free block, `NONE` when there is none. Always a block of this chunk below `bump`.
     free: u32,
-    /// The chunk before and (in `next`) the chunk after this one, in the list of `SizeClass::rooms` that
-    /// the chunk is on. A list of vacant chunks uses only `next`.
+    /// The chunk before this one in the list of `SizeClass::rooms` that the chunk is on.
     prev: u32,
+    /// The chunk after this one in that list, or in the list of vacant chunks.
     next: u32,
     /// `ceil(4 * 2^16 / count)`: turns `used` into quarters by one multiplication.
     scale: u32,
@@ -429,7 +429,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
             class.block_size = book.class as usize * 8;
             class.chunks += 1;
             class.blocks_used += book.used as usize;
-            // Handle 0 does not exist.
+            // Block 0 of chunk 0 is not counted, because handle 0 does not exist.
             class.blocks_touched += book.bump as usize - usize::from(number == 0);
         }
         classes.into_iter().filter(|class| class.chunks != 0).collect()
@@ -449,7 +449,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         let mut unused = BlockBits::EMPTY;
         unused.add_from(book.bump);
         if number == 0 {
-            // Handle 0 does not exist.
+            // Block 0 of chunk 0 is never handed out, because handle 0 does not exist.
             unused.add(0);
         }
         let mut free = book.free;
@@ -470,8 +470,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         Self::split(handle)
     }
 
-    /// The handle of a block of a chunk; `None` for block 0 of chunk 0, and for a block that no
-    /// chunk can have.
+    /// The handle of a block of a chunk; `None` for block 0 of chunk 0 (handle 0 does not exist), and for
+    /// a block number that no chunk can have.
     #[inline]
     pub fn handle_at(number: u32, block: u32) -> Option<Handle> {
         if block as usize >= Self::BLOCKS || number as usize >= Self::CHUNKS_MAX {
@@ -582,7 +582,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         let chunk = &mut self.chunks.as_mut_slice()[number as usize];
         (chunk.size, chunk.count) = (class as u32 * 8, count as u32);
         let book = &mut books.rows.as_mut_slice()[number as usize];
-        // Handle 0 does not exist.
+        // Chunk 0 begins with block 1, because handle 0 does not exist.
         let first = u32::from(number == 0);
         *book = Book {
             bump: first,
@@ -835,9 +835,10 @@ const EVACUATING: u8 = u8::MAX - 1;
 const NONE: u32 = u32::MAX;
 /// Fraction bits of `Book::scale`. `used * scale` stays below 2^19, because `used` is at most `count`.
 const SCALE_BITS: u32 = 16;
-/// Vacant chunks that keep their pages: at most this many, and at most `WARM_BYTES` bytes of them beside
-/// the newest. This is enough for a few classes that open and empty a chunk again and again.
+/// Number of vacant chunks that keep their pages, at most: enough for a few classes that open and empty a
+/// chunk again and again.
 const WARM_CHUNKS: usize = 8;
+/// Bytes of vacant chunks that keep their pages, at most. The newest chunk keeps its pages in any case.
 const WARM_BYTES: usize = 2 << 20;
 
 const _: () = assert!(size_of::<SlabChunk>() == 16 || size_of::<usize>() != 8);

@@ -20,8 +20,9 @@ pub(crate) struct ItemCommands<'k> {
     key: &'k [u8],
     /// Number of words of an item.
     words: usize,
-    /// Number of items still to come, in all and (`left_here`) in the command that has begun.
+    /// Number of items still to come in all commands.
     left: usize,
+    /// Number of items still to come in the command that has begun.
     left_here: usize,
 }
 
@@ -93,8 +94,9 @@ struct MemberRemovals {
     sets: Vec<Set>,
     /// Number of members written of the last set.
     passed: usize,
-    /// Number of members of all sets, and (`written`) of those written.
+    /// Number of members of all sets.
     count: usize,
+    /// Number of members of all sets that are written.
     written: usize,
 }
 

@@ -221,8 +221,8 @@ impl PreparedBatch {
     /// as much as it saves.
     #[inline]
     pub fn prefetch_members<'r>(&self, db: &Db, request: impl Fn(usize) -> Request<'r>) {
-        // Most batches hold requests of one kind. Checking two requests is enough, and other batches pay
-        // for no more.
+        // Only the first request and the middle one are checked: most batches hold requests of one kind,
+        // and other batches should pay for no more.
         let [first, _, ..] = self.items.as_slice() else { return };
         if first.concerns_members() || self.items[self.items.len() / 2].concerns_members() {
             self.prefetch_runs(db, request);
@@ -335,7 +335,7 @@ impl Preparer {
         batch.items.push(item);
     }
 
-    // By value, so that a request of one key stays in registers.
+    // `Prepared` is passed by value, so that a request of one key stays in registers.
     #[inline(never)]
     fn hash_more(
         &self,

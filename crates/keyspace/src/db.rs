@@ -483,7 +483,8 @@ impl Db {
     #[inline]
     pub(crate) fn find_handle(&self, hash: u64, handle: Handle) -> Option<Found> {
         let position = self.tables.index(IndexKind::Keys, hash).find(hash, |found| found == handle)?;
-        // Another key may have got the block, and a bucket compares only some bits of the hash.
+        // The hash is compared as a whole, because the block may hold another key by now, and a bucket
+        // compares only some bits of the hash.
         (self.hash_of(handle) == hash).then_some(Found { position, handle })
     }
 

@@ -38,9 +38,9 @@ pub enum AuthState {
 /// Limits of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct ParseLimits {
-    /// A count up to `argc_quick`, and a length up to `bulk_bytes_quick`, is valid without a further
-    /// check; larger ones are checked by `count_header` and `length_header`.
+    /// A `*` count up to this is valid; `count_header` decides about a larger one.
     argc_quick: usize,
+    /// A `$` length up to this is valid; `length_header` decides about a larger one.
     bulk_bytes_quick: usize,
     bulk_bytes_max: i64,
     batch_max: usize,

@@ -623,7 +623,7 @@ impl HashLeaf {
         let slots = || (0..self.len()).filter(|slot| belong(*slot));
         let (count, bytes) =
             slots().fold((0usize, 0usize), |(count, bytes), slot| (count + 1, bytes + self.entry_len(slot)));
-        // Allocated at once, so that nothing is copied twice.
+        // The memory for all entries is allocated at once, so that nothing is copied twice.
         let mut part = HashLeaf::with_room(self.head().content, count.next_multiple_of(ROOM_STEP), bytes);
         slots().for_each(|slot| part.push_slot_of(self, slot));
         part

@@ -235,7 +235,8 @@ fn join_nodes(left: &mut HashChild, right: &HashChild) -> bool {
             let inner = Arc::make_mut(into);
             let joint = inner.children.len();
             inner.children.extend_from_slice(&from.children);
-            // The first child of the right node is not the first child of the joined node.
+            // The first child of the right node is not the first child of the joined node, so its `low`
+            // counts from now on.
             inner.children[joint].low = right.low;
             left.sums = inner.sums();
         }
@@ -334,7 +335,7 @@ pub(super) fn of_leaves(leaves: Vec<(u64, HashLeaf)>) -> (HashNode, Sums) {
     let mut children: Vec<HashChild> =
         leaves.into_iter().map(|(low, leaf)| HashChild::leaf(low, leaf)).collect();
     while children.len() > 1 {
-        // Nodes of nearly equal size, so that none is joined with its neighbour soon.
+        // The nodes get nearly equal sizes, so that none is joined with its neighbour soon.
         let count = children.len().div_ceil(FAN_OUT_FILLED);
         let mut above = Vec::with_capacity(count);
         let mut left = children.into_iter();
@@ -460,7 +461,8 @@ fn take_from_node(node: &mut HashNode, ranks: Range<usize>, pieces: &mut Vec<Has
     };
     let inner = Arc::make_mut(shared);
     let (mut at, mut first) = (0, 0);
-    // The children at both ends of the ranks lose only a part.
+    // Whole children are cut out; the children at both ends of the ranks may lose only a part, and are
+    // joined with a neighbour below if they have become small.
     let mut reduced = Vec::new();
     while at < inner.children.len() {
         let child = &mut inner.children[at];
@@ -509,7 +511,7 @@ fn reshape_leaf(leaf: &mut HashLeaf, hash_of: &impl Fn(&[u8]) -> u64) -> Reshape
     let hashes: Vec<u64> = (0..len).map(|slot| hash_of(leaf.name(slot))).collect();
     let mut sorted = hashes.clone();
     sorted.sort_unstable();
-    // Fields with equal hashes stay together.
+    // Fields with equal hashes stay together, so a leaf in which all hashes are equal is not split.
     let Some(low) = middle_step(&sorted) else { return Reshape::Fits };
     let upper = leaf.part_of(|slot| hashes[slot] >= low);
     *leaf = leaf.part_of(|slot| hashes[slot] < low);

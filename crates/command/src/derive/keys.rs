@@ -225,7 +225,7 @@ impl GetKeysError {
 /// commands that may be called without keys.
 pub fn getkeys(spec: &Spec, args: &[&[u8]]) -> Result<Vec<(usize, KeyFlags)>, GetKeysError> {
     use crate::spec::Flags;
-    // EXEC has keys only if it has arguments.
+    // A command without key specs, such as EXEC, has keys only if it has arguments.
     let is_bare = args.len() == 1 && spec.keys.specs().is_empty();
     if is_bare || !has_keys(spec) {
         return Err(GetKeysError::NoKeys);

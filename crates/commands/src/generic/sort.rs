@@ -326,7 +326,7 @@ fn in_numeric_order(
 
 /// Maps a number (not NaN) to an integer with the same order; both zeros are equal.
 fn rank_of(number: f64) -> u64 {
-    // The sum of zeros is the positive zero.
+    // Adding 0 turns the negative zero into the positive one.
     let bits = (number + 0.0).to_bits();
     if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
 }

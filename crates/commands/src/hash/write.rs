@@ -64,7 +64,8 @@ pub(super) fn set_field(
     expiry: HashExpiry,
 ) -> (bool, bool) {
     let (hash, context) = edit.parts();
-    // Most hashes have no field with an expiry, and then the old field need not be looked up.
+    // The old field is looked up only if a field may have expired; most hashes have no field with an
+    // expiry.
     let expired = !clock.all_live(hash.view())
         && hash.view().get(name).is_some_and(|field| field.is_expired(clock.now_ms));
     let expiry = if expired && expiry == HashExpiry::Keep { HashExpiry::Clear } else { expiry };

@@ -42,7 +42,7 @@ fn draw(set: SetRef<'_>, count: usize, rng: &mut Rng, mut visit: impl FnMut(List
     }
 }
 
-/// If more than one of this many members is drawn, the set is walked.
+/// If more than one in this many members is drawn, the whole set is walked.
 const DENSE: usize = 3;
 
 pub(super) fn srandmember(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
@@ -81,7 +81,7 @@ fn srandmember_count(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     let reply = &mut ctx.reply;
     if count < 0 {
-        // The reply alone would take more memory than the server has.
+        // A larger count is refused, because the reply alone would take more memory than the server has.
         if wanted > REPEATED_MAX {
             return Err(CmdError::text("ERR value is out of range"));
         }

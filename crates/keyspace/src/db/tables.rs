@@ -294,7 +294,7 @@ impl Tables {
     ) -> usize {
         let Some(slots) = &self.slots else { return self.one.index(kind).sample_from(draw, count, visit) };
         let (mut rng, mut left) = (Rng::new(draw), count);
-        // A slot's table may have fewer entries.
+        // Several slots may be needed, because a slot's table may have fewer entries than are wanted.
         for _ in 0..count {
             if left == 0 {
                 break;
@@ -578,7 +578,8 @@ const SLOTS: usize = SLOT_COUNT as usize;
 const SLOT_BITS: u32 = SLOT_COUNT.trailing_zeros();
 /// Number of random slots tried for one that is not hidden, before a walk.
 const SHOWN_TRIES: usize = 16;
-/// Number of slots counted as a group; `PER_SUM` slots are counted together in a sum. A random choice
-/// reads at most 32 sums, 32 groups and 16 tables.
+/// Number of slots whose entries are counted together as a group.
 const PER_GROUP: usize = 16;
+/// Number of slots whose entries are counted together as a sum. So a random choice reads at most 32 sums, 32
+/// groups and 16 tables.
 const PER_SUM: usize = 512;

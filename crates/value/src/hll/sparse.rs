@@ -61,9 +61,9 @@ impl SparseOp {
     }
 }
 
-/// Registers that an operation of one byte covers at most: this many zeros, or `VALUES_MAX` registers of
-/// one value.
+/// Number of zeros, at most, that an operation of one byte covers.
 const ZEROS_MAX: usize = 64;
+/// Number of registers of one value, at most, that an operation covers.
 const VALUES_MAX: usize = 4;
 /// The largest value that an operation can express.
 const VALUE_MAX: u8 = 32;
