@@ -12,7 +12,8 @@
 //!
 //! Invariants:
 //! 1. `table.len() == mask + 1 + split`, `split <= mask`, `mask + 1` a power of two. An entry is in the
-//!    chain of bucket `hash & mask`, or of bucket `hash & (mask*2+1)` if the former is below `split`.
+//!    chain of bucket `hash & mask`, or of bucket `hash & (mask*2+1)` if bucket `hash & mask` is already
+//!    split (its number is below `split`).
 //! 2. A chain is the bucket in the table, followed by buckets of the overflow pool. All of them are full
 //!    except the first overflow bucket; the table's bucket may have holes only if it is alone. So
 //!    an insert and a removal touch the first buckets of a chain alone, however long the chain is.
@@ -173,7 +174,7 @@ impl Linear {
     }
 
     /// The entry with this hash for which `eq` returns true. `eq` is called for every entry of the chain
-    /// with the same tag: beside the wanted one, about one in 255.
+    /// with the same tag: the wanted entry, and about one in 255 of the others.
     #[inline(always)]
     fn find(&self, hash: u64, mut eq: impl FnMut(Handle) -> bool) -> Option<Position> {
         let tag = tag_of(hash);
@@ -670,7 +671,8 @@ impl Linear {
         buckets > 1 && !enough
     }
 
-    /// Merges the last bucket of the table into the bucket that it was split from. This needs no key's hash.
+    /// Merges the last bucket of the table into the bucket that it was split from. A merge needs the hash
+    /// of no key.
     fn merge_last(&mut self) {
         let Some(gone) = self.drop_last() else { return };
         let home = self.split();

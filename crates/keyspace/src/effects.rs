@@ -166,7 +166,7 @@ pub struct FlushedKeys {
 }
 
 impl FlushedKeys {
-    /// Whether each key must be reported, before any later event.
+    /// Whether each key of a flushed slot must be reported before any later event.
     pub fn each_is_told(&self) -> bool {
         self.are_wanted || self.are_published
     }
@@ -278,8 +278,8 @@ impl Effects {
         self.propagation = Propagation::ToReplicas;
     }
 
-    /// Records that the command publishes a message to `receivers` subscriptions of this server. It
-    /// changes no data; replicas get it even if no client of this server does.
+    /// Records that the command publishes a message to `receivers` subscriptions of this server. The
+    /// command changes no data; replicas get it even if no client of this server gets the message.
     #[inline]
     pub fn publish(&mut self, receivers: usize) {
         match self.message_listeners {
@@ -515,7 +515,7 @@ impl Effects {
     }
 
     /// Removes and returns the databases that are to be freed on another thread, or have an open cut.
-    /// Those to be freed here are freed by this call.
+    /// Databases that [`Effects::free_databases_here`] has marked are freed by this call.
     pub fn drain_garbage_dbs(&mut self) -> impl Iterator<Item = Db> {
         if std::mem::take(&mut self.free_here) {
             self.garbage_dbs.retain(|(_, db)| db.cut_state().is_some());

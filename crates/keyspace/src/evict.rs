@@ -190,7 +190,7 @@ impl Db {
     #[inline]
     pub fn data_bytes(&self) -> usize {
         if self.has_nothing() {
-            // This shortcut serves most databases, which are empty.
+            // Most databases are empty and need no sum.
             return 0;
         }
         self.entry_bytes() + self.index_bytes() + self.expires_bytes()

@@ -113,8 +113,8 @@ impl FilterPart {
     }
 }
 
-/// The bits of a hash within its word: the lowest 12 of the bits that choose the word. They hardly
-/// affect that choice as long as a part has fewer than 262,144 words.
+/// The bits of a hash within its word: the lowest 12 of the bits that choose the word. These 12 bits
+/// hardly affect the choice of the word as long as a part has fewer than 262,144 words.
 #[inline]
 fn bits_of(hash: u64) -> u64 {
     1 << (hash & 63) | 1 << (hash >> 6 & 63)

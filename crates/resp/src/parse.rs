@@ -271,8 +271,9 @@ impl Parser {
         self.args.capacity() * size_of::<Span>() + self.apart().heap_bytes()
     }
 
-    /// Parses or resumes a request that begins at `at` with `*` and is unusual, unfinished or wrong. Its
-    /// spans are relative to the request until it is complete, and are then moved once.
+    /// Parses or resumes a request that begins at `at` with `*` and is unusual, unfinished or wrong. The
+    /// spans of its arguments count from the request's beginning until the request is complete, and are
+    /// then moved once.
     #[inline(never)]
     fn exact(
         &mut self,

@@ -8,11 +8,11 @@
 //!
 //! Page n has the bytes from n * [`PAGE_BYTES`] on; the bits of n give the path to the page.
 //!
-//! Invariants: (1) a page holds a prefix of its bytes, and the rest up to the page's and the string's
-//! end are zeros; so are all bytes of a missing page or branch; (2) no page holds bytes past the end of
-//! the string; (3) [`Pages::share`] costs O(1), and neither string sees changes of the other; (4) a
-//! write copies at most the inner nodes on its path and the pages it touches, and only those with a
-//! second owner; (5) a string never becomes shorter.
+//! Invariants: (1) a page stores the first of its bytes, and all bytes after these, up to the end of the
+//! page or of the string, are zeros; all bytes of a missing page or branch are zeros; (2) no page holds
+//! bytes past the end of the string; (3) [`Pages::share`] costs O(1), and neither string sees changes of
+//! the other; (4) a write copies at most the inner nodes on its path and the pages it touches, and only
+//! those with a second owner; (5) a string never becomes shorter.
 
 use std::iter::successors;
 use std::ops::Range;

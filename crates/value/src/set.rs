@@ -632,7 +632,7 @@ impl Set {
     }
 }
 
-/// Bytes that a reference-counted vector takes beside its buffer.
+/// Bytes that a reference-counted vector takes in addition to its buffer.
 fn counted_vec() -> usize {
     heap::block(size_of::<usize>() + size_of::<Vec<u8>>())
 }

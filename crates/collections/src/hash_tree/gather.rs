@@ -104,7 +104,7 @@ mod tests {
 
     const SEED: HashSeed = HashSeed { k0: 3, k1: 5 };
 
-    /// Members of many lengths, some of which have their own allocation.
+    /// A member of one of many lengths; some members have their own allocation.
     fn name(number: usize) -> Vec<u8> {
         let mut name = format!("m{number}").into_bytes();
         match number % 60 {

@@ -43,7 +43,7 @@ impl Index {
     }
 
     /// The entry with this hash for which `eq` returns true. `eq` is called for every entry of the chain
-    /// with the same tag: beside the wanted one, about one in 255.
+    /// with the same tag: the wanted entry, and about one in 255 of the others.
     #[inline(always)]
     pub fn find(&self, hash: u64, eq: impl FnMut(Handle) -> bool) -> Option<Position> {
         self.linear.as_deref()?.find(hash, eq)

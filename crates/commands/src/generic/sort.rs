@@ -20,7 +20,7 @@ use texts::{SortText, Texts};
 struct SortOptions<'a> {
     /// BY: pattern of the weights; `None`: the elements are their own weights.
     by: Option<&'a [u8]>,
-    /// The elements keep their order: BY without an asterisk.
+    /// Whether the elements keep their order, because BY has no asterisk.
     keeps_order: bool,
     is_alphabetic: bool,
     is_descending: bool,
@@ -284,7 +284,8 @@ fn in_order(
         return Ok(chosen.map(|(element, _)| element).collect());
     }
     if options.is_alphabetic {
-        // The first bytes decide most comparisons without a look at the rest.
+        // Each element gets its first bytes as a number, which decides most comparisons without a look at
+        // the other bytes.
         let mut headed: Vec<(u64, SortText)> =
             elements.iter().map(|element| (texts.head(*element), *element)).collect();
         order_part(&mut headed, range.clone(), |a, b| {

@@ -72,7 +72,7 @@ pub(crate) fn intersect(sets: &[Option<SetRef<'_>>], visit: Visit<'_>) {
     }
 }
 
-/// Visits the members of the first set that are in none of the others.
+/// Visits the members of the first set that are in no other set.
 pub(crate) fn subtract(sets: &[Option<SetRef<'_>>], visit: Visit<'_>) {
     let Some((Some(first), others)) = sets.split_first() else { return };
     let mut others: Vec<_> = others.iter().flatten().map(|set| set.finder()).collect();

@@ -207,7 +207,7 @@ fn tell_of(ctx: &mut WriteCtx<'_>, key: Key<'_>, pieces: &[Set], count: usize, i
 }
 
 /// Replies with members that are no longer in the data. Another thread frees them, and also produces the
-/// reply if that is slow.
+/// reply if producing it is slow.
 fn give_away(ctx: &mut WriteCtx<'_>, pieces: Vec<Set>, is_slow: bool) -> Run {
     let is_sent = ctx.slow.mode == ReplyMode::On;
     if is_slow && is_sent {

@@ -297,8 +297,8 @@ enum ExpiryFate {
     EndsAt(i64),
 }
 
-/// Stores the sum. It is propagated as SET of the sum, because other machines and versions may round
-/// differently, and version 9.1 does not know INCREX.
+/// Stores the sum. The command is propagated as SET of the sum, because other machines and versions may
+/// round differently, and version 9.1 does not know INCREX.
 fn store<N: IncrexNumber>(ctx: &mut WriteCtx<'_>, key: Key<'_>, new: N, fate: ExpiryFate, expires: bool) {
     let expiry = match fate {
         ExpiryFate::EndsAt(at) if has_passed(ctx, at) => {

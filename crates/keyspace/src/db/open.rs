@@ -21,7 +21,7 @@ pub(crate) struct Open<C> {
     origin: CollectionOrigin,
 }
 
-/// Where an open collection came from, and returns to.
+/// The place from which an open collection came, and to which it returns.
 enum CollectionOrigin {
     /// No entry: the key is absent.
     Absent,

@@ -562,7 +562,8 @@ impl Census {
     }
 }
 
-/// The first position of `counts` at which the running sum exceeds `number`, and the rest of `number` there.
+/// The first position of `counts` at which the running sum exceeds `number`, and `number` less the sum of
+/// the counts before this position.
 fn skip(counts: &[u32], mut number: usize) -> (usize, usize) {
     for (at, count) in counts.iter().enumerate() {
         match number.checked_sub(*count as usize) {

@@ -30,7 +30,7 @@ pub struct ListLimits {
     /// `list-compress-depth`: how many nodes at either end are not compressed; 0 compresses none.
     pub compress_depth: u32,
     /// DEBUG QUICKLIST-PACKED-THRESHOLD: an element of at least this many bytes gets a quicklist node of
-    /// its own. 0: only an element larger than a node does.
+    /// its own. 0: only an element that is larger than a node gets one.
     pub packed_threshold: usize,
 }
 

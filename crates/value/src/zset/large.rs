@@ -357,7 +357,8 @@ fn child_before(children: &[Branch], edge: Edge<'_>, paged: &PagedArray<RowLeaf>
     let (Edge::Element(score, _) | Edge::BehindElement(score, _)) = edge else {
         return children.partition_point(is_before).saturating_sub(1);
     };
-    // Few children begin with exactly this score; their first members are compared last.
+    // The scores are compared first; only for the few children that begin with exactly this score, first
+    // members are compared as well.
     let lower = children.partition_point(|child| child.first < score);
     let rest = children.get(lower..).unwrap_or_default();
     let same = match rest.first() {
