@@ -89,8 +89,8 @@ impl<'a> Pattern<'a> {
     fn run(&self, text: &[u8], work: &mut impl MatchWork) -> Option<bool> {
         match &self.form {
             PatternForm::Plain => Some(text == self.text),
-            // The first byte is compared here, without a call, because most texts differ from the pattern
-            // in it.
+            // The first byte is compared here, without a call, because most texts differ from the
+            // pattern in it.
             PatternForm::Prefix { end } => {
                 Some(text.first() == self.text.first() && text.starts_with(&self.text[..*end]))
             }

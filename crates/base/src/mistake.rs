@@ -69,8 +69,8 @@ pub enum Mistake {
     ReboundAtEqualEpoch,
     /// Both of two primaries with equal epochs advance (K-8).
     GreaterIdMovesToo,
-    /// A message that a primary has become a replica is accepted although its epoch is older than the known
-    /// one (K-10).
+    /// A message that a primary has become a replica is accepted although its epoch is older than the
+    /// known one (K-10).
     StaleRoleTaken,
     /// UPDATE messages include slots that their node does not claim any more (K-11).
     UnclaimedSlotsTold,
@@ -122,8 +122,7 @@ pub enum Mistake {
     OldOffsetTold,
     /// The end of a failed move is announced before the deletions of its keys.
     FinishAheadOfUnlinks,
-    /// In the stream of a slot move, the command that changes an entry comes before the entry itself
-    ///
+    /// In the stream of a slot move, the command that changes an entry comes before the entry itself.
     CommandAheadOfImage,
     /// Writers are not held after PAUSED was sent, and their writes are sent to no target.
     WrittenAfterPaused,

@@ -93,9 +93,9 @@ pub(crate) fn prefetch<T>(at: *const T) {
 pub(crate) fn count_ones(bytes: &[u8]) -> u64 {
     #[cfg(target_arch = "x86_64")]
     if bytes.len() >= WIDE_COUNT_BYTES_MIN && has_avx512_count() {
-        // SAFETY: the only requirement is that the processor has these instructions, which was asked just
-        // before. JUSTIFICATION: one instruction counts the bits of eight words; BITCOUNT of 1 MB:
-        // bench/record, `types`.
+        // SAFETY: the only requirement is that the processor has these instructions, which was asked
+        // just before. JUSTIFICATION: one instruction counts the bits of eight words; BITCOUNT of 1
+        // MB: bench/record, `types`.
         return unsafe { count_ones_avx512(bytes) };
     }
     #[cfg(target_arch = "x86_64")]
@@ -228,8 +228,8 @@ fn pack_six_bits_avx2(registers: &[u8], packed: &mut [u8]) {
     );
     let mut done = 0;
     for group in registers.as_chunks::<WIDE_REGISTERS>().0 {
-        // Each half has twelve bytes, but a store writes sixteen: the four bytes too many are written
-        // again later.
+        // Each half has twelve bytes, but a store writes sixteen: the four bytes too many are
+        // written again later.
         let rest = packed.get_mut(done / 4 * 3..);
         let Some(bytes) = rest.and_then(<[u8]>::first_chunk_mut::<WIDE_PACKED>) else { break };
         // SAFETY: the group has 32 bytes.

@@ -13,11 +13,10 @@
 //! A cursor of [`HashTree::scan`] is a hash: all fields with smaller hashes have been visited. Splitting and
 //! joining nodes does not change hashes, so a field that exists throughout a scan is visited exactly once.
 //!
-//! Invariants: (1) the hash of a field is a function of the field and the seed, and clients do not know
-//! the seed, so they cannot choose fields that fill one leaf; (2) changing a tree costs O(log n) and
-//! frees no more than a few nodes; long strings that are removed go to `garbage`, for the caller to free
-//! on another thread; (3) dropping a tree costs O(n) for the parts without another owner: drop it on
-//! another thread.
+//! Invariants: (1) the hash of a field is a function of the field and the seed, and clients do not know the
+//! seed, so they cannot choose fields that fill one leaf; (2) changing a tree costs O(log n) and frees no
+//! more than a few nodes; long strings that are removed go to `garbage`, for the caller to free on another
+//! thread; (3) dropping a tree costs O(n) for the parts without another owner: drop it on another thread.
 
 mod field;
 mod gather;
@@ -294,9 +293,8 @@ impl HashTree {
         while self.group(&mut names).is_some() {}
     }
 
-    /// Prefetches the fields that one command is about to set. Does nothing for a single field, which
-    /// would gain nothing, and for a table that fits in the cache, where the prefetches would cost a
-    /// fifth more.
+    /// Prefetches the fields that one command is about to set. Does nothing for a single field, which would
+    /// gain nothing, and for a table that fits in the cache, where the prefetches would cost a fifth more.
     #[inline]
     pub fn prefetch_group<'n>(&self, names: impl ExactSizeIterator<Item = &'n [u8]>) {
         if names.len() > 1 && self.len() >= PREFETCHED_FROM {

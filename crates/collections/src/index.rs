@@ -66,8 +66,8 @@ pub struct Position {
 }
 
 impl Position {
-    /// The handle that the look-up found. Costs nothing, unlike [`Index::handle`], which reads the bucket
-    /// again.
+    /// The handle that the look-up found. Costs nothing, unlike [`Index::handle`], which reads
+    /// the bucket again.
     #[inline(always)]
     pub fn handle(self) -> Handle {
         self.found
@@ -119,8 +119,8 @@ struct Linear {
     table: Buckets,
     pool: OverflowPool,
     mask: usize,
-    /// Number of buckets that this level has split so far, which is also the number of the next bucket to
-    /// split.
+    /// Number of buckets that this level has split so far, which is also the number of the next
+    /// bucket to split.
     split: u32,
     len: u32,
     /// `len` at which the next split is due.

@@ -609,8 +609,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         }
         let base = books.piece(units).ok_or(SlabFull)?;
         let chunk = SlabChunk { base, size: 0, count: 0 };
-        // The chunk's record may exist already, if the last attempt could store the record but not its
-        // `Book`.
+        // The chunk's record may exist already, if the last attempt could store the record but
+        // not its `Book`.
         match self.chunks.as_mut_slice().get_mut(number) {
             Some(record) => *record = chunk,
             None => self.chunks.push(chunk, Self::CHUNKS_MAX).ok_or(SlabFull)?,

@@ -70,8 +70,7 @@ impl SlowReadAsk<'_> {
     fn is_possible(&mut self, elements: usize) -> bool {
         let is_clients = match self.mode {
             ReplyMode::On | ReplyMode::Off | ReplyMode::Skipping | ReplyMode::SkipNext => true,
-            // No thread produces a reply for a replica, because a reply would end the replica's
-            // connection.
+            // No thread produces a reply for a replica, because a reply would end the replica's connection.
             ReplyMode::Attaching | ReplyMode::Forbidden => false,
         };
         let can_begin = self.reads.threads > 0 && self.reads.retained_bytes < RETAINED_BYTES_MAX;

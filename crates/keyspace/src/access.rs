@@ -161,8 +161,8 @@ impl<'a> DbRef<'a> {
             }
         };
         // This is a ring of handles whose entries are being prefetched. The tables are walked by
-        // `Iterator::for_each`, because a loop over `next` of so many nested iterators takes three times
-        // the instructions.
+        // `Iterator::for_each`, because a loop over `next` of so many nested iterators takes three
+        // times the instructions.
         let mut on_their_way = [None; VISITED_AHEAD];
         let mut count = 0;
         db.shown().iter().for_each(|handle| {

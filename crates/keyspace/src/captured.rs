@@ -46,8 +46,8 @@ pub struct CapturedEntry<'a> {
 }
 
 impl Captured {
-    /// A piece of this weight in bytes is full, and so is a piece with [`Captured::BYTES_FULL`] bytes of
-    /// entries.
+    /// A piece of this weight in bytes is full, and so is a piece with [`Captured::BYTES_FULL`]
+    /// bytes of entries.
     pub(crate) const WEIGHT_FULL: usize = 1 << 20;
     pub(crate) const BYTES_FULL: usize = 64 << 10;
 

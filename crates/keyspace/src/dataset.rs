@@ -24,11 +24,10 @@ pub struct Keyspace {
     exchanges: u64,
 }
 
-/// The limit in bytes at which a database accepts no more writes; each chunk counts at its largest size.
-/// Some chunk numbers are kept back: as many as can be used up before the next check, if everything goes
-/// into the smallest blocks, by one batch of commands (a request of the largest size that
-/// `client-query-buffer-limit` admits, 1 GiB by default) or in the time until all databases are checked
-/// again.
+/// The limit in bytes at which a database accepts no more writes; each chunk counts at its largest size. Some
+/// chunk numbers are kept back: as many as can be used up before the next check, if everything goes into the
+/// smallest blocks, by one batch of commands (a request of the largest size that `client-query-buffer-limit`
+/// admits, 1 GiB by default) or in the time until all databases are checked again.
 const ROOM: usize = (Slab::CHUNKS_MAX - (2 << 30) / Slab::CHUNK_BYTES_MIN) * Slab::CHUNK_BYTES;
 
 impl Keyspace {

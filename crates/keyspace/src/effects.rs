@@ -2,10 +2,9 @@
 //! propagate, publish and count.
 //!
 //! Invariants: (1) every change of the keyspace goes through [`crate::DbMut`] or [`crate::Dataset`] and
-//! leaves its key here, with the number of its changes; (2) effects only record, and the commit, which
-//! drains them between commands, acts on them; (3) with no listener and no propagation target a write
-//! allocates nothing here; (4) `recorded` is set by everything that the commit must look at, except
-//! look-ups.
+//! leaves its key here, with the number of its changes; (2) effects only record, and the commit, which drains
+//! them between commands, acts on them; (3) with no listener and no propagation target a write allocates
+//! nothing here; (4) `recorded` is set by everything that the commit must look at, except look-ups.
 
 mod access_log;
 mod event;
@@ -87,8 +86,8 @@ pub struct Effects {
     listening_by_key: bool,
     /// Filter of the keys whose changes are wanted if `listening_by_key` is set.
     listened_keys: KeyFilter,
-    /// Set while clients are blocked until a key holds something: keys that get a value are recorded as
-    /// ready.
+    /// Set while clients are blocked until a key holds something: keys that get a value are
+    /// recorded as ready.
     pub blocked_listening: bool,
     /// Set while a client waits until a key is gone: any change of a key then makes it ready.
     pub removal_listening: bool,
@@ -96,8 +95,8 @@ pub struct Effects {
     pub propagating: bool,
     /// Receivers of published messages other than this server's clients.
     pub message_listeners: MessageListeners,
-    /// Size in bytes above which a value is left as garbage, to be freed on another thread; initially
-    /// [`LAZY_FREE_BYTES`].
+    /// Size in bytes above which a value is left as garbage, to be freed on another
+    /// thread; initially [`LAZY_FREE_BYTES`].
     pub lazyfree_threshold: LazyFreeThreshold,
     recorded: bool,
     changes: u64,
@@ -599,9 +598,8 @@ impl Effects {
         }
     }
 
-    /// Takes a value that lost its key. A large value is left to be freed on another thread; a small one
-    /// is freed here, because handing it over costs more. No other function decides where a value is
-    /// freed.
+    /// Takes a value that lost its key. A large value is left to be freed on another thread; a small one is
+    /// freed here, because handing it over costs more. No other function decides where a value is freed.
     #[inline]
     pub fn discard(&mut self, value: Option<Value>) {
         let Some(value) = value else { return };
@@ -612,9 +610,8 @@ impl Effects {
         }
     }
 
-    /// Total bytes of values, and of parts of values, that lost their key while a cut, a reply or another
-    /// key held them. Of a part that is shared only in its deeper levels, only the bytes that were copied
-    /// count.
+    /// Total bytes of values, and of parts of values, that lost their key while a cut, a reply or another key
+    /// held them. Of a part that is shared only in its deeper levels, only the bytes that were copied count.
     pub fn left_to_others(&self) -> u64 {
         self.left_to_others
     }

@@ -6,8 +6,8 @@
 //!  53..40  with a table for each slot, the hash slot of the key; else hash
 //!  others  hash; an index addresses its buckets by the lowest, 30 at most
 //! ```
-//! A thread that hashes keys ahead of the main thread thus passes on their slots in the hashes, without a
-//! separate field.
+//! A thread that hashes keys ahead of the main thread thus passes on their slots in the hashes, without
+//! a separate field.
 
 use sluice_base::{HashSeed, key_slot, siphash13};
 

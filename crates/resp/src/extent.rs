@@ -77,8 +77,8 @@ impl ReplyExtent {
                 (kind @ (b'*' | b'~' | b'>' | b'%' | b'|'), digits) => {
                     let count = self.number(digits)?;
                     let each = if matches!(kind, b'%' | b'|') { 2 } else { 1 };
-                    // An attribute does not count as the value that it describes: that value is still to
-                    // come.
+                    // An attribute does not count as the value that it describes: that value is
+                    // still to come.
                     let own = usize::from(kind == b'|');
                     self.announce(count.saturating_mul(each).saturating_add(own))?;
                     self.at += end + 2;

@@ -229,9 +229,9 @@ impl Parser {
         if self.position.bulk < APART { Some(self.position.bulk) } else { None }
     }
 
-    /// Accepts the whole argument being read ([`Parser::begun`]), which the caller has received into
-    /// memory of its own. From now on the input holds no byte of it: the byte after the argument is at
-    /// [`Parser::at`].
+    /// Accepts the whole argument being read ([`Parser::begun`]), which the caller has received
+    /// into memory of its own. From now on the input holds no byte of it: the byte after the
+    /// argument is at [`Parser::at`].
     pub fn supply(&mut self, bytes: Bytes) {
         debug_assert_eq!(self.begun(), Some(bytes.len()));
         let span = self.apart.get_or_insert_default().push(self.position.at, bytes);
@@ -548,8 +548,7 @@ pub fn fuzz_requests(data: &[u8]) {
     let Some((&seed, stream)) = data.split_first() else { return };
     let admission = if seed & 1 == 0 { AuthState::Authenticated } else { AuthState::Unauthenticated };
     let limits = ParseLimits::new(admission, 1 << 20, usize::from(seed >> 5) + 1);
-    // The stream is cut to this length, because whether a longer line is refused depends on how it
-    // arrives.
+    // The stream is cut to this length, because whether a longer line is refused depends on how it arrives.
     let stream = &stream[..stream.len().min(LINE_BYTES_MAX)];
     let whole = replay(stream, &limits, &mut |rest| rest);
     let mut rng = sluice_base::Rng::new(u64::from(seed));

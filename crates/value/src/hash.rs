@@ -543,8 +543,7 @@ const INLINE_TABLE_LEN_MAX: usize = 2000;
 const PACKED_TABLE_BYTES_MAX: usize = 1900;
 /// Fields of a packed hash that reports a hash table, at most: fields are searched linearly.
 const PACKED_TABLE_LEN_MAX: usize = 64;
-/// Bytes of a row at most, whatever the thresholds, so that its size fits the 32 bits of a listpack's
-/// header.
+/// Bytes of a row at most, whatever the thresholds, so that its size fits the 32 bits of a listpack's header.
 const ROW_BYTES_MAX: usize = 1 << 30;
 
 const _: () = assert!(PACKED_TABLE_BYTES_MAX + packed::INLINE_HEADER_LEN <= INLINE_TABLE_LEN_MAX);

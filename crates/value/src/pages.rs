@@ -340,8 +340,7 @@ fn child(index: usize, level: u32) -> usize {
     index >> (FANOUT_BITS * level) & (FANOUT - 1)
 }
 
-/// Panics: a page is at the depth of an inner node, or an inner node at that of a page, so memory is
-/// corrupt.
+/// Panics: a page is at the depth of an inner node, or an inner node at that of a page, so memory is corrupt.
 #[cold]
 fn corrupt_page() -> ! {
     panic!("the tree of a string is not as high as it says")

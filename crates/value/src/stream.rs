@@ -35,8 +35,8 @@ struct StreamRoot {
     groups: SharedTree<ConsumerGroup>,
 }
 
-/// Settings for a change of a stream, and what the change leaves: removed parts, and the number of bytes
-/// copied.
+/// Settings for a change of a stream, and what the change leaves: removed parts, and the number
+/// of bytes copied.
 #[derive(Debug, Default)]
 pub struct StreamContext {
     /// The thresholds in force.

@@ -44,8 +44,8 @@ type Chunk = [u8; 8];
 struct LeafHead {
     long: Option<Box<Long>>,
     earliest: i64,
-    /// Bytes of the fields as bulk strings of the wire protocol, without the long fields, which
-    /// `Long::bulk_bytes` counts.
+    /// Bytes of the fields as bulk strings of the wire protocol, without the long fields,
+    /// which `Long::bulk_bytes` counts.
     bulk_bytes: u32,
     /// Bytes used by tags, offsets and entries.
     used: u16,

@@ -1,12 +1,11 @@
 //! Nodes of a search tree over hashes. All leaves have the same depth.
 //!
-//! Invariants: (1) from the second child of an inner node on, the `low`s ascend, and a child's hashes are
-//! at least its `low` and less than the next child's. The first child takes all hashes below the second
-//! child's `low`; its own `low` means nothing, because children in front of it may have been removed, in
-//! this node or in a higher one. When two nodes are joined, the first child of the right node is no
-//! longer a first child: it gets the `low` of the right node. (2) `sums` of a child are those of its
-//! node; (3) a shared node is never written: a writer copies the nodes of its path that have another
-//! owner.
+//! Invariants: (1) from the second child of an inner node on, the `low`s ascend, and a child's hashes are at
+//! least its `low` and less than the next child's. The first child takes all hashes below the second child's
+//! `low`; its own `low` means nothing, because children in front of it may have been removed, in this node or
+//! in a higher one. When two nodes are joined, the first child of the right node is no longer a first child:
+//! it gets the `low` of the right node. (2) `sums` of a child are those of its node; (3) a shared node is
+//! never written: a writer copies the nodes of its path that have another owner.
 
 use super::leaf::{HashLeaf, NEVER};
 use crate::arch::prefetch;

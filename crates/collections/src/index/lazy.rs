@@ -126,11 +126,10 @@ impl Index {
         self.linear.as_deref().map_or(0, |linear| linear.scan(cursor, visit))
     }
 
-    /// Visits the entries of one bucket and returns the cursor to continue with; begin with 0, and 0
-    /// means the end. Meant for a caller that removes most entries it visits: unlike with
-    /// [`Index::scan`], the chains stay short. An entry that stays in the index is visited; if the index
-    /// shrinks meanwhile, perhaps only by a later walk (invariant 6 of the module `index`). Any cursor is
-    /// allowed.
+    /// Visits the entries of one bucket and returns the cursor to continue with; begin with 0, and 0 means
+    /// the end. Meant for a caller that removes most entries it visits: unlike with [`Index::scan`], the
+    /// chains stay short. An entry that stays in the index is visited; if the index shrinks meanwhile,
+    /// perhaps only by a later walk (invariant 6 of the module `index`). Any cursor is allowed.
     pub fn walk(&self, cursor: u64, visit: impl FnMut(Handle)) -> u64 {
         self.linear.as_deref().map_or(0, |linear| linear.walk(cursor, visit))
     }

@@ -8,9 +8,8 @@
 //!    the free blocks of the class's other chunks, so that a whole chunk is won; or, if they do not fit
 //!    there and less than a quarter of its touched bytes are in use, into a fresh chunk, so that at
 //!    least `WASTE_MIN` bytes are won.
-//! 2. A chunk under evacuation is on no list, so that no new block comes from it. The evacuation ends
-//!    when the chunk's last block is freed, when the other chunks have no room left, or when a block has
-//!    no owner.
+//! 2. A chunk under evacuation is on no list, so that no new block comes from it. The evacuation ends when
+//!    the chunk's last block is freed, when the other chunks have no room left, or when a block has no owner.
 //! 3. First the chunk's free list is walked, which marks the free blocks; blocks freed meanwhile are
 //!    marked as they are freed. Then the unmarked blocks are moved in order. Both continue where the
 //!    last call stopped.

@@ -102,8 +102,8 @@ pub(super) struct StableVec<T> {
     room: usize,
 }
 
-// SAFETY: a `StableVec` owns its values, as a vector does. JUSTIFICATION: the slab that holds it moves
-// between threads.
+// SAFETY: a `StableVec` owns its values, as a vector does. JUSTIFICATION: the slab that holds it
+// moves between threads.
 unsafe impl<T: Send> Send for StableVec<T> {}
 // SAFETY: a shared `StableVec` gives out shared references alone. JUSTIFICATION: readers share the slab.
 unsafe impl<T: Sync> Sync for StableVec<T> {}
@@ -155,8 +155,7 @@ impl<T: Copy> StableVec<T> {
         let fresh = if room <= SMALL {
             let layout = small_layout::<T>(room);
             // SAFETY: the layout is not empty: `room` is above `len`, and `T` has a size (asserted in
-            // `small_layout`). JUSTIFICATION: a small slab must not take a mapping for each of its
-            // arrays.
+            // `small_layout`). JUSTIFICATION: a small slab must not take a mapping for each of its arrays.
             let start = unsafe { alloc(layout) };
             NonNull::new(start).unwrap_or_else(|| handle_alloc_error(layout)).cast::<T>()
         } else {

@@ -197,10 +197,10 @@ fn sorted(
 ) -> Result<Sorted, CmdError> {
     let Some(entry) = db.get(args.key(1)) else { return Ok(Sorted::default()) };
     let value = entry.value();
-    // A set whose members should keep their order is sorted alphabetically if the result is stored or the
-    // call is part of a script or a transaction: the order of a set differs between servers, but stored
-    // results and those of scripts must not. Transactions need not be treated so, but there any order is
-    // as good.
+    // A set whose members should keep their order is sorted alphabetically if the result is stored or
+    // the call is part of a script or a transaction: the order of a set differs between servers, but
+    // stored results and those of scripts must not. Transactions need not be treated so, but there any
+    // order is as good.
     let is_told = options.store.is_some() || is_inside;
     if options.keeps_order && is_told && matches!(value, ValueRef::Set(_)) {
         (options.keeps_order, options.is_alphabetic, options.by) = (false, true, None);

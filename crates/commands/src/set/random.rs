@@ -230,9 +230,9 @@ fn give_away(ctx: &mut WriteCtx<'_>, pieces: Vec<Set>, is_slow: bool) -> Run {
 fn cut(set: &mut Set, count: usize, rng: &mut Rng) -> Option<Vec<Set>> {
     let len = set.len();
     let rank_of = |section: usize| (len as u128 * section as u128 / SECTIONS as u128) as usize;
-    // Number of members drawn before a rank. So each section gives members in proportion to its size, and
-    // never more than it has. `chance` decides which sections give one more where the proportion is a
-    // fraction.
+    // Number of members drawn before a rank. So each section gives members in proportion to its size,
+    // and never more than it has. `chance` decides which sections give one more where the proportion
+    // is a fraction.
     let chance = u128::from(rng.below(len as u64));
     let drawn_before = |rank: usize| ((count as u128 * rank as u128 + chance) / len as u128) as usize;
     let mut pieces = Vec::new();

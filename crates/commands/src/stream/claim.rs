@@ -467,8 +467,7 @@ const ATTEMPTS_PER_CLAIM: usize = 10;
 pub(super) fn xautoclaim(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let now_ms = ctx.db.access.now.unix_ms();
     let WriteCtx { db, reply, limits, .. } = ctx;
-    // The key is looked up first, so that an absent one counts as a miss even if a bad argument is
-    // refused.
+    // The key is looked up first, so that an absent one counts as a miss even if a bad argument is refused.
     db.get(args.key(1));
     let call = AutoClaimCall::parse(args, now_ms)?;
     let edit = db.edit_stream(args.key(1), limits.stream)?;

@@ -215,8 +215,7 @@ fn read_from(text: &[u8], stream: Option<&Stream>) -> Result<StreamId, CmdError>
     let last_id = stream.map_or(StreamId::MIN, |stream| stream.log().last_id());
     match until_zero(text) {
         b"$" => Ok(last_id),
-        // `+` stands for the last id, not for the last entry: if the last entry was deleted, nothing is
-        // read.
+        // `+` stands for the last id, not for the last entry: if the last entry was deleted, nothing is read.
         b"+" if stream.is_some_and(|stream| stream.log().len() > 0) => {
             Ok(last_id.previous().unwrap_or(last_id))
         }

@@ -150,8 +150,7 @@ impl IncrexNumber for i64 {
         (i64::MIN, i64::MAX)
     }
     fn add(self, amount: i64, (lower, upper): (i64, i64)) -> (i64, Ordering) {
-        // The sum has more bits than both numbers, so that an overflow is a sum out of bounds like any
-        // other.
+        // The sum has more bits than both numbers, so that an overflow is a sum out of bounds like any other.
         let sum = i128::from(self) + i128::from(amount);
         let side = if sum > i128::from(upper) {
             Ordering::Greater

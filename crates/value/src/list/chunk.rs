@@ -336,8 +336,8 @@ impl Chunk {
         let span = self.span();
         let free = capacity - used;
         if free >= need.max(capacity / 8) {
-            // The other end has room, half of which it keeps, so that alternating pushes at both ends
-            // move little.
+            // The other end has room, half of which it keeps, so that alternating pushes at both
+            // ends move little.
             let spare = (free - need) / 2;
             let start = if end == End::Front { need + spare } else { spare };
             let inner = self.unshare(garbage);

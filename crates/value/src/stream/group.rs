@@ -304,8 +304,8 @@ impl ConsumerGroup {
         }
         let state = self.state(copied);
         let number = state.next_number;
-        // The number does not overflow in practice: that would take four thousand million consumers of
-        // one group.
+        // The number does not overflow in practice: that would take four thousand million consumers
+        // of one group.
         state.next_number = number.checked_add(1)?;
         let shared: Arc<[u8]> = Arc::from(name);
         state.names.insert(name, ConsumerName { name: shared.clone(), number }, copied);

@@ -79,8 +79,8 @@ enum TreeNode<T: TreeItem> {
 }
 
 struct Branch<T: TreeItem> {
-    /// A key that is not greater than the first key of this branch, and greater than all keys of the
-    /// branch before.
+    /// A key that is not greater than the first key of this branch, and greater than all keys of
+    /// the branch before.
     first: T::Key,
     weight: Weight,
     node: Arc<TreeNode<T>>,
@@ -238,8 +238,8 @@ impl<T: TreeItem> SharedTree<T> {
         }
     }
 
-    /// Changes the item of a key by `change`, which must leave the key as it is. `None` if there is no
-    /// such item.
+    /// Changes the item of a key by `change`, which must leave the key as it is. `None` if there is
+    /// no such item.
     pub(super) fn update<R>(
         &mut self,
         probe: &T::Probe,
@@ -414,8 +414,8 @@ fn update_below<T: TreeItem, R>(
             done
         }
     };
-    // If the node was copied, its own bytes may have changed, because a copy may have less capacity than
-    // the original.
+    // If the node was copied, its own bytes may have changed, because a copy may have less capacity
+    // than the original.
     weight.heap = weight.heap + node.own_heap() - own_before;
     done
 }

@@ -108,8 +108,7 @@ impl Child {
         count
     }
 
-    /// Changes the leaf of the element at `index` by `edit`. Returns the new nodes that follow this
-    /// child.
+    /// Changes the leaf of the element at `index` by `edit`. Returns the new nodes that follow this child.
     fn update(&mut self, index: usize, context: &mut ListContext, edit: LeafEdit<'_>) -> Vec<Child> {
         if let Node::Leaf(leaf) = &mut self.node {
             let was_compressed = leaf.is_compressed();

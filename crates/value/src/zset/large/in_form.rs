@@ -105,8 +105,8 @@ impl Large {
         let Some(leaf) = self.paged.get(number as usize) else { return false };
         let bytes = leaf.row().len();
         let left = bytes - (position.end - position.at);
-        // A sparse leaf is left to the general form, which may join it, each time it has lost `JOIN_STEP`
-        // more bytes.
+        // A sparse leaf is left to the general form, which may join it, each time it has lost
+        // `JOIN_STEP` more bytes.
         let may_be_joined = left <= ROW_BYTES_SPARSE && left / JOIN_STEP != bytes / JOIN_STEP;
         if path.leaf != number || left == 0 || may_be_joined {
             return false;
