@@ -93,9 +93,10 @@ pub(crate) fn prefetch<T>(at: *const T) {
 pub(crate) fn count_ones(bytes: &[u8]) -> u64 {
     #[cfg(target_arch = "x86_64")]
     if bytes.len() >= WIDE_COUNT_BYTES_MIN && has_avx512_count() {
-        // SAFETY: the only requirement is that the processor has these instructions, which was asked
-        // just before. JUSTIFICATION: one instruction counts the bits of eight words; BITCOUNT of 1
-        // MB: bench/record, `types`.
+        // SAFETY: the only requirement is that the processor has these instructions, which was asked just
+        // before.
+        // JUSTIFICATION: one instruction counts the bits of eight words; BITCOUNT of 1 MB: bench/record,
+        // `types`.
         return unsafe { count_ones_avx512(bytes) };
     }
     #[cfg(target_arch = "x86_64")]

@@ -681,7 +681,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         if touched > 0 {
             // SAFETY: `base` is the start of a piece that `regions` carved, at least `touched` bytes
             // long, since no block of the chunk ended beyond its piece (3). `&mut self` says that no
-            // reference into it exists. JUSTIFICATION: the only way to give pages back; see `memory.rs`.
+            // reference into it exists.
+            // JUSTIFICATION: the only way to give pages back; see `memory.rs`.
             unsafe { books.regions.give_back(base, touched) };
         }
     }

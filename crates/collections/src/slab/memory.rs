@@ -102,10 +102,11 @@ pub(super) struct StableVec<T> {
     room: usize,
 }
 
-// SAFETY: a `StableVec` owns its values, as a vector does. JUSTIFICATION: the slab that holds it
-// moves between threads.
+// SAFETY: a `StableVec` owns its values, as a vector does.
+// JUSTIFICATION: the slab that holds it moves between threads.
 unsafe impl<T: Send> Send for StableVec<T> {}
-// SAFETY: a shared `StableVec` gives out shared references alone. JUSTIFICATION: readers share the slab.
+// SAFETY: a shared `StableVec` gives out shared references alone.
+// JUSTIFICATION: readers share the slab.
 unsafe impl<T: Sync> Sync for StableVec<T> {}
 
 impl<T: Copy> StableVec<T> {
@@ -155,7 +156,8 @@ impl<T: Copy> StableVec<T> {
         let fresh = if room <= SMALL {
             let layout = small_layout::<T>(room);
             // SAFETY: the layout is not empty: `room` is above `len`, and `T` has a size (asserted in
-            // `small_layout`). JUSTIFICATION: a small slab must not take a mapping for each of its arrays.
+            // `small_layout`).
+            // JUSTIFICATION: a small slab must not take a mapping for each of its arrays.
             let start = unsafe { alloc(layout) };
             NonNull::new(start).unwrap_or_else(|| handle_alloc_error(layout)).cast::<T>()
         } else {
@@ -175,7 +177,8 @@ impl<T> StableVec<T> {
     fn release(&mut self) {
         if self.room > SMALL {
             // SAFETY: an array with more room than `SMALL` lies in a mapping of this size that `reserve`
-            // made, and the caller forgets it. JUSTIFICATION: the other half of `reserve`.
+            // made, and the caller forgets it.
+            // JUSTIFICATION: the other half of `reserve`.
             let _ = unsafe { munmap(self.at.as_ptr().cast::<c_void>(), self.room * size_of::<T>()) };
         } else if self.room > 0 {
             // SAFETY: `grow` took this memory from the allocator with this layout, and the caller forgets it.

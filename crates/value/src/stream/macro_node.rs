@@ -7,7 +7,7 @@
 //! | part | bytes |
 //! |---|---|
 //! | fields of the first entry | each as an element |
-//! | of each entry: flags | bit 0 deleted, 1 has the fields of the first entry, 2 sequence number as expected; bits 3–7 milliseconds since the entry before, 31: they follow |
+//! | of each entry: flags | bit 0 deleted, 1 has the fields of the first entry, 2 sequence number as expected; bits 3–7 milliseconds since the entry before, or 31 if these follow as a number |
 //! | milliseconds, sequence number | LEB128, where the flags say so |
 //! | fields and values | their number (LEB128) and each field before its value, or the values alone |
 //!
