@@ -195,7 +195,7 @@ impl Limits {
             maxmemory: config.int(param::MAXMEMORY) as usize,
             eviction: EvictionLimits::new(config, policy),
             maxmemory_clients: maxmemory_clients(config),
-            // The engine replaces this when it has loaded the users: see `Control::apply_limits`.
+            // `Control::apply_limits`, which knows the users, replaces this.
             default_user_is_open: config.bytes(param::REQUIREPASS).is_empty(),
             list: list_limits(config),
             hll_sparse_bytes_max: config.int(param::HLL_SPARSE_MAX_BYTES) as usize,
