@@ -15,8 +15,8 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The number, shared by the parts of one control plane. One thread uses it: the atomic only allows
-/// several handles, and costs plain loads and stores.
+/// The number, shared by the parts of one control plane. Only one thread uses the number. It is an atomic
+/// so that there can be several handles to it, and costs plain loads and stores.
 #[derive(Clone, Debug, Default)]
 pub struct Epoch(Arc<AtomicU32>);
 

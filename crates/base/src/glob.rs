@@ -27,7 +27,7 @@ use std::marker::PhantomData;
 /// Whether all of `text` matches `pattern`. For many texts, make a [`Pattern`].
 #[inline]
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
-    // Most texts of most patterns differ in the first byte, which takes no call.
+    // The first byte is compared here, without a call, because most texts differ from the pattern in it.
     match (pattern, text) {
         ([first, ..], [other, ..]) if first != other && is_plain(*first) => false,
         _ => matches_from_start(pattern, text),
@@ -89,7 +89,8 @@ impl<'a> Pattern<'a> {
     fn run(&self, text: &[u8], work: &mut impl MatchWork) -> Option<bool> {
         match &self.form {
             PatternForm::Plain => Some(text == self.text),
-            // Most texts of most patterns differ in the first byte, which takes no call.
+            // The first byte is compared here, without a call, because most texts differ from the
+            // pattern in it.
             PatternForm::Prefix { end } => {
                 Some(text.first() == self.text.first() && text.starts_with(&self.text[..*end]))
             }
@@ -227,7 +228,8 @@ fn run<S: PatternSource, W: MatchWork>(source: S, text: &[u8], work: &mut W) -> 
         if spent > credit {
             match blocks::find(source, star, text, from, work) {
                 SegmentFound::At { pattern: after, text: end } => {
-                    // The search is paid for; the next search gets credit for the bytes passed by this one.
+                    // The search has counted its own steps. Credit for the plain walk that follows is
+                    // given for the bytes that this search has passed.
                     credit = W::CREDIT * (after - star + end - from);
                     (p, t) = (after, end);
                     continue;
@@ -411,7 +413,7 @@ impl MatchWork for Allowance {
     }
 }
 
-/// A pattern with more stars than this that have something after them matches nothing: the reference
+/// A pattern in which more stars than this have something after them matches nothing: the reference
 /// limits its recursion this way.
 const STARS_MAX: usize = 1000;
 /// A class of at most this many bytes is read anew for each byte of a text.

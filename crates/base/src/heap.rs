@@ -52,7 +52,8 @@ pub const fn tree<K, V>(len: usize) -> usize {
     match len {
         0 => 0,
         1..=TREE_NODE => leaf,
-        // One inner node with twelve more words for about eight leaves.
+        // There is about one inner node for eight leaves, and an inner node has twelve more words
+        // than a leaf.
         _ => {
             let leaves = len.div_ceil(TREE_NODE * 2 / 3);
             leaves * leaf + leaves.div_ceil(8) * (leaf + 8 * (TREE_NODE + 1))

@@ -67,7 +67,7 @@ impl LongDouble {
         }
         let mut exact = false;
         let whole = millis.to_i128_r(64, Round::TowardPositive, &mut exact);
-        // Out of range the conversion saturates, and its result is refused, too.
+        // A number out of range is converted to the largest or smallest integer, which is refused, too.
         i64::try_from(whole.value).ok().filter(|&value| value != i64::MAX && value != i64::MIN)
     }
 
@@ -324,7 +324,7 @@ fn rounded(value: u128, rest: Rest, mut exp2: i32) -> X87DoubleExtended {
         kept.wrapping_add(u64::from(up))
     };
     if significand == 0 {
-        // Rounding has reached the next power of two.
+        // The significand has been rounded up to the next power of two.
         significand = 1 << 63;
         exp2 += 1;
     }

@@ -24,11 +24,11 @@ pub enum Mistake {
     SilentReplicaCounts,
     /// A replica deletes expired keys by itself.
     ReplicaExpires,
-    /// A replica that continues does not adopt the new id of the history.
+    /// A replica that continues the stream (+CONTINUE) does not adopt the new id of the history.
     IdNotContinued,
     /// A server that starts continues with the history id in its files.
     IdOfLastRun,
-    /// A replica that continues begins in database 0.
+    /// A replica that continues the stream (+CONTINUE) begins in database 0.
     LinkOfDbZero,
     /// A replica counts the commands of a transaction before its end.
     TransactionByParts,
@@ -69,7 +69,8 @@ pub enum Mistake {
     ReboundAtEqualEpoch,
     /// Both of two primaries with equal epochs advance (K-8).
     GreaterIdMovesToo,
-    /// A role that was announced before a newer one is accepted (K-10).
+    /// A message that a primary has become a replica is accepted although its epoch is older than the
+    /// known one (K-10).
     StaleRoleTaken,
     /// UPDATE messages include slots that their node does not claim any more (K-11).
     UnclaimedSlotsTold,
@@ -121,11 +122,12 @@ pub enum Mistake {
     OldOffsetTold,
     /// The end of a failed move is announced before the deletions of its keys.
     FinishAheadOfUnlinks,
-    /// The command that changes an entry precedes the entry captured by the walk.
+    /// In the stream of a slot move, the command that changes an entry comes before the entry itself.
     CommandAheadOfImage,
     /// Writers are not held after PAUSED was sent, and their writes are sent to no target.
     WrittenAfterPaused,
-    /// Writers resume when the target may claim the slots, and not when it has claimed them.
+    /// Writers of slots that move away resume when the target may claim the slots, and not when it has
+    /// claimed them.
     HoldEndsAtGrant,
     /// Slots are claimed with the epoch that the target already has.
     ClaimedWithoutEpoch,
@@ -242,6 +244,6 @@ pub fn is_made(mistake: Mistake) -> bool {
 /// Makes this mistake from now on, and no other.
 #[cfg(sluice_mistakes)]
 pub fn make(mistake: Mistake) {
-    // Relaxed: as above.
+    // Relaxed, for the same reason as in [`is_made`].
     MADE.store(mistake as u8, std::sync::atomic::Ordering::Relaxed);
 }

@@ -1,5 +1,5 @@
-//! MurmurHash64A (Austin Appleby, 2008), the hash of HyperLogLog elements. Its values are part of dumps,
-//! so it is a file format.
+//! MurmurHash64A (Austin Appleby, 2008), the hash of HyperLogLog elements. The values of the hash
+//! determine bytes of dumps, so the function is part of a file format.
 
 /// Hashes `bytes` under `seed`. Not collision-resistant: clients can choose elements that collide.
 pub fn murmur64a(bytes: &[u8], seed: u64) -> u64 {

@@ -28,7 +28,7 @@ pub fn parse_u64(text: &[u8]) -> Option<u64> {
     if value > 9 || (value == 0 && !rest.is_empty()) || rest.len() > 19 {
         return None;
     }
-    // Nineteen digits cannot overflow; only the twentieth needs a check.
+    // Nineteen digits cannot overflow, so only the twentieth is added with a check.
     let (safe, last) = rest.split_at(rest.len().min(18));
     for &byte in safe {
         let digit = byte.wrapping_sub(b'0');
@@ -193,7 +193,7 @@ pub fn push_f64_17(out: &mut Vec<u8>, value: f64) {
     }
     let mut text = [0; 32];
     let mut rest = &mut text[..];
-    // 17 digits, a point, and an exponent of up to four bytes after its `e`.
+    // The buffer holds 17 digits, a point, and an exponent of up to four bytes after its `e`.
     if write!(rest, "{:.16e}", value.abs()).is_err() {
         return;
     }
@@ -208,7 +208,7 @@ pub fn push_f64_17(out: &mut Vec<u8>, value: f64) {
     if value < 0.0 {
         out.push(b'-');
     }
-    // Digits in front of the point, where there is no exponent.
+    // This is the number of digits in front of the point, if the text has no exponent.
     let ahead = usize::try_from(exponent + 1).unwrap_or(0);
     if !(-4..DIGITS).contains(&exponent) {
         out.push(digits[0]);

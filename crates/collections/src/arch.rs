@@ -35,8 +35,8 @@ fn lanes_equal_sse2(head: [u32; 4], tag: u8) -> u32 {
     _mm_movemask_epi8(equal) as u32 & LANES_MASK
 }
 
-/// Lanes with a matching tag, without SIMD: a byte of `x` is zero if its tag matches, which is found
-/// exactly (no borrow between bytes).
+/// Lanes with a matching tag, without SIMD. A byte of `x` is zero if its tag matches; no borrow crosses
+/// from one byte to the next, so exactly the zero bytes are found.
 #[cfg_attr(all(target_arch = "x86_64", target_feature = "sse2"), allow(dead_code))]
 #[inline]
 fn lanes_equal_portable(head: [u32; 4], tag: u8) -> u32 {
@@ -95,7 +95,8 @@ pub(crate) fn count_ones(bytes: &[u8]) -> u64 {
     if bytes.len() >= WIDE_COUNT_BYTES_MIN && has_avx512_count() {
         // SAFETY: the only requirement is that the processor has these instructions, which was asked just
         // before.
-        // JUSTIFICATION: it counts bits by itself; BITCOUNT of 1 MB: bench/record, `types`.
+        // JUSTIFICATION: one instruction counts the bits of eight words; BITCOUNT of 1 MB: bench/record,
+        // `types`.
         return unsafe { count_ones_avx512(bytes) };
     }
     #[cfg(target_arch = "x86_64")]
@@ -136,7 +137,7 @@ fn count_ones_portable(bytes: &[u8]) -> u64 {
     whole + rest.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>()
 }
 
-/// Fewer bytes are counted as fast without checking the processor's features.
+/// The portable code counts fewer bytes than this as fast, without a check of the processor's features.
 #[cfg(target_arch = "x86_64")]
 const WIDE_COUNT_BYTES_MIN: usize = 256;
 
@@ -152,7 +153,7 @@ pub(crate) fn raise_six_bits(packed: &[u8], registers: &mut [u8]) {
     raise_six_bits_portable(packed, registers);
 }
 
-/// Writes registers as numbers of six bits.
+/// Writes the registers into `packed` as numbers of six bits, four to three bytes.
 pub(crate) fn pack_six_bits(registers: &[u8], packed: &mut [u8]) {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
@@ -190,7 +191,7 @@ fn raise_six_bits_avx2(packed: &[u8], registers: &mut [u8]) {
     );
     let mut done = 0;
     for group in registers.as_chunks_mut::<WIDE_REGISTERS>().0 {
-        // Of each half twelve bytes are needed, and sixteen are read.
+        // Each half needs twelve bytes, but a load reads sixteen.
         let Some(bytes) = packed.get(done / 4 * 3..).and_then(<[u8]>::first_chunk::<WIDE_PACKED>) else {
             break;
         };
@@ -228,8 +229,8 @@ fn pack_six_bits_avx2(registers: &[u8], packed: &mut [u8]) {
     );
     let mut done = 0;
     for group in registers.as_chunks::<WIDE_REGISTERS>().0 {
-        // Of each half twelve bytes count, and sixteen are written: the four bytes after them
-        // are written again.
+        // Each half has twelve bytes, but a store writes sixteen: the four bytes too many are
+        // written again later.
         let rest = packed.get_mut(done / 4 * 3..);
         let Some(bytes) = rest.and_then(<[u8]>::first_chunk_mut::<WIDE_PACKED>) else { break };
         // SAFETY: the group has 32 bytes.
@@ -255,7 +256,8 @@ fn pack_six_bits_avx2(registers: &[u8], packed: &mut [u8]) {
 /// Registers of six bits that AVX2 handles at once.
 #[cfg(target_arch = "x86_64")]
 const WIDE_REGISTERS: usize = 32;
-/// Packed bytes accessed for these registers: 24, and four after them.
+/// Packed bytes that must exist for `WIDE_REGISTERS` registers: their 24 bytes, and four more that are
+/// read or written with them.
 #[cfg(target_arch = "x86_64")]
 const WIDE_PACKED: usize = 28;
 

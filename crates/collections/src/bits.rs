@@ -19,16 +19,16 @@ pub fn raise_six_bits(packed: &[u8], registers: &mut [u8]) {
     arch::raise_six_bits(packed, registers);
 }
 
-/// Writes registers as numbers of six bits. Their values must fit.
+/// Writes the registers into `packed` as numbers of six bits, four to three bytes. Their values must fit.
 pub fn pack_six_bits(registers: &[u8], packed: &mut [u8]) {
     arch::pack_six_bits(registers, packed);
 }
 
 /// Position of the first bit equal to `wanted`.
 pub fn position(bytes: &[u8], wanted: bool) -> Option<usize> {
-    // The value of a byte without such a bit.
+    // The value of a byte in which no bit equals `wanted`.
     let none = if wanted { 0x00 } else { 0xff };
-    // Whole blocks first: the compiler turns them into wide comparisons.
+    // Whole blocks are skipped first, because the compiler turns their loop into wide comparisons.
     let (blocks, _) = bytes.as_chunks::<BLOCK_BYTES>();
     let is_none =
         |block: &&[u8; BLOCK_BYTES]| block.iter().fold(0, |differs, byte| differs | (byte ^ none)) == 0;

@@ -5,18 +5,18 @@
 //! root, and a writer copies the nodes of its path that have another owner. A write splits or joins a
 //! few nodes at most, so no write waits for the table to grow.
 //!
-//! A **set** is `HashTree::new(seed, Content::Members)`: `insert(member, b"", Expiry::Clear, ..)`
-//! returns whether the member is new, and `contains`, `remove`, `iter`, `nth` (SRANDMEMBER and SPOP with
-//! a random rank below `len()`) and `scan` do the rest. A member takes 4 bytes beside its own, and its
-//! part of a leaf. A **hash** is `Content::Fields`.
+//! A **set** is `HashTree::new(seed, Content::Members)`: `insert(member, b"", Expiry::Clear, ..)` returns
+//! whether the member is new, and `contains`, `remove`, `iter`, `nth` (SRANDMEMBER and SPOP with a random
+//! rank below `len()`) and `scan` do the rest. A member takes 4 bytes in addition to its own bytes, and
+//! its share of the leaf's head of 40 bytes. A **hash** is `Content::Fields`.
 //!
 //! A cursor of [`HashTree::scan`] is a hash: all fields with smaller hashes have been visited. Splitting and
 //! joining nodes does not change hashes, so a field that exists throughout a scan is visited exactly once.
 //!
-//! Invariants: (1) the hash of a field is a function of the field and the seed, and clients do not know
-//! the seed, so they cannot choose fields that fill one leaf; (2) changing a tree costs O(log n) and
-//! frees no more than a few nodes; long strings go to `garbage`, to be freed elsewhere; (3) dropping a
-//! tree costs O(n) for the parts without another owner: drop it on another thread.
+//! Invariants: (1) the hash of a field is a function of the field and the seed, and clients do not know the
+//! seed, so they cannot choose fields that fill one leaf; (2) changing a tree costs O(log n) and frees no
+//! more than a few nodes; long strings that are removed go to `garbage`, for the caller to free on another
+//! thread; (3) dropping a tree costs O(n) for the parts without another owner: drop it on another thread.
 
 mod field;
 mod gather;
@@ -53,7 +53,7 @@ impl HashTree {
         HashTree { root: HashNode::Leaf(leaf), sums, seed, content }
     }
 
-    /// A second owner of the tree; neither sees changes of the other. O(1).
+    /// A second owner of the tree; neither owner sees changes by the other. O(1).
     #[must_use]
     pub fn share(&self) -> HashTree {
         HashTree { root: self.root.clone(), sums: self.sums, seed: self.seed, content: self.content }
@@ -293,8 +293,8 @@ impl HashTree {
         while self.group(&mut names).is_some() {}
     }
 
-    /// Prefetches the fields that one command is about to set. A single field gains nothing, and in a
-    /// table that fits in the cache the prefetches would cost a fifth more.
+    /// Prefetches the fields that one command is about to set. Does nothing for a single field, which would
+    /// gain nothing, and for a table that fits in the cache, where the prefetches would cost a fifth more.
     #[inline]
     pub fn prefetch_group<'n>(&self, names: impl ExactSizeIterator<Item = &'n [u8]>) {
         if names.len() > 1 && self.len() >= PREFETCHED_FROM {
@@ -335,7 +335,8 @@ impl HashTree {
     ) -> usize {
         let before = self.len();
         while let Some(group) = self.group(&mut names) {
-            // The tree changes below: only the slots of the fields in their leaves are kept.
+            // The removals below change the tree, so the references to its leaves end here: of each field
+            // that exists, only the slot in its leaf is remembered.
             let mut found = [(0, 0, &b""[..]); GROUP_LEN];
             let mut count = 0;
             for lookup in group.lookups() {
@@ -365,8 +366,8 @@ impl HashTree {
             group.len += 1;
         }
         let lookups = &mut group.lookups[..group.len];
-        // Level by level, so that the cache misses of all names at one level overlap. All leaves have
-        // the same depth.
+        // All names descend level by level, so that their cache misses at one level overlap. All leaves
+        // have the same depth.
         while let HashNode::Inner(_) = lookups.first()?.node {
             for lookup in lookups.iter() {
                 if let HashNode::Inner(inner) = lookup.node {
@@ -386,7 +387,8 @@ impl HashTree {
         Some(group)
     }
 
-    /// Looks up many members in sequence; quickest in the order in which a tree with the same seed has them.
+    /// A [`Finder`], which looks up many members in sequence. Its look-ups are quickest if the members
+    /// come in the order of another tree with the same seed.
     pub fn finder(&self) -> Finder<'_> {
         Finder { tree: self, leaf: None, hashes: 0..=0 }
     }

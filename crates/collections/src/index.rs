@@ -12,12 +12,14 @@
 //!
 //! Invariants:
 //! 1. `table.len() == mask + 1 + split`, `split <= mask`, `mask + 1` a power of two. An entry is in the
-//!    chain of bucket `hash & mask`, or of bucket `hash & (mask*2+1)` if the former is below `split`.
+//!    chain of bucket `hash & mask`, or of bucket `hash & (mask*2+1)` if bucket `hash & mask` is already
+//!    split (its number is below `split`).
 //! 2. A chain is the bucket in the table, followed by buckets of the overflow pool. All of them are full
 //!    except the first overflow bucket; the table's bucket may have holes only if it is alone. So
 //!    an insert and a removal touch the first buckets of a chain alone, however long the chain is.
-//! 3. The pool has no holes: when a bucket becomes free, the pool's last bucket takes its place. So memory
-//!    shrinks, and a lane that is drawn uniformly is a uniform sample. The buckets are numbered from 1.
+//! 3. The pool has no holes: when a bucket becomes free, the pool's last bucket takes its place. So
+//!    memory shrinks, and a lane (a place for one entry) that is drawn uniformly is a uniform sample. The
+//!    buckets are numbered from 1.
 //! 4. *Growing:* a *level* is the time in which the table doubles from 2^level buckets. Bucket `s` is split
 //!    once `len >= 8*2^level + 4*(s+1)`: the first at 8 entries a bucket, the last at 12; the table then
 //!    has twice the buckets, with 6 entries each. One split for every four inserts; at most two per insert.
@@ -64,7 +66,7 @@ pub struct Position {
 }
 
 impl Position {
-    /// The handle that was found there. Costs nothing, unlike [`Index::handle`], which reads
+    /// The handle that the look-up found. Costs nothing, unlike [`Index::handle`], which reads
     /// the bucket again.
     #[inline(always)]
     pub fn handle(self) -> Handle {
@@ -117,7 +119,8 @@ struct Linear {
     table: Buckets,
     pool: OverflowPool,
     mask: usize,
-    /// Number of buckets of this level that are split, and so the next one to split.
+    /// Number of buckets that this level has split so far, which is also the number of the next
+    /// bucket to split.
     split: u32,
     len: u32,
     /// `len` at which the next split is due.
@@ -171,7 +174,7 @@ impl Linear {
     }
 
     /// The entry with this hash for which `eq` returns true. `eq` is called for every entry of the chain
-    /// with the same tag: beside the wanted one, about one in 255.
+    /// with the same tag: the wanted entry, and about one in 255 of the others.
     #[inline(always)]
     fn find(&self, hash: u64, mut eq: impl FnMut(Handle) -> bool) -> Option<Position> {
         let tag = tag_of(hash);
@@ -313,7 +316,7 @@ impl Linear {
         ((home + 1) % self.table.len()) as u64
     }
 
-    /// A uniformly random entry; `None` in an empty index. Tries random slots: at most three on average
+    /// A uniformly random entry; `None` in an empty index. Tries random lanes: at most three on average
     /// in an index that is not about to shrink.
     fn sample(&self, rng: &mut Rng) -> Option<Handle> {
         if self.len() == 0 {
@@ -326,7 +329,7 @@ impl Linear {
                 return bucket.handle(lane);
             }
         }
-        // A very sparse index: the first entry from a random bucket on.
+        // The index is very sparse, so the first entry from a random bucket on is taken.
         let start = rng.below(self.bucket_count() as u64) as usize;
         (0..self.bucket_count())
             .find_map(|i| self.bucket_at((start + i) % self.bucket_count()).handles().next())
@@ -668,13 +671,14 @@ impl Linear {
         buckets > 1 && !enough
     }
 
-    /// Merges the last bucket of the table into the bucket that it was split from. This needs no key's hash.
+    /// Merges the last bucket of the table into the bucket that it was split from. A merge needs the hash
+    /// of no key.
     fn merge_last(&mut self) {
         let Some(gone) = self.drop_last() else { return };
         let home = self.split();
-        // The overflow buckets come first: they become free, and the entries of the other buckets may need
-        // them. None is left over: the joined chain has at most one bucket less than both chains had, and
-        // that one is the table's bucket, which was just removed.
+        // The overflow buckets are emptied first, because they become free and the entries of the other
+        // buckets may need them. No overflow bucket is left over: the joined chain has at most one bucket
+        // less than both chains had, which is the table's bucket that was just removed.
         let mut spare = 0;
         let mut next = gone.link();
         while next != 0 {
@@ -711,7 +715,7 @@ impl Linear {
 
     fn schedule(&mut self) {
         let due = GROW_FROM * (self.mask + 1) + GROW_PER_SPLIT * (self.split() + 1);
-        // There are no more entries than handles.
+        // A bound above `u32::MAX` may be cut to it, because there are no more entries than handles.
         self.grow_at = u32::try_from(due).unwrap_or(u32::MAX);
     }
 }
@@ -737,7 +741,7 @@ const GROW_PER_SPLIT: usize = 4;
 const SPLITS_MAX: usize = 2;
 /// Merges per removal at most.
 const MERGES_MAX: usize = 2;
-/// Random slots that are tried before a sample is searched linearly.
+/// Random lanes that are tried before a sample is searched linearly.
 const SAMPLE_TRIES: usize = 64;
 /// Overflow buckets that a link can name.
 const OVERFLOW_MAX: usize = 1 << 31;

@@ -101,7 +101,7 @@ pub fn insert(intset: &mut Vec<u8>, number: i64) -> bool {
     let (width, count) = (header(intset).map_or(2, |(width, _)| width), len(intset));
     let wanted = width_of(number);
     if wanted > width {
-        // The integer is smaller or larger than all others.
+        // The integer needs more bytes than the others have, so it is smaller or larger than all of them.
         let mut all: Vec<i64> = iter(intset).collect();
         all.insert(at, number);
         intset.clear();

@@ -7,7 +7,8 @@
 //! | entries | one after the other |
 //! | `FF` | the end |
 //!
-//! [`entry`] describes an entry. Dumps and saved files hold listpacks; chunks of lists hold rows of entries.
+//! [`entry`] describes an entry. Dumps and saved files hold listpacks; chunks of lists hold *rows*, which
+//! are entries without header and end.
 //!
 //! Invariants: (1) no function panics, reads beyond the bytes, or trusts a length in them: malformed
 //! bytes give some elements or none; (2) a listpack is still a listpack after a change by these

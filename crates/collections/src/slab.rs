@@ -22,9 +22,9 @@
 //! 4. Heads and bodies never overlap, by (1) and (3), *whatever handle is passed*: two handles name
 //!    either the same block or disjoint ranges. So a shared `Slab` may give out `&AtomicU32` for heads
 //!    and `&[u8]` for bodies to any thread at once, and `&mut [u8]` needs `&mut Slab`.
-//! 5. The contents of a free block are not trusted: a link is used only after the check of (3), and
-//!    after a check against the chunk's bump. A caller that writes through a stale handle, or frees
-//!    twice, can mix up its own blocks, but no other memory.
+//! 5. The contents of a free block are not trusted: a link is used only after the check of (3), and after
+//!    a check that it is below `Book::bump`, the first block never handed out. A caller that writes
+//!    through a stale handle, or frees twice, can mix up its own blocks, but no other memory.
 //!
 //! A handle that names no block (its chunk has no class, or never existed) has an empty body, size 0, and a
 //! head word that all such handles share. A stale handle whose block is in use again names the new block.
@@ -138,8 +138,9 @@ struct Book {
     bump: u32,
     /// First free block, `NONE` when there is none. Always a block of this chunk below `bump`.
     free: u32,
-    /// Neighbours in the list of rooms that the chunk is on. A list of vacant chunks uses only `next`.
+    /// The chunk before this one in the list of `SizeClass::rooms` that the chunk is on.
     prev: u32,
+    /// The chunk after this one in that list, or in the list of vacant chunks.
     next: u32,
     /// `ceil(4 * 2^16 / count)`: turns `used` into quarters by one multiplication.
     scale: u32,
@@ -428,7 +429,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
             class.block_size = book.class as usize * 8;
             class.chunks += 1;
             class.blocks_used += book.used as usize;
-            // Handle 0 does not exist.
+            // Block 0 of chunk 0 is not counted, because handle 0 does not exist.
             class.blocks_touched += book.bump as usize - usize::from(number == 0);
         }
         classes.into_iter().filter(|class| class.chunks != 0).collect()
@@ -448,7 +449,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         let mut unused = BlockBits::EMPTY;
         unused.add_from(book.bump);
         if number == 0 {
-            // Handle 0 does not exist.
+            // Block 0 of chunk 0 is never handed out, because handle 0 does not exist.
             unused.add(0);
         }
         let mut free = book.free;
@@ -469,8 +470,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         Self::split(handle)
     }
 
-    /// The handle of a block of a chunk; `None` for block 0 of chunk 0, and for a block that no
-    /// chunk can have.
+    /// The handle of a block of a chunk; `None` for block 0 of chunk 0 (handle 0 does not exist), and for
+    /// a block number that no chunk can have.
     #[inline]
     pub fn handle_at(number: u32, block: u32) -> Option<Handle> {
         if block as usize >= Self::BLOCKS || number as usize >= Self::CHUNKS_MAX {
@@ -581,7 +582,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         let chunk = &mut self.chunks.as_mut_slice()[number as usize];
         (chunk.size, chunk.count) = (class as u32 * 8, count as u32);
         let book = &mut books.rows.as_mut_slice()[number as usize];
-        // Handle 0 does not exist.
+        // Chunk 0 begins with block 1, because handle 0 does not exist.
         let first = u32::from(number == 0);
         *book = Book {
             bump: first,
@@ -608,7 +609,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         }
         let base = books.piece(units).ok_or(SlabFull)?;
         let chunk = SlabChunk { base, size: 0, count: 0 };
-        // The record may exist already, if its book could not be stored at the last attempt.
+        // The chunk's record may exist already, if the last attempt could store the record but
+        // not its `Book`.
         match self.chunks.as_mut_slice().get_mut(number) {
             Some(record) => *record = chunk,
             None => self.chunks.push(chunk, Self::CHUNKS_MAX).ok_or(SlabFull)?,
@@ -663,8 +665,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         }
         books.warm_bytes += book.touched as usize;
         books.warm.push(number);
-        // The newest chunk keeps its pages: a class at the edge of a chunk must not ask the system
-        // for every block.
+        // The newest chunk keeps its pages: otherwise a class that opens and empties a chunk again and
+        // again would ask the system for pages each time.
         while let Some(oldest) = self.books.as_deref_mut().and_then(Books::surplus) {
             self.cool(oldest);
         }
@@ -677,9 +679,9 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         let touched = std::mem::take(&mut books.rows.as_mut_slice()[number as usize].touched) as usize;
         books.bytes_touched -= touched;
         if touched > 0 {
-            // SAFETY: `base` is the start of a piece that `regions` carved, at least `touched` bytes long,
-            // since no block of the chunk ended behind its piece (3). `&mut self` says that no reference into
-            // it exists.
+            // SAFETY: `base` is the start of a piece that `regions` carved, at least `touched` bytes
+            // long, since no block of the chunk ended beyond its piece (3). `&mut self` says that no
+            // reference into it exists.
             // JUSTIFICATION: the only way to give pages back; see `memory.rs`.
             unsafe { books.regions.give_back(base, touched) };
         }
@@ -834,9 +836,10 @@ const EVACUATING: u8 = u8::MAX - 1;
 const NONE: u32 = u32::MAX;
 /// Fraction bits of `Book::scale`. `used * scale` stays below 2^19, because `used` is at most `count`.
 const SCALE_BITS: u32 = 16;
-/// Number and bytes of vacant chunks that keep their pages, at most, except for the newest: enough that
-/// a few classes at the edge of a chunk do not ask the system for every block.
+/// Number of vacant chunks that keep their pages, at most: enough for a few classes that open and empty a
+/// chunk again and again.
 const WARM_CHUNKS: usize = 8;
+/// Bytes of vacant chunks that keep their pages, at most. The newest chunk keeps its pages in any case.
 const WARM_BYTES: usize = 2 << 20;
 
 const _: () = assert!(size_of::<SlabChunk>() == 16 || size_of::<usize>() != 8);

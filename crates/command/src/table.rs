@@ -54,7 +54,8 @@ fn probe(key: NameKey, is_it: impl Fn(&NameKey) -> bool) -> Option<&'static Spec
 /// The subcommand with this name, ignoring case, without its container's name. Costs a walk over
 /// the container's subcommands.
 pub fn lookup_sub(container: &Spec, name: &[u8]) -> Option<&'static Spec> {
-    // In the reference a subcommand's name ends at a zero byte, a command's does not.
+    // `is_word` ends the name at a zero byte: in the reference a subcommand's name ends there, whereas a
+    // command's name does not.
     let bar = container.full_name.len();
     container.subcommands.iter().copied().find(|sub| is_word(name, &sub.full_name[bar + 1..]))
 }

@@ -135,7 +135,7 @@ pub const fn check_route(spec: &'static Spec, keys: KeyRights) {
         KeyRights::Read | KeyRights::None => {
             assert!(!writes, "a command declared WRITE needs a handler that may write");
         }
-        // A value that it stores is derived from what it reads, so no write is declared.
+        // Such a handler only stores values derived from what it reads, so no write is declared.
         KeyRights::Keep => {
             assert!(!writes, "a command declared WRITE is no reader");
             return;

@@ -73,7 +73,7 @@ fn serialized_bytes(write: impl FnOnce(&mut Writer, &mut dyn FnMut(Bytes))) -> u
     let before = writer.pending();
     let mut given = 0;
     write(&mut writer, &mut |piece| given += piece.len());
-    // Without the type and the empty key, one byte each.
+    // The type and the empty key, one byte each, are not counted.
     given + writer.pending() - before - 2
 }
 

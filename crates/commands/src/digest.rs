@@ -52,7 +52,7 @@ impl Fold {
             ValueRef::Hash(hash) => {
                 self.mix(&HASH_TYPE.to_be_bytes());
                 let (mut name, mut value) = (IntBuffer::new(), IntBuffer::new());
-                // An expired field is absent to every reader.
+                // Expired fields are left out, because they are absent to every reader.
                 for field in hash.iter().filter(|field| !field.is_expired(now.unix_ms())) {
                     let mut pair = Fold::default();
                     pair.mix(field.name.bytes(&mut name));

@@ -32,9 +32,9 @@ pub enum CmdError {
     BadData(Box<str>),
     /// The client must authenticate first.
     NoAuth,
-    /// Another server has the data: host and port of it.
+    /// Another server has the data; the text is its host and port.
     Redirect(Box<str>),
-    /// A node of a cluster does not serve the slot: the whole text of the error.
+    /// This node of a cluster does not serve the slot; the text is the whole error.
     Slot(Cow<'static, str>),
     /// Any other error: its text, which begins with the error code.
     Text(Cow<'static, [u8]>),

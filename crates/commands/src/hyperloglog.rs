@@ -152,7 +152,7 @@ fn pfmerge(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     }
     let mut target = target.unwrap_or_else(Hll::empty);
     if is_dense {
-        // The registers of the target itself are included.
+        // `registers` includes the target's own, so they replace those of the target.
         target.set_dense(&registers)?;
     } else {
         target.merge_from(&registers, ctx.limits.hll_sparse_bytes_max)?;

@@ -20,8 +20,9 @@ pub(crate) struct ItemCommands<'k> {
     key: &'k [u8],
     /// Number of words of an item.
     words: usize,
-    /// Number of items still to come, in all and (`left_here`) in the command that has begun.
+    /// Number of items still to come in all commands.
     left: usize,
+    /// Number of items still to come in the command that has begun.
     left_here: usize,
 }
 
@@ -77,7 +78,7 @@ impl<'k> ItemCommands<'k> {
 /// the sets is not a tree. Cost: a step for each set and command.
 pub(crate) fn promised_removals(key: &[u8], sets: &[Set]) -> Option<PromisedCommands> {
     let members = sets.iter().map(Set::bulk_bytes).sum::<Option<usize>>()?;
-    // In reverse, so finished sets are removed from the end.
+    // The sets are in reverse order, so that finished ones are removed from the end.
     let sets: Vec<Set> = sets.iter().rev().map(Set::share).collect();
     let count = sets.iter().map(Set::len).sum();
     let removals = MemberRemovals { key: key.into(), sets, passed: 0, count, written: 0 };
@@ -93,8 +94,9 @@ struct MemberRemovals {
     sets: Vec<Set>,
     /// Number of members written of the last set.
     passed: usize,
-    /// Number of members of all sets, and (`written`) of those written.
+    /// Number of members of all sets.
     count: usize,
+    /// Number of members of all sets that are written.
     written: usize,
 }
 

@@ -162,7 +162,7 @@ impl Limits {
         let latency_ns = if threshold_ms > 0 { threshold_ms.saturating_mul(1_000_000) } else { i64::MAX };
         let policy = config.choice::<EvictionPolicy>(param::MAXMEMORY_POLICY);
         let output = output_limits(config);
-        // The limit of a replica applies to its backlog, not to its output.
+        // The limit of replicas is left out, because it applies to their backlog and not to their output.
         let bounds = [&output[0], &output[2]]
             .into_iter()
             .flat_map(|limit| [limit.hard, limit.soft])
@@ -195,14 +195,14 @@ impl Limits {
             maxmemory: config.int(param::MAXMEMORY) as usize,
             eviction: EvictionLimits::new(config, policy),
             maxmemory_clients: maxmemory_clients(config),
-            // The engine knows the users: see `Control::apply_limits`.
+            // `Control::apply_limits`, which knows the users, replaces this.
             default_user_is_open: config.bytes(param::REQUIREPASS).is_empty(),
             list: list_limits(config),
             hll_sparse_bytes_max: config.int(param::HLL_SPARSE_MAX_BYTES) as usize,
             hash: HashLimits {
                 max_entries: config.int(param::HASH_MAX_LISTPACK_ENTRIES) as usize,
                 max_value: config.int(param::HASH_MAX_LISTPACK_VALUE) as usize,
-                // The engine knows the seed: see `Engine::with`.
+                // The engine replaces the seed: see `Engine::with`.
                 seed: HashSeed::default(),
             },
             set: SetLimits {
@@ -348,7 +348,7 @@ fn eviction_budget_ns(tenacity: i64) -> u64 {
 /// Memory of all clients together, in bytes; 0: no limit.
 fn maxmemory_clients(config: &Config) -> usize {
     match config.int(param::MAXMEMORY_CLIENTS) {
-        // A share of `maxmemory`.
+        // A negative value is a share of `maxmemory` in percent.
         percent @ ..0 => {
             (config.uint(param::MAXMEMORY) as f64 * percent.unsigned_abs() as f64 / 100.0) as usize
         }

@@ -128,9 +128,10 @@ struct Undecided {
 }
 
 impl Undecided {
-    /// Lets another thread decide the names, or decides them here.
+    /// Hands the undecided names to another thread, or decides them here.
     fn end(mut self, ctx: &mut ReadCtx<'_>) -> Run {
-        // More steps were taken already than a read on the main thread may take.
+        // The read counts as slow whatever is left, because more steps were taken already than a read on
+        // the main thread may take.
         if ctx.slow.suits(usize::MAX) {
             return ctx.slow.begin(|| SlowRead::new(Vec::new(), self));
         }

@@ -75,7 +75,7 @@ impl Prepared {
         matches!((self.named, other.named), (Named::Command(one), Named::Command(other)) if one.id == other.id)
     }
 
-    /// The request without its batch: only the hash of the first key is kept.
+    /// The prepared request for use without its batch: only the hash of the first key is kept.
     pub fn alone(self) -> Prepared {
         Prepared { more: 0, ..self }
     }
@@ -221,8 +221,8 @@ impl PreparedBatch {
     /// as much as it saves.
     #[inline]
     pub fn prefetch_members<'r>(&self, db: &Db, request: impl Fn(usize) -> Request<'r>) {
-        // Most batches hold requests of one kind. Checking two requests is enough, and other batches pay
-        // for no more.
+        // Only the first request and the middle one are checked: most batches hold requests of one kind,
+        // and other batches should pay for no more.
         let [first, _, ..] = self.items.as_slice() else { return };
         if first.concerns_members() || self.items[self.items.len() / 2].concerns_members() {
             self.prefetch_runs(db, request);
@@ -283,7 +283,7 @@ fn run_len<'r>(mut requests: impl Iterator<Item = &'r Prepared>) -> usize {
     }
 }
 
-/// Prepares requests as the engine that handed it out would.
+/// Prepares requests with the command names and the hasher of the engine that has made the preparer.
 #[derive(Clone, Debug)]
 pub struct Preparer {
     hasher: KeyHasher,
@@ -335,7 +335,7 @@ impl Preparer {
         batch.items.push(item);
     }
 
-    // By value, so that a request of one key stays in registers.
+    // `Prepared` is passed by value, so that a request of one key stays in registers.
     #[inline(never)]
     fn hash_more(
         &self,

@@ -70,12 +70,12 @@ impl SlowReadAsk<'_> {
     fn is_possible(&mut self, elements: usize) -> bool {
         let is_clients = match self.mode {
             ReplyMode::On | ReplyMode::Off | ReplyMode::Skipping | ReplyMode::SkipNext => true,
-            // A reply would end the replica's connection.
+            // No thread produces a reply for a replica, because a reply would end the replica's connection.
             ReplyMode::Attaching | ReplyMode::Forbidden => false,
         };
         let can_begin = self.reads.threads > 0 && self.reads.retained_bytes < RETAINED_BYTES_MAX;
-        // Produced here, the read delays all clients by two milliseconds; on a thread, it would wait
-        // until other clients have read their replies.
+        // A quick read is produced here while slow clients occupy all threads: it delays all clients by
+        // two milliseconds, but on a thread it would wait until other clients have read their replies.
         let is_quick = elements / QUICK_MULTIPLE <= self.elements_max;
         let is_better_here = is_quick && self.reads.are_threads_held();
         let is_possible = is_clients && self.may_wait && can_begin && !is_better_here;
@@ -112,7 +112,7 @@ impl SlowReadAsk<'_> {
 /// Factor of `slow-read-elements` up to which a read is produced on the main thread while slow clients
 /// occupy all threads.
 const QUICK_MULTIPLE: usize = 4;
-/// Bytes held only by slow reads above which replies are produced on the main thread.
+/// If slow reads alone hold this many bytes, replies are produced on the main thread.
 const RETAINED_BYTES_MAX: usize = 64 << 20;
 /// Number of bytes of a string that take as long as an element: 4,096 elements are 1 MiB.
 const BYTES_OF_ELEMENT: usize = 256;

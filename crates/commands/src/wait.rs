@@ -65,7 +65,7 @@ pub enum WaitFor {
 pub struct LocalWait {
     /// Position up to which the AOF must be durable.
     pub position: u64,
-    /// Whether the command waits for this; otherwise it is only reported.
+    /// Whether the command waits for this position; otherwise the reply only reports whether it was reached.
     pub is_awaited: bool,
 }
 

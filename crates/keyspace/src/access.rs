@@ -160,8 +160,9 @@ impl<'a> DbRef<'a> {
                 visit(entry);
             }
         };
-        // A ring of handles whose entries are being prefetched. `Iterator::for_each` walks the tables:
-        // calling `next` of so many nested iterators takes three times the instructions.
+        // This is a ring of handles whose entries are being prefetched. The tables are walked by
+        // `Iterator::for_each`, because a loop over `next` of so many nested iterators takes three
+        // times the instructions.
         let mut on_their_way = [None; VISITED_AHEAD];
         let mut count = 0;
         db.shown().iter().for_each(|handle| {
@@ -215,7 +216,8 @@ impl<'a> DbRef<'a> {
             if !self.is_hidden(handle) {
                 return Some(Entry::of(db, handle));
             }
-            // The remaining ones are left to the expiry cycle, to keep the look-up short.
+            // Only the first few expired keys are noted; the others are left to the expiry cycle, to keep
+            // the look-up short.
             if n < RANDOM_NOTES {
                 self.note_expired(handle);
             }
@@ -273,8 +275,8 @@ impl DbMut<'_> {
         DbRef { db: &self.dbs[self.number], number: self.number, access: self.access, effects: self.effects }
     }
 
-    /// The database, opened to read `keys`. Expired ones are deleted first, as any write deletes those that
-    /// it meets, up to the first key that holds another type than `wanted`, because the command fails there.
+    /// The database, opened to read `keys`. Expired ones are deleted first, as by any write, but only
+    /// those before the first key that holds another type than `wanted`: there the command fails.
     pub fn as_read_of<'k>(
         &mut self,
         mut keys: impl Iterator<Item = Key<'k>>,
@@ -412,8 +414,8 @@ impl DbMut<'_> {
         self.effects.key_created(self.number, key);
     }
 
-    /// Always inlined: with another caller the compiler would make it a function, which costs
-    /// SET 18 instructions.
+    /// Always inlined: otherwise, as there is more than one caller, the compiler would make it a
+    /// function, which costs SET 18 instructions.
     #[inline(always)]
     fn overwrite(&mut self, found: Found, key: Key<'_>, value: NewValue<'_>, expiry: SetExpiry) {
         let expiry = match expiry {
@@ -733,7 +735,8 @@ impl DbMut<'_> {
         Ok(Edit::new(db, self.effects, (self.number, key), (meta, limits), open))
     }
 
-    /// Removes a key; the result is whether it existed. An expired key that stays hidden counts as existing.
+    /// Removes a key; the result is whether it existed. A key that has expired but stays in the table
+    /// ([`ExpiryMode::Hide`]) counts as existing.
     #[inline]
     pub fn remove(&mut self, key: Key<'_>, event: Event) -> bool {
         let Some(found) = self.find(key).or_else(|| self.find_hidden(key)) else { return false };
@@ -772,7 +775,7 @@ impl DbMut<'_> {
     /// result is whether `from` existed. A value outside its entry is moved without a copy: O(1).
     pub fn rename(&mut self, from: Key<'_>, to: Key<'_>) -> bool {
         let Some(found) = self.find(from) else { return false };
-        // Taken first, because both names may be the same.
+        // The value is taken before the target is cleared, because both names may be the same.
         let taken = self.db().take(found, from);
         self.make_room(to);
         let handle = self.db().put(to, taken);
@@ -868,9 +871,9 @@ impl DbMut<'_> {
         self.dbs[self.number].find(key)
     }
 
-    /// Deletes a key that [`DbMut::find`] did not find because it is expired and hidden, before its name
-    /// is used again. The deletion is propagated ahead of the command: a replica, or the server after a
-    /// restart, would otherwise find the key alive.
+    /// Deletes a key that [`DbMut::find`] did not find because it has expired but stays in the table
+    /// ([`ExpiryMode::Hide`]), before its name is used again. The deletion is propagated ahead of the
+    /// command: a replica, or the server after a restart, would otherwise find the key alive.
     #[inline]
     fn clear_hidden(&mut self, key: Key<'_>) {
         if let Some(found) = self.find_hidden(key) {
@@ -892,5 +895,5 @@ impl DbMut<'_> {
 const VISITED_AHEAD: usize = 32;
 /// Number of random keys tried before all keys are looked at.
 const RANDOM_TRIES: usize = 100;
-/// Number of these that are noted for deletion, at most, if they are expired.
+/// Only this many of the first keys that are tried are noted for deletion if they are expired.
 const RANDOM_NOTES: usize = 16;

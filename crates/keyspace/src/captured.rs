@@ -1,5 +1,6 @@
-//! Entries that a cut has captured, on their way to a formatter: raw copies of their blocks, and shares
-//! of the values outside. A piece has no other owner, so it may go to another thread.
+//! Entries that a cut (one moment of a database, see `db/cut.rs`) has captured, on their way to a
+//! formatter: raw copies of their blocks, and shares of the values outside the blocks. A piece has no
+//! other owner, so it may go to another thread.
 
 use crate::ValueRef;
 use crate::entry::{self, Head, Name};
@@ -16,9 +17,9 @@ pub struct Captured {
     /// The database's number at the cut.
     number: usize,
     bytes: Vec<u8>,
-    /// The keys outside, in the order of their entries.
+    /// The keys that are too long for their blocks, in the order of their entries.
     keys: Vec<Box<[u8]>>,
-    /// The values outside, in the order of their entries.
+    /// The values outside the blocks, in the order of their entries.
     values: Vec<Value>,
     entries: usize,
     copied: usize,
@@ -45,7 +46,8 @@ pub struct CapturedEntry<'a> {
 }
 
 impl Captured {
-    /// Weight in bytes from which a piece is full; so is one with [`Captured::BYTES_FULL`] bytes of entries.
+    /// A piece of this weight in bytes is full, and so is a piece with [`Captured::BYTES_FULL`]
+    /// bytes of entries.
     pub(crate) const WEIGHT_FULL: usize = 1 << 20;
     pub(crate) const BYTES_FULL: usize = 64 << 10;
 

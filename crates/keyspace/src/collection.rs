@@ -77,8 +77,9 @@ pub trait Collection: Variant + Default {
     }
 }
 
-/// A spare collection of each type, whose memory is reused. It holds an inline collection while that is
-/// changed, and stands in for an outside collection meanwhile. Its elements are meaningless.
+/// A spare collection of each type, whose memory is reused. The spare collection is filled with an inline
+/// collection while that one is changed, and takes the place of an outside collection while that one is
+/// changed. Its elements are meaningless.
 #[derive(Default)]
 pub struct Scratch {
     list: Option<List>,

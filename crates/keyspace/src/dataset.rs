@@ -24,10 +24,10 @@ pub struct Keyspace {
     exchanges: u64,
 }
 
-/// The limit at which a database accepts no more writes: all chunk numbers, less those that one batch of
-/// commands (a request of the largest size that `client-query-buffer-limit` admits, 1 GiB by default),
-/// or the time until the next check of all databases, can use up if everything goes into the smallest
-/// blocks. In bytes, each chunk counted at its largest size.
+/// The limit in bytes at which a database accepts no more writes; each chunk counts at its largest size. Some
+/// chunk numbers are kept back: as many as can be used up before the next check, if everything goes into the
+/// smallest blocks, by one batch of commands (a request of the largest size that `client-query-buffer-limit`
+/// admits, 1 GiB by default) or in the time until all databases are checked again.
 const ROOM: usize = (Slab::CHUNKS_MAX - (2 << 30) / Slab::CHUNK_BYTES_MIN) * Slab::CHUNK_BYTES;
 
 impl Keyspace {
@@ -191,8 +191,8 @@ impl Keyspace {
     }
 
     /// Begins a walk over a slot in all databases. Each key is captured once: when the walk reaches it,
-    /// or just before its first change. A key that enters the slot later is not captured. One walk at a
-    /// time. Cost: one step for each database.
+    /// or just before its first change. A key that enters the slot later is not captured. Only one walk
+    /// can be in progress. Cost: one step for each database.
     pub fn begin_slot_walk(&mut self, slot: u16) {
         for (number, db) in self.dbs.iter_mut().enumerate().filter(|(_, db)| db.slot_len(slot) > 0) {
             walking::begin(db, number, slot);
@@ -234,8 +234,8 @@ impl Keyspace {
     }
 
     /// Stores a key from a file: the value, the expiry in ms since the epoch and the access clock.
-    /// Returns `false`, and changes nothing, if the key exists. Leaves no effects: no client may watch
-    /// or wait. `number` must be below [`Keyspace::databases`].
+    /// Returns `false`, and changes nothing, if the key exists. Leaves no effects, so no client may watch
+    /// the key or wait for it. `number` must be below [`Keyspace::databases`].
     pub fn load(
         &mut self,
         number: usize,
@@ -270,8 +270,8 @@ impl Keyspace {
         self.dbs[number].reserve(keys, expires);
     }
 
-    /// Removes a key that a file is about to load again, and frees the value at once; leaves no effects.
-    /// `number` must be below [`Keyspace::databases`].
+    /// Removes a key that is about to be loaded from a file again, and frees the value at once; leaves no
+    /// effects. `number` must be below [`Keyspace::databases`].
     pub fn unload(&mut self, number: usize, name: &[u8]) {
         let key = Key::hashed(name, self.hasher);
         let db = &mut self.dbs[number];

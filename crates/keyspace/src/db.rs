@@ -1,12 +1,12 @@
 //! One database: a store of entries, and tables that find them.
 //!
-//! Invariants: (1) every live block of the store's slab is an entry, is in one index of
-//! [`IndexKind::Keys`] once, and in one of [`IndexKind::Expires`] exactly if its head has an expiry; the
-//! indexes are those of the tables, or of a table detached from them (`db/detached.rs`); (2) every value
-//! of the store's `values` and every key of its `keys` belongs to exactly one entry; (3) all indexes use
-//! the same seeded hash of the key, which also selects the table; (4) [`Db::before_change`] gets an
-//! entry's handle before its block, or its value or key outside the block, is changed or freed. A change
-//! of the access clock alone is exempt. This module is mechanism: it knows no clock and leaves no effects.
+//! Invariants: (1) every live block of the store's slab is an entry, is in one index of [`IndexKind::Keys`]
+//! once, and in one of [`IndexKind::Expires`] exactly if its head has an expiry; the indexes are those of the
+//! tables, or of a table detached from them (`db/detached.rs`); (2) every value of the store's `values` and
+//! every key of its `keys` belongs to exactly one entry; (3) all indexes use the same seeded hash of the key,
+//! which also selects the table; (4) [`Db::before_change`] gets an entry's handle before its block, or its
+//! value or key outside the block, is changed or freed. A change of the access clock alone is exempt. This
+//! module reads no clock and records no effects; `access.rs` does that.
 
 mod capture;
 mod change;
@@ -482,7 +482,8 @@ impl Db {
     #[inline]
     pub(crate) fn find_handle(&self, hash: u64, handle: Handle) -> Option<Found> {
         let position = self.tables.index(IndexKind::Keys, hash).find(hash, |found| found == handle)?;
-        // Another key may have got the block, and a bucket compares only some bits of the hash.
+        // The hash is compared as a whole, because the block may hold another key by now, and a bucket
+        // compares only some bits of the hash.
         (self.hash_of(handle) == hash).then_some(Found { position, handle })
     }
 

@@ -160,7 +160,7 @@ impl<C: Editable> Drop for Edit<'_, C> {
     fn drop(&mut self) {
         if self.open.is_some() {
             self.close(C::UNSAID, 1);
-            // If a test fails for another reason, only that reason should be reported.
+            // If a test is failing already, only that failure should be reported.
             debug_assert!(std::thread::panicking(), "an edit was dropped without saying what it did");
         }
     }

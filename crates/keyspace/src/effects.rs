@@ -1,9 +1,10 @@
-//! The effects of writes: the facts from which the commit derives consequences.
+//! The effects of writes: records of what a command changed, from which the commit derives what to
+//! propagate, publish and count.
 //!
 //! Invariants: (1) every change of the keyspace goes through [`crate::DbMut`] or [`crate::Dataset`] and
-//! leaves its key here, with the number of its changes; (2) nothing here acts: the commit drains it
-//! between commands; (3) with no listener and no propagation target a write allocates nothing here; (4)
-//! `recorded` is set by everything that the commit must look at, except look-ups.
+//! leaves its key here, with the number of its changes; (2) effects only record, and the commit, which drains
+//! them between commands, acts on them; (3) with no listener and no propagation target a write allocates
+//! nothing here; (4) `recorded` is set by everything that the commit must look at, except look-ups.
 
 mod access_log;
 mod event;
@@ -85,7 +86,8 @@ pub struct Effects {
     listening_by_key: bool,
     /// Filter of the keys whose changes are wanted if `listening_by_key` is set.
     listened_keys: KeyFilter,
-    /// Set while clients are blocked until a key holds something: such keys are recorded as ready.
+    /// Set while clients are blocked until a key holds something: keys that get a value are
+    /// recorded as ready.
     pub blocked_listening: bool,
     /// Set while a client waits until a key is gone: any change of a key then makes it ready.
     pub removal_listening: bool,
@@ -93,7 +95,8 @@ pub struct Effects {
     pub propagating: bool,
     /// Receivers of published messages other than this server's clients.
     pub message_listeners: MessageListeners,
-    /// Size in bytes above which a value is left as garbage; initially [`LAZY_FREE_BYTES`].
+    /// Size in bytes above which a value is left as garbage, to be freed on another
+    /// thread; initially [`LAZY_FREE_BYTES`].
     pub lazyfree_threshold: LazyFreeThreshold,
     recorded: bool,
     changes: u64,
@@ -162,7 +165,7 @@ pub struct FlushedKeys {
 }
 
 impl FlushedKeys {
-    /// Whether each key must be reported, before any later event.
+    /// Whether each key of a flushed slot must be reported before any later event.
     pub fn each_is_told(&self) -> bool {
         self.are_wanted || self.are_published
     }
@@ -274,8 +277,8 @@ impl Effects {
         self.propagation = Propagation::ToReplicas;
     }
 
-    /// Records that the command publishes a message to `receivers` subscriptions of this server. It
-    /// changes no data; replicas get it even if no client of this server does.
+    /// Records that the command publishes a message to `receivers` subscriptions of this server. The
+    /// command changes no data; replicas get it even if no client of this server gets the message.
     #[inline]
     pub fn publish(&mut self, receivers: usize) {
         match self.message_listeners {
@@ -297,8 +300,8 @@ impl Effects {
         self.propagation = Propagation::Rewritten(Vec::new());
     }
 
-    /// Has the old contents of emptied databases freed before the command ends, not on another thread.
-    /// O(keys).
+    /// Marks the old contents of emptied databases to be freed before the command ends, and not on
+    /// another thread. O(keys).
     pub fn free_databases_here(&mut self) {
         self.free_here = true;
     }
@@ -511,7 +514,7 @@ impl Effects {
     }
 
     /// Removes and returns the databases that are to be freed on another thread, or have an open cut.
-    /// Those to be freed here are freed by this call.
+    /// Databases that [`Effects::free_databases_here`] has marked are freed by this call.
     pub fn drain_garbage_dbs(&mut self) -> impl Iterator<Item = Db> {
         if std::mem::take(&mut self.free_here) {
             self.garbage_dbs.retain(|(_, db)| db.cut_state().is_some());
@@ -596,7 +599,7 @@ impl Effects {
     }
 
     /// Takes a value that lost its key. A large value is left to be freed on another thread; a small one is
-    /// freed here, because handing it over costs more. This is the only function that decides about this.
+    /// freed here, because handing it over costs more. No other function decides where a value is freed.
     #[inline]
     pub fn discard(&mut self, value: Option<Value>) {
         let Some(value) = value else { return };
@@ -607,8 +610,8 @@ impl Effects {
         }
     }
 
-    /// Total bytes of values, and of parts of values, that lost their key while a cut, a reply or
-    /// another key held them. Of a part that is shared only in deeper levels, the copied bytes count.
+    /// Total bytes of values, and of parts of values, that lost their key while a cut, a reply or another key
+    /// held them. Of a part that is shared only in its deeper levels, only the bytes that were copied count.
     pub fn left_to_others(&self) -> u64 {
         self.left_to_others
     }
@@ -765,7 +768,7 @@ impl Effects {
     pub(crate) fn evicted_key(&mut self, db: usize, key: Key<'_>) {
         self.recorded = true;
         self.evicted_keys += 1;
-        // Only propagation needs the names.
+        // The name is recorded only for propagation; everything else needs just the count.
         if self.propagating {
             self.evicted.push((db, key.bytes.into()));
         }

@@ -173,7 +173,7 @@ impl Head {
     pub fn form(self) -> Form {
         Form::of(self.0)
     }
-    /// Whether the entry has this form. One comparison; [`Head::form`] would decode all forms.
+    /// Whether the entry has this form. Costs one comparison, whereas [`Head::form`] decodes all forms.
     #[inline]
     pub(crate) fn is_form(self, form: Form) -> bool {
         self.0 >> FORM_SHIFT & 31 == form as u32

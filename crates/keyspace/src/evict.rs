@@ -4,9 +4,9 @@
 //! far in a pool, so a choice is nearly as good as one among all keys. A candidate that was used after
 //! it entered the pool is dropped: this is where the pool differs from the reference's.
 //!
-//! Entries unused for a long time are in no cache, and waiting for them one after the other would be
-//! most of the cost of a choice. Therefore each choice is drawn two choices ahead. The buckets of the
-//! choice after next, the entries of the next choice and the best remaining candidate are prefetched.
+//! Entries unused for a long time are in no cache, and waiting for them one after the other would be most of
+//! the cost of a choice. Therefore the random numbers of each choice are drawn two choices ahead. The buckets
+//! of the choice after next, the entries of the next choice and the best remaining candidate are prefetched.
 //!
 //! Invariants: (1) the pool is in the order of scores, the best candidate last; (2) a deleted entry has
 //! at least the score with which it entered the pool, whichever key had the block then; (3) deletions
@@ -147,7 +147,8 @@ impl EvictionPool {
                 }
             };
             if db.sample_from(rule.index(), present, rule.samples, &mut meet) == 0 {
-                // An index with far more room than entries must be searched.
+                // The drawn neighbourhood has no entry, as in an index with far more room than entries:
+                // the index is searched for a random one.
                 rule.sample(db, rng).into_iter().for_each(meet);
             }
         }
@@ -188,7 +189,7 @@ impl Db {
     #[inline]
     pub fn data_bytes(&self) -> usize {
         if self.has_nothing() {
-            // Most databases are empty.
+            // Most databases are empty and need no sum.
             return 0;
         }
         self.entry_bytes() + self.index_bytes() + self.expires_bytes()

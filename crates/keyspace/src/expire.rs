@@ -153,7 +153,8 @@ impl Keyspace {
         let (step, is_pass_over) = self.expire_some(number, cycle, walk, effects);
         walk.round.passes += usize::from(is_pass_over);
         let round = walk.round;
-        // A round that began in empty buckets at the end of the index has seen no key yet.
+        // A round that reaches the end of the index without a key goes on from the beginning, because it
+        // may have begun in empty buckets at the end.
         let has_seen_all = is_pass_over && (round.sampled > 0 || round.passes == 2);
         let is_round_over = round.sampled >= cycle.keys_per_round || has_seen_all;
         let mut is_enough = false;

@@ -6,7 +6,8 @@
 //!  53..40  with a table for each slot, the hash slot of the key; else hash
 //!  others  hash; an index addresses its buckets by the lowest, 30 at most
 //! ```
-//! A thread that hashes keys ahead gets their slots with the hashes, and needs no field for them.
+//! A thread that hashes keys ahead of the main thread thus passes on their slots in the hashes, without
+//! a separate field.
 
 use sluice_base::{HashSeed, key_slot, siphash13};
 
@@ -61,7 +62,7 @@ impl KeyHasher {
     }
 }
 
-// Cold: with one table, a key is then hashed without the register spills of a call.
+// Marked as cold, so that with one table a key is hashed without the register spills of a call.
 #[cold]
 #[inline(never)]
 fn with_slot(hash: u64, key: &[u8]) -> u64 {

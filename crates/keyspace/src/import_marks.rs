@@ -60,8 +60,8 @@ pub struct ImportMarks<'a> {
 
 impl ImportMarks<'_> {
     /// Begins an import, whose slots are hidden from now on. Older imports with the same name, or with
-    /// one of its slots, end: the server that began this one has ended them without a report. Does
-    /// nothing if keys have no slots. Cost: one step for each slot, import and database.
+    /// one of its slots, end, because the server that began this import has ended them without a report.
+    /// Does nothing if keys have no slots. Cost: one step for each slot, import and database.
     pub fn begin(&mut self, import: SlotImport) {
         if self.keyspace.hasher().layout() == Layout::PerSlot {
             self.keyspace.imports.begin(import);

@@ -2,9 +2,9 @@
 //! snapshot, and slots being moved away, whose keys are being deleted. Their keys exist, but are hidden
 //! from walks and counts over a database.
 //!
-//! Invariants: (1) no two imports have a slot in common, and each has at least one: there are 16,384
-//! imports at most, with as many ranges together; (2) the hidden slots are those of all imports, and the
-//! slots whose keys are being deleted.
+//! Invariants: (1) no two imports have a slot in common, and each has at least one, so there are at most
+//! 16,384 imports, and at most 16,384 ranges in all of them together; (2) the hidden slots are those of
+//! all imports, and the slots whose keys are being deleted.
 
 use sluice_base::crc16::SLOT_COUNT;
 use sluice_base::heap;

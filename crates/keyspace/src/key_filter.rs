@@ -1,9 +1,9 @@
 //! A filter of keys: whether a listener may want to know of a change of a key.
 //!
 //! Each key sets two bits of one word, chosen by its hash (a Bloom filter of blocks of 64 bits: Putze,
-//! Sanders and Singler, "Cache-, Hash- and Space-Efficient Bloom Filters", 2007). A key that was added
-//! is always found; of other keys at most one in ten is found, in vain. Keys are not removed one by one:
-//! a part drops removed keys when it is filled anew.
+//! Sanders and Singler, "Cache-, Hash- and Space-Efficient Bloom Filters", 2007). A key that was added is
+//! always found; of the other keys, at most one in ten is found although it was not added. Keys are not
+//! removed one by one: a part drops removed keys when it is filled anew.
 //!
 //! Invariant: a part holds at most one key for each 8 of its bits, counted since it was filled.
 
@@ -28,8 +28,8 @@ impl KeyFilter {
     /// Number of parts. One part is small enough to be filled anew in one step.
     pub const PARTS: usize = 1024;
 
-    /// The part of a key. Its bits of the hash lie above those that index words in a part, and below
-    /// those that may hold a hash slot.
+    /// The part of a key. The bits of the hash that choose the part lie above those that choose a word in
+    /// the part, and below those that may hold a hash slot.
     #[inline]
     pub fn part_of(hash: u64) -> usize {
         (hash >> PART_SHIFT) as usize % KeyFilter::PARTS
@@ -113,8 +113,8 @@ impl FilterPart {
     }
 }
 
-/// The bits of a hash within its word: the lowest 12 of the bits that choose the word. They hardly
-/// affect that choice as long as a part has fewer than 262,144 words.
+/// The bits of a hash within its word: the lowest 12 of the bits that choose the word. These 12 bits
+/// hardly affect the choice of the word as long as a part has fewer than 262,144 words.
 #[inline]
 fn bits_of(hash: u64) -> u64 {
     1 << (hash & 63) | 1 << (hash >> 6 & 63)

@@ -1,5 +1,5 @@
-//! A map from keys to waiting clients or other values. It needs no randomness: one ordered map
-//! for each database.
+//! A map from keys to waiting clients or other values. The map needs no random seed, because it consists
+//! of an ordered map for each database.
 
 use sluice_base::heap;
 use std::collections::BTreeMap;

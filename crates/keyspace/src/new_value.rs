@@ -118,7 +118,8 @@ impl<'a> Payload<'a> {
             FormKind::Hash(Some(encoding)) => Payload::outside(Hash::from_inline(&bytes, encoding)),
             FormKind::Zset(Some(encoding)) => Payload::outside(Zset::from_inline(&bytes, encoding)),
             FormKind::Set(Some(encoding)) => Payload::outside(Set::from_inline(&bytes, encoding)),
-            // Eight bytes and four bytes fit beside every key.
+            // These payloads have eight bytes (an integer) or four (an index outside), which fit
+            // beside every key.
             FormKind::Str
             | FormKind::List(None)
             | FormKind::Hash(None)

@@ -9,7 +9,8 @@ use sluice_value::{
 };
 use std::ops::Range;
 
-/// The value of a key, to read. A `match` in a reader must list every type.
+/// The value of a key, to read. Readers list every type in their `match`, so that a new type is a compile
+/// error in each of them.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(sluice_probe = "value-ref", non_exhaustive)]
 pub enum ValueRef<'a> {

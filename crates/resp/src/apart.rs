@@ -81,8 +81,8 @@ impl Apart {
         to.extend_from_slice(&rest[from..]);
     }
 
-    /// The range of the argument `span` in the whole request. `at` of an argument counts the
-    /// other bytes only.
+    /// The range of the argument `span` in the whole request. The field `at` of an argument counts only
+    /// the bytes outside of arguments apart.
     pub(crate) fn joined(&self, span: Span) -> Span {
         let index = usize::MAX - span.start;
         let own = self.list.get(index);

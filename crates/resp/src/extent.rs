@@ -77,7 +77,8 @@ impl ReplyExtent {
                 (kind @ (b'*' | b'~' | b'>' | b'%' | b'|'), digits) => {
                     let count = self.number(digits)?;
                     let each = if matches!(kind, b'%' | b'|') { 2 } else { 1 };
-                    // The value after an attribute takes the place of the attribute.
+                    // An attribute does not count as the value that it describes: that value is
+                    // still to come.
                     let own = usize::from(kind == b'|');
                     self.announce(count.saturating_mul(each).saturating_add(own))?;
                     self.at += end + 2;
@@ -128,7 +129,8 @@ pub fn fuzz_extent(data: &[u8]) {
             break;
         }
     }
-    // Whether an unfinished line is too long depends on how much of it has arrived.
+    // `TooLarge` is not compared, because whether an unfinished line is too long depends on how much of
+    // it has arrived.
     if cut != Err(ExtentError::TooLarge) && whole != Err(ExtentError::TooLarge) {
         assert_eq!(cut, whole);
     }

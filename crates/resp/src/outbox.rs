@@ -89,7 +89,8 @@ impl Outbox {
     pub fn push_shared(&mut self, value: Bytes) {
         if !value.is_empty() {
             if self.shared.capacity() == 0 {
-                // A pipeline's batch usually fits then without growing step by step.
+                // With this room, the replies of a pipeline's batch usually fit without growing the list
+                // step by step.
                 self.shared.reserve_exact(SHARED_AT_FIRST);
             }
             self.shared_bytes += value.len();

@@ -112,8 +112,8 @@ impl OwnedRequests {
         self.make_room(raw.len);
         request.own_apart().join(request.raw(), &mut self.bytes);
         if !request.own_apart().is_empty() {
-            // A request with arguments apart begins at the start of its input, so its spans are
-            // relative to it.
+            // A request with arguments apart begins at the start of its input, so its spans count from
+            // the request's beginning already.
             for span in request.spans() {
                 let Span { start, len } = request.own_apart().joined(*span);
                 self.spans.push(Span { start: raw.start + start, len });

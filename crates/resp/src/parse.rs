@@ -38,8 +38,9 @@ pub enum AuthState {
 /// Limits of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct ParseLimits {
-    /// Counts and lengths up to these are valid; `count_header` and `length_header` decide about larger ones.
+    /// A `*` count up to this is valid; `count_header` decides about a larger one.
     argc_quick: usize,
+    /// A `$` length up to this is valid; `length_header` decides about a larger one.
     bulk_bytes_quick: usize,
     bulk_bytes_max: i64,
     batch_max: usize,
@@ -228,8 +229,9 @@ impl Parser {
         if self.position.bulk < APART { Some(self.position.bulk) } else { None }
     }
 
-    /// Takes the whole argument being read ([`Parser::begun`]) from memory of its own. From now on the
-    /// input holds no byte of it: the byte after the argument is at [`Parser::at`].
+    /// Accepts the whole argument being read ([`Parser::begun`]), which the caller has received
+    /// into memory of its own. From now on the input holds no byte of it: the byte after the
+    /// argument is at [`Parser::at`].
     pub fn supply(&mut self, bytes: Bytes) {
         debug_assert_eq!(self.begun(), Some(bytes.len()));
         let span = self.apart.get_or_insert_default().push(self.position.at, bytes);
@@ -269,8 +271,9 @@ impl Parser {
         self.args.capacity() * size_of::<Span>() + self.apart().heap_bytes()
     }
 
-    /// Parses or resumes a request that begins at `at` with `*` and is unusual, unfinished or wrong. Its
-    /// spans are relative to the request until it is complete, and are then moved once.
+    /// Parses or resumes a request that begins at `at` with `*` and is unusual, unfinished or wrong. The
+    /// spans of its arguments count from the request's beginning until the request is complete, and are
+    /// then moved once.
     #[inline(never)]
     fn exact(
         &mut self,
@@ -341,7 +344,7 @@ impl Parser {
     fn inline(&mut self, input: &[u8], at: usize, out: &mut Requests) -> ControlFlow<Progress, usize> {
         let line = &input[at..];
         let scanned = self.position.scanned.min(line.len());
-        // A NUL hides the line end after it, as in the reference.
+        // A NUL before the line end hides the line end, as in the reference.
         let end = match memchr2(b'\n', 0, &line[scanned..]) {
             Some(end) if line[scanned + end] == b'\n' => scanned + end,
             found => {
@@ -545,7 +548,7 @@ pub fn fuzz_requests(data: &[u8]) {
     let Some((&seed, stream)) = data.split_first() else { return };
     let admission = if seed & 1 == 0 { AuthState::Authenticated } else { AuthState::Unauthenticated };
     let limits = ParseLimits::new(admission, 1 << 20, usize::from(seed >> 5) + 1);
-    // Whether a longer line is refused depends on how it arrives.
+    // The stream is cut to this length, because whether a longer line is refused depends on how it arrives.
     let stream = &stream[..stream.len().min(LINE_BYTES_MAX)];
     let whole = replay(stream, &limits, &mut |rest| rest);
     let mut rng = sluice_base::Rng::new(u64::from(seed));

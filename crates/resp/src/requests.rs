@@ -123,7 +123,8 @@ impl Requests {
     /// Offset in the input of the first byte after request number `index`. Panics if there is
     /// no such request.
     pub fn end_of(&self, index: usize) -> usize {
-        // All arguments apart belong to the first request.
+        // The first request's length includes the arguments apart, which are not in the input and all
+        // belong to this request.
         let raw = self.list[index].raw;
         if raw.start == 0 { raw.len - self.apart.bytes() } else { raw.start + raw.len }
     }
@@ -246,15 +247,15 @@ impl<'a> Request<'a> {
         self.wire_len
     }
 
-    /// Whether this is the first line or a header of HTTP: a web page was made to send to this port. The
-    /// connection is then closed without a reply.
+    /// Whether the request is the first line or a header of HTTP, which a browser sends if a web page
+    /// names this port. The connection is then closed without a reply.
     pub fn is_http(&self) -> bool {
         let name = self.arg(0);
         name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
     }
 }
 
-/// A full batch of 1,024 requests of four arguments.
+/// Number of arguments for which room is kept: those of a full batch of 1,024 requests of four arguments.
 const ARGS_KEPT: usize = 4096;
 const ARGS_FIRST: usize = 64;
 /// Longest inline line that is not exceptional, in bytes.

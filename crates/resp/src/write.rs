@@ -372,7 +372,7 @@ const fn two_digits() -> [u64; 100] {
     all
 }
 
-/// A kind byte, twenty digits or a sign and nineteen, and the line end.
+/// Bytes of the longest header: a kind byte, twenty digits (or a sign and nineteen digits), and the line end.
 const HEADER_BYTES_MAX: usize = 23;
 const DEFERRED_BYTES: usize = 4;
 /// From this size in bytes on, a reference count and a second segment cost less than the copy.

@@ -170,8 +170,8 @@ impl GeohashCell {
         GeohashCell::joined(longitude.min(last), latitude.min(last), self.steps)
     }
 
-    /// The cells of the largest longitude and latitude that touch this cell. They lie one beyond the
-    /// last column or row. The first column also touches the largest longitude, from the other side.
+    /// The cells of the largest longitude and latitude that touch this cell. Such cells lie one column or
+    /// row beyond the last one. The first column also touches the largest longitude, from the other side.
     fn beyond(self) -> impl Iterator<Item = GeohashCell> {
         let (longitude, latitude) = self.parts();
         let end = (1u64 << self.steps) as u32;

@@ -7,9 +7,9 @@
 //!
 //! Invariants: (1) [`Hash::share`] costs O(1), and neither hash sees changes of the other; (2) the
 //! reported encoding follows the reference's thresholds, and never goes back: a small hash may be packed
-//! and report a hash table, and a hash that reports a listpack is packed; (3) a reader of a field sees
-//! its expiry and decides whether it is over: reading deletes nothing; (4) long strings that are removed
-//! go to [`HashContext::garbage`].
+//! and report a hash table, and a hash that reports a listpack is packed; (3) a reader sees the expiry of
+//! a field and decides whether the field has expired: reading deletes nothing; (4) long strings that are
+//! removed go to [`HashContext::garbage`].
 
 mod field;
 mod packed;
@@ -543,7 +543,7 @@ const INLINE_TABLE_LEN_MAX: usize = 2000;
 const PACKED_TABLE_BYTES_MAX: usize = 1900;
 /// Fields of a packed hash that reports a hash table, at most: fields are searched linearly.
 const PACKED_TABLE_LEN_MAX: usize = 64;
-/// Bytes of a row at most, whatever the thresholds: a listpack's header has no room for more.
+/// Bytes of a row at most, whatever the thresholds, so that its size fits the 32 bits of a listpack's header.
 const ROW_BYTES_MAX: usize = 1 << 30;
 
 const _: () = assert!(PACKED_TABLE_BYTES_MAX + packed::INLINE_HEADER_LEN <= INLINE_TABLE_LEN_MAX);

@@ -121,9 +121,9 @@ impl Hll {
         if self.0[4] == 0 { HllEncoding::Dense } else { HllEncoding::Sparse }
     }
 
-    /// Raises a register to a mark; returns whether that changed the register. A sparse HyperLogLog
-    /// that would need more than `sparse_bytes_max` bytes, or a value that sparse registers cannot
-    /// hold, becomes dense.
+    /// Raises the register of a mark to the mark's value; returns whether that changed the register. A
+    /// sparse HyperLogLog that would need more than `sparse_bytes_max` bytes, or a value that sparse
+    /// registers cannot hold, becomes dense.
     ///
     /// # Errors
     /// The operations examined are malformed.
@@ -187,7 +187,7 @@ impl Hll {
     pub fn merge_from(&mut self, registers: &Registers, sparse_bytes_max: usize) -> Result<(), Corrupt> {
         for (register, value) in registers.iter().enumerate() {
             if self.encoding() == HllEncoding::Dense {
-                // Once the registers are dense, all others are raised together.
+                // In the dense form all registers are raised together.
                 let mut all = *registers;
                 bits::raise_six_bits(&self.0[HEADER_BYTES..], &mut all);
                 bits::pack_six_bits(&all, &mut self.0[HEADER_BYTES..]);

@@ -181,7 +181,8 @@ impl Value {
     pub fn footprint(&self) -> usize {
         match self {
             Value::Str(bytes) => bytes.footprint(),
-            // Lists, except for their ends, and sorted sets consist of blocks of whole size classes.
+            // `heap_bytes` counts what the allocator gives, at least nearly: lists, except for their
+            // ends, and sorted sets consist of blocks of whole size classes.
             Value::Pages(_)
             | Value::List(_)
             | Value::Hash(_)
@@ -233,9 +234,10 @@ impl Value {
     }
 
     /// Whether the value is to be freed on another thread. This is so for a string of more than
-    /// `bytes_max` bytes, for a string in pages of more than `PAGES_MULTIPLE` times that, for a sorted set
-    /// in many pieces or of more than `bytes_max` bytes, and for another collection of more than
-    /// `bytes_max` or `PACKED_BYTES_MAX` bytes: the main thread frees only small values, shared or not.
+    /// `bytes_max` bytes, for a string in pages of more than `PAGES_MULTIPLE` times that, for a sorted
+    /// set in many pieces or of more than `bytes_max` bytes, and for another collection that has more
+    /// bytes than `bytes_max` or than `PACKED_BYTES_MAX`. So the main thread frees only small values,
+    /// shared or not.
     pub fn is_freed_elsewhere(&self, bytes_max: usize) -> bool {
         match self {
             Value::Str(_) => self.heap_bytes() > bytes_max,

@@ -353,8 +353,8 @@ impl List {
 
 /// A list: its first leaf, its last leaf, and the tree of the leaves between them.
 ///
-/// An empty list has no leaf, or an empty chunk in front. A single leaf is in front. The leaves at the
-/// ends are never compressed.
+/// An empty list has no leaf, or an empty chunk as `front`. The only leaf of a list is `front`. The
+/// leaves at the ends are never compressed.
 #[derive(Debug, Default)]
 struct Root {
     front: Option<Leaf>,
@@ -379,7 +379,7 @@ impl Root {
         self.end_count(End::Front) + self.middle.sums().count + self.end_count(End::Back)
     }
 
-    /// The leaf at an end; the only leaf is at both.
+    /// The leaf at an end. The only leaf of a list is at both ends.
     #[inline]
     fn nearest(&mut self, end: End) -> Option<&mut Leaf> {
         match end {
@@ -388,7 +388,8 @@ impl Root {
         }
     }
 
-    /// Whether the reference would have all elements in one node. Its nodes may be larger than our leaves.
+    /// Whether the reference would have all elements in one node. A node of the reference may be larger
+    /// than a leaf.
     fn is_one_node(&self, limits: ListLimits) -> bool {
         let is_plain = matches!(&self.front, Some(Leaf::Large(long)) if limits.is_plain(long.len()));
         !is_plain && (self.back.is_none() || limits.node_bytes() > chunk::CHUNK_BYTES)
@@ -418,7 +419,8 @@ impl Root {
         {
             return;
         }
-        // A list of more than one chunk will fill the next one, unless chunks are limited by a count.
+        // The new chunk gets its full size at once, because a list with elements will probably fill it.
+        // It gets only the size of its element if the list is empty, or if chunks are limited by a count.
         let bytes = if self.end_count(End::Front) == 0 || room.count != usize::MAX { 0 } else { room.bytes };
         self.push_leaf(end, Leaf::of(value, element_max, end, bytes), context);
     }
@@ -533,7 +535,7 @@ impl Root {
         }
     }
 
-    /// Lets `edit` change the leaf of the element at `index`, which must exist.
+    /// Changes the leaf of the element at `index`, which must exist, by `edit`.
     fn edit(&mut self, index: usize, context: &mut ListContext, edit: LeafEdit<'_>) {
         let front_count = self.end_count(End::Front);
         let middle_count = self.middle.sums().count;

@@ -8,11 +8,11 @@
 //!
 //! Page n has the bytes from n * [`PAGE_BYTES`] on; the bits of n give the path to the page.
 //!
-//! Invariants: (1) a page holds a prefix of its bytes, and the rest up to the page's and the string's
-//! end are zeros; so are all bytes of a missing page or branch; (2) no page holds bytes past the end of
-//! the string; (3) [`Pages::share`] costs O(1), and neither string sees changes of the other; (4) a
-//! write copies at most the inner nodes on its path and the pages it touches, and only those with a
-//! second owner; (5) a string never becomes shorter.
+//! Invariants: (1) a page stores the first of its bytes, and all bytes after these, up to the end of the
+//! page or of the string, are zeros; all bytes of a missing page or branch are zeros; (2) no page holds
+//! bytes past the end of the string; (3) [`Pages::share`] costs O(1), and neither string sees changes of
+//! the other; (4) a write copies at most the inner nodes on its path and the pages it touches, and only
+//! those with a second owner; (5) a string never becomes shorter.
 
 use std::iter::successors;
 use std::ops::Range;
@@ -250,7 +250,7 @@ impl Root {
         });
         let page = page.page_mut();
         if page.is_shared() {
-            // With capacity for a whole page, which a plain clone would not have.
+            // The copy gets the capacity of a whole page, which a plain clone would not have.
             let mut copy = Vec::with_capacity(PAGE_BYTES);
             copy.extend_from_slice(page);
             *page = Bytes::from_vec(copy);
@@ -340,7 +340,7 @@ fn child(index: usize, level: u32) -> usize {
     index >> (FANOUT_BITS * level) & (FANOUT - 1)
 }
 
-/// A page is at the depth of an inner node, or an inner node at that of a page.
+/// Panics: a page is at the depth of an inner node, or an inner node at that of a page, so memory is corrupt.
 #[cold]
 fn corrupt_page() -> ! {
     panic!("the tree of a string is not as high as it says")

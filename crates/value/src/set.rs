@@ -632,7 +632,7 @@ impl Set {
     }
 }
 
-/// Bytes that a reference-counted vector takes beside its buffer.
+/// Bytes that a reference-counted vector takes in addition to its buffer.
 fn counted_vec() -> usize {
     heap::block(size_of::<usize>() + size_of::<Vec<u8>>())
 }
@@ -647,7 +647,7 @@ const INLINE_TABLE_LEN_MAX: usize = 2000;
 const PACKED_TABLE_BYTES_MAX: usize = 1900;
 /// Members of a packed set that reports a hash table, at most: members are searched linearly.
 const PACKED_TABLE_LEN_MAX: usize = 64;
-/// Bytes of a row at most, whatever the thresholds: a listpack's header has no room for more.
+/// Bytes of a row at most, whatever the thresholds, so that its size fits the 32 bits of a listpack's header.
 const ROW_BYTES_MAX: usize = 1 << 30;
 
 const _: () = assert!(PACKED_TABLE_BYTES_MAX + packed::INLINE_HEADER_LEN <= INLINE_TABLE_LEN_MAX);

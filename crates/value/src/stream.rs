@@ -35,7 +35,8 @@ struct StreamRoot {
     groups: SharedTree<ConsumerGroup>,
 }
 
-/// Settings for a change of a stream, and the results beside it.
+/// Settings for a change of a stream, and what the change leaves: removed parts, and the number
+/// of bytes copied.
 #[derive(Debug, Default)]
 pub struct StreamContext {
     /// The thresholds in force.
@@ -157,8 +158,8 @@ impl Stream {
         true
     }
 
-    /// Lets `change` modify a group and read the entries. The third argument counts copied bytes and is
-    /// to be passed to the group's methods. `None` where there is no such group.
+    /// Calls `change` with a group, which it may modify, with the entries, and with a count of copied
+    /// bytes, which it must pass to the group's methods. `None` where there is no such group.
     pub fn with_group<R>(
         &mut self,
         name: &[u8],

@@ -560,8 +560,9 @@ fn small_bytes_max(encoding: ZsetEncoding) -> usize {
 const INLINE_HEADER_LEN: usize = 2;
 /// Bytes of the largest inline set.
 const INLINE_LEN_MAX: usize = 900;
-/// Elements and bytes, at most, with which a large set becomes a row again.
+/// Number of elements, at most, with which a large set becomes a row again.
 const SHRUNK_COUNT_MAX: usize = 32;
+/// Bytes of elements, at most, with which a large set becomes a row again.
 const SHRUNK_BYTES_MAX: usize = 512;
 
 #[cfg(test)]

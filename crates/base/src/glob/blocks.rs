@@ -145,7 +145,8 @@ impl<const WORDS: usize> ElementPart<WORDS> {
     fn keep_matching(&self, text: &[u8], positions: &mut [u64]) {
         let (last_word, last_bit) = ((self.elements - 1) / 64, (self.elements - 1) % 64);
         let mut state = [0_u64; WORDS];
-        // Each position is read before a match that begins there can have ended.
+        // `positions` can be cleared in place, because each position is read before a match that begins
+        // there can have ended.
         for (index, &byte) in text.iter().enumerate() {
             let mut carried = match positions.get(index / 64) {
                 Some(word) => word >> (index % 64) & 1,
@@ -169,5 +170,5 @@ impl<const WORDS: usize> ElementPart<WORDS> {
 const POSITIONS_MIN: usize = 256;
 /// Positions of a run at most.
 const POSITIONS_MAX: usize = 8192;
-/// Steps for building a table, beside those for its elements.
+/// Steps for building a table, in addition to those for its elements.
 const TABLE_STEPS: usize = 256;

@@ -1,7 +1,8 @@
 //! Building a tree of many members at once.
 //!
-//! Single insertions search a leaf each and split every leaf several times. Members that are known to be
-//! distinct are gathered with their hashes instead, sorted, and cut into leaves that are filled once.
+//! If members were inserted one by one, each would be searched in its leaf, and every leaf would be split
+//! several times. Instead, members that are known to be distinct are gathered with their hashes, sorted,
+//! and cut into leaves that are filled once.
 
 use super::leaf::HashLeaf;
 use super::node::{self, LEAF_BYTES_FILLED, LEAF_LEN_FILLED};
@@ -82,7 +83,7 @@ impl MemberGathering {
     }
 }
 
-/// Number of the first members that fill a leaf. Members with equal hashes stay together.
+/// How many of `members`, from the first on, fill one leaf. Members with equal hashes stay together.
 fn leaf_len(members: &[Gathered]) -> usize {
     let (mut len, mut bytes) = (0, 0);
     for (at, member) in members.iter().enumerate() {
@@ -103,7 +104,7 @@ mod tests {
 
     const SEED: HashSeed = HashSeed { k0: 3, k1: 5 };
 
-    /// Members of many lengths, some of which have their own allocation.
+    /// A member of one of many lengths; some members have their own allocation.
     fn name(number: usize) -> Vec<u8> {
         let mut name = format!("m{number}").into_bytes();
         match number % 60 {

@@ -44,7 +44,8 @@ type Chunk = [u8; 8];
 struct LeafHead {
     long: Option<Box<Long>>,
     earliest: i64,
-    /// Bytes of the fields as bulk strings, without those of long ones.
+    /// Bytes of the fields as bulk strings of the wire protocol, without the long fields,
+    /// which `Long::bulk_bytes` counts.
     bulk_bytes: u32,
     /// Bytes used by tags, offsets and entries.
     used: u16,
@@ -81,7 +82,7 @@ enum Stored {
     Long(usize),
 }
 
-/// Longer strings have their own allocation.
+/// Longest string in bytes that is stored in the leaf; a longer one has its own allocation.
 pub(super) const INSIDE_MAX: usize = 512;
 /// Number of slots that are added at a time.
 const ROOM_STEP: usize = 8;
@@ -123,7 +124,7 @@ impl LeafHead {
     }
 }
 
-/// Chunks of old memory, followed by empty ones.
+/// The chunks of a leaf's old memory, followed by zeroed chunks up to the new number.
 struct Copied<'a> {
     from: &'a [Chunk],
     at: usize,
@@ -284,7 +285,8 @@ impl HashLeaf {
         if from >= head.len() {
             return;
         }
-        // 16-bit sums that wrap: `used`, which is above all offsets, has been checked.
+        // `step` may be negative, so it is added with wrapping. The new offsets fit 16 bits, because they
+        // are below `used`, which has been checked.
         let step = (added as u16).wrapping_sub(removed as u16);
         let (offsets, _) = bytes[head.offset_at(from)..head.offset_at(head.len())].as_chunks_mut::<2>();
         for offset in offsets {
@@ -621,7 +623,7 @@ impl HashLeaf {
         let slots = || (0..self.len()).filter(|slot| belong(*slot));
         let (count, bytes) =
             slots().fold((0usize, 0usize), |(count, bytes), slot| (count + 1, bytes + self.entry_len(slot)));
-        // Allocated at once, so that nothing is copied twice.
+        // The memory for all entries is allocated at once, so that nothing is copied twice.
         let mut part = HashLeaf::with_room(self.head().content, count.next_multiple_of(ROOM_STEP), bytes);
         slots().for_each(|slot| part.push_slot_of(self, slot));
         part
@@ -712,8 +714,8 @@ fn checked_len(len: usize) -> u16 {
     u16::try_from(len).expect("a leaf has less than 64 KiB")
 }
 
-/// Sets the top bit of each byte whose tag equals the hash's, and sometimes of one above it:
-/// the name decides.
+/// Sets the top bit of each byte whose tag equals that of `hash`. The byte above such a byte may be
+/// marked in error, so the caller compares the names as well.
 #[inline(always)]
 fn equal_tags(tags: [u8; 8], hash: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;

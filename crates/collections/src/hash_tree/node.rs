@@ -1,11 +1,11 @@
 //! Nodes of a search tree over hashes. All leaves have the same depth.
 //!
-//! Invariants: (1) from the second child of an inner node on, the lows ascend, and a child's hashes are
-//! at least its low and less than the next child's. The first child takes all hashes below the second
-//! child's low; its own low means nothing, because children in front of it may have been removed, here
-//! or above. When it gets a left neighbour, the node above supplies the low between them. (2) `sums` of
-//! a child are those of its node; (3) a shared node is never written: a writer copies the nodes of its
-//! path that have another owner.
+//! Invariants: (1) from the second child of an inner node on, the `low`s ascend, and a child's hashes are at
+//! least its `low` and less than the next child's. The first child takes all hashes below the second child's
+//! `low`; its own `low` means nothing, because children in front of it may have been removed, in this node or
+//! in a higher one. When two nodes are joined, the first child of the right node is no longer a first child:
+//! it gets the `low` of the right node. (2) `sums` of a child are those of its node; (3) a shared node is
+//! never written: a writer copies the nodes of its path that have another owner.
 
 use super::leaf::{HashLeaf, NEVER};
 use crate::arch::prefetch;
@@ -234,7 +234,8 @@ fn join_nodes(left: &mut HashChild, right: &HashChild) -> bool {
             let inner = Arc::make_mut(into);
             let joint = inner.children.len();
             inner.children.extend_from_slice(&from.children);
-            // The first child of the right node is not the first child of the joined node.
+            // The first child of the right node is not the first child of the joined node, so its `low`
+            // counts from now on.
             inner.children[joint].low = right.low;
             left.sums = inner.sums();
         }
@@ -333,7 +334,7 @@ pub(super) fn of_leaves(leaves: Vec<(u64, HashLeaf)>) -> (HashNode, Sums) {
     let mut children: Vec<HashChild> =
         leaves.into_iter().map(|(low, leaf)| HashChild::leaf(low, leaf)).collect();
     while children.len() > 1 {
-        // Nodes of nearly equal size, so that none is joined with its neighbour soon.
+        // The nodes get nearly equal sizes, so that none is joined with its neighbour soon.
         let count = children.len().div_ceil(FAN_OUT_FILLED);
         let mut above = Vec::with_capacity(count);
         let mut left = children.into_iter();
@@ -398,7 +399,7 @@ fn change_inner<R>(
     op: impl FnOnce(&mut HashLeaf) -> R,
 ) -> (R, Reshape) {
     if !shared.is_unique() {
-        // A copy has no spare room.
+        // The copy has no spare room for children, so it may be smaller than the original.
         let own_before = shared.own_heap();
         let inner = Arc::make_mut(shared);
         sums.heap = sums.heap - own_before + inner.own_heap();
@@ -459,7 +460,8 @@ fn take_from_node(node: &mut HashNode, ranks: Range<usize>, pieces: &mut Vec<Has
     };
     let inner = Arc::make_mut(shared);
     let (mut at, mut first) = (0, 0);
-    // The children at both ends of the ranks lose only a part.
+    // Whole children are cut out; the children at both ends of the ranks may lose only a part, and are
+    // joined with a neighbour below if they have become small.
     let mut reduced = Vec::new();
     while at < inner.children.len() {
         let child = &mut inner.children[at];
@@ -484,7 +486,8 @@ fn take_from_node(node: &mut HashNode, ranks: Range<usize>, pieces: &mut Vec<Has
     inner.sums()
 }
 
-/// Removes top nodes with a single child. The root may be of any other size.
+/// Replaces the root by its child as long as there is only one. A root with more children stays, however
+/// few they are.
 fn shorten(root: &mut HashNode, sums: &mut Sums) {
     while let HashNode::Inner(inner) = root
         && let [child] = inner.children()
@@ -507,7 +510,7 @@ fn reshape_leaf(leaf: &mut HashLeaf, hash_of: &impl Fn(&[u8]) -> u64) -> Reshape
     let hashes: Vec<u64> = (0..len).map(|slot| hash_of(leaf.name(slot))).collect();
     let mut sorted = hashes.clone();
     sorted.sort_unstable();
-    // Fields with equal hashes stay together.
+    // Fields with equal hashes stay together, so a leaf in which all hashes are equal is not split.
     let Some(low) = middle_step(&sorted) else { return Reshape::Fits };
     let upper = leaf.part_of(|slot| hashes[slot] >= low);
     *leaf = leaf.part_of(|slot| hashes[slot] < low);
@@ -519,7 +522,8 @@ fn is_small_leaf(leaf: &HashLeaf) -> bool {
     leaf.len() < LEAF_LEN_MAX / 4 && leaf.entry_bytes() < LEAF_BYTES_MAX / 4
 }
 
-/// The first number after the step, between two different numbers, that is nearest to the middle.
+/// The number that begins the upper part of a split: of all numbers that differ from the one before them,
+/// the one nearest to the middle.
 fn middle_step(sorted: &[u64]) -> Option<u64> {
     let middle = sorted.len() / 2;
     let steps = (1..sorted.len()).filter(|at| sorted[at - 1] != sorted[*at]);

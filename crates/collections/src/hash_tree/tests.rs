@@ -113,7 +113,7 @@ fn a_tree_and_its_shares_do_what_a_map_does() {
         let mut shares: Vec<(HashTree, Twin)> = Vec::new();
         let names = [20, 300, 5000][seed as usize % 3];
         for turn in 0..12_000 {
-            // Grows and shrinks alternately, so that nodes are split and joined.
+            // The tree grows and shrinks alternately, so that nodes are split and joined.
             step(&mut rng, &mut tree, &mut twin, names, (turn / 3000) % 2 == 0);
             if rng.below(400) == 0 {
                 check(&tree);
@@ -209,7 +209,7 @@ fn fields_are_cut_out_by_their_ranks() {
             assert_eq!(together.len(), count - len);
             pieces.iter().for_each(|piece| together.extend(contents(piece)));
             assert_eq!(together, twin);
-            // The rest is a tree like any other.
+            // What is left must behave like any other tree.
             let mut twin = contents(&tree);
             for _ in 0..200 {
                 step(&mut rng, &mut tree, &mut twin, count as u64, seed % 2 == 0);

@@ -141,7 +141,7 @@ fn handle_word(lane: u32) -> usize {
 
 #[inline(always)]
 fn tag_word(lane: u32) -> usize {
-    // Three words hold tags; a lane is below twelve.
+    // A lane is below twelve, so its word is 0, 1 or 2; the mask spares a bounds check.
     (lane as usize >> 2) & 3
 }
 

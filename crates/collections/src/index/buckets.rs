@@ -63,7 +63,8 @@ impl Buckets {
             self.segments.pop();
         }
         if let [first] = self.segments.as_mut_slice() {
-            // Half is kept in reserve, so that alternating pushes and pops allocate nothing.
+            // The segment shrinks only once half of it is unused, so that alternating pushes and
+            // pops allocate nothing.
             if 2 * last <= first.capacity() {
                 first.shrink_to(last);
             }

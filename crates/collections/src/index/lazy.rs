@@ -43,7 +43,7 @@ impl Index {
     }
 
     /// The entry with this hash for which `eq` returns true. `eq` is called for every entry of the chain
-    /// with the same tag: beside the wanted one, about one in 255.
+    /// with the same tag: the wanted entry, and about one in 255 of the others.
     #[inline(always)]
     pub fn find(&self, hash: u64, eq: impl FnMut(Handle) -> bool) -> Option<Position> {
         self.linear.as_deref()?.find(hash, eq)
@@ -120,20 +120,21 @@ impl Index {
 
     /// Visits the entries of one bucket and returns the cursor to continue with; begin with 0, and 0
     /// means the end. An entry that is present from the first call to the last is visited at least once,
-    /// whatever changes between calls; some may be visited twice (5). Any cursor is allowed.
+    /// whatever changes between calls; some may be visited twice (invariant 5 of the module `index`). Any
+    /// cursor is allowed.
     pub fn scan(&self, cursor: u64, visit: impl FnMut(Handle)) -> u64 {
         self.linear.as_deref().map_or(0, |linear| linear.scan(cursor, visit))
     }
 
-    /// Visits the entries of one bucket and returns the cursor to continue with; begin with 0, and 0
-    /// means the end. For a caller that removes most entries it visits: the chains of visited buckets
-    /// stay short. An entry that stays is visited, unless the index shrinks meanwhile: then perhaps by a
-    /// later walk (6). Any cursor is allowed.
+    /// Visits the entries of one bucket and returns the cursor to continue with; begin with 0, and 0 means
+    /// the end. Meant for a caller that removes most entries it visits: unlike with [`Index::scan`], the
+    /// chains stay short. An entry that stays in the index is visited; if the index shrinks meanwhile,
+    /// perhaps only by a later walk (invariant 6 of the module `index`). Any cursor is allowed.
     pub fn walk(&self, cursor: u64, visit: impl FnMut(Handle)) -> u64 {
         self.linear.as_deref().map_or(0, |linear| linear.walk(cursor, visit))
     }
 
-    /// A uniformly random entry; `None` in an empty index. Tries random slots: at most three on average
+    /// A uniformly random entry; `None` in an empty index. Tries random lanes: at most three on average
     /// in an index that is not about to shrink.
     pub fn sample(&self, rng: &mut Rng) -> Option<Handle> {
         self.linear.as_deref()?.sample(rng)

@@ -196,7 +196,7 @@ fn an_index_that_is_taken_apart_gives_each_entry_once_and_finds_the_others() {
         for count in [0, 1, 12, 13, 100, 1_000, 12_345] {
             let mut model = Model::new(hashes);
             (1..=count).for_each(|raw| model.insert(handle(raw)));
-            // Also in the middle of a halving.
+            // So many entries are removed that the index may be in the middle of a halving.
             (1..=count * 7 / 10).for_each(|raw| model.remove(handle(raw)));
             let (mut left, mut bytes) = (model.oracle.len(), model.index.bytes());
             while left > 0 {
@@ -352,7 +352,7 @@ fn scan_during_changes(seed: u64, hashes: Hashes) {
         if rng.below(20) == 0 {
             grows = !grows;
         }
-        // Often enough that the index doubles and halves several times during a scan.
+        // So many changes are made that the index doubles and halves several times during a scan.
         for _ in 0..rng.below(200) {
             let key = handle(STAYS + rng.below(others.into()) as u32);
             match (model.oracle.contains(&key), grows) {
@@ -402,7 +402,7 @@ fn empty_by(next: impl Fn(&Linear, u64, &mut Vec<Handle>) -> u64) -> (usize, usi
 fn a_walk_that_removes_what_it_meets_leaves_no_long_chains() {
     let (chain_max, passes) = empty_by(|index, cursor, met| index.walk(cursor, |handle| met.push(handle)));
     assert!(chain_max <= 4 && passes <= 40, "{chain_max} buckets, {passes} passes");
-    // The reason for having both: a scan gathers the remaining entries in few buckets.
+    // A scan gathers the remaining entries in few buckets, which is why there is a walk as well.
     let (chain_max, _) = empty_by(|index, cursor, met| index.scan(cursor, |handle| met.push(handle)));
     assert!(chain_max > 8, "{chain_max} buckets");
 }

@@ -29,7 +29,8 @@ impl<'a> Element<'a> {
     /// The element as which a string is stored.
     #[inline]
     pub fn of(value: &'a [u8]) -> Element<'a> {
-        // Most strings begin with a letter; integers have at most 20 bytes.
+        // Only a string that can be an integer is parsed: most strings begin with a letter, and integers
+        // have at most 20 bytes.
         match value {
             [b'0'..=b'9' | b'-', ..] if value.len() <= 20 => {
                 parse_i64(value).map_or(Element::Bytes(value), Element::Int)
@@ -178,7 +179,7 @@ pub fn read_body(row: &[u8]) -> Option<(Element<'_>, usize)> {
         }
         0xc0..0xe0 => {
             let bits = u16::from(first & 0x1f) << 8 | u16::from(*rest.first()?);
-            // The thirteenth bit is the sign.
+            // The shifts extend the sign, which is the thirteenth bit.
             (Element::Int(i64::from((bits << 3) as i16 >> 3)), 2)
         }
         0xe0..0xf0 => {

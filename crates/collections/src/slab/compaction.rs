@@ -8,9 +8,8 @@
 //!    the free blocks of the class's other chunks, so that a whole chunk is won; or, if they do not fit
 //!    there and less than a quarter of its touched bytes are in use, into a fresh chunk, so that at
 //!    least `WASTE_MIN` bytes are won.
-//! 2. A chunk under evacuation is on no list, so that no new block comes from it, until the evacuation
-//!    ends: because its last block is freed, because the other chunks have no room left, or because a
-//!    block has no owner.
+//! 2. A chunk under evacuation is on no list, so that no new block comes from it. The evacuation ends when
+//!    the chunk's last block is freed, when the other chunks have no room left, or when a block has no owner.
 //! 3. First the chunk's free list is walked, which marks the free blocks; blocks freed meanwhile are
 //!    marked as they are freed. Then the unmarked blocks are moved in order. Both continue where the
 //!    last call stopped.
@@ -64,8 +63,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
             }
             let block = evacuation.free.next_absent(evacuation.cursor).unwrap_or(NONE);
             if block >= books.rows.as_slice()[number as usize].bump {
-                // A chunk that becomes empty ends its evacuation itself: this one has blocks missing
-                // from its counts.
+                // All blocks were examined, and the chunk is not empty (otherwise its evacuation would
+                // have ended already): its counts are wrong, so it is not chosen again.
                 books.end_evacuation(true);
             } else {
                 evacuation.cursor = block + 1;
@@ -175,8 +174,8 @@ impl Books {
         let this = &self.classes[class];
         let first = *this.rooms[1..].iter().rev().find(|&&number| number != NONE)?;
         let rows = self.rows.as_slice();
-        // Among equally sparse chunks, the first is the one that new blocks come from: blocks moved
-        // there must not be moved again.
+        // The second chunk of the list is taken if there is one: new blocks and moved ones come from the
+        // first, and a block that was just moved must not be moved again.
         let number = match rows[first as usize].next {
             NONE => first,
             second => second,

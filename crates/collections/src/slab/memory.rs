@@ -102,10 +102,10 @@ pub(super) struct StableVec<T> {
     room: usize,
 }
 
-// SAFETY: a row owns its values, as a vector does.
+// SAFETY: a `StableVec` owns its values, as a vector does.
 // JUSTIFICATION: the slab that holds it moves between threads.
 unsafe impl<T: Send> Send for StableVec<T> {}
-// SAFETY: a shared row gives out shared references alone.
+// SAFETY: a shared `StableVec` gives out shared references alone.
 // JUSTIFICATION: readers share the slab.
 unsafe impl<T: Sync> Sync for StableVec<T> {}
 
@@ -157,7 +157,7 @@ impl<T: Copy> StableVec<T> {
             let layout = small_layout::<T>(room);
             // SAFETY: the layout is not empty: `room` is above `len`, and `T` has a size (asserted in
             // `small_layout`).
-            // JUSTIFICATION: a small slab must not take a mapping for each of its rows.
+            // JUSTIFICATION: a small slab must not take a mapping for each of its arrays.
             let start = unsafe { alloc(layout) };
             NonNull::new(start).unwrap_or_else(|| handle_alloc_error(layout)).cast::<T>()
         } else {
@@ -176,8 +176,8 @@ impl<T: Copy> StableVec<T> {
 impl<T> StableVec<T> {
     fn release(&mut self) {
         if self.room > SMALL {
-            // SAFETY: a row with more room than `SMALL` lies in a mapping of this size that `reserve` made,
-            // and the caller forgets it.
+            // SAFETY: an array with more room than `SMALL` lies in a mapping of this size that `reserve`
+            // made, and the caller forgets it.
             // JUSTIFICATION: the other half of `reserve`.
             let _ = unsafe { munmap(self.at.as_ptr().cast::<c_void>(), self.room * size_of::<T>()) };
         } else if self.room > 0 {

@@ -226,7 +226,7 @@ fn compaction_brings_sparse_chunks_together_and_gives_their_pages_back() {
         model.free(&mut rng);
     }
     let touched = model.slab.bytes_touched();
-    // One step at a time, as between commands.
+    // Compaction makes one step at a time, as between commands.
     let moves: usize = (0..100_000).map(|_| model.compact(1)).sum();
     assert!(moves < 6_000, "{moves} moves: no block is moved twice");
     model.check_all();
@@ -409,7 +409,7 @@ fn scribbling_over_free_blocks_and_freeing_twice_stays_inside_the_slab() {
         match rng.below(4) {
             0 | 1 => handles.push(slab.alloc(16 + 8 * rng.below(3) as usize).unwrap()),
             _ if handles.is_empty() => {}
-            // Freed handles stay in the list: they are freed again and written to.
+            // Freed handles stay in the list, so that they are freed again and written to.
             2 => slab.free(handles[rng.below(handles.len() as u64) as usize]),
             _ => {
                 let handle = handles[rng.below(handles.len() as u64) as usize];

@@ -1,8 +1,8 @@
 //! Values of one type in numbered slots, in segments: growing never moves more than one segment.
 //!
-//! Invariants: (1) a segment is on `with_room` exactly if it holds fewer values than `SEGMENT`; only the
-//! last segment of that list is filled, so a segment that becomes full is the last one; (2) a segment's
-//! free slots form a list that begins at `free`; a segment without values has no memory.
+//! Invariants: (1) a segment is on `with_room` exactly if it holds fewer values than `SEGMENT`; values
+//! are added only to the last segment of that list, so a segment that becomes full is the last one; (2) a
+//! segment's free slots form a list that begins at `free`; a segment without values has no memory.
 
 #![forbid(unsafe_code)]
 

@@ -13,7 +13,8 @@ pub const fn categories(spec: &Spec) -> Cat {
         }
         rule += 1;
     }
-    // A read-only script command only calls other commands, which have the category themselves.
+    // A read-only script command is not in the category `@read`, because it only calls other commands,
+    // which are in it themselves.
     if spec.flags.has(Flags::READONLY) && !spec.acl.has(Cat::SCRIPTING) {
         all = all.or(Cat::READ);
     }

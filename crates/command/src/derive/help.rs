@@ -46,7 +46,7 @@ fn argument(arg: &Arg) -> String {
     let mut text = with_token(&value);
     let again = if arg.multiple_token { &text } else { &value };
     if arg.multiple {
-        // A choice is too long to be repeated.
+        // A repeated choice is followed by dots, because it is too long to be shown twice.
         let again = if matches!(arg.kind, ArgKind::OneOf(_)) { "..." } else { &format!("[{again} ...]") };
         text = format!("{text} {again}");
     }

@@ -65,7 +65,7 @@ pub fn routing_keys(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlag
     }
     let names = |one: &&KeySpec| one.flags.has(KeyFlags::NOT_KEY);
     for one in spec.keys.specs().iter().filter(names) {
-        // A call without such a name has no slot.
+        // An error is ignored: a call without such a name has no slot.
         let _ = names_of_spec(one, args, found);
     }
     keys_that_fit(spec, args, found);
@@ -105,7 +105,7 @@ pub const fn is_row_whole(spec: &Spec) -> bool {
     }
 }
 
-/// Whether a key spec finds a row of keys, all of them.
+/// Whether a key spec is a row of keys at a fixed index, all of which [`KeyRow`] finds.
 const fn is_whole_row(spec: &KeySpec) -> bool {
     let is_complete = !spec.flags.has_any(KeyFlags::NOT_KEY.or(KeyFlags::INCOMPLETE));
     let is_index = matches!(spec.begin, Begin::Index(_));
@@ -225,7 +225,7 @@ impl GetKeysError {
 /// commands that may be called without keys.
 pub fn getkeys(spec: &Spec, args: &[&[u8]]) -> Result<Vec<(usize, KeyFlags)>, GetKeysError> {
     use crate::spec::Flags;
-    // EXEC has keys only if it has arguments.
+    // A command without key specs, such as EXEC, has keys only if it has arguments.
     let is_bare = args.len() == 1 && spec.keys.specs().is_empty();
     if is_bare || !has_keys(spec) {
         return Err(GetKeysError::NoKeys);
@@ -324,7 +324,7 @@ fn keyword_end(args: &[&[u8]], word: &str, from: i8) -> Option<usize> {
     let is_word = |at: &usize| crate::is_word(args[*at], word);
     let after = |at: usize| at + 1;
     if from >= 0 {
-        // After the last argument there can be no key.
+        // The last argument is not compared, because no key can follow it.
         (from as usize..args.len().saturating_sub(1)).find(is_word).map(after)
     } else {
         let from = args.len().checked_sub(from.unsigned_abs() as usize)?;

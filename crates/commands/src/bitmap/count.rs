@@ -93,7 +93,7 @@ pub(super) fn bitpos(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     };
     let text = entry.as_str()?;
     let range = part.bits(text.len());
-    // Without an end, the string counts as followed by zeros.
+    // If a zero is searched without an end, the string counts as followed by zeros.
     let is_followed = !wanted && part.end.is_none() && !range.is_empty();
     let not_found = if is_followed { range.end as i64 } else { -1 };
     if ctx.slow.suits_bytes(range.len() / 8) {

@@ -57,7 +57,7 @@ impl BitField {
             Some(index) => parse_i64(index).and_then(|index| index.checked_mul(i64::from(width))),
             None => parse_i64(offset),
         };
-        // An index whose product is too large is an invalid offset too.
+        // An index (`#n`) whose product with the width is too large is an invalid offset too.
         let offset = checked_offset(offset, bytes_max).map_err(|_| BAD_OFFSET)?;
         Ok(BitField { is_signed, width, offset })
     }

@@ -187,7 +187,7 @@ impl RestoreOptions {
             let minutes = (now_s / 60) as u16;
             self.frequency.map(|counter| u32::from(minutes) << 8 | u32::from(counter))
         } else {
-            // The clock is counted modulo its mask.
+            // The difference is taken modulo 2^24, as the clock is counted.
             self.idle_s.map(|idle| (now_s as u32).wrapping_sub(idle as u32) & CLOCK_MASK)
         }
     }

@@ -45,7 +45,7 @@ pub(super) fn idletime(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     })
 }
 
-/// Replies with the number that `of` computes for the key's entry; null if the key does not exist.
+/// Replies with the number that `of` computes for the key's entry, or with null if the key does not exist.
 fn number(
     ctx: &mut ReadCtx<'_>,
     args: Args<'_>,

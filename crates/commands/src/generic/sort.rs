@@ -20,7 +20,7 @@ use texts::{SortText, Texts};
 struct SortOptions<'a> {
     /// BY: pattern of the weights; `None`: the elements are their own weights.
     by: Option<&'a [u8]>,
-    /// The elements keep their order: BY without an asterisk.
+    /// Whether the elements keep their order, because BY has no asterisk.
     keeps_order: bool,
     is_alphabetic: bool,
     is_descending: bool,
@@ -122,8 +122,8 @@ pub(super) fn sort_ro(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
 pub(super) fn sort(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let options = SortOptions::parse(args, true, ctx.reads_any_key, ctx.limits.is_cluster)?;
     let store = options.store;
-    // The result is the sorted elements, ties included, so it is the same wherever the key has
-    // the same elements.
+    // Without BY and GET the result is the elements in a complete order, so it is the same on every
+    // server on which the key has the same elements.
     let is_same_elsewhere = options.by.is_none() && options.get.is_empty();
     let result =
         sorted(&mut ctx.db.as_read_of([args.key(1)].into_iter(), None), args, options, !ctx.may_wait)?;
@@ -136,7 +136,8 @@ pub(super) fn sort(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         None => ctx.db.remove_stored(target, Event::Del),
     };
     if !is_same_elsewhere || is_told_by_result(&ctx.db) {
-        // The order may be that of a hash table, and a receiver may still have fields that have expired here.
+        // The result is propagated, because a receiver may compute another one: the order may be that of
+        // a hash table, and a receiver may still have keys or fields that have expired here.
         ctx.db.effects.rewrite_encoded(|| {
             let commands = ItemCommands::new((b"RPUSH", target.bytes), (result.rows.len(), 1));
             let mut commands = commands.in_place_of(existed);
@@ -196,8 +197,10 @@ fn sorted(
 ) -> Result<Sorted, CmdError> {
     let Some(entry) = db.get(args.key(1)) else { return Ok(Sorted::default()) };
     let value = entry.value();
-    // The order of a set is not the same on a replica, and scripts rely on results that do not depend on
-    // the server. Transactions have no such promise; the order of the members is as good as any.
+    // A set whose members should keep their order is sorted alphabetically if the result is stored or
+    // the call is part of a script or a transaction: the order of a set differs between servers, but
+    // stored results and those of scripts must not. Transactions need not be treated so, but there any
+    // order is as good.
     let is_told = options.store.is_some() || is_inside;
     if options.keeps_order && is_told && matches!(value, ValueRef::Set(_)) {
         (options.keeps_order, options.is_alphabetic, options.by) = (false, true, None);
@@ -281,7 +284,8 @@ fn in_order(
         return Ok(chosen.map(|(element, _)| element).collect());
     }
     if options.is_alphabetic {
-        // The first bytes decide most comparisons without a look at the rest.
+        // Each element gets its first bytes as a number, which decides most comparisons without a look at
+        // the other bytes.
         let mut headed: Vec<(u64, SortText)> =
             elements.iter().map(|element| (texts.head(*element), *element)).collect();
         order_part(&mut headed, range.clone(), |a, b| {
@@ -300,7 +304,7 @@ fn in_numeric_order(
     range: Range<usize>,
     options: &SortOptions<'_>,
 ) -> Result<Vec<SortText>, CmdError> {
-    // Sorts pairs of number and index instead of the elements.
+    // Pairs of number and index are sorted instead of the elements.
     let mut numbers = Vec::with_capacity(elements.len());
     for (index, element) in elements.iter().enumerate() {
         let rank = rank_of(number_of(db, texts, *element, options)?);
@@ -312,7 +316,8 @@ fn in_numeric_order(
     if range.len() < numbers.len() {
         order_part(&mut numbers, range.clone(), |a, b| a.0.cmp(&b.0).then_with(|| by_bytes(a, b)));
     } else {
-        // Numbers alone are compared without a branch.
+        // The pairs are sorted by their numbers alone, which are compared without a branch; then each run
+        // of equal numbers is sorted by bytes.
         numbers.sort_unstable_by_key(|number| number.0);
         let ties = numbers.chunk_by_mut(|a, b| a.0 == b.0).filter(|ties| ties.len() > 1);
         ties.for_each(|ties| ties.sort_unstable_by(by_bytes));
@@ -322,7 +327,7 @@ fn in_numeric_order(
 
 /// Maps a number (not NaN) to an integer with the same order; both zeros are equal.
 fn rank_of(number: f64) -> u64 {
-    // The sum of zeros is the positive zero.
+    // Adding 0 turns the negative zero into the positive one.
     let bits = (number + 0.0).to_bits();
     if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
 }

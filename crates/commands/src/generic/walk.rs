@@ -74,7 +74,7 @@ pub(super) fn scan(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     walk.reply(ctx, cursor, only, reply_scan_cursor)
 }
 
-/// The slot that a cursor over a keyspace with slots has reached (G-2).
+/// The slot that a cursor over a keyspace with slots has reached.
 pub fn slot_of_cursor(cursor: u64) -> u16 {
     (cursor % u64::from(SLOT_COUNT)) as u16
 }
@@ -219,7 +219,8 @@ pub(crate) fn parse_cursor(text: &[u8]) -> Option<u64> {
 
 /// Names of all types, including those that no key can have yet.
 const TYPES: [&str; 6] = ["string", "list", "set", "zset", "hash", "stream"];
-/// Number of buckets that one call visits, at most, for each requested key: limits a call in a sparse table.
+/// Number of buckets that one call visits, at most, for each requested key. The limit bounds the time of
+/// a call in a sparse table.
 const STEPS_PER_KEY: u64 = 10;
 
 #[cfg(test)]

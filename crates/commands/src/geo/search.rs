@@ -270,7 +270,7 @@ impl<'d> SearchCall<'d> {
         if self.any && self.count == 0 {
             return Err(CmdError::text("ERR the ANY argument requires COUNT argument"));
         }
-        // COUNT selects the nearest members, unless ANY was given.
+        // With COUNT the nearest members are wanted, so the members are sorted unless ANY was given.
         if self.count > 0 && self.order == Order::Found && !self.any {
             self.order = Order::Nearest;
         }

@@ -20,7 +20,7 @@ impl FieldClock {
     pub(crate) fn of(access: &Access) -> FieldClock {
         match access.expiry {
             ExpiryMode::Delete | ExpiryMode::Hide => FieldClock { now_ms: access.now.unix_ms() },
-            // The primary's link and an import source see expired fields.
+            // No field counts as expired for the primary's link and an import source.
             ExpiryMode::Ignore => FieldClock { now_ms: i64::MIN },
         }
     }

@@ -62,7 +62,8 @@ pub(super) fn hpexpireat(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     expire_by(ctx, args, ExpiryUnit::AtMs)
 }
 
-/// Whether a new expiry has passed already. Never true if expired fields are only hidden, or even visible.
+/// Whether a new expiry has passed already. Always false while expired fields are not deleted, for
+/// example on a replica or in import mode.
 pub(super) fn has_passed(ctx: &WriteCtx<'_>, at_ms: i64) -> bool {
     ctx.db.access.expiry == ExpiryMode::Delete && at_ms <= ctx.db.access.now.unix_ms()
 }
@@ -221,8 +222,9 @@ fn reply_expiries(ctx: &mut ReadCtx<'_>, args: Args<'_>, of: impl Fn(i64, i64) -
     Ok(Outcome::Done)
 }
 
-/// Replies for a field that does not exist, a field without an expiry, and a field that was deleted
-/// because its expiry has passed.
+/// Reply for a field that does not exist.
 const NO_FIELD: i64 = -2;
+/// Reply for a field without an expiry.
 const NO_EXPIRY: i64 = -1;
+/// Reply for a field that was deleted because its new expiry has passed.
 const DELETED: i64 = 2;

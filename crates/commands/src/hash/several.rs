@@ -171,8 +171,9 @@ fn store(mut edit: HashEdit<'_>, clock: FieldClock, args: Args<'_>, first: usize
     }
 }
 
-/// Fields stored with an expiry that has passed are deleted. Returns the names of the fields that
-/// existed, expired or not. If there were none, the key has not changed for watching clients.
+/// Deletes these fields, because they would be stored with an expiry that has passed. Returns the
+/// names of the fields that existed, expired or not. If there were none, the key counts as unchanged
+/// for watching clients.
 fn set_in_the_past<'a>(
     mut edit: HashEdit<'_>,
     names: impl Iterator<Item = &'a [u8]>,

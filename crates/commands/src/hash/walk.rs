@@ -93,7 +93,7 @@ fn reply_count(reply: &mut Reply<'_>, count: usize, shown: DrawnParts) {
 
 /// Replies with `count` random fields, each drawn from all.
 fn repeated(ctx: &mut ReadCtx<'_>, hash: HashRef<'_>, clock: FieldClock, count: usize, shown: DrawnParts) {
-    // A list of the live fields, if some have expired or finding a field by rank is slow.
+    // The live fields are listed if some fields have expired, or if finding a field by rank is slow.
     let listed: Option<Vec<HashField<'_>>> = (hash.row().is_some() || !clock.all_live(hash))
         .then(|| hash.iter().filter(|field| clock.is_live(field)).collect());
     let len = listed.as_ref().map_or(hash.len(), Vec::len);
@@ -111,7 +111,8 @@ fn repeated(ctx: &mut ReadCtx<'_>, hash: HashRef<'_>, clock: FieldClock, count: 
         if let Some(field) = field {
             reply_field(&mut ctx.reply, field, shown);
         }
-        // The reply exceeds the client's output limit: the client is closed as soon as its output is checked.
+        // The reply may be left unfinished, because it exceeds the client's output limit, and the client
+        // is closed as soon as its output is checked.
         if output_max > 0 && ctx.reply.outbox().len() > output_max {
             return;
         }
@@ -210,7 +211,7 @@ pub(super) fn hscan(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     filter.reply(ctx, |ctx| reply_scan_cursor(ctx, next), if with_values { 2 } else { 1 }, items)
 }
 
-/// Number of random tries that may meet expired fields before the live fields are listed.
+/// Number of random draws that may hit expired fields before the live fields are listed instead.
 const RANDOM_TRIES: usize = 50;
 /// Largest number of fields in a reply with repeated fields if the client's output has no limit: the
 /// reply is kept in memory.

@@ -64,7 +64,7 @@ pub(super) fn set_field(
     expiry: HashExpiry,
 ) -> (bool, bool) {
     let (hash, context) = edit.parts();
-    // Most hashes have no field with an expiry, and then the old field need not be looked up.
+    // The old field is looked up only if a field may have expired; most hashes have no field with an expiry.
     let expired = !clock.all_live(hash.view())
         && hash.view().get(name).is_some_and(|field| field.is_expired(clock.now_ms));
     let expiry = if expired && expiry == HashExpiry::Keep { HashExpiry::Clear } else { expiry };
@@ -85,7 +85,7 @@ pub(super) fn hsetnx(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     edit.met_expired(u64::from(expired));
     edit.done(Event::HSet, 1);
     if expired {
-        // A receiver may still have the field that has expired here.
+        // HSETNX is propagated as HSET, because a receiver may still have the field that has expired here.
         ctx.db.effects.rewrite(|| hset_argv(args.at(1), args.at(2), args.at(3), None));
     }
     ctx.reply.int(1);

@@ -16,7 +16,7 @@ pub(super) fn linsert(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let Some(mut edit) = ctx.db.edit_list(args.key(1), ctx.limits.list)? else {
         return reply_len(&mut ctx.reply, 0);
     };
-    // Done whether or not the pivot is found, as in the reference.
+    // The encoding is prepared for the element whether or not the pivot is found, as in the reference.
     before_adding(&mut edit, args.iter_from(4));
     let (list, context) = edit.parts();
     let Some(pivot) = list.view().iter(0..usize::MAX).find_equal(args.at(3)) else {

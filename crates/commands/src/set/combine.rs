@@ -72,7 +72,7 @@ pub(crate) fn intersect(sets: &[Option<SetRef<'_>>], visit: Visit<'_>) {
     }
 }
 
-/// Visits the members of the first set that are in none of the others.
+/// Visits the members of the first set that are in no other set.
 pub(crate) fn subtract(sets: &[Option<SetRef<'_>>], visit: Visit<'_>) {
     let Some((Some(first), others)) = sets.split_first() else { return };
     let mut others: Vec<_> = others.iter().flatten().map(|set| set.finder()).collect();
@@ -108,11 +108,11 @@ pub(crate) fn is_looked_up(sets: &[Option<SetRef<'_>>]) -> bool {
     before_last.count() < LOOKED_UP_MAX && searched <= SEARCHED_LEN_MAX
 }
 
-/// Number of sets, plus one, in which a union looks up a member at most.
+/// A union of at most this many sets looks members up in the earlier sets.
 pub(crate) const LOOKED_UP_MAX: usize = 5;
 
-/// Total number of members in rows that are searched; searching more takes longer than an insertion
-/// into a table.
+/// Total number of members, at most, of the rows that such a union searches: searching more takes longer
+/// than an insertion into a table.
 pub(crate) const SEARCHED_LEN_MAX: usize = 128;
 
 /// Visits each member of any set once: of each set, the members that are in no earlier one.

@@ -42,7 +42,7 @@ fn draw(set: SetRef<'_>, count: usize, rng: &mut Rng, mut visit: impl FnMut(List
     }
 }
 
-/// If more than one of this many members is drawn, the set is walked.
+/// If more than one in this many members is drawn, the whole set is walked.
 const DENSE: usize = 3;
 
 pub(super) fn srandmember(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
@@ -81,7 +81,7 @@ fn srandmember_count(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     let reply = &mut ctx.reply;
     if count < 0 {
-        // The reply alone would take more memory than the server has.
+        // A larger count is refused, because the reply alone would take more memory than the server has.
         if wanted > REPEATED_MAX {
             return Err(CmdError::text("ERR value is out of range"));
         }
@@ -207,7 +207,7 @@ fn tell_of(ctx: &mut WriteCtx<'_>, key: Key<'_>, pieces: &[Set], count: usize, i
 }
 
 /// Replies with members that are no longer in the data. Another thread frees them, and also produces the
-/// reply if that is slow.
+/// reply if producing it is slow.
 fn give_away(ctx: &mut WriteCtx<'_>, pieces: Vec<Set>, is_slow: bool) -> Run {
     let is_sent = ctx.slow.mode == ReplyMode::On;
     if is_slow && is_sent {
@@ -230,12 +230,13 @@ fn give_away(ctx: &mut WriteCtx<'_>, pieces: Vec<Set>, is_slow: bool) -> Run {
 fn cut(set: &mut Set, count: usize, rng: &mut Rng) -> Option<Vec<Set>> {
     let len = set.len();
     let rank_of = |section: usize| (len as u128 * section as u128 / SECTIONS as u128) as usize;
-    // Number of members drawn before a rank: from each section in proportion to its size, and never more
-    // than it has. Fractions are settled by chance: it decides which sections get one more.
+    // Number of members drawn before a rank. So each section gives members in proportion to its size,
+    // and never more than it has. `chance` decides which sections give one more where the proportion
+    // is a fraction.
     let chance = u128::from(rng.below(len as u64));
     let drawn_before = |rank: usize| ((count as u128 * rank as u128 + chance) / len as u128) as usize;
     let mut pieces = Vec::new();
-    // From the end, so the ranks before a cut stay valid.
+    // The last section is cut first, so that the ranks before a cut stay valid.
     for section in (0..SECTIONS).rev() {
         let (start, end) = (rank_of(section), rank_of(section + 1));
         let (section_len, wanted) = (end - start, drawn_before(end) - drawn_before(start));

@@ -53,14 +53,14 @@ pub(super) fn position_argv(
     let mut argv: Argv = [&b"XGROUP"[..], b"SETID", key, group].map(<[u8]>::to_vec).to_vec();
     argv.push(last_id.to_text());
     argv.push(b"ENTRIESREAD".to_vec());
-    // ENTRIESREAD accepts no larger number; the count is then unknown.
+    // ENTRIESREAD accepts no number above that of an `i64`. A larger count is propagated as unknown (-1).
     let read = entries_read.and_then(|read| i64::try_from(read).ok()).unwrap_or(-1);
     argv.push(read.to_string().into_bytes());
     argv
 }
 
 pub(super) fn xack(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
-    // An absent key counts as a miss, as for a command that reads.
+    // This look-up counts an absent key as a miss, as in a command that reads.
     ctx.db.get(args.key(1));
     let edit = ctx.db.edit_stream(args.key(1), ctx.limits.stream)?;
     let Some(mut edit) = edit.filter(|edit| edit.stream().group(args.at(2)).is_some()) else {
@@ -381,7 +381,8 @@ impl ClaimCall {
             }
             at += 1;
         }
-        // The primary has used its own clock, and the AOF that of the time when it was written.
+        // A time in the future is accepted only from the primary and the AOF: the primary has used its
+        // own clock, and the AOF the clock at the time when it was written.
         if claim.delivered_ms < 0 || claim.delivered_ms > now_ms && !access.is_decided {
             claim.delivered_ms = now_ms;
         }
@@ -466,7 +467,7 @@ const ATTEMPTS_PER_CLAIM: usize = 10;
 pub(super) fn xautoclaim(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let now_ms = ctx.db.access.now.unix_ms();
     let WriteCtx { db, reply, limits, .. } = ctx;
-    // An absent key is counted before a bad argument is refused.
+    // The key is looked up first, so that an absent one counts as a miss even if a bad argument is refused.
     db.get(args.key(1));
     let call = AutoClaimCall::parse(args, now_ms)?;
     let edit = db.edit_stream(args.key(1), limits.stream)?;
@@ -477,7 +478,8 @@ pub(super) fn xautoclaim(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         let mut ids: Vec<StreamId> = Vec::new();
         let (mut at, mut left, mut looked_at) = (Some(call.start), call.count, 0);
         let (mut taken, mut gone) = (Vec::new(), Vec::new());
-        // The reply begins with the id at which the next call continues.
+        // The loop only decides which entries are claimed, because the reply begins with the id at which
+        // the next call continues.
         while left > 0 && looked_at < attempts {
             if looked_at.is_multiple_of(BATCH) {
                 ids = at.map_or_else(Vec::new, |from| next_ids(claiming.group, from));
@@ -504,7 +506,7 @@ pub(super) fn xautoclaim(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         reply.array(3);
         reply_id(reply, next.unwrap_or(StreamId::MIN));
         reply.array(taken.len());
-        // In the order of their ids, as in the replication stream.
+        // The entries are claimed in the order of their ids, as in the replication stream.
         let mut all: Vec<StreamId> = taken.iter().chain(&gone).copied().collect();
         all.sort_unstable();
         for id in all {

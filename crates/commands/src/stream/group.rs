@@ -121,7 +121,7 @@ pub(super) fn set_id(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         group.set_position(id, options.entries_read, copied);
     });
     edit.state_modified(Event::XGroupSetId, 1);
-    // Entries before the former position may be new for waiting clients.
+    // Waiting clients are woken, because entries before the group's former position may be new for them.
     edit.ready();
     drop(edit);
     ctx.reply.ok();
@@ -134,7 +134,7 @@ pub(super) fn destroy(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let was_there = stream.remove_group(args.at(3), context);
     if was_there {
         edit.state_modified(Event::XGroupDestroy, 1);
-        // Clients that wait for entries of the group get an error.
+        // Clients that wait for entries of the group are woken, and get an error.
         edit.ready();
     }
     drop(edit);

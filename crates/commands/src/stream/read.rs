@@ -25,8 +25,9 @@ struct ReadCall<'a> {
     deadline_ms: Option<u64>,
     group: Option<(&'a [u8], &'a [u8])>,
     no_ack: bool,
-    /// Position of the first key, and (`keys`) the number of keys.
+    /// Position of the first key among the arguments.
     first: usize,
+    /// Number of keys.
     keys: usize,
 }
 
@@ -214,7 +215,7 @@ fn read_from(text: &[u8], stream: Option<&Stream>) -> Result<StreamId, CmdError>
     let last_id = stream.map_or(StreamId::MIN, |stream| stream.log().last_id());
     match until_zero(text) {
         b"$" => Ok(last_id),
-        // The last id, not the last entry: a deleted last entry hides the earlier ones.
+        // `+` stands for the last id, not for the last entry: if the last entry was deleted, nothing is read.
         b"+" if stream.is_some_and(|stream| stream.log().len() > 0) => {
             Ok(last_id.previous().unwrap_or(last_id))
         }
@@ -282,7 +283,8 @@ fn group_read(text: &[u8]) -> Result<GroupRead, CmdError> {
         b"$" => Err(meaningless("$")),
         b"+" => Err(meaningless("+")),
         _ => match id_at(text, 0)? {
-            // The reference's marker for new entries.
+            // This id is the reference's marker for new entries, so a given id of this value means the
+            // same as `>`.
             StreamId::MAX => Ok(GroupRead::New),
             id => Ok(GroupRead::Pending(id)),
         },

@@ -125,7 +125,7 @@ impl Removal {
             return IdFate::Needed;
         }
         if mode == ReferenceMode::DelRef {
-            // Also done for a deleted entry, of which only these references are left.
+            // The references are removed even if the entry was deleted earlier and only they are left.
             self.acknowledge_everywhere(stream, context, id);
         }
         match self.delete(stream, context, id) {

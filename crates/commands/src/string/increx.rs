@@ -150,7 +150,7 @@ impl IncrexNumber for i64 {
         (i64::MIN, i64::MAX)
     }
     fn add(self, amount: i64, (lower, upper): (i64, i64)) -> (i64, Ordering) {
-        // Wider than both numbers, so an overflow is a sum out of bounds like any other.
+        // The sum has more bits than both numbers, so that an overflow is a sum out of bounds like any other.
         let sum = i128::from(self) + i128::from(amount);
         let side = if sum > i128::from(upper) {
             Ordering::Greater
@@ -296,8 +296,8 @@ enum ExpiryFate {
     EndsAt(i64),
 }
 
-/// Stores the sum. It is propagated as SET of the sum, because other machines and versions may round
-/// differently, and version 9.1 does not know INCREX.
+/// Stores the sum. The command is propagated as SET of the sum, because other machines and versions may
+/// round differently, and version 9.1 does not know INCREX.
 fn store<N: IncrexNumber>(ctx: &mut WriteCtx<'_>, key: Key<'_>, new: N, fate: ExpiryFate, expires: bool) {
     let expiry = match fate {
         ExpiryFate::EndsAt(at) if has_passed(ctx, at) => {

@@ -126,7 +126,8 @@ impl ExpiryOption {
     }
 }
 
-/// Whether a new expiry has passed already. Never true if expired keys are only hidden, or even visible.
+/// Whether a new expiry has passed already. Always false while expired keys are not deleted, for example
+/// on a replica or in import mode.
 pub(super) fn has_passed(ctx: &WriteCtx<'_>, at_ms: i64) -> bool {
     ctx.db.access.expiry == ExpiryMode::Delete && at_ms <= ctx.db.access.now.unix_ms()
 }

@@ -75,7 +75,7 @@ fn store(ctx: &mut WriteCtx<'_>, args: Args<'_>, options: Options<'_>, at: Optio
     ctx.db.set(key, args.string(2), options.expiry.to_set(at), Event::Set);
     let is_newer = matches!(options.condition, Condition::Different(_));
     match (options.expiry, at) {
-        // The client's own command contains the time already.
+        // The client's command is propagated unchanged, because it contains the time already.
         (ExpiryOption::Given(ExpiryUnit::AtMs, _), _) if !is_newer => {}
         (_, Some(at)) => ctx.db.effects.rewrite(|| set_pxat(args.at(0), key, args.at(2), at)),
         (_, None) if is_newer => ctx.db.effects.rewrite(|| without_condition(args, options.expiry)),

@@ -31,7 +31,7 @@ impl AddFlags {
         let mut flags = AddFlags::default();
         let mut at = 2;
         loop {
-            // Most commands have a number here.
+            // The words of options begin with a letter, and most commands have a number here already.
             if !args.get(at).is_some_and(|word| word.first().is_some_and(u8::is_ascii_alphabetic)) {
                 return (flags, at);
             }

@@ -44,7 +44,7 @@ pub(super) fn zintercard(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let keys = keys_of(args, 1, "zintercard")?;
     let mut call = NumkeysCall::parse(|key| ctx.db.get(key), args, keys, CombineOptions::Card)?;
     call.sources.sort_by_key(|source| source.members.len());
-    // Only the smallest set is walked.
+    // The cost is that of walking the smallest set, because its members are looked up in the others.
     if ctx.slow.suits(call.sources.first().map_or(0, |source| source.members.len())) {
         return ctx.slow.begin(|| slow::counted(&call));
     }

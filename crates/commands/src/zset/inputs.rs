@@ -209,7 +209,8 @@ impl<'d> NumkeysCall<'d> {
     /// The result, in the order of scores and members.
     pub(crate) fn run(mut self, operation: SetOperation) -> Vec<Element<'d>> {
         if operation != SetOperation::Diff {
-            // As in the reference: the order of additions affects the last digits.
+            // The sets are combined in the order of their sizes, as in the reference, because the order
+            // of additions affects the last digits of a score.
             self.sources.sort_by_key(|source| source.members.len());
         }
         let mut elements = match operation {
@@ -250,7 +251,7 @@ impl<'d> NumkeysCall<'d> {
                 source.members.iter().map(|(member, score)| (member, not_nan(source.weight * score)));
             all.extend(weighted);
         }
-        // A stable sort: the scores of a member stay in the order of the sets.
+        // The sort is stable, so that the scores of a member stay in the order of the sets.
         all.sort_by(|one, other| one.0.cmp(&other.0));
         let mut out: Vec<Element<'d>> = Vec::with_capacity(all.len());
         for (member, score) in all {

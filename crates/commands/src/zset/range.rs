@@ -321,8 +321,8 @@ impl<'a> RangeCall<'a> {
         };
         let offset = match usize::try_from(self.offset) {
             Ok(offset) => offset.min(all.len()),
-            // In the reference's larger encoding a negative offset counts from the end; in the smaller
-            // one it selects nothing.
+            // In the reference, a negative offset counts from the end if the set is a skiplist, and
+            // selects nothing if it is a listpack.
             Err(_) => {
                 let from_end = usize::try_from(self.offset.unsigned_abs()).unwrap_or(usize::MAX);
                 match all.len().checked_sub(from_end) {

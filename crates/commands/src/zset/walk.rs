@@ -44,7 +44,7 @@ pub(super) fn zrandmember(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     }
     let count = count.unsigned_abs().min(len);
     if count == len {
-        // All members, in the reference's order.
+        // All members are wanted: they are written in the reference's order.
         reply_elements(&mut ctx.reply, zset.iter(0..zset.len(), Direction::Down), zset.len(), shown);
         return Ok(Outcome::Done);
     }

@@ -6,10 +6,11 @@
 //!            a change, which captures what it is about to change
 //! ```
 //!
-//! A bitmap for each chunk has a bit set for each block with nothing to capture. It is made by the first
-//! change, hand-out or visit in the chunk, with the bits of unused blocks set, so a block that is handed out
-//! later has its bit set from the start. Chunks without a class at the cut, and chunks added later, are not
-//! part of the cut. Neither are the entries of slots that were detached before the cut (`db/detached.rs`).
+//! A bitmap for each chunk has a bit set for each block that need not be captured. The bitmap is made
+//! when a block of the chunk is first changed, handed out or visited. The bits of unused blocks are set
+//! then, so a block that is handed out later has its bit set from the start. Chunks without a class at
+//! the cut, and chunks added later, are not part of the cut. Neither are the entries of slots that were
+//! detached before the cut (`db/detached.rs`).
 //!
 //! Invariants: (1) `left` counts the blocks that were entries at the cut and have not been captured; (2)
 //! while the cut is open, an entry changes its block only through the hook `Db::before_change`:

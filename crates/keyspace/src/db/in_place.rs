@@ -53,7 +53,7 @@ impl Db {
         if let Some(bytes) = body.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
             *bytes = value.to_le_bytes();
         }
-        // Written only if it changes: usually the clock has not advanced.
+        // The clock is written only if it changes, because usually it has not advanced.
         let clock = clock(head.clock());
         if clock != head.clock() {
             word.store(head.with_clock(clock).0, Relaxed);

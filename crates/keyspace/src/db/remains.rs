@@ -18,7 +18,7 @@ impl Db {
                 self.store.outside_bytes = self.store.outside_bytes + now - before;
                 has_more
             }
-            // The index belongs to another value now.
+            // The sorted set is gone, and its index is free or belongs to another value now.
             Some(
                 Value::Str(_)
                 | Value::Pages(_)

@@ -18,8 +18,8 @@ pub(crate) struct Store {
     pub(super) outside_bytes: usize,
     /// Collections whose memory is reused.
     pub(super) scratch: Scratch,
-    /// Indexes of values that were sorted sets with memory of removed elements:
-    /// [`sluice_value::Zset::has_remains`].
+    /// Indexes in `values` of sorted sets that held memory of removed elements
+    /// ([`sluice_value::Zset::has_remains`]) when they were noted.
     pub(super) zsets_with_remains: Vec<u32>,
     /// Parts that clearing these sets has replaced, to be freed on another thread.
     pub(super) remains: Vec<Value>,

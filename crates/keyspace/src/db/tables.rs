@@ -2,9 +2,10 @@
 //!
 //! Invariants: (1) with [`Layout::One`] every entry is in `one`; with [`Layout::PerSlot`] `one` stays
 //! empty, and an entry is in the table of its slot; (2) `slots` is made by the first key, so an empty
-//! database has no tables; (3) a census counts the entries in the indexes of its kind, and its bits mark
-//! the tables that are not empty; (4) an index of a slot that has become empty owns no memory; (5) adding,
-//! removing or looking up an entry does not check whether its slot is hidden; walks and counts do.
+//! database has no tables; (3) each kind of index has a `Census`, which counts the entries in all indexes
+//! of the kind, and whose bits mark the tables that are not empty; (4) an index of a slot that has become
+//! empty owns no memory; (5) adding, removing or looking up an entry does not check whether its slot is
+//! hidden; walks and counts do.
 //!
 //! The hash of a key contains its slot ([`crate::KeyHasher`]), so the hash alone selects the table.
 
@@ -174,8 +175,8 @@ impl Tables {
         }
     }
 
-    /// Bytes of all indexes of a kind, and (with the keys) of their census. Cost: one step for each
-    /// table that is not empty.
+    /// Bytes of all indexes of a kind; for [`IndexKind::Keys`] also those of the array of tables and of
+    /// the counts of entries. Cost: one step for each table that is not empty.
     pub(crate) fn bytes(&self, kind: IndexKind) -> usize {
         let fixed = match (&self.slots, kind) {
             (Some(_), IndexKind::Keys) => size_of::<Slots>() + size_of::<[Table; SLOTS]>(),
@@ -293,7 +294,7 @@ impl Tables {
     ) -> usize {
         let Some(slots) = &self.slots else { return self.one.index(kind).sample_from(draw, count, visit) };
         let (mut rng, mut left) = (Rng::new(draw), count);
-        // A slot's table may have fewer entries.
+        // Several slots may be needed, because a slot's table may have fewer entries than are wanted.
         for _ in 0..count {
             if left == 0 {
                 break;
@@ -561,7 +562,8 @@ impl Census {
     }
 }
 
-/// The first position of `counts` at which the running sum exceeds `number`, and the rest of `number` there.
+/// The first position of `counts` at which the running sum exceeds `number`, and `number` less the sum of
+/// the counts before this position.
 fn skip(counts: &[u32], mut number: usize) -> (usize, usize) {
     for (at, count) in counts.iter().enumerate() {
         match number.checked_sub(*count as usize) {
@@ -577,7 +579,8 @@ const SLOTS: usize = SLOT_COUNT as usize;
 const SLOT_BITS: u32 = SLOT_COUNT.trailing_zeros();
 /// Number of random slots tried for one that is not hidden, before a walk.
 const SHOWN_TRIES: usize = 16;
-/// Number of slots counted as a group, and in a sum of groups: a random choice reads at most 32 sums, 32
-/// groups and 16 tables.
+/// Number of slots whose entries are counted together as a group.
 const PER_GROUP: usize = 16;
+/// Number of slots whose entries are counted together as a sum. So a random choice reads at most 32 sums, 32
+/// groups and 16 tables.
 const PER_SUM: usize = 512;

@@ -29,7 +29,8 @@ impl Store {
     /// Captures an entry that the cursor has reached.
     fn capture_passed(&mut self, handle: Handle) {
         let (key, Some(walk)) = (self.key(handle), self.walk.as_deref()) else { return };
-        // In an index that has shrunk, a bucket also holds entries that the cursor has passed.
+        // Entries that the cursor has passed already are skipped: in an index that has shrunk, a bucket
+        // also holds such entries.
         if walk.has_passed(self.rehash(handle)) {
             return;
         }

@@ -74,7 +74,8 @@ impl PromisedCommands {
         let before = out.len();
         self.source.go_on(bytes, out, garbage);
         let made = out.len() - before;
-        // The positions of later bytes of the stream are already assigned.
+        // A wrong number of bytes cannot be tolerated, because the positions of later bytes of the stream
+        // are already assigned.
         assert!(made > 0 && made <= self.left, "commands have the length that was promised");
         self.left -= made;
     }

@@ -54,7 +54,7 @@ fn what_is_written_is_read_back() {
         let used = block_len(name.len(), expiry.is_some(), len);
         let most = Slab::MAX_BLOCK.min(used + SLACK_MAX);
         let size = used + rng.below((most - used) as u64 + 1) as usize;
-        // The block is filled with ones first: its old contents must not show.
+        // The block is filled with ones first, because the old contents of a block must not show.
         let mut body = vec![0xff; size - 4];
         let mut head = Head::new(rng.below(1 << 24) as u32, form).with_expiry(expiry.is_some());
         let clock = head.clock();

@@ -75,7 +75,7 @@ impl Region {
                 if point.latitude_distance_m(*middle) > height_m / 2.0 {
                     return None;
                 }
-                // Along the parallel of `point`.
+                // The width is measured along the parallel of `point`.
                 let level = GeoPoint { longitude: middle.longitude, latitude: point.latitude };
                 if point.distance_m(level) > width_m / 2.0 {
                     return None;
@@ -136,14 +136,14 @@ impl Region {
                     || east < 0 && area.west < bounds.west
                     || east > 0 && area.east > bounds.east);
             let cell = own.moved(east, north);
-            // The reference treats a cell with neither bits nor steps, except the middle's, as left out.
+            // The reference takes a neighbour whose bits and steps are all 0 for a cell that was left out.
             let is_there = !is_useless && (cell.bits != 0 || cell.steps != 0);
             // With few cells around the world, two neighbours may be the same cell.
             if is_there && cells.last() != Some(&cell) {
                 cells.push(cell);
             }
         }
-        // These cells come last: for a middle inside the world, the reference searches none of them.
+        // These cells come last, because the reference searches none of them for a middle inside the world.
         let beyond: Vec<GeohashCell> = cells.iter().flat_map(|cell| cell.beyond()).collect();
         for cell in beyond {
             if !cells.contains(&cell) {
@@ -171,7 +171,7 @@ impl BoundingBox {
         let longitudes = |latitude: f64| {
             (width_m / EARTH_RADIUS_M / latitude.to_radians_exactly().cos()).to_degrees_exactly()
         };
-        // In degrees, the side nearer to the pole is the wider one.
+        // The longitudes are taken from the side nearer to the pole, which is the wider one in degrees.
         let wide = if middle.latitude < 0.0 {
             longitudes(middle.latitude - latitudes)
         } else {
@@ -196,7 +196,8 @@ fn steps_for(radius_m: f64, latitude: f64) -> u32 {
         radius *= 2.0;
         steps += 1;
     }
-    // Most circles fit then; near the poles cells are narrower.
+    // With two halvings fewer most circles fit. Near the poles cells are narrower, so there one or two
+    // more are left out.
     steps -= 2;
     if !(-66.0..=66.0).contains(&latitude) {
         steps -= 1;

@@ -111,7 +111,8 @@ impl Packed {
             elements.next()?;
             let is_new = match name {
                 Element::Int(number) => names.insert(FieldName::Int(number)),
-                // A row of another program may hold the digits of an integer as a string.
+                // The name is compared in its canonical form, because a row that another program wrote
+                // may hold the digits of an integer as a string.
                 Element::Bytes(bytes) => names.insert(match Element::of(bytes) {
                     Element::Int(number) => FieldName::Int(number),
                     Element::Bytes(bytes) => FieldName::Bytes(bytes),
@@ -174,7 +175,7 @@ impl Packed {
         }
         let start = range.start;
         if range.len() == more {
-            // Same length, as when a counter changes: the bytes are overwritten.
+            // The length stays the same, as when a counter changes: the bytes are overwritten in place.
         } else {
             row.splice(range, std::iter::repeat_n(0, more));
         }

@@ -4,7 +4,8 @@ use super::registers::{REGISTERS, Registers, VALUE_BITS};
 
 /// The estimate of these registers.
 pub(super) fn of_registers(registers: &Registers) -> u64 {
-    // Four tables, so that the counts of consecutive equal registers do not depend on each other.
+    // There are four tables of counts, so that consecutive equal registers are counted independently
+    // of each other.
     let mut tables = [[0_u32; 64]; 4];
     for four in registers.as_chunks::<4>().0 {
         for (table, value) in tables.iter_mut().zip(four) {

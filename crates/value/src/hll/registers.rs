@@ -39,7 +39,8 @@ impl RegisterMark {
         (at, 2.min(DENSE_BYTES - at))
     }
 
-    /// The bytes of that range with the register raised; `None` where it is as high already.
+    /// The bytes of [`RegisterMark::dense_range`] with the register raised; `None` if the register has
+    /// the mark's value or a higher one already.
     pub fn raised_dense(self, bytes: [u8; 2]) -> Option<[u8; 2]> {
         let shift = self.register * 6 % 8;
         let word = u16::from_le_bytes(bytes);

@@ -61,8 +61,9 @@ impl SparseOp {
     }
 }
 
-/// Registers that one operation covers at most: zeros in one byte, and a value.
+/// Number of zeros, at most, that an operation of one byte covers.
 const ZEROS_MAX: usize = 64;
+/// Number of registers of one value, at most, that an operation covers.
 const VALUES_MAX: usize = 4;
 /// The largest value that an operation can express.
 const VALUE_MAX: u8 = 32;
@@ -91,7 +92,7 @@ fn values(value: u8, run: usize) -> u8 {
     0x80 | (value - 1) << 2 | (run - 1) as u8
 }
 
-/// Appends the operation for the rest of another one.
+/// Appends an operation for `run` registers that another operation covered before it was split.
 fn push_rest(bytes: &mut Vec<u8>, value: u8, run: usize) {
     if value == 0 { push_zeros(bytes, run) } else { push_values(bytes, value, run) }
 }
@@ -148,7 +149,8 @@ pub(super) fn raise(bytes: &mut Vec<u8>, mark: RegisterMark, bytes_max: usize) -
     if op.run() == 1 && op.len() == 1 {
         bytes[at] = values(mark.value, 1);
     } else {
-        // The rest before the register, the register, and the rest after it: at most five bytes.
+        // The operation is split into its part before the register, the register, and its part after it:
+        // at most five bytes.
         let mut made = Vec::with_capacity(5);
         push_rest(&mut made, value, mark.register - first);
         push_values(&mut made, mark.value, 1);

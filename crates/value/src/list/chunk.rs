@@ -20,7 +20,8 @@ pub(super) const CHUNK_BYTES: usize = 8192;
 pub(super) const OVERHEAD: usize = 8 + size_of::<Header>();
 /// Bytes for elements in the largest chunk.
 pub(super) const CAPACITY_MAX: usize = CHUNK_BYTES - OVERHEAD;
-/// Longer strings have leaves of their own, because two of them would not fit into a chunk.
+/// Longest string in a chunk, in bytes. A longer one has a leaf of its own, because two such strings
+/// would not fit into a chunk.
 pub(super) const ELEMENT_MAX: usize = 4000;
 
 const _: () =
@@ -166,7 +167,7 @@ impl Chunk {
         &self.0.slice[usize::from(span.start)..usize::from(span.end)]
     }
 
-    /// Bytes that all elements of the chunk may take.
+    /// Bytes that the chunk has for elements, used or not.
     pub(super) fn capacity(&self) -> usize {
         self.0.slice.len()
     }
@@ -335,7 +336,7 @@ impl Chunk {
         let span = self.span();
         let free = capacity - used;
         if free >= need.max(capacity / 8) {
-            // The other end has room. It keeps half of it, so that alternating pushes at both
+            // The other end has room, half of which it keeps, so that alternating pushes at both
             // ends move little.
             let spare = (free - need) / 2;
             let start = if end == End::Front { need + spare } else { spare };
@@ -376,13 +377,13 @@ impl Chunk {
         span.count -= count as u16;
     }
 
-    /// Offset in the row of the element at `index`; the end of the row for the count.
+    /// Offset in the row of the element at `index`. For the number of elements, the end of the row.
     fn offset(&self, index: usize) -> usize {
         row_offset(self.row(), self.count(), self.uniform(), index)
     }
 
-    /// Replaces the elements `at` by at most one other element in place; `false`, with the chunk
-    /// unchanged, if that is impossible.
+    /// Replaces the elements with the indexes `at` by at most one other element in place; `false`, with
+    /// the chunk unchanged, if that is impossible.
     pub(super) fn splice(
         &mut self,
         at: Range<usize>,
@@ -438,7 +439,7 @@ pub(super) fn row_listpack_bytes(row_len: usize, count: usize, uniform: usize) -
     if uniform == 0 { row_len } else { count * entry::string_len(uniform) }
 }
 
-/// The length by which an element may be in a uniform chunk; 0 if it may not.
+/// The element's length if a uniform chunk may hold the element, otherwise 0.
 #[inline]
 fn uniform_len(element: Element<'_>) -> usize {
     match element {
@@ -464,7 +465,7 @@ fn write(out: &mut [u8], element: Element<'_>, uniform: usize) -> usize {
     }
 }
 
-/// Offset in a row of the element at `index`; the end of the row for `count`.
+/// Offset in a row of the element at `index`. If `index` is `count`, the end of the row.
 pub(super) fn row_offset(row: &[u8], count: usize, uniform: usize, index: usize) -> usize {
     if index >= count {
         row.len()
@@ -495,7 +496,7 @@ impl<'a> RowIter<'a> {
     pub(super) fn rest_len(&self) -> usize {
         match self {
             RowIter::Entries(entries) => entries.rest().len(),
-            // The rest consists of whole elements.
+            // All elements have the length of the next one.
             RowIter::Uniform(chunks) => chunks.len() * chunks.clone().next().map_or(0, <[u8]>::len),
         }
     }

@@ -30,7 +30,7 @@ pub struct ListLimits {
     /// `list-compress-depth`: how many nodes at either end are not compressed; 0 compresses none.
     pub compress_depth: u32,
     /// DEBUG QUICKLIST-PACKED-THRESHOLD: an element of at least this many bytes gets a quicklist node of
-    /// its own. 0: only an element larger than a node does.
+    /// its own. 0: only an element that is larger than a node gets one.
     pub packed_threshold: usize,
 }
 
@@ -41,8 +41,8 @@ impl Default for ListLimits {
 }
 
 impl ListLimits {
-    /// Bytes that a node may have, listpack header included. Where elements are counted, the
-    /// largest possible value.
+    /// Bytes that a node may have, listpack header included. If nodes are limited by a number of
+    /// elements, the largest possible value.
     pub(super) fn node_bytes(self) -> usize {
         match self.max_listpack_size {
             0.. => usize::MAX,
@@ -101,5 +101,5 @@ impl ListLimits {
 
 /// Sizes of nodes for -1 to -5.
 const NODE_BYTES: [usize; 5] = [4096, 8192, 16_384, 32_768, 65_536];
-/// Bytes of a listpack at most where its elements are counted.
+/// Bytes of a listpack at most if nodes are limited by a number of elements.
 const COUNTED_BYTES_MAX: usize = 8192;

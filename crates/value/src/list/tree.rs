@@ -1,8 +1,8 @@
 //! The tree between a list's first and last leaf.
 //!
-//! Inner nodes hold up to [`FANOUT`] children with the sums of each, so that an index finds its leaf. A
-//! node belongs to its parent. Whether a node may be written depends on the whole path from the root: on
-//! the way down, each node with a second owner is copied.
+//! Inner nodes hold up to [`FANOUT`] children with the sums of each, so that an index finds its leaf.
+//! Whether a node may be written depends on the whole path from the root: on the way down, each node with
+//! a second owner is copied.
 //!
 //! Invariants: (1) all leaves are at the same depth; (2) no child is empty; (3) removed parts are not
 //! dropped here: they go to the context.
@@ -19,7 +19,7 @@ const FANOUT: usize = 32;
 /// An inner node with fewer children is joined with a neighbour.
 const SPARSE: usize = FANOUT / 4;
 
-/// A tree of leaves; `top` is `None` without any.
+/// A tree of leaves; `top` is `None` if there are no leaves.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tree {
     top: Option<Child>,

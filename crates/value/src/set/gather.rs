@@ -19,8 +19,8 @@ pub struct SetGathering {
     max: GatheredMax,
 }
 
-/// Bounds of what is gathered. Further members are inserted one by one, which takes longer, because a
-/// copy of all members of a still larger set would take as much memory again as the set.
+/// Bounds of what is gathered, because a copy of all members of a still larger set would take as much
+/// memory again as the set. Further members are inserted one by one, which takes longer.
 #[derive(Clone, Copy, Debug)]
 struct GatheredMax {
     /// Number of members.

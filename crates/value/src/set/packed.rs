@@ -60,8 +60,8 @@ impl<'a> PackedRef<'a> {
     }
 }
 
-/// The form in which members are stored: an entry of another program may hold the digits of an integer
-/// as a string.
+/// The form in which members are stored. It may differ from `element`, because a row that another program
+/// wrote may hold the digits of an integer as a string.
 fn canonical(element: Element<'_>) -> Element<'_> {
     match element {
         Element::Int(_) => element,

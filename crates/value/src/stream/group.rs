@@ -203,7 +203,7 @@ impl StreamConsumer {
     pub fn name(&self) -> &[u8] {
         &self.0.name
     }
-    /// Time of the consumer's last attempt, ms since the epoch.
+    /// Time at which the consumer last tried to read or claim entries, ms since the epoch.
     pub fn seen_ms(&self) -> i64 {
         self.0.seen_ms
     }
@@ -304,7 +304,8 @@ impl ConsumerGroup {
         }
         let state = self.state(copied);
         let number = state.next_number;
-        // Overflow would take four thousand million consumers of one group.
+        // The number does not overflow in practice: that would take four thousand million consumers
+        // of one group.
         state.next_number = number.checked_add(1)?;
         let shared: Arc<[u8]> = Arc::from(name);
         state.names.insert(name, ConsumerName { name: shared.clone(), number }, copied);

@@ -103,7 +103,7 @@ fn number(text: &[u8]) -> Option<u64> {
         return Some(number);
     }
     if parse_i64(text).is_some() {
-        // The canonical form of a negative number is refused.
+        // The canonical form of a negative number is refused; other forms of one wrap, as with `strtoull`.
         return None;
     }
     let spaces = text.iter().take_while(|byte| matches!(byte, b' ' | 0x09..=0x0d)).count();

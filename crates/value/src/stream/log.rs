@@ -194,7 +194,7 @@ impl EntryLog {
     /// Adds a node with entries after all others.
     pub(super) fn push_node(&mut self, node: MacroNode, copied: &mut u64) {
         let Some(mut full) = self.tail.replace(Arc::new(node)) else { return };
-        // A shared node keeps its spare room.
+        // The node will not grow any more, so its spare room is freed, unless the node is shared.
         if let Some(node) = Arc::get_mut(&mut full) {
             node.fit();
         }
@@ -245,7 +245,8 @@ impl EntryLog {
         true
     }
 
-    /// Makes the node before the last node, because it may have room.
+    /// Drops the empty last node, and takes the node before it out of the tree as the last one, because
+    /// it may have room for more entries.
     fn drop_tail(&mut self, copied: &mut u64) {
         self.tail = self.nodes.pop_back(copied).map(|item| item.0);
     }

@@ -7,7 +7,7 @@
 //! | part | bytes |
 //! |---|---|
 //! | fields of the first entry | each as an element |
-//! | of each entry: flags | bit 0 deleted, 1 has the fields of the first entry, 2 sequence number as expected; bits 3–7 milliseconds since the entry before, 31: they follow |
+//! | of each entry: flags | bit 0 deleted, 1 has the fields of the first entry, 2 sequence number as expected; bits 3–7 milliseconds since the entry before, or 31 if these follow as a number |
 //! | milliseconds, sequence number | LEB128, where the flags say so |
 //! | fields and values | their number (LEB128) and each field before its value, or the values alone |
 //!
@@ -217,7 +217,7 @@ impl MacroNode {
         self.last = id;
     }
 
-    /// Counts the bytes that a listpack holds for an entry beside its elements.
+    /// Counts the bytes that a listpack holds for an entry in addition to its elements.
     fn count_wire(&mut self, id: StreamId, same: bool, pairs: usize) {
         let parts = wire_parts(same, pairs);
         let ms = id.ms.wrapping_sub(self.master.ms) as i64;
@@ -282,7 +282,7 @@ impl MacroNode {
         EntryPairs { fields, own }
     }
 
-    /// Whether an entry that is not deleted has this id or a greater one.
+    /// Whether the node has an entry, not deleted, with this id or a greater one.
     pub(super) fn reaches(&self, id: StreamId) -> bool {
         self.last >= id && self.positions().any(|position| position.id >= id && !position.is_deleted())
     }
@@ -345,7 +345,7 @@ impl MacroNode {
     }
 }
 
-/// The id after which `master` is expected.
+/// The id after which the id `master` would have the expected sequence number.
 fn before(master: StreamId) -> StreamId {
     StreamId { ms: master.ms, seq: master.seq.wrapping_sub(1) }
 }

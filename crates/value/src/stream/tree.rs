@@ -79,7 +79,8 @@ enum TreeNode<T: TreeItem> {
 }
 
 struct Branch<T: TreeItem> {
-    /// A key not greater than the first one below, and greater than all keys of the branch before.
+    /// A key that is not greater than the first key of this branch, and greater than all keys of
+    /// the branch before.
     first: T::Key,
     weight: Weight,
     node: Arc<TreeNode<T>>,
@@ -237,7 +238,8 @@ impl<T: TreeItem> SharedTree<T> {
         }
     }
 
-    /// Lets `change` modify the item of a key, but not the key. `None` where there is no such item.
+    /// Changes the item of a key by `change`, which must leave the key as it is. `None` if there is
+    /// no such item.
     pub(super) fn update<R>(
         &mut self,
         probe: &T::Probe,
@@ -378,7 +380,8 @@ fn insert_below<T: TreeItem>(
     };
     let split = if node.len() > FANOUT { split(node, at_end) } else { None };
     if let Some(right) = &split {
-        // The own bytes of the new node were never part of this node's weight.
+        // Only the weight of the items below the new node is subtracted: the bytes of the new node itself
+        // were never part of this node's weight.
         *weight = weight.minus(Weight { heap: right.weight.heap - right.node.own_heap(), ..right.weight });
     }
     weight.heap = weight.heap + node.own_heap() - own_before;
@@ -411,7 +414,8 @@ fn update_below<T: TreeItem, R>(
             done
         }
     };
-    // A copy may have less capacity than the original.
+    // If the node was copied, its own bytes may have changed, because a copy may have less capacity
+    // than the original.
     weight.heap = weight.heap + node.own_heap() - own_before;
     done
 }

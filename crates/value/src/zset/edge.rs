@@ -3,17 +3,17 @@
 /// A position between two elements, before the first or after the last.
 #[derive(Clone, Copy, Debug)]
 pub enum Edge<'a> {
-    /// After all lower scores.
+    /// The position after all elements with lower scores.
     Score(f64),
-    /// After all scores up to this one.
+    /// The position after all elements with this score or a lower one.
     BehindScore(f64),
     /// Before this element, or before the position that it would have.
     Element(f64, &'a [u8]),
     /// After this element, or after the position that it would have.
     BehindElement(f64, &'a [u8]),
-    /// After all smaller members, in a set where all scores are equal.
+    /// The position after all smaller members, in a set where all scores are equal.
     Member(&'a [u8]),
-    /// After all members up to this one, in a set where all scores are equal.
+    /// The position after this member and all smaller ones, in a set where all scores are equal.
     BehindMember(&'a [u8]),
 }
 

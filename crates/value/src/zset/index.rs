@@ -1,7 +1,8 @@
 //! The index from a member's hash to the leaf that holds the member, which finds a member without its score.
 //!
 //! Linear hashing in pages of some forty entries: an entry is 32 bits of the hash and the number of a
-//! leaf. The caller finds the member in the leaf: members with equal hashes are several candidates.
+//! leaf. The caller searches the leaf for the member; if several members have one hash, the index gives
+//! several candidate leaves.
 //!
 //! Invariants: (1) with `pages` pages and `mask + 1` the power of two at or above `pages`, an entry is
 //! in page `hash & mask`, or `hash & mask / 2` if that page does not exist; (2) a page is split for
@@ -123,7 +124,7 @@ impl MemberIndex {
         }
         let hash = cursor.reverse_bits() as usize;
         let top = self.pages.next_power_of_two();
-        // A page that is not split yet also holds the hashes of its other half.
+        // A page that is not split yet also holds the hashes that will go to the page split off from it.
         let low = hash & (top / 2).wrapping_sub(1) & (top - 1);
         let is_split = low + top / 2 < self.pages;
         let (page, bits) = match top.trailing_zeros() {

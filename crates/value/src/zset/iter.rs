@@ -12,9 +12,9 @@ pub struct ZsetIter<'a> {
     /// Ranks that were not read yet.
     ranks: Range<usize>,
     direction: Direction,
-    /// The present row; forwards, its unread part.
+    /// The present row; when reading forwards, only its unread part.
     row: &'a [u8],
-    /// Backwards: offsets of the row's unread elements.
+    /// Offsets of the row's unread elements, when reading backwards.
     offsets: Vec<u32>,
 }
 

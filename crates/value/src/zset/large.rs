@@ -14,9 +14,9 @@
 //! O(log n), and its leaves are cleared later: see `large/cut.rs`.
 //!
 //! Invariants: (1) all leaves are at the same depth; (2) no leaf and no inner node is empty, except the
-//! top of an empty set; (3) each member has one entry in the index, which names its leaf; so have
-//! members that were cut off; (4) nothing with a second owner is dropped here: it goes to the garbage;
-//! (5) `heap` is the number of bytes that the parts have allocated.
+//! top of an empty set; (3) each member, even one that was cut off, has one entry in the index, which
+//! names the member's leaf; (4) nothing with a second owner is dropped here: it goes to the garbage; (5)
+//! `heap` is the number of bytes that the parts have allocated.
 
 #[cfg(test)]
 mod check;
@@ -67,7 +67,8 @@ pub(super) struct Large {
     pops_next: [u32; SLOTS_AHEAD],
 }
 
-/// Free numbers of leaves. A share copies them; they are few, because a set that shrinks much is rebuilt.
+/// Free numbers of leaves. The first change of the list after a share copies it. It is short, because a
+/// set that shrinks much is rebuilt.
 #[derive(Clone, Debug, Default)]
 struct FreeNumbers(Arc<Vec<u32>>);
 
@@ -356,7 +357,8 @@ fn child_before(children: &[Branch], edge: Edge<'_>, paged: &PagedArray<RowLeaf>
     let (Edge::Element(score, _) | Edge::BehindElement(score, _)) = edge else {
         return children.partition_point(is_before).saturating_sub(1);
     };
-    // Few children begin with exactly this score; their first members are compared last.
+    // The scores are compared first; only for the few children that begin with exactly this score, first
+    // members are compared as well.
     let lower = children.partition_point(|child| child.first < score);
     let rest = children.get(lower..).unwrap_or_default();
     let same = match rest.first() {

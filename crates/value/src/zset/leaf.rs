@@ -55,9 +55,9 @@ pub(super) const OVERHEAD: usize = 8 + size_of::<LeafHeader>();
 /// Bytes of the row of a leaf in a tree, unless a single element has more. Looking up a member walks
 /// half of them on average.
 pub(super) const ROW_BYTES_MAX: usize = 640 - OVERHEAD;
-/// Bytes of the row of a leaf that was filled in order. If the leaf were full, each element inserted
-/// between two of its elements would split it and move half of its index entries. In a set that was
-/// built in order and then changed in places, that would be most of the cost of an insertion.
+/// Bytes of the row of a leaf that was filled in order. The leaf is not filled completely: otherwise an
+/// element inserted between two of its elements would split it and move half of its index entries, which
+/// would be most of the cost of an insertion into a set that was built in order.
 pub(super) const ROW_BYTES_FILLED: usize = 512 - OVERHEAD;
 
 impl RowLeaf {

@@ -92,7 +92,7 @@ impl RowMarks {
             self.0.rotate_left(1);
             self.0[MARKS - 1] = RowMark { at, index: (count - 1) as u16 };
         }
-        // Half of the elements lie at one end without a mark.
+        // New marks are better if more than half of the elements lie at one end without a mark.
         first.max(count.saturating_sub(last)) > count / 2
     }
 

@@ -71,7 +71,7 @@ pub(super) fn read(row: &[u8]) -> Option<RowEntry<'_>> {
         }
         len => (usize::from(len), rest, 0),
     };
-    // Members follow most scores, so eight bytes can usually be read, whatever the width.
+    // Eight bytes are read whatever the width of the score, if there are as many: usually a member follows.
     let wide = 2 * (1 + usize::from(head >> 6));
     let score = match rest.first_chunk::<8>() {
         Some(bytes) => score_of(u64::from_le_bytes(*bytes), wide),
@@ -242,7 +242,8 @@ pub(super) fn gap_from(row: &[u8], from: RowGap, edge: Edge<'_>) -> RowGap {
     if let Edge::Element(score, member) = edge {
         gap = gap_of_element(row, gap, score, member);
     }
-    // The rest: elements with long members or at the end of the row, and the other kinds of edges.
+    // This loop handles what the quick search leaves: elements with long members or at the end of the
+    // row, and the other kinds of edges.
     for entry in RowIter::new(row.get(gap.at..).unwrap_or_default()) {
         if !edge.is_behind(entry.score, || entry.member) {
             break;

@@ -15,7 +15,8 @@ pub(crate) fn count_in(text: Str<'_>, range: Range<usize>) -> u64 {
         Piece::Zeros(_) => {}
         Piece::Page(_) | Piece::Part(_) => count += bits::count(piece.bytes()),
     });
-    // Bits of the first and the last byte that were counted but lie outside the range.
+    // Whole bytes were counted; the bits of the first and the last byte that lie outside the
+    // range are subtracted.
     let before = byte_at(text, range.start / 8) & !(0xff >> (range.start % 8));
     let behind = if range.end.is_multiple_of(8) {
         0

@@ -45,8 +45,9 @@ impl Leaf {
         }
     }
 
-    /// Replaces the element at `at`, or none if `at` is empty, by `value`, which goes into a chunk if it
-    /// has at most `element_max` bytes. Returns the new leaves that follow this one.
+    /// Replaces the element in the range `at` of indexes by `value`; an empty range means that `value` is
+    /// inserted there. The value goes into a chunk if it has at most `element_max` bytes. Returns the new
+    /// leaves that follow this one.
     pub(in crate::list) fn splice(
         &mut self,
         at: std::ops::Range<usize>,

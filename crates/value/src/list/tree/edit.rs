@@ -108,7 +108,7 @@ impl Child {
         count
     }
 
-    /// Lets `edit` change the leaf of an element. Returns the new neighbours of this child.
+    /// Changes the leaf of the element at `index` by `edit`. Returns the new nodes that follow this child.
     fn update(&mut self, index: usize, context: &mut ListContext, edit: LeafEdit<'_>) -> Vec<Child> {
         if let Node::Leaf(leaf) = &mut self.node {
             let was_compressed = leaf.is_compressed();
@@ -135,8 +135,8 @@ impl Child {
     }
 }
 
-/// Leaves a node the allowed number of children and returns nodes of similar size with the others. An
-/// edit after a setting was lowered makes thousands of leaves of one.
+/// Reduces `children` to the allowed number and returns the others in nodes of similar size. There may be
+/// thousands of others, because an edit after a threshold was lowered divides one leaf into many.
 fn split(children: &mut Vec<Child>) -> Vec<Child> {
     let parts = children.len().div_ceil(FANOUT).max(1);
     let each = children.len().div_ceil(parts);
@@ -146,7 +146,7 @@ fn split(children: &mut Vec<Child>) -> Vec<Child> {
         right.push(Inner::of(children.drain(last..)));
     }
     right.reverse();
-    // The bytes of a node are computed from this capacity.
+    // The capacity is set back, because `INNER_BYTES` assumes it.
     children.shrink_to(CAPACITY);
     right
 }
@@ -225,7 +225,7 @@ impl Tree {
         left
     }
 
-    /// Lets `edit` change the leaf of an element. Cost: O(log n), and what `edit` costs.
+    /// Changes the leaf of the element at `index` by `edit`. Cost: O(log n), and the cost of `edit`.
     pub(in crate::list) fn update(&mut self, index: usize, context: &mut ListContext, edit: LeafEdit<'_>) {
         let Some(mut top) = self.top.take() else { return };
         let mut after = top.update(index, context, edit);

@@ -26,7 +26,8 @@ impl MemberIndex {
         }
     }
 
-    /// Removes an entry. `leaf` is the leaf that it names, and a hint of its index in the page.
+    /// Removes an entry. `leaf` is the number of the leaf that the entry names, and a hint of the entry's
+    /// index in its page.
     pub(in crate::zset) fn remove(&mut self, hash: u32, leaf: (u32, usize), work: &mut ZsetWork<'_>) {
         self.change(hash, leaf, work, |entries, len, at| {
             entries[at] = entries[*len - 1];
@@ -38,8 +39,8 @@ impl MemberIndex {
         }
     }
 
-    /// Records that a member has moved to leaf `to`. `from` is the leaf that the entry names, and a hint
-    /// of its index in the page.
+    /// Records that a member has moved to leaf `to`. `from` is the number of the leaf that the entry
+    /// names until now, and a hint of the entry's index in its page.
     #[inline]
     pub(in crate::zset) fn moved(&mut self, hash: u32, from: (u32, usize), to: u32, work: &mut ZsetWork<'_>) {
         self.change(hash, from, work, |entries, _, at| entries[at] = entry_of(hash, to));
@@ -129,8 +130,8 @@ fn replace_page(page: &mut IndexPage, new: IndexPage, work: &mut ZsetWork<'_>) {
 
 impl ZsetWork<'_> {
     fn discard_page(&mut self, page: IndexPage) {
-        // The other owner of a shared page may drop it at this moment; then this thread would have
-        // to free it.
+        // A page that seems shared becomes garbage: its other owner may drop it at this moment, and this
+        // thread would then have to free it.
         if !page.0.is_unique() {
             self.garbage.push(ZsetPart::Page(page));
         }

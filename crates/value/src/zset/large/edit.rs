@@ -17,7 +17,7 @@ use crate::zset::paged::PagedArray;
 use crate::zset::part::{ZsetPart, ZsetWork};
 use crate::zset::row::{self, RowIter, RowPosition};
 
-/// The parts of a set that an operation changes beside the nodes.
+/// The parts of a set that an operation changes in addition to the nodes.
 pub(super) struct LargeParts<'l, 'w> {
     pub(super) paged: &'l mut PagedArray<RowLeaf>,
     pub(super) index: &'l mut MemberIndex,
@@ -127,7 +127,7 @@ impl Large {
         let after = parts.insert(top, edge, entering, true);
         if !after.is_empty() {
             let first = Branch::of_arc(top.clone());
-            // After this replacement the old top has one owner: the clone above.
+            // The clone above becomes the only owner of the old top here.
             *top = Arc::new(InnerNode::of(std::iter::once(first).chain(after)));
             parts.work.heap += INNER_BYTES;
         }
@@ -149,8 +149,8 @@ impl Large {
         Some(position.score)
     }
 
-    /// Removes a member from its leaf, but not its entry from the index. Returns whether it did, which
-    /// is always so.
+    /// Removes a member from its leaf, but not its entry from the index. Returns whether the member was
+    /// found, which is always so.
     pub(super) fn take(
         &mut self,
         member: &[u8],
@@ -307,7 +307,7 @@ impl LargeParts<'_, '_> {
         self.split(children)
     }
 
-    /// Leaves a node the allowed number of children and returns nodes with the others.
+    /// Reduces `children` to the allowed number and returns nodes with the others.
     fn split(&mut self, children: &mut Vec<Branch>) -> Vec<Branch> {
         if children.len() <= FANOUT {
             return Vec::new();
@@ -321,7 +321,7 @@ impl LargeParts<'_, '_> {
             self.work.heap += INNER_BYTES;
         }
         right.reverse();
-        // The bytes of a node are computed from this capacity.
+        // The capacity is set back, because `INNER_BYTES` assumes it.
         children.shrink_to(CAPACITY);
         right
     }
@@ -413,7 +413,7 @@ impl LargeParts<'_, '_> {
                 Link::Inner(_) => self.work.heap -= INNER_BYTES,
             }
         } else if self.is_sparse(&child.link) {
-            // Pops empty the leaf at an end; joining that leaf would move members that are
+            // The leaf at an end is not joined: pops empty it, and joining it would move members that are
             // about to be removed.
             let is_end = at == 0 || at + 1 == children.len();
             if !is_end || matches!(children[at].link, Link::Inner(_)) {
@@ -562,7 +562,7 @@ fn each_entry(
     }
 }
 
-/// Fewer elements are removed leaf by leaf, however few elements stay.
+/// Removing fewer elements than this goes leaf by leaf, however few elements stay.
 const REBUILT_FROM: usize = 256;
 /// A set that keeps more elements is not rebuilt.
 const REBUILT_MAX: usize = 2048;

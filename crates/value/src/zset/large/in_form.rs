@@ -64,7 +64,7 @@ impl Large {
             return;
         }
         if self.take(member, number, position, garbage) {
-            // The index still names the old leaf; this entry moves with the member.
+            // The index still names the old leaf; its entry is changed when the member moves.
             let from = Some((number, found.slot));
             self.enter(Entering { member, score, hash: found.hash, from }, garbage);
         }
@@ -105,7 +105,8 @@ impl Large {
         let Some(leaf) = self.paged.get(number as usize) else { return false };
         let bytes = leaf.row().len();
         let left = bytes - (position.end - position.at);
-        // A sparse leaf is considered for joining each time it has lost `JOIN_STEP` more bytes.
+        // A sparse leaf is left to the general form, which may join it, each time it has lost
+        // `JOIN_STEP` more bytes.
         let may_be_joined = left <= ROW_BYTES_SPARSE && left / JOIN_STEP != bytes / JOIN_STEP;
         if path.leaf != number || left == 0 || may_be_joined {
             return false;
@@ -160,7 +161,7 @@ impl Large {
                 return;
             }
             leaf.remove(position.at..position.end, 1, garbage);
-            // The gap's offset after the removal of the old element.
+            // The gap is computed anew for the row without the old element.
             let gap = if gap > position.at { gap - old } else { gap };
             leaf.insert(gap, member, score, garbage);
         });
@@ -242,8 +243,8 @@ impl LargeParts<'_, '_> {
 
 /// Bytes that a sparse leaf loses between two attempts to join it.
 const JOIN_STEP: usize = ROW_BYTES_SPARSE / 4;
-/// Elements of a pop, at most, that others of its kind are expected to follow.
+/// Only a removal of at most this many elements is taken for one of many pops.
 const POPPED_ALONE: usize = 4;
-/// Distance in elements between a pop and the prefetch of an index page's slot. Memory answers within
-/// the time of two pops.
+/// A pop prefetches the index page's slot of the element at this distance from the end. Memory answers
+/// within the time of two pops.
 const POPS_AHEAD: usize = 6;
