@@ -1,11 +1,11 @@
 //! Messages and answers wait until the file with their state is durable (E-53).
 //!
-//! Invariants: (1) at most one write is under way, and generations only rise; (2) headers carry the
-//! claim of the last durable file, never a newer claim of this node; (3) an output that waits for a
-//! generation leaves when a file of that generation or a later one is durable; for a vote there is no
-//! exception; (4) keys of a lost slot are deleted only when the file that a restart would read is
-//! without the slot, whatever `cluster-config-save-behavior` is: otherwise a restarted process would be
-//! an owner without keys.
+//! Invariants: (1) at most one write is under way, and generations only rise; (2) headers carry the claim
+//! of the last durable file, never a newer claim of this node; (3) an output that waits for a generation
+//! leaves when a file of that generation or a later one is durable; for a vote there is no exception; (4)
+//! keys of a lost slot are deleted only when the file that a restart would read is no longer names this
+//! node as the slot's owner, whatever `cluster-config-save-behavior` is: otherwise a restarted process
+//! would own a slot whose keys are deleted.
 
 use crate::id::{ClusterEpoch, NodeId, ShardId};
 use crate::migration::JobName;
@@ -26,7 +26,8 @@ pub(crate) enum OwnClaim {
 pub(crate) struct ToldView {
     pub(crate) current_epoch: ClusterEpoch,
     pub(crate) claim: OwnClaim,
-    /// The shard of that claim: a role that was sent with another claim's shard would look like a failover.
+    /// The shard that belongs to the claim. The two are kept together, because a role that is sent with the
+    /// shard of another claim looks like a failover to other nodes.
     pub(crate) shard: ShardId,
 }
 
@@ -108,14 +109,14 @@ pub(crate) struct Durable {
     said_at: Option<Ms>,
 }
 
-/// Milliseconds between two such log lines (N-22).
+/// Shortest time between two log lines that report that the node continues without its file, ms (N-22).
 const SAID_AGAIN_MS: u64 = 30_000;
 
 /// Milliseconds between a failed write and the next attempt, if the state does not change meanwhile.
 const RETRY_MS: u64 = 1_000;
 
 impl Durable {
-    /// The state at a start: the file's contents were durable.
+    /// The state at the start of the process: `told` counts as durable.
     pub(crate) fn new(told: ToldView) -> Durable {
         Durable {
             told,
@@ -150,7 +151,8 @@ impl Durable {
         is_due
     }
 
-    /// Marks the state as changed: a write begins at the end of a step, once none is under way.
+    /// Marks the state as changed: a write begins at the end of the step, or after the write that is under
+    /// way.
     pub(crate) fn changed(&mut self) {
         self.unsaved = Unsaved::Something;
     }
@@ -243,8 +245,8 @@ impl Durable {
         self.told = view;
     }
 
-    /// This node gives up the claim to slots that the file still has, because another node may claim
-    /// them from now on.
+    /// Removes slots from the claim that may be sent, although the file still has them, because another
+    /// node may claim these slots from now on.
     pub(crate) fn withhold(&mut self, slots: &SlotSet) {
         let written = self.writing.as_mut().map(|writing| &mut writing.view);
         for view in written.into_iter().chain([&mut self.told]) {

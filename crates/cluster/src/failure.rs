@@ -51,8 +51,8 @@ pub(crate) fn gossiped(m: &mut ClusterMachine, ix: NodeIx, by: NodeIx, opinion: 
             condemn_if_agreed(m, ix);
         }
         Opinion::Healthy => {
-            // Nearly all nodes are well and have no reports: they do not change, so that the cron need
-            // not check them.
+            // Reports are looked for first, because `node_mut` makes the cron check the node, and nearly
+            // all nodes are well and have no reports.
             if !m.table.node(ix).reports.is_empty() && m.table.node_mut(ix).reports.remove(by.0) {
                 log!(m, Verbose, "Node {} reported node {} is back online.", m.name(by), m.name(ix));
             }
@@ -88,8 +88,9 @@ pub(crate) fn count_reports(m: &mut ClusterMachine, ix: NodeIx) -> u32 {
     m.table.node(ix).reports.reporters().filter(|by| counts(NodeIx(*by))).count() as u32
 }
 
-/// Marks a node as FAIL if this node suspects it and a quorum does (F-5). Reports are examined one by one
-/// only where they would suffice if all counted: then the node is marked, or old reports are dropped.
+/// Marks a node as FAIL if this node suspects it and a quorum does (F-5). The times of reports are examined
+/// only if there are enough reports for a quorum in case all are recent: then either the node is marked, or
+/// old reports are dropped.
 fn condemn_if_agreed(m: &mut ClusterMachine, ix: NodeIx) {
     if m.table.node(ix).health != NodeHealth::PFail {
         return;
@@ -136,7 +137,8 @@ pub(crate) fn answered(m: &mut ClusterMachine, ix: NodeIx) {
         NodeHealth::PFail => true,
         NodeHealth::Fail { since } => {
             let is_old = m.time.now - since > m.settings.node_timeout_ms.saturating_mul(2);
-            // No replica could take over, so there is nothing to wait for (D22).
+            // A node without replicas need not stay FAIL for a while: no replica could have taken over, so
+            // there is nothing to wait for (D22).
             let has_heir = !node.replicas.is_empty() || is_made(Mistake::HeirlessStaysFailed);
             if !is_voter {
                 let what = if node.is_replica() { "replica" } else { "primary without slots" };

@@ -18,9 +18,9 @@ use std::sync::Arc;
 // The names of the undocumented ones say enough.
 #[allow(missing_docs)]
 pub enum ClusterInput<'a> {
-    /// The cron: every 100 ms. Late and missing ones are normal.
+    /// The cron: every 100 ms. Late and missing ticks are normal.
     Tick,
-    /// The moment of [`crate::Cluster::deadline`]. An early one changes nothing.
+    /// The moment of [`crate::Cluster::deadline`]. An early input changes nothing.
     Deadline,
     /// This node's process was suspended for longer than T and runs again (S-24). This input precedes all
     /// that clients and other nodes sent meanwhile.
@@ -55,11 +55,11 @@ pub enum ClusterInput<'a> {
     /// Whether the keyspace has keys in any database: sent before a tick, and not while data are loaded.
     /// Without this input the node counts as one with keys.
     HasKeys(HasKeys),
-    /// The end of an event loop iteration, after all its inputs. An election, and the cluster's state
-    /// after changes of other nodes' health, are decided here, from all inputs of the iteration
-    /// together. Wanted where [`crate::Cluster::awaits_iteration_end`] says so.
+    /// The end of an event loop iteration, after all its inputs. An election, and the cluster's state after
+    /// changes of other nodes' health, are decided here, from all inputs of the iteration together. Needed
+    /// if [`crate::Cluster::awaits_iteration_end`] says so.
     IterationEnd,
-    /// The execution unit of commands that were executed at once has ended. Wanted when
+    /// The execution unit of commands that were executed at once has ended. Needed if
     /// [`crate::Cluster::awaits_unit_end`] says so.
     UnitEnd,
     /// The open slots of this replica's primary, from a full sync.

@@ -61,12 +61,14 @@ pub(crate) struct StateOfCluster {
     pub(crate) first: Option<Ms>,
     /// Whether votes may be given (F-21).
     pub(crate) is_safe_to_join: bool,
-    /// Whether the file of this process's start had slots of this node, and other nodes.
+    /// Whether this process has started from a file in which this node owned slots and other nodes were
+    /// listed.
     pub(crate) has_come_back: bool,
     /// Number of voters at the last evaluation.
     pub(crate) size: u32,
     pub(crate) last_minority: Option<Ms>,
-    /// When this node's process ran again after it was suspended, until a quorum has answered since (S-24).
+    /// When this node's process ran again after it was suspended; `None` again as soon as a quorum has
+    /// answered since then (S-24).
     pub(crate) stood_until: Option<Ms>,
 }
 
@@ -129,7 +131,8 @@ pub(crate) struct Failovers {
     pub(crate) candidacy: Candidacy,
     /// Whether this node is about to end; as a replica it redirects readers then.
     pub(crate) is_leaving: bool,
-    /// As a primary: until when a replica of this node may claim the slots by this node's vote.
+    /// As a primary that has voted for one of its replicas: until when that replica may win its election
+    /// and claim this node's slots.
     pub(crate) voted_until: Ms,
 }
 
@@ -140,8 +143,9 @@ pub(crate) struct Todo {
     pub(crate) evaluate: bool,
     /// Give out a new map of slots.
     pub(crate) map: bool,
-    /// Do both at the end of the event loop iteration, because other nodes' health has changed. When
-    /// many nodes fail or return together, the messages about them arrive together.
+    /// Evaluate the state and give out a new map at the end of the event loop iteration, because other
+    /// nodes' health has changed. When many nodes fail or return together, the messages about them arrive
+    /// together.
     pub(crate) reconsider: bool,
     /// Decide at the end of the event loop iteration whether this replica starts an election.
     pub(crate) elect: bool,
@@ -163,7 +167,7 @@ pub(crate) struct StrayKeys {
     pub(crate) dirty: SlotSet,
     /// Whether this node has any keys; `true` until the server has reported that it has none.
     pub(crate) has_any: bool,
-    /// Whether the server has reported that; it does not while it loads data.
+    /// Whether the server has reported if this node has keys; it does not report while it loads data.
     pub(crate) are_known: bool,
     /// Atomic moves of slots.
     pub(crate) moves: MoveLog,
@@ -391,9 +395,9 @@ impl ClusterMachine {
         true
     }
 
-    /// The other end has closed a connection. For an outgoing link this starts the clock of suspicion
-    /// (F-1), which otherwise starts with the next due PING, up to half of the node timeout later: a
-    /// killed process gives no other sign.
+    /// The other end has closed a connection. If the link is outgoing, the time to the suspicion of the
+    /// node (F-1) starts here, because a killed process gives no other sign. Otherwise it would start with
+    /// the next due PING, up to half of the node timeout later.
     pub(crate) fn lost(&mut self, key: LinkKey) {
         let node = self.links.get(key).filter(|link| link.is_open).and_then(|link| match link.kind {
             LinkKind::Out { node, target: DialTarget::AnnouncedLabels } => Some(node),

@@ -212,8 +212,8 @@ pub enum ToldBy {
 // The names of the undocumented ones say enough.
 #[allow(missing_docs)]
 pub enum MigrationOrder {
-    /// Send a message to the other side, once all that its connection has sent so far is as durable as
-    /// replies to clients have to be.
+    /// Send a message to the other side, as soon as the commands received on its connection so far are as
+    /// durable as commands must be before clients get replies.
     Say { job: JobName, word: SyncMessage },
     /// Close the connection of a job. No input reports the end.
     Close { job: JobName },

@@ -91,8 +91,8 @@ pub(crate) struct Clocks {
     pub(crate) created: Ms,
     pub(crate) meet_sent: Option<Ms>,
     pub(crate) dialled: Option<Ms>,
-    /// When a header of the node itself last said that it is a primary of the shard known here; `None`
-    /// where its last header said otherwise.
+    /// When a header of the node itself last said that it is a primary of the shard known here; `None` if
+    /// its last header said otherwise.
     pub(crate) told_primary: Option<Ms>,
     /// Since when the node has no incoming link that is bound to it.
     pub(crate) link_in_lost: Ms,
@@ -108,14 +108,14 @@ pub(crate) struct Marks {
     pub(crate) no_failover: bool,
     pub(crate) my_primary_fail: bool,
     pub(crate) migrate_to: bool,
-    /// Whether the node has sent its slots at its current epoch to this process. The node may have given
-    /// up slots that come from the file of the start or from another node's report of a failover: they
-    /// are reported to no node (E-20).
+    /// Whether the node has sent its slots at its current epoch to this process. Before that, its slots
+    /// here come from the file of the start or from another node's report of a failover; the node may have
+    /// given them up, so they are reported to no node (E-20).
     pub(crate) has_claimed: bool,
     /// MEETs that were sent without a command since an incoming link was last bound to the node (G-13).
     pub(crate) auto_meets: u8,
-    /// The time until which the node would be forgotten if its own MEET had not readmitted it: until
-    /// then, other nodes' reports of that FORGET do not count.
+    /// The time until which the node would be forgotten if its own MEET had not readmitted it: until then,
+    /// other nodes' reports of the same FORGET are ignored.
     pub(crate) let_in_until: Option<Ms>,
 }
 

@@ -83,7 +83,7 @@ pub enum ClusterOutput {
     PauseWrites {
         until: Ms,
     },
-    /// End that pause. The map of the step precedes this output.
+    /// End the pause of [`ClusterOutput::PauseWrites`]. The map of the step precedes this output.
     Unpause,
     /// Deliver a message to subscribers of this node.
     Deliver {

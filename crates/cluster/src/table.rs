@@ -39,7 +39,8 @@ impl CronDue {
 #[derive(Clone, Debug)]
 pub(crate) struct NodeTable {
     nodes: Vec<Option<Box<ClusterNode>>>,
-    /// By position, so that the cron reads this array and only few nodes.
+    /// The next check of each node, by position: the cron reads this array, and of the nodes only the few
+    /// that are due.
     due: Vec<CronDue>,
     free: Vec<u32>,
     /// The nodes ordered by id, for display.
@@ -400,8 +401,8 @@ impl Blacklist {
     }
 
     /// The ids, each with the whole seconds that are left. An id in its last second is left out: a node
-    /// that still knows the forgotten node restarts the time that it receives, so that a part of a
-    /// second that counts as one would circulate for ever.
+    /// that still knows the forgotten node takes the seconds that it receives as a new time, so if the rest
+    /// were rounded up to one second, the id would circulate for ever.
     pub(crate) fn iter(&self, now: Ms) -> impl Iterator<Item = (NodeId, u64)> + '_ {
         self.until
             .iter()

@@ -91,7 +91,7 @@ pub(crate) struct ImportJob {
     pub(crate) heard: Ms,
     /// When this node sent its last ACK.
     pub(crate) said_ack: Option<Ms>,
-    /// When this node learnt that the source holds writes back, and was to ask for the slots.
+    /// When this node learnt that the source holds writes back, and began to ask for the slots.
     pub(crate) requested: Option<Ms>,
 }
 

@@ -385,7 +385,7 @@ fn cl_d23_an_election_whose_votes_went_to_two_replicas_is_held_again() {
     assert!(network.peers[3].cluster.info().my_epoch > epoch);
 }
 
-/// The files of voters take so long that all votes arrive after the time for which they are awaited.
+/// Voters write their files so slowly that all votes arrive after the time for which votes are awaited.
 #[test]
 fn cl_d23_each_split_election_is_waited_for_longer_than_the_one_before() {
     let mut network = with_replicas();

@@ -520,7 +520,7 @@ fn cl_f21_a_primary_that_has_come_back_says_for_two_seconds_that_it_does_not_kno
     let map = last_map(&network, 0);
     assert!(!map.is_coming_back && map.state == ClusterState::Ok, "it is what it was");
 
-    // There is no node that it could receive news from, so it stops waiting.
+    // The restarted node can receive news from no node, so it stops waiting.
     [0, 1, 2, 3].into_iter().for_each(|number| network.kill(number));
     restart(&mut network, 0, &file);
     network.run(2_200);

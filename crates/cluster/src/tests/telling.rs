@@ -246,7 +246,7 @@ fn cl_c1_a_timeout_of_zero_is_lived_with() {
 #[test]
 fn cl_g13_d9_a_deaf_node_is_met_three_times_at_most() {
     let mut network = Network::cluster(2, 2);
-    // Node 1 answers, and does not dial.
+    // Node 1 answers on the link of node 0, but does not dial.
     network.configure(1, |settings| settings.debug.reconnection = Switch::Disabled);
     let node = network.id(0);
     let kill = ClusterCommand::KillLinks { direction: LinkDirection::To, node: node.as_bytes() };

@@ -114,7 +114,8 @@ impl ReceiveBuffer {
     ///
     /// `None` when all of `input` is consumed. A message that is completely in `input` is not copied.
     /// `published_max` is the longest published or module message that a known sender may send; `is_known`
-    /// decides that for the sender in a header, and for the link's own node if the argument is `None`.
+    /// says whether the sender is known: its argument is the id in the header, or `None` for the node of
+    /// the link.
     pub fn next<'a, 'b: 'a>(
         &'a mut self,
         input: &mut &'b [u8],
