@@ -11,7 +11,7 @@ pub type IpText = Arc<str>;
 
 /// The address and ports that a node listens on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Fields without a comment are explained by their names.
 #[allow(missing_docs)]
 pub struct NodeAddress {
     pub ip: IpText,
@@ -81,7 +81,7 @@ pub enum BusTransport {
 
 /// Names and addresses that a node announces in extensions (2.3). Empty texts and 0 stand for none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Fields without a comment are explained by their names.
 #[allow(missing_docs)]
 pub struct NodeLabels {
     pub host_name: Arc<str>,

@@ -78,7 +78,7 @@ pub(crate) enum LastWrite {
 
 /// Counts of written files, for INFO (V-6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Fields without a comment are explained by their names.
 #[allow(missing_docs)]
 pub struct SaveCounts {
     pub saves: u64,

@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 
 /// The figures of CLUSTER INFO (V-1), and those of this server (V-6).
 #[derive(Clone, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Fields without a comment are explained by their names.
 #[allow(missing_docs)]
 pub struct ClusterInfo {
     pub state: ClusterState,
@@ -35,7 +35,7 @@ pub struct ClusterInfo {
 
 /// Numbers of slots by the health of their owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Fields without a comment are explained by their names.
 #[allow(missing_docs)]
 pub struct SlotCounts {
     pub ok: u32,
@@ -82,7 +82,7 @@ pub(crate) fn info(m: &ClusterMachine) -> ClusterInfo {
 
 /// A link in the reply of CLUSTER LINKS (V-4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Fields without a comment are explained by their names.
 #[allow(missing_docs)]
 pub struct LinkFacts {
     pub link: LinkKey,

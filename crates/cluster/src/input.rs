@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// An event for the machine: a clock tick, bus traffic, the result of an output, or a command.
 #[derive(Clone, Debug)]
-// The names of the undocumented ones say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum ClusterInput<'a> {
     /// The cron: every 100 ms. Late and missing ticks are normal.
@@ -86,7 +86,7 @@ pub enum DialMoment {
 /// Commands that change this node's state. The caller parses the arguments, and answers those that
 /// do not parse.
 #[derive(Clone, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum ClusterCommand<'a> {
     /// CLUSTER MEET; without `bus_port` the bus port is `port` plus 10,000.
@@ -134,7 +134,7 @@ pub struct SetSlot<'a> {
 
 /// The new state of a slot by SETSLOT; ids are the client's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum SlotAction<'a> {
     Migrating(&'a [u8]),
@@ -147,7 +147,7 @@ pub enum SlotAction<'a> {
 
 /// Whether the keyspace has keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum HasKeys {
     Yes,
@@ -156,7 +156,7 @@ pub enum HasKeys {
 
 /// CLUSTER RESET SOFT or HARD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum ResetKind {
     Soft,
@@ -165,7 +165,7 @@ pub enum ResetKind {
 
 /// The links of a node that DEBUG CLUSTERLINK KILL closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum LinkDirection {
     To,

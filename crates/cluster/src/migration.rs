@@ -76,7 +76,7 @@ pub struct SlotsToMove {
 
 /// Progress of an export's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-// The names say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum ExportHandshake {
     Connecting,
@@ -88,7 +88,7 @@ pub enum ExportHandshake {
 
 /// The messages that the two sides of a job exchange, in addition to the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum SyncMessage {
     Ack,
@@ -140,7 +140,7 @@ pub enum ImportFault {
 
 /// Events of atomic moves.
 #[derive(Clone, Copy, Debug)]
-// The names of the undocumented ones say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum MigrationInput<'a> {
     /// The source has established a job that `Cluster::may_import` allows; its slots have no keys here.
@@ -209,7 +209,7 @@ pub enum ToldBy {
 
 /// Requests to the host for atomic moves.
 #[derive(Clone, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum MigrationOrder {
     /// Send a message to the other side, as soon as the commands received on its connection so far are as

@@ -24,7 +24,7 @@ pub(crate) struct NodeIx(pub(crate) u32);
 
 /// Whether a node is part of the cluster yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum NodeStanding {
     /// A node whose id is not known yet (N-2).
@@ -37,7 +37,7 @@ pub enum NodeStanding {
 
 /// The node that began a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum Initiator {
     /// This node, by CLUSTER MEET of an operator.
@@ -48,7 +48,7 @@ pub enum Initiator {
 
 /// A node's health as this node sees it (section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum NodeHealth {
     Up,

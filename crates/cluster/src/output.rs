@@ -30,7 +30,7 @@ pub enum BusLane {
 /// An action for the host. An output that depends on a file is withheld until the file is durable
 /// (E-53), as [`crate::ClusterInput::Saved`] reports.
 #[derive(Clone, Debug)]
-// The names of the undocumented ones say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum ClusterOutput {
     /// Connect; [`crate::ClusterInput::Connected`] or [`crate::ClusterInput::DialFailed`] follows.
@@ -125,7 +125,7 @@ pub enum PublishScope {
 
 /// The answer to a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum ClusterAnswer {
     Ok,
@@ -138,7 +138,7 @@ pub enum ClusterAnswer {
 
 /// A change of this node's role in replication.
 #[derive(Clone, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum RoleChange {
     /// Become a primary; the replication history is kept.
@@ -160,7 +160,7 @@ pub enum Synchronisation {
 
 /// Whether the cluster serves requests (F-22).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum ClusterState {
     Ok,
@@ -169,7 +169,7 @@ pub enum ClusterState {
 
 /// A node in a [`SlotMap`].
 #[derive(Clone, Debug)]
-// The names of the undocumented ones say enough.
+// Fields without a comment are explained by their names.
 #[allow(missing_docs)]
 pub struct MapNode {
     pub id: NodeId,
@@ -188,7 +188,7 @@ pub struct MapNode {
 
 /// The state that the gate, CLUSTER SLOTS and CLUSTER SHARDS read. Each change makes a new map.
 #[derive(Clone, Debug)]
-// The names of the undocumented ones say enough.
+// Fields without a comment are explained by their names.
 #[allow(missing_docs)]
 pub struct SlotMap {
     pub state: ClusterState,

@@ -5,7 +5,7 @@ pub(crate) const COUNTED_TYPES: usize = 11;
 
 /// Counters; CONFIG RESETSTAT sets all to 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Fields without a comment are explained by their names.
 #[allow(missing_docs)]
 pub struct Statistics {
     /// Messages queued, by the number of their type.

@@ -15,9 +15,9 @@ pub trait SnapshotPieces {
     /// The state of the snapshot.
     fn made(&self) -> SnapshotProgress;
 
-    /// Why the snapshot grows only as fast as all replicas take it, where that is so. A replica that
-    /// waits for the whole snapshot before it takes any piece would then wait for ever. A change of this
-    /// answer sets [`SnapshotPieces::has_news`].
+    /// The reason for which the snapshot grows only as fast as all replicas take it; `None` if it does not
+    /// wait for them. A replica that waits for the whole snapshot before it takes any piece would then wait
+    /// for ever. A change of this result sets [`SnapshotPieces::has_news`].
     fn lacks_room(&self) -> Option<String>;
 
     /// Whether a replica that got [`NextPiece::Later`] may get another answer now; `true` once per change.

@@ -17,7 +17,8 @@ use sluice_resp::command::push_command;
 pub struct UnitCommands {
     bytes: Vec<u8>,
     runs: Vec<Run>,
-    /// Number of commands; of those for replicas alone; of those for the append-only file alone.
+    /// Number of commands; `for_replicas` and `for_file` count those for replicas alone and for the
+    /// append-only file alone.
     count: usize,
     for_replicas: usize,
     for_file: usize,
@@ -186,7 +187,7 @@ impl UnitCommands {
         promised
     }
 
-    /// Removes the commands and keeps the memory, unless it is large.
+    /// Removes the commands and keeps their buffer for reuse, unless it is large.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.runs.clear();

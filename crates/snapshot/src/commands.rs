@@ -213,7 +213,7 @@ impl CommandWriter<'_> {
                 let at = at.to_string();
                 let [name, value] = &pair;
                 self.command([b"HSETEX", self.key, b"PXAT", at.as_bytes(), b"FIELDS", b"1", name, value]);
-                // Gathered fields have to be written before a stop.
+                // Fields that were gathered for a command have to be written before a stop.
                 behind += usize::from(!argv.is_empty());
                 if argv.is_empty() {
                     self.pause(ValueStage::Elements(done))?;

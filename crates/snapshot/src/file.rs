@@ -44,7 +44,7 @@ pub struct LoadOptions {
     pub duplicates: Duplicates,
     /// Time of the load, by which keys expire.
     pub now: Now,
-    /// Access clocks hold LFU frequencies instead of LRU times.
+    /// Whether the keys' access clocks hold LFU frequencies instead of LRU times.
     pub lfu: bool,
     /// Whether the setting `rdb-version-check` is `relaxed`, for the wording of errors in the log.
     pub is_relaxed: bool,
@@ -54,12 +54,13 @@ pub struct LoadOptions {
     pub name: Vec<u8>,
     /// Whether a malformed file ends the process.
     pub ends_process: bool,
-    /// Keys past their expiry are loaded, too.
+    /// Whether keys past their expiry are loaded, too.
     pub keeps_expired: bool,
-    /// The connection that carries the file checks its bytes: the log calls a missing checksum, which is
-    /// accepted in any case, skipped for this transfer.
+    /// Whether the connection that carries the file checks its bytes. A missing checksum is accepted in any
+    /// case; the log then says that the checksum was skipped for this transfer.
     pub is_checked_on_the_way: bool,
-    /// A later save may replace the file, so a file of which records are dropped is kept under a second name.
+    /// Whether a later save may replace the file, so that a file of which records are dropped has to be
+    /// kept under a second name.
     pub replaces_file: bool,
 }
 
@@ -68,7 +69,8 @@ pub struct FileLoad {
     options: LoadOptions,
     reader: Reader,
     state: LoadState,
-    /// Bytes of the file that are not read yet, where the size is known; they bound the file's hints.
+    /// Bytes of the file that are not read yet, if the size is known. Sizes that the file states as hints
+    /// are limited by this number.
     left: u64,
     /// The first bytes of the file.
     head: Vec<u8>,
@@ -339,7 +341,8 @@ struct LoadRules {
     now: Now,
     lfu: bool,
     expired: ExpiredKeys,
-    /// Upper bound of the bytes of the file that are left; it bounds the file's hints.
+    /// Upper bound of the bytes of the file that are left. Sizes that the file states as hints are limited
+    /// by it.
     left: u64,
 }
 
@@ -417,11 +420,12 @@ impl LoadTarget<'_> {
                 ))?;
             }
             Item::Sizes(keys, expires) => {
-                // A hint, which may be wrong: a key takes at least `KEY_BYTES_MIN` bytes of the file.
+                // The file's number of keys is a hint that may be wrong, so it is limited: a key takes at
+                // least `KEY_BYTES_MIN` bytes of the file.
                 let bounded = |count: u64| count.min(self.rules.left / KEY_BYTES_MIN) as usize;
                 self.keyspace.reserve(self.state.db, bounded(keys), bounded(expires));
             }
-            // Also only hints.
+            // Sizes of slots are only hints, too, and are not used.
             Item::Slot(_) => {}
             Item::SlotImport { name, ranges } => self.import(&name, ranges)?,
             Item::Function(code) => self.state.brought.libraries.push(code.into_owned().into()),

@@ -123,8 +123,8 @@ pub struct Reporter<'a> {
 }
 
 impl Reporter<'_> {
-    /// Has the main thread write a line to the log. A file may have any number of fields, so the number
-    /// of lines that wait for the main thread is bounded.
+    /// Passes a line for the log to the main thread. A file may have any number of fields, so the number of
+    /// lines that wait for the main thread is bounded.
     pub fn log(&mut self, level: LogLevel, line: impl Into<String>) {
         let mut news = self.progress.news();
         if level == LogLevel::Warning || news.lines.len() < LINES_MAX {

@@ -1,6 +1,6 @@
 //! Small strings on their way into a keyspace. Several are looked up together, so that the processor
-//! fetches their buckets while it decodes the next string. That made loading two million keys of 64
-//! bytes a third faster.
+//! fetches their buckets while it decodes the next string. With this, loading two million keys of 64 bytes
+//! became a third faster.
 
 use sluice_keyspace::{Key, Keyspace, NewValue};
 

@@ -1,4 +1,5 @@
-//! Records of an established session: encrypted where they are gathered, decrypted where they are wanted.
+//! Records of an established session. They are encrypted in the buffer in which they are gathered, and
+//! decrypted in the buffer in which the caller wants the data.
 //!
 //! rustls makes the handshake and hands its secrets over ([`rustls::kernel`]); this module handles all
 //! later records, for two reasons. The record layer of rustls allocates and copies twice for each record,
@@ -187,8 +188,8 @@ impl Records {
         self.block_limit
     }
 
-    /// Switches to a new sending key without a message to the peer, for tests. Returns whether
-    /// there is one.
+    /// Switches to a new sending key without a message to the peer, for tests. Returns whether there is a
+    /// new key.
     #[cfg(test)]
     pub(crate) fn next_sending(&mut self) -> bool {
         self.next_key(RecordDirection::Sending).map(|key| self.sending = key).is_some()
@@ -360,7 +361,7 @@ impl Records {
                 self.message = Vec::new();
                 self.update_receiving(wanted, answer)?;
             } else {
-                // This side, as a client, never resumes a session.
+                // Tickets have no effect, because this side, as a client, never resumes a session.
                 count(&mut self.warnings, "received too many tickets")?;
                 self.message.drain(..4 + length);
             }

@@ -441,7 +441,7 @@ fn handle<D>(status: UnbufferedStatus<'_, '_, D>, buffers: &mut Buffers) -> (usi
         }
         Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => Advance::Closed,
         Ok(ConnectionState::BlockedHandshake | ConnectionState::WriteTraffic(_)) => Advance::Waits,
-        // Data before the end of the handshake, to which this crate never agrees.
+        // Early data, before the end of the handshake: this crate never agrees to such data.
         Ok(_) => {
             Advance::Failed(rustls::Error::General("data came before the end of the handshake".to_owned()))
         }

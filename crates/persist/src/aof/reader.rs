@@ -416,7 +416,8 @@ fn header_fault(
         return Some(LogProblem::Dollar(*first));
     }
     let (digits, behind) = rest.split_at(rest.iter().take_while(|byte| byte.is_ascii_digit()).count());
-    // More digits make the number larger, and a leading zero stays one.
+    // A number that is out of range or has a leading zero stays so, because further digits only make it
+    // larger.
     if !digits.is_empty() && !num::parse_u64(digits).is_some_and(|value| range.contains(&value)) {
         return Some(number);
     }

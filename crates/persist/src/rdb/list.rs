@@ -68,7 +68,7 @@ impl ListBuilder {
         if self.list.is_empty() {
             return None;
         }
-        // The reference packs elements that were written one by one as it adds them.
+        // Single elements alone count as one node, because the reference packs them while it adds them.
         let nodes = self.packed.max(usize::from(self.has_plain));
         self.list.convert_after_loading(nodes, self.context.limits);
         Some(self.list)

@@ -64,7 +64,7 @@ impl NextPart {
             | NextPart::ConsumerCount => "Stream listpack integrity check failed",
             NextPart::Group => "a consumer group occurs twice",
             NextPart::Pending(_) => "Duplicated global PEL entry loading stream consumer group",
-            // Also if pending entries are left over after the last consumer.
+            // This text is also used if pending entries are left over after the last consumer.
             NextPart::Consumer => "Duplicate stream consumer detected, or a pending entry without a consumer",
             NextPart::Owned(..) => "Duplicated consumer PEL entry, or one that the group does not have",
         }
@@ -150,7 +150,7 @@ impl StreamBuilder {
         let (len, last_id) = (self.stream.log().len(), said_last_id.max(self.stream.log().last_id()));
         let (mut max_deleted_id, mut entries_added) = (StreamId::MIN, len);
         if self.form >= StreamForm::Counted {
-            // The first id is that of the first entry.
+            // The first id is read and not used: it is the id of the first entry.
             id(cursor)?;
             (max_deleted_id, entries_added) = (id(cursor)?, cursor.len()?);
         }

@@ -84,7 +84,7 @@ pub struct Surroundings<'a> {
 pub enum SyncFailure {
     /// The snapshot could not be received or written: the log has the reason.
     Transfer,
-    /// The file was in force and could not be loaded: the log has the reason.
+    /// The file has replaced the earlier file, and could not be loaded: the log has the reason.
     Load,
     /// The snapshot could not be loaded while it was received into memory: the log has the reason.
     Stream,
@@ -122,9 +122,9 @@ pub enum Input<'a> {
 /// An output of a link; outputs are carried out in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkOutput {
-    /// For the owner of the data, their history and the clients.
+    /// An output for the owner of the data, their history and the clients.
     Decision(LinkDecision),
-    /// For the owner of the connections.
+    /// An output for the owner of the connections.
     Order(TransportOrder),
 }
 
@@ -143,9 +143,9 @@ impl From<TransportOrder> for LinkOutput {
 /// A decision of a link about the data, their history and the clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkDecision {
-    /// Put the saved file in the place of the file before.
+    /// Replace the earlier file by the saved file.
     Commit,
-    /// Load the file that is in force.
+    /// Load the file that was committed.
     Load,
     /// The loaded data have this position, whose history replaces the one known until now.
     Adopt(HistoryPoint),

@@ -17,7 +17,8 @@ use sluice_base::Bytes;
 pub struct Spooled {
     spools: Vec<StreamSpoolState>,
     next_id: u64,
-    /// No spool could be made lately: waiting bytes are kept in memory, and count.
+    /// The last attempt to make a spool has failed: waiting bytes are kept in memory, and count as memory
+    /// and against the output limit.
     pub cannot: bool,
 }
 
@@ -97,7 +98,7 @@ impl Spooled {
         self.spools.iter().any(|spool| spool.spool.has_news())
     }
 
-    /// Bytes of memory that wait for the disk, of a replica's spool.
+    /// Bytes of a replica's spool that are in memory because the disk does not have them yet.
     pub fn unwritten_bytes(&mut self, taker: SpoolReceiver) -> usize {
         self.find(taker).map_or(0, |spool| spool.spool.unwritten_bytes())
     }
