@@ -29,7 +29,8 @@ pub(crate) fn take(m: &mut ClusterMachine, ix: NodeIx, seen: &Seen<'_>) {
     report(m, ix, &old);
 }
 
-/// A node answered at a candidate address, which becomes its address; the link stays open.
+/// Handles the answer of a node at a candidate address, which becomes the node's address; the link stays
+/// open.
 pub(crate) fn confirmed(m: &mut ClusterMachine, ix: NodeIx, address: NodeAddress) {
     let old = replace(m, ix, address);
     report(m, ix, &old);
@@ -178,7 +179,7 @@ pub(crate) fn unreachable(m: &mut ClusterMachine, ix: NodeIx) {
     }
 }
 
-/// Notes whether a node answers, and looks up its host name if it has not for T, at most once in T/2.
+/// Notes whether a node answers. If it has not answered for T, looks up its host name, at most once in T/2.
 /// Called by the cron.
 pub(crate) fn look_for(m: &mut ClusterMachine, ix: NodeIx) {
     let now = m.time.now;

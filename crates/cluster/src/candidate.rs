@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Invariants: (1) an election has one epoch, and each voter counts once in it; (2) a request for votes
-//! leaves when its epoch is durable, and messages about a takeover leave when the file with it is; (3) a
-//! vote counts only for the election that is open.
+//! leaves when its epoch is durable, and messages about a takeover leave when the file with the takeover is
+//! durable; (3) a vote counts only for the election that is open.
 
 use crate::candidacy::{ElectionStage, Obstacle, Schedule, WantedFailover};
 use crate::durable::Withheld;

@@ -114,7 +114,7 @@ fn dial_budget(m: &ClusterMachine) -> i64 {
     (known * 100).checked_div(half).map_or(0, |share| i64::try_from(share * 10).unwrap_or(i64::MAX))
 }
 
-/// Handshakes that time out, dials, and links whose queue is too long.
+/// Ends a handshake that has timed out, dials the node, and drops links whose queue is too long.
 fn links_of(m: &mut ClusterMachine, ix: NodeIx, budget: &mut i64) {
     limit_queues(m, ix);
     let reconnects = m.settings.debug.reconnection == Switch::Runs;

@@ -6,8 +6,8 @@ use crate::machine::{ClusterMachine, Sureness, log};
 use crate::node::{ClusterNode, NodeIx};
 use sluice_base::mistake::{Mistake, is_made};
 
-/// Notes another node's current epoch; the highest counts (E-2). It may be sent on before it is durable,
-/// because it is another node's.
+/// Notes another node's current epoch; the highest counts (E-2). The epoch may be sent on before it is
+/// durable, because only this node's own epochs must be durable first (E-53).
 pub(crate) fn heard(m: &mut ClusterMachine, epoch: ClusterEpoch) {
     if epoch > m.epochs.current {
         m.epochs.current = epoch;

@@ -641,8 +641,9 @@ impl Cluster {
         }
     }
 
-    /// Handles a failed write of `nodes.conf`. By `cluster-config-save-behavior`, the process ends, or goes
-    /// on and this node does not vote until a write has succeeded (N-22, N-23).
+    /// Handles a failed write of `nodes.conf`. With `cluster-config-save-behavior sync` the process ends
+    /// (N-22); with `best-effort` it goes on, and this node does not vote until a write has succeeded
+    /// (N-23).
     fn save_failed(&mut self, generation: Generation) {
         let m = &mut self.machine;
         match m.settings.save_behavior {

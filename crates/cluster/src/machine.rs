@@ -152,8 +152,8 @@ pub(crate) struct Todo {
     /// Begin no write of the file before the current execution unit ends: otherwise other nodes could
     /// receive slots that one command of the unit gives up and the next one takes back.
     pub(crate) is_in_unit: bool,
-    /// Let the writes continue that a manual failover has held back, after the map that decides about
-    /// them, unless another manual failover has begun.
+    /// Let writes continue that a manual failover has held back, unless another manual failover has begun.
+    /// The new map, which decides where they are executed, is given out first.
     pub(crate) unpause: bool,
 }
 

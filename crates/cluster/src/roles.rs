@@ -194,12 +194,13 @@ fn has_data_of_shard(m: &ClusterMachine, primary: NodeIx) -> bool {
     m.keys.has_any || (its != 0 && mine >= its)
 }
 
-/// This node's primary follows this node, with an epoch that this node does not know. This node has won
-/// that epoch, announced it while its file could not be written (`cluster-config-save-behavior
-/// best-effort`), and has restarted from the older file. No node serves the slots, and by the
-/// reference's rule each of the two waits for the other until an operator repairs that. The message was
-/// sent to this process, because connections end with their process. Another replica may have won a
-/// later epoch meanwhile, so nothing is served until a majority has answered.
+/// Completes a takeover that this node does not remember: its primary follows it, with an epoch that this
+/// node does not know. This node has won that epoch, announced it while its file could not be written
+/// (`cluster-config-save-behavior best-effort`), and has restarted from the older file. No node serves the
+/// slots, and by the reference's rule each of the two waits for the other until an operator repairs that.
+/// The message cannot be an old one to an earlier process, because connections end with their process.
+/// Another replica may have won a later epoch meanwhile, so nothing is served until a majority has
+/// answered.
 fn remember(m: &mut ClusterMachine, old: NodeIx, epoch: ClusterEpoch) {
     log!(
         m,

@@ -93,8 +93,8 @@ pub enum OwnLine {
     Damaged,
 }
 
-/// The machine that starts from a file. `local` are addresses of this machine: if this node's saved
-/// address is none of them, the only one of them replaces it.
+/// The machine that starts from a file. `local` are addresses of this machine: if this node's saved address
+/// is none of them and there is only one, that one replaces it.
 pub(crate) fn load(
     time: StepTime,
     settings: Arc<ClusterSettings>,

@@ -74,7 +74,7 @@ pub struct ClusterSettings {
     pub blacklist_ttl_s: u64,
     /// `cluster-link-sendbuf-limit`, in bytes of one link's queue; 0 for no limit.
     pub link_sendbuf_limit_bytes: u64,
-    /// `cluster-link-publish-limit`: bytes of published messages that wait on one link at most.
+    /// `cluster-link-publish-limit`: the most bytes of published messages that may wait on one link.
     pub link_publish_limit_bytes: u64,
     /// `cluster-config-save-behavior`: what a failed write of `nodes.conf` does.
     pub save_behavior: SaveBehavior,

@@ -343,7 +343,7 @@ impl NodeTable {
         self.node(ix).primary().unwrap_or(ix)
     }
 
-    /// Whether the chain of primaries above `ix` contains `target`.
+    /// Whether the chain of primaries that begins with `ix` contains `target`, or is a circle.
     pub(crate) fn leads_to(&self, ix: NodeIx, target: NodeIx) -> bool {
         let mut at = ix;
         for _ in 0..self.len() {

@@ -164,7 +164,7 @@ fn shown(line: &[u8]) -> String {
 const LINE_BYTES_MAX: usize = 1024;
 /// Bytes of a mark.
 const MARK_LEN: usize = 40;
-/// Bytes of a line that the log shows at most.
+/// The most bytes of a line that the log shows.
 const SHOWN_BYTES: usize = 200;
 
 #[cfg(test)]

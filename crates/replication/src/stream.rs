@@ -357,7 +357,8 @@ impl ReplicationStream {
     }
 }
 
-/// Bytes of MULTI, SELECT and EXEC around the commands of a unit at most. A ping or a question has fewer.
+/// The most bytes that MULTI, SELECT and EXEC take around the commands of a unit. A ping, or a question to
+/// replicas, takes fewer.
 const OWN_BYTES: usize = 64;
 
 #[cfg(test)]

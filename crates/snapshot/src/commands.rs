@@ -38,8 +38,8 @@ enum ValueStage {
 struct GroupPosition {
     /// This many consumers, with their pending entries.
     consumers: usize,
-    /// The pending entries of the next consumer up to this id, once that consumer is written; `MIN`:
-    /// none of them, as no entry has that id.
+    /// `Some` if the next consumer itself is written: its pending entries up to this id are written, too.
+    /// `MIN` means none of them, as no entry has that id.
     pending: Option<StreamId>,
 }
 

@@ -16,7 +16,7 @@ use sluice_persist::rdb::{
 use sluice_value::HashContext;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Bytes that are read at once at most. A smaller `loading-process-events-interval-bytes` only refreshes
+/// The most bytes that are read at once. A smaller `loading-process-events-interval-bytes` only refreshes
 /// the numbers of INFO more often, because clients are served during the whole load.
 const PIECE_BYTES_MAX: usize = 256 * 1024;
 
@@ -644,7 +644,8 @@ impl PreambleLoad {
     }
 }
 
-/// Bytes of a file that a key takes with its value at least: a type byte, an empty key and an empty value.
+/// The fewest bytes of a file that a key takes with its value: a type byte, an empty key and an empty
+/// value.
 const KEY_BYTES_MIN: u64 = 3;
-/// Skipped keys that are named in the log at most; the last line counts all.
+/// The most skipped keys that are named in the log; the last line counts all of them.
 const SAID_KEYS_MAX: u64 = 100;

@@ -164,6 +164,6 @@ impl Reporter<'_> {
     }
 }
 
-/// Lines that wait for the log at most. Warnings are kept beyond this bound; the size of the file
-/// limits their number.
+/// The most lines that wait for the log. Warnings are kept beyond this bound; the size of the file limits
+/// their number.
 const LINES_MAX: usize = 1000;

@@ -64,7 +64,7 @@ impl Staged {
     }
 }
 
-/// Strings that are staged at most.
+/// The most strings that are staged at a time.
 const STAGED_MAX: usize = 32;
-/// Bytes of a key and its string at most; copying a longer string costs more than waiting for its bucket.
+/// The most bytes of a key and its string; copying a longer string costs more than waiting for its bucket.
 const STAGED_BYTES_MAX: usize = 1024;

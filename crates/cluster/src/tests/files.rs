@@ -155,7 +155,7 @@ fn cl_e16_a_takeover_that_its_file_does_not_know_is_made_good() {
     takeover_is_made_good(&ClusterInput::HasKeys(HasKeys::Yes), 1_000_000);
 }
 
-/// The shard has no keys, and the node's files show up to which offset that is so.
+/// The shard has no keys, and the node's files show up to which offset of the stream it had none.
 #[test]
 fn cl_e16_a_takeover_of_a_shard_without_keys_is_made_good() {
     takeover_is_made_good(&ClusterInput::Offset(100), 90);

@@ -372,7 +372,7 @@ pub fn fuzz_manifest(data: &[u8]) {
     }
 }
 
-/// Bytes of a line at most, with its line end.
+/// The most bytes of a line, with its line end.
 const LINE_BYTES_MAX: usize = 1024;
 
 /// The largest sequence number accepted: numbers of later files are counted from it and must

@@ -492,11 +492,11 @@ fn outline(mut data: &[u8], mut piece: usize) -> (Vec<String>, LogTail) {
 
 /// The beginning of an annotation with a time.
 const TIME: &[u8] = b"#TS:";
-/// Arguments of a command at most.
+/// The most arguments of a command.
 const ARGC_MAX: u64 = i32::MAX as u64;
-/// Bytes of memory that a reader keeps between records, at most.
+/// The most bytes of memory that a reader keeps between records.
 const KEPT_BYTES_MAX: usize = 1 << 20;
-/// Bytes of an unfinished annotation that are kept, at most.
+/// The most bytes of an unfinished annotation that are kept.
 const ANNOTATION_BYTES_MAX: usize = 1024;
 /// Default for the bytes of an argument: the default of `proto-max-bulk-len`.
 const ARG_BYTES_MAX: u64 = 512 << 20;

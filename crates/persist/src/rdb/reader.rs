@@ -30,7 +30,7 @@ pub struct Reader {
     buffer: Vec<u8>,
     /// Bytes of `buffer` that were read.
     at: usize,
-    /// Bytes after `at` without which a retry is useless.
+    /// With fewer bytes than this after `at` a retry is useless.
     wanted: usize,
     /// Offset in the file of the missing bytes.
     missing_at: u64,
@@ -278,7 +278,7 @@ fn outline(mut reader: Reader, mut data: &[u8]) -> Vec<String> {
     }
 }
 
-/// Bytes of memory that a reader keeps between values, at most.
+/// The most bytes of memory that a reader keeps between values.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
 #[cfg(test)]

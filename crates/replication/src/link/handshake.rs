@@ -359,5 +359,5 @@ const PASSWORD_WANTED: &str =
 
 /// Bytes of the longest answer accepted.
 pub(super) const LINE_BYTES_MAX: usize = 16 * 1024;
-/// Bytes of an answer that the log shows at most.
+/// The most bytes of an answer that the log shows.
 const SHOWN_BYTES: usize = 256;

@@ -14,8 +14,8 @@
 //! a block whose bytes are promised ([`PromisedCommands`]) has its place like any other, and becomes
 //! sealed blocks from its beginning on; until then it is neither read nor trimmed.
 //!
-//! Memory: the configured size and one block more, and beyond that the bytes that the slowest replica
-//! has not been queued, which the output limit bounds. Bytes that a replica was queued and has not
+//! Memory: the configured size and one block more, and beyond that the bytes that are not in the slowest
+//! replica's output yet, which the output limit bounds. Bytes that a replica was queued and has not
 //! received are at most [`WINDOW_BYTES`] and a block for each replica.
 
 use sluice_base::{Bytes, heap};

@@ -6,8 +6,8 @@
 //! offset. Blocks that leave the backlog go into the spool. A replica reads the spool up to the first
 //! byte of the backlog, and then continues in the backlog.
 //!
-//! Invariant: (1) a spool holds the stream from the snapshot's offset to the first byte of the backlog, or to
-//! `end`, where that is further.
+//! Invariant: (1) a spool holds the stream from the snapshot's offset to the first byte of the backlog, or
+//! to `end`, if that is further.
 
 use crate::feeds::{NextPiece, StreamSpool};
 use sluice_base::Bytes;
