@@ -345,8 +345,8 @@ fn tell_siblings(m: &mut ClusterMachine, primary: NodeIx) {
     siblings.into_iter().for_each(|key| send::gossip(m, key, MessageType::Pong));
 }
 
-/// The number of replicas of this node's primary that have more data than this node; of two with equal
-/// data, the one with the smaller id precedes.
+/// The number of replicas of this node's primary that precede this one: they have more data, or as much
+/// data and a smaller id.
 fn rank(m: &ClusterMachine, primary: NodeIx) -> u64 {
     let me = m.table.me();
     let is_ahead = |ix: &&NodeIx| {

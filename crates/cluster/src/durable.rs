@@ -3,9 +3,9 @@
 //! Invariants: (1) at most one write is under way, and generations only rise; (2) headers carry the claim
 //! of the last durable file, never a newer claim of this node; (3) an output that waits for a generation
 //! leaves when a file of that generation or a later one is durable; for a vote there is no exception; (4)
-//! keys of a lost slot are deleted only when the file that a restart would read is no longer names this
-//! node as the slot's owner, whatever `cluster-config-save-behavior` is: otherwise a restarted process
-//! would own a slot whose keys are deleted.
+//! keys of a lost slot are deleted only when the file that a restart would read no longer names this node
+//! as the slot's owner, whatever `cluster-config-save-behavior` is: otherwise a restarted process would own
+//! a slot whose keys are deleted.
 
 use crate::id::{ClusterEpoch, NodeId, ShardId};
 use crate::migration::JobName;
@@ -197,7 +197,8 @@ impl Durable {
         self.end_write(writing) || is_other
     }
 
-    /// Makes the view of a write the one that may be sent; `true` if its claim differs from the one before.
+    /// Makes the view of a finished write the one that may be sent; `true` if its claim differs from the
+    /// claim sent before.
     fn end_write(&mut self, writing: Writing) -> bool {
         self.durable = writing.generation;
         let before = std::mem::replace(&mut self.told, writing.view);
@@ -237,7 +238,8 @@ impl Durable {
         self.held.retain(|(_, held)| !matches!(held, Withheld::Vote { .. }));
     }
 
-    /// This node has a new id: claims of the old id are not sent with it.
+    /// Replaces the views that may be sent, because this node has a new id: claims of the old id must not
+    /// be sent with the new one.
     pub(crate) fn renamed(&mut self, view: ToldView) {
         if let Some(writing) = &mut self.writing {
             writing.view = view.clone();

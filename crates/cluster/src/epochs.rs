@@ -16,8 +16,8 @@ pub(crate) fn heard(m: &mut ClusterMachine, epoch: ClusterEpoch) {
     told.current_epoch = told.current_epoch.max(epoch);
 }
 
-/// Notes a primary's config epoch: a higher one is accepted (E-3), and raises the current epoch
-/// to itself.
+/// Notes a primary's config epoch: a higher one is accepted (E-3), and the current epoch becomes at least
+/// as high.
 pub(crate) fn claimed(m: &mut ClusterMachine, ix: NodeIx, epoch: ClusterEpoch) {
     if epoch > m.table.node(ix).config_epoch {
         m.table.node_mut(ix).config_epoch = epoch;

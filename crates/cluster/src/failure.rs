@@ -78,7 +78,7 @@ fn report(m: &mut ClusterMachine, ix: NodeIx, by: NodeIx) -> bool {
     node.reports.note(by.0, at)
 }
 
-/// The number of reports about a node that count: recent, and by voters (F-4). Old ones are dropped.
+/// The number of reports about a node that count: recent, and by voters (F-4). Old reports are dropped.
 pub(crate) fn count_reports(m: &mut ClusterMachine, ix: NodeIx) -> u32 {
     let limit = m.settings.node_timeout_ms.saturating_mul(2);
     let now = m.time.now;

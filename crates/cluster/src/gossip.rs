@@ -173,7 +173,8 @@ fn labels(m: &mut ClusterMachine, sender: NodeIx, gossip: &Gossip<'_>) {
     m.todo.map = true;
 }
 
-/// Sets the shard that a sender names for itself (N-5). Without a name, a replica is of its primary's shard.
+/// Sets the shard that a sender names for itself (N-5). A replica that names no shard gets the shard of its
+/// primary.
 pub(crate) fn take_shard(m: &mut ClusterMachine, sender: NodeIx, shard: Option<ShardId>) {
     if let Some(primary) = m.table.node(sender).primary() {
         let theirs = m.table.node(primary).shard;

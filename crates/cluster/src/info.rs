@@ -104,7 +104,7 @@ pub struct NodeFacts<'a> {
     pub ip: &'a str,
     /// Port of the node for clients: the TCP port, or the TLS port if the node has no TCP port.
     pub port: u16,
-    /// Whether this node is the one that is asked.
+    /// Whether the node is this server itself.
     pub is_myself: bool,
     /// The primary of a replica; `None` for a primary, and for a replica whose primary is not known.
     pub primary: Option<NodeId>,

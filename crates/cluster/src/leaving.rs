@@ -1,5 +1,5 @@
 //! A node that is about to end: a primary hands over to a replica (M10, M11), a replica makes the other
-//! nodes stop sending it clients.
+//! nodes stop sending clients to it.
 //!
 //! The offset 0 says that a replica has no data for clients (N-8): nodes of the reference, too, omit
 //! such a replica from CLUSTER SLOTS, and no election prefers it.

@@ -157,7 +157,7 @@ pub(crate) struct Todo {
     pub(crate) unpause: bool,
 }
 
-/// This node's own keys in slots of other nodes, and the moves that bring it keys.
+/// This node's own keys in slots of other nodes, and the moves that bring keys to this node.
 #[derive(Clone, Debug)]
 pub(crate) struct StrayKeys {
     /// Slots that have keys here although another node owned them at the start: they wait for
@@ -229,8 +229,8 @@ pub(crate) struct CronMemory {
     pub(crate) packet: Vec<u8>,
 }
 
-/// The hash key of a table's index of ids. It is derived from the seed, without a draw that would
-/// change later ones.
+/// The hash key of a table's index of ids. The key is derived from the seed, because a draw from the
+/// generator would change later draws.
 pub(crate) fn index_seed(rng: &Rng) -> HashSeed {
     let mut rng = rng.clone();
     HashSeed { k0: !rng.next_u64(), k1: !rng.next_u64() }

@@ -18,10 +18,10 @@ pub struct Generation(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(pub u64);
 
-/// The two queues of a link, of which one overtakes the other (G-32).
+/// The two queues of a link: control messages overtake published messages (G-32).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BusLane {
-    /// All messages but published ones; they overtake published messages, between two whole messages.
+    /// All messages except published ones. They overtake published messages that wait, but never split one.
     Control,
     /// Published messages, in the order of their publication.
     Publish,
@@ -101,7 +101,7 @@ pub enum ClusterOutput {
 /// The reason that slots with keys belong to another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LostSlots {
-    /// The other node has claimed them from this one (E-15).
+    /// The other node has claimed the slots from this one (E-15).
     TakenOver,
     /// The data loaded at the start have keys in slots of the other node (R30).
     FoundAtStart,

@@ -435,7 +435,7 @@ fn rest(
         }
         MessageBody::Unknown(number) => log!(m, Warning, "Received unknown packet type: {number}"),
         MessageBody::AuthAck => candidate::voted(m, ix, header),
-        // These are counted and dropped.
+        // Messages of these types are counted and dropped.
         MessageBody::Module | MessageBody::Ping(_) | MessageBody::Pong(_) | MessageBody::Meet(_) => {}
     }
 }

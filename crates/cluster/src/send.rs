@@ -380,7 +380,7 @@ fn pong_to_all(m: &mut ClusterMachine) {
     }
 }
 
-/// Sends a published message to the nodes of its scope (P-1, P-2), with a light header where the other node
+/// Sends a published message to the nodes of its scope (P-1, P-2), with a light header if the other node
 /// has bound the link (P-3). The answer to a first PING does not prove that: the node may not have known
 /// this one when it answered, and it closes an unbound link at a light message. The answer to a PING that
 /// was sent after the node had connected to this one proves that the link is bound.

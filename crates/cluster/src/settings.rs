@@ -88,8 +88,8 @@ pub struct ClusterSettings {
     pub debug: BusDebug,
 }
 
-/// Address, ports and names of this node, for other nodes. A port is the announced one, or the one that
-/// the node listens on where none is announced.
+/// Address, ports and names of this node, for other nodes. A port is the announced port, or, if none is
+/// announced, the port on which the node listens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnAddress {
     /// `cluster-announce-ip`; `None` where the directive is not set.

@@ -113,7 +113,7 @@ impl ReplicationStream {
     pub fn set_has_primary(&mut self, has_primary: bool) {
         self.epoch.advance();
         self.has_primary = has_primary;
-        // The bytes of the other source name their database themselves.
+        // The next bytes come from another source, and name their database themselves.
         self.selected = None;
     }
 

@@ -108,7 +108,7 @@ impl LoadedHistory {
         }
     }
 
-    /// The keys and fields that had expired, in the order of the file. They are removed from here.
+    /// The keys and fields that had expired, in the order of the file. The list is empty afterwards.
     pub fn take_expired(&mut self) -> Vec<LeftOut> {
         take(&mut self.expired)
     }

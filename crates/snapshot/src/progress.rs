@@ -66,7 +66,7 @@ pub struct LoadOutcome {
 }
 
 impl LoadProgress {
-    /// Asks the load to end soon. It then returns no keyspace.
+    /// Asks the load to end soon. The load then returns no keyspace.
     pub fn stop(&self) {
         self.is_stopped.store(true, Relaxed);
     }

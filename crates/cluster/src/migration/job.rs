@@ -184,8 +184,8 @@ pub(super) fn ranges_text(ranges: &[(HashSlot, HashSlot)]) -> String {
     texts.collect::<Vec<_>>().join(" ")
 }
 
-/// The job's name in the log (V-8): its operation, and the role, id and labels of the other node where
-/// it is known.
+/// The job's name in the log (V-8): its operation, and the role, id and labels of the other node, if that
+/// is known.
 pub(super) fn described(
     job: &SlotMove,
     (operation, part, other): (&str, &str, Option<NodeId>),

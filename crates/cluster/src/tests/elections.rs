@@ -362,7 +362,7 @@ fn cl_e42_messages_that_come_together_decide_together_on_the_rank() {
 }
 
 /// The votes of an epoch went to replicas of two shards, and neither has a majority: the next election
-/// does not wait for twice the time of this one.
+/// begins before twice the time of this one is over.
 #[test]
 fn cl_d23_an_election_whose_votes_went_to_two_replicas_is_held_again() {
     let mut network = with_replicas();

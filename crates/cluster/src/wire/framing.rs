@@ -68,7 +68,7 @@ pub struct BadPrefix;
 pub enum ReceivedMessage<'a> {
     /// A whole message, for [`super::parse()`].
     BusMessage(&'a [u8]),
-    /// A message that had to be skipped; all its bytes have arrived. It counts as received.
+    /// A message that had to be skipped; all its bytes have arrived. The message counts as received.
     PassedOver(MessagePrefix),
     /// The connection must be closed; no further items follow.
     Bad(BadPrefix),

@@ -323,8 +323,8 @@ fn ask_for_data(around: &Surroundings<'_>, hands_over: HandsOver, out: &mut Vec<
     Awaited::Sync { is_partial: around.resume.is_some() }
 }
 
-/// Parses an offset of a history. `None` above `i64::MAX`: no primary reaches that, and later offsets are
-/// added to this one and must not overflow.
+/// Parses an offset of a history. `None` above `i64::MAX`: no primary reaches such an offset, and lengths
+/// that are added to it must not overflow.
 pub(super) fn parse_offset(text: &str) -> Option<u64> {
     text.parse().ok().filter(|offset| *offset <= i64::MAX as u64)
 }

@@ -149,7 +149,7 @@ pub enum LinkDecision {
     Load,
     /// The loaded data have this position, whose history replaces the one known until now.
     Adopt(HistoryPoint),
-    /// The data stay at their position in the history, whose new id is this one, if any.
+    /// The data stay at their position in the history; the id is the history's new one, if it has one.
     Continue(Option<String>),
     /// The replica to which the role was to be handed over has taken the role.
     HandedOver,
