@@ -133,8 +133,8 @@ pub(crate) fn drop_candidate(m: &mut ClusterMachine, ix: NodeIx, address: &NodeA
     candidates.turn = 0;
 }
 
-/// The next address of a node to dial, and its port. Until the announced address has failed for T, only
-/// that address is dialled; after that, all known addresses in turn.
+/// The next address of a node to dial, and its port. Until the announced address has failed for the node
+/// timeout T, only that address is dialled; after that, all known addresses in turn.
 pub(crate) fn next_target(m: &mut ClusterMachine, ix: NodeIx) -> Option<(DialTarget, IpText, u16)> {
     let now = m.time.now;
     let patience = patience_ms(m, ix);

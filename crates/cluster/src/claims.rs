@@ -73,7 +73,7 @@ struct SlotsTaken {
     closed: ClosedSlots,
 }
 
-/// Open slots that a claim has changed, with the nodes at their other ends.
+/// Open slots (migrating or imported ones) that a claim has changed, with the nodes at their other ends.
 #[derive(Default)]
 struct ClosedSlots {
     exports: BTreeMap<NodeIx, SlotSet>,
@@ -252,7 +252,8 @@ fn follow_targets(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, s
 
 /// The source of imports has given up the slots: this node takes them (E-13).
 fn finish_imports(m: &mut ClusterMachine, slots: &SlotSet) {
-    // A node that is not sure of its state gets no slots from other nodes' messages (N-26).
+    // A node that is not sure of its state, because its line of the file was damaged, gets no slots by
+    // other nodes' messages (N-26).
     if slots.is_empty() || m.rights.sureness != Sureness::Sure {
         return;
     }

@@ -92,8 +92,8 @@ fn earlier(one: Option<Ms>, other: Option<Ms>) -> Option<Ms> {
     one.into_iter().chain(other).min()
 }
 
-/// Handles the moment of [`crate::Cluster::deadline`]: nodes that have been silent for T are suspected, and
-/// the cluster's state is evaluated, independently of the cron (F-26).
+/// Handles the moment of [`crate::Cluster::deadline`]: nodes that have been silent for the node timeout T
+/// are suspected, and the cluster's state is evaluated, independently of the cron (F-26).
 pub(crate) fn expired(m: &mut ClusterMachine) {
     let mut suspicion_at = None;
     for position in 0..m.table.positions() {

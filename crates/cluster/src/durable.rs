@@ -1,4 +1,4 @@
-//! Messages and answers wait until the file with their state is durable (E-53).
+//! Messages and answers wait until the file (`nodes.conf`) with their state is durable (E-53).
 //!
 //! Invariants: (1) at most one write is under way, and generations only rise; (2) headers carry the claim
 //! of the last durable file, never a newer claim of this node; (3) an output that waits for a generation

@@ -7,7 +7,7 @@ use crate::node::{Ms, NodeHealth, NodeIx};
 use crate::send;
 use sluice_base::mistake::{Mistake, is_made};
 
-/// Suspects a node that has not answered for T (F-1). Called for each node by the cron.
+/// Suspects a node that has not answered for the node timeout T (F-1). Called for each node by the cron.
 pub(crate) fn suspect(m: &mut ClusterMachine, ix: NodeIx) {
     let node = m.table.node(ix);
     let Some(sent) = node.clocks.ping_sent else { return };

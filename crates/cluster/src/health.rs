@@ -50,11 +50,11 @@ pub(crate) fn is_coming_back(m: &ClusterMachine) -> bool {
     m.cluster.has_come_back && is_patient && m.cluster.state == ClusterState::Fail
 }
 
-/// This node's process was suspended for longer than T, and a replica may have taken over. This node serves
-/// no slots until a quorum has answered again (S-24) and then for the delay after a minority (F-23), in
-/// which voters with newer state can report it. All links are dialled again, because an answer that waits
-/// on an old link may be from before the suspension; links to replicas, too, because a replica may have
-/// become a voter.
+/// This node's process was suspended for longer than the node timeout T, and a replica may have taken over.
+/// This node serves no slots until a quorum has answered again (S-24) and then for the delay after a
+/// minority (F-23), in which voters with newer state can report it. All links are dialled again, because an
+/// answer that waits on an old link may be from before the suspension; links to replicas, too, because a
+/// replica may have become a voter.
 pub(crate) fn stood_still(m: &mut ClusterMachine) {
     if is_made(Mistake::ServesAfterStandstill) {
         return;

@@ -22,8 +22,8 @@ pub enum ClusterInput<'a> {
     Tick,
     /// The moment of [`crate::Cluster::deadline`]. An early input changes nothing.
     Deadline,
-    /// This node's process was suspended for longer than T and runs again (S-24). This input precedes all
-    /// that clients and other nodes sent meanwhile.
+    /// This node's process was suspended for longer than the node timeout T and runs again (S-24). This
+    /// input precedes all that clients and other nodes sent meanwhile.
     StoodStill,
     /// A dialled connection is established.
     Connected { link: LinkKey },

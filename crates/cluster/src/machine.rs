@@ -72,7 +72,8 @@ pub(crate) struct StateOfCluster {
     pub(crate) stood_until: Option<Ms>,
 }
 
-/// Whether the file's line of this node could be read (N-26).
+/// Whether this node is sure of its role and slots: it is not if its own line of the file could not be read
+/// as a whole (N-26).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sureness {
     Sure,

@@ -51,7 +51,7 @@ impl fmt::Debug for JobName {
 pub struct SlotMove {
     /// The job's name, drawn by its source.
     pub name: JobName,
-    /// The node that the slots come from; `None` where this node only has another node's report of the move.
+    /// The node that the slots come from; `None` if this node only has another node's report of the move.
     pub source: Option<NodeId>,
     /// The first and the last slot of each range, in the order of the command. No slot is in two ranges.
     pub ranges: Box<[(HashSlot, HashSlot)]>,

@@ -52,7 +52,7 @@ pub enum Initiator {
 #[allow(missing_docs)]
 pub enum NodeHealth {
     Up,
-    /// Suspected: no answer for T, in the view of this node alone.
+    /// Suspected: no answer for the node timeout T, in the view of this node alone.
     PFail,
     /// Failed: a quorum of voters agrees, or a FAIL was received.
     Fail {
@@ -256,7 +256,7 @@ impl ClusterNode {
         self.is_primary() && self.slot_count > 0
     }
 
-    /// The node's primary; `None` for a primary, or where the primary is not known.
+    /// The node's primary; `None` for a primary, or if the primary is not known.
     pub(crate) fn primary(&self) -> Option<NodeIx> {
         match self.role {
             NodeRole::Replica(primary) => primary,

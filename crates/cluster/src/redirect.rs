@@ -69,7 +69,7 @@ pub enum SlotVerdict<'a> {
 }
 
 impl SlotMap {
-    /// The owner of a slot; `None` where the slot has none.
+    /// The owner of a slot; `None` if the slot has none.
     pub fn owner(&self, slot: HashSlot) -> Option<&MapNode> {
         let position = self.owners.get(usize::from(slot.number())).copied().unwrap_or(0);
         self.nodes.get(usize::from(position).checked_sub(1)?)

@@ -17,7 +17,7 @@ pub(crate) enum HeaderVerdict {
     Stale,
 }
 
-/// What happens to open slots when this node follows another one.
+/// What happens to open slots (migrating or imported ones) when this node follows another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OpenSlots {
     Keep,

@@ -92,7 +92,7 @@ pub struct ClusterSettings {
 /// announced, the port on which the node listens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnAddress {
-    /// `cluster-announce-ip`; `None` where the directive is not set.
+    /// `cluster-announce-ip`; `None` if the directive is not set.
     pub ip: Option<IpText>,
     /// The port of clients without TLS; 0 for none.
     pub tcp_port: u16,

@@ -307,7 +307,7 @@ impl NodeTable {
         }
     }
 
-    /// Makes a node a replica; `None` where its primary is not known.
+    /// Makes a node a replica; `None` if its primary is not known.
     pub(crate) fn make_replica(&mut self, ix: NodeIx, primary: Option<NodeIx>) {
         assert!(primary != Some(ix), "no node is its own replica");
         self.leave_primary(ix);

@@ -27,8 +27,8 @@ pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, header: &BusHeader<'
     m.table.node_mut(sender).clocks.told_primary = is_told.then_some(m.time.now);
 }
 
-/// Follows the other primary of this node's shard, if there has been one for longer than T. Called
-/// by the cron.
+/// Follows the other primary of this node's shard, if there has been one for longer than the node timeout
+/// T. Called by the cron.
 pub(crate) fn tick(m: &mut ClusterMachine) {
     let Some(other) = superior(m) else {
         m.cron.twin = None;

@@ -42,7 +42,7 @@ pub struct ReplicationStream {
     pub earlier: Option<(String, u64)>,
     /// Whether this server is itself a replica, so that the stream consists of its primary's bytes.
     has_primary: bool,
-    /// Database selected in the stream; `None` where the next unit has to name its database.
+    /// Database selected in the stream; `None` if the next unit has to name its database.
     selected: Option<usize>,
     /// Database selected in the stream that this server's primary sends.
     relayed_db: usize,

@@ -48,7 +48,7 @@ pub enum Audience {
 /// The grouping of a unit's commands in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grouping {
-    /// Wrapped in MULTI and EXEC where there is more than one.
+    /// Wrapped in MULTI and EXEC if there is more than one.
     Transaction,
     /// Without MULTI and EXEC: the unit changed these keys independently of each other.
     Separate,
@@ -97,7 +97,7 @@ impl UnitCommands {
         self.for_file += if audience == Audience::File { count } else { 0 };
     }
 
-    /// Adds commands that are made later; they are made at once where the unit already has promised commands.
+    /// Adds commands that are made later; they are made at once if the unit already has promised commands.
     pub fn promised(&mut self, db: usize, audience: Audience, commands: &PromisedCommands) {
         if self.promised.is_some() {
             return self.encoded(db, audience, &commands.encoded());

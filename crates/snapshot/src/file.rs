@@ -302,7 +302,7 @@ impl FileLoad {
 }
 
 /// A log line that names the malformed value: the key being read, the value's type, and its database
-/// where that is known.
+/// if that is known.
 pub fn under_way_line(under_way: Option<(&[u8], &str)>, db: Option<usize>) -> Option<String> {
     let (key, kind) = under_way?;
     let db = db.map_or_else(String::new, |db| format!(" in database {db}"));

@@ -17,7 +17,7 @@ pub struct LeftOut {
     pub db: usize,
     /// Name of the key that had expired, or of the hash.
     pub key: Box<[u8]>,
-    /// The fields that were left out; empty where the whole key was left out.
+    /// The fields that were left out; empty if the whole key was left out.
     pub fields: Vec<Vec<u8>>,
 }
 
@@ -113,12 +113,12 @@ impl LoadedHistory {
         take(&mut self.expired)
     }
 
-    /// The database that the stream has selected at this position, where that is known.
+    /// The database that the stream has selected at this position, if that is known.
     pub fn db(&self) -> Option<usize> {
         self.db
     }
 
-    /// Id and offset of the position, where both are known and no file has a gap.
+    /// Id and offset of the position, if both are known and no file has a gap.
     pub fn point(self) -> Option<(String, u64)> {
         self.replid.zip(self.offset).filter(|_| !self.has_gap)
     }

@@ -25,7 +25,7 @@ pub trait LoadThread {
 /// thread acts on, are protected by the lock.
 #[derive(Debug, Default)]
 pub struct LoadProgress {
-    /// Bytes of the file; 0 where the size is unknown.
+    /// Bytes of the file; 0 if the size is unknown.
     pub bytes_total: AtomicU64,
     /// Bytes of the file that have been read.
     pub bytes_read: AtomicU64,
@@ -59,7 +59,7 @@ pub struct LoadNews {
 /// The result of a load.
 #[derive(Debug)]
 pub struct LoadOutcome {
-    /// The keyspace that was filled; `None` where the load has freed it.
+    /// The keyspace that was filled; `None` if the load has freed it.
     pub keyspace: Option<Keyspace>,
     /// Contents of the file beside the keys, or the reason why nothing was loaded.
     pub result: Result<LoadResult, NotLoaded>,
@@ -79,7 +79,7 @@ impl LoadProgress {
         }
     }
 
-    /// Bytes of the file, 0 where that is unknown; bytes read; bytes of memory that the writer of the
+    /// Bytes of the file, 0 if that is unknown; bytes read; bytes of memory that the writer of the
     /// file had in use.
     pub fn bytes(&self) -> [u64; 3] {
         [&self.bytes_total, &self.bytes_read, &self.rdb_used_memory].map(|number| number.load(Relaxed))

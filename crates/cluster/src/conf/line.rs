@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 /// Words on the line of a node before its slots.
 const WORDS_MIN: usize = 8;
-/// Difference between the bus port and the port of clients, where a line names no bus port.
+/// Difference between the bus port and the port of clients, for lines that name no bus port.
 const BUS_PORT_OFFSET: u16 = 10_000;
 
 /// The reason that a line cannot be read, as the end of a sentence.

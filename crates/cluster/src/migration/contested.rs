@@ -1,4 +1,5 @@
-//! Slots that this node has claimed by a grant, until their source no longer claims them.
+//! Slots that this node has claimed by a grant (the permission that the source of a move gives its target),
+//! until the source no longer claims them.
 //!
 //! The source accepts the claim whatever its epoch is. Until then the source still claims the
 //! slots, and may get a higher epoch meanwhile, for example as the target of another move. With that

@@ -167,7 +167,7 @@ impl Manifest {
         self.files().filter(|(_, kind)| *kind != AofFileKind::History)
     }
 
-    /// The base; `None` where the manifest names none.
+    /// The base; `None` if the manifest names none.
     pub fn base(&self) -> Option<&AofFile> {
         self.base.as_ref()
     }

@@ -14,7 +14,7 @@ pub struct Primary {
 /// A position in a history of replication.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryPoint {
-    /// The id of the history, 40 hexadecimal digits; empty where the primary has not named it (SYNC).
+    /// The id of the history, 40 hexadecimal digits; empty if the primary has not named it (SYNC).
     pub replid: String,
     /// Bytes of the history that the data contain.
     pub offset: u64,

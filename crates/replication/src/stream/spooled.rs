@@ -1,5 +1,5 @@
 //! Stream bytes that wait for the end of a full synchronisation and exceed the backlog. They are
-//! kept in spools of the process, on disk where they are many, and count neither as memory nor
+//! kept in spools of the process, on disk if they are many, and count neither as memory nor
 //! against the output limit.
 //!
 //! Replicas that share a snapshot share a spool, because the stream begins for all of them at the same
