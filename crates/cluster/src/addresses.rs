@@ -159,8 +159,8 @@ pub(crate) fn next_target(m: &mut ClusterMachine, ix: NodeIx) -> Option<(DialTar
 }
 
 /// How long the announced address of a node must have failed before candidates are dialled, ms: T, or 0 for
-/// a node that has not answered in this process. After a restart all nodes may have new addresses, and
-/// after T of silence other nodes consider a node dead.
+/// a node that has not answered in this process. For such a node T would be too long: all nodes may have
+/// new addresses since the file was written, and after T of silence other nodes consider a node dead.
 fn patience_ms(m: &ClusterMachine, ix: NodeIx) -> u64 {
     match m.table.node(ix).clocks.pong_received {
         None => 0,
@@ -194,7 +194,7 @@ pub(crate) fn look_for(m: &mut ClusterMachine, ix: NodeIx) {
     let is_failing = is_silent || node.is_without_address();
     let candidates = &mut node.place.candidates;
     if !is_failing && (has_answered || candidates.failing_since.is_none()) {
-        // Memory is only written where something changes, because the cron calls this for every node.
+        // Memory is written only if something changes, because the cron calls this for every node.
         if candidates.failing_since.is_some() {
             candidates.failing_since = None;
         }

@@ -100,8 +100,8 @@ pub(crate) fn take(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, 
     become_what_is_left(m, sender, taken.lost, &SlotClaim { epoch, my_epoch, slots });
 }
 
-/// A claim, with the epoch that it is compared with: that of this node's primary, or this node's own
-/// if it is a primary.
+/// A claim of slots. Its epoch is compared with that of this node's primary, or with this node's own if
+/// this node is a primary.
 struct SlotClaim<'a> {
     epoch: ClusterEpoch,
     my_epoch: ClusterEpoch,

@@ -128,7 +128,8 @@ pub(crate) fn told(m: &mut ClusterMachine, sender: NodeIx, about: NodeId) {
     condemn(m, ix);
 }
 
-/// A PONG arrived on the outgoing link: ends suspicion, and FAIL if no replica took over (F-8).
+/// Handles a PONG on a node's outgoing link: the node is no longer suspected, and no longer FAIL if no
+/// replica took over (F-8).
 pub(crate) fn answered(m: &mut ClusterMachine, ix: NodeIx) {
     let node = m.table.node(ix);
     let is_voter = node.is_voter();

@@ -7,7 +7,7 @@ use crate::output::ClusterState;
 use crate::slots::SLOT_COUNT;
 use sluice_base::mistake::{Mistake, is_made};
 
-/// Milliseconds for which a primary waits after its start (F-21).
+/// Milliseconds after its start for which a primary keeps the cluster's state at fail (F-21).
 const WRITABLE_DELAY_MS: u64 = 2_000;
 
 /// Evaluates the cluster's state (F-20). Only this function updates the size of the cluster.

@@ -2,10 +2,10 @@
 //! source and on its target.
 //!
 //! On the target `establish.rs` decides whether a move may begin, and `import.rs` carries it out; on the
-//! source `export.rs` does both. `contested.rs` keeps slots whose source has not received the claim yet.
-//! Keys and connections belong to the caller: the machine's inputs are the other side's messages, the
-//! progress of the stream and the end of the connection; its outputs ask to send messages, to open or
-//! close a connection, to start a stream, to hold back writes and to delete keys.
+//! source `export.rs` does both. `contested.rs` defends slots that this node has claimed while their source
+//! does not know of the claim yet. Keys and connections belong to the caller: the machine's inputs are the
+//! other side's messages, the progress of the stream and the end of the connection; its outputs ask to send
+//! messages, to open or close a connection, to start a stream, to hold back writes and to delete keys.
 //!
 //! Invariants: (1) a slot belongs to at most one job that is not finished; (2) a job that has claimed
 //! its slots succeeds if this node still owns them when the file is durable, whatever happens to its

@@ -66,7 +66,7 @@ pub enum ClusterOutput {
     },
     /// Change the role of this node in replication.
     Role(RoleChange),
-    /// The map of slots that the gate reads, in place of the map before it.
+    /// The map of slots that the gate reads; it replaces the earlier map.
     Slots(Arc<SlotMap>),
     /// Hide the keys of slots that another node owns, and delete those of each as soon as
     /// [`crate::Cluster::may_delete_keys_of`] says so.

@@ -17,7 +17,8 @@ pub struct Statistics {
     pub pubsub_bytes_sent: u64,
     pub pubsub_bytes_received: u64,
     pub module_bytes_received: u64,
-    /// Links that were closed because of their queue, or because of incomplete messages (G-31, X-2).
+    /// Links that were closed because their queue, or incomplete messages, took too much memory (G-31,
+    ///
     pub buffer_limit_exceeded: u64,
     /// Published messages that were dropped because they did not fit into the queue of a link (G-32).
     pub dropped_publishes: u64,

@@ -60,7 +60,7 @@ pub(crate) struct NodeTable {
 }
 
 impl NodeTable {
-    /// A table with only this node. `seed` is the key of its index of ids.
+    /// A table with only this node. `seed` is the key of the table's index of ids.
     pub(crate) fn new(me: ClusterNode, seed: HashSeed) -> NodeTable {
         let by_id = BTreeMap::from([(me.id, NodeIx(0))]);
         let mut index = IdIndex::new(seed);
@@ -363,7 +363,7 @@ pub(crate) struct Blacklist {
     until: BTreeMap<NodeId, Ms>,
 }
 
-/// The most ids in the blacklist; the one whose time ends first makes room.
+/// The most ids in the blacklist. If it is full, the id whose time ends first makes room.
 pub const BLACKLIST_MAX: usize = 1_024;
 /// The longest time for which an id may be forgotten, in seconds.
 const FORGOTTEN_S_MAX: u64 = 7 * 24 * 3_600;

@@ -42,8 +42,8 @@ pub trait StreamSpool {
     /// Whether a replica that got [`NextPiece::Later`] may get another answer now; `true` once per change.
     fn has_news(&self) -> bool;
 
-    /// Bytes that were given and are not in their final place yet. They take memory because the disk is
-    /// slow or full.
+    /// Bytes that were given and are not yet in their final place, which is memory up to a bound and the
+    /// disk beyond that. They take memory because the disk is slow or full.
     fn unwritten_bytes(&self) -> usize;
 
     /// Bytes of memory of the spool: bytes that are not written yet, and bytes kept in memory although

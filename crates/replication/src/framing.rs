@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Empty lines before the line are signs of life. The 40 bytes are random. This mark is looked for only at
-//! the end of the bytes received so far, because a primary sends nothing after them until the replica
+//! the end of the bytes received so far, because a primary sends nothing after the mark until the replica
 //! answers.
 
 /// The way in which the end of a snapshot is found.
@@ -77,8 +77,8 @@ impl Framing {
         }
     }
 
-    /// Reads the line out of `bytes`. Returns the number of bytes that belong to it, and its meaning
-    /// once it is complete.
+    /// Reads the line out of `bytes`. Returns the number of bytes that belong to the line, and the line's
+    /// meaning once the line is complete.
     pub fn line(&mut self, bytes: &[u8]) -> Result<(usize, Option<Extent>), FramingError> {
         for (at, byte) in bytes.iter().enumerate() {
             match byte {

@@ -20,7 +20,8 @@ pub struct FullSyncs {
     pub began_s: Option<i64>,
 }
 
-/// A snapshot of a cut, with the number of replicas that have not taken all of it.
+/// A snapshot made from a cut (the keyspace as it was at one moment), with the number of replicas that have
+/// not taken all of it.
 pub struct SharedSnapshot {
     /// The snapshot's pieces, and the job that makes them.
     pub pieces: Box<dyn SnapshotPieces>,

@@ -206,7 +206,8 @@ impl ReplicationStream {
         self.backlog.is_some().then(|| StreamPosition { db, replid: &self.replid, offset: self.offset })
     }
 
-    /// Database selected in the stream: by the primary's SELECT where this server relays its bytes.
+    /// Database selected in the stream. If this server relays its primary's bytes, that is the database
+    /// that the primary has selected.
     pub fn selected(&self) -> Option<usize> {
         if self.has_primary { Some(self.relayed_db) } else { self.selected }
     }

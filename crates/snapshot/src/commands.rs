@@ -112,7 +112,7 @@ impl CommandWriter<'_> {
     }
 
     /// Writes one SET. The last bytes of the string are written together with the end of the command, so
-    /// that a string that has stopped always has bytes left.
+    /// that a string at which writing has stopped always has bytes left.
     fn string(&mut self, text: Str<'_>, done: usize) -> ControlFlow<ValueStage> {
         match text {
             Str::Int(_) => {

@@ -263,7 +263,7 @@ impl SessionState {
             };
             let (rest_of_record, behind) = bytes.split_at(HEADER_LEN + length - self.pending.len());
             bytes = behind;
-            // Freed together with the record, because a session at rest has no buffer.
+            // The buffer is freed together with the record, because a session at rest has none.
             let pending = std::mem::take(&mut self.pending);
             match &mut self.phase {
                 TlsPhase::Handshake(handshake) => {

@@ -237,7 +237,7 @@ mod tests {
         left: u64,
         drain_per_ms: u64,
         writes_per_ms: u64,
-        /// How long writers have waited without a break, ms; now and at most.
+        /// How long writers have waited without a break, ms: at present, and the longest time so far.
         waited: (u64, u64),
         /// Bytes added by writers.
         written: u64,

@@ -1,10 +1,10 @@
 //! A move from this node: operators' commands, the target's messages, holding writes back, the end (A-10
 //! to ).
 //!
-//! Invariant: from [`ExportState::FailoverGranted`] on the target may own the slots. From then on only the
-//! map's owner of the slots or the end of the pause ends the job; events of the connection or of the data
-//! here do not. Meanwhile a manual failover to a replica of this node is refused, because the
-//! replica would claim the same slots.
+//! Invariant: from [`ExportState::FailoverGranted`] on the target may own the slots. From then on the job
+//! ends only by a new owner of the slots in the map or by the end of the pause; events of the connection or
+//! of the data here do not end it. Meanwhile a manual failover to a replica of this node is refused,
+//! because the replica would claim the same slots.
 
 use super::contested;
 use super::export_job::{ExportJob, ExportState};
@@ -369,7 +369,7 @@ fn fail(m: &mut ClusterMachine, name: JobName, why: impl Into<Cow<'static, str>>
 fn end(m: &mut ClusterMachine, name: JobName, state: ExportState, message: Cow<'static, str>) {
     let Some(job) = m.keys.moves.unfinished_export(name) else { return };
     if job.state == ExportState::FailoverGranted && state != ExportState::Success {
-        // The slots are claimed again once a file is written.
+        // After the write of a file, the claim that other nodes are sent has the slots again.
         m.save();
     }
     change(m, name, state);

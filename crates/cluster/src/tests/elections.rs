@@ -122,7 +122,7 @@ fn cl_m2_m4_a_failover_by_hand_waits_for_the_data() {
     network.run(1_000);
     assert_eq!(masters(&network, 1), [1, 2, 4]);
     assert_eq!(network.flags(0, 0), "myself,slave");
-    // Writes that waited are decided about by the new primary's map, and are not executed here.
+    // The map with the new primary decides where writes that waited are executed: not here.
     let seen = &network.peers[0].seen;
     let is_replicas = |output: &_| matches!(output, ClusterOutput::Slots(map) if map.my_primary.is_some());
     let map = seen.iter().position(is_replicas).unwrap();
@@ -254,7 +254,7 @@ fn cl_m5_a_second_force_leaves_the_election_as_it_is() {
     assert_eq!(network.command(4, agreed), ClusterAnswer::Ok);
     network.run(200);
     assert_eq!(network.peers[4].cluster.info().current_epoch, epoch, "nor by a wish of the other kind");
-    // An election that has ended, or was never sent, is replaced by a new order.
+    // A new order replaces an election that has ended or whose request was never sent.
     network.run(6_000);
     network.heal();
     network.run(3_000);

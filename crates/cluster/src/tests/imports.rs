@@ -36,7 +36,7 @@ fn begun() -> Network {
     network
 }
 
-/// All messages of a source, up to one of them.
+/// The messages that a source sends to its target, in order.
 const WORDS: [SyncMessage; 4] =
     [SyncMessage::Ack, SyncMessage::SnapshotEof, SyncMessage::Paused, SyncMessage::FailoverGranted];
 

@@ -363,7 +363,8 @@ impl std::error::Error for ManifestError {}
 pub fn fuzz_manifest(data: &[u8]) {
     if let Ok(manifest) = Manifest::parse(data) {
         let text = manifest.to_bytes();
-        // A manifest of comments has no line, and a quoted name may exceed the longest line.
+        // Two manifests are not read again: one of comments alone has no line, and a quoted name may exceed
+        // the longest line.
         let again = Manifest::parse(&text);
         if text.is_empty() || text.split(|byte| *byte == b'\n').any(|line| line.len() >= LINE_BYTES_MAX) {
             return;

@@ -153,7 +153,8 @@ impl LogReader {
         }
     }
 
-    /// Adds bytes that have arrived. Cost: a copy of them, and from time to time of the bytes kept.
+    /// Adds bytes that have arrived. Cost: the bytes are copied, and from time to time also those that the
+    /// reader has kept.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.fed += bytes.len() as u64;
         if let LogStage::Preamble(reader) = &mut self.stage {

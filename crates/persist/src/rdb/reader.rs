@@ -59,7 +59,8 @@ impl Reader {
         reader
     }
 
-    /// Adds bytes that have arrived. Cost: a copy of them, and from time to time of the bytes kept.
+    /// Adds bytes that have arrived. Cost: the bytes are copied, and from time to time also those that the
+    /// reader has kept.
     pub fn feed(&mut self, bytes: &[u8]) {
         if let FeedKind::Compressed(unpacker) = &mut self.outside {
             unpacker.feed(bytes);

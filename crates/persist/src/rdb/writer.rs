@@ -169,7 +169,8 @@ impl Writer {
         }
     }
 
-    /// Writes shared bytes. Many bytes become a piece of their own, which is not copied.
+    /// Writes shared bytes. From `SHARED_FROM` bytes on they become a piece of their own, which is not
+    /// copied.
     fn give_shared(&mut self, bytes: &Bytes, give: &mut (impl FnMut(Bytes) + ?Sized)) {
         if bytes.len() < SHARED_FROM {
             self.out.extend_from_slice(bytes);

@@ -145,7 +145,7 @@ impl ZstdFrame {
     fn decode(&mut self, part: &[u8], plain: &mut Vec<u8>, wrong: &'static str) -> Result<(), PartStop> {
         let mut input = InBuffer::around(part);
         loop {
-            // Room for at least one byte, so that a full buffer means that more may follow.
+            // Room for at least one byte is made, so that a full buffer means that more may follow.
             plain.reserve(self.block_bytes_max.max(1));
             let start = plain.len();
             let mut output = OutBuffer::around_pos(plain, start);

@@ -270,7 +270,8 @@ const BLOCK_BYTES: usize = 16 * 1024;
 const ARGUMENT_BYTES_MAX: usize = 64;
 /// Bytes of the stream that a replica may be queued ahead of what it has received.
 pub const WINDOW_BYTES: usize = 1 << 20;
-/// A block up to this size is copied into an output, because a separate range in the send costs more.
+/// A block up to this size is copied into an output, because one more range in the send call costs more
+/// than the copy.
 const COPIED_BYTES_MAX: usize = 512;
 /// Blocks whose memory is kept for reuse: one block is trimmed for each that is sealed.
 const SPARE_BLOCKS: usize = 1;
