@@ -245,8 +245,8 @@ impl ReplicationStream {
     }
 
     /// Whether a replica that has `replid` and wants byte number `wanted` next, counted from 1, can
-    /// continue; returns that byte's offset, counted from 0. Errors: the reason, for the log; `None` where
-    /// the replica asks for a full synchronisation.
+    /// continue; returns that byte's offset, counted from 0. Errors: the reason, for the log; `None` if the
+    /// replica asks for a full synchronisation.
     pub fn continues(&self, replid: &[u8], wanted: i64) -> Result<u64, Option<String>> {
         let known = replid.eq_ignore_ascii_case(self.replid.as_bytes());
         let second = self.earlier.as_ref().filter(|(id, _)| replid.eq_ignore_ascii_case(id.as_bytes()));

@@ -215,7 +215,7 @@ impl FileLoad {
 
     /// Logs the fault of the file. The last line has the reference's text, which scripts look for.
     fn log_cause(&self, error: &LoadError, out: &mut Reporter<'_>) {
-        // The line of an unsupported value names its key already.
+        // An unsupported value needs no line about its key, because its own line names the key.
         if !matches!(error.problem, Problem::Unsupported { .. })
             && let Some(line) = under_way_line(self.reader.under_way(), Some(self.state.db))
         {

@@ -155,7 +155,7 @@ pub struct MigrationRow<'a> {
     pub operation: &'static str,
     /// The field `slot_ranges`: ranges such as `0-9 20-29`.
     pub slot_ranges: String,
-    /// The fields `target_node` and `source_node`, where this node takes part in the move.
+    /// The fields `target_node` and `source_node`, if this node takes part in the move.
     pub nodes: Option<(NodeId, NodeId)>,
     /// The names and values of the times, in seconds since the epoch.
     pub numbers: [(&'static str, i64); 3],
