@@ -47,8 +47,8 @@ pub(crate) fn follows(m: &mut ClusterMachine, sender: NodeIx) {
 }
 
 /// Handles the epoch of a node's message, after the claim in that message: if two nodes have granted slots
-/// to each other, each gives up the slots that it has granted first. `slots` is the claim, if the node
-/// itself has made it.
+/// to each other, each node first gives up the slots that it has granted itself. `slots` is the claim, if
+/// the node itself has made it.
 pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: Option<&SlotSet>) {
     let my_ix = m.table.my_ix();
     let table = &m.table;
