@@ -11,7 +11,7 @@ pub type IpText = Arc<str>;
 
 /// The address and ports that a node listens on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Fields without a comment are explained by their names.
 #[allow(missing_docs)]
 pub struct NodeAddress {
     pub ip: IpText,
@@ -23,7 +23,7 @@ pub struct NodeAddress {
 }
 
 impl NodeAddress {
-    /// The address of a node of which none is known: no ip, ports 0.
+    /// The value for a node without a known address: an empty ip, and ports of 0.
     pub fn none() -> NodeAddress {
         NodeAddress { ip: "".into(), tcp_port: 0, tls_port: 0, bus_port: 0 }
     }
@@ -46,8 +46,8 @@ pub(crate) struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    /// The address that a message gives as one port and the other port: `port` is the TLS port
-    /// with `tls-cluster yes`.
+    /// The address in a message's fields: with `tls-cluster yes`, `port` is the TLS port and `other_port`
+    /// the TCP port, otherwise the other way round.
     pub(crate) fn new(
         ip: &'a str,
         port: u16,
@@ -81,7 +81,7 @@ pub enum BusTransport {
 
 /// Names and addresses that a node announces in extensions (2.3). Empty texts and 0 stand for none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Fields without a comment are explained by their names.
 #[allow(missing_docs)]
 pub struct NodeLabels {
     pub host_name: Arc<str>,
@@ -107,12 +107,14 @@ impl Default for NodeLabels {
     }
 }
 
-/// The properties of a client that decide which addresses of nodes it is shown (S-52, S-53).
+/// The properties of a client that decide which address and port of each node the client is shown (S-52,
+/// S-53).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AskingClient {
     /// Whether the client's own address is IPv6; `false` without a connection.
     pub is_ipv6: bool,
-    /// Whether the client's connection uses TLS; without a connection, whether the bus does (`tls-cluster`).
+    /// Whether the client's connection uses TLS; without a connection, whether the bus uses TLS
+    /// (`tls-cluster`).
     pub is_tls: bool,
 }
 

@@ -1,8 +1,8 @@
 //! Changes of addresses: by a node's own messages, by gossip, and by host names (G-17, G-18, G-23).
 //!
-//! Invariants: (1) an address that only gossip or a resolver has named is a candidate: a wrong id there
-//! only changes the list of candidates; (2) each change of a node's address is one line of the log with
-//! the old and the new one.
+//! Invariants: (1) an address that only gossip or a resolver has named is a candidate, not the node's
+//! address: if another node answers there, only the list of candidates changes; (2) each change of a node's
+//! address is one line of the log with the old and the new one.
 
 use crate::address::{IpText, NodeAddress, Seen};
 use crate::link::DialTarget;
@@ -29,14 +29,16 @@ pub(crate) fn take(m: &mut ClusterMachine, ix: NodeIx, seen: &Seen<'_>) {
     report(m, ix, &old);
 }
 
-/// A node answered at a candidate address, which becomes its address; the link stays open.
+/// Handles the answer of a node at a candidate address, which becomes the node's address; the link stays
+/// open.
 pub(crate) fn confirmed(m: &mut ClusterMachine, ix: NodeIx, address: NodeAddress) {
     let old = replace(m, ix, address);
     report(m, ix, &old);
 }
 
-/// Other nodes report that a node, silent here, is healthy at another address (G-10 item 5): that is the
-/// candidate to dial next. An answer of the node makes the candidate its address.
+/// Handles reports of other nodes that a node which does not answer this one is healthy at another address
+/// (G-10 item 5): that address becomes the candidate to dial next. If the node answers there, the candidate
+/// becomes the node's address.
 pub(crate) fn heard(m: &mut ClusterMachine, ix: NodeIx, seen: &Seen<'_>) {
     let (now, patience) = (m.time.now, m.settings.node_timeout_ms);
     let node = m.table.node_mut(ix);
@@ -131,8 +133,8 @@ pub(crate) fn drop_candidate(m: &mut ClusterMachine, ix: NodeIx, address: &NodeA
     candidates.turn = 0;
 }
 
-/// The next address of a node to dial, and its port: only the announced one until that has failed for T,
-/// then all known addresses in turn.
+/// The next address of a node to dial, and its port. Until the announced address has failed for the node
+/// timeout T, only that address is dialled; after that, all known addresses in turn.
 pub(crate) fn next_target(m: &mut ClusterMachine, ix: NodeIx) -> Option<(DialTarget, IpText, u16)> {
     let now = m.time.now;
     let patience = patience_ms(m, ix);
@@ -156,9 +158,9 @@ pub(crate) fn next_target(m: &mut ClusterMachine, ix: NodeIx) -> Option<(DialTar
     can_be_dialled.then(|| (target, Arc::clone(&address.ip), address.bus_port))
 }
 
-/// How long a node is dialled at its announced address only, ms: T, or 0 for a node that has not
-/// answered in this process and cannot be reached there. All nodes may have new addresses since the file
-/// was written, and after T the other nodes consider a node dead.
+/// How long the announced address of a node must have failed before candidates are dialled, ms: T, or 0 for
+/// a node that has not answered in this process. For such a node T would be too long: all nodes may have
+/// new addresses since the file was written, and after T of silence other nodes consider a node dead.
 fn patience_ms(m: &ClusterMachine, ix: NodeIx) -> u64 {
     match m.table.node(ix).clocks.pong_received {
         None => 0,
@@ -166,8 +168,8 @@ fn patience_ms(m: &ClusterMachine, ix: NodeIx) -> u64 {
     }
 }
 
-/// A dial to a node's announced address has failed: a node that has not answered in this process is
-/// tried at other addresses.
+/// Handles a failed dial to a node's announced address: a node that has not answered in this process is
+/// tried at its candidates.
 pub(crate) fn unreachable(m: &mut ClusterMachine, ix: NodeIx) {
     let now = m.time.now;
     let node = m.table.node_mut(ix);
@@ -177,7 +179,7 @@ pub(crate) fn unreachable(m: &mut ClusterMachine, ix: NodeIx) {
     }
 }
 
-/// Notes whether a node answers, and looks up its host name if it has not for T, at most once in T/2.
+/// Notes whether a node answers. If it has not answered for T, looks up its host name, at most once in T/2.
 /// Called by the cron.
 pub(crate) fn look_for(m: &mut ClusterMachine, ix: NodeIx) {
     let now = m.time.now;
@@ -192,7 +194,7 @@ pub(crate) fn look_for(m: &mut ClusterMachine, ix: NodeIx) {
     let is_failing = is_silent || node.is_without_address();
     let candidates = &mut node.place.candidates;
     if !is_failing && (has_answered || candidates.failing_since.is_none()) {
-        // Memory is only written where something changes, because the cron calls this for every node.
+        // Memory is written only if something changes, because the cron calls this for every node.
         if candidates.failing_since.is_some() {
             candidates.failing_since = None;
         }

@@ -21,7 +21,8 @@ pub(crate) enum ElectionStage {
 pub(crate) struct Schedule {
     pub(crate) at: Ms,
     pub(crate) rank: u64,
-    /// Number of failed shards that precede this one.
+    /// Number of shards with a failed primary whose ids are smaller than the id of this shard: their
+    /// replicas ask for votes first.
     pub(crate) shard_rank: u64,
     /// Whether voters may vote although the primary has not failed in their view.
     pub(crate) forces: bool,
@@ -32,7 +33,7 @@ pub(crate) struct Schedule {
 pub(crate) enum WantedFailover {
     #[default]
     None,
-    /// The primary was asked to pause; the replica waits for its offset.
+    /// The primary was asked to pause; the replica waits for the offset at which the primary is paused.
     AwaitsOffset { end: Ms },
     /// The primary is paused at this offset, which the replica has not reached yet.
     CatchesUp { end: Ms, goal: u64 },
@@ -91,14 +92,14 @@ impl Candidacy {
         self.splits = 0;
     }
 
-    /// Notes that another replica asks for votes in this epoch. In the epoch of an open election, or a
-    /// later one, votes are divided between the two: with two shards without a primary, neither may get
-    /// a majority (D23).
+    /// Notes that another replica asks for votes in this epoch. If this replica's election has the same
+    /// epoch or an earlier one, the votes are divided between the two replicas: when two shards have lost
+    /// their primaries, perhaps neither replica gets a majority (D23).
     pub(crate) fn heard_rival(&mut self, epoch: ClusterEpoch) {
         self.rival = self.rival.max(epoch);
     }
 
-    /// The schedule of the open election if that has this epoch.
+    /// The schedule of the open election, if the election has this epoch.
     pub(crate) fn open_election(&self, epoch: ClusterEpoch) -> Option<Schedule> {
         match self.stage {
             ElectionStage::Requested { schedule, epoch: open, .. } if open == epoch => Some(schedule),

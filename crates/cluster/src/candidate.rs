@@ -1,5 +1,6 @@
-//! This replica's own elections: when one begins, how votes are requested, how the replica takes over
-//! (E-40 to E-47, E-55); and failovers that an operator orders (M1 to M8).
+//! This replica's own elections: when an election begins, how votes are requested, how the replica takes
+//! over (E-40 to E-47, E-55); and failovers that an operator orders (M1 to M8). In the diagram, *A* is the
+//! time for which an election is open (`open_ms`).
 //!
 //! ```text
 //!  Idle ─primary FAIL, data young enough─► Waiting ─time─► Requested ─quorum─► takes over, Idle
@@ -7,8 +8,8 @@
 //! ```
 //!
 //! Invariants: (1) an election has one epoch, and each voter counts once in it; (2) a request for votes
-//! leaves when its epoch is durable, and messages about a takeover leave when the file with it is; (3) a
-//! vote counts only for the election that is open.
+//! leaves when its epoch is durable, and messages about a takeover leave when the file with the takeover is
+//! durable; (3) a vote counts only for the election that is open.
 
 use crate::candidacy::{ElectionStage, Obstacle, Schedule, WantedFailover};
 use crate::durable::Withheld;
@@ -28,7 +29,7 @@ const DELAY_MAX_MS: u64 = 500;
 const WITHOUT_DATA_MS: u64 = 500;
 /// Shortest time for which an election is open, ms.
 const ELECTION_MIN_MS: u64 = 2_000;
-/// Shortest time for which votes are awaited where another replica asks for votes too, ms.
+/// Shortest time for which votes are awaited if another replica asks for votes in the same epoch, ms.
 const SPLIT_MS: u64 = 500;
 /// Milliseconds between two equal log lines about the reason that no election is held.
 const SAID_MS: u64 = 1_000;
@@ -66,8 +67,8 @@ pub(crate) fn command(m: &mut ClusterMachine, client: &str, kind: FailoverKind) 
     if kind != FailoverKind::Takeover
         && let Some(state) = state_under_way(m)
     {
-        // A new start by a second controller would delay the first one's failover, and the other
-        // way round (M-5).
+        // A failover under way is not restarted: with two controllers that send the command, each would
+        // delay the failover that the other has started (M-5).
         log!(
             m,
             Notice,
@@ -128,9 +129,10 @@ pub(crate) fn awaits_offset(m: &ClusterMachine) -> bool {
     matches!(m.failover.candidacy.wanted, WantedFailover::CatchesUp { .. })
 }
 
-/// Handles the stream's end, as a paused primary has sent it (M-4). The primary may move the end without
-/// writes of clients, by deleting keys of lost slots. `is_on_own_link`: the message arrived on the
-/// connection that this node has dialled, so that all earlier messages of the primary have arrived too.
+/// Handles the offset of the stream's end, which a paused primary has sent (M-4). The end may move although
+/// clients do not write, because the primary deletes keys of lost slots. `is_on_own_link`: the message
+/// arrived on the connection that this node has dialled, so that all earlier messages of the primary have
+/// arrived too.
 pub(crate) fn heard_of_pause(
     m: &mut ClusterMachine,
     sender: NodeIx,
@@ -160,9 +162,9 @@ pub(crate) fn heard_of_pause(
     }
 }
 
-/// The primary executes writes again, although an election of an agreed failover is due or open: its
-/// process has restarted, or its time was over. A takeover would lose the writes that it has
-/// acknowledged since (S-26).
+/// Gives up an agreed failover (one for which the primary has paused writes), because the primary executes
+/// writes again: its process has restarted, or the time of the pause is over. A takeover would lose the
+/// writes that the primary has acknowledged since then (S-26).
 fn pause_has_ended(m: &mut ClusterMachine) {
     let is_agreed = matches!(
         m.failover.candidacy.wanted,
@@ -175,16 +177,17 @@ fn pause_has_ended(m: &mut ClusterMachine) {
     m.failover.candidacy.give_up();
 }
 
-/// Whether this replica's offset may matter for an election.
+/// Whether an election of this replica may soon depend on its offset: its primary has failed, or a manual
+/// failover waits for data.
 pub(crate) fn is_near(m: &ClusterMachine) -> bool {
     let is_failed = m.table.me().primary().is_some_and(|primary| m.table.node(primary).is_failed());
     is_failed || awaits_offset(m)
 }
 
 /// Continues the election under way. Called by the cron, after a vote, and at the end of an event loop
-/// iteration with a message that an election waits for. The messages of one iteration together show how
-/// many shards have failed and which replicas have more data: after the first message alone a replica
-/// could take another one's rank.
+/// iteration in which a message arrived that an election waits for. The messages of one iteration together
+/// show how many shards have failed and which replicas have more data: after the first message alone a
+/// replica could take another one's rank.
 pub(crate) fn advance(m: &mut ClusterMachine) {
     m.todo.elect = false;
     if let WantedFailover::CatchesUp { end, goal } = m.failover.candidacy.wanted
@@ -218,9 +221,9 @@ pub(crate) fn advance(m: &mut ClusterMachine) {
 }
 
 /// Whether the open election probably cannot get a majority of its epoch: another replica has asked for
-/// votes of that epoch, and all votes should have arrived by now (D23). The time counts from the moment
-/// when the request left, after this node's file was written, and doubles each time: if voters write
-/// their files more slowly, their votes still arrive during an open election.
+/// votes of that epoch, and all votes should have arrived by now (D23). The wait counts from the moment
+/// when the request left, after this node's file was written, and doubles with each split election: even if
+/// voters write their files slowly, their votes then arrive while an election is open.
 fn is_split(m: &ClusterMachine) -> bool {
     let candidacy = &m.failover.candidacy;
     let ElectionStage::Requested { epoch, .. } = &candidacy.stage else { return false };
@@ -229,7 +232,7 @@ fn is_split(m: &ClusterMachine) -> bool {
     candidacy.rival >= *epoch && candidacy.asked_at.is_some_and(|at| m.time.now.saturating_sub(at) > patience)
 }
 
-/// How long an election is open, ms: *A*.
+/// How long an election is open, ms; *A* in the diagram above.
 fn open_ms(m: &ClusterMachine) -> u64 {
     m.settings.node_timeout_ms.saturating_mul(2).max(ELECTION_MIN_MS)
 }
@@ -342,8 +345,8 @@ fn tell_siblings(m: &mut ClusterMachine, primary: NodeIx) {
     siblings.into_iter().for_each(|key| send::gossip(m, key, MessageType::Pong));
 }
 
-/// The number of replicas of this node's primary that have more data than this node; of two with equal
-/// data, the one with the smaller id precedes.
+/// The number of replicas of this node's primary that precede this one: they have more data, or as much
+/// data and a smaller id.
 fn rank(m: &ClusterMachine, primary: NodeIx) -> u64 {
     let me = m.table.me();
     let is_ahead = |ix: &&NodeIx| {
@@ -354,7 +357,7 @@ fn rank(m: &ClusterMachine, primary: NodeIx) -> u64 {
     m.table.node(primary).replicas.iter().filter(is_ahead).count() as u64
 }
 
-/// The number of failed voters with replicas whose shards precede this node's shard.
+/// The number of failed primaries with slots and replicas whose shard id is smaller than this node's.
 fn shard_rank(m: &ClusterMachine) -> u64 {
     let factor = m.settings.replica.validity_factor;
     let limit = m.settings.node_timeout_ms.saturating_mul(factor);
@@ -440,7 +443,7 @@ fn win(m: &mut ClusterMachine, primary: NodeIx) {
     roles::take_over(m, primary);
 }
 
-/// Writes a line of the log, unless the last one was the same and recent.
+/// Logs why no election is held, unless the last such line gave the same reason and is recent.
 fn say(m: &mut ClusterMachine, obstacle: Obstacle) {
     let pause = if obstacle == Obstacle::OldData { SAID_OF_AGE_MS } else { SAID_MS };
     if m.failover.candidacy.said.is_some_and(|(last, at)| last == obstacle && m.time.now - at < pause) {

@@ -31,8 +31,8 @@ pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch,
     }
 }
 
-/// Deletes keys that were found at the start in another node's slots, once the owner has claimed the
-/// slot in a message to this process, with an epoch that is not below the file's.
+/// Deletes keys that were found at the start in another node's slots, once the owner has claimed the slot
+/// in a message to this process, with an epoch that is not below the owner's known epoch.
 fn confirm_strays(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) {
     if m.keys.strays.is_empty() || epoch < m.table.node(sender).config_epoch {
         return;
@@ -42,7 +42,7 @@ fn confirm_strays(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, s
     }
     let mut gone = SlotSet::EMPTY;
     for slot in m.keys.strays.iter().filter(|slot| slots.contains(*slot)) {
-        // Keys that are imported now cannot be told from the old ones.
+        // A slot that is being imported is left out, because its new keys cannot be told from the old ones.
         if m.table.owner(slot) == Some(sender) && !m.table.importing.contains_key(&slot) {
             gone.insert(slot);
         }
@@ -73,7 +73,7 @@ struct SlotsTaken {
     closed: ClosedSlots,
 }
 
-/// Open slots that a claim has changed, with the nodes at their other ends.
+/// Open slots (migrating or imported ones) that a claim has changed, with the nodes at their other ends.
 #[derive(Default)]
 struct ClosedSlots {
     exports: BTreeMap<NodeIx, SlotSet>,
@@ -82,7 +82,8 @@ struct ClosedSlots {
     redirected: SlotSet,
 }
 
-/// Gives those of `slots` to `sender` that its epoch wins (E-10), and then adapts this node's role (E-14).
+/// Gives to `sender` those of `slots` that it wins by its epoch (E-10), and then adapts this node's role
+/// (E-14).
 pub(crate) fn take(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) {
     if sender == m.table.my_ix() {
         log!(m, Notice, "Discarding UPDATE message about myself.");
@@ -99,8 +100,8 @@ pub(crate) fn take(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, 
     become_what_is_left(m, sender, taken.lost, &SlotClaim { epoch, my_epoch, slots });
 }
 
-/// A claim, with the epoch that it is compared with: that of this node's primary, or this node's own
-/// if it is a primary.
+/// A claim of slots. Its epoch is compared with that of this node's primary, or with this node's own if
+/// this node is a primary.
 struct SlotClaim<'a> {
     epoch: ClusterEpoch,
     my_epoch: ClusterEpoch,
@@ -218,7 +219,8 @@ fn disclaim(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: 
     }
 }
 
-/// After a failover in a shard that slots of this node migrate to, the slots migrate to the winner (E-12).
+/// Slots migrate from this node to a shard in which a failover has happened: the winner becomes their
+/// target (E-12).
 fn follow_targets(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) {
     let moved: SlotSet = m
         .table
@@ -250,7 +252,8 @@ fn follow_targets(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, s
 
 /// The source of imports has given up the slots: this node takes them (E-13).
 fn finish_imports(m: &mut ClusterMachine, slots: &SlotSet) {
-    // A node that is not sure of its state gets no slots from other nodes' messages (N-26).
+    // A node that is not sure of its state, because its line of the file was damaged, gets no slots by
+    // other nodes' messages (N-26).
     if slots.is_empty() || m.rights.sureness != Sureness::Sure {
         return;
     }
@@ -322,10 +325,10 @@ fn correct(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &
     }
 }
 
-/// Handles the slots that a replica of this node ascribes to this node. The replica may not know that
-/// one is gone, and would claim it when it takes over, with an epoch above the owner's, because this
-/// node's epoch may have risen above that since the grant. Therefore epochs are not compared
-/// here, unlike in E-19.
+/// Handles the slots that a replica of this node ascribes to this node. The replica may not know that this
+/// node has given a slot away, and would claim the slot when it takes over. Its epoch would then be above
+/// that of the slot's new owner, because this node's epoch may have risen since the grant. Therefore
+/// epochs are not compared here, unlike for slots that another node ascribes to itself (E-19).
 pub(crate) fn heard_by_replica(m: &mut ClusterMachine, replica: NodeIx, slots: &SlotSet) {
     if !m.table.me().is_primary() {
         return;

@@ -1,7 +1,8 @@
 //! Commands that change this node's state, or its view of other nodes.
 //!
-//! Invariants: (1) an answer that reports a change leaves when the file with the change is durable
-//! (E-53), so it belongs to the generation of its step; (2) errors leave at once.
+//! Invariants: (1) an answer that reports a change leaves when the file with the change is durable (E-53),
+//! so the answer waits for the generation (the version of `nodes.conf`) that the change belongs to; (2)
+//! errors leave at once.
 
 use crate::address::Seen;
 use crate::candidate;
@@ -19,7 +20,7 @@ use crate::setslot;
 use crate::slots::{HashSlot, SlotSet};
 use std::net::IpAddr;
 
-/// Executes a command. The answer is an output, at once or once the file is durable.
+/// Executes a command. The answer is an output, which leaves at once or when the file is durable.
 pub(crate) fn execute(m: &mut ClusterMachine, ticket: Ticket, client: &str, command: &ClusterCommand<'_>) {
     let reads = matches!(
         command,
@@ -186,7 +187,7 @@ fn reset(
             m.delete(ix);
         }
     }
-    // The links of nodes that were never bound have no node by now.
+    // Incoming links that were never bound to a node are closed, too.
     while let Some(key) = m.links.find_unbound(|_| true) {
         m.close(key);
     }
@@ -222,8 +223,9 @@ pub(crate) fn slots_to_add(m: &ClusterMachine, slots: &[HashSlot]) -> Result<Slo
     once(slots, |slot| m.table.owner(slot).is_none(), "already busy")
 }
 
-/// The slots of DELSLOTS, if each is named once and has an owner. A slot that was granted to the target of a
-/// move is refused: the target may own it by now, and its writers would continue here if ADDSLOTS followed.
+/// The slots of DELSLOTS, if each is named once and has an owner. A slot that was granted to the target of
+/// a move is refused: the target may own the slot by now, and if an ADDSLOTS followed, clients that wait to
+/// write would write here.
 pub(crate) fn slots_to_delete(m: &ClusterMachine, slots: &[HashSlot]) -> Result<SlotSet, String> {
     let slots = once(slots, |slot| m.table.owner(slot).is_some(), "already unassigned")?;
     match m.keys.moves.granted().any(|slot| slots.contains(slot)) {
@@ -232,7 +234,8 @@ pub(crate) fn slots_to_delete(m: &ClusterMachine, slots: &[HashSlot]) -> Result<
     }
 }
 
-/// The error of commands about slots that the target of a move may own already; SETSLOT has the same text.
+/// The error of commands about slots that the target of a move may own already; SETSLOT answers with the
+/// same text.
 const EXPORTED: &str = "ERR Slot export in progress.";
 
 fn once(slots: &[HashSlot], is_fit: impl Fn(HashSlot) -> bool, otherwise: &str) -> Result<SlotSet, String> {

@@ -19,7 +19,7 @@ use sluice_base::LogLevel;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Reports that are kept; more are counted.
+/// Number of reports that are kept with their text; further ones are only counted.
 const REPAIRS_MAX: usize = 100;
 /// Bytes of a name from the file that a report shows.
 const SHOWN_MAX: usize = 64;
@@ -127,7 +127,7 @@ impl ConfReader {
         for name in &vars.unknown {
             self.repairs.unknown(number, "variable", name);
         }
-        // Of two lines the higher epochs count, because either may be outdated.
+        // Of two `vars` lines the higher epochs are used, because either line may be outdated.
         self.current = self.current.max(vars.current);
         self.last_vote = self.last_vote.max(vars.last_vote);
         if let Some(why) = vars.damage {
@@ -236,9 +236,9 @@ impl ConfReader {
         Ok(ConfFile { saved, repairs: self.repairs.finish() })
     }
 
-    /// The epochs of `vars`. A file that was written while the node's last vote was unknown has
-    /// only currentEpoch, which counts, because other nodes may have received it. A damaged line
-    /// counts for nothing.
+    /// The epochs of `vars`. A file that was written while the node's last vote was unknown has only
+    /// currentEpoch, which is used, because other nodes may have received it. Nothing of a damaged line is
+    /// used.
     fn epochs(&self) -> SavedEpochs {
         match self.current {
             Some(current) if !self.vars_are_damaged => SavedEpochs { current, last_vote: self.last_vote },

@@ -19,9 +19,9 @@ use crate::voter;
 use crate::wire::ReceiveBuffer;
 use sluice_base::mistake::{Mistake, is_made};
 
-/// Nodes among which a random ping chooses (G-7).
+/// Number of nodes that are drawn for a random ping, of which one is pinged (G-7).
 const RANDOM_DRAWS: usize = 5;
-/// Crons from one random ping to the next.
+/// Number of cron runs from one random ping to the next.
 const RANDOM_PING_ROUNDS: u64 = 10;
 /// Milliseconds between two warnings of a node that could not read its own line of the file (N-26).
 const UNSURE_WARNING_MS: u64 = 60_000;
@@ -68,9 +68,9 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
     warn_if_unsure(m);
 }
 
-/// The time before which no work is due for a node as long as its state does not change; 0 where work
-/// may be due at any tick. A healthy node needs one action in half a timeout: a PING, or the reaction to
-/// a missing answer. In a cluster of 1,000 nodes nearly all nodes are of this kind.
+/// The time before which no work is due for a node as long as its state does not change; 0 if work may be
+/// due at any tick. A healthy node needs one action in half a timeout: a PING, or the reaction to a missing
+/// answer. In a cluster of 1,000 nodes nearly all nodes are healthy, so a tick skips most of them.
 pub(crate) fn quiet_until(m: &ClusterMachine, ix: NodeIx) -> Ms {
     let node = m.table.node(ix);
     let place = &node.place;
@@ -92,8 +92,8 @@ fn earlier(one: Option<Ms>, other: Option<Ms>) -> Option<Ms> {
     one.into_iter().chain(other).min()
 }
 
-/// The moment of [`crate::Cluster::deadline`]: nodes that have been silent for T are suspected, and the
-/// cluster's state is evaluated, independently of the cron (F-26).
+/// Handles the moment of [`crate::Cluster::deadline`]: nodes that have been silent for the node timeout T
+/// are suspected, and the cluster's state is evaluated, independently of the cron (F-26).
 pub(crate) fn expired(m: &mut ClusterMachine) {
     let mut suspicion_at = None;
     for position in 0..m.table.positions() {
@@ -107,14 +107,14 @@ pub(crate) fn expired(m: &mut ClusterMachine) {
     m.todo.evaluate = true;
 }
 
-/// Dials of this tick to nodes that were dialled recently and have not dialled back (G-2).
+/// The most dials in one tick to nodes that were dialled recently and have not dialled back (G-2).
 fn dial_budget(m: &ClusterMachine) -> i64 {
     let half = m.settings.node_timeout_ms / 2;
     let known = m.table.len() as u64;
     (known * 100).checked_div(half).map_or(0, |share| i64::try_from(share * 10).unwrap_or(i64::MAX))
 }
 
-/// Handshakes that time out, dials, and links whose queue is too long.
+/// Ends a handshake that has timed out, dials the node, and drops links whose queue is too long.
 fn links_of(m: &mut ClusterMachine, ix: NodeIx, budget: &mut i64) {
     limit_queues(m, ix);
     let reconnects = m.settings.debug.reconnection == Switch::Runs;
@@ -226,8 +226,8 @@ fn contact(m: &mut ClusterMachine, ix: NodeIx) {
     let now = m.time.now;
     let node = m.table.node(ix);
     let pong = node.clocks.pong_received.unwrap_or(0);
-    // Half a tick early: a PONG arrives some time after the tick that sent the PING, so that the tick at
-    // which the next PING is due would otherwise come a moment too early for it.
+    // A PING is due half a tick early: a PONG arrives shortly after the tick that sent its PING, so without
+    // this allowance the tick that should send the next PING would come a moment too early.
     let since = now.saturating_sub(pong) + CRON_MS / 2;
     let is_due = since > m.settings.ping_after_ms() || node.clocks.pong_received.is_none();
     if node.place.link_out != LinkOut::None && node.clocks.ping_sent.is_none() && is_due {
@@ -241,7 +241,8 @@ fn drop_if_dead(m: &mut ClusterMachine, ix: NodeIx) {
     let now = m.time.now;
     let timeout = m.settings.node_timeout_ms;
     let node = m.table.node(ix);
-    // The link is looked up last: nearly all nodes have answered, and the cron checks every node.
+    // The link is looked up only if a PING is unanswered: the cron checks every node, and nearly all nodes
+    // have answered.
     let is_silent = node.clocks.ping_sent.is_some_and(|sent| now.saturating_sub(sent) > timeout / 2);
     if !is_silent || now.saturating_sub(node.clocks.data_received) <= timeout / 2 {
         return;

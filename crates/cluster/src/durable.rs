@@ -1,11 +1,11 @@
-//! Messages and answers wait until the file with their state is durable (E-53).
+//! Messages and answers wait until the file (`nodes.conf`) with their state is durable (E-53).
 //!
-//! Invariants: (1) at most one write is under way, and generations only rise; (2) headers carry the
-//! claim of the last durable file, never a newer claim of this node; (3) an output that waits for a
-//! generation leaves when a file of that generation or a later one is durable; for a vote there is no
-//! exception; (4) keys of a lost slot are deleted only when the file that a restart would read is
-//! without the slot, whatever `cluster-config-save-behavior` is: otherwise a restarted process would be
-//! an owner without keys.
+//! Invariants: (1) at most one write is under way, and generations only rise; (2) headers carry the claim
+//! of the last durable file, never a newer claim of this node; (3) an output that waits for a generation
+//! leaves when a file of that generation or a later one is durable; for a vote there is no exception; (4)
+//! keys of a lost slot are deleted only when the file that a restart would read no longer names this node
+//! as the slot's owner, whatever `cluster-config-save-behavior` is: otherwise a restarted process would own
+//! a slot whose keys are deleted.
 
 use crate::id::{ClusterEpoch, NodeId, ShardId};
 use crate::migration::JobName;
@@ -26,7 +26,8 @@ pub(crate) enum OwnClaim {
 pub(crate) struct ToldView {
     pub(crate) current_epoch: ClusterEpoch,
     pub(crate) claim: OwnClaim,
-    /// The shard of that claim: a role that was sent with another claim's shard would look like a failover.
+    /// The shard that belongs to the claim. The two are kept together, because a role that is sent with the
+    /// shard of another claim looks like a failover to other nodes.
     pub(crate) shard: ShardId,
 }
 
@@ -77,7 +78,7 @@ pub(crate) enum LastWrite {
 
 /// Counts of written files, for INFO (V-6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Fields without a comment are explained by their names.
 #[allow(missing_docs)]
 pub struct SaveCounts {
     pub saves: u64,
@@ -108,14 +109,14 @@ pub(crate) struct Durable {
     said_at: Option<Ms>,
 }
 
-/// Milliseconds between two such log lines (N-22).
+/// Shortest time between two log lines that report that the node continues without its file, ms (N-22).
 const SAID_AGAIN_MS: u64 = 30_000;
 
 /// Milliseconds between a failed write and the next attempt, if the state does not change meanwhile.
 const RETRY_MS: u64 = 1_000;
 
 impl Durable {
-    /// The state at a start: the file's contents were durable.
+    /// The state at the start of the process: `told` counts as durable.
     pub(crate) fn new(told: ToldView) -> Durable {
         Durable {
             told,
@@ -141,7 +142,7 @@ impl Durable {
         self.owned.contains(slot)
     }
 
-    /// Whether the log line is due that the node continues without its file.
+    /// Whether it is time to log again that the node continues without its file.
     pub(crate) fn says_failure(&mut self, now: Ms) -> bool {
         let is_due = self.said_at.is_none_or(|at| now >= at.saturating_add(SAID_AGAIN_MS));
         if is_due {
@@ -150,7 +151,8 @@ impl Durable {
         is_due
     }
 
-    /// Marks the state as changed: a write begins at the end of a step, once none is under way.
+    /// Marks the state as changed: a write begins at the end of the step, or after the write that is under
+    /// way.
     pub(crate) fn changed(&mut self) {
         self.unsaved = Unsaved::Something;
     }
@@ -195,7 +197,8 @@ impl Durable {
         self.end_write(writing) || is_other
     }
 
-    /// Makes the view of a write the one that may be sent; `true` if its claim differs from the one before.
+    /// Makes the view of a finished write the one that may be sent; `true` if its claim differs from the
+    /// claim sent before.
     fn end_write(&mut self, writing: Writing) -> bool {
         self.durable = writing.generation;
         let before = std::mem::replace(&mut self.told, writing.view);
@@ -235,7 +238,8 @@ impl Durable {
         self.held.retain(|(_, held)| !matches!(held, Withheld::Vote { .. }));
     }
 
-    /// This node has a new id: claims of the old id are not sent with it.
+    /// Replaces the views that may be sent, because this node has a new id: claims of the old id must not
+    /// be sent with the new one.
     pub(crate) fn renamed(&mut self, view: ToldView) {
         if let Some(writing) = &mut self.writing {
             writing.view = view.clone();
@@ -243,8 +247,8 @@ impl Durable {
         self.told = view;
     }
 
-    /// This node gives up the claim to slots that the file still has, because another node may claim
-    /// them from now on.
+    /// Removes slots from the claim that may be sent, although the file still has them, because another
+    /// node may claim these slots from now on.
     pub(crate) fn withhold(&mut self, slots: &SlotSet) {
         let written = self.writing.as_mut().map(|writing| &mut writing.view);
         for view in written.into_iter().chain([&mut self.told]) {

@@ -6,8 +6,8 @@ use crate::machine::{ClusterMachine, Sureness, log};
 use crate::node::{ClusterNode, NodeIx};
 use sluice_base::mistake::{Mistake, is_made};
 
-/// Notes another node's current epoch; the highest counts (E-2). It may be sent on before it is durable,
-/// because it is another node's.
+/// Notes another node's current epoch; the highest counts (E-2). The epoch may be sent on before it is
+/// durable, because only this node's own epochs must be durable first (E-53).
 pub(crate) fn heard(m: &mut ClusterMachine, epoch: ClusterEpoch) {
     if epoch > m.epochs.current {
         m.epochs.current = epoch;
@@ -16,8 +16,8 @@ pub(crate) fn heard(m: &mut ClusterMachine, epoch: ClusterEpoch) {
     told.current_epoch = told.current_epoch.max(epoch);
 }
 
-/// Notes a primary's config epoch: a higher one is accepted (E-3), and raises the current epoch
-/// to itself.
+/// Notes a primary's config epoch: a higher one is accepted (E-3), and the current epoch becomes at least
+/// as high.
 pub(crate) fn claimed(m: &mut ClusterMachine, ix: NodeIx, epoch: ClusterEpoch) {
     if epoch > m.table.node(ix).config_epoch {
         m.table.node_mut(ix).config_epoch = epoch;
@@ -31,9 +31,9 @@ pub(crate) fn claimed(m: &mut ClusterMachine, ix: NodeIx, epoch: ClusterEpoch) {
     }
 }
 
-/// This node has only now learnt its primary's epoch, from a voter that has refused its vote because the
-/// request had an older one (E-50). Voters do not refuse the next request for this reason, so it need not
-/// wait for the end of this election.
+/// A voter has refused its vote because this node's request had an older epoch than its primary's (E-50),
+/// and this node has only now learnt that epoch. Voters do not refuse the next request for this reason, so
+/// the next election begins without waiting for the end of this one.
 fn ask_anew(m: &mut ClusterMachine) {
     let ElectionStage::Requested { epoch, .. } = m.failover.candidacy.stage else { return };
     log!(
@@ -64,9 +64,9 @@ fn outbid(m: &mut ClusterMachine, by: NodeIx, claimed: ClusterEpoch) {
     m.todo.elect = true;
 }
 
-/// Takes a new epoch without votes (E-4); `None` if this node's epoch is already the highest, is not 0,
-/// and no other primary has the same. Even a dead primary counts: it takes no part in a collision, and
-/// its claims would weigh as much as this node's when it comes back.
+/// Takes a new epoch without votes (E-4); `None` if this node's epoch is already the highest, is not 0, and
+/// no other primary has the same. A dead primary with the same epoch counts, too: while it is dead, the
+/// collision (E-6) is not resolved, and when it comes back, its claims would weigh as much as this node's.
 pub(crate) fn bump(m: &mut ClusterMachine) -> Option<ClusterEpoch> {
     let highest = m.table.iter().map(|(_, node)| node.config_epoch).fold(m.epochs.current, ClusterEpoch::max);
     let mine = m.table.me().config_epoch;
@@ -81,9 +81,9 @@ pub(crate) fn bump(m: &mut ClusterMachine) -> Option<ClusterEpoch> {
     Some(epoch)
 }
 
-/// A primary that gets slots at epoch 0 takes a new epoch if there are other nodes (E-7). Any claim
-/// beats epoch 0. And for a node that had an epoch and lost it, as a replica does at a restart, other
-/// nodes would remember the old one.
+/// A primary that gets slots at epoch 0 takes a new epoch if there are other nodes (E-7). The new epoch is
+/// needed for two reasons: any claim beats epoch 0; and a node may have had an epoch and lost it, as a
+/// replica does at a restart, while other nodes remember that epoch.
 pub(crate) fn leave_zero(m: &mut ClusterMachine) {
     if m.table.me().is_primary() && m.table.me().config_epoch == ClusterEpoch(0) && m.table.len() > 1 {
         bump(m);
@@ -92,7 +92,8 @@ pub(crate) fn leave_zero(m: &mut ClusterMachine) {
 
 /// Takes a new epoch without votes, whatever this node's epoch is: for a forced takeover.
 pub(crate) fn advance_alone(m: &mut ClusterMachine) {
-    // A replica's own epoch has no meaning: its shard's is the primary's.
+    // The conditions of `bump` do not apply: they look at this node's own epoch, which has no meaning for a
+    // replica, because the epoch of its shard is its primary's.
     advance(m);
 }
 
@@ -107,13 +108,13 @@ fn advance(m: &mut ClusterMachine) -> ClusterEpoch {
     epoch
 }
 
-/// Another primary has the same config epoch: the one with the smaller id takes a new epoch (E-6), so
-/// that the greatest id never does.
+/// Another primary has the same config epoch: the one with the smaller id takes a new epoch (E-6), so that
+/// the primary with the greatest id never has to.
 pub(crate) fn collide(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch) {
     let me = m.table.me();
     let other = m.table.node(sender);
     if m.rights.sureness != Sureness::Sure {
-        // The own epoch was lost with the own line, so that an equal epoch is a coincidence (N-26).
+        // This node's epoch was lost with its line of the file, so an equal epoch is a coincidence (N-26).
         return;
     }
     let stays = other.id <= me.id && !is_made(Mistake::GreaterIdMovesToo);
@@ -124,8 +125,9 @@ pub(crate) fn collide(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoc
     log!(m, Warning, "configEpoch collision with node {}. configEpoch set to {epoch}", m.name(sender));
 }
 
-/// This node takes the place of another voter, which may have voted in any epoch up to this one. A place
-/// has one vote in an epoch: with two votes of one place, two replicas could win an epoch (S-20).
+/// This node takes the place of another voter, which may have voted in any epoch up to this one. This node
+/// does not vote in these epochs again: if the old and the new voter of one place both voted in an epoch,
+/// two replicas could win that epoch (S-20).
 pub(crate) fn takes_seat(m: &mut ClusterMachine) {
     m.epochs.last_vote = m.epochs.current;
     m.save();

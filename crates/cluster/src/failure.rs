@@ -7,7 +7,7 @@ use crate::node::{Ms, NodeHealth, NodeIx};
 use crate::send;
 use sluice_base::mistake::{Mistake, is_made};
 
-/// Suspects a node that has not answered for T (F-1). Called for each node by the cron.
+/// Suspects a node that has not answered for the node timeout T (F-1). Called for each node by the cron.
 pub(crate) fn suspect(m: &mut ClusterMachine, ix: NodeIx) {
     let node = m.table.node(ix);
     let Some(sent) = node.clocks.ping_sent else { return };
@@ -51,8 +51,8 @@ pub(crate) fn gossiped(m: &mut ClusterMachine, ix: NodeIx, by: NodeIx, opinion: 
             condemn_if_agreed(m, ix);
         }
         Opinion::Healthy => {
-            // Nearly all nodes are well and have no reports: they do not change, so that the cron need
-            // not check them.
+            // Reports are looked for first, because `node_mut` makes the cron check the node, and nearly
+            // all nodes are well and have no reports.
             if !m.table.node(ix).reports.is_empty() && m.table.node_mut(ix).reports.remove(by.0) {
                 log!(m, Verbose, "Node {} reported node {} is back online.", m.name(by), m.name(ix));
             }
@@ -78,7 +78,7 @@ fn report(m: &mut ClusterMachine, ix: NodeIx, by: NodeIx) -> bool {
     node.reports.note(by.0, at)
 }
 
-/// The number of reports about a node that count: recent, and by voters (F-4). Old ones are dropped.
+/// The number of reports about a node that count: recent, and by voters (F-4). Old reports are dropped.
 pub(crate) fn count_reports(m: &mut ClusterMachine, ix: NodeIx) -> u32 {
     let limit = m.settings.node_timeout_ms.saturating_mul(2);
     let now = m.time.now;
@@ -88,8 +88,9 @@ pub(crate) fn count_reports(m: &mut ClusterMachine, ix: NodeIx) -> u32 {
     m.table.node(ix).reports.reporters().filter(|by| counts(NodeIx(*by))).count() as u32
 }
 
-/// Marks a node as FAIL if this node suspects it and a quorum does (F-5). Reports are examined one by one
-/// only where they would suffice if all counted: then the node is marked, or old reports are dropped.
+/// Marks a node as FAIL if this node suspects it and a quorum does (F-5). The times of reports are examined
+/// only if there are enough reports for a quorum in case all are recent: then either the node is marked, or
+/// old reports are dropped.
 fn condemn_if_agreed(m: &mut ClusterMachine, ix: NodeIx) {
     if m.table.node(ix).health != NodeHealth::PFail {
         return;
@@ -127,7 +128,8 @@ pub(crate) fn told(m: &mut ClusterMachine, sender: NodeIx, about: NodeId) {
     condemn(m, ix);
 }
 
-/// A PONG arrived on the outgoing link: ends suspicion, and FAIL if no replica took over (F-8).
+/// Handles a PONG on a node's outgoing link: the node is no longer suspected, and no longer FAIL if no
+/// replica took over (F-8).
 pub(crate) fn answered(m: &mut ClusterMachine, ix: NodeIx) {
     let node = m.table.node(ix);
     let is_voter = node.is_voter();
@@ -136,7 +138,8 @@ pub(crate) fn answered(m: &mut ClusterMachine, ix: NodeIx) {
         NodeHealth::PFail => true,
         NodeHealth::Fail { since } => {
             let is_old = m.time.now - since > m.settings.node_timeout_ms.saturating_mul(2);
-            // No replica could take over, so there is nothing to wait for (D22).
+            // A node without replicas need not stay FAIL for a while: no replica could have taken over, so
+            // there is nothing to wait for (D22).
             let has_heir = !node.replicas.is_empty() || is_made(Mistake::HeirlessStaysFailed);
             if !is_voter {
                 let what = if node.is_replica() { "replica" } else { "primary without slots" };
@@ -154,7 +157,8 @@ pub(crate) fn answered(m: &mut ClusterMachine, ix: NodeIx) {
     };
     if ends {
         m.table.set_health(ix, NodeHealth::Up);
-        // Old reports that were too few were never dropped; they would block hearsay about the node.
+        // Old reports that were too few for a quorum are still kept. They are dropped here, because pong
+        // times in gossip are ignored for a node with reports (G-10 item 4).
         count_reports(m, ix);
         m.reconsider_soon();
         m.save();

@@ -111,8 +111,8 @@ impl FuzzedSurroundings {
     }
 }
 
-/// Treats `data` as `nodes.conf`: a node starts or gives a reason, and a node that starts from its own
-/// file is the same.
+/// Treats `data` as `nodes.conf`: a node starts or gives a reason, and a node that starts from the file
+/// that it has written has the same state.
 pub fn fuzz_nodes_conf(data: &[u8]) {
     for transport in [BusTransport::Tcp, BusTransport::Tls] {
         let Some(first) = start(data, transport) else { continue };

@@ -16,8 +16,8 @@ const TAKEN: NodeFlags =
     NodeFlags(NodeFlags::EXTENSIONS.0 | NodeFlags::LIGHT_PUBLISH.0 | NodeFlags::MULTI_MEET.0);
 /// How far a sender's wall clock may be ahead for its pong times to count.
 const AHEAD_MS: i64 = 500;
-/// How much later a FORGET may end by another node's message to be the same one: other nodes round
-/// seconds, and messages have delays.
+/// A FORGET that another node reports counts as the known FORGET if it ends at most this much later, ms:
+/// nodes round seconds, and messages have delays.
 const SAME_FORGET_MS: u64 = 2_000;
 
 /// Handles the gossip entries of a known sender.
@@ -63,7 +63,8 @@ fn unknown(m: &mut ClusterMachine, entry: &GossipEntry<'_>) {
     node.marks.capabilities = NodeFlags(entry.flags.0 & TAKEN.0);
     node.marks.no_failover = entry.flags.contains(NodeFlags::NOFAILOVER);
     if entry.flags.contains(NodeFlags::FAIL) {
-        // The entry has no time of the failure; the node's first answer ends it.
+        // The gossip entry does not say since when the node has failed; with 0, the node's first answer
+        // ends the failure.
         node.health = NodeHealth::Fail { since: 0 };
     }
     let ix = m.table.insert(node);
@@ -172,7 +173,8 @@ fn labels(m: &mut ClusterMachine, sender: NodeIx, gossip: &Gossip<'_>) {
     m.todo.map = true;
 }
 
-/// Sets the shard that a sender names for itself (N-5). Without a name, a replica is of its primary's shard.
+/// Sets the shard that a sender names for itself (N-5). A replica that names no shard gets the shard of its
+/// primary.
 pub(crate) fn take_shard(m: &mut ClusterMachine, sender: NodeIx, shard: Option<ShardId>) {
     if let Some(primary) = m.table.node(sender).primary() {
         let theirs = m.table.node(primary).shard;
@@ -190,7 +192,8 @@ pub(crate) fn take_shard(m: &mut ClusterMachine, sender: NodeIx, shard: Option<S
         if theirs.is_some() || shard.is_none() {
             return roles::adopt_shard(m, sender, primary);
         }
-        // The replica knows the shard of its primary, which has not announced it yet.
+        // The sender is a replica and names the shard of its primary, which has not announced the shard
+        // itself yet.
         if let Some(id) = shard {
             set_shard(m, primary, id);
         }

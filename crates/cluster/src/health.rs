@@ -7,7 +7,7 @@ use crate::output::ClusterState;
 use crate::slots::SLOT_COUNT;
 use sluice_base::mistake::{Mistake, is_made};
 
-/// Milliseconds for which a primary waits after its start (F-21).
+/// Milliseconds after its start for which a primary keeps the cluster's state at fail (F-21).
 const WRITABLE_DELAY_MS: u64 = 2_000;
 
 /// Evaluates the cluster's state (F-20). Only this function updates the size of the cluster.
@@ -18,8 +18,9 @@ pub(crate) fn evaluate(m: &mut ClusterMachine) {
     let is_patient = is_primary && !is_made(Mistake::ServesAtOnce);
     if is_patient && m.cluster.state == ClusterState::Fail && now - first < WRITABLE_DELAY_MS {
         m.cluster.is_safe_to_join = false;
-        // A replica that became a primary since its first evaluation knows more voters by now: with the
-        // number of that time too few of them would decide about a failure.
+        // The number of voters is updated for a replica that became a primary after its first evaluation:
+        // it knows more voters by now, and with the old number too few of them would decide about a
+        // failure.
         if m.cluster.size > 0 {
             m.cluster.size = known_voters(m);
         }
@@ -27,7 +28,7 @@ pub(crate) fn evaluate(m: &mut ClusterMachine) {
     }
     if !m.cluster.is_safe_to_join {
         m.cluster.is_safe_to_join = true;
-        // Requests that waited are answered by the present state.
+        // A new map is given out, by which requests that have waited are answered.
         m.todo.map |= m.cluster.has_come_back;
     }
     let reason = why_down(m);
@@ -41,18 +42,19 @@ pub(crate) fn evaluate(m: &mut ClusterMachine) {
     change(m, state, reason);
 }
 
-/// Whether this node was a primary at the end of its last process, and does not know yet whether it
-/// still is one (F-21). After the handover of a process that ends quickly, its clients come back to it
-/// before that news.
+/// Whether this node was a primary at the end of its last process, and does not know yet whether it still
+/// is one (F-21). If the last process has handed over to a replica and ended quickly, clients come back to
+/// this node before it learns who is the primary.
 pub(crate) fn is_coming_back(m: &ClusterMachine) -> bool {
     let is_patient = m.table.me().is_primary() && !m.cluster.is_safe_to_join;
     m.cluster.has_come_back && is_patient && m.cluster.state == ClusterState::Fail
 }
 
-/// This node's process was suspended for longer than T, and a replica may have taken over. This node serves
-/// no slots until a quorum has answered again (S-24), and for the delay after a minority (F-23) more, in
-/// which voters with newer state can report it. An answer that waits on a link may be from before the
-/// suspension, so all links are dialled again, also those to replicas, because one may have become a voter.
+/// This node's process was suspended for longer than the node timeout T, and a replica may have taken over.
+/// This node serves no slots until a quorum has answered again (S-24) and then for the delay after a
+/// minority (F-23), in which voters with newer state can report it. All links are dialled again, because an
+/// answer that waits on an old link may be from before the suspension; links to replicas, too, because a
+/// replica may have become a voter.
 pub(crate) fn stood_still(m: &mut ClusterMachine) {
     if is_made(Mistake::ServesAfterStandstill) {
         return;
@@ -64,7 +66,8 @@ pub(crate) fn stood_still(m: &mut ClusterMachine) {
          majority of the primaries has answered."
     );
     m.cluster.stood_until = Some(m.time.now);
-    // The delay counts from here even where F-21 postpones evaluations.
+    // The delay after a minority (F-23) counts from here, even if the delay after a start (F-21) postpones
+    // evaluations.
     m.cluster.last_minority = Some(m.time.now);
     for position in 0..m.table.positions() {
         let Some(ix) = m.table.at(position) else { continue };
@@ -75,14 +78,14 @@ pub(crate) fn stood_still(m: &mut ClusterMachine) {
     m.todo.evaluate = true;
 }
 
-/// Whether this node was out of contact with a majority of the voters at the last evaluation, or has
-/// been since it was suspended. Another node may have its place.
+/// Whether this node was out of contact with a majority of the voters at the last evaluation, or has been
+/// since it was suspended. In that case another node may have taken this node's place.
 pub(crate) fn is_apart(m: &ClusterMachine) -> bool {
     m.cluster.stood_until.is_some() || m.cluster.reason == Some(DownReason::Minority)
 }
 
-/// Whether this voter has answered a PING since this node's process was suspended. True for this node,
-/// and if the process was not suspended.
+/// Whether this voter has answered a PING since this node's process was suspended. Always true for this
+/// node itself, and if the process was not suspended.
 fn has_answered(m: &ClusterMachine, ix: NodeIx, node: &ClusterNode) -> bool {
     let Some(since) = m.cluster.stood_until.filter(|_| ix != m.table.my_ix()) else { return true };
     let link = node.place.link_out.key().and_then(|key| m.links.get(key));
@@ -116,8 +119,9 @@ fn why_down(m: &mut ClusterMachine) -> Option<DownReason> {
     (!is_covered || !is_sure).then_some(DownReason::Coverage)
 }
 
-/// The number of voters of which a majority decides about a failure: that of the last evaluation, or before
-/// the first one that of the known voters. Otherwise a node that has just started would decide alone.
+/// The number of voters of which a majority decides about a failure: the number at the last evaluation, or,
+/// before the first evaluation, the number of known voters. Otherwise a node that has just started would
+/// decide alone. Otherwise a node that has just started would decide alone.
 pub(crate) fn deciding_size(m: &ClusterMachine) -> u32 {
     match m.cluster.size {
         0 => known_voters(m),
@@ -146,8 +150,9 @@ fn change(m: &mut ClusterMachine, state: ClusterState, reason: Option<DownReason
         m.todo.map = true;
     }
     if m.cluster.reason == Some(DownReason::Minority) && reason != m.cluster.reason {
-        // A replica may have taken this node's place, and slots may have moved on from there: the node
-        // that claims them with the greatest epoch owns them.
+        // This node no longer defends slots that were granted to it (`contested.rs`): a replica may have
+        // taken this node's place, and slots may have moved on from that replica, so the node that claims
+        // them with the greatest epoch owns them.
         m.keys.granted_here.clear();
     }
     m.cluster.reason = reason;

@@ -15,8 +15,8 @@ macro_rules! ids {
             /// The id that is written as `bytes`: 40 bytes of `a` to `z` and `0` to `9`. `None` for others.
             pub fn parse(bytes: &[u8]) -> Option<Self> {
                 let id: [u8; ID_LEN] = bytes.try_into().ok()?;
-                // No branch for each byte, so that one instruction checks several: a message of the bus
-                // has ten ids or more.
+                // The check has no branch for each byte, so that one instruction checks several bytes: a
+                // message of the bus has ten ids or more.
                 let is_fit = |byte: &u8| byte.is_ascii_lowercase() | byte.is_ascii_digit();
                 id.iter().fold(true, |all, byte| all & is_fit(byte)).then_some(Self(id))
             }
@@ -38,7 +38,8 @@ macro_rules! ids {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                // One write, not 40 characters: CLUSTER NODES and nodes.conf have two ids a line.
+                // The id is written at once and not as 40 characters, because CLUSTER NODES and nodes.conf
+                // have two ids in each line.
                 f.write_str(std::str::from_utf8(&self.0).unwrap_or_default())
             }
         }

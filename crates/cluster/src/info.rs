@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 
 /// The figures of CLUSTER INFO (V-1), and those of this server (V-6).
 #[derive(Clone, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Fields without a comment are explained by their names.
 #[allow(missing_docs)]
 pub struct ClusterInfo {
     pub state: ClusterState,
@@ -35,7 +35,7 @@ pub struct ClusterInfo {
 
 /// Numbers of slots by the health of their owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Fields without a comment are explained by their names.
 #[allow(missing_docs)]
 pub struct SlotCounts {
     pub ok: u32,
@@ -82,7 +82,7 @@ pub(crate) fn info(m: &ClusterMachine) -> ClusterInfo {
 
 /// A link in the reply of CLUSTER LINKS (V-4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Fields without a comment are explained by their names.
 #[allow(missing_docs)]
 pub struct LinkFacts {
     pub link: LinkKey,
@@ -102,9 +102,9 @@ pub struct NodeFacts<'a> {
     pub name: &'a [u8],
     /// Address of the node, as it announces it.
     pub ip: &'a str,
-    /// Port of the node for clients; that of TLS where it has no other.
+    /// Port of the node for clients: the TCP port, or the TLS port if the node has no TCP port.
     pub port: u16,
-    /// Whether this node is the one that is asked.
+    /// Whether the node is this server itself.
     pub is_myself: bool,
     /// The primary of a replica; `None` for a primary, and for a replica whose primary is not known.
     pub primary: Option<NodeId>,
@@ -116,13 +116,13 @@ pub struct NodeFacts<'a> {
     pub first_slot: Option<HashSlot>,
     /// Whether the node answers.
     pub health: NodeHealth,
-    /// Whether this node's connection to the node's bus is open; always for itself.
+    /// Whether this node's connection to the node's bus is open; always true for this node itself.
     pub is_linked: bool,
     /// Wall time of the last PONG of the node in milliseconds; 0 for none, and for the node itself.
     pub pong_wall_ms: i64,
 }
 
-/// The nodes without those of a handshake, in no order.
+/// All nodes except those in handshake, in no particular order.
 pub(crate) fn nodes(m: &ClusterMachine) -> impl Iterator<Item = NodeFacts<'_>> {
     m.table.iter().filter(|(_, node)| !node.is_handshake()).map(|(ix, node)| {
         let (address, labels) = (&node.place.address, &node.place.labels);
@@ -281,8 +281,8 @@ fn line(m: &ClusterMachine, text: &mut TextBytes, ix: NodeIx, node: &ClusterNode
     text.time(node.clocks.pong_wall_ms);
     text.number(b" ", epoch.0);
     if reader == LineReader::File && ix == m.table.my_ix() && m.rights.sureness != Sureness::Sure {
-        // A line that ends here is that of a node that does not know its slots, also after the
-        // next start (N-26).
+        // This node is not sure of its slots, so its line ends before them: the next start then finds a
+        // damaged line and is not sure of them, either (N-26).
         return text.0.push(b'\n');
     }
     let is_linked = ix == m.table.my_ix() || matches!(node.place.link_out, LinkOut::Open(_));

@@ -15,15 +15,15 @@ use std::sync::Arc;
 
 /// An event for the machine: a clock tick, bus traffic, the result of an output, or a command.
 #[derive(Clone, Debug)]
-// The names of the undocumented ones say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum ClusterInput<'a> {
-    /// The cron: every 100 ms. Late and missing ones are normal.
+    /// The cron: every 100 ms. Late and missing ticks are normal.
     Tick,
-    /// The moment of [`crate::Cluster::deadline`]. An early one changes nothing.
+    /// The moment of [`crate::Cluster::deadline`]. An early input changes nothing.
     Deadline,
-    /// This node's process was suspended for longer than T and runs again (S-24). This input precedes all
-    /// that clients and other nodes sent meanwhile.
+    /// This node's process was suspended for longer than the node timeout T and runs again (S-24). This
+    /// input precedes all that clients and other nodes sent meanwhile.
     StoodStill,
     /// A dialled connection is established.
     Connected { link: LinkKey },
@@ -55,11 +55,11 @@ pub enum ClusterInput<'a> {
     /// Whether the keyspace has keys in any database: sent before a tick, and not while data are loaded.
     /// Without this input the node counts as one with keys.
     HasKeys(HasKeys),
-    /// The end of an event loop iteration, after all its inputs. An election, and the cluster's state
-    /// after changes of other nodes' health, are decided here, from all inputs of the iteration
-    /// together. Wanted where [`crate::Cluster::awaits_iteration_end`] says so.
+    /// The end of an event loop iteration, after all its inputs. An election, and the cluster's state after
+    /// changes of other nodes' health, are decided here, from all inputs of the iteration together. Needed
+    /// if [`crate::Cluster::awaits_iteration_end`] says so.
     IterationEnd,
-    /// The execution unit of commands that were executed at once has ended. Wanted when
+    /// The execution unit of commands that were executed at once has ended. Needed if
     /// [`crate::Cluster::awaits_unit_end`] says so.
     UnitEnd,
     /// The open slots of this replica's primary, from a full sync.
@@ -86,7 +86,7 @@ pub enum DialMoment {
 /// Commands that change this node's state. The caller parses the arguments, and answers those that
 /// do not parse.
 #[derive(Clone, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum ClusterCommand<'a> {
     /// CLUSTER MEET; without `bus_port` the bus port is `port` plus 10,000.
@@ -134,7 +134,7 @@ pub struct SetSlot<'a> {
 
 /// The new state of a slot by SETSLOT; ids are the client's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum SlotAction<'a> {
     Migrating(&'a [u8]),
@@ -147,7 +147,7 @@ pub enum SlotAction<'a> {
 
 /// Whether the keyspace has keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum HasKeys {
     Yes,
@@ -156,7 +156,7 @@ pub enum HasKeys {
 
 /// CLUSTER RESET SOFT or HARD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum ResetKind {
     Soft,
@@ -165,7 +165,7 @@ pub enum ResetKind {
 
 /// The links of a node that DEBUG CLUSTERLINK KILL closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum LinkDirection {
     To,

@@ -1,5 +1,5 @@
 //! A node that is about to end: a primary hands over to a replica (M10, M11), a replica makes the other
-//! nodes stop sending it clients.
+//! nodes stop sending clients to it.
 //!
 //! The offset 0 says that a replica has no data for clients (N-8): nodes of the reference, too, omit
 //! such a replica from CLUSTER SLOTS, and no election prefers it.
@@ -45,9 +45,9 @@ pub(crate) fn set_leaving(m: &mut ClusterMachine, is_leaving: bool) {
     }
 }
 
-/// The replica that is asked first: replicas that send an offset precede those that are about to end,
-/// replicas that start elections precede those that do not, then smaller ids precede. A replica that the
-/// bus does not reach cannot ask for votes.
+/// The best of the candidates that the bus reaches. Replicas that send an offset are preferred to those
+/// that are about to end, then replicas that start elections to those that do not, then smaller ids. A
+/// replica that the bus does not reach cannot ask for votes.
 fn best(m: &ClusterMachine, candidates: &[NodeId]) -> Option<NodeIx> {
     let my_ix = m.table.my_ix();
     let can_win = |ix: &NodeIx| {

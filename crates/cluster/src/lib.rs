@@ -105,7 +105,8 @@ use std::sync::Arc;
 use table::NodeTable;
 use wire::ReceiveBuffer;
 
-/// Links that may be open in addition to four for each known node when a connection is accepted (G-5).
+/// A connection is accepted only while fewer links are open than four for each known node plus this number
+/// (G-5).
 const STRANGERS_MAX: usize = 64;
 
 /// The state machine of a cluster's node: [`Cluster::step`] takes an input, [`Cluster::next_output`]
@@ -204,7 +205,7 @@ impl Cluster {
             self.machine.reconsider();
         }
         self.settle();
-        // Written bytes change nothing that is shown of nodes.
+        // `Sent` does not count, because written bytes change nothing that is shown of nodes.
         self.inputs += u64::from(!matches!(input, ClusterInput::Sent { .. }));
         #[cfg(test)]
         invariants::check(&self.machine);
@@ -305,8 +306,8 @@ impl Cluster {
 
     /// Asks this primary to hold its writes back, so that one of `candidates` (replicas that have all of
     /// the data) can take over when it receives the command to do so in the replication stream. Returns the
-    /// chosen replica, or `None` where the bus reaches none of them. The pause ends with this node's
-    /// demotion or after `cluster-manual-failover-timeout`. Outputs follow from [`Cluster::next_output`].
+    /// chosen replica, or `None` if none of them can be asked. The pause ends with this node's demotion or
+    /// after `cluster-manual-failover-timeout`. Outputs follow from [`Cluster::next_output`].
     pub fn begin_handover(&mut self, now: Now, candidates: &[NodeId]) -> Option<NodeId> {
         self.inputs += 1;
         self.machine.time = step_time(now);
@@ -336,8 +337,8 @@ impl Cluster {
         !self.machine.durable.is_owned_in_file(slot)
     }
 
-    /// Checks what concerns this node alone before slots may move to it: it must be a primary, and no slot
-    /// of it may be open for a move by hand (A-10, rows 1 to 3).
+    /// Checks what concerns this node alone before slots may move to it: it must be a primary, and none of
+    /// its slots may be open for a move by hand with SETSLOT (A-10, rows 1 to 3).
     ///
     /// # Errors
     /// The error for the client.
@@ -406,8 +407,8 @@ impl Cluster {
         !self.machine.keys.moves.unfinished_exports().is_empty()
     }
 
-    /// The latest time at which writers of a move from this node must be let go, ms of the monotonic
-    /// clock. `None` where no move holds writers.
+    /// The latest time until which writers may be held back for a move from this node, ms of the monotonic
+    /// clock. `None` if no move holds writers.
     pub fn moves_hold_until_ms(&self) -> Option<u64> {
         let exports = self.machine.keys.moves.exports().filter(|export| !export.state.is_finished());
         exports.filter_map(|export| export.unpauses).max()
@@ -573,7 +574,8 @@ impl Cluster {
             ClusterInput::Saved { generation } => m.todo.map |= m.durable.saved(generation),
             ClusterInput::SaveFailed { generation } => self.save_failed(generation),
             ClusterInput::Offset(offset) => {
-                // A replica at offset 0 is loading, which the map shows (N-8).
+                // The map shows a replica at offset 0 as loading (N-8), so a change from or to 0 needs a
+                // new map.
                 let offset = leaving::offset_to_tell(m, offset);
                 let was_loading = std::mem::replace(&mut m.table.me_mut().offset, offset) == 0;
                 m.todo.map |= was_loading != (offset == 0);
@@ -639,8 +641,9 @@ impl Cluster {
         }
     }
 
-    /// Handles a failed write of `nodes.conf`. By `cluster-config-save-behavior`, the process ends, or goes
-    /// on and this node does not vote until a write has succeeded (N-22, N-23).
+    /// Handles a failed write of `nodes.conf`. With `cluster-config-save-behavior sync` the process ends
+    /// (N-22); with `best-effort` it goes on, and this node does not vote until a write has succeeded
+    /// (N-23).
     fn save_failed(&mut self, generation: Generation) {
         let m = &mut self.machine;
         match m.settings.save_behavior {
@@ -708,8 +711,8 @@ impl Cluster {
             let map = Arc::new(map::of(m));
             m.out.push_back(ClusterOutput::Slots(map));
         }
-        // This output follows that of the map: with the old map, writes that waited would be executed here,
-        // not redirected, and would be lost (S-26).
+        // `Unpause` follows the output of the new map: with the old map, writes that waited would be
+        // executed here, not redirected, and would be lost (S-26).
         if std::mem::take(&mut m.todo.unpause) && m.failover.paused == ManualFailover::Off {
             m.out.push_back(ClusterOutput::Unpause);
         }

@@ -61,16 +61,19 @@ pub(crate) struct StateOfCluster {
     pub(crate) first: Option<Ms>,
     /// Whether votes may be given (F-21).
     pub(crate) is_safe_to_join: bool,
-    /// Whether the file of this process's start had slots of this node, and other nodes.
+    /// Whether this process has started from a file in which this node owned slots and other nodes were
+    /// listed.
     pub(crate) has_come_back: bool,
     /// Number of voters at the last evaluation.
     pub(crate) size: u32,
     pub(crate) last_minority: Option<Ms>,
-    /// When this node's process ran again after it was suspended, until a quorum has answered since (S-24).
+    /// When this node's process ran again after it was suspended; `None` again as soon as a quorum has
+    /// answered since then (S-24).
     pub(crate) stood_until: Option<Ms>,
 }
 
-/// Whether the file's line of this node could be read (N-26).
+/// Whether this node is sure of its role and slots: it is not if its own line of the file could not be read
+/// as a whole (N-26).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sureness {
     Sure,
@@ -129,7 +132,8 @@ pub(crate) struct Failovers {
     pub(crate) candidacy: Candidacy,
     /// Whether this node is about to end; as a replica it redirects readers then.
     pub(crate) is_leaving: bool,
-    /// As a primary: until when a replica of this node may claim the slots by this node's vote.
+    /// As a primary that has voted for one of its replicas: until when that replica may win its election
+    /// and claim this node's slots.
     pub(crate) voted_until: Ms,
 }
 
@@ -140,20 +144,21 @@ pub(crate) struct Todo {
     pub(crate) evaluate: bool,
     /// Give out a new map of slots.
     pub(crate) map: bool,
-    /// Do both at the end of the event loop iteration, because other nodes' health has changed. When
-    /// many nodes fail or return together, the messages about them arrive together.
+    /// Evaluate the state and give out a new map at the end of the event loop iteration, because other
+    /// nodes' health has changed. When many nodes fail or return together, the messages about them arrive
+    /// together.
     pub(crate) reconsider: bool,
     /// Decide at the end of the event loop iteration whether this replica starts an election.
     pub(crate) elect: bool,
     /// Begin no write of the file before the current execution unit ends: otherwise other nodes could
     /// receive slots that one command of the unit gives up and the next one takes back.
     pub(crate) is_in_unit: bool,
-    /// Let the writes continue that a manual failover has held back, after the map that decides about
-    /// them, unless another manual failover has begun.
+    /// Let writes continue that a manual failover has held back, unless another manual failover has begun.
+    /// The new map, which decides where they are executed, is given out first.
     pub(crate) unpause: bool,
 }
 
-/// This node's own keys in slots of other nodes, and the moves that bring it keys.
+/// This node's own keys in slots of other nodes, and the moves that bring keys to this node.
 #[derive(Clone, Debug)]
 pub(crate) struct StrayKeys {
     /// Slots that have keys here although another node owned them at the start: they wait for
@@ -163,7 +168,7 @@ pub(crate) struct StrayKeys {
     pub(crate) dirty: SlotSet,
     /// Whether this node has any keys; `true` until the server has reported that it has none.
     pub(crate) has_any: bool,
-    /// Whether the server has reported that; it does not while it loads data.
+    /// Whether the server has reported if this node has keys; it does not report while it loads data.
     pub(crate) are_known: bool,
     /// Atomic moves of slots.
     pub(crate) moves: MoveLog,
@@ -225,8 +230,8 @@ pub(crate) struct CronMemory {
     pub(crate) packet: Vec<u8>,
 }
 
-/// The hash key of a table's index of ids. It is derived from the seed, without a draw that would
-/// change later ones.
+/// The hash key of a table's index of ids. The key is derived from the seed, because a draw from the
+/// generator would change later draws.
 pub(crate) fn index_seed(rng: &Rng) -> HashSeed {
     let mut rng = rng.clone();
     HashSeed { k0: !rng.next_u64(), k1: !rng.next_u64() }
@@ -391,9 +396,9 @@ impl ClusterMachine {
         true
     }
 
-    /// The other end has closed a connection. For an outgoing link this starts the clock of suspicion
-    /// (F-1), which otherwise starts with the next due PING, up to half of the node timeout later: a
-    /// killed process gives no other sign.
+    /// The other end has closed a connection. If the link is outgoing, the time to the suspicion of the
+    /// node (F-1) starts here, because a killed process gives no other sign. Otherwise it would start with
+    /// the next due PING, up to half of the node timeout later.
     pub(crate) fn lost(&mut self, key: LinkKey) {
         let node = self.links.get(key).filter(|link| link.is_open).and_then(|link| match link.kind {
             LinkKind::Out { node, target: DialTarget::AnnouncedLabels } => Some(node),

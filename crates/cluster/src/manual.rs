@@ -13,8 +13,8 @@ pub(crate) fn requested(m: &mut ClusterMachine, key: LinkKey, sender: NodeIx) {
     if m.table.node(sender).primary() != Some(m.table.my_ix()) || !m.table.me().is_primary() {
         return;
     }
-    // The replica does not know of the grant: it would take the slots from the target, and the writes
-    // there would be lost.
+    // The request is ignored while slots are granted to the target of a move: the replica does not know of
+    // the grant, and would take the slots from the target, whose writes would be lost.
     if export::has_granted(m) {
         let name = m.name(sender);
         log!(
@@ -31,9 +31,9 @@ pub(crate) fn requested(m: &mut ClusterMachine, key: LinkKey, sender: NodeIx) {
     m.out.push_back(ClusterOutput::PauseWrites { until: end.saturating_add(timeout) });
 }
 
-/// Writes are held back from this offset on, and the replica is sent the offset on the link of its
-/// request. Earlier, a write could still be acknowledged after the offset that the replica waits for,
-/// and be lost (S-26).
+/// Writes are held back from this offset on, and the replica is sent the offset on the link of its request.
+/// The offset is not sent earlier, because then a write could still be acknowledged after that offset, and
+/// be lost (S-26).
 pub(crate) fn paused(m: &mut ClusterMachine, offset: u64) {
     m.table.me_mut().offset = offset;
     if let ManualFailover::Pausing { replica, end, link } = m.failover.paused {

@@ -34,8 +34,9 @@ pub(crate) fn of(m: &ClusterMachine) -> SlotMap {
     }
 }
 
-/// Slots of this node that the file does not have yet; and slots that are imported key by key while the
-/// file still has them as this node's, because imported keys would be deleted with the remaining old ones.
+/// Slots whose requests wait for the file: slots of this node that the file lacks; and slots that are
+/// imported key by key while the file still names this node as their owner, because the imported keys would
+/// be deleted together with the old ones.
 fn postponed(m: &ClusterMachine) -> SlotSet {
     let mut slots = m.table.me().slots.clone();
     if let OwnClaim::Primary { slots: told, .. } = &m.durable.told.claim {
@@ -43,7 +44,8 @@ fn postponed(m: &ClusterMachine) -> SlotSet {
             slots.remove(slot);
         });
     }
-    // Granted slots are not announced, but served until the target has them.
+    // Slots that are granted to a target are not in the claim that is sent, but are served here until the
+    // target has them.
     m.keys.moves.granted().for_each(|slot| _ = slots.remove(slot));
     let was_mine =
         |slot: &HashSlot| m.durable.is_owned_in_file(*slot) && m.table.owner(*slot) != Some(m.table.my_ix());

@@ -13,10 +13,11 @@ use crate::table::{HANDSHAKES_MAX, NODES_MAX};
 use crate::wire::{BusHeader, Gossip, NodeFlags};
 use sluice_base::mistake::{Mistake, is_made};
 
-/// MEETs that are sent without a command to a node until an incoming link is bound to it (G-13).
+/// The most MEETs that this node sends on its own to a node that has no bound incoming link (G-13).
 const AUTO_MEETS_MAX: u8 = 3;
 
-/// Begins a handshake with an address. `None` if one with it is under way, or if there are too many.
+/// Begins a handshake with an address. `None` if a handshake with this address is under way, or if there
+/// are too many handshakes.
 pub(crate) fn begin(m: &mut ClusterMachine, seen: &Seen<'_>, initiator: Initiator) -> Option<NodeIx> {
     let handshakes = m.table.iter().filter(|(_, node)| node.is_handshake());
     let mut count = 0;
@@ -41,8 +42,9 @@ pub(crate) fn begin(m: &mut ClusterMachine, seen: &Seen<'_>, initiator: Initiato
     Some(m.table.insert(node))
 }
 
-/// Handles MEET of an unknown node on a link without a node (G-12). A node whose id an operator has forgotten
-/// is only admitted if it knows no node of this cluster, because otherwise it is coming back by itself.
+/// Handles MEET of an unknown node on a link without a node (G-12). A node whose id an operator has
+/// forgotten is only admitted if it knows no node of this cluster, because a node that knows one is coming
+/// back by itself, not by an operator's MEET.
 pub(crate) fn met_by(m: &mut ClusterMachine, key: LinkKey, header: &BusHeader<'_>, gossip: &Gossip<'_>) {
     let Some(link) = m.links.get(key) else { return };
     let LinkKind::In { node: None, peer, .. } = &link.kind else { return };
@@ -63,7 +65,7 @@ pub(crate) fn met_by(m: &mut ClusterMachine, key: LinkKey, header: &BusHeader<'_
     }
 }
 
-/// Binds an incoming link to a node; an older one of the node is closed (G-5).
+/// Binds an incoming link to a node; an older incoming link of the node is closed (G-5).
 pub(crate) fn bind(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx) {
     if let Some(old) = m.table.node(ix).place.link_in.filter(|old| *old != key) {
         log!(m, Debug, "Replacing inbound link of node {}", m.name(ix));

@@ -2,10 +2,10 @@
 //! source and on its target.
 //!
 //! On the target `establish.rs` decides whether a move may begin, and `import.rs` carries it out; on the
-//! source `export.rs` does both. `contested.rs` keeps slots whose source has not received the claim yet.
-//! Keys and connections belong to the caller: the machine's inputs are the other side's messages, the
-//! progress of the stream and the end of the connection; its outputs ask to send messages, to open or
-//! close a connection, to start a stream, to hold back writes and to delete keys.
+//! source `export.rs` does both. `contested.rs` defends slots that this node has claimed while their source
+//! does not know of the claim yet. Keys and connections belong to the caller: the machine's inputs are the
+//! other side's messages, the progress of the stream and the end of the connection; its outputs ask to send
+//! messages, to open or close a connection, to start a stream, to hold back writes and to delete keys.
 //!
 //! Invariants: (1) a slot belongs to at most one job that is not finished; (2) a job that has claimed
 //! its slots succeeds if this node still owns them when the file is durable, whatever happens to its
@@ -51,7 +51,7 @@ impl fmt::Debug for JobName {
 pub struct SlotMove {
     /// The job's name, drawn by its source.
     pub name: JobName,
-    /// The node that the slots come from; `None` where this node only has another node's report of the move.
+    /// The node that the slots come from; `None` if this node only has another node's report of the move.
     pub source: Option<NodeId>,
     /// The first and the last slot of each range, in the order of the command. No slot is in two ranges.
     pub ranges: Box<[(HashSlot, HashSlot)]>,
@@ -76,7 +76,7 @@ pub struct SlotsToMove {
 
 /// Progress of an export's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-// The names say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum ExportHandshake {
     Connecting,
@@ -88,7 +88,7 @@ pub enum ExportHandshake {
 
 /// The messages that the two sides of a job exchange, in addition to the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum SyncMessage {
     Ack,
@@ -140,7 +140,7 @@ pub enum ImportFault {
 
 /// Events of atomic moves.
 #[derive(Clone, Copy, Debug)]
-// The names of the undocumented ones say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum MigrationInput<'a> {
     /// The source has established a job that `Cluster::may_import` allows; its slots have no keys here.
@@ -209,11 +209,11 @@ pub enum ToldBy {
 
 /// Requests to the host for atomic moves.
 #[derive(Clone, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum MigrationOrder {
-    /// Send a message to the other side, once all that its connection has sent so far is as durable as
-    /// replies to clients have to be.
+    /// Send a message to the other side, as soon as the commands received on its connection so far are as
+    /// durable as commands must be before clients get replies.
     Say { job: JobName, word: SyncMessage },
     /// Close the connection of a job. No input reports the end.
     Close { job: JobName },

@@ -24,7 +24,7 @@ pub(crate) struct NodeIx(pub(crate) u32);
 
 /// Whether a node is part of the cluster yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum NodeStanding {
     /// A node whose id is not known yet (N-2).
@@ -37,7 +37,7 @@ pub enum NodeStanding {
 
 /// The node that began a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum Initiator {
     /// This node, by CLUSTER MEET of an operator.
@@ -48,11 +48,11 @@ pub enum Initiator {
 
 /// A node's health as this node sees it (section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum NodeHealth {
     Up,
-    /// Suspected: no answer for T, in the view of this node alone.
+    /// Suspected: no answer for the node timeout T, in the view of this node alone.
     PFail,
     /// Failed: a quorum of voters agrees, or a FAIL was received.
     Fail {
@@ -91,8 +91,8 @@ pub(crate) struct Clocks {
     pub(crate) created: Ms,
     pub(crate) meet_sent: Option<Ms>,
     pub(crate) dialled: Option<Ms>,
-    /// When a header of the node itself last said that it is a primary of the shard known here; `None`
-    /// where its last header said otherwise.
+    /// When a header of the node itself last said that it is a primary of the shard known here; `None` if
+    /// its last header said otherwise.
     pub(crate) told_primary: Option<Ms>,
     /// Since when the node has no incoming link that is bound to it.
     pub(crate) link_in_lost: Ms,
@@ -108,14 +108,14 @@ pub(crate) struct Marks {
     pub(crate) no_failover: bool,
     pub(crate) my_primary_fail: bool,
     pub(crate) migrate_to: bool,
-    /// Whether the node has sent its slots at its current epoch to this process. The node may have given
-    /// up slots that come from the file of the start or from another node's report of a failover: they
-    /// are reported to no node (E-20).
+    /// Whether the node has sent its slots at its current epoch to this process. Before that, its slots
+    /// here come from the file of the start or from another node's report of a failover; the node may have
+    /// given them up, so they are reported to no node (E-20).
     pub(crate) has_claimed: bool,
     /// MEETs that were sent without a command since an incoming link was last bound to the node (G-13).
     pub(crate) auto_meets: u8,
-    /// The time until which the node would be forgotten if its own MEET had not readmitted it: until
-    /// then, other nodes' reports of that FORGET do not count.
+    /// The time until which the node would be forgotten if its own MEET had not readmitted it: until then,
+    /// other nodes' reports of the same FORGET are ignored.
     pub(crate) let_in_until: Option<Ms>,
 }
 
@@ -256,7 +256,7 @@ impl ClusterNode {
         self.is_primary() && self.slot_count > 0
     }
 
-    /// The node's primary; `None` for a primary, or where the primary is not known.
+    /// The node's primary; `None` for a primary, or if the primary is not known.
     pub(crate) fn primary(&self) -> Option<NodeIx> {
         match self.role {
             NodeRole::Replica(primary) => primary,

@@ -1,7 +1,8 @@
 //! Open slots in a full sync: the field `cluster-slot-states` of an RDB file (O-11).
 //!
-//! The text has `<slot><direction><id>,` for each open slot: the number in decimal, `<` for an imported
-//! or `>` for a migrating slot, and the id of the other node, 40 hexadecimal digits. Imports precede.
+//! The text has `<slot><direction><id>,` for each open slot: the number in decimal, `<` for an imported or
+//! `>` for a migrating slot, and the id of the other node, 40 hexadecimal digits. Imported slots precede
+//! migrating ones.
 
 use crate::id::NodeId;
 use crate::output::SlotMap;

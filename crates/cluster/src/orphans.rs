@@ -1,4 +1,4 @@
-//! Replica migration: a primary without replicas gets one from a primary that has most of them (R20).
+//! Replica migration: a primary without replicas gets one from a primary with the most replicas (R20).
 //!
 //! Invariant: a primary that this node leaves keeps `cluster-migration-barrier` replicas, not counting
 //! those that this node suspects (S-37).
@@ -62,9 +62,10 @@ fn oldest_enough(m: &ClusterMachine) -> Option<NodeIx> {
     m.table.find(id)
 }
 
-/// Whether this replica is the one that moves: no primary has more replicas than its own, that one has
-/// more than it must keep, and no replica of such a primary has a smaller id. Failed replicas do not
-/// count, because all others would wait for them (D16).
+/// Whether this replica is the one that moves: no primary has more replicas than this replica's primary,
+/// which keeps enough without it, and among the replicas of all primaries with that many replicas this one
+/// has the smallest id. Failed replicas are left out, because they would never move and all others would
+/// wait for them (D16).
 fn is_my_turn(m: &ClusterMachine) -> bool {
     let is_free = m.cluster.state == ClusterState::Ok
         && m.rights.sureness == Sureness::Sure

@@ -18,10 +18,10 @@ pub struct Generation(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(pub u64);
 
-/// The two queues of a link, of which one overtakes the other (G-32).
+/// The two queues of a link: control messages overtake published messages (G-32).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BusLane {
-    /// All messages but published ones; they overtake published messages, between two whole messages.
+    /// All messages except published ones. They overtake published messages that wait, but never split one.
     Control,
     /// Published messages, in the order of their publication.
     Publish,
@@ -30,7 +30,7 @@ pub enum BusLane {
 /// An action for the host. An output that depends on a file is withheld until the file is durable
 /// (E-53), as [`crate::ClusterInput::Saved`] reports.
 #[derive(Clone, Debug)]
-// The names of the undocumented ones say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum ClusterOutput {
     /// Connect; [`crate::ClusterInput::Connected`] or [`crate::ClusterInput::DialFailed`] follows.
@@ -66,7 +66,7 @@ pub enum ClusterOutput {
     },
     /// Change the role of this node in replication.
     Role(RoleChange),
-    /// The map of slots that the gate reads, in place of the map before it.
+    /// The map of slots that the gate reads; it replaces the earlier map.
     Slots(Arc<SlotMap>),
     /// Hide the keys of slots that another node owns, and delete those of each as soon as
     /// [`crate::Cluster::may_delete_keys_of`] says so.
@@ -83,7 +83,7 @@ pub enum ClusterOutput {
     PauseWrites {
         until: Ms,
     },
-    /// End that pause. The map of the step precedes this output.
+    /// End the pause of [`ClusterOutput::PauseWrites`]. The map of the step precedes this output.
     Unpause,
     /// Deliver a message to subscribers of this node.
     Deliver {
@@ -101,7 +101,7 @@ pub enum ClusterOutput {
 /// The reason that slots with keys belong to another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LostSlots {
-    /// The other node has claimed them from this one (E-15).
+    /// The other node has claimed the slots from this one (E-15).
     TakenOver,
     /// The data loaded at the start have keys in slots of the other node (R30).
     FoundAtStart,
@@ -125,7 +125,7 @@ pub enum PublishScope {
 
 /// The answer to a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum ClusterAnswer {
     Ok,
@@ -138,7 +138,7 @@ pub enum ClusterAnswer {
 
 /// A change of this node's role in replication.
 #[derive(Clone, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum RoleChange {
     /// Become a primary; the replication history is kept.
@@ -160,7 +160,7 @@ pub enum Synchronisation {
 
 /// Whether the cluster serves requests (F-22).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// The names of the undocumented ones say enough.
+// Variants without a comment are explained by their names.
 #[allow(missing_docs)]
 pub enum ClusterState {
     Ok,
@@ -169,7 +169,7 @@ pub enum ClusterState {
 
 /// A node in a [`SlotMap`].
 #[derive(Clone, Debug)]
-// The names of the undocumented ones say enough.
+// Fields without a comment are explained by their names.
 #[allow(missing_docs)]
 pub struct MapNode {
     pub id: NodeId,
@@ -188,7 +188,7 @@ pub struct MapNode {
 
 /// The state that the gate, CLUSTER SLOTS and CLUSTER SHARDS read. Each change makes a new map.
 #[derive(Clone, Debug)]
-// The names of the undocumented ones say enough.
+// Fields without a comment are explained by their names.
 #[allow(missing_docs)]
 pub struct SlotMap {
     pub state: ClusterState,

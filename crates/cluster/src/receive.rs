@@ -30,7 +30,7 @@ use crate::wire::{
 use sluice_base::Bytes;
 use sluice_base::mistake::{Mistake, is_made};
 
-/// Time from another node's connection to the moment at which that node certainly knows this one, ms.
+/// Time after which a node that has connected to this one certainly knows this one, ms.
 const INTRODUCTION_MS: Ms = 2 * CRON_MS;
 /// Bytes of a published message that a known node may send.
 const PUBLISHED_MAX: usize = 32 + 2 * 512 * 1024 * 1024;
@@ -306,7 +306,8 @@ fn talk(
     }
     let id = m.table.node(ix).id;
     gossip::entries(m, ix, gossip);
-    // No rule lets gossip delete its sender, but a peer may send any contents.
+    // The sender is looked up again: no rule lets gossip delete its sender, but a peer may send any
+    // contents.
     if m.table.find(&id) == Some(ix) {
         gossip::extensions(m, ix, gossip);
         twins::heard(m, ix, header, gossip);
@@ -434,7 +435,7 @@ fn rest(
         }
         MessageBody::Unknown(number) => log!(m, Warning, "Received unknown packet type: {number}"),
         MessageBody::AuthAck => candidate::voted(m, ix, header),
-        // These are counted and dropped.
+        // Messages of these types are counted and dropped.
         MessageBody::Module | MessageBody::Ping(_) | MessageBody::Pong(_) | MessageBody::Meet(_) => {}
     }
 }

@@ -1,7 +1,7 @@
 //! Decides where a request is executed, by its slot: a pure function of the map (S-11 to S-19).
 //!
-//! Invariants: (1) keys are looked up only where a slot is open; (2) a request that may be executed here
-//! gets [`SlotVerdict::Local`], whatever later checks decide.
+//! Invariants: (1) keys are looked up only if the slot is open, that is, migrating or imported; (2) a
+//! request that may be executed here gets [`SlotVerdict::Local`], whatever later checks decide.
 
 use crate::output::{ClusterState, MapNode, SlotMap};
 use crate::slots::HashSlot;
@@ -34,7 +34,7 @@ pub struct DownRules {
     pub allows_shard_pubsub: bool,
 }
 
-/// Counts of a request's keys that were looked up here; all 0 where no look-up is needed.
+/// Counts of a request's keys that were looked up here; all 0 if no look-up is needed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyCounts {
     /// Keys that exist here, each as often as the request names it.
@@ -69,7 +69,7 @@ pub enum SlotVerdict<'a> {
 }
 
 impl SlotMap {
-    /// The owner of a slot; `None` where the slot has none.
+    /// The owner of a slot; `None` if the slot has none.
     pub fn owner(&self, slot: HashSlot) -> Option<&MapNode> {
         let position = self.owners.get(usize::from(slot.number())).copied().unwrap_or(0);
         self.nodes.get(usize::from(position).checked_sub(1)?)
@@ -80,7 +80,8 @@ impl SlotMap {
         self.nodes.get(at)
     }
 
-    /// Decides where a request is executed. `look` looks up its keys, and is called only where they matter.
+    /// Decides where a request is executed. `look` looks up its keys, and is called only if the decision
+    /// depends on them.
     pub fn answer(
         &self,
         request: &SlotRequest,

@@ -17,7 +17,7 @@ pub(crate) enum HeaderVerdict {
     Stale,
 }
 
-/// What happens to open slots when this node follows another one.
+/// What happens to open slots (migrating or imported ones) when this node follows another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OpenSlots {
     Keep,
@@ -48,8 +48,8 @@ pub(crate) fn follow(m: &mut ClusterMachine, primary: NodeIx, open: OpenSlots, a
     m.channels_gone(elsewhere);
     m.end_pause();
     m.failover.candidacy.give_up();
-    // The vote for a replica of this node has had its effect. Slots that this node gets later as a
-    // primary are its own with a new epoch, above that of the vote.
+    // `voted_until` is over: this node is a replica now, and slots that it gets later as a primary come
+    // with a new epoch, above that of its vote.
     m.failover.voted_until = 0;
     m.out.push_back(ClusterOutput::Role(RoleChange::ReplicaOf { node, address, synchronisation }));
     m.reconsider();
@@ -99,9 +99,10 @@ pub(crate) fn heard(
     HeaderVerdict::Go
 }
 
-/// A replica claims no slots: slots that are still bound to it here may be claimed by any node (E-12). The
-/// replica got them here by late news of a failover (E-16 item 2) that was undone at the same epoch, so that
-/// the epoch of the true owner would not win them back; and an UPDATE would make that owner give them up.
+/// A replica claims no slots: slots that are still bound to it here may be claimed by any node (E-12). This
+/// node has ascribed them to the replica by late news of a failover (E-16 item 2) that was undone at the
+/// same epoch. Therefore the epoch of the true owner would not win them back, and an UPDATE from this node
+/// would make the owner give them up.
 fn disclaim(m: &mut ClusterMachine, replica: NodeIx) {
     if m.table.node(replica).slot_count == 0 {
         return;
@@ -134,8 +135,8 @@ fn demote(
         let is_me = winner == m.table.my_ix() && m.table.me().is_replica();
         let is_old = known > epoch && !is_made(Mistake::StaleRoleTaken);
         if is_old && !is_me && m.table.node(sender).slot_count == 0 {
-            // The sender has no slots that could be lost, and its own epoch may stay above its primary's
-            // for ever (E-17).
+            // The message is handled despite its older epoch: the sender has no slots that could be lost,
+            // and its own epoch may stay above its primary's for ever (E-17).
             return HeaderVerdict::Go;
         }
         if is_me && epoch > known && may_remember(m, sender) {
@@ -185,20 +186,21 @@ fn may_remember(m: &ClusterMachine, sender: NodeIx) -> bool {
         && !m.failover.is_leaving
 }
 
-/// Whether a primary that is to follow this node loses nothing by a copy of this node's data. A shard
-/// may have no keys: then this node's files must show that they are as recent as that primary. A node
-/// without files, or with older ones, does not qualify.
+/// Whether a primary that becomes a replica of this node, and copies its data, loses nothing. This is so if
+/// this node has keys. A shard may also have no keys: then this node's offset, from its files, must have
+/// reached that primary's. A node without files, or with older ones, does not qualify.
 fn has_data_of_shard(m: &ClusterMachine, primary: NodeIx) -> bool {
     let (mine, its) = (m.table.me().offset, m.table.node(primary).offset);
     m.keys.has_any || (its != 0 && mine >= its)
 }
 
-/// This node's primary follows this node, with an epoch that this node does not know. This node has won
-/// that epoch, announced it while its file could not be written (`cluster-config-save-behavior
-/// best-effort`), and has restarted from the older file. No node serves the slots, and by the
-/// reference's rule each of the two waits for the other until an operator repairs that. The message was
-/// sent to this process, because connections end with their process. Another replica may have won a
-/// later epoch meanwhile, so nothing is served until a majority has answered.
+/// Completes a takeover that this node does not remember: its primary follows it, with an epoch that this
+/// node does not know. This node has won that epoch, announced it while its file could not be written
+/// (`cluster-config-save-behavior best-effort`), and has restarted from the older file. No node serves the
+/// slots, and by the reference's rule each of the two waits for the other until an operator repairs that.
+/// The message cannot be an old one to an earlier process, because connections end with their process.
+/// Another replica may have won a later epoch meanwhile, so nothing is served until a majority has
+/// answered.
 fn remember(m: &mut ClusterMachine, old: NodeIx, epoch: ClusterEpoch) {
     log!(
         m,
@@ -228,7 +230,8 @@ fn hand_over(m: &mut ClusterMachine, loser: NodeIx, winner: NodeIx, epoch: Clust
     let slots = m.table.node(loser).slots.clone();
     m.table.make_primary(winner);
     for slot in slots.iter() {
-        // The winner has not claimed slots that the loser did not claim.
+        // Slots that the loser did not claim any more stay unclaimed, because the winner has not claimed
+        // them, either.
         let is_unclaimed = m.table.is_unclaimed(slot);
         m.table.unbind(slot);
         m.table.bind(slot, winner);
@@ -296,7 +299,7 @@ fn redirect(open: &mut std::collections::BTreeMap<HashSlot, NodeIx>, from: NodeI
         .collect()
 }
 
-/// Sets the primary of a node. Where that would form a circle, the node's primary is unknown.
+/// Sets the primary of a node. If that would form a circle, the node's primary is unknown.
 fn attach(m: &mut ClusterMachine, sender: NodeIx, primary: Option<NodeIx>) {
     let primary = primary.filter(|primary| !m.table.leads_to(*primary, sender));
     if m.table.node(sender).role != NodeRole::Replica(primary) {

@@ -54,7 +54,7 @@ pub enum SavedRole {
     Unknown,
     /// Flag `master` is set.
     Primary,
-    /// Flag `slave` is set; the id is the primary's, where the line has one.
+    /// Flag `slave` is set; the id is the primary's, if the line has one.
     Replica(Option<NodeId>),
 }
 
@@ -93,8 +93,8 @@ pub enum OwnLine {
     Damaged,
 }
 
-/// The machine that starts from a file. `local` are addresses of this machine: if this node's saved
-/// address is none of them, the only one of them replaces it.
+/// The machine that starts from a file. `local` are addresses of this machine: if this node's saved address
+/// is none of them and there is only one, that one replaces it.
 pub(crate) fn load(
     time: StepTime,
     settings: Arc<ClusterSettings>,
@@ -166,7 +166,7 @@ fn record(saved: &SavedNode, made_up: ShardId, time: StepTime) -> ClusterNode {
 }
 
 /// The node with this id. An id without a line gets a node of which only the id is known (N-16). `None`
-/// where there are too many nodes.
+/// if there are too many nodes.
 fn named(m: &mut ClusterMachine, id: NodeId) -> Option<NodeIx> {
     if let Some(ix) = m.table.find(&id) {
         return Some(ix);

@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub(crate) const CAPABILITIES: NodeFlags =
     NodeFlags(NodeFlags::EXTENSIONS.0 | NodeFlags::LIGHT_PUBLISH.0 | NodeFlags::MULTI_MEET.0);
 
-/// UPDATEs about one owner that a node is sent at most within T.
+/// The most UPDATEs about one owner that a node is sent within the node timeout T.
 const UPDATES_A_TIMEOUT: u64 = 10;
 /// Bytes of messages, without published ones, that may wait on one link.
 pub(crate) const CONTROL_MAX: u64 = 16 << 20;
@@ -117,8 +117,7 @@ fn overfull(m: &mut ClusterMachine, key: LinkKey, bytes: usize, lane: BusLane) {
     }
 }
 
-/// Sends PING on the outgoing link, or MEET if the node has that flag (G-6), and starts the clock
-/// of that message.
+/// Sends PING on the outgoing link, or MEET if the node has that flag (G-6), and notes when it was sent.
 pub(crate) fn ping_or_meet(m: &mut ClusterMachine, ix: NodeIx) {
     match m.table.node(ix).meet {
         MeetFlag::Wanted => {
@@ -228,7 +227,7 @@ pub(crate) fn draw(m: &mut ClusterMachine, receiver: Option<NodeIx>, draws: &mut
     }
 }
 
-/// Draws for each wanted node, after which all eligible nodes are listed instead.
+/// Number of draws for each wanted node. If they do not suffice, all eligible nodes are listed instead.
 const DRAWS_FOR_EACH: usize = 3;
 
 /// The gossip entry about a node.
@@ -332,7 +331,7 @@ pub(crate) fn update(m: &mut ClusterMachine, to: NodeIx, about: NodeIx) {
     m.table.node_mut(to).clocks.updated = Some((about, now));
     let slots = m.table.claimed_slots(about);
     let node = m.table.node(about);
-    // The state of this node itself is durable, here too.
+    // An UPDATE about this node itself has the last durable state, as its headers have.
     let (epoch, slots) = match &m.durable.told.claim {
         OwnClaim::Primary { config_epoch, slots } if about == m.table.my_ix() => (*config_epoch, &**slots),
         _ => (node.config_epoch, &slots),
@@ -381,10 +380,10 @@ fn pong_to_all(m: &mut ClusterMachine) {
     }
 }
 
-/// Sends a published message to the nodes of its scope (P-1, P-2), with a light header where the other
-/// node has bound the link (P-3). The answer to a first PING does not prove that: the node may not have
-/// known this one when it answered, and it closes an unbound link at a light message. The answer to a
-/// PING that was sent when the node's own connection existed proves it.
+/// Sends a published message to the nodes of its scope (P-1, P-2), with a light header if the other node
+/// has bound the link (P-3). The answer to a first PING does not prove that: the node may not have known
+/// this one when it answered, and it closes an unbound link at a light message. The answer to a PING that
+/// was sent after the node had connected to this one proves that the link is bound.
 pub(crate) fn publish(m: &mut ClusterMachine, channel: &Bytes, message: &Bytes, scope: PublishScope) {
     let kind = match scope {
         PublishScope::All => MessageType::Publish,

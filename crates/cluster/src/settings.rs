@@ -74,7 +74,7 @@ pub struct ClusterSettings {
     pub blacklist_ttl_s: u64,
     /// `cluster-link-sendbuf-limit`, in bytes of one link's queue; 0 for no limit.
     pub link_sendbuf_limit_bytes: u64,
-    /// `cluster-link-publish-limit`: bytes of published messages that wait on one link at most.
+    /// `cluster-link-publish-limit`: the most bytes of published messages that may wait on one link.
     pub link_publish_limit_bytes: u64,
     /// `cluster-config-save-behavior`: what a failed write of `nodes.conf` does.
     pub save_behavior: SaveBehavior,
@@ -88,11 +88,11 @@ pub struct ClusterSettings {
     pub debug: BusDebug,
 }
 
-/// Address, ports and names of this node, for other nodes. A port is the announced one, or the one that
-/// the node listens on where none is announced.
+/// Address, ports and names of this node, for other nodes. A port is the announced port, or, if none is
+/// announced, the port on which the node listens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnAddress {
-    /// `cluster-announce-ip`; `None` where the directive is not set.
+    /// `cluster-announce-ip`; `None` if the directive is not set.
     pub ip: Option<IpText>,
     /// The port of clients without TLS; 0 for none.
     pub tcp_port: u16,

@@ -26,8 +26,8 @@ impl HashSlot {
 #[derive(Clone, PartialEq, Eq)]
 pub struct SlotSet {
     bits: [u8; BITMAP_LEN],
-    /// Number of set bits. Each event loop iteration, and each message, checks whether some sets are
-    /// empty, which nearly always is the case.
+    /// Number of set bits. It is counted because each event loop iteration and each message checks whether
+    /// some sets are empty, and nearly always they are.
     len: u16,
 }
 

@@ -39,7 +39,8 @@ impl CronDue {
 #[derive(Clone, Debug)]
 pub(crate) struct NodeTable {
     nodes: Vec<Option<Box<ClusterNode>>>,
-    /// By position, so that the cron reads this array and only few nodes.
+    /// The next check of each node, by position: the cron reads this array, and of the nodes only the few
+    /// that are due.
     due: Vec<CronDue>,
     free: Vec<u32>,
     /// The nodes ordered by id, for display.
@@ -59,7 +60,7 @@ pub(crate) struct NodeTable {
 }
 
 impl NodeTable {
-    /// A table with only this node. `seed` is the key of its index of ids.
+    /// A table with only this node. `seed` is the key of the table's index of ids.
     pub(crate) fn new(me: ClusterNode, seed: HashSeed) -> NodeTable {
         let by_id = BTreeMap::from([(me.id, NodeIx(0))]);
         let mut index = IdIndex::new(seed);
@@ -306,7 +307,7 @@ impl NodeTable {
         }
     }
 
-    /// Makes a node a replica; `None` where its primary is not known.
+    /// Makes a node a replica; `None` if its primary is not known.
     pub(crate) fn make_replica(&mut self, ix: NodeIx, primary: Option<NodeIx>) {
         assert!(primary != Some(ix), "no node is its own replica");
         self.leave_primary(ix);
@@ -342,7 +343,7 @@ impl NodeTable {
         self.node(ix).primary().unwrap_or(ix)
     }
 
-    /// Whether the chain of primaries above `ix` contains `target`.
+    /// Whether the chain of primaries that begins with `ix` contains `target`, or is a circle.
     pub(crate) fn leads_to(&self, ix: NodeIx, target: NodeIx) -> bool {
         let mut at = ix;
         for _ in 0..self.len() {
@@ -362,7 +363,7 @@ pub(crate) struct Blacklist {
     until: BTreeMap<NodeId, Ms>,
 }
 
-/// The most ids in the blacklist; the one whose time ends first makes room.
+/// The most ids in the blacklist. If it is full, the id whose time ends first makes room.
 pub const BLACKLIST_MAX: usize = 1_024;
 /// The longest time for which an id may be forgotten, in seconds.
 const FORGOTTEN_S_MAX: u64 = 7 * 24 * 3_600;
@@ -400,8 +401,8 @@ impl Blacklist {
     }
 
     /// The ids, each with the whole seconds that are left. An id in its last second is left out: a node
-    /// that still knows the forgotten node restarts the time that it receives, so that a part of a
-    /// second that counts as one would circulate for ever.
+    /// that still knows the forgotten node takes the seconds that it receives as a new time, so if the rest
+    /// were rounded up to one second, the id would circulate for ever.
     pub(crate) fn iter(&self, now: Ms) -> impl Iterator<Item = (NodeId, u64)> + '_ {
         self.until
             .iter()

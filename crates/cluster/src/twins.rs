@@ -6,10 +6,11 @@
 //! node takes over when its primary fails.
 //!
 //! Invariants: (1) a node that has slots, keys or an open slot follows no other by this rule, nor does a
-//! node that is not sure of its state or is about to end; (2) a primary with slots is followed whatever
-//! its epoch is; among primaries without slots, the one with the lower configEpoch follows, and epochs
-//! of primaries only rise: no two nodes follow each other; (3) gossip and files do not count here, only
-//! headers that the other primary has sent to this process, before the wait and after its end.
+//! node that is not sure of its state or is about to end; (2) a primary with slots is followed whatever its
+//! epoch is; among primaries without slots, the one with the lower configEpoch follows, and epochs of
+//! primaries only rise, so no two nodes follow each other; (3) gossip and files do not count here: the
+//! other primary itself must have sent a header to this process before the wait for T, and another one
+//! after it.
 
 use crate::machine::{ClusterMachine, ManualFailover, Sureness, TwinPrimary, log};
 use crate::node::{LinkOut, NodeIx};
@@ -26,8 +27,8 @@ pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, header: &BusHeader<'
     m.table.node_mut(sender).clocks.told_primary = is_told.then_some(m.time.now);
 }
 
-/// Follows the other primary of this node's shard, if there has been one for longer than T. Called
-/// by the cron.
+/// Follows the other primary of this node's shard, if there has been one for longer than the node timeout
+/// T. Called by the cron.
 pub(crate) fn tick(m: &mut ClusterMachine) {
     let Some(other) = superior(m) else {
         m.cron.twin = None;
@@ -36,7 +37,7 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
     let (id, now) = (m.table.node(other).id, m.time.now);
     let known = m.cron.twin.filter(|twin| twin.id == id);
     let twin = *m.cron.twin.insert(known.unwrap_or(TwinPrimary { id, since: now, is_said: false }));
-    // A message that was under way for long does not count, so one has to arrive after the wait.
+    // A header has to arrive after the wait, because one from before may have been under way for long.
     let end = twin.since.saturating_add(m.settings.handshake_ms());
     if m.table.node(other).clocks.told_primary.is_none_or(|at| at <= end) {
         return;
@@ -68,8 +69,8 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
     m.announce();
 }
 
-/// The primary that this node has to follow: a reachable one that names this shard itself, with slots,
-/// or with a configEpoch above this node's. One with slots is preferred, then the highest epoch.
+/// The primary that this node has to follow: it is reachable, its own headers name this shard, and it has
+/// slots or a configEpoch above this node's. A primary with slots is preferred, then the highest epoch.
 fn superior(m: &ClusterMachine) -> Option<NodeIx> {
     let me = m.table.me();
     let is_free = me.is_primary()

@@ -37,7 +37,8 @@ pub(crate) fn asked(m: &mut ClusterMachine, candidate: NodeIx, header: &BusHeade
     }
     m.statistics.votes_granted += 1;
     if m.table.node(candidate).primary() == Some(m.table.my_ix()) {
-        // Slots that are not granted yet go to the candidate, within the time for which an election is open.
+        // From now on, for as long as the candidate's election may be open, no slots are granted to the
+        // target of a move: they may become the candidate's.
         m.failover.voted_until = m.time.now.saturating_add(m.settings.node_timeout_ms.saturating_mul(2));
         export::fail_all(m, "Slots are no longer owned by myself");
     }
@@ -69,14 +70,16 @@ fn judge(m: &mut ClusterMachine, candidate: NodeIx, header: &BusHeader<'_>) -> R
     if !matches!(node.place.link_out, LinkOut::Open(_)) {
         return Err("(no link to answer on)".to_owned());
     }
-    // The new owner of the slots may not have announced them yet.
+    // No vote is given while slots of this node are granted to another node, which may not have announced
+    // them yet.
     if primary == m.table.my_ix() && export::has_granted(m) {
         return Err("(slots that it claims are granted to another node)".to_owned());
     }
     outdated(m, candidate, header)
 }
 
-/// Refuses a candidate that claims slots with an older epoch than their owner's, and sends it that owner.
+/// Refuses a candidate that claims slots with an older epoch than their owner's, and sends it an UPDATE
+/// about that owner.
 fn outdated(m: &mut ClusterMachine, candidate: NodeIx, header: &BusHeader<'_>) -> Result<(), String> {
     let slots = SlotSet::from_bitmap(header.slots);
     let newer = slots.iter().find_map(|slot| {

@@ -52,18 +52,18 @@ impl Backoff {
     }
 }
 
-/// The pause after the first failed synchronisation, at most.
+/// The longest pause after the first failed synchronisation, ns.
 const FIRST_NS: u64 = 500_000_000;
 /// The pause stops doubling after this many failures, at 64 seconds.
 const DOUBLINGS_MAX: u32 = 7;
-/// The pause after a primary that cannot be reached or refuses, at most.
+/// The longest pause after a primary could not be reached or has refused, ns.
 const REFUSED_NS: u64 = 1_000_000_000;
-/// A link that was up for less counts as short.
+/// A link that was up for less than this counts as short, ns.
 const SHORT_NS: u64 = 1_000_000_000;
-/// Short links in a row that are made again without a pause; each further one waits. A few are usual
-/// when roles change: each end may kill the connection, each primary of a chain may end its history, and
-/// an order to follow another primary may arrive meanwhile. More than that means a primary that accepts
-/// links and drops them.
+/// This many short links in a row are made again without a pause; after further ones there is a pause. A
+/// few are usual when roles change: each end may kill the connection, each primary of a chain may end its
+/// history, and an order to follow another primary may arrive meanwhile. More than that means a primary
+/// that accepts links and drops them.
 const SHORT_MAX: u32 = 5;
 
 #[cfg(test)]
@@ -93,7 +93,7 @@ mod tests {
             let (at_once, later) = pauses.split_at(SHORT_MAX as usize);
             assert!(at_once.iter().all(|pause| *pause == 0), "{pauses:?}");
             assert!(later.iter().all(|pause| *pause >= REFUSED_NS / 2), "{pauses:?}");
-            // A link that has lasted ends the row.
+            // A link that was up for long ends the run of short links.
             assert_eq!(backoff.after_loss(SHORT_NS), 0);
         }
     }

@@ -15,9 +15,9 @@ pub trait SnapshotPieces {
     /// The state of the snapshot.
     fn made(&self) -> SnapshotProgress;
 
-    /// Why the snapshot grows only as fast as all replicas take it, where that is so. A replica that
-    /// waits for the whole snapshot before it takes any piece would then wait for ever. A change of this
-    /// answer sets [`SnapshotPieces::has_news`].
+    /// The reason for which the snapshot grows only as fast as all replicas take it; `None` if it does not
+    /// wait for them. A replica that waits for the whole snapshot before it takes any piece would then wait
+    /// for ever. A change of this result sets [`SnapshotPieces::has_news`].
     fn lacks_room(&self) -> Option<String>;
 
     /// Whether a replica that got [`NextPiece::Later`] may get another answer now; `true` once per change.
@@ -42,8 +42,8 @@ pub trait StreamSpool {
     /// Whether a replica that got [`NextPiece::Later`] may get another answer now; `true` once per change.
     fn has_news(&self) -> bool;
 
-    /// Bytes that were given and are not in their final place yet. They take memory because the disk is
-    /// slow or full.
+    /// Bytes that were given and are not yet in their final place, which is memory up to a bound and the
+    /// disk beyond that. They take memory because the disk is slow or full.
     fn unwritten_bytes(&self) -> usize;
 
     /// Bytes of memory of the spool: bytes that are not written yet, and bytes kept in memory although

@@ -6,8 +6,9 @@
 //!  \n    $EOF:<40 bytes>\r\n  <bytes> <the same 40 bytes>
 //! ```
 //!
-//! Empty lines before it are signs of life. The 40 bytes are random. They are looked for only at the end
-//! of the bytes received so far, because a primary sends nothing after them until the replica answers.
+//! Empty lines before the line are signs of life. The 40 bytes are random. This mark is looked for only at
+//! the end of the bytes received so far, because a primary sends nothing after the mark until the replica
+//! answers.
 
 /// The way in which the end of a snapshot is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +68,8 @@ impl Framing {
         matches!(self.state, FramingState::Ended)
     }
 
-    /// Bytes that may be read at most: after a snapshot of a known size the stream follows.
+    /// The most bytes that may be read now, up to `room`: a snapshot of a known size is not read past its
+    /// end, because the stream follows.
     pub fn welcome(&self, room: usize) -> usize {
         match self.state {
             FramingState::Sized(left) => usize::try_from(left).unwrap_or(room).min(room),
@@ -75,8 +77,8 @@ impl Framing {
         }
     }
 
-    /// Reads the line out of `bytes`. Returns the number of bytes that belong to it, and its meaning
-    /// once it is complete.
+    /// Reads the line out of `bytes`. Returns the number of bytes that belong to the line, and the line's
+    /// meaning once the line is complete.
     pub fn line(&mut self, bytes: &[u8]) -> Result<(usize, Option<Extent>), FramingError> {
         for (at, byte) in bytes.iter().enumerate() {
             match byte {
@@ -162,7 +164,7 @@ fn shown(line: &[u8]) -> String {
 const LINE_BYTES_MAX: usize = 1024;
 /// Bytes of a mark.
 const MARK_LEN: usize = 40;
-/// Bytes of a line that the log shows at most.
+/// The most bytes of a line that the log shows.
 const SHOWN_BYTES: usize = 200;
 
 #[cfg(test)]

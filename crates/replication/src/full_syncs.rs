@@ -11,15 +11,17 @@ pub struct FullSyncs {
     pub wanted: Vec<SyncRequest>,
     /// Replicas that may still read a snapshot.
     pub readers: Vec<SessionKey>,
-    /// Replicas whose whole snapshot was queued and whose end is not in the log yet.
+    /// Replicas whose whole snapshot was queued; the log does not yet have the line that their
+    /// synchronisation has ended.
     pub ended: Vec<SessionKey>,
-    /// The snapshot of a cut that replicas take now.
+    /// The snapshot that replicas take now, made from a cut (the keyspace as it was at one moment).
     pub shared: Option<SharedSnapshot>,
     /// When the cut was made, seconds since the epoch, while the job of this snapshot runs.
     pub began_s: Option<i64>,
 }
 
-/// A snapshot of a cut, with the number of replicas that have not taken all of it.
+/// A snapshot made from a cut (the keyspace as it was at one moment), with the number of replicas that have
+/// not taken all of it.
 pub struct SharedSnapshot {
     /// The snapshot's pieces, and the job that makes them.
     pub pieces: Box<dyn SnapshotPieces>,
@@ -55,7 +57,7 @@ pub enum SyncGreeting {
     EndOffset,
 }
 
-/// The part of a snapshot that a replica was not queued yet.
+/// The part of a snapshot that is not in the replica's output yet.
 #[derive(Debug)]
 pub struct Feed {
     /// The source of the pieces.
@@ -82,7 +84,7 @@ pub enum FeedSource {
 }
 
 impl FullSyncs {
-    /// Whether a replica waits for a snapshot, takes one, or was queued the end of one.
+    /// Whether a replica waits for a snapshot, takes one, or has the end of one in its output.
     #[inline]
     pub fn are_under_way(&self) -> bool {
         !self.wanted.is_empty() || self.shared.is_some() || !self.ended.is_empty()

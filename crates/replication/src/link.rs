@@ -16,11 +16,11 @@
 //! machine has both.
 //!
 //! Invariants: (1) every input about a connection names its attempt, and inputs of earlier attempts are
-//! ignored, because an attempt can be given up before its connections and jobs have ended (D-1); (2) a
-//! file takes the place of the file before only after `Commit`, and only the load follows that
-//! ([`ReplicaLink::is_committed`]): the owner of the link does not drop the link before the file is
-//! loaded (D-3); (3) each state has a bound on how long the primary may be silent; (4) a link leads to
-//! one primary. Another primary is another link, whose attempts have higher numbers.
+//! ignored, because an attempt can be given up before its connections and jobs have ended (D-1); (2) a new
+//! file replaces the earlier file only after `Commit`, and is then loaded in any case: as long as
+//! [`ReplicaLink::is_committed`], the owner does not drop the link (D-3); (3) each state has a bound on how
+//! long the primary may be silent; (4) a link leads to one primary. For another primary a new link is made,
+//! whose attempts have higher numbers.
 
 mod handshake;
 mod messages;
@@ -87,7 +87,7 @@ pub struct ReplicaLink {
     state: LinkPhase,
     primary: Primary,
     attempt: u64,
-    /// The next request for the data asks the other server to take over the role of the primary.
+    /// Whether the next request for the data asks the other server to become the primary.
     hands_over: HandsOver,
     backoff: Backoff,
     outputs: Vec<LinkOutput>,
@@ -108,8 +108,7 @@ impl ReplicaLink {
         }
     }
 
-    /// Has the first request for the data ask the other server to take over the role of
-    /// the primary: FAILOVER.
+    /// Makes the first request for the data ask the other server to become the primary: FAILOVER.
     pub fn handing_over(mut self) -> ReplicaLink {
         self.hands_over = HandsOver::Yes;
         self
@@ -394,7 +393,8 @@ impl ReplicaLink {
             return;
         }
         self.log(LogLevel::Warning, "Dual channel replication: Provisional primary closed connection");
-        // A committed file is still loaded: its data can be brought up to date from their position.
+        // The attempt goes on if a file was committed: that file is loaded, and its data can be brought up
+        // to date from their position.
         if let LinkPhase::Transfer {
             stage: TransferStage::Committing | TransferStage::Loading, main, ..
         } = &mut self.state
@@ -418,7 +418,7 @@ impl ReplicaLink {
                         self.hands_over = HandsOver::No;
                         self.decide(LinkDecision::HandedOver);
                     }
-                    // The server ends the failover and has no primary.
+                    // After a refusal this server ends the failover, and has no primary.
                     Answer::Refused if self.has_asked() => {
                         self.hands_over = HandsOver::No;
                         self.decide(LinkDecision::NotHandedOver);

@@ -38,11 +38,11 @@ pub struct ReplicationStream {
     pub offset: u64,
     /// Id of the history: 40 hexadecimal digits.
     pub replid: String,
-    /// The history before, and the offset of the first byte that does not belong to it.
+    /// Id of the earlier history, and the offset of the first byte that does not belong to that history.
     pub earlier: Option<(String, u64)>,
-    /// This server is itself a replica: the stream consists of its primary's bytes.
+    /// Whether this server is itself a replica, so that the stream consists of its primary's bytes.
     has_primary: bool,
-    /// Database selected in the stream; `None` where the next unit has to name its database.
+    /// Database selected in the stream; `None` if the next unit has to name its database.
     selected: Option<usize>,
     /// Database selected in the stream that this server's primary sends.
     relayed_db: usize,
@@ -51,8 +51,8 @@ pub struct ReplicationStream {
     backlog: Option<Backlog>,
     /// End of the bytes that were offered to the replicas.
     delivered: u64,
-    /// A replica may take more than at the last delivery although nothing was added, for example because
-    /// it has acknowledged its snapshot.
+    /// Whether a replica may take more than at the last delivery although nothing was added, for example
+    /// because the replica has acknowledged its snapshot.
     owes: bool,
     /// Positions from which replicas will take the stream; these replicas now take a snapshot
     /// on another connection.
@@ -85,7 +85,7 @@ impl ReplicationStream {
         ReplicationStream { replid, ..ReplicationStream::default() }
     }
 
-    /// Lets the stream advance this epoch of a control plane.
+    /// Sets the epoch of a control plane that the stream advances with each change.
     pub fn watched_by(self, epoch: Epoch) -> ReplicationStream {
         ReplicationStream { epoch, ..self }
     }
@@ -113,7 +113,7 @@ impl ReplicationStream {
     pub fn set_has_primary(&mut self, has_primary: bool) {
         self.epoch.advance();
         self.has_primary = has_primary;
-        // The bytes of the other source name their database themselves.
+        // The next bytes come from another source, and name their database themselves.
         self.selected = None;
     }
 
@@ -142,7 +142,7 @@ impl ReplicationStream {
     pub fn adopt_history(&mut self, replid: String, offset: u64) {
         self.replid = replid;
         self.earlier = None;
-        // Positions of the history before mean nothing in this one.
+        // Positions that were reserved in the earlier history mean nothing in this one.
         self.reserved.clear();
         self.begin_backlog(offset);
     }
@@ -206,7 +206,8 @@ impl ReplicationStream {
         self.backlog.is_some().then(|| StreamPosition { db, replid: &self.replid, offset: self.offset })
     }
 
-    /// Database selected in the stream: by the primary's SELECT where this server relays its bytes.
+    /// Database selected in the stream. If this server relays its primary's bytes, that is the database
+    /// that the primary has selected.
     pub fn selected(&self) -> Option<usize> {
         if self.has_primary { Some(self.relayed_db) } else { self.selected }
     }
@@ -228,8 +229,8 @@ impl ReplicationStream {
         self.replicas.push(key);
     }
 
-    /// Keeps the stream from here on for the replica whose snapshot that client takes. The next unit
-    /// names its database.
+    /// Keeps the stream from here on for a replica that takes its snapshot on another connection, as
+    /// `client`. The next unit names its database.
     pub fn reserve(&mut self, client: ClientId) {
         if !self.has_primary {
             self.selected = None;
@@ -244,8 +245,8 @@ impl ReplicationStream {
     }
 
     /// Whether a replica that has `replid` and wants byte number `wanted` next, counted from 1, can
-    /// continue; returns that byte's offset, counted from 0. Errors: the reason, for the log; `None` where
-    /// the replica asks for a full synchronisation.
+    /// continue; returns that byte's offset, counted from 0. Errors: the reason, for the log; `None` if the
+    /// replica asks for a full synchronisation.
     pub fn continues(&self, replid: &[u8], wanted: i64) -> Result<u64, Option<String>> {
         let known = replid.eq_ignore_ascii_case(self.replid.as_bytes());
         let second = self.earlier.as_ref().filter(|(id, _)| replid.eq_ignore_ascii_case(id.as_bytes()));
@@ -298,22 +299,22 @@ impl ReplicationStream {
         }
     }
 
-    /// Whether some bytes of the stream are promised and not made yet.
+    /// Whether the stream has promised bytes: bytes of commands that were added and are encoded later.
     #[inline]
     pub fn has_promises(&self) -> bool {
         self.backlog.as_ref().is_some_and(Backlog::has_promises)
     }
 
-    /// Bytes of the stream that are promised and not made yet. Cost: O(promises).
+    /// Number of promised bytes that are not encoded yet. Cost: O(promises).
     pub fn promised_left(&self) -> usize {
         self.backlog.as_ref().map_or(0, Backlog::promised_left)
     }
 
-    /// Makes about `bytes` of the first promised bytes. Values that are no longer needed go to `garbage`.
+    /// Encodes about `bytes` of the first promised bytes. Values that are no longer needed go to `garbage`.
     pub fn keep_promises(&mut self, bytes: usize, garbage: &mut Vec<Value>) {
         if let Some(backlog) = self.backlog.as_mut().filter(|backlog| backlog.has_promises()) {
             backlog.keep_promises(bytes, garbage);
-            // They precede bytes that were offered already.
+            // The encoded bytes precede bytes that were offered already.
             self.owes = true;
         }
     }
@@ -324,13 +325,13 @@ impl ReplicationStream {
         self.offset != self.delivered || self.owes || self.spooled.has_news()
     }
 
-    /// A replica that was sent a snapshot may now take the stream.
+    /// Notes that a replica which was sent a snapshot may now take the stream.
     pub fn mark_pending(&mut self) {
         self.owes = true;
     }
 
-    /// Everything was offered to the replicas. `needed` is the offset of the byte that the slowest
-    /// one wants next.
+    /// Notes that all bytes were offered to the replicas, and trims the backlog to `size` bytes. `needed`
+    /// is the offset of the byte that the slowest replica wants next.
     pub fn offered(&mut self, needed: u64, size: u64) {
         self.delivered = self.offset;
         self.owes = false;
@@ -357,7 +358,8 @@ impl ReplicationStream {
     }
 }
 
-/// Bytes of MULTI, SELECT and EXEC around the commands of a unit at most. A ping or a question has fewer.
+/// The most bytes that MULTI, SELECT and EXEC take around the commands of a unit. A ping, or a question to
+/// replicas, takes fewer.
 const OWN_BYTES: usize = 64;
 
 #[cfg(test)]

@@ -17,7 +17,8 @@ use sluice_resp::command::push_command;
 pub struct UnitCommands {
     bytes: Vec<u8>,
     runs: Vec<Run>,
-    /// Number of commands; of those for replicas alone; of those for the append-only file alone.
+    /// Number of commands; `for_replicas` and `for_file` count those for replicas alone and for the
+    /// append-only file alone.
     count: usize,
     for_replicas: usize,
     for_file: usize,
@@ -47,7 +48,7 @@ pub enum Audience {
 /// The grouping of a unit's commands in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grouping {
-    /// Wrapped in MULTI and EXEC where there is more than one.
+    /// Wrapped in MULTI and EXEC if there is more than one.
     Transaction,
     /// Without MULTI and EXEC: the unit changed these keys independently of each other.
     Separate,
@@ -96,7 +97,7 @@ impl UnitCommands {
         self.for_file += if audience == Audience::File { count } else { 0 };
     }
 
-    /// Adds commands that are made later; they are made at once where the unit already has promised commands.
+    /// Adds commands that are made later; they are made at once if the unit already has promised commands.
     pub fn promised(&mut self, db: usize, audience: Audience, commands: &PromisedCommands) {
         if self.promised.is_some() {
             return self.encoded(db, audience, &commands.encoded());
@@ -186,7 +187,7 @@ impl UnitCommands {
         promised
     }
 
-    /// Removes the commands and keeps the memory, unless it is large.
+    /// Removes the commands and keeps their buffer for reuse, unless it is large.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.runs.clear();

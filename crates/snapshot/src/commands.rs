@@ -38,8 +38,8 @@ enum ValueStage {
 struct GroupPosition {
     /// This many consumers, with their pending entries.
     consumers: usize,
-    /// The pending entries of the next consumer up to this id, once that consumer is written; `MIN`:
-    /// none of them, as no entry has that id.
+    /// `Some` if the next consumer itself is written: its pending entries up to this id are written, too.
+    /// `MIN` means none of them, as no entry has that id.
     pending: Option<StreamId>,
 }
 
@@ -112,7 +112,7 @@ impl CommandWriter<'_> {
     }
 
     /// Writes one SET. The last bytes of the string are written together with the end of the command, so
-    /// that a string that has stopped always has bytes left.
+    /// that a string at which writing has stopped always has bytes left.
     fn string(&mut self, text: Str<'_>, done: usize) -> ControlFlow<ValueStage> {
         match text {
             Str::Int(_) => {
@@ -213,7 +213,7 @@ impl CommandWriter<'_> {
                 let at = at.to_string();
                 let [name, value] = &pair;
                 self.command([b"HSETEX", self.key, b"PXAT", at.as_bytes(), b"FIELDS", b"1", name, value]);
-                // Gathered fields have to be written before a stop.
+                // Fields that were gathered for a command have to be written before a stop.
                 behind += usize::from(!argv.is_empty());
                 if argv.is_empty() {
                     self.pause(ValueStage::Elements(done))?;

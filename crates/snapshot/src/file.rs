@@ -16,7 +16,7 @@ use sluice_persist::rdb::{
 use sluice_value::HashContext;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Bytes that are read at once at most. A smaller `loading-process-events-interval-bytes` only refreshes
+/// The most bytes that are read at once. A smaller `loading-process-events-interval-bytes` only refreshes
 /// the numbers of INFO more often, because clients are served during the whole load.
 const PIECE_BYTES_MAX: usize = 256 * 1024;
 
@@ -44,7 +44,7 @@ pub struct LoadOptions {
     pub duplicates: Duplicates,
     /// Time of the load, by which keys expire.
     pub now: Now,
-    /// Access clocks hold LFU frequencies instead of LRU times.
+    /// Whether the keys' access clocks hold LFU frequencies instead of LRU times.
     pub lfu: bool,
     /// Whether the setting `rdb-version-check` is `relaxed`, for the wording of errors in the log.
     pub is_relaxed: bool,
@@ -54,12 +54,13 @@ pub struct LoadOptions {
     pub name: Vec<u8>,
     /// Whether a malformed file ends the process.
     pub ends_process: bool,
-    /// Keys past their expiry are loaded, too.
+    /// Whether keys past their expiry are loaded, too.
     pub keeps_expired: bool,
-    /// The connection that carries the file checks its bytes: the log calls a missing checksum, which is
-    /// accepted in any case, skipped for this transfer.
+    /// Whether the connection that carries the file checks its bytes. A missing checksum is accepted in any
+    /// case; the log then says that the checksum was skipped for this transfer.
     pub is_checked_on_the_way: bool,
-    /// A later save may replace the file, so a file of which records are dropped is kept under a second name.
+    /// Whether a later save may replace the file, so that a file of which records are dropped has to be
+    /// kept under a second name.
     pub replaces_file: bool,
 }
 
@@ -68,7 +69,8 @@ pub struct FileLoad {
     options: LoadOptions,
     reader: Reader,
     state: LoadState,
-    /// Bytes of the file that are not read yet, where the size is known; they bound the file's hints.
+    /// Bytes of the file that are not read yet, if the size is known. Sizes that the file states as hints
+    /// are limited by this number.
     left: u64,
     /// The first bytes of the file.
     head: Vec<u8>,
@@ -213,7 +215,7 @@ impl FileLoad {
 
     /// Logs the fault of the file. The last line has the reference's text, which scripts look for.
     fn log_cause(&self, error: &LoadError, out: &mut Reporter<'_>) {
-        // The line of an unsupported value names its key already.
+        // An unsupported value needs no line about its key, because its own line names the key.
         if !matches!(error.problem, Problem::Unsupported { .. })
             && let Some(line) = under_way_line(self.reader.under_way(), Some(self.state.db))
         {
@@ -300,7 +302,7 @@ impl FileLoad {
 }
 
 /// A log line that names the malformed value: the key being read, the value's type, and its database
-/// where that is known.
+/// if that is known.
 pub fn under_way_line(under_way: Option<(&[u8], &str)>, db: Option<usize>) -> Option<String> {
     let (key, kind) = under_way?;
     let db = db.map_or_else(String::new, |db| format!(" in database {db}"));
@@ -339,7 +341,8 @@ struct LoadRules {
     now: Now,
     lfu: bool,
     expired: ExpiredKeys,
-    /// Upper bound of the bytes of the file that are left; it bounds the file's hints.
+    /// Upper bound of the bytes of the file that are left. Sizes that the file states as hints are limited
+    /// by it.
     left: u64,
 }
 
@@ -417,11 +420,12 @@ impl LoadTarget<'_> {
                 ))?;
             }
             Item::Sizes(keys, expires) => {
-                // A hint, which may be wrong: a key takes at least `KEY_BYTES_MIN` bytes of the file.
+                // The file's number of keys is a hint that may be wrong, so it is limited: a key takes at
+                // least `KEY_BYTES_MIN` bytes of the file.
                 let bounded = |count: u64| count.min(self.rules.left / KEY_BYTES_MIN) as usize;
                 self.keyspace.reserve(self.state.db, bounded(keys), bounded(expires));
             }
-            // Also only hints.
+            // Sizes of slots are only hints, too, and are not used.
             Item::Slot(_) => {}
             Item::SlotImport { name, ranges } => self.import(&name, ranges)?,
             Item::Function(code) => self.state.brought.libraries.push(code.into_owned().into()),
@@ -640,7 +644,8 @@ impl PreambleLoad {
     }
 }
 
-/// Bytes of a file that a key takes with its value at least: a type byte, an empty key and an empty value.
+/// The fewest bytes of a file that a key takes with its value: a type byte, an empty key and an empty
+/// value.
 const KEY_BYTES_MIN: u64 = 3;
-/// Skipped keys that are named in the log at most; the last line counts all.
+/// The most skipped keys that are named in the log; the last line counts all of them.
 const SAID_KEYS_MAX: u64 = 100;

@@ -89,9 +89,9 @@ impl DroppedRecords {
 const FACTS: [&[u8]; 4] = [b"mvcc-tstamp", b"shard-count", b"shard-id", b"table-mem"];
 /// Types of modules that have a line each. A Redis Stack has about ten.
 const MODULES_MAX: usize = 64;
-/// Names of fields that the log shows at most.
+/// The most names of fields that the log shows.
 const NAMES_MAX: usize = 8;
-/// Bytes of a name that the log shows at most.
+/// The most bytes of a name that the log shows.
 const NAME_BYTES_MAX: usize = 64;
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub struct LeftOut {
     pub db: usize,
     /// Name of the key that had expired, or of the hash.
     pub key: Box<[u8]>,
-    /// The fields that were left out; empty where the whole key was left out.
+    /// The fields that were left out; empty if the whole key was left out.
     pub fields: Vec<Vec<u8>>,
 }
 
@@ -34,13 +34,13 @@ pub struct LoadedHistory {
     /// The position at which the file before ended, as long as nothing in the present file has
     /// changed the data.
     left_at: Option<(Option<String>, Option<u64>)>,
-    /// The end of a file is missing although another file follows.
+    /// Whether the end of a file is missing although another file follows.
     has_gap: bool,
 }
 
 impl LoadedHistory {
-    /// Sets the history's id, 40 hexadecimal digits; the offset is to follow. [`NO_HISTORY`]: a
-    /// history begins here.
+    /// Sets the history's id, 40 hexadecimal digits; the offset is to follow. [`NO_HISTORY`] says that a
+    /// new history begins here.
     pub(crate) fn note_id(&mut self, id: &[u8]) {
         if id == NO_HISTORY {
             // A gap stays a gap: replicas of the new history may have what a crash has cut off.
@@ -61,8 +61,10 @@ impl LoadedHistory {
         }
     }
 
-    /// Another file follows, after a log (`is_behind_log`) or after a base. A base may be older than its
-    /// history. A log without annotations that a history follows may have lost all of its annotations.
+    /// Notes that another file follows, after a log (`is_behind_log`) or after a base. If a history begins
+    /// in the file after a base without a position, there is no gap, because a base may be older than the
+    /// history. After a log without a position there is one, because the log may have lost all of its
+    /// annotations.
     pub fn begin_file(&mut self, is_behind_log: bool) {
         self.left_at = (is_behind_log || self.replid.is_some()).then(|| (self.replid.clone(), self.offset));
     }
@@ -86,7 +88,7 @@ impl LoadedHistory {
         self.replid.is_some()
     }
 
-    /// The data have been changed since the last annotation.
+    /// Notes that the data were changed after the last annotation.
     #[inline]
     pub fn note_change(&mut self) {
         self.offset = None;
@@ -98,25 +100,25 @@ impl LoadedHistory {
         self.db = db;
     }
 
-    /// A key, or fields of a hash, were left out because they have expired. Replicas of the history, if
-    /// there is one, still have them.
+    /// Notes that a key, or fields of a hash, were left out because they have expired. Replicas of the
+    /// history, if there is one, still have them.
     pub(crate) fn note_expired(&mut self, left_out: LeftOut) {
         if self.has_id() {
             self.expired.push(left_out);
         }
     }
 
-    /// The keys and fields that had expired, in the order of the file. They are removed from here.
+    /// The keys and fields that had expired, in the order of the file. The list is empty afterwards.
     pub fn take_expired(&mut self) -> Vec<LeftOut> {
         take(&mut self.expired)
     }
 
-    /// The database that the stream has selected at this position, where that is known.
+    /// The database that the stream has selected at this position, if that is known.
     pub fn db(&self) -> Option<usize> {
         self.db
     }
 
-    /// Id and offset of the position, where both are known and no file has a gap.
+    /// Id and offset of the position, if both are known and no file has a gap.
     pub fn point(self) -> Option<(String, u64)> {
         self.replid.zip(self.offset).filter(|_| !self.has_gap)
     }

@@ -25,7 +25,7 @@ pub trait LoadThread {
 /// thread acts on, are protected by the lock.
 #[derive(Debug, Default)]
 pub struct LoadProgress {
-    /// Bytes of the file; 0 where the size is unknown.
+    /// Bytes of the file; 0 if the size is unknown.
     pub bytes_total: AtomicU64,
     /// Bytes of the file that have been read.
     pub bytes_read: AtomicU64,
@@ -59,14 +59,14 @@ pub struct LoadNews {
 /// The result of a load.
 #[derive(Debug)]
 pub struct LoadOutcome {
-    /// The keyspace that was filled; `None` where the load has freed it.
+    /// The keyspace that was filled; `None` if the load has freed it.
     pub keyspace: Option<Keyspace>,
     /// Contents of the file beside the keys, or the reason why nothing was loaded.
     pub result: Result<LoadResult, NotLoaded>,
 }
 
 impl LoadProgress {
-    /// Asks the load to end soon. It then returns no keyspace.
+    /// Asks the load to end soon. The load then returns no keyspace.
     pub fn stop(&self) {
         self.is_stopped.store(true, Relaxed);
     }
@@ -79,7 +79,7 @@ impl LoadProgress {
         }
     }
 
-    /// Bytes of the file, 0 where that is unknown; bytes read; bytes of memory that the writer of the
+    /// Bytes of the file, 0 if that is unknown; bytes read; bytes of memory that the writer of the
     /// file had in use.
     pub fn bytes(&self) -> [u64; 3] {
         [&self.bytes_total, &self.bytes_read, &self.rdb_used_memory].map(|number| number.load(Relaxed))
@@ -123,8 +123,8 @@ pub struct Reporter<'a> {
 }
 
 impl Reporter<'_> {
-    /// Has the main thread write a line to the log. A file may have any number of fields, so the number
-    /// of lines that wait for the main thread is bounded.
+    /// Passes a line for the log to the main thread. A file may have any number of fields, so the number of
+    /// lines that wait for the main thread is bounded.
     pub fn log(&mut self, level: LogLevel, line: impl Into<String>) {
         let mut news = self.progress.news();
         if level == LogLevel::Warning || news.lines.len() < LINES_MAX {
@@ -164,6 +164,6 @@ impl Reporter<'_> {
     }
 }
 
-/// Lines that wait for the log at most. Warnings are kept beyond this bound; the size of the file
-/// limits their number.
+/// The most lines that wait for the log. Warnings are kept beyond this bound; the size of the file limits
+/// their number.
 const LINES_MAX: usize = 1000;

@@ -2,8 +2,8 @@
 
 /// A snapshot that the loading thread reads.
 pub trait SnapshotSource: Send {
-    /// Opens the snapshot if it is not open yet. Returns its size in bytes, 0 where the size is unknown,
-    /// or `None` where there is no such file. Errors: the system's reason.
+    /// Opens the snapshot if it is not open yet. Returns its size in bytes, 0 if the size is unknown,
+    /// or `None` if there is no such file. Errors: the system's reason.
     fn open(&mut self) -> Result<Option<u64>, String>;
 
     /// Reads the next bytes of the opened snapshot, at least one; 0 bytes mean the end of the file.
@@ -11,7 +11,7 @@ pub trait SnapshotSource: Send {
     fn read(&mut self, into: &mut [u8]) -> Result<usize, String>;
 
     /// Gives the file a second name, durably, so that its records survive when another file takes its
-    /// place. Returns that name, which may exist already, or `None` where the file is not one of this
+    /// place. Returns that name, which may exist already, or `None` if the file is not one of this
     /// server. Errors: the reason.
     fn keep(&mut self) -> Result<Option<String>, String> {
         Ok(None)

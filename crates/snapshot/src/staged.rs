@@ -1,6 +1,6 @@
 //! Small strings on their way into a keyspace. Several are looked up together, so that the processor
-//! fetches their buckets while it decodes the next string. That made loading two million keys of 64
-//! bytes a third faster.
+//! fetches their buckets while it decodes the next string. With this, loading two million keys of 64 bytes
+//! became a third faster.
 
 use sluice_keyspace::{Key, Keyspace, NewValue};
 
@@ -64,7 +64,7 @@ impl Staged {
     }
 }
 
-/// Strings that are staged at most.
+/// The most strings that are staged at a time.
 const STAGED_MAX: usize = 32;
-/// Bytes of a key and its string at most; copying a longer string costs more than waiting for its bucket.
+/// The most bytes of a key and its string; copying a longer string costs more than waiting for its bucket.
 const STAGED_BYTES_MAX: usize = 1024;

@@ -1,5 +1,5 @@
-//! Snapshots: the keyspace as an RDB file in pieces, either whole at one moment or from the
-//! captures of a cut.
+//! Snapshots: the keyspace as an RDB file in pieces, either at once or from the captures of a cut (copies
+//! of the entries as they were at one moment).
 
 use crate::commands::{ValuePosition, write_commands};
 use sluice_base::{Bytes, Now, StreamPosition};
@@ -99,7 +99,7 @@ pub fn write(
             each();
         }
     }
-    // Nothing follows the end, so a break does not matter here.
+    // Nothing follows the end of the file, so it does not matter whether `give` breaks off here.
     let _ = file.finish(give);
 }
 
@@ -349,8 +349,8 @@ impl CommandBase {
         CommandBase { out: stamp.into_bytes(), notes }
     }
 
-    /// The command that began the import. A reader skips the source, which an import loaded
-    /// from a snapshot lacks.
+    /// Writes the command that began an import. If the import was loaded from a snapshot, which does not
+    /// name the source, the source is 40 zeros; a reader skips this argument.
     fn import(&mut self, import: &SlotImport) {
         let source = import.source.unwrap_or([b'0'; IMPORT_NAME_LEN]);
         let ends = import.ranges.iter().flat_map(|(first, last)| [*first, *last]);

@@ -1,9 +1,9 @@
 //! Sessions of clients that take no tickets, kept on the server: bounded in number and bytes, the
 //! oldest dropped first.
 //!
-//! Invariants: (1) at most `entries_max` sessions; (2) no session with a state above
-//! [`STATE_BYTES_MAX`], so that certificate chains sent by clients cannot fill memory; (3) no session
-//! older than the lifetime is returned.
+//! Invariants: (1) at most `entries_max` sessions; (2) no session whose state is longer than
+//! [`STATE_BYTES_MAX`], so that certificate chains sent by clients cannot fill memory; (3) no session older
+//! than the lifetime is returned.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};

@@ -34,7 +34,7 @@ pub struct CertFacts {
     pub expires_at_s: i64,
 }
 
-/// The certificates in use that INFO shows; `None` where no file is configured.
+/// The certificates in use that INFO shows; `None` if no file is configured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CertificateSummary {
     /// The first certificate of `tls-cert-file`, which is the server's own.
@@ -163,7 +163,7 @@ impl Certificate {
             }
     }
 
-    /// Whether keyUsage and Netscape's certificate type, where present, allow this side of TLS,
+    /// Whether keyUsage and Netscape's certificate type, if present, allow this side of TLS,
     /// by OpenSSL's rules.
     pub(crate) fn serves_as(&self, usage: OlderUsage) -> bool {
         use x509_cert::ext::pkix::KeyUsage;

@@ -313,8 +313,8 @@ struct OwnPairs {
 
 impl OwnPairs {
     /// The pair for a peer that accepts these signature schemes, in the peer's order of preference: the
-    /// pair whose key can sign by the earliest scheme. The first pair if no key can: the handshake then
-    /// fails with the reason.
+    /// pair whose key can sign by the earliest scheme. If no key can, the first pair is returned, with
+    /// which the handshake fails and gives the reason.
     fn for_peer(&self, schemes: &[SignatureScheme]) -> Arc<CertifiedKey> {
         let Some(alternative) = &self.alternative else { return Arc::clone(&self.first) };
         let pairs = [&self.first, alternative];
@@ -401,7 +401,8 @@ impl ConfigParts<'_> {
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(ServerVerifier { authorities }))
             .with_client_cert_resolver(pairs);
-        // Servers are not told apart by name, so a ticket of one server could be shown to another.
+        // No session is resumed: servers are not told apart by name, so a ticket of one server could be
+        // shown to another.
         config.resumption = Resumption::disabled();
         config.enable_sni = false;
         config.enable_secret_extraction = true;

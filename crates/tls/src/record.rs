@@ -1,4 +1,5 @@
-//! Records of an established session: encrypted where they are gathered, decrypted where they are wanted.
+//! Records of an established session. They are encrypted in the buffer in which they are gathered, and
+//! decrypted in the buffer in which the caller wants the data.
 //!
 //! rustls makes the handshake and hands its secrets over ([`rustls::kernel`]); this module handles all
 //! later records, for two reasons. The record layer of rustls allocates and copies twice for each record,
@@ -25,24 +26,24 @@ use crate::SessionError;
 /// Bytes of a record's header.
 pub(crate) const HEADER_LEN: usize = 5;
 
-/// Most plain bytes in a record.
+/// The most plain bytes in a record.
 const PLAIN_MAX: usize = 16 * 1024;
 
-/// Most bytes kept of an incomplete handshake message that arrives after the handshake.
+/// The most bytes that are kept of an incomplete handshake message that arrives after the handshake.
 const HANDSHAKE_MAX: usize = 64 * 1024;
 
 /// Approximate bytes that rustls keeps to make new keys in TLS 1.3: measured by `tests/memory.rs`.
 const KERNEL_BYTES: usize = 736;
 
-/// Most records without effect in a row; each kind is counted separately.
+/// The most records without effect that are accepted in a row; each kind is counted separately.
 const IDLE_RECORDS_MAX: u8 = 32;
 
 /// Bytes of the explicit part of a nonce in each record of AES-GCM in TLS 1.2.
 const EXPLICIT_LEN: usize = 8;
 
-/// Most blocks of 16 bytes that a TLS 1.2 key with AES-GCM encrypts: the blocks of 2^24 full records, 256
-/// GiB, below the 2^24.5 full records of RFC 8446 5.5. Small records count by their blocks too, because a
-/// client with one short reply at a time would reach a bound of 2^24 records within minutes.
+/// The most blocks of 16 bytes that a TLS 1.2 key with AES-GCM encrypts: the blocks of 2^24 full records,
+/// 256 GiB, below the 2^24.5 full records of RFC 8446 5.5. Small records count by their blocks too, because
+/// a client with one short reply at a time would reach a bound of 2^24 records within minutes.
 const BLOCKS_MAX: u64 = 1 << 34;
 
 /// Bytes of an authentication tag.
@@ -187,8 +188,8 @@ impl Records {
         self.block_limit
     }
 
-    /// Switches to a new sending key without a message to the peer, for tests. Returns whether
-    /// there is one.
+    /// Switches to a new sending key without a message to the peer, for tests. Returns whether there is a
+    /// new key.
     #[cfg(test)]
     pub(crate) fn next_sending(&mut self) -> bool {
         self.next_key(RecordDirection::Sending).map(|key| self.sending = key).is_some()
@@ -289,7 +290,7 @@ impl Records {
         }
     }
 
-    /// Counts a record of data: too many empty ones in a row end the session.
+    /// Counts a record of data: too many empty records in a row end the session.
     fn count_data(&mut self, length: usize) -> Result<(), RecordRefusal> {
         if length > 0 {
             (self.empty, self.key_updates, self.warnings) = (0, 0, 0);
@@ -360,7 +361,7 @@ impl Records {
                 self.message = Vec::new();
                 self.update_receiving(wanted, answer)?;
             } else {
-                // This side, as a client, never resumes a session.
+                // Tickets have no effect, because this side, as a client, never resumes a session.
                 count(&mut self.warnings, "received too many tickets")?;
                 self.message.drain(..4 + length);
             }

@@ -17,11 +17,11 @@ use crate::certificate::Certificate;
 use crate::record::{HEADER_LEN, KeySide, OpenedRecord, Records};
 use crate::{NameField, SessionError, words};
 
-/// Most received bytes that a handshake keeps. rustls allows a message of 64 KiB. Without this bound,
+/// The most received bytes that a handshake keeps. rustls allows a message of 64 KiB. Without this bound,
 /// messages in pieces of one byte, each padded to a whole record, would keep a gigabyte.
 pub const PENDING_MAX: usize = 128 * 1024;
 
-/// Most bytes of a record after its header in TLS 1.2.
+/// The most bytes of a record after its header in TLS 1.2.
 const RECORD_MAX: usize = 16 * 1024 + 2048;
 
 /// Approximate bytes that rustls keeps during a handshake besides its connection: measured by
@@ -129,8 +129,9 @@ impl Session {
     }
 
     /// Processes bytes from the socket. Appends decrypted data to `buffers.plain`, and bytes for the peer
-    /// to `buffers.answer`; before an error the latter gets the alert. Keeps only an incomplete record, or
-    /// during the handshake an incomplete message. Costs one copy of `bytes` besides the decryption.
+    /// to `buffers.answer`; before an error, `buffers.answer` gets the alert. Keeps only an incomplete
+    /// record, or during the handshake an incomplete message. Costs one copy of `bytes` besides the
+    /// decryption.
     ///
     /// # Errors
     /// The session is over: nothing can be received or sent any more. `buffers.plain` has the
@@ -262,7 +263,7 @@ impl SessionState {
             };
             let (rest_of_record, behind) = bytes.split_at(HEADER_LEN + length - self.pending.len());
             bytes = behind;
-            // Freed together with the record, because a session at rest has no buffer.
+            // The buffer is freed together with the record, because a session at rest has none.
             let pending = std::mem::take(&mut self.pending);
             match &mut self.phase {
                 TlsPhase::Handshake(handshake) => {
@@ -441,7 +442,7 @@ fn handle<D>(status: UnbufferedStatus<'_, '_, D>, buffers: &mut Buffers) -> (usi
         }
         Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => Advance::Closed,
         Ok(ConnectionState::BlockedHandshake | ConnectionState::WriteTraffic(_)) => Advance::Waits,
-        // Data before the end of the handshake, to which this crate never agrees.
+        // Early data, before the end of the handshake: this crate never agrees to such data.
         Ok(_) => {
             Advance::Failed(rustls::Error::General("data came before the end of the handshake".to_owned()))
         }

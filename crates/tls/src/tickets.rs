@@ -18,7 +18,7 @@ const NAME_LEN: usize = 16;
 /// Longest lifetime of a ticket, in seconds: seven days, by RFC 8446 4.6.1.
 const LIFETIME_S_MAX: u64 = 7 * 24 * 3600;
 
-/// Most tickets that a key encrypts; far below what AES-GCM with distinct nonces allows.
+/// The most tickets that a key encrypts; this is far below what AES-GCM with distinct nonces allows.
 const SEALED_MAX: u64 = 1 << 32;
 
 /// Seals and opens tickets.
@@ -93,7 +93,7 @@ impl Tickets {
     }
 }
 
-/// Most bytes of a session state in a ticket.
+/// The most bytes of a session state in a ticket.
 const PLAIN_MAX: usize = 16 * 1024;
 
 impl ProducesTickets for Tickets {

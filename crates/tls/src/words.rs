@@ -60,8 +60,8 @@ const SUITES: &[Suite] = &[
 const EVERY: &[&str] =
     &["ALL", "DEFAULT", "HIGH", "ECDHE", "EECDH", "kECDHE", "kEECDH", "ECDH", "kECDH", "TLSv1.2", "FIPS"];
 
-/// Groups of OpenSSL whose suites OpenSSL itself does not offer, or only with other words: they
-/// add nothing.
+/// Groups of OpenSSL that add nothing: OpenSSL does not offer their suites, or only together with other
+/// words.
 const EMPTY: &[&str] = &["MEDIUM", "LOW", "EXP", "EXPORT", "COMPLEMENTOFDEFAULT", "COMPLEMENTOFALL"];
 
 /// Groups whose suites this build lacks.

@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 /// Words on the line of a node before its slots.
 const WORDS_MIN: usize = 8;
-/// Difference between the bus port and the port of clients, where a line names no bus port.
+/// Difference between the bus port and the port of clients, for lines that name no bus port.
 const BUS_PORT_OFFSET: u16 = 10_000;
 
 /// The reason that a line cannot be read, as the end of a sentence.
@@ -161,7 +161,8 @@ fn node(id: NodeId, flags: &[u8]) -> NodeLine {
             b"handshake" => is_handshake = true,
             b"noaddr" => line.node.is_without_address = true,
             b"nofailover" => line.node.no_failover = true,
-            // A suspicion belongs to the process that had it, and arises again if its reason persists.
+            // A suspicion (`fail?`) is not restored: this process suspects the node itself if the node does
+            // not answer.
             b"fail?" | b"noflags" => {}
             _ => line.notes.push(LineNote::UnknownFlag(flag.to_vec())),
         }

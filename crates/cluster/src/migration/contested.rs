@@ -1,4 +1,5 @@
-//! Slots that this node has claimed by a grant, until their source no longer claims them.
+//! Slots that this node has claimed by a grant (the permission that the source of a move gives its target),
+//! until the source no longer claims them.
 //!
 //! The source accepts the claim whatever its epoch is. Until then the source still claims the
 //! slots, and may get a higher epoch meanwhile, for example as the target of another move. With that
@@ -34,9 +35,10 @@ pub(crate) fn is_kept(m: &ClusterMachine, slot: HashSlot, from: NodeIx) -> bool 
     source.is_some_and(|source| *source == m.table.node(from).id) && !is_made(Mistake::SourceOutbidsClaim)
 }
 
-/// A node follows a primary now: it has no claim of its own any more, and its next one is that of an
-/// election. A source that has granted its last slot follows its target at once, and never sends a
-/// header without the slots, because a replica's header has those of its primary.
+/// Handles that a node has become a replica: it no longer claims slots of its own, and its next claim would
+/// be that of a won election, so this node stops keeping slots against it. A source that has granted its
+/// last slot follows its target at once, and never sends a header without the slots, because a replica's
+/// header has those of its primary.
 pub(crate) fn follows(m: &mut ClusterMachine, sender: NodeIx) {
     if !m.keys.granted_here.is_empty() {
         let id = m.table.node(sender).id;
@@ -44,8 +46,9 @@ pub(crate) fn follows(m: &mut ClusterMachine, sender: NodeIx) {
     }
 }
 
-/// A node's message with this epoch has been handled, including its claim, so that of two nodes with
-/// slots of each other each gives up its own first. `slots` is the claim, if the node itself has made it.
+/// Handles the epoch of a node's message, after the claim in that message: if two nodes have granted slots
+/// to each other, each node first gives up the slots that it has granted itself. `slots` is the claim, if
+/// the node itself has made it.
 pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: Option<&SlotSet>) {
     let my_ix = m.table.my_ix();
     let table = &m.table;
@@ -55,14 +58,14 @@ pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch,
         return;
     }
     let is_outbid = epoch > m.table.me().config_epoch && m.table.me().is_primary();
-    // A node that was out of contact may have lost its place to a replica, whose claim a new
-    // epoch would outbid.
+    // If this node was out of contact, it takes no new epoch: a replica may have taken its place, and the
+    // new epoch would outbid the replica's claim.
     if is_outbid && !health::is_apart(m) && epochs::bump(m).is_some() {
         let name = m.name(sender);
         log!(m, Notice, "Node {name} has the new epoch {epoch}, but this node owns slots that it granted.");
     }
-    // This also holds where the node gives up the slots with that epoch: older headers of it may arrive
-    // later, on another link.
+    // The new epoch is taken even if this message no longer claims the slots: older headers of the node may
+    // arrive later, on another link.
     if let Some(slots) = slots {
         m.keys.granted_here.retain(|slot, source| *source != id || slots.contains(*slot));
     }

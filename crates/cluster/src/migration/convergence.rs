@@ -28,14 +28,14 @@ const BRAKED_NS_MAX: u64 = 5 * MS;
 const RATE_OVER_NS: u64 = 100 * MS;
 /// Time between two samples of the bytes sent.
 const SAMPLE_NS: u64 = 5 * MS;
-/// The brake lets in [`BRAKE_OF`] of [`BRAKE_TO`] parts of the sending rate.
+/// The brake limits writes to [`BRAKE_OF`] / [`BRAKE_TO`] of the rate at which the stream is sent.
 const BRAKE_OF: u64 = 4;
 const BRAKE_TO: u64 = 5;
 
 /// The state of one export's convergence towards its pause.
 #[derive(Debug)]
 pub struct Convergence {
-    /// The most unsent bytes at which the pause may begin; `None` for any number.
+    /// The most unsent bytes at which the pause may begin; `None` for no limit.
     limit: Option<u64>,
     stage: ConvergenceStage,
     /// Times, and the bytes sent by then, oldest first.
@@ -119,8 +119,8 @@ impl Convergence {
         self.brake.is_some()
     }
 
-    /// Takes the state of the stream, at most once in an iteration: bytes `unsent`, and bytes that have
-    /// `left` since its beginning.
+    /// Decides by the state of the stream, at most once in an event loop iteration: bytes `unsent`, and
+    /// bytes that have `left` (were sent) since the stream's beginning.
     pub fn step(&mut self, now_ns: u64, unsent: u64, left: u64) -> ConvergenceStep {
         self.sample(now_ns, left);
         if let ConvergenceStage::Paused { .. } = self.stage {
@@ -237,7 +237,7 @@ mod tests {
         left: u64,
         drain_per_ms: u64,
         writes_per_ms: u64,
-        /// How long writers have waited without a break, ms; now and at most.
+        /// How long writers have waited without a break, ms: at present, and the longest time so far.
         waited: (u64, u64),
         /// Bytes added by writers.
         written: u64,

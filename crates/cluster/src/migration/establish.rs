@@ -94,5 +94,5 @@ pub(crate) fn check(m: &ClusterMachine, job: &SlotMove) -> Result<(), String> {
     }
 }
 
-/// The error where another job has a slot of the move, or its name.
+/// The error if another job has a slot of the move, or has the move's name.
 const TAKEN: &str = "ERR Slot is already being imported on the target by a different migration";

@@ -1,9 +1,10 @@
 //! A move from this node: operators' commands, the target's messages, holding writes back, the end (A-10
 //! to ).
 //!
-//! Invariant: from [`ExportState::FailoverGranted`] on the target may own the slots. From then on only the
-//! map's owner of the slots or the end of the pause ends the job; events of the connection or of the data
-//! here do not. No replica takes over manually meanwhile, because it would claim the same slots.
+//! Invariant: from [`ExportState::FailoverGranted`] on the target may own the slots. From then on the job
+//! ends only by a new owner of the slots in the map or by the end of the pause; events of the connection or
+//! of the data here do not end it. Meanwhile a manual failover to a replica of this node is refused,
+//! because the replica would claim the same slots.
 
 use super::contested;
 use super::export_job::{ExportJob, ExportState};
@@ -21,7 +22,7 @@ use std::borrow::Cow;
 
 /// Milliseconds between two ACKs of this node.
 const ACK_MS: u64 = 1_000;
-/// Milliseconds for which writes are held back at least after the slots are granted to the target.
+/// Shortest time for which writes stay held back after the slots were granted to the target, ms.
 const GRANT_MS: u64 = 2_000;
 
 /// Checks that slots of one owner may leave this node (A-10, rows 12 and 13).
@@ -213,7 +214,7 @@ fn converge(m: &mut ClusterMachine, name: JobName) {
     }
 }
 
-/// The directives have changed: pauses that a debug switch prevented begin.
+/// Handles a change of directives: pauses that a debug switch has prevented begin now.
 pub(crate) fn settings_changed(m: &mut ClusterMachine) {
     for name in m.keys.moves.unfinished_exports() {
         let is_waiting = |job: &mut ExportJob| job.state == ExportState::WaitingToPause;
@@ -230,14 +231,16 @@ fn granted(m: &mut ClusterMachine, name: JobName) {
     let Some(unpauses) = job.unpauses.filter(|at| *at >= now) else {
         return fail(m, name, "Unpaused before failover completed");
     };
-    // The replica that is about to take over claims these slots too, as it knows no better.
+    // No slots are granted during a manual failover: the replica that is about to take over does not know
+    // of the grant, and would claim these slots, too.
     if m.failover.paused != ManualFailover::Off {
         return fail(m, name, "A manual failover is in progress");
     }
     if now < m.failover.voted_until {
         return fail(m, name, "Slots are no longer owned by myself");
     }
-    // A replica that may be elected in the target's place lacks the data of this move.
+    // A suspected target gets no slots, because a replica that may be elected in its place lacks the data
+    // of this move.
     let is_suspected = m.table.find(&job.target).is_some_and(|target| !m.table.node(target).is_up());
     if is_suspected {
         return fail(m, name, "Target node is failing");
@@ -361,11 +364,12 @@ fn fail(m: &mut ClusterMachine, name: JobName, why: impl Into<Cow<'static, str>>
     end(m, name, ExportState::Failed, why.into());
 }
 
-/// Ends a job: its connection closes, and writers that were held back continue by the map of that moment.
+/// Ends a job: its connection closes, and writes that were held back are executed here or redirected, as
+/// the map of that moment says.
 fn end(m: &mut ClusterMachine, name: JobName, state: ExportState, message: Cow<'static, str>) {
     let Some(job) = m.keys.moves.unfinished_export(name) else { return };
     if job.state == ExportState::FailoverGranted && state != ExportState::Success {
-        // The slots are claimed again once a file is written.
+        // After the write of a file, the claim that other nodes are sent has the slots again.
         m.save();
     }
     change(m, name, state);

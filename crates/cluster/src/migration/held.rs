@@ -4,8 +4,8 @@
 use super::SyncMessage;
 use crate::id::NodeId;
 
-/// The longest time between request and acknowledgement of the replicas, ns, at which writers may be
-/// held back: they wait as long.
+/// The source is asked to hold writers back only if the replicas' last acknowledgement came within this
+/// time of the request, ns: the writers then have to wait about as long.
 const LAG_NS_MAX: u64 = 50_000_000;
 /// How long replicas are waited for before the source is asked to hold writes back, ns. Slower replicas
 /// are left out.
@@ -31,7 +31,8 @@ pub struct HeldMessage {
 pub enum HeldAction {
     /// Keep the message back, and look again later.
     Wait,
-    /// Ask the replicas again: they answered so late that writers would have to wait as long.
+    /// Ask the replicas again: their acknowledgement took so long that writers would have to wait too long
+    /// for the next one.
     AskAnew,
     /// Send the message. Replicas that have not acknowledged the offset are left out.
     Send,
@@ -57,8 +58,9 @@ impl HeldMessage {
     }
 }
 
-/// Whether a message waits for a replica. While the source holds writes back, only replicas that had all
-/// data before count: one that receives a snapshot or lags does not delay the move.
+/// Whether a message waits for a replica. While the source holds writes back, only replicas that have
+/// acknowledged all earlier data (`in_sync`) are waited for: a replica that receives a snapshot or lags
+/// does not delay the move.
 pub fn is_awaited(word: SyncMessage, in_sync: &[NodeId], replica: &NodeId) -> bool {
     word != SyncMessage::RequestFailover || in_sync.contains(replica)
 }

@@ -18,9 +18,10 @@ use std::borrow::Cow;
 
 /// Milliseconds between two ACKs of this node.
 const ACK_MS: u64 = 1_000;
-/// Milliseconds after the request for the slots in which a grant counts. The source holds writes back for
-/// two seconds from its grant on, and the grant follows the request. A grant that is read later,
-/// for example because this process was suspended, may come from a source that executes writes again.
+/// A grant counts only within this time after this node's request for the slots, ms. The source holds
+/// writes back for two seconds from its grant on, and the grant follows the request. A grant that is
+/// read later, for example because this process was suspended, may come from a source that executes writes
+/// again.
 const GRANT_COUNTS_MS: u64 = 1_500;
 
 /// Handles an event of a move.
@@ -215,7 +216,8 @@ pub(crate) fn advance(m: &mut ClusterMachine) {
 
 /// The reason that this node claims no slots now: another node has its place, or may get it.
 fn obstacle(m: &ClusterMachine) -> Option<&'static str> {
-    // The replica that is about to take over does so with an epoch that a claim would outbid.
+    // No slots are claimed while a replica of this node is about to take over: the claim's new epoch would
+    // outbid the replica's.
     if m.failover.paused != ManualFailover::Off || m.time.now < m.failover.voted_until {
         return Some("A manual failover is in progress");
     }
@@ -239,7 +241,7 @@ fn claim(m: &mut ClusterMachine, name: JobName, slots: &SlotSet, source: Option<
         contested::claimed(m, slots, source);
     }
     m.channels_gone(slots.clone());
-    // Before other nodes are told, because that waits for the file of this change.
+    // `save` precedes the announcement, because the announcement waits for the file with this change.
     m.save();
     if is_made(Mistake::ClaimedByEpochOfSource)
         && let Some(source) = source
@@ -259,8 +261,8 @@ fn claim(m: &mut ClusterMachine, name: JobName, slots: &SlotSet, source: Option<
     }
 }
 
-/// The claim of a job is durable. Returns the source, which is to be asked for a header, because a claim
-/// is a PONG and gets no answer.
+/// Handles that the claim of a job is durable. Returns the source, which is sent a PING so that it answers
+/// with a header: the claim itself is a PONG and gets no answer.
 pub(crate) fn taken_over(m: &mut ClusterMachine, name: JobName) -> Option<NodeIx> {
     let my_ix = m.table.my_ix();
     let is_claimed = |job: &&mut ImportJob| job.state == ImportState::FailoverGranted(Takeover::Claimed);
@@ -282,7 +284,8 @@ pub(crate) fn taken_over(m: &mut ClusterMachine, name: JobName) -> Option<NodeIx
     source.and_then(|source| m.table.find(&source))
 }
 
-/// A job of this node becomes a job of its primary: this node deletes no keys.
+/// Makes a job of this node, which is a replica now, a job of its primary: this node no longer deletes keys
+/// for the job.
 fn hand_over(m: &mut ClusterMachine, name: JobName) {
     order(m, MigrationOrder::Close { job: name });
     change(m, name, ImportState::OccurringOnPrimary);

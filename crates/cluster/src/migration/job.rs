@@ -91,7 +91,7 @@ pub(crate) struct ImportJob {
     pub(crate) heard: Ms,
     /// When this node sent its last ACK.
     pub(crate) said_ack: Option<Ms>,
-    /// When this node learnt that the source holds writes back, and was to ask for the slots.
+    /// When this node learnt that the source holds writes back, and began to ask for the slots.
     pub(crate) requested: Option<Ms>,
 }
 
@@ -155,7 +155,7 @@ pub struct MigrationRow<'a> {
     pub operation: &'static str,
     /// The field `slot_ranges`: ranges such as `0-9 20-29`.
     pub slot_ranges: String,
-    /// The fields `target_node` and `source_node`, where this node takes part in the move.
+    /// The fields `target_node` and `source_node`, if this node takes part in the move.
     pub nodes: Option<(NodeId, NodeId)>,
     /// The names and values of the times, in seconds since the epoch.
     pub numbers: [(&'static str, i64); 3],
@@ -184,8 +184,8 @@ pub(super) fn ranges_text(ranges: &[(HashSlot, HashSlot)]) -> String {
     texts.collect::<Vec<_>>().join(" ")
 }
 
-/// The job's name in the log (V-8): its operation, and the role, id and labels of the other node where
-/// it is known.
+/// The job's name in the log (V-8): its operation, and the role, id and labels of the other node, if that
+/// is known.
 pub(super) fn described(
     job: &SlotMove,
     (operation, part, other): (&str, &str, Option<NodeId>),

@@ -122,7 +122,7 @@ fn cl_m2_m4_a_failover_by_hand_waits_for_the_data() {
     network.run(1_000);
     assert_eq!(masters(&network, 1), [1, 2, 4]);
     assert_eq!(network.flags(0, 0), "myself,slave");
-    // Writes that waited are decided about by the new primary's map, and are not executed here.
+    // The map with the new primary decides where writes that waited are executed: not here.
     let seen = &network.peers[0].seen;
     let is_replicas = |output: &_| matches!(output, ClusterOutput::Slots(map) if map.my_primary.is_some());
     let map = seen.iter().position(is_replicas).unwrap();
@@ -254,7 +254,7 @@ fn cl_m5_a_second_force_leaves_the_election_as_it_is() {
     assert_eq!(network.command(4, agreed), ClusterAnswer::Ok);
     network.run(200);
     assert_eq!(network.peers[4].cluster.info().current_epoch, epoch, "nor by a wish of the other kind");
-    // An election that has ended, or was never sent, is replaced by a new order.
+    // A new order replaces an election that has ended or whose request was never sent.
     network.run(6_000);
     network.heal();
     network.run(3_000);
@@ -362,7 +362,7 @@ fn cl_e42_messages_that_come_together_decide_together_on_the_rank() {
 }
 
 /// The votes of an epoch went to replicas of two shards, and neither has a majority: the next election
-/// does not wait for twice the time of this one.
+/// begins before twice the time of this one is over.
 #[test]
 fn cl_d23_an_election_whose_votes_went_to_two_replicas_is_held_again() {
     let mut network = with_replicas();
@@ -385,7 +385,7 @@ fn cl_d23_an_election_whose_votes_went_to_two_replicas_is_held_again() {
     assert!(network.peers[3].cluster.info().my_epoch > epoch);
 }
 
-/// The files of voters take so long that all votes arrive after the time for which they are awaited.
+/// Voters write their files so slowly that all votes arrive after the time for which votes are awaited.
 #[test]
 fn cl_d23_each_split_election_is_waited_for_longer_than_the_one_before() {
     let mut network = with_replicas();

@@ -388,7 +388,7 @@ fn cb_a64_nothing_is_granted_while_a_replica_may_claim_by_the_vote_of_the_source
     let (mut network, job) = begun_in(Network::with_replicas());
     bring_to(&mut network, job, "failover-paused");
     network.ask_for_vote(3, 0, 50, Force::Yes);
-    // The candidate's claim is slow, while another move is fast.
+    // The candidate announces its claim slowly, while another move is fast.
     let (mut network, job) = begun_in(network);
     bring_to(&mut network, job, "failover-paused");
     step(&mut network, MigrationInput::Said { job, word: SyncMessage::RequestFailover });
@@ -410,7 +410,7 @@ fn cb_a64_nothing_is_granted_to_a_target_in_whose_place_a_replica_may_be_elected
     }
 }
 
-/// A target that has refused claims no slots: writers need not wait for the time that a lost link takes.
+/// A target that has refused claims no slots, so writers need not wait as long as after a lost link.
 #[test]
 fn cb_a47_a_target_that_refuses_ends_the_move_at_once() {
     for state in ["failover-paused", "failover-granted"] {

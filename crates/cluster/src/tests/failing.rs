@@ -213,7 +213,7 @@ fn cl_f7_w14_fail_of_an_unknown_sender_is_ignored() {
 #[test]
 fn cl_f5_a_node_that_has_just_started_does_not_condemn_alone() {
     let mut network = Network::cluster(3, 3);
-    // This is below the writable delay, at whose end voters are first counted (F-21).
+    // The node timeout is below the writable delay, at whose end voters are first counted (F-21).
     (0..3).for_each(|number| network.configure(number, |settings| settings.node_timeout_ms = 1_000));
     network.run(500);
     let ip = network.peers[0].ip;

@@ -155,7 +155,7 @@ fn cl_e16_a_takeover_that_its_file_does_not_know_is_made_good() {
     takeover_is_made_good(&ClusterInput::HasKeys(HasKeys::Yes), 1_000_000);
 }
 
-/// The shard has no keys, and the node's files show up to which offset that is so.
+/// The shard has no keys, and the node's files show up to which offset of the stream it had none.
 #[test]
 fn cl_e16_a_takeover_of_a_shard_without_keys_is_made_good() {
     takeover_is_made_good(&ClusterInput::Offset(100), 90);
@@ -520,7 +520,7 @@ fn cl_f21_a_primary_that_has_come_back_says_for_two_seconds_that_it_does_not_kno
     let map = last_map(&network, 0);
     assert!(!map.is_coming_back && map.state == ClusterState::Ok, "it is what it was");
 
-    // There is no node that it could receive news from, so it stops waiting.
+    // The restarted node can receive news from no node, so it stops waiting.
     [0, 1, 2, 3].into_iter().for_each(|number| network.kill(number));
     restart(&mut network, 0, &file);
     network.run(2_200);

@@ -36,7 +36,7 @@ fn begun() -> Network {
     network
 }
 
-/// All messages of a source, up to one of them.
+/// The messages that a source sends to its target, in order.
 const WORDS: [SyncMessage; 4] =
     [SyncMessage::Ack, SyncMessage::SnapshotEof, SyncMessage::Paused, SyncMessage::FailoverGranted];
 
@@ -174,7 +174,7 @@ fn cb_a46_a_slot_goes_back_to_its_source_by_hand_in_the_next_moment() {
 fn cb_a46_a_source_that_follows_its_target_may_be_elected_for_the_slots_it_gave() {
     let mut network = begun();
     say(&mut network, &WORDS[..3]);
-    // The answer of the source is on its way, and arrives as a replica's.
+    // The answer of the source is on its way, and arrives when the source is a replica already.
     let granted = MigrationInput::Said { job: JOB, word: SyncMessage::FailoverGranted };
     network.cut(0, 1);
     network.step(0, &ClusterInput::Migration(granted));

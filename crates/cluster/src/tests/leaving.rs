@@ -35,7 +35,7 @@ fn cl_m10_m11_a_primary_hands_over_and_pauses_until_it_has() {
     assert!(network.peers[0].cluster.is_handing_over());
     assert!(network.peers[0].seen.iter().any(|output| matches!(output, ClusterOutput::PauseWrites { .. })));
     assert!(network.peers[0].cluster.is_voter());
-    // The order is in the stream, which names the replica.
+    // The order to take over is in the replication stream, and names the replica.
     let command = ClusterCommand::Failover { kind: FailoverKind::Ordered };
     assert_eq!(network.command(first, command), ClusterAnswer::Ok);
     assert!(

@@ -143,7 +143,7 @@ fn cl_w6_nodes_are_drawn_alike_and_each_once() {
         .map(|(ix, _)| times[ix.0 as usize])
         .collect();
     assert_eq!(eligible.iter().sum::<u32>(), 3 * rounds, "nobody else");
-    // 24,000 draws of 35: 686 each, with a deviation of 26.
+    // 24,000 draws among 35 eligible nodes: 686 for each, with a standard deviation of 26.
     assert!(eligible.iter().all(|times| (540..=830).contains(times)), "{eligible:?}");
 }
 
@@ -246,7 +246,7 @@ fn cl_c1_a_timeout_of_zero_is_lived_with() {
 #[test]
 fn cl_g13_d9_a_deaf_node_is_met_three_times_at_most() {
     let mut network = Network::cluster(2, 2);
-    // Node 1 answers, and does not dial.
+    // Node 1 answers on the link of node 0, but does not dial.
     network.configure(1, |settings| settings.debug.reconnection = Switch::Disabled);
     let node = network.id(0);
     let kill = ClusterCommand::KillLinks { direction: LinkDirection::To, node: node.as_bytes() };
@@ -300,7 +300,8 @@ fn cl_e53_the_shard_is_told_with_the_role_that_it_belongs_to() {
     network.peers[3].disk = Disk::Writes;
     network.write(3);
     network.run(1_000);
-    // Its own epoch is 4, and its primary's is 1: within one shard that message would be stale (E-16).
+    // The own epoch of node 3 is 4, and its primary's is 1: within one shard the message would be stale
+    // (E-16).
     assert_eq!(network.flags(1, 3), "slave");
     assert_eq!(shard_here(&network, 1, &own), shard_here(&network, 1, &first));
 }
@@ -446,6 +447,6 @@ fn cb_e13_what_a_transaction_gives_up_and_takes_again_is_told_to_nobody() {
         let table = &peer.cluster.machine.table;
         assert_eq!(table.owner(slot).map(|ix| table.node(ix).id), Some(source));
     }
-    // One write, of the state at the end.
+    // The file is written once, with the state at the end.
     assert!(!network.has_logged(1, "Slot 5 is no longer claimed by the source"));
 }

@@ -86,7 +86,7 @@ fn cl_e53_a_vote_waits_for_its_file() {
     network.run(500);
     assert_eq!(network.sent(1, 3, MessageType::AuthAck), 0);
     let (_, file) = network.peers[1].standing.clone().unwrap();
-    // The waiting write may have begun before the vote.
+    // The write under way may have begun before the vote, so a second one is completed, too.
     network.write(1);
     if !file.contains("lastVoteEpoch 10") {
         assert_eq!(network.sent(1, 3, MessageType::AuthAck), 0);

@@ -1,8 +1,9 @@
 //! Finds messages in a stream of bytes: the first bytes of a message, and a buffer for an incomplete one.
 //!
 //! Invariants: (1) memory is proportional to the bytes received, never to a length in a message; (2) at
-//! most one message is kept, and none that is longer than its type and sender allow: its bytes are
-//! counted and skipped; (3) the result is a function of the bytes, however they are split.
+//! most one message is kept, and none that is longer than its type and sender allow: the bytes of a
+//! longer message are counted and skipped; (3) the result is a function of the bytes, however they are
+//! split.
 
 use super::layout::{self, field, u16_at, u32_at};
 use super::message::MessageType;
@@ -67,7 +68,7 @@ pub struct BadPrefix;
 pub enum ReceivedMessage<'a> {
     /// A whole message, for [`super::parse()`].
     BusMessage(&'a [u8]),
-    /// A message that had to be skipped; all its bytes have arrived. It counts as received.
+    /// A message that had to be skipped; all its bytes have arrived. The message counts as received.
     PassedOver(MessagePrefix),
     /// The connection must be closed; no further items follow.
     Bad(BadPrefix),
@@ -114,7 +115,8 @@ impl ReceiveBuffer {
     ///
     /// `None` when all of `input` is consumed. A message that is completely in `input` is not copied.
     /// `published_max` is the longest published or module message that a known sender may send; `is_known`
-    /// decides that for the sender in a header, and for the link's own node if the argument is `None`.
+    /// says whether the sender is known: its argument is the id in the header, or `None` for the node of
+    /// the link.
     pub fn next<'a, 'b: 'a>(
         &'a mut self,
         input: &mut &'b [u8],

@@ -131,9 +131,9 @@ pub struct AnnouncedLabels<'a> {
     pub host_name: &'a str,
     /// `cluster-announce-human-nodename`, empty for none.
     pub human_name: &'a [u8],
-    /// `cluster-announce-client-ipv4`, `None` where not set.
+    /// `cluster-announce-client-ipv4`, `None` if not set.
     pub client_ipv4: Option<Ipv4Addr>,
-    /// `cluster-announce-client-ipv6`, `None` where not set.
+    /// `cluster-announce-client-ipv6`, `None` if not set.
     pub client_ipv6: Option<Ipv6Text>,
     /// `cluster-announce-client-port`, 0 for none.
     pub client_port: u16,

@@ -76,7 +76,7 @@ pub(super) fn is_secret_of_redis(kind: u16, payload: &[u8]) -> bool {
     kind == extension::CLIENT_IPV4 && payload.len() == 40 && payload.iter().all(u8::is_ascii_hexdigit)
 }
 
-/// The `N` bytes of `bytes` from `at` on; zeros where `bytes` is too short, which callers have excluded.
+/// The `N` bytes of `bytes` from `at` on; zeros if `bytes` is too short, which callers have excluded.
 pub(super) fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
 }

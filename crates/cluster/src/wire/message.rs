@@ -188,8 +188,8 @@ pub struct PublishedMessage<'a> {
 
 /// Gossip about other nodes in PING, PONG and MEET, and extensions about the sender.
 ///
-/// Entries are parsed by an iterator, not collected in a list: a message may have 65,535 of them. They
-/// are checked already.
+/// Entries are parsed by an iterator, not collected in a list: a message may have 65,535 of them. The
+/// entries are checked already.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gossip<'a> {
     /// The entries' bytes, 104 each; [`Gossip::entries`] parses them.

@@ -64,7 +64,8 @@ impl<'a> RawMessage<'a> {
         }
     }
 
-    /// Checks the lengths by X-1 first, as the reference does, and then the body's contents.
+    /// Checks first that the parts fill exactly the message's length, as the reference does, and then
+    /// the body's contents.
     fn body(self, kind: Option<MessageType>) -> Result<MessageBody<'a>, InvalidMessage> {
         let at = layout::HEADER_LEN;
         let Some(kind) = kind else { return Ok(MessageBody::Unknown(self.number)) };

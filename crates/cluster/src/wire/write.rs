@@ -94,7 +94,7 @@ fn push_header(out: &mut Vec<u8>, length: u32, header: &BusHeader<'_>, body: &Me
     out.extend_from_slice(&[0; layout::OTHER_PORT - layout::EXTENSIONS - 2]);
     push_u16s(out, [header.other_port, header.bus_port, header.flags.0]);
     let flags = header.message_flags;
-    // Extensions are sent only to nodes that read them, and the sender reads them too.
+    // A message with extensions always has the flag that its sender reads extensions.
     let reads_extensions = flags.reads_extensions || extensions > 0;
     let bits = [
         (flags.is_paused, layout::PAUSED),

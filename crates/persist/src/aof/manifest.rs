@@ -167,7 +167,7 @@ impl Manifest {
         self.files().filter(|(_, kind)| *kind != AofFileKind::History)
     }
 
-    /// The base; `None` where the manifest names none.
+    /// The base; `None` if the manifest names none.
     pub fn base(&self) -> Option<&AofFile> {
         self.base.as_ref()
     }
@@ -363,7 +363,8 @@ impl std::error::Error for ManifestError {}
 pub fn fuzz_manifest(data: &[u8]) {
     if let Ok(manifest) = Manifest::parse(data) {
         let text = manifest.to_bytes();
-        // A manifest of comments has no line, and a quoted name may exceed the longest line.
+        // Two manifests are not read again: one of comments alone has no line, and a quoted name may exceed
+        // the longest line.
         let again = Manifest::parse(&text);
         if text.is_empty() || text.split(|byte| *byte == b'\n').any(|line| line.len() >= LINE_BYTES_MAX) {
             return;
@@ -372,7 +373,7 @@ pub fn fuzz_manifest(data: &[u8]) {
     }
 }
 
-/// Bytes of a line at most, with its line end.
+/// The most bytes of a line, with its line end.
 const LINE_BYTES_MAX: usize = 1024;
 
 /// The largest sequence number accepted: numbers of later files are counted from it and must

@@ -29,8 +29,8 @@ impl ReplicationNote {
         line.strip_prefix(OFFSET).and_then(number).map(ReplicationNote::Offset)
     }
 
-    /// Whether an unfinished line is the beginning of an annotation about replication; `None` if its
-    /// text is, so far, none of these.
+    /// For an unfinished line that begins with the name of an annotation about replication: whether its
+    /// value may still become valid. `None` for any other line.
     pub(super) fn is_begun(line: &[u8]) -> Option<bool> {
         if let Some(id) = line.strip_prefix(ID) {
             return Some(id.len() <= NO_HISTORY.len() && id.iter().all(u8::is_ascii_hexdigit));

@@ -153,7 +153,8 @@ impl LogReader {
         }
     }
 
-    /// Adds bytes that have arrived. Cost: a copy of them, and from time to time of the bytes kept.
+    /// Adds bytes that have arrived. Cost: the bytes are copied, and from time to time also those that the
+    /// reader has kept.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.fed += bytes.len() as u64;
         if let LogStage::Preamble(reader) = &mut self.stage {
@@ -416,7 +417,8 @@ fn header_fault(
         return Some(LogProblem::Dollar(*first));
     }
     let (digits, behind) = rest.split_at(rest.iter().take_while(|byte| byte.is_ascii_digit()).count());
-    // More digits make the number larger, and a leading zero stays one.
+    // A number that is out of range or has a leading zero stays so, because further digits only make it
+    // larger.
     if !digits.is_empty() && !num::parse_u64(digits).is_some_and(|value| range.contains(&value)) {
         return Some(number);
     }
@@ -456,7 +458,7 @@ pub fn fuzz_aof(data: &[u8]) {
     let (whole, tail) = outline(data, usize::MAX);
     let (pieces, same) = outline(data, 1);
     assert_eq!(whole, pieces);
-    // The number of bytes after the fault is unknown before they are fed.
+    // `unfinished` is not compared: the number of bytes after the fault is unknown before they are fed.
     assert_eq!(LogTail { unfinished: 0, ..tail }, LogTail { unfinished: 0, ..same });
     let valid = usize::try_from(tail.valid_up_to).ok().and_then(|len| data.get(..len));
     let (_, cut) = outline(valid.expect("no more is in order than there is"), usize::MAX);
@@ -491,11 +493,11 @@ fn outline(mut data: &[u8], mut piece: usize) -> (Vec<String>, LogTail) {
 
 /// The beginning of an annotation with a time.
 const TIME: &[u8] = b"#TS:";
-/// Arguments of a command at most.
+/// The most arguments of a command.
 const ARGC_MAX: u64 = i32::MAX as u64;
-/// Bytes of memory that a reader keeps between records, at most.
+/// The most bytes of memory that a reader keeps between records.
 const KEPT_BYTES_MAX: usize = 1 << 20;
-/// Bytes of an unfinished annotation that are kept, at most.
+/// The most bytes of an unfinished annotation that are kept.
 const ANNOTATION_BYTES_MAX: usize = 1024;
 /// Default for the bytes of an argument: the default of `proto-max-bulk-len`.
 const ARG_BYTES_MAX: u64 = 512 << 20;

@@ -13,7 +13,8 @@ use std::borrow::Cow;
 pub(super) enum ReadStop {
     /// More bytes are needed.
     Need {
-        /// Bytes from the beginning of the cursor's input without which a retry is useless.
+        /// With fewer bytes than this, counted from the beginning of the cursor's input, a retry is
+        /// useless.
         total: usize,
         /// Offset in the file of the missing bytes.
         offset: u64,

@@ -33,7 +33,7 @@ pub(super) struct Decoder {
     state: DecoderState,
     /// The fields that precede the next value.
     head: ValueHead,
-    /// The file has ended with zeros in place of a checksum.
+    /// Whether the file has ended with zeros in place of a checksum.
     is_unsummed: bool,
 }
 
@@ -45,14 +45,14 @@ enum DecoderState {
     Item,
     /// The value of a string.
     String,
-    /// The rest of a long string, of this many bytes.
+    /// The rest of a long string: `left` bytes.
     Pages {
         left: u64,
         pages: Pages,
     },
     /// The number of a list's nodes.
     ListLen(ListForm),
-    /// This many nodes of a list.
+    /// The next `left` nodes of a list.
     List {
         form: ListForm,
         left: u64,
@@ -60,13 +60,13 @@ enum DecoderState {
     },
     /// The number of a hash's fields.
     HashLen(HashForm),
-    /// This many fields of a hash.
+    /// The next `left` fields of a hash.
     Hash {
         form: HashForm,
         left: u64,
         builder: Box<HashBuilder>,
     },
-    /// A hash in one text.
+    /// A hash that is stored as one text, such as a listpack.
     HashText(HashForm),
     /// The next part of a stream.
     Stream(Box<StreamBuilder>),
@@ -74,13 +74,13 @@ enum DecoderState {
     ZsetLen(ZsetForm),
     /// The number of a set's members.
     SetLen,
-    /// This many parts of a set.
+    /// The next `left` parts of a set.
     Set {
         form: SetForm,
         left: u64,
         builder: Box<SetBuilder>,
     },
-    /// This many elements of a sorted set, or the whole set as one text.
+    /// The next `left` elements of a sorted set, or the whole set as one text.
     Zset {
         form: ZsetForm,
         left: u64,
@@ -122,7 +122,8 @@ pub(super) enum DecodeStep<'i> {
     Item(Item<'i>),
     /// The file has ended.
     End,
-    /// No item yet: this many bytes must follow those that were taken. The missing bytes belong at `offset`.
+    /// No item is complete: `bytes` bytes must follow those that were taken. The missing bytes belong at
+    /// `offset` of the file.
     Need { bytes: usize, offset: u64 },
 }
 
@@ -428,8 +429,8 @@ impl Decoder {
             }
             op::MODULE_AUX => {
                 let module = ModuleType(cursor.len()?);
-                // The time at which the module wants the record, preceded by a number that
-                // announces a number.
+                // Two numbers are read and not used: one announces a number, which then says when the
+                // module wants the record.
                 let _ = (cursor.len()?, cursor.len()?);
                 self.state = DecoderState::ModuleRecord { skip: Skip::new(MODULE_RECORD), module, offset };
                 return Ok(DecodedPart::Nothing);

@@ -58,7 +58,7 @@ pub enum Problem {
     /// A zipmap is malformed or empty.
     Zipmap,
     /// A part of a stream is malformed, or its parts contradict each other. The text names the fault, in
-    /// the words of the reference's log where it has some.
+    /// the words of the reference's log if it has some.
     Stream(&'static str),
     /// A sorted set is malformed: its listpack, its ziplist, a score, or a member that occurs twice.
     Zset,

@@ -186,7 +186,8 @@ impl Unpacker {
         self.base + self.at as u64
     }
 
-    /// The errors for a frame that holds more than its file, and for a frame that ends before its file.
+    /// The errors for a frame that holds more bytes than one file, and for a frame that ends before the
+    /// file in it does.
     pub(super) fn mismatches(&self) -> (Problem, Problem) {
         let (more, less) = match self.stage {
             UnpackStage::Zstd(_) | UnpackStage::Ended(CompressionMethod::Zstd) => {

@@ -44,9 +44,10 @@ impl Default for ReadOptions {
 /// The treatment of unknown versions and of types that this server lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unknown {
-    /// They are errors: `strict`.
+    /// Unknown versions and types are errors: setting `strict`.
     Refuse,
-    /// An unknown version is ignored, and values that delimit themselves are skipped: `relaxed`.
+    /// An unknown version is ignored, and values of unknown types are skipped if their format shows where
+    /// they end: setting `relaxed`.
     Skip,
 }
 
@@ -72,14 +73,14 @@ pub enum Item<'a> {
     Function(Cow<'a, [u8]>),
     /// A module's record beside the keys, which was skipped.
     ModuleRecord {
-        /// The module's type that has left the record.
+        /// Type of the module that has left the record.
         module: ModuleType,
         /// Bytes of the record, its opcode included.
         bytes: u64,
     },
     /// A key with its value.
     LoadedEntry(LoadedEntry<'a>),
-    /// A key whose value has no elements. It is to be left out.
+    /// A key whose value has no elements; the receiver leaves the key out.
     Empty {
         /// Name of that key.
         key: Vec<u8>,

@@ -22,7 +22,7 @@ pub struct Judge {
 /// The form of the bytes.
 #[derive(Debug)]
 enum JudgedForm {
-    /// Too few bytes have arrived to decide: these.
+    /// Too few bytes have arrived to decide; the variant holds them.
     Undecided(Vec<u8>),
     Plain,
     Compressed(Box<Unpacker>),

@@ -1,4 +1,4 @@
-//! The types of values in files of all versions, and the way each of them delimits itself.
+//! The types of values in files of all versions, and how the end of a value of each type is found.
 
 use super::cursor::{InputCursor, ReadStop};
 use super::foreign::{ForeignType, ModuleType};
@@ -42,9 +42,10 @@ pub(super) enum ListForm {
 pub(super) enum StreamForm {
     /// Entries, groups, pending entries, consumers.
     Plain,
-    /// In addition the greatest deleted id, and how many entries were added and read.
+    /// As [`StreamForm::Plain`], and in addition the greatest deleted id and the numbers of entries added
+    /// and read.
     Counted,
-    /// In addition the time at which each consumer was last active.
+    /// As [`StreamForm::Counted`], and in addition the time at which each consumer was last active.
     Active,
 }
 
@@ -70,7 +71,7 @@ pub(super) enum SetForm {
 /// The form of a value whose type this server lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ForeignForm {
-    /// A module's value of the first release candidates, which does not delimit itself.
+    /// A module's value of the first release candidates, whose end cannot be found without the module.
     OldModule,
     /// A module's value, written as parts with an end mark.
     Module,
@@ -88,7 +89,7 @@ impl ForeignForm {
         })
     }
 
-    /// The parts of the value, if it delimits itself.
+    /// The parts of the value, if its end can be found from them.
     pub(super) fn parts(self) -> Option<&'static [Part]> {
         match self {
             ForeignForm::OldModule => None,

@@ -68,7 +68,7 @@ impl ListBuilder {
         if self.list.is_empty() {
             return None;
         }
-        // The reference packs elements that were written one by one as it adds them.
+        // Single elements alone count as one node, because the reference packs them while it adds them.
         let nodes = self.packed.max(usize::from(self.has_plain));
         self.list.convert_after_loading(nodes, self.context.limits);
         Some(self.list)
@@ -79,9 +79,9 @@ impl ListBuilder {
 /// at the back.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NodeCutter {
-    /// Bytes of a listpack at most.
+    /// The most bytes of a listpack.
     node_bytes: usize,
-    /// Elements of a listpack at most.
+    /// The most elements of a listpack.
     node_count: usize,
 }
 
@@ -155,7 +155,7 @@ pub(super) enum CutNode<'a> {
     Packed(&'a [u8], usize),
 }
 
-/// Bytes of a listpack at most where its elements are counted.
+/// The most bytes of a listpack if the setting limits the number of its elements.
 const COUNTED_BYTES_MAX: usize = 8192;
 
 /// The elements of a list, for tests and fuzzing.

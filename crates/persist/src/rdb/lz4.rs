@@ -33,7 +33,7 @@ struct Lz4Header {
     block_sums: bool,
     /// Whether a checksum of all contents ends the frame.
     content_sum: bool,
-    /// Bytes that a block yields at most.
+    /// The most bytes that a block yields.
     block_bytes_max: usize,
     /// Bytes of all contents, if the frame states them.
     content_bytes: Option<u64>,
@@ -236,7 +236,7 @@ const BLOCK_SUMS: u8 = 0x10;
 const CONTENT_SUM: u8 = 0x04;
 /// Bit: a block is not compressed.
 const NOT_COMPRESSED: u32 = 1 << 31;
-/// Bytes that one byte of a block yields at most.
+/// The most bytes that one byte of a block yields.
 const GAIN_MAX: usize = 255;
 /// Distance in bytes over which a block may refer back.
 const WINDOW_BYTES: usize = 64 << 10;

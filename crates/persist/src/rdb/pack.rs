@@ -45,7 +45,7 @@ impl Packer {
     /// Takes the bytes compressed so far; empty while too little was fed.
     pub fn take(&mut self) -> Vec<u8> {
         let mut out = std::mem::take(&mut self.out);
-        // Pieces wait for slow receivers, and are counted by their bytes.
+        // Unused memory is freed, because pieces wait for slow receivers and are counted by their bytes.
         out.shrink_to_fit();
         out
     }

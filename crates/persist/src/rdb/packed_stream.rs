@@ -16,7 +16,7 @@ pub struct PackedStream {
 /// The form of the stream.
 #[derive(Debug)]
 enum StreamForm {
-    /// Too few bytes have arrived to decide: these.
+    /// Too few bytes have arrived to decide; the variant holds them.
     Undecided(Vec<u8>),
     Plain,
     Compressed(Box<Unpacker>),

@@ -259,8 +259,8 @@ fn sum(bytes: &[u8]) -> u64 {
     sum.value()
 }
 
-/// Entry point of the fuzzer: restores any bytes, with a valid footer and as they are. An accepted value
-/// must survive its own payload.
+/// Entry point of the fuzzer: restores any bytes, both as they are and with a valid footer. An accepted
+/// value must survive its own payload.
 pub fn fuzz_payload(data: &[u8]) {
     let options = ReadOptions { unknown: Unknown::Skip, checksum: false, ..ReadOptions::default() };
     // Both must be refused or accepted without a panic.
@@ -292,7 +292,7 @@ pub fn fuzz_payload(data: &[u8]) {
     assert!(wanted == found);
 }
 
-/// Entry point of the fuzzer: reads any bytes as libraries, with a valid footer and as they are.
+/// Entry point of the fuzzer: reads any bytes as libraries, both as they are and with a valid footer.
 /// Accepted libraries must survive their own payload.
 pub fn fuzz_functions(data: &[u8]) {
     let read = |payload: &[u8], options| -> Result<Vec<Vec<u8>>, FunctionsError> {

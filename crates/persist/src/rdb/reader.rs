@@ -30,7 +30,7 @@ pub struct Reader {
     buffer: Vec<u8>,
     /// Bytes of `buffer` that were read.
     at: usize,
-    /// Bytes after `at` without which a retry is useless.
+    /// With fewer bytes than this after `at` a retry is useless.
     wanted: usize,
     /// Offset in the file of the missing bytes.
     missing_at: u64,
@@ -59,7 +59,8 @@ impl Reader {
         reader
     }
 
-    /// Adds bytes that have arrived. Cost: a copy of them, and from time to time of the bytes kept.
+    /// Adds bytes that have arrived. Cost: the bytes are copied, and from time to time also those that the
+    /// reader has kept.
     pub fn feed(&mut self, bytes: &[u8]) {
         if let FeedKind::Compressed(unpacker) = &mut self.outside {
             unpacker.feed(bytes);
@@ -278,7 +279,7 @@ fn outline(mut reader: Reader, mut data: &[u8]) -> Vec<String> {
     }
 }
 
-/// Bytes of memory that a reader keeps between values, at most.
+/// The most bytes of memory that a reader keeps between values.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
 #[cfg(test)]

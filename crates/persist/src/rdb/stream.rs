@@ -64,7 +64,7 @@ impl NextPart {
             | NextPart::ConsumerCount => "Stream listpack integrity check failed",
             NextPart::Group => "a consumer group occurs twice",
             NextPart::Pending(_) => "Duplicated global PEL entry loading stream consumer group",
-            // Also if pending entries are left over after the last consumer.
+            // This text is also used if pending entries are left over after the last consumer.
             NextPart::Consumer => "Duplicate stream consumer detected, or a pending entry without a consumer",
             NextPart::Owned(..) => "Duplicated consumer PEL entry, or one that the group does not have",
         }
@@ -138,9 +138,9 @@ impl StreamBuilder {
         Ok(self.stream.load_listpack(StreamId::from_bytes(key), &listpack).is_ok())
     }
 
-    /// Decodes the fields about all entries. Redis 5 has written wrong lengths, so the entries
-    /// themselves count. A nonzero length beside macro nodes without any live entry is refused: no
-    /// server writes that.
+    /// Decodes the fields about all entries. Redis 5 has written wrong lengths, so the length is computed
+    /// from the entries. A nonzero length beside macro nodes without any live entry is refused: no server
+    /// writes that.
     fn totals(&mut self, cursor: &mut InputCursor<'_>) -> Result<bool, ReadStop> {
         let said = cursor.len()?;
         let said_last_id = id(cursor)?;
@@ -150,11 +150,11 @@ impl StreamBuilder {
         let (len, last_id) = (self.stream.log().len(), said_last_id.max(self.stream.log().last_id()));
         let (mut max_deleted_id, mut entries_added) = (StreamId::MIN, len);
         if self.form >= StreamForm::Counted {
-            // The first id is that of the first entry.
+            // The first id is read and not used: it is the id of the first entry.
             id(cursor)?;
             (max_deleted_id, entries_added) = (id(cursor)?, cursor.len()?);
         }
-        // Limited to the range of XSETID, which carries this number in a log of commands.
+        // The number is limited to the range of XSETID, which carries it in a log of commands.
         let entries_added = entries_added.clamp(len, i64::MAX as u64);
         self.stream.set_ids(last_id, max_deleted_id.min(last_id), entries_added);
         if said != len {
@@ -183,7 +183,7 @@ impl StreamBuilder {
     fn pending(&mut self, cursor: &mut InputCursor<'_>) -> Result<bool, ReadStop> {
         let id = StreamId::from_bytes(cursor.array()?);
         let delivered_ms = i64::from_le_bytes(cursor.array()?);
-        // Limited to the range of XCLAIM.
+        // The number of deliveries is limited to the range of XCLAIM.
         let deliveries = cursor.len()?.min(i64::MAX as u64);
         Ok(self.group.as_mut().is_some_and(|group| group.load_pending(id, delivered_ms, deliveries)))
     }
@@ -312,7 +312,7 @@ pub(super) fn elements(stream: &Stream) -> Vec<Vec<u8>> {
         let position = (group.last_id(), group.entries_read());
         all.push(format!("{:?} {position:?} {pending:?} {consumers:?}", group.name()).into_bytes());
     }
-    // The bytes themselves, because a node must be the same after being written and read.
+    // The listpacks are taken as bytes, because a node must be the same after being written and read.
     stream.each_listpack(&mut |_, listpack| all.push(listpack.to_vec()));
     all
 }

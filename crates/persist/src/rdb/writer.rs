@@ -127,9 +127,9 @@ impl Writer {
     /// Writes a key with a string in pages. Pieces are passed to `give`; the rest stays pending. Pages
     /// that are written unchanged are shared with the string, so they are not copied.
     ///
-    /// Pages are compressed one by one: consecutive compressed strings are one compressed string. Its
-    /// length precedes it, so the compressed pages are kept until the last one is done. If they are not
-    /// smaller, the string is written uncompressed.
+    /// Pages are compressed one by one: consecutive compressed strings are one compressed string. The
+    /// length of that string precedes it, so the compressed pages are kept until the last one is done. If
+    /// they are not smaller, the string is written uncompressed.
     pub fn pages(
         &mut self,
         key: &[u8],
@@ -169,7 +169,8 @@ impl Writer {
         }
     }
 
-    /// Writes shared bytes. Large ones become a piece of their own, which is not copied.
+    /// Writes shared bytes. From `SHARED_FROM` bytes on they become a piece of their own, which is not
+    /// copied.
     fn give_shared(&mut self, bytes: &Bytes, give: &mut (impl FnMut(Bytes) + ?Sized)) {
         if bytes.len() < SHARED_FROM {
             self.out.extend_from_slice(bytes);

@@ -60,7 +60,7 @@ impl ZsetBuilder {
                 Element::Bytes(member) => self.add(member, score),
             }
         }
-        // The length of a member is no reason to convert a former listpack.
+        // A set that was a listpack is not converted because of long members.
         self.longest = 0;
         self.is_packed = true;
         true

@@ -15,7 +15,7 @@ use zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, ResetDi
 pub(super) struct ZstdFrame {
     decoder: DCtx<'static>,
     stage: ZstdStage,
-    /// Bytes that a block yields at most.
+    /// The most bytes that a block yields.
     block_bytes_max: usize,
     /// Whether a checksum of all contents ends the frame.
     content_sum: bool,
@@ -145,7 +145,7 @@ impl ZstdFrame {
     fn decode(&mut self, part: &[u8], plain: &mut Vec<u8>, wrong: &'static str) -> Result<(), PartStop> {
         let mut input = InBuffer::around(part);
         loop {
-            // Room for at least one byte, so that a full buffer means that more may follow.
+            // Room for at least one byte is made, so that a full buffer means that more may follow.
             plain.reserve(self.block_bytes_max.max(1));
             let start = plain.len();
             let mut output = OutBuffer::around_pos(plain, start);
@@ -223,7 +223,7 @@ const LEVEL: i32 = 1;
 const FRAME_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// The largest window, as a power of two.
 const WINDOW_LOG_MAX: u32 = 23;
-/// Bytes of a block at most, both compressed and decompressed.
+/// The most bytes of a block, both compressed and decompressed.
 const BLOCK_BYTES_MAX: usize = 128 << 10;
 /// The type of a block that repeats one byte.
 const REPEATED: u32 = 1;

@@ -1,7 +1,8 @@
 //! The dialogue before the snapshot or the stream: this server's introduction and the position of its data.
 //!
-//! PING is sent alone: the password is sent only to a peer that answers. The introductions follow all at
-//! once, and their answers are handled one by one; then follows the request for the data.
+//! PING is sent alone, because the password is sent only to a peer that has answered. Then all
+//! introductions are sent at once, and their answers are handled one by one. The request for the data
+//! follows.
 
 use super::{Credentials, HistoryPoint, LinkDecision, LinkOutput, Surroundings, TransportOrder};
 use sluice_base::LogLevel;
@@ -54,7 +55,7 @@ pub(super) enum Answer {
     Full { point: HistoryPoint, rest: Vec<u8> },
 }
 
-/// Whether the request for the data hands the role of the primary over.
+/// Whether the request for the data asks the other server to become the primary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HandsOver {
     Yes,
@@ -97,7 +98,7 @@ impl Handshake {
         let rest = self.input.split_off(end + 1);
         let line = std::mem::replace(&mut self.input, rest);
         let line = line[..end].strip_suffix(b"\r").unwrap_or(&line[..end]);
-        // A primary that needs long sends empty lines as signs of life.
+        // A primary that needs a long time for its answer sends empty lines as signs of life.
         if line.is_empty() {
             return Answer::GoOn;
         }
@@ -322,8 +323,8 @@ fn ask_for_data(around: &Surroundings<'_>, hands_over: HandsOver, out: &mut Vec<
     Awaited::Sync { is_partial: around.resume.is_some() }
 }
 
-/// Parses an offset of a history. `None` above `i64::MAX`: no primary reaches that, and later offsets are
-/// added to this one and must not overflow.
+/// Parses an offset of a history. `None` above `i64::MAX`: no primary reaches such an offset, and lengths
+/// that are added to it must not overflow.
 pub(super) fn parse_offset(text: &str) -> Option<u64> {
     text.parse().ok().filter(|offset| *offset <= i64::MAX as u64)
 }
@@ -352,11 +353,11 @@ pub(super) fn is_replid(text: &[u8]) -> bool {
 
 const NOT_TAKEN_OVER: &str = "The replica refused the failover: ";
 
-/// Follows the reference's line, which names the refusal and not the remedy.
+/// In the log this text follows the reference's line, which names the refusal and not the remedy.
 const PASSWORD_WANTED: &str =
     "The primary requires a password: set primaryauth, and primaryuser if the primary has users";
 
 /// Bytes of the longest answer accepted.
 pub(super) const LINE_BYTES_MAX: usize = 16 * 1024;
-/// Bytes of an answer that the log shows at most.
+/// The most bytes of an answer that the log shows.
 const SHOWN_BYTES: usize = 256;

@@ -14,7 +14,7 @@ pub struct Primary {
 /// A position in a history of replication.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryPoint {
-    /// The id of the history, 40 hexadecimal digits; empty where the primary has not named it (SYNC).
+    /// The id of the history, 40 hexadecimal digits; empty if the primary has not named it (SYNC).
     pub replid: String,
     /// Bytes of the history that the data contain.
     pub offset: u64,
@@ -84,7 +84,7 @@ pub struct Surroundings<'a> {
 pub enum SyncFailure {
     /// The snapshot could not be received or written: the log has the reason.
     Transfer,
-    /// The file was in force and could not be loaded: the log has the reason.
+    /// The file has replaced the earlier file, and could not be loaded: the log has the reason.
     Load,
     /// The snapshot could not be loaded while it was received into memory: the log has the reason.
     Stream,
@@ -122,9 +122,9 @@ pub enum Input<'a> {
 /// An output of a link; outputs are carried out in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkOutput {
-    /// For the owner of the data, their history and the clients.
+    /// An output for the owner of the data, their history and the clients.
     Decision(LinkDecision),
-    /// For the owner of the connections.
+    /// An output for the owner of the connections.
     Order(TransportOrder),
 }
 
@@ -143,13 +143,13 @@ impl From<TransportOrder> for LinkOutput {
 /// A decision of a link about the data, their history and the clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkDecision {
-    /// Put the saved file in the place of the file before.
+    /// Replace the earlier file by the saved file.
     Commit,
-    /// Load the file that is in force.
+    /// Load the file that was committed.
     Load,
     /// The loaded data have this position, whose history replaces the one known until now.
     Adopt(HistoryPoint),
-    /// The data stay at their position in the history, whose new id is this one, if any.
+    /// The data stay at their position in the history; the id is the history's new one, if it has one.
     Continue(Option<String>),
     /// The replica to which the role was to be handed over has taken the role.
     HandedOver,

@@ -139,7 +139,8 @@ pub(super) enum StreamAnswer {
     More,
     /// Send these bytes: the request for the stream.
     Ask(Vec<u8>),
-    /// The stream follows: in the history of this id, if it has a new one, and beginning with these bytes.
+    /// The stream follows, and begins with the bytes `rest`; `replid` is the new id of the history, if it
+    /// has one.
     Accepted { replid: Option<String>, rest: Vec<u8> },
     /// The primary does not send the stream, for this reason.
     Refused(String),

@@ -14,8 +14,8 @@
 //! a block whose bytes are promised ([`PromisedCommands`]) has its place like any other, and becomes
 //! sealed blocks from its beginning on; until then it is neither read nor trimmed.
 //!
-//! Memory: the configured size and one block more, and beyond that the bytes that the slowest replica
-//! has not been queued, which the output limit bounds. Bytes that a replica was queued and has not
+//! Memory: the configured size and one block more, and beyond that the bytes that are not in the slowest
+//! replica's output yet, which the output limit bounds. Bytes that a replica was queued and has not
 //! received are at most [`WINDOW_BYTES`] and a block for each replica.
 
 use sluice_base::{Bytes, heap};
@@ -118,8 +118,8 @@ impl Backlog {
         &mut self.tail
     }
 
-    /// Seals the tail's block if it is full, so that it is shared when it is read. To be called
-    /// before replicas read.
+    /// Seals the tail's block if it is full, so that readers share the block and do not copy it. To be
+    /// called before replicas read.
     pub(crate) fn seal_full(&mut self) {
         if self.tail.len() >= BLOCK_BYTES {
             self.seal();
@@ -130,7 +130,7 @@ impl Backlog {
     fn seal(&mut self) {
         let mut bytes = std::mem::take(&mut self.tail);
         if bytes.capacity() > bytes.len() + bytes.len() / 2 {
-            // The block would keep its unused room alive.
+            // The bytes are copied, because a sealed block would keep its unused room allocated.
             let copy = bytes[..].to_vec();
             bytes.clear();
             self.keep(bytes);
@@ -139,9 +139,9 @@ impl Backlog {
         self.push_sealed(bytes);
     }
 
-    /// Ends the tail after a unit of several commands. A large unit in one block would stay until all of
-    /// it can be trimmed, so it is copied into blocks of the usual size. For one large command the copy
-    /// would only cost time.
+    /// Ends the tail after a unit of several commands. A large unit in one block would stay until all of it
+    /// can be trimmed, so it is copied into blocks of the usual size. A single large command is not split,
+    /// because the copy would only cost time.
     pub(crate) fn split_large(&mut self) {
         if self.tail.len() >= 2 * BLOCK_BYTES {
             let bytes = std::mem::take(&mut self.tail);
@@ -157,7 +157,7 @@ impl Backlog {
         self.sealed.push_back(SealedBlock { start, bytes, promised: None });
     }
 
-    /// Adds commands whose bytes are made later, by [`Backlog::keep_promises`].
+    /// Adds commands that are encoded later, by [`Backlog::keep_promises`].
     pub(crate) fn push_promised(&mut self, commands: PromisedCommands) {
         if !self.tail.is_empty() {
             self.seal();
@@ -172,18 +172,18 @@ impl Backlog {
         });
     }
 
-    /// Whether some bytes are promised and not made yet.
+    /// Whether the backlog has promised bytes: bytes of commands that were added and are encoded later.
     #[inline]
     pub(crate) fn has_promises(&self) -> bool {
         !self.promises.is_empty()
     }
 
-    /// Bytes that are promised and not made yet. Cost: O(promises).
+    /// Number of promised bytes that are not encoded yet. Cost: O(promises).
     pub(crate) fn promised_left(&self) -> usize {
         self.promised().map(PromisedCommands::left).sum()
     }
 
-    /// Makes about `bytes` of the first promised bytes. Values that are no longer needed go to `garbage`.
+    /// Encodes about `bytes` of the first promised bytes. Values that are no longer needed go to `garbage`.
     pub(crate) fn keep_promises(&mut self, bytes: usize, garbage: &mut Vec<Value>) {
         let mut left = bytes;
         while let Some(end) = self.promises.front().filter(|_| left > 0) {
@@ -246,7 +246,8 @@ impl Backlog {
             match skipped {
                 0 if block.bytes.len() > COPIED_BYTES_MAX => out.push_shared(block.bytes.clone()),
                 _ => {
-                    // Of a large block that begins before `from`, only as many bytes as there is room for.
+                    // From a large block that begins before `from`, only as many bytes are taken as there
+                    // is room for.
                     let rest = &block.bytes[skipped..];
                     let len = rest.len().min((until - from).max(BLOCK_BYTES as u64) as usize);
                     out.push(&rest[..len]);
@@ -269,7 +270,8 @@ const BLOCK_BYTES: usize = 16 * 1024;
 const ARGUMENT_BYTES_MAX: usize = 64;
 /// Bytes of the stream that a replica may be queued ahead of what it has received.
 pub const WINDOW_BYTES: usize = 1 << 20;
-/// A block up to this size is copied into an output, because a separate range in the send costs more.
+/// A block up to this size is copied into an output, because one more range in the send call costs more
+/// than the copy.
 const COPIED_BYTES_MAX: usize = 512;
 /// Blocks whose memory is kept for reuse: one block is trimmed for each that is sealed.
 const SPARE_BLOCKS: usize = 1;

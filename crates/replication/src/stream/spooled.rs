@@ -1,13 +1,13 @@
 //! Stream bytes that wait for the end of a full synchronisation and exceed the backlog. They are
-//! kept in spools of the process, on disk where they are many, and count neither as memory nor
+//! kept in spools of the process, on disk if they are many, and count neither as memory nor
 //! against the output limit.
 //!
 //! Replicas that share a snapshot share a spool, because the stream begins for all of them at the same
 //! offset. Blocks that leave the backlog go into the spool. A replica reads the spool up to the first
 //! byte of the backlog, and then continues in the backlog.
 //!
-//! Invariant: (1) a spool holds the stream from the snapshot's offset to the first byte of the backlog, or to
-//! `end`, where that is further.
+//! Invariant: (1) a spool holds the stream from the snapshot's offset to the first byte of the backlog, or
+//! to `end`, if that is further.
 
 use crate::feeds::{NextPiece, StreamSpool};
 use sluice_base::Bytes;
@@ -17,7 +17,8 @@ use sluice_base::Bytes;
 pub struct Spooled {
     spools: Vec<StreamSpoolState>,
     next_id: u64,
-    /// No spool could be made lately: waiting bytes are kept in memory, and count.
+    /// The last attempt to make a spool has failed: waiting bytes are kept in memory, and count as memory
+    /// and against the output limit.
     pub cannot: bool,
 }
 
@@ -97,7 +98,7 @@ impl Spooled {
         self.spools.iter().any(|spool| spool.spool.has_news())
     }
 
-    /// Bytes of memory that wait for the disk, of a replica's spool.
+    /// Bytes of a replica's spool that are in memory because the disk does not have them yet.
     pub fn unwritten_bytes(&mut self, taker: SpoolReceiver) -> usize {
         self.find(taker).map_or(0, |spool| spool.spool.unwritten_bytes())
     }
