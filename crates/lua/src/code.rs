@@ -376,8 +376,8 @@ impl Proto {
 /// The handle of a loaded chunk, until [`crate::Vm::unload`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadedChunk {
-    /// The index of the prototype in the machine, and the number of the chunk, because slots are
-    /// used again.
+    /// The index of the prototype in the machine, and the number of the chunk: a later chunk may have the
+    /// same index.
     pub(crate) code: u32,
     pub(crate) number: u32,
 }
@@ -391,7 +391,8 @@ pub(crate) struct Linked {
     pub(crate) hashes: Box<[u32]>,
     /// The indexes of the inner functions.
     pub(crate) inner: Box<[u32]>,
-    /// The number of the loaded chunk, which keeps the prototype alive; 0 if it is not a loaded chunk.
+    /// The number of the chunk of which this is the main function, while the chunk is loaded, which keeps
+    /// the prototype alive; otherwise 0.
     pub(crate) loaded: u32,
     pub(crate) colour: Colour,
 }

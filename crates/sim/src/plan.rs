@@ -89,7 +89,8 @@ fn add_second_channel(rng: &mut Rng, nodes: &mut [NodePlan]) {
     }
 }
 
-/// Draws the use of `appendfsync always`, from a generator of its own for the same reason.
+/// Draws the use of `appendfsync always`, from a generator of its own, so that the other draws of a seed
+/// stay the same.
 fn add_strict_logs(rng: &mut Rng, nodes: &mut [NodePlan]) {
     let share = rng.below(3);
     for node in nodes.iter_mut().filter(|node| node.has_aof) {
@@ -100,8 +101,8 @@ fn add_strict_logs(rng: &mut Rng, nodes: &mut [NodePlan]) {
     }
 }
 
-/// Draws the time limit of scripts and the wait for replicas at a shutdown, for the same reason from a
-/// generator of its own.
+/// Draws the time limit of scripts and the wait for replicas at a shutdown, from a generator of its own, so
+/// that the other draws of a seed stay the same.
 fn add_runs(rng: &mut Rng, nodes: &mut [NodePlan]) {
     for node in nodes {
         let mut pick = |values: &[&str]| values[rng.below(values.len() as u64) as usize].to_owned();
@@ -111,8 +112,9 @@ fn add_runs(rng: &mut Rng, nodes: &mut [NodePlan]) {
     }
 }
 
-/// Draws the hash seeds and encodings of each node, for the same reason from a generator of its own: a
-/// primary's stream must give equal data under other hashes and encodings.
+/// Draws the hash seeds and encodings of each node, from a generator of its own, so that the other draws of
+/// a seed stay the same. Nodes differ in them, because a primary's stream must give equal data under other
+/// hashes and encodings.
 fn add_forms(rng: &mut Rng, nodes: &mut [NodePlan]) {
     for node in nodes {
         node.hash_seed = HashSeed { k0: rng.next_u64(), k1: rng.next_u64() };

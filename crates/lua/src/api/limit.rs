@@ -26,7 +26,7 @@ pub struct RunLimit {
     pub(super) seen_ns: u64,
     /// Units until the next reading.
     pub(super) left: i64,
-    /// Units between two readings; 0: without a clock.
+    /// Units between two readings of the clock; 0 if the limit has no clock.
     pub(super) per_look: i64,
 }
 

@@ -88,8 +88,8 @@ fn error(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
 
 fn pcall(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     if ctx.count() == 0 {
-        // The reference's own `pcall` stores its first result below the function, and calls that if
-        // there is no function.
+        // The reference's own `pcall` stores its first result, `true`, in the slot below the function, and
+        // calls that slot if there is no function.
         ctx.push(Value::TRUE);
     }
     Ok(NativeStep::Machine(Demand::Protect(Protection::Pcall)))
@@ -318,7 +318,7 @@ fn loadstring(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let source = ctx.check_str(1)?;
     let name = ctx.opt_str(2)?.unwrap_or(source);
     let len = ctx.heap.bytes(source).len();
-    // This is charged in addition to the compiler's own copies.
+    // The copy of the name is charged in addition to the copies that the compiler makes.
     ctx.charge(cost(ctx.heap.bytes(name).len()));
     room_of_chunk(ctx, len)?;
     let name = ChunkName::new(ctx.heap.bytes(name));

@@ -89,7 +89,7 @@ impl World {
             host.disk.is_full = false;
             host.frozen_ns = host.frozen_ns.min(self.now_ns);
             self.thaw(number)?;
-            // Slow connections are closed.
+            // All connections are closed, because slow ones would stay slow.
             for (conn, _) in self.net.of_host(number) {
                 self.net.kill(conn, self.now_ns, (&mut self.rng, &mut self.queue));
             }
@@ -149,8 +149,8 @@ impl World {
             Fault::Freeze => {
                 self.met.freezes += 1;
                 let until_ns = self.now_ns + self.rng.below(5 * self.plan.timeout_ms) * MS;
-                // A suspension does not shorten the one under way: events that wait keep waiting
-                // until its end.
+                // A suspension does not shorten an earlier one that is still under way: waiting events keep
+                // waiting until the end of the longer one.
                 self.hosts[host].frozen_ns = self.hosts[host].frozen_ns.max(until_ns);
                 Ok(())
             }
@@ -300,8 +300,9 @@ impl World {
         // with a higher epoch than its present primary (E-16.2); it gives such a replica no vote.
         let mut views = self.views_of(0);
         views.retain(|(host, _)| !self.hosts[*host].is_ours());
-        // A stock replica takes over its primary's slots by its own map. A slot that the map gives to a
-        // replica of another shard, with an epoch above the owner's, stays there for ever (E-12).
+        // The drill is left out if a stock replica has another map of the primary's slots than the primary,
+        // because the replica takes over by its own map: a slot that this map gives to a replica of another
+        // shard, with an epoch above the owner's, stays there for ever (E-12).
         let holds_less = |(_, heir): &(usize, View)| {
             heir.own().role == Role::Replica(Some(id)) && heir.nodes[&id].slots != view.own().slots
         };
@@ -330,7 +331,8 @@ impl World {
                 None => Ok(()),
             }
         };
-        // PFAIL at the last node, the reports of the others on their way, FAIL to all nodes.
+        // The time limit covers the time until the last node marks PFAIL, until the reports of the other
+        // nodes arrive, and until FAIL has reached all nodes.
         self.wait_until("S-31", 4 * timeout + 2_000, fails)?;
         if view.own().is_voter() && has_heir {
             let slots = view.own().slots.clone();
@@ -359,7 +361,7 @@ impl World {
         } else {
             self.plan.timeout_ms / 2
         };
-        // A ping is sent half a tick early, at a tick.
+        // Nodes send pings at ticks, and up to half a tick before the interval is over.
         let interval_ms = interval_ms.saturating_sub(50).max(100);
         let known = self.hosts.len() as u64;
         for (number, host) in self.hosts.iter().enumerate().filter(|(_, host)| host.is_ours()) {

@@ -65,8 +65,8 @@ impl World {
             is_stormy: false,
             plan,
         };
-        // A cluster is built without losses: a message that is lost then would only be repeated
-        // by an operator.
+        // A cluster is built without losses, because a message that is lost during the construction would
+        // have to be repeated by an operator.
         world.net.delays = match world.plan.season {
             Season::Storm => Delays { late_one_in: 0, slow_one_in: 0, ..world.plan.delays },
             _ => world.plan.delays,
@@ -239,14 +239,15 @@ impl World {
         self.trace(|| format!("operator: node {number}: {order:?}"));
         let host = &mut self.hosts[number];
         if let Order::DelSlots(slots) = order {
-            // The command that took a slot away has taken its keys with it.
+            // An operator's command that takes slots from a node takes the keys of these slots, too.
             host.keys = crate::cluster::sets::minus(&host.keys, slots);
         }
         host.order(host.clock.now(self.now_ns), ticket, order);
         if matches!(order, Order::ResetHard)
             && let Some(view) = host.view()
         {
-            // No node knows anything of the new id.
+            // The node may announce its new state at once, because no other node knows anything of its new
+            // id.
             note_view(host, &view);
         }
         self.carry_out(number)?;
@@ -321,8 +322,8 @@ impl World {
                 host.keys = SlotSet::EMPTY;
                 host.loads_until_ns = host.loads_until_ns.max(self.now_ns + copy_ns);
                 host.has_copy &= !is_full;
-                // A node that has become a replica serves slots again only by an election with votes
-                // of a majority.
+                // The suspension is forgotten: a node that has become a replica serves slots again only
+                // after an election, which needs the votes of a majority.
                 host.stood_until_ns = None;
                 self.met.copies += u64::from(is_full);
             }
@@ -361,7 +362,7 @@ impl World {
             self.ledger.has_majority(&self.hosts[number], epoch)?;
         }
         if let Some(old) = text.split("; my old primary is ").nth(1) {
-            // Also by an operator's TAKEOVER, which asks for no votes.
+            // The line is also written at an operator's TAKEOVER, which asks for no votes.
             self.hosts[number].serves_at_once = true;
             self.has_all_data(number, old)?;
         }
@@ -498,7 +499,8 @@ impl World {
             let Some(conn) = self.net.get(id) else { return Ok(()) };
             let Some(end) = conn.ends[1 - side] else { return Ok(()) };
             let from = conn.hosts[side];
-            // The connection is not accepted yet, or its process has ended.
+            // Nothing is passed on while the connection is not accepted yet, or after the process at this
+            // end has ended.
             let Some(link) = end.link.filter(|_| self.is_running(end.host, end.boot)) else { return Ok(()) };
             match self.net.receive(id, side, self.now_ns) {
                 Found::Nothing => return Ok(()),

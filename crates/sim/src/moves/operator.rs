@@ -102,7 +102,8 @@ impl MovesWorld {
         }
     }
 
-    /// Ranges of slots that a node owns, with slots of clients in them, all of them free.
+    /// Ranges of slots that the node owns and that no earlier group of the command has; they contain slots
+    /// to which clients write.
     fn ranges(&mut self, own: &NodeLine, taken: &mut BTreeSet<u16>) -> Vec<(u16, u16)> {
         let mut ranges: Vec<(u16, u16)> = Vec::new();
         if self.rng.below(20) == 0 && taken.is_empty() {

@@ -30,7 +30,8 @@ const LOOKED_FOR: usize = 6;
 fn open_at(node: &SimNode) -> Option<OpenAt> {
     let (unit, follows) = (node.engine.open_unit()?, node.engine.primary().map(node_of));
     let history = node.engine.history_point().map(|point| point.replid);
-    // A replica can receive a new history id from its primary at any time.
+    // The history is noted for a primary only, because a replica can receive a new history id from its
+    // primary at any time.
     Some(OpenAt { unit, follows, history: history.filter(|_| follows.is_none()) })
 }
 

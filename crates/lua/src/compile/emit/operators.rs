@@ -197,8 +197,8 @@ impl Func {
         }
         // The instruction names a number on the right, or one on the left if the operation commutes.
         if let Some(number) = right.as_numeral() {
-            // The right number becomes a constant first, as in PUC: of two zeros the first one is
-            // the constant.
+            // The right number becomes a constant first, as in PUC: 0 and -0 share one constant, which has
+            // the sign of the zero that was added first.
             let index = self.number_constant(number);
             let a = self.put_into_any(lex, left)?;
             self.free_expr(left);

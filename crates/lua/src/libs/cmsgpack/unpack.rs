@@ -46,7 +46,7 @@ enum Open {
 struct Unpacking {
     at: usize,
     limit: i64,
-    /// Whether the offset after the last value is returned.
+    /// Whether the offset after the last value is returned, too.
     tells_offset: bool,
     /// The number of finished values.
     count: usize,

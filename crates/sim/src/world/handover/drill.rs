@@ -49,7 +49,7 @@ impl World {
         }
         self.net.latency_ms = 1;
         for id in 0..self.hosts.len() {
-            // A suspended process must not count as a lost link.
+            // The timeout is long, because a suspended process must not count as a lost link.
             self.order(id, &["CONFIG", "SET", "repl-timeout", "60"]);
         }
         let mut writes = DrillWrites::default();
