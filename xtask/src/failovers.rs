@@ -14,13 +14,13 @@ use crate::error::Result;
 use crate::loops::{Found, LIBRARIES, Loops, of};
 use crate::shell;
 
-/// `cluster-node-timeout`. With half of it, live nodes of a busy machine are marked as failed.
+/// `cluster-node-timeout`. With half of this value, live nodes of a busy machine are marked as failed.
 const NODE_TIMEOUT_MS: u64 = 2_000;
 /// A library that is left out unless it is named: `KEEPS_DEAD_CONNECTIONS` of rolling.rs has the reason.
 const UNFIT: &str = "redis-rs";
 /// Maximum time in which the slots of a killed primary are not served.
 const OUTAGE: Duration = Duration::from_millis(NODE_TIMEOUT_MS * 3 / 2 + 1_000);
-/// A program counts as well if nothing fails and no worker is without success for so long.
+/// A program is well if no call fails and no worker is without success for this long.
 const WINDOW: Duration = Duration::from_millis(400);
 /// Maximum wait for the end of a node.
 const END_PATIENCE: Duration = Duration::from_secs(30);

@@ -77,7 +77,7 @@ pub(super) fn run() -> Result<Ran> {
         for words in REFUSED {
             check(words, PING, &is_refused)?;
         }
-        // A session is resumed, in both versions.
+        // Sessions must be resumed, in both versions.
         for version in ["-tls1_2", "-tls1_3"] {
             let file = std::env::temp_dir().join(format!("sluice-session-{port}"));
             let name = file.to_string_lossy().into_owned();
@@ -87,7 +87,7 @@ pub(super) fn run() -> Result<Ran> {
             })?;
             let _ = std::fs::remove_file(file);
         }
-        // Renegotiation ends the connection without affecting others; a key update does not end it.
+        // Renegotiation must end the connection without affecting others; a key update must not end it.
         check(&["-tls1_2"], b"R\n", &|output| !is_pong(output))?;
         check(&["-tls1_3"], b"K\nPING\n", &is_served)?;
         // Records of all lengths, and a server name and protocols that the server does not use.
@@ -125,7 +125,7 @@ fn start(binary: &Path, kind: &str, how: &[&str], port: u16) -> Result<Server> {
     let words =
         [words.as_slice(), &["--tls-ca-cert-file", &certificate, "--tls-auth-clients", "no"]].concat();
     let server = Server::start(binary, &words.iter().map(ToString::to_string).collect::<Vec<_>>());
-    // The server has read the files.
+    // The folder is no longer needed, because the server has read the files.
     let _ = std::fs::remove_dir_all(&folder);
     server
 }

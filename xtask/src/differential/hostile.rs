@@ -136,7 +136,8 @@ pub(crate) fn bytes_before_auth(rng: &mut Rng) -> Vec<u8> {
         // Some pieces are repeated: pending replies to unauthenticated clients are limited.
         let times = if rng.below(8) == 0 { 40 } else { 1 };
         (0..times).for_each(|_| bytes.extend_from_slice(piece));
-        // Our server parses requests after RESET in the same read as those of an authenticated client.
+        // RESET is the last piece, because our server parses requests that arrive in the same read after
+        // RESET as those of an authenticated client.
         if piece.starts_with(b"RESET") {
             break;
         }
@@ -153,7 +154,8 @@ pub(crate) fn bytes(rng: &mut Rng) -> Vec<u8> {
     for _ in 0..rng.below(3) {
         let at = index(rng, bytes.len());
         match rng.below(4) {
-            // Not 255: the reference drops these bytes from inline commands, which is not worth copying.
+            // The byte is never 255, because the reference drops such bytes from inline commands, which
+            // ours does not copy.
             0 => bytes[at] = rng.below(255) as u8,
             1 => drop(bytes.remove(at)),
             2 => bytes.insert(at, b"0123456789-\r\n \"'\\"[index(rng, 17)]),

@@ -81,7 +81,7 @@ const STATICS: &[&str] = &[
     "crates/sluice/src/allocator",
     "crates/daemon/src/signals",
     "crates/daemon/src/crash",
-    // Only in builds with deliberate mistakes.
+    // These statics exist only in builds with deliberate mistakes.
     "crates/base/src/mistake",
 ];
 
@@ -127,11 +127,12 @@ const BANS: &[Ban] = &[
     Ban { word: "thread::spawn", allowed: THREADS, instead: THREAD },
     Ban { word: "thread::scope", allowed: THREADS, instead: THREAD },
     Ban { word: "thread::Builder", allowed: THREADS, instead: THREAD },
-    // However it was imported; no other builder has a constructor with this path.
+    // The word finds `std::thread::Builder`, however it was imported: no other builder has a constructor
+    // with this path.
     Ban { word: "Builder::new", allowed: THREADS, instead: THREAD },
     Ban { word: "SignalStack::install", allowed: SIGNAL_STACKS, instead: THREAD },
     Ban { word: "sched_setaffinity", allowed: &["crates/server/src/threads/affinity.rs"], instead: THREAD },
-    // Asking whether this thread is unwinding starts no thread.
+    // `thread::panicking` is allowed everywhere else, because it starts no thread.
     Ban {
         word: "std::thread::sleep",
         allowed: IMPURE,

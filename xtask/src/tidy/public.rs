@@ -31,7 +31,7 @@ enum Mark {
     Pending(&'static str),
 }
 
-/// A public item without a user in a program.
+/// A public item that no program uses.
 struct Unused {
     path: String,
     line: usize,
@@ -363,7 +363,7 @@ mod tests {
             let stale = format!("0: every public item of a has a user: remove its mark `{mark}`");
             assert_eq!(found("fn f() {}\n", &[], &format!("{mark} = 'soon'")), [stale]);
         }
-        // A word of an earlier mark no longer counts.
+        // The mark `library`, which existed before, has no effect.
         assert_eq!(found("pub fn f() {}\n", &[], "library = 'it has users'"), [FN_USED]);
     }
 

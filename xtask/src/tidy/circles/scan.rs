@@ -209,7 +209,7 @@ impl Scan<'_> {
                     self.at += if self.text(0) == "as" { 2 } else { 0 };
                     return add(path, bound);
                 }
-                // Not a tree: `use $name` in a macro's body.
+                // This is no tree of imports, but for example `use $name` in a macro's body.
                 _ => {
                     self.at += 1;
                     return;
