@@ -83,8 +83,8 @@ pub(crate) fn rolling(arguments: &[String]) -> Result<()> {
     upgrade.run()
 }
 
-/// The long run: from the reference to ours, from ours to ours, and back; in the latter two, nodes of
-/// ours hand over each role.
+/// The long run: from the reference to ours, from ours to ours, and back; in the second and the third
+/// upgrade, nodes of ours hand over each role.
 pub(crate) fn deep(ours: Option<&Path>) -> Result<Ran> {
     let Some(peer) = binaries::peer_server() else {
         println!("rolling: skipped: {} names no reference server", binaries::PEER_VARIABLE);

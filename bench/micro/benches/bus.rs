@@ -320,8 +320,7 @@ impl Bench {
         crons.show("cron while the dead are suspected");
         let opinion = |number: usize| if is_dead(number) { NodeFlags::PFAIL } else { NodeFlags(0) };
         let (mut first, mut again) = (StepTimes::default(), StepTimes::default());
-        // Each dead node is reported by two thirds of the voters that a majority needs, so that no report
-        // completes a majority.
+        // Two thirds of the living voters report the dead nodes, which is no majority of all voters.
         let voters: Vec<usize> = (1..self.primaries).filter(|number| !is_dead(*number)).collect();
         for round in 0..2 {
             for from in voters.iter().take(voters.len() * 2 / 3) {

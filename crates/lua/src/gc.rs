@@ -26,7 +26,7 @@ const SWEEP: u32 = 256;
 const FREEING: usize = 1;
 const FREEING_PIECE: usize = 2048;
 
-/// After so many rescans of the stacks, the rest of the marking is done in one step.
+/// After this many rescans of the stacks, the remaining objects are marked in one step.
 const ROUNDS: u32 = 16;
 
 /// The roots of marking.

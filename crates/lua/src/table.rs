@@ -407,7 +407,7 @@ impl LuaTable {
             low = high;
             high *= 2;
             if high > i32::MAX as usize {
-                // For a table made to mislead the doubling: linear search, as in PUC.
+                // A table that was made to mislead the doubling is searched linearly, as in PUC.
                 let mut index = 1;
                 while !absent(index) {
                     index += 1;

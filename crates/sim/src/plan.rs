@@ -4,7 +4,7 @@
 use crate::node::NodePlan;
 use sluice_base::{HashSeed, Rng};
 
-/// The rate of each fault: once in so many steps; 0 for never.
+/// The rate of each fault: once in this many steps on average; 0 for never.
 #[derive(Clone, Copy, Debug)]
 pub struct FaultRates {
     pub crash: u64,
@@ -30,7 +30,7 @@ pub struct Plan {
     /// Whether a crashed primary may restart before another node is promoted; it then loses the data
     /// that no file has.
     pub restarts_primary: bool,
-    /// Each client sends a command once in so many steps.
+    /// Each client sends a command once in this many steps on average.
     pub commands: u64,
 }
 

@@ -55,8 +55,8 @@ pub struct Met {
     /// Writes that were answered under `appendfsync always`.
     pub answers: u64,
     pub compared: u64,
-    /// `handed_over` counts failovers that handed the role over, `not_handed_over` those that did not, and
-    /// `resumed` waiting writes that were executed after the latter.
+    /// `handed_over` counts failovers that handed the role over, `not_handed_over` failovers that did not,
+    /// and `resumed` the waiting writes that were executed after a failover that did not.
     pub handed_over: u64,
     pub not_handed_over: u64,
     pub resumed: u64,

@@ -319,7 +319,7 @@ impl Rig {
         let mut bytes = Vec::new();
         self.engine.take_aof(&mut bytes);
         let text = bytes.escape_ascii().to_string().replace("\\r\\n", " ");
-        // Lines with lengths are left out, because they are redundant.
+        // The lengths of commands and words are left out, because they are redundant.
         let is_shown =
             |word: &&str| !word.is_empty() && !word.starts_with(['*', '$']) && !word.starts_with("#REPL-");
         let words = text.split(' ').filter(is_shown);

@@ -360,7 +360,8 @@ fn waiting_arguments(
     }
 }
 
-/// A push of so many elements that a list has several nodes, or that a hash is no longer a listpack.
+/// A command that adds so many elements that a list has several nodes, or that a hash is no longer a
+/// listpack.
 pub(super) fn many(generator: &mut Generator) -> Command {
     if generator.chance(40) {
         let mut words = vec![b"HSET".to_vec(), values::own_key(&mut generator.rng, "h")];

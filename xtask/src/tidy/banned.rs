@@ -132,7 +132,8 @@ const BANS: &[Ban] = &[
     Ban { word: "Builder::new", allowed: THREADS, instead: THREAD },
     Ban { word: "SignalStack::install", allowed: SIGNAL_STACKS, instead: THREAD },
     Ban { word: "sched_setaffinity", allowed: &["crates/server/src/threads/affinity.rs"], instead: THREAD },
-    // `thread::panicking` is allowed everywhere else, because it starts no thread.
+    // These two words are banned instead of `std::thread`, because `std::thread::panicking` may be called
+    // everywhere: it starts no thread.
     Ban {
         word: "std::thread::sleep",
         allowed: IMPURE,

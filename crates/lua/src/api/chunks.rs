@@ -92,7 +92,7 @@ impl Vm {
         self.unloaded += 1;
         let linked = self.machine.code.at_mut(chunk.code);
         linked.loaded = 0;
-        // Without an open run, the program cannot run again.
+        // The program is freed at once if no run is open, because it cannot run again.
         if self.stage != VmStage::Running {
             linked.proto = self.no_program.clone();
             self.set_chunk(u32::MAX);

@@ -37,7 +37,7 @@ impl RunLimit {
         RunLimit { end_ns, seen_ns: now_ns, left: per_look, per_look }
     }
 
-    /// A limit of so many units in all, without a clock.
+    /// A limit of this many units in total, without a clock.
     pub(super) fn units(units: u64) -> RunLimit {
         let left = i64::try_from(units).unwrap_or(i64::MAX);
         RunLimit { end_ns: 0, seen_ns: 0, left, per_look: 0 }

@@ -287,12 +287,13 @@ const COMPILED_UNITS: u64 = 2;
 /// Units for a byte of a source with an error, of which no compiled code exists to be measured.
 const REFUSED_UNITS: u64 = 8;
 
-/// Checks that there is memory for the program of a source of so many bytes: several bytes for each.
+/// Checks that there is memory for the program of a source of `source` bytes, which takes several bytes for
+/// each byte of the source.
 fn room_of_chunk(ctx: &mut Ctx<'_>, source: usize) -> Result<(), Fault> {
     ctx.heap.room(source.saturating_mul(8))
 }
 
-/// The results of `loadstring` and `load` after compiling a source of so many bytes.
+/// The results of `loadstring` and `load` after compiling a source of `source` bytes.
 fn chunk(
     ctx: &mut Ctx<'_>,
     source: usize,

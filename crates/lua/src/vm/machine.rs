@@ -27,7 +27,7 @@ use crate::value::{ClosureRef, ThreadRef, Value};
 /// The reason why a run has halted.
 #[derive(Debug)]
 pub(crate) enum Halt {
-    /// The run has ended; the first so many slots of the main program's stack are its results.
+    /// The run has ended; this many slots at the beginning of the main program's stack are its results.
     Done(usize),
     /// The run requests something from the host by this code; the arguments are in the top frame's window.
     Request(u32),
@@ -378,7 +378,8 @@ impl Machine {
             let register = u8::try_from(func.checked_sub(frame.base as usize)?).ok()?;
             let linked = self.code.at(frame.proto);
             let instr = linked.proto.code.get((frame.pc as usize).checked_sub(1)?)?;
-            // In a generic `for`, the function is called in a register that the instruction itself has set.
+            // The error names the variable only for a call instruction: a generic `for` calls its function
+            // in a register that the instruction itself has set.
             let is_call = matches!(instr.op, crate::code::Op::Call | crate::code::Op::TailCall);
             let register = if is_call && instr.a == register { Some(register) } else { None };
             let pc = frame.pc as usize;
@@ -453,7 +454,8 @@ impl Machine {
             Joined::Done => {
                 let joined = self.co.stack[from];
                 self.co.stack[base + usize::from(into)] = joined;
-                // The last string was charged when it was made.
+                // Joined bytes are charged; if there was nothing to join, the string was charged when it
+                // was made.
                 if from < to {
                     self.heap.strings.handled(self.heap.strings.bytes_of(joined));
                 }
@@ -492,7 +494,8 @@ impl Machine {
         let joiner = self.heap.joiner.as_native();
         let is_whole = self.co.depth() + 1 >= NESTED_MAX || self.co.frames.len() + 1 >= FRAMES_MAX;
         let Some(joiner) = joiner.filter(|_| !is_whole) else {
-            // This call does not exist for the program, so it must not be one too many.
+            // The string is joined in one step if a further call would be one too many, because the program
+            // has made no call here.
             let values = &self.co.stack[from..=to];
             let len = operate::joined_len(&self.heap, values);
             self.co.stack[from] = operate::join(&mut self.heap, values, len)?;

@@ -30,7 +30,7 @@ pub(super) fn operand_error(
     value: Value,
     what: &str,
 ) -> Fault {
-    // The search for the name may read the whole function.
+    // The search for the name is charged, because it may read the whole function.
     heap.strings.handled(pc.saturating_mul(4));
     let name = register.and_then(|register| variable(heap, linked, pc - 1, register));
     let kind = value.type_name();

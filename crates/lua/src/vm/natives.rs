@@ -71,7 +71,8 @@ impl Machine {
         if self.stepwise {
             self.budget -= 1;
         }
-        // A function that makes many calls, such as a sort, keeps its frame on the list.
+        // The frame stays on the list while the function runs, because a function such as a sort makes many
+        // calls, one after the other.
         match self.in_window(&frame, top, |ctx| resume(ctx, state)) {
             Ok(NativeStep::Call(values, state)) => {
                 self.co.states.push(state);

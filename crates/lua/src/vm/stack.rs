@@ -7,7 +7,8 @@ use crate::native::Ctx;
 use crate::object::{After, Coroutine, Frame, SLOT_BYTES, UpvalueState, Work};
 use crate::value::{ThreadRef, Value};
 
-/// Registers that an instruction can name: each frame has so many slots from its base on, used or not.
+/// Number of registers that an instruction can name: each frame has this many slots from its base on, used
+/// or not.
 pub(super) const WINDOW: usize = 256;
 
 /// The most frames of a coroutine, as in the reference, whose list of calls doubles and must not

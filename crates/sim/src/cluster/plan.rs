@@ -73,7 +73,7 @@ pub(super) struct HostPlan {
     pub(super) drift_ppm: i64,
 }
 
-/// Rates of faults: once in so many steps; 0 for never.
+/// Rates of faults: each occurs once in this many steps on average; 0 for never.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FaultRates {
     pub(super) crash: u64,

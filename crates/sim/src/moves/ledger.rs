@@ -48,7 +48,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Draws the ids for so many writes.
+    /// Draws the ids for `count` writes.
     pub fn new_ids(&mut self, count: u64) -> Vec<u64> {
         let first = self.last_id + 1;
         self.last_id += count;

@@ -15,7 +15,7 @@ pub enum MovesSeason {
     Storm,
 }
 
-/// The rate of each event: once in so many steps; 0 for never.
+/// The rate of each event: once in this many steps on average; 0 for never.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MoveRates {
     pub migrate: u64,

@@ -18,11 +18,11 @@ enum PackedForm {
     Nil,
     Boolean(bool),
     Number(f64),
-    /// A string of so many bytes follows.
+    /// A string of this many bytes follows.
     Text(usize),
-    /// An array: so many values follow.
+    /// An array: this many values follow.
     Array(u64),
-    /// A map: so many pairs of key and value follow.
+    /// A map: this many pairs of key and value follow.
     Map(u64),
 }
 

@@ -17,17 +17,17 @@ const WINDOW: usize = 5;
 /// The next comparison.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Point {
-    /// None yet: a part of the array begins.
+    /// No comparison yet: a part of the array begins.
     Part,
-    /// The last element with the first one.
+    /// The last element of the part is compared with the first one.
     Ends,
-    /// The middle element with the first one.
+    /// The middle element is compared with the first one.
     Low,
-    /// The last element with the middle one.
+    /// The last element is compared with the middle one.
     High,
-    /// The element at `up` with the pivot.
+    /// The element at `up` is compared with the pivot.
     Up,
-    /// The pivot with the element at `down`.
+    /// The pivot is compared with the element at `down`.
     Down,
 }
 

@@ -74,7 +74,7 @@ impl Stock {
         } else {
             self.ask_for_pause();
         }
-        // By M-5, the next election is scheduled anew.
+        // The time 0 makes the next step schedule an election anew (M-5).
         self.election.time = 0;
         self.todo.failover = true;
     }
