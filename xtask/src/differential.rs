@@ -289,7 +289,8 @@ fn compare_protocol(seed: u64, player: &Player<'_>, seen: &mut BTreeSet<String>)
             seen,
         )?;
     }
-    // The connections that set the password remove it again, whatever happens in between.
+    // The password is set by two connections that stay open, and that remove it again, whatever happens in
+    // between.
     let mut owners = [Connection::open(ports[0])?, Connection::open(ports[1])?];
     for owner in &mut owners {
         set_password(owner, hostile::PASSWORD)?;
@@ -453,7 +454,7 @@ fn print_replies(failure: &Failure) {
     println!("  to:    {}", line(&failure.command));
     let (ours, peer) = (&failure.ours, &failure.peer);
     let common = ours.iter().zip(peer).take_while(|(a, b)| a == b).count();
-    // The different part must be visible, even in long replies.
+    // In a long reply only the last equal bytes are printed, so that the different part is visible.
     let from = if common > SHOWN_IN_FRONT_MAX { common - SHOWN_IN_FRONT } else { 0 };
     let skipped = if from > 0 { format!("(from byte {from}) ...") } else { String::new() };
     println!("  ours:  {skipped}{}", shown(&ours[from..]));

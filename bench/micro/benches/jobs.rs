@@ -195,7 +195,7 @@ fn main() {
         for burst in [1, 2, 16] {
             for us in [0, 100, 500] {
                 let length = Duration::from_micros(us);
-                // Long jobs need fewer bursts for the same precision.
+                // Rounds of long jobs have fewer bursts, which suffice for the same precision.
                 let bursts = if us > 0 { bursts / 4 } else { bursts };
                 measure(rounds, &Load { threads, burst, length, bursts });
             }
@@ -214,7 +214,7 @@ fn measure(rounds: usize, load: &Load) {
             let which = (turn + round) % 2;
             pair[which] = home.round(if which == 0 { &mut pool } else { &mut ring }, load);
         }
-        // The first two rounds warm up.
+        // The first two rounds only warm up and do not count.
         if round >= 2 {
             times.push(pair);
         }

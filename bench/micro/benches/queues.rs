@@ -111,7 +111,7 @@ fn measure(role: &str, title: &str, rounds: usize, load: &Load) {
         for turn in 0..contenders.len() {
             let which = (turn + round) % contenders.len();
             let time = (contenders[which].round)(load);
-            // The first two rounds warm up.
+            // The first two rounds only warm up and do not count.
             if round >= 2 {
                 times[which].push(time);
             }

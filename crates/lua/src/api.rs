@@ -526,7 +526,8 @@ impl Vm {
     fn keep(&mut self) {
         let machine = &mut self.machine;
         let heap = &mut machine.heap;
-        // The main program's stack belongs to the machine: only its growth was charged to this run.
+        // The stack's growth is no longer counted: the stack belongs to the machine, and only its growth
+        // during the run was charged to the run.
         let grown = machine.co.stack.len().saturating_sub(self.stack_before);
         heap.bytes = heap.bytes.saturating_sub(grown * SLOT_BYTES);
         if machine.co.stack.len() > STACK_KEPT {
@@ -607,7 +608,7 @@ impl Vm {
             + heap::vec(&self.set)
             + heap::vec(&self.declared);
         let stack = &self.machine.co.stack;
-        // The stack's growth during a run is part of the bytes in use.
+        // The stack's growth during a run is subtracted, because it is part of the bytes in use already.
         let grown = match self.stage {
             VmStage::Running => stack.len().saturating_sub(self.stack_before),
             VmStage::Opening | VmStage::Idle => 0,

@@ -317,7 +317,7 @@ fn is_dead(heap: &Heap, value: Value) -> bool {
     if !value.is_object() || value.is_str() {
         return false;
     }
-    // Objects of an image are never freed.
+    // Only the machine's own objects have a colour: those of an image are never freed.
     let colour = if value.is_table() {
         heap.tables.own(index).map(Object::colour)
     } else if value.is_closure() {
@@ -427,7 +427,8 @@ fn end(heap: &mut Heap) {
     heap.collector.kept = heap.old_bytes.min(heap.bytes);
     let pause = heap.collector.pause.max(110);
     let threshold = heap.bytes.saturating_mul(pause) / 100;
-    // The collector must begin before the limit is reached.
+    // The threshold is at most halfway to the limit, because the next cycle must begin before the limit is
+    // reached.
     let latest = heap.bytes + heap.limit.saturating_sub(heap.bytes) / 2;
     heap.collector.threshold = threshold.max(1 << 20).min(latest.max(1 << 16));
     heap.collector.next_slice = heap.collector.threshold;

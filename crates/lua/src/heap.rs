@@ -253,7 +253,8 @@ impl Heap {
 
     /// Checks that `bytes` more may be used, without counting them: to be called before a buffer grows.
     ///
-    /// # Errors `not enough memory` if the limit does not allow `bytes` more bytes.
+    /// # Errors
+    /// `not enough memory` if the limit does not allow `bytes` more bytes.
     pub fn room(&mut self, bytes: usize) -> Result<(), Fault> {
         #[cfg(test)]
         if self.fails() {

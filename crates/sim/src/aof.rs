@@ -131,7 +131,7 @@ impl AofWriter {
             return;
         }
         match self.write_waiting(rng) {
-            // After a failed sync, only a rewrite ends the fault.
+            // A write that succeeds ends the fault, unless a sync has failed: then only a rewrite ends it.
             Ok(()) if self.lost_at.is_none() => (self.fault, self.retry_ns) = (None, 0),
             Ok(()) => self.retry_ns = 0,
             Err(reason) => {

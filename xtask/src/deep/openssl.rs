@@ -90,7 +90,8 @@ pub(super) fn run() -> Result<Ran> {
         // Renegotiation must end the connection without affecting others; a key update must not end it.
         check(&["-tls1_2"], b"R\n", &|output| !is_pong(output))?;
         check(&["-tls1_3"], b"K\nPING\n", &is_served)?;
-        // Records of all lengths, and a server name and protocols that the server does not use.
+        // The server must accept records of all lengths, and a server name and protocols that it does not
+        // use.
         let lines = [vec![b'x'; 40_000], b"\nPING\n".to_vec()].concat();
         check(&["-tls1_3"], &[b"ECHO ".to_vec(), lines].concat(), &is_served)?;
         check(&["-tls1_2", "-max_send_frag", "512"], PING, &is_served)?;

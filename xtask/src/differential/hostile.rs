@@ -121,7 +121,8 @@ const PIECES_BEFORE_AUTH: &[&[u8]] = &[
     b"DISCARD\r\n",
     b"WATCH s0\r\n",
     b"BLPOP l0 0\r\n",
-    // Limits for unauthenticated clients: ten arguments, 16 KiB each.
+    // These pieces are at the limits for unauthenticated clients and above them: ten arguments of 16 KiB
+    // each.
     b"*10\r\n",
     b"*11\r\n",
     b"*2\r\n$16384\r\n",
@@ -133,7 +134,7 @@ pub(crate) fn bytes_before_auth(rng: &mut Rng) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..=rng.below(5) {
         let piece = PIECES_BEFORE_AUTH[index(rng, PIECES_BEFORE_AUTH.len())];
-        // Some pieces are repeated: pending replies to unauthenticated clients are limited.
+        // Some pieces are repeated, because pending replies to unauthenticated clients are limited.
         let times = if rng.below(8) == 0 { 40 } else { 1 };
         (0..times).for_each(|_| bytes.extend_from_slice(piece));
         // RESET is the last piece, because our server parses requests that arrive in the same read after

@@ -72,7 +72,7 @@ fn settle(server: &Server) -> Result<String> {
     let mut connection = Connection::open(server.port)?;
     for database in 0..DATABASES {
         connection.ask(&[b"SELECT", database.to_string().as_bytes()])?;
-        // SCAN also deletes keys that have expired already.
+        // The keys are listed by SCAN, which also deletes keys that have expired already.
         let mut cursor = b"0".to_vec();
         loop {
             let reply = connection.ask(&[b"SCAN", &cursor, b"COUNT", b"1000"])?;

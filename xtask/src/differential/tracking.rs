@@ -78,7 +78,7 @@ impl Trackers {
             broadcast: pair(&[b"CLIENT", b"TRACKING", b"ON", b"BCAST"])?,
             reader: pair(&[b"CLIENT", b"TRACKING", b"ON"])?,
         };
-        // The first check only reads the keys.
+        // The first check only reads the keys: no invalidation can have been sent yet.
         match trackers.look(&[])? {
             Ok(_) => Ok(trackers),
             Err(_) => Err("clients that have just begun to track were told of changes".into()),

@@ -33,7 +33,8 @@ pub(super) fn archive(package: &Package, build: &Build, needs: &Needs) -> Result
         COMPAT => {
             let version = format!("{}-1", build.version);
             builder.requires(Dependency::eq(SERVER, version));
-            // In RPM distributions, client and server are in the same package.
+            // The conflict is with the packages of the servers, because RPM distributions have client and
+            // server in one package.
             for other in ["valkey", "valkey-compat-redis", "redis"] {
                 builder.conflicts(Dependency::any(other));
             }
@@ -65,7 +66,7 @@ fn add(builder: &mut PackageBuilder, entry: &Entry) -> Result<()> {
         Owner::Server => "sluice",
     };
     let mode = u16::try_from(entry.mode)?;
-    // On Debian, completions of zsh have another folder.
+    // The path is changed from Debian's folder of zsh completions to that of RPM distributions.
     let path = &entry.path.replace("/zsh/vendor-completions/", "/zsh/site-functions/");
     match &entry.kind {
         Kind::Folder => {

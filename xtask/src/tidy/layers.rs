@@ -107,7 +107,7 @@ fn check_import(
     imported: &str,
     for_tests: bool,
 ) -> Option<String> {
-    // A crate's own tests may import it with a feature that no product enables.
+    // A crate may name itself for its tests, to enable a feature that no product enables.
     if for_tests && imported == name {
         return None;
     }

@@ -44,9 +44,11 @@ struct Unused {
 
 /// Checks every crate with the mark of a product.
 pub(super) fn check(layers: &toml::Table, sources: &[Source]) -> Vec<Finding> {
-    // A crate that is only a program has no public items, whatever their keywords.
+    // Only libraries are checked: items of a crate that is only a program are not public, whatever their
+    // keywords.
     let crates: BTreeSet<&str> = sources.iter().filter_map(|source| library_of(&source.path)).collect();
-    // An entry may apply to items of the same name in several modules.
+    // The entries that were used are collected, because an entry may apply to items of the same name in
+    // several modules.
     let mut met = BTreeSet::new();
     let [kept, shown, tested] = ["public", "shown", "tested"].map(|table| entries(layers, table));
     let mut findings = Vec::new();
@@ -208,7 +210,7 @@ fn public_item(code: &str) -> Option<(Kind, &str)> {
     let mut words = code.trim_start().strip_prefix("pub ")?.split_ascii_whitespace().peekable();
     loop {
         let kind = match words.next()? {
-            // A `const fn`, not a constant.
+            // This `const` belongs to a `const fn`, not to a constant.
             "const" if words.peek().is_some_and(|next| ["fn", "unsafe"].contains(next)) => continue,
             "unsafe" | "async" | "extern" => continue,
             "fn" => Kind::Function,

@@ -151,7 +151,7 @@ fn stem(word: &str) -> &str {
 fn item_name(source: &Source, from: usize) -> Option<String> {
     let is_attribute = |line: &&String| line.trim().is_empty() || line.trim().starts_with("#[");
     let line = source.code[from..].iter().find(|line| !is_attribute(line))?;
-    // A lifetime is no keyword: `&'static str`.
+    // The lifetime in `&'static str` is removed, because it is no keyword.
     let line = line.replace("'static", "");
     let words: Vec<&str> =
         line.split(|letter: char| !is_word(letter)).filter(|word| !word.is_empty()).collect();

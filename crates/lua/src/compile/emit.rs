@@ -443,7 +443,7 @@ impl Func {
                 self.emit(lex, Op::Move, register, from, 0, 0);
             }
             Kind::Fixed(_) => {}
-            // Void, or a jump: there is no value to store.
+            // An expression without a value, or a jump, has no value to store.
             _ => return,
         }
         expr.kind = Kind::Fixed(register);

@@ -74,7 +74,8 @@ fn assert(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
         Some(text) => {
             let bytes = ctx.heap.bytes(text);
             let told = c_text(bytes);
-            // An unchanged message is copied only once, after its position.
+            // A message without a zero byte is passed as a value, so that its bytes are copied only once,
+            // when its position is added.
             Err(if told.len() == bytes.len() { Fault::level(text.into(), 1) } else { Fault::text(told) })
         }
         None => Err(Fault::text("assertion failed!")),

@@ -186,7 +186,8 @@ pub(super) fn execute<const EACH: bool>(
                     let ($x, $y) = (a.double(), k.double());
                     regs[$i.a as usize] = Value::result($value);
                 } else {
-                    // A constant operand cannot be of a wrong type: both names are the register's.
+                    // An error can only be about the register, because a constant operand is always a
+                    // number.
                     let (a, b) = if $i.c != 0 { (k, a) } else { (a, k) };
                     match operate::arithmetic(heap, $event, a, b) {
                         Ok(Operated::Value(value)) => {

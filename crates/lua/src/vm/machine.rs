@@ -103,7 +103,7 @@ impl Machine {
         self.is_permanent = false;
         match self.call(0, args, -1, After::Results) {
             Ok(Onward::Go) => {}
-            // A native function has run already.
+            // A native function has run already; its result is kept for `run`.
             Ok(Onward::Halt(halt)) => self.start_halt = Some(halt),
             Err(fault) => self.start_fault = Some(fault),
         }
@@ -118,8 +118,8 @@ impl Machine {
         }
         self.unwind(0);
         self.co.states.clear();
-        // Bytes held by states of other coroutines are freed together with those, perhaps by
-        // another thread.
+        // The count begins at 0 again: the states of other coroutines are freed with the coroutines,
+        // perhaps by another thread, and change only the former count.
         if self.heap.held.sum() > 0 {
             self.heap.held = HeldBytes::default();
         }
@@ -158,7 +158,7 @@ impl Machine {
         };
         self.pop();
         if let ([value], After::Results, -1 | 1) = (values, frame.after, frame.want) {
-            // The usual call: its result is stored where the function was.
+            // The usual case is a plain call, whose result is stored where the function was.
             self.co.stack[frame.func as usize] = *value;
             if frame.want < 0 {
                 self.co.top = frame.func + 1;
@@ -290,8 +290,8 @@ impl Machine {
         if !is_nested(&frame) || is_switch || (depth != NESTED_MAX && depth < NESTED_HANDLING) {
             return Ok(());
         }
-        // One call more than allowed: the error is the caller's. Only handlers of that error may
-        // use further calls.
+        // This is one call more than allowed, so the caller gets an error. Only handlers of that error may
+        // make further calls.
         let text = if depth < NESTED_HANDLING { OVERFLOW } else { HANDLING_FAILED };
         self.pop();
         Err(if frame.work == Work::Lua { Fault::bare(text) } else { Fault::without_position(text) })

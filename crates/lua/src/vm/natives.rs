@@ -22,7 +22,8 @@ impl Machine {
         after: After,
     ) -> Result<Onward, Fault> {
         let Some(native) = self.co.stack[func].as_native() else { return Ok(Onward::Go) };
-        // A call made by an instruction that is not a call is on the C stack in PUC.
+        // The nesting is checked, because PUC makes this call on the C stack: the instruction is not a
+        // call.
         if after != After::Results && self.co.depth() + 1 == NESTED_MAX {
             return Err(Fault::bare(OVERFLOW));
         }
@@ -174,8 +175,8 @@ impl Machine {
                 && let Some(target) = &mut self.heap.threads.at_mut(thread.0).coroutine
                 && target.frames.is_empty()
             {
-                // The reference pops the function of a coroutine that has not begun, so that
-                // coroutine is dead.
+                // The coroutine is dead after this error if it has not begun, because the reference has
+                // removed its function from its stack.
                 target.status = Status::Dead;
             }
             if wrapped {

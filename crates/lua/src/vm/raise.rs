@@ -148,7 +148,7 @@ impl Machine {
             return self.end_protected(value);
         }
         if self.co.depth() + 1 == NESTED_MAX {
-            // The handler's call is one too many: that error is handled instead.
+            // If the call of the handler is one too many, the handler gets the error about that instead.
             value = self.thrown(if by_instruction {
                 Fault::bare(OVERFLOW)
             } else {

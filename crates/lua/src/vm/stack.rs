@@ -136,7 +136,7 @@ fn place_varargs(
         heap.set_text(table, b"n", Value::number(extra as f64))?;
         stack[base + params] = table.into();
     } else if (proto.max_stack as usize) > params {
-        // The hidden variable `arg`.
+        // The slot after the parameters is the hidden variable `arg`.
         stack[base + params] = Value::NIL;
     }
     Ok(base)

@@ -130,7 +130,7 @@ fn agrees(
     own: &BTreeMap<NodeId, &SeenNode>,
     (stock, beyond): (&BTreeSet<NodeId>, &BTreeSet<NodeId>),
 ) -> Result<(), String> {
-    // A node that is stuck on old state need not know the present owners of these slots.
+    // Slots that this view gives to a node in `View::stuck`, of which it keeps old state, are not compared.
     let stuck = view.nodes.iter().filter(|(id, _)| view.stuck.contains(id));
     let stuck = stuck.fold(SlotSet::EMPTY, |all, (_, node)| sets::or(&all, &node.slots));
     for (id, seen) in &view.nodes {
@@ -164,7 +164,7 @@ fn agrees(
         if seen.shard != truth.shard {
             return differs("shard", format!("{:?}", seen.shard), format!("{:?}", truth.shard));
         }
-        // S-35: a replica follows a primary of its own shard.
+        // A replica must follow a primary of its own shard (S-35).
         if let Role::Replica(primary) = truth.role {
             let above = primary.and_then(|primary| own.get(&primary));
             if above.is_none_or(|above| above.role != Role::Primary || above.shard != truth.shard) {

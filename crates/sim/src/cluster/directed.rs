@@ -192,7 +192,8 @@ fn cl_e7_slots_of_a_dead_stock_node_are_kept_when_it_is_back() {
 #[test]
 fn cl_e4_bumpepoch_keeps_a_slot_from_a_stock_node_that_died_with_the_same_epoch() {
     let hosts = [(Ours, Primary), (Stock, Primary), (Stock, Primary)];
-    // The node with the smaller id takes a new epoch (E-6).
+    // Node 1 must have the smaller id, because of two nodes with one epoch the one with the smaller id
+    // takes a new epoch (E-6).
     let mut worlds = (1..20).map(|seed| cluster(&hosts, seed));
     let mut world = worlds.find(|world| world.named(1) < world.named(0)).expect("ids are drawn");
     let highest = world.seen(0).current_epoch;
@@ -345,7 +346,7 @@ fn cl_g10_an_old_address_in_the_gossip_of_a_stock_node_makes_nobody_fail() {
 
 fn is_looked_for_at_an_old_address(seed: u64) {
     let hosts = [(Ours, Primary), (Stock, Primary), (Stock, Primary), (Stock, Primary)];
-    // New messages are rare, so that the late ones count for a while.
+    // New messages are rare in this cluster, so that the late ones count for a while.
     let mut world = cluster_with_pings_after(TIMEOUT_MS / 2, &hosts, seed);
     let moved = world.named(1);
     world.net.slow_ways.insert((2, 0), 5_000 * MS);
@@ -479,7 +480,8 @@ fn cl_e46_late_votes_of_stock_nodes_do_not_win_the_next_epoch() {
     let hosts = [&[(Stock, Primary), (Stock, Primary), (Stock, Primary)][..], &replicas].concat();
     let mut world = cluster(&hosts, 1);
     let primary = world.named(0);
-    // Without data, node 3 waits half a second longer.
+    // Node 3 may start elections however old its data are. Because it has no data, it waits half a second
+    // longer.
     let changed = world.configure(3, |settings| {
         (settings.replica.no_failover, settings.replica.validity_factor) = (false, 0);
     });

@@ -52,11 +52,11 @@ impl World {
         self.wait_until("S-27", 20 * self.plan.timeout_ms, World::agree)
     }
 
-    /// S-29: a node that restarts within eight tenths of the timeout becomes FAIL at no node.
+    /// Checks that a node that restarts within eight tenths of the timeout becomes FAIL at no node (S-29).
     fn restart_some(&mut self) -> Result<(), String> {
         let (delays, late_ms) = (self.net.delays, self.plan.late_tick_ms);
         (self.net.delays, self.plan.late_tick_ms) = (Delays { usual_ms: 2, ..Delays::default() }, 0);
-        // Late messages arrive.
+        // The messages that are still late arrive in this time.
         self.run(self.plan.timeout_ms)?;
         self.looks.bears_suspicion = true;
         for _ in 0..6 {
@@ -351,7 +351,8 @@ impl World {
         Ok(())
     }
 
-    /// S-38: a node at rest sends no more pings than its number of nodes and its interval require.
+    /// Checks that a node at rest sends no more pings than the number of nodes and the ping interval
+    /// require (S-38).
     fn stays_bounded(&mut self) -> Result<(), String> {
         let window_ms = 4 * self.plan.timeout_ms;
         self.hosts.iter_mut().for_each(|host| host.sent = [0; 11]);

@@ -33,7 +33,7 @@ impl World {
         let epoch = view.current_epoch + 1;
         let at = self.rng.below(replicas.len() as u64) as usize;
         let (first, second) = (replicas[at], replicas[(at + 1) % replicas.len()]);
-        // No other node must learn of the epoch.
+        // Voter and replicas are cut off from all other nodes, which must not learn of the epoch.
         others(voter).for_each(|other| self.part(voter, other));
         for replica in &replicas {
             for host in (0..self.hosts.len()).filter(|host| *host != voter && host != replica) {
@@ -48,7 +48,8 @@ impl World {
             self.spoil(voter, Damage::Epochs);
         }
         self.start(voter)?;
-        // The voter hears from some other voters: fewer than it needs, or enough.
+        // The voter then receives messages of some other voters: of fewer than it needs before it votes
+        // again, or of enough.
         let heard = self.rng.below(voters.len() as u64) as usize;
         for other in others(voter).take(heard).collect::<Vec<_>>() {
             self.join(voter, other);

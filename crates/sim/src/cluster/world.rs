@@ -450,7 +450,7 @@ impl World {
             None if target.is_some() || self.rng.below(2) == 0 => {
                 self.queue.push(self.now_ns + delay_ns, Event::DialFailed(id, false));
             }
-            // No host has the address, so there is no answer.
+            // No host has the address, so the dial gets no answer and is tried again.
             None => self.queue.push(self.now_ns + 1_000 * MS, Event::Dial(id)),
         }
         Ok(())
@@ -717,7 +717,7 @@ fn new_host(plan: &Plan, host: &HostPlan, number: usize) -> Host {
 fn note_words(host: &mut Host, file: &File, is_there: bool) {
     let File::Text(text) = file else { return };
     let Ok(saved) = crate::cluster::file::read(text) else { return };
-    // A start raises currentEpoch to the epochs of the lines (N-17).
+    // The lines' epochs count too, because a start raises currentEpoch to them (N-17).
     let epochs = saved.others.iter().chain([&saved.me]).map(|node| node.config_epoch.0);
     host.durable_epoch = epochs.fold(host.durable_epoch, u64::max);
     let (is_replica, replica_of) = match saved.me.role {

@@ -193,7 +193,7 @@ impl Scan<'_> {
                 }
                 "::" => self.at += 1,
                 word if is_name(word) => {
-                    // `{self}` names the module before the braces.
+                    // `self` in braces adds no segment, because it names the module before the braces.
                     if word != "self" || path.is_empty() {
                         path.push(word.to_owned());
                     }

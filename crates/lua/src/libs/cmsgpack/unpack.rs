@@ -86,7 +86,7 @@ fn read(bytes: &[u8]) -> Result<(PackedForm, usize), PackedError> {
         0xcc => (PackedForm::Number(unsigned(1)? as f64), 2),
         0xcd => (PackedForm::Number(unsigned(2)? as f64), 3),
         0xce => (PackedForm::Number(unsigned(4)? as f64), 5),
-        // The reference interprets the number as a signed one.
+        // Unsigned numbers of 64 bits are read like signed ones, as in the reference.
         0xcf | 0xd3 => (PackedForm::Number(signed(8)?), 9),
         0xd0 => (PackedForm::Number(signed(1)?), 2),
         0xd1 => (PackedForm::Number(signed(2)?), 3),
@@ -244,7 +244,7 @@ impl Unpacking {
                     return Err(fault(PackedError::Missing));
                 };
                 if count > CHUNK {
-                    // The string is copied in separate steps.
+                    // A long string is copied in several steps.
                     let mut copy = Vec::new();
                     reserve(ctx.heap, &mut copy, count)?;
                     return self.copy_on(ctx, source, TextCopy { copy, end }, left);
