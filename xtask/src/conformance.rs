@@ -201,9 +201,9 @@ fn link_tools(server: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes a script that executes the server. The suite inspects a Linux binary: if it finds the
-/// system's C library, it expects stack traces with names of the reference's functions,
-/// otherwise only some report.
+/// Writes a script that executes the server. A script is used because the suite inspects a Linux binary: if
+/// the binary has the system's C library, the suite expects stack traces with names of the reference's
+/// functions; for any other file it accepts every crash report.
 fn write_script(lines: &str) -> Result<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     let script = shell::target_dir().join("conformance/server");

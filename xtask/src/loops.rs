@@ -61,7 +61,7 @@ pub(crate) struct Found {
     pub(crate) name: String,
     pub(crate) writes: u64,
     pub(crate) reads: u64,
-    /// The longest time without success, and its beginning.
+    /// The longest time of a worker without success; `gap_at_ms` is its beginning.
     pub(crate) gap_ms: u64,
     pub(crate) gap_at_ms: u64,
     /// Failed calls: time (Unix ms) and text of each.

@@ -65,7 +65,8 @@ pub enum RunOutcome {
 /// The handle of a value that is kept alive until [`Vm::unpin`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pinned {
-    /// The slot in the list of pinned values, and the number of the pin: later pins may use the same slot.
+    /// The slot in the list of pinned values. `number` is that of the pin, because later pins may use the
+    /// same slot.
     slot: u32,
     number: u32,
 }
@@ -115,7 +116,7 @@ pub struct Vm {
     last_pin: u32,
     /// The number of the last chunk.
     last_chunk: u32,
-    /// Globals that the host may set, and the indexes of those that are set for this run.
+    /// Globals that the host may set; `set` has the indexes of those that are set for this run.
     declared: Vec<DeclaredGlobal>,
     set: Vec<u32>,
     results: usize,

@@ -21,8 +21,9 @@ const PIECE: usize = 512;
 /// Slots that one step sweeps.
 const SWEEP: u32 = 256;
 
-/// Units of work for freeing an object, and for a piece of a large one. With 4 for an object, a sweep of
-/// short strings would free no more than the program makes meanwhile, and would never end.
+/// Units of work for freeing an object; `FREEING_PIECE` is for a piece of a large one. If freeing an object
+/// cost 4 units, a sweep of short strings would free no more than the program makes during the sweep, which
+/// would never end.
 const FREEING: usize = 1;
 const FREEING_PIECE: usize = 2048;
 
@@ -32,7 +33,8 @@ const ROUNDS: u32 = 16;
 /// The roots of marking.
 #[derive(Debug)]
 pub(crate) struct Roots<'m> {
-    /// The running coroutine, its index, and the first slot that it does not use.
+    /// The running coroutine; `thread` is its index, `top` the first slot of its stack that it does not
+    /// use.
     pub(crate) running: &'m Coroutine,
     pub(crate) thread: ThreadRef,
     pub(crate) top: usize,

@@ -108,8 +108,8 @@ pub(crate) struct Matcher {
     /// The pattern's text, by which the cache finds the matcher: see [`Matcher::text`].
     text: Box<[u8]>,
     program: Program,
-    /// The bytes that every match begins with, if there are few such bytes, and whether they are
-    /// the whole pattern.
+    /// The bytes that a match can begin with, if there are few such bytes; with `is_single` they are the
+    /// whole pattern.
     first: Option<Single>,
     is_single: bool,
     choices: Vec<ChoicePoint>,

@@ -37,11 +37,11 @@ pub struct AofWriter {
     /// The fault that was reported to the engine.
     fault: Option<Refusal>,
     retry_ns: u64,
-    /// The time of the next sync; and for the sync under way: the time of its end, the bytes of the log
-    /// that it covers, and the position after them.
+    /// The time of the next sync. `sync` has, for the sync under way, the time of its end, the bytes of the
+    /// log that it covers, and the position after them.
     next_sync_ns: u64,
     sync: Option<(u64, usize, u64)>,
-    /// Duration of a sync, and time between two syncs, ns.
+    /// Duration of a sync, and time between the beginnings of two syncs, ns.
     sync_ns: (u64, u64),
 }
 

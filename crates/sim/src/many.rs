@@ -54,7 +54,8 @@ const SERVED_MS: u64 = 24 * TIMEOUT_MS;
 const DELAY_MS: u64 = 1;
 /// Duration of a write of `nodes.conf`, ms.
 const DISK_MS: u64 = 5;
-/// Bytes of a message's header, of a gossip entry, and of the extensions.
+/// Bytes of a message's header. The next two constants are the bytes of a gossip entry and of the
+/// extensions.
 const HEADER_BYTES: f64 = 2_256.0;
 const GOSSIP_BYTES: f64 = 104.0;
 const EXTENSION_BYTES: f64 = 48.0;

@@ -50,8 +50,8 @@ pub struct NodePlan {
     pub hash_seed: HashSeed,
     /// Whether the event loop releases the link's connection one iteration later than asked.
     pub leaves_later: bool,
-    /// Bytes of the stream that are buffered while a snapshot arrives on another connection, and bytes
-    /// of that buffer that one iteration executes afterwards.
+    /// Maximum bytes of the stream that are buffered while a snapshot arrives on another connection.
+    /// Afterwards one iteration executes `block_bytes` of that buffer.
     pub stream_bound: usize,
     pub block_bytes: usize,
     /// How far each look at the clock advances it while a script runs, µs.

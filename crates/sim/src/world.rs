@@ -159,7 +159,8 @@ pub struct World {
     pending: Option<PendingPromise>,
     given: Vec<Given>,
     promises: u64,
-    /// The node that the Sentinel considers the primary, and the id of its history when it was last seen.
+    /// The node that the Sentinel considers the primary; `primary_replid` is the id of its history when the
+    /// node was last seen.
     primary: NodeId,
     primary_replid: String,
     /// Since when the Sentinel does not see the primary, ns; `None` while it does.

@@ -1,8 +1,8 @@
 //! Payloads for RESTORE: strings, lists, sets, hashes and sorted sets in every encoding that files have
 //! had, valid or with bytes changed.
 //!
-//! Types that our server lacks are not drawn, nor produced by a changed byte: the datasets would differ.
-//! Version 81, which ours reads and the reference refuses, is not drawn either.
+//! Types that our server lacks are neither drawn nor produced by a changed byte, because the datasets would
+//! differ. Version 81, which ours reads and the reference refuses, is not drawn either.
 
 use super::generator::Generator;
 use super::{values, zsets};

@@ -41,9 +41,9 @@ const MOMENT: Duration = Duration::from_millis(1);
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// Maximum share of used memory that the sum of its parts may miss. Sizes are those of the allocator, so
-/// rounding needs no allowance; trees and lists of several chunks are estimated. 24 and 27 occurred, each
-/// once, in a cluster node with a megabyte in total, and not when the same stream was played again: about
-/// 26 KB whose part is not known.
+/// rounding needs no allowance; trees and lists of several chunks are estimated. Shares of 24 and 27 were
+/// seen, each once, in a cluster node with a megabyte of used memory, and not when the same stream was
+/// played again: about 26 KB that no part is known to have.
 const UNEXPLAINED_PERMILLE_MAX: i64 = 30;
 
 /// Maximum time for which memory may be unexplained.

@@ -14,7 +14,7 @@ pub(super) struct Program {
     /// The folder of the package, the working directory of its tests.
     pub(super) folder: PathBuf,
     package: String,
-    /// The name of the target and its kind: `lib`, `bin` or `test`.
+    /// The name of the target; `kind` is `lib`, `bin` or `test`.
     target: String,
     kind: String,
 }

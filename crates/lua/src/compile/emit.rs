@@ -613,7 +613,7 @@ impl Func {
         }
     }
 
-    /// Ends the function: jumps to here get their target.
+    /// Ends the function: jumps to its end get their target.
     pub(super) fn finish(mut self) -> Proto {
         self.resolve_pending();
         self.proto.finish()

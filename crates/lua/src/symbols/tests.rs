@@ -1,7 +1,7 @@
 use super::*;
 use std::collections::VecDeque;
 
-/// Symbols that are alive at a time, and symbols that are freed together.
+/// Symbols that are alive at a time; `GOING` symbols are freed together.
 const KEPT: usize = 500;
 const GOING: usize = 128;
 

@@ -48,7 +48,7 @@ pub(crate) struct Machine {
     pub(crate) code: Arena<Linked>,
     pub(crate) natives: Arc<Vec<Native>>,
     pub(crate) known: Known,
-    /// The running coroutine, and its reference in the heap.
+    /// The running coroutine; `thread` is its reference in the heap.
     pub(crate) co: Box<Coroutine>,
     pub(crate) thread: ThreadRef,
     /// The main program's coroutine.

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Steps between two checks of the slots' owners.
 const LOOK_STEPS: u64 = 8;
 /// Milliseconds without faults within which all nodes must agree; clients write during the first
-/// part of them.
+/// `WRITTEN_MS` of them.
 const TOGETHER_MS: u64 = 60_000;
 const WRITTEN_MS: u64 = 30_000;
 

@@ -29,7 +29,8 @@ pub enum Excuse {
 #[derive(Clone, Copy, Debug)]
 struct Written {
     id: u64,
-    /// The last id drawn when the write was answered: writes with later ids were sent after that.
+    /// The last id that had been drawn when the write was answered: writes with later ids were sent after
+    /// the answer.
     answered_by: u64,
     is_confirmed: bool,
     excuse: Option<Excuse>,
@@ -42,7 +43,7 @@ pub struct Ledger {
     /// By slot, the last id drawn before a flush: a write that was executed before the flush may be
     /// answered after it.
     flushed: BTreeMap<u16, u64>,
-    /// Lost writes with the reason that excuses each; some of them are answered later.
+    /// Writes whose loss is excused, with the reason. Some of these writes are answered only later.
     lost: BTreeMap<u64, Excuse>,
     last_id: u64,
 }

@@ -1,5 +1,5 @@
-//! Scripts and functions: runs that write several keys and are interrupted by slices, faults
-//! meanwhile, and libraries.
+//! Scripts and functions of clients: runs that write several keys, are interrupted by slices, and meet
+//! faults while they are interrupted; and the libraries of the functions.
 //!
 //! The simulation checks that (1) a node that does not execute a run has all of the run's writes or
 //! none, also after a start from its files; (2) a run that was refused, killed, or lost with its node

@@ -8,7 +8,7 @@ use crate::tidy::source::{Source, Token};
 /// A path as written, and the line of its first segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Named {
-    /// Segments, `crate`, `self` and `super` among them.
+    /// The segments of the path, including `crate`, `self` and `super`.
     pub(super) path: Vec<String>,
     pub(super) line: usize,
 }

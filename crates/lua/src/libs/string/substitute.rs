@@ -13,8 +13,8 @@ use crate::value::{Kind, StrRef, Value};
 use super::super::output::{cost, fuel, reserve};
 use super::find::{capture_value, compile, push_captures};
 
-/// The longest text, and the longest replacement of a byte, for which [`replace_byte`] works in one step:
-/// it makes at most a megabyte.
+/// The longest text for which [`replace_byte`] works in one step; `BYTE_TEMPLATE_MAX` is the longest
+/// replacement of a byte. The result has at most a megabyte.
 const BYTE_TEXT_MAX: usize = 4096;
 const BYTE_TEMPLATE_MAX: usize = 256;
 
