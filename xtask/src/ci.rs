@@ -206,8 +206,8 @@ fn run_loom() -> Result<Ran> {
 pub(crate) fn loom_test(name: &str) -> Command {
     let mut test = shell::cargo();
     test.env("RUSTFLAGS", "--cfg loom").env_remove(MUTANT_VARIABLE);
-    // Thin LTO would link the checker again into every test of every mutant: a minute each
-    // instead of seconds.
+    // Thin LTO is off, because it would link the checker again into every test of every mutant, which takes
+    // a minute each instead of seconds.
     test.envs([("CARGO_PROFILE_RELEASE_LTO", "off"), ("CARGO_PROFILE_RELEASE_DEBUG", "none")]);
     test.arg("test").arg("--target-dir").arg(shell::target_dir().join("loom"));
     test.args(["--release", "--quiet", "--package", &format!("sluice-{name}"), "--test", "loom_*"]);

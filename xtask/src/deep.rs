@@ -656,8 +656,8 @@ fn valgrind(_: &Chosen) -> Result<Ran> {
 /// The record of the cache lines that a request fetches.
 const LINES: &str = "bench/record/lines.json";
 
-/// Compares the cache lines that a request fetches with the record. Not in `ci`, which builds
-/// no optimised server.
+/// Compares the cache lines that a request fetches with the record. This is not a part of `ci`, which
+/// builds no optimised server.
 fn lines(chosen: &Chosen) -> Result<Ran> {
     if let Some(missing) = ["valgrind", "python3"].into_iter().find(|tool| !shell::on_path(tool)) {
         println!("lines: skipped: needs {missing} on the path");
@@ -712,7 +712,7 @@ fn run_under_the_race_checker(reports: &Path, environment: &[(&str, &str)]) -> R
     shell::run(test.args(["--package", "sluice", "--test", "it", "--", &module, "tls::", "tracking::"]))
 }
 
-/// A replica whose link is cut in every way, with every way to send and to load a snapshot.
+/// Tests a replica whose link is cut in every way, with every way to send and to load a snapshot.
 fn matrix(_: &Chosen) -> Result<Ran> {
     let mut test = shell::cargo();
     test.env("SLUICE_TEST_MATRIX", "all");

@@ -1,10 +1,11 @@
 //! The effects on programs with real client libraries when a primary of their cluster is killed, another
 //! one hands over by CLUSTER FAILOVER, and a third one by SIGTERM; a part of `cargo xtask clients`.
 //!
-//! Bars: a replica takes over the role of the dead primary within T x 1.5 + 1 s; no call fails, and no
-//! acknowledged write is lost, when a role is handed over; no read finds a value that no program wrote to
-//! the key. The failed calls after the death of a primary are counted and printed: a library reports an
-//! error to its application when it gives up while a slot has no owner.
+//! The requirements are: a replica takes over the role of the dead primary within 1.5 times
+//! `cluster-node-timeout` and a second; no call fails, and no acknowledged write is lost, when a role is
+//! handed over; no read finds a value that no program wrote to the key. The failed calls after the death of
+//! a primary are counted and printed: a library reports an error to its application when it gives up while
+//! a slot has no owner.
 
 use std::path::Path;
 use std::time::Duration;

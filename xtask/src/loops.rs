@@ -61,7 +61,7 @@ pub(crate) struct Found {
     pub(crate) name: String,
     pub(crate) writes: u64,
     pub(crate) reads: u64,
-    /// The longest time of a worker without success; `gap_at_ms` is its beginning.
+    /// The longest time of any worker without success; `gap_at_ms` is the beginning of that time.
     pub(crate) gap_ms: u64,
     pub(crate) gap_at_ms: u64,
     /// Failed calls: time (Unix ms) and text of each.

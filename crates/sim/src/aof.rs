@@ -31,8 +31,8 @@ pub struct AofWriter {
     synced: u64,
     /// A sync of the last log has failed.
     is_lost: bool,
-    /// The position at which a sync failed: nothing after it is durable before a base of a later cut
-    /// is in force.
+    /// The position up to which units were durable when a sync failed: later units are not durable before a
+    /// base of a later cut is in force.
     lost_at: Option<u64>,
     /// The fault that was reported to the engine.
     fault: Option<Refusal>,

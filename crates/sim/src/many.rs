@@ -28,12 +28,13 @@ pub struct ManyFigures {
     pub known_after_ms: u64,
     /// Milliseconds from the death of a replica until every node considers it failed.
     pub failed_after_ms: u64,
-    /// Number of primaries that then die at one moment: each has a replica, and a majority of
-    /// primaries is left.
+    /// Number of primaries that die at one moment, after the replica: each of them has a replica, and a
+    /// majority of primaries is left.
     pub halved: usize,
-    /// Milliseconds from that death until every node reports that all slots are served.
+    /// Milliseconds from the death of these primaries until every node reports that all slots are served.
     pub served_after_ms: u64,
-    /// Milliseconds from then until all nodes agree on every node's role, shard, epoch, slots and failure.
+    /// Milliseconds from that report until all nodes agree on every node's role, shard, epoch, slots and
+    /// failure.
     pub agreed_after_ms: u64,
 }
 

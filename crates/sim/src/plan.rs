@@ -70,7 +70,7 @@ impl Plan {
 }
 
 /// Draws the use of the second channel of a full sync. These draws use a generator of their own, so that
-/// a run without the feature is the same as before there was one.
+/// the runs of a seed without the second channel are the same as before these draws existed.
 fn add_second_channel(rng: &mut Rng, nodes: &mut [NodePlan]) {
     let share = rng.below(3);
     for node in nodes {

@@ -1,5 +1,5 @@
-//! The process of a node's engine: the fake of the tests, with an append-only file on a simulated disk,
-//! and random bytes from the seed.
+//! The process of a node's engine: the fake process that tests use (`FakeProcess`), with an append-only
+//! file on a simulated disk, and random bytes from the seed.
 
 use crate::aof::AofWriter;
 use crate::disk::{Disk, DiskFault};

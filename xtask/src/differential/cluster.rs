@@ -56,7 +56,7 @@ pub(super) fn start(binary: &Path, extra: &[String]) -> Result<Vec<Server>> {
             ["--cluster-enabled", "yes"],
             ["--cluster-port", &bus],
             ["--cluster-databases", "16"],
-            // A long timeout, so that no node is suspected on a busy machine.
+            // The timeout is long, so that no node is suspected on a busy machine.
             ["--cluster-node-timeout", "60000"],
             ["--cluster-announce-client-port", ANNOUNCED[node]],
         ];

@@ -99,8 +99,8 @@ fn body(generator: &mut Generator) -> Vec<u8> {
         }
         7 => hash(generator),
         8 => {
-            // Sometimes the payload is refused: an odd number of elements is no hash, nor are elements with
-            // a duplicate field.
+            // The number of elements may be odd, or a field may occur twice: both servers must refuse such
+            // a hash.
             let kind = [13, 16][generator.below(2)];
             let fields = fields(generator);
             let packed = if kind == 13 { ziplist(&fields) } else { listpack(&fields) };

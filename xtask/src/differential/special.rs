@@ -11,8 +11,8 @@ const WORDS_MAX: &[(&str, usize)] = &[("exec", 1), ("move", 3), ("sismember", 3)
 /// a version later than the reference's.
 const RANGE_WORDS: usize = 4;
 
-/// Removes words that only a version later than the reference knows: the datasets would differ. The
-/// arguments of a script or a function, and those of COMMAND GETKEYS, may be a call.
+/// Removes words that only a version later than the reference's knows, because the datasets would differ.
+/// The arguments of a script or a function, and those of COMMAND GETKEYS, may be a call.
 pub(super) fn leave_newer_options_out(words: &mut Vec<Vec<u8>>) {
     let is_newer = |word: &[u8]| words_max(word).is_some() || is_range(word);
     let Some(at) = words.iter().position(|word| is_newer(word)) else { return };
@@ -450,7 +450,8 @@ pub(super) fn moment(generator: &mut Generator) -> Vec<Command> {
 }
 
 /// Whether the first call, with these replies of both servers, gave the key of the second call the expiry
-/// in its words, and the second call reads that expiry. Then the replies may not differ at all.
+/// in its words, and the second call reads that expiry. In that case the replies to the second call must be
+/// equal.
 pub(super) fn names_the_moment(set: &[Vec<u8>], replies: [&[u8]; 2], ask: &[Vec<u8>]) -> bool {
     let is = |word: Option<&Vec<u8>>, text: &str| {
         word.is_some_and(|word| word.eq_ignore_ascii_case(text.as_bytes()))

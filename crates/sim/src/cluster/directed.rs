@@ -192,8 +192,8 @@ fn cl_e7_slots_of_a_dead_stock_node_are_kept_when_it_is_back() {
 #[test]
 fn cl_e4_bumpepoch_keeps_a_slot_from_a_stock_node_that_died_with_the_same_epoch() {
     let hosts = [(Ours, Primary), (Stock, Primary), (Stock, Primary)];
-    // Node 1 must have the smaller id, because of two nodes with one epoch the one with the smaller id
-    // takes a new epoch (E-6).
+    // Node 1 must have the smaller id: when two nodes have the same epoch, the node with the smaller id
+    // takes a new one (E-6).
     let mut worlds = (1..20).map(|seed| cluster(&hosts, seed));
     let mut world = worlds.find(|world| world.named(1) < world.named(0)).expect("ids are drawn");
     let highest = world.seen(0).current_epoch;

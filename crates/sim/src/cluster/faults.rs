@@ -42,7 +42,7 @@ impl World {
         self.drill()
     }
 
-    /// Only delays and wrong clocks: no node is suspected.
+    /// A phase with only delays and wrong clocks, in which no node may be suspected.
     pub(super) fn calm(&mut self) -> Result<(), String> {
         self.queue.push(self.now_ns, Event::Fault);
         self.run(self.plan.storm_ms)?;
@@ -249,8 +249,8 @@ impl World {
         self.met.damaged_files += 1;
     }
 
-    /// A stranger sends bytes that are no message, or a message with a wrong bit: bytes that cannot be
-    /// read change nothing (S-40).
+    /// Sends bytes that are no message, or a message with a wrong bit, from a host that is no node: bytes
+    /// that a node cannot read must change nothing there (S-40).
     fn send_garbage(&mut self, number: usize) -> Result<(), String> {
         let Some(before) = self.hosts[number].view().filter(|_| self.hosts[number].is_ours()) else {
             return Ok(());
@@ -286,7 +286,8 @@ impl World {
         if same { Ok(()) } else { Err(format!("S-40: garbage has changed node {number}")) }
     }
 
-    /// After all nodes agree: a node dies (S-31), another one takes over, and the node comes back.
+    /// Runs a drill, in which all nodes agree at first: a node dies (S-31), another one takes over, and the
+    /// dead node comes back.
     fn drill(&mut self) -> Result<(), String> {
         let victim = self.rng.below(self.hosts.len() as u64) as usize;
         let Some(view) = self.hosts[victim].view() else { return Ok(()) };

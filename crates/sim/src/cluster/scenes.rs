@@ -62,7 +62,8 @@ impl World {
         self.wait_until("S-27 at swapped addresses", 24 * self.plan.timeout_ms + 2_000, World::agree)
     }
 
-    /// Half of the nodes exchange their addresses: no living node is FAIL for long.
+    /// Half of the nodes exchange their addresses, and the scene checks that no living node is FAIL for
+    /// long.
     fn shuffle(&mut self) -> Result<(), String> {
         let half = self.hosts.len().div_ceil(2).max(2);
         for host in 0..half {

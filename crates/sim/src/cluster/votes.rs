@@ -1,4 +1,5 @@
-//! Voters that are asked, crash between vote and file, lose their epochs, and are asked again (S-21).
+//! Voters that are asked for a vote, crash between the vote and the write of their file, lose their epochs,
+//! and are asked again (S-21).
 
 use crate::cluster::act::Link;
 use crate::cluster::file::Damage;
@@ -60,8 +61,9 @@ impl World {
         self.run(self.plan.timeout_ms)
     }
 
-    /// A voter that has helped a candidate to a majority loses its epochs. It hears from voters that know
-    /// nothing of that election, or from none. Then another candidate asks for its vote in the same epoch.
+    /// A voter that has helped a candidate to a majority loses its epochs. It then receives messages of
+    /// voters that know nothing of that election, or no messages at all. Then another candidate asks for
+    /// its vote in the same epoch.
     fn ask_who_forgot(&mut self) -> Result<(), String> {
         let (mut voters, replicas): (Vec<usize>, Vec<usize>) =
             (0..self.hosts.len()).partition(|host| self.plan.hosts[*host].part == Part::Primary);

@@ -218,7 +218,7 @@ impl World {
         Ok(())
     }
 
-    /// Ends failovers at the end of a run: no failover waits for a replica that does not answer.
+    /// Ends failovers at the end of a run, so that no failover waits for a replica that does not answer.
     pub(super) fn end_handover(&mut self) {
         for id in 0..self.hosts.len() {
             if self.has_failover(id) {

@@ -46,10 +46,10 @@ fn cl_e20_slots_of_a_failover_are_not_told_while_their_stock_owner_has_claimed_n
     assert!(of_new(&world).slots.contains(slot), "node 1's epoch is lower");
 }
 
-/// E-6 inside a shard (V#974). Node 3, of ours, has won an epoch while its stock primary, node 0, was
-/// cut off and got the same epoch by BUMPEPOCH. By the reference's rule, which is ours too, the node
-/// with the smaller id takes a new epoch and has the slots, whichever of the two has received writes
-/// since. If that is node 0, the writes to node 3 are lost.
+/// E-6 inside a shard (V#974). Node 3, of ours, has won an epoch while its stock primary, node 0, was cut
+/// off and got the same epoch by BUMPEPOCH. By the reference's rule, which is ours too, the node with the
+/// smaller id takes a new epoch and has the slots, whichever of the two has received writes since. If node
+/// 0 has the smaller id, the writes to node 3 are lost.
 #[test]
 fn cl_e6_of_two_primaries_of_a_shard_with_one_epoch_the_smaller_id_has_the_slots() {
     let mut winners = [0; 2];

@@ -1,5 +1,5 @@
-//! Slow steps: suspended processes, late messages, late connections. A busy machine does that to
-//! servers without faults.
+//! Slow steps: suspended processes, late messages, late connections. On a busy machine such steps occur
+//! without any fault.
 
 use super::{MS, World};
 use crate::net::NodeId;
