@@ -1,10 +1,10 @@
 //! One node of a large cluster: costs of its cron, of messages and of its text replies, by the
 //! number of nodes.
 //!
-//! `cargo bench -p sluice-micro --bench bus -- [NODES …]`. The node is only the state machine
-//! of `sluice_cluster`: no socket, no other process. The bench writes the messages of the other
-//! nodes. A third of the nodes are replicas. Printed for each step: the median and the 90th
-//! percentile of its time.
+//! `cargo bench -p sluice-micro --bench bus -- [NODES …]`. The node is only the state machine of
+//! `sluice_cluster`: no socket, no other process. The bench writes the messages of the other nodes. A third
+//! of the nodes are replicas. The bench prints, for each step, the median and the 90th percentile of its
+//! time.
 #![allow(missing_docs)]
 #![allow(clippy::disallowed_methods, reason = "a bench measures time")]
 #![allow(clippy::redundant_closure, reason = "a constructor in its place is not general over lifetimes")]

@@ -2,9 +2,9 @@
 //! thread that writes and syncs, a thread whose ring gets write and sync as linked entries, and the main
 //! thread's own ring.
 //!
-//! `cargo bench -p sluice-micro --bench commit -- [FOLDER [ROUNDS]]`. Rounds are interleaved. Printed for
-//! each arm and block size: median and 99th percentile of the time from submitting a block to the
-//! notification that it is durable, and the processor time of the process.
+//! `cargo bench -p sluice-micro --bench commit -- [FOLDER [ROUNDS]]`. Rounds are interleaved. The bench
+//! prints, for each arm and block size, median and 99th percentile of the time from submitting a block to
+//! the notification that it is durable, and the processor time of the process.
 #![allow(missing_docs, unsafe_code)]
 
 #[cfg(not(target_os = "linux"))]

@@ -3,10 +3,10 @@
 //!
 //! Pool and ring have the same jobs, threads, mailbox and event loop for the results; only the queue and
 //! the way in which threads sleep and wake differ. A burst of jobs is submitted, then the loop waits until
-//! all are done. Printed for each burst, number of threads and length of a job: processor time of the main
-//! thread for each job (submitting, waiting, taking the result), and the time from the first submission to
-//! the last end; medians over the rounds, and the ratio ring / pool with the interval that contains nine
-//! tenths of the rounds' pairs. Words after `--bench`: `rounds=N`, `bursts=N`.
+//! all are done. The bench prints, for each burst, number of threads and length of a job, the processor
+//! time of the main thread for each job (submitting, waiting, taking the result), and the time from the
+//! first submission to the last end; medians over the rounds, and the ratio ring / pool with the interval
+//! that contains nine tenths of the rounds' pairs. Words after `--bench`: `rounds=N`, `bursts=N`.
 
 // A bench measures time and needs threads.
 #![allow(clippy::disallowed_methods)]

@@ -814,8 +814,8 @@ impl Heap {
     }
 
     /// Removes objects after the mark from the collector's lists, because they are about to be cut off,
-    /// perhaps in the middle of a cycle. No old object refers to them, so marked old objects stay marked,
-    /// and unmarked ones are still found from roots and old objects.
+    /// perhaps in the middle of a cycle. No old object refers to the removed objects, so marked old objects
+    /// stay marked, and unmarked old objects are still found from roots and other old objects.
     pub(crate) fn forget_young_greys(&mut self, code: &Arena<Linked>) {
         if self.collector.phase == CollectorPhase::Idle {
             return;

@@ -491,8 +491,8 @@ pub(crate) fn is_special(pattern: &[u8]) -> bool {
     pattern.iter().take_while(|&&byte| byte != 0).any(is_special)
 }
 
-/// Matches a pattern against a text; the data are separated by the first byte 0xff. Once with unlimited
-/// fuel and once with little, for fuzzing.
+/// Matches a pattern against a text, once with unlimited fuel and once with little, for fuzzing. The first
+/// byte 0xff of `data` separates pattern and text.
 pub fn fuzz_pattern(data: &[u8]) {
     let split = data.iter().position(|&byte| byte == 0xff).unwrap_or(data.len());
     let (pattern, text) = data.split_at(split);

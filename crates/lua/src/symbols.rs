@@ -65,8 +65,9 @@ impl SymbolTable {
         self.insert(string.0, strings);
     }
 
-    /// Makes a table of the size that the living symbols need, and leaves out the others. About 0.1 us for
-    /// each symbol; at least a quarter of the slots was filled since the last rebuild.
+    /// Makes a table of the size that the living symbols need, and leaves out the others. This takes about
+    /// 0.1 us for each symbol, and is rare: at least a quarter of the slots was filled since the last
+    /// rebuild.
     fn rebuild(&mut self, strings: &Strings) {
         let mut live: Vec<u32> = self.slots.iter().copied().filter(|index| *index != EMPTY).collect();
         // Slots of strings are reused, so the same few indexes may fill the table, each many times:

@@ -49,8 +49,8 @@ const STREAMS: &[&str] = &[
 /// caller can give its own threads.
 const THREADS: &[&str] = &["crates/server/src/threads.rs", "crates/evloop/src/pool.rs"];
 
-/// Files that may install the signal stack of a thread: the main thread's exists before any
-/// other thread is started.
+/// Files that may install the signal stack of a thread: the table of threads does so for the threads that
+/// it starts, and `crash.rs` for the main thread, before any other thread is started.
 const SIGNAL_STACKS: &[&str] = &["crates/server/src/threads.rs", "crates/daemon/src/crash.rs"];
 
 /// The advice for code that starts a thread.

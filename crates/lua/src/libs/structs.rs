@@ -247,8 +247,8 @@ struct StructUnpacking {
 /// A string that is being read, from the unpacking's position on.
 struct UnpackedText {
     copy: Vec<u8>,
-    /// Bytes of the string. If a zero byte ends it: the bytes without a zero byte so far, until
-    /// the end is found.
+    /// Bytes of the string; until the end of a string that a zero byte ends is found, the bytes that were
+    /// searched so far.
     size: usize,
     ends_with_zero: bool,
     is_found: bool,

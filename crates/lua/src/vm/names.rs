@@ -104,8 +104,8 @@ fn last_setter(proto: &Proto, pc: usize, register: u8) -> Option<usize> {
         if sets(&instr, register) {
             last = Some(at);
         }
-        // A jump to `pc` or to an instruction before it: the skipped instructions did not run. PUC
-        // includes jumps of tests.
+        // A forward jump that ends at `pc` or before it is followed, so that the instructions that it skips
+        // do not count. As in PUC, jumps of tests are followed, too.
         if jumps(instr.op) {
             let target = instr.d as usize;
             if target > at && target <= pc {

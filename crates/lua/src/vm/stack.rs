@@ -18,7 +18,8 @@ pub(super) const FRAMES_MAX: usize = 16_383;
 /// The most nested calls that the reference would make on the C stack.
 pub(super) const NESTED_MAX: u32 = 199;
 
-/// The most such calls while the error about too many is being handled: an eighth more in the reference.
+/// The most nested calls while the error about too many of them is being handled: an eighth more, as in the
+/// reference.
 pub(super) const NESTED_HANDLING: u32 = NESTED_MAX + 24;
 
 /// The error about exceeding [`NESTED_MAX`].
