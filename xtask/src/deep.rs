@@ -649,7 +649,7 @@ fn valgrind(_: &Chosen) -> Result<Ran> {
     test.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", runner);
     test.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", runner);
     test.args(["test", "--lib"]).args(VALGRIND_CRATES.iter().flat_map(|name| ["--package", name]));
-    // valgrind does not support descriptors of processes.
+    // The tests of processes are skipped, because valgrind does not support descriptors of processes.
     shell::pass(test.args(["--", "--test-threads=1", "--skip", "process::tests"]))
 }
 

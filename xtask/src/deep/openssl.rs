@@ -145,7 +145,7 @@ fn client(port: u16, words: &[&str], input: &[u8]) -> Result<Output> {
     // after the previous one has been read; QUIT makes the server close the connection after the replies.
     std::thread::sleep(std::time::Duration::from_millis(150));
     for line in input.split_inclusive(|byte| *byte == b'\n').chain([b"QUIT\n".as_slice()]) {
-        // A refused connection takes no input.
+        // An error ends the input, because a refused connection takes none.
         if typed.write_all(line).and_then(|()| typed.flush()).is_err() {
             break;
         }

@@ -67,7 +67,7 @@ impl Ledger {
         self.keys.entry(key.clone()).or_default().extend(written);
     }
 
-    /// Makes writes count from now on.
+    /// Marks writes as confirmed: from now on their loss is an error, unless it is excused.
     pub fn confirmed(&mut self, key: &KeyName, ids: &[u64]) {
         let all = self.keys.entry(key.clone()).or_default();
         for written in all.iter_mut().filter(|written| ids.contains(&written.id)) {

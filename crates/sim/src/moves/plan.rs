@@ -46,7 +46,7 @@ pub struct MovesPlan {
     pub timeout_ms: u64,
     pub latency_ms: u64,
     pub step_ms: u64,
-    /// How long moves are begun, ms.
+    /// Duration of the phase in which moves are begun, ms.
     pub busy_ms: u64,
     /// Longest duration of a write of `nodes.conf`, ms.
     pub file_ms: u64,

@@ -74,7 +74,7 @@ fn read(client: &mut Connection, first: usize, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// A number of INFO.
+/// The number in the field `name` of INFO.
 fn info(client: &mut Connection, name: &str) -> Result<u64> {
     let text = client.ask(&[b"INFO"])?.string();
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
