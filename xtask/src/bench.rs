@@ -42,7 +42,8 @@ struct Options {
 
 /// The processors for the server and the load, if there are enough for both.
 struct Pins {
-    /// Words before the command of a server; of a server that may use every processor.
+    /// Words that precede the command of a server, such as `taskset -c 0`; `server_everywhere` has those
+    /// for a server that may use every processor.
     server: Vec<String>,
     server_everywhere: Vec<String>,
     described: String,

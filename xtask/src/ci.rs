@@ -30,7 +30,8 @@ const SIM_SEEDS: u64 = 1000;
 /// Seeds of the simulation of clusters, from the first one on.
 const CLUSTER_SEEDS: u64 = 500;
 
-/// Faults of the histories of real clusters, and the seed of the first of three that share the faults.
+/// Faults of the histories of real clusters, three histories together. `HISTORY_SEED` is the seed of the
+/// first one.
 const HISTORY_FAULTS: u64 = 20;
 const HISTORY_SEED: u64 = 1;
 /// Moves of slots between real processes, with one fault each.
@@ -60,8 +61,8 @@ pub(crate) fn ci(arguments: &[String]) -> Result<()> {
     steps.step("loom", run_loom);
     steps.step("fuzz", || fuzz::smoke(shell::unix_seconds(), FUZZ_SECONDS));
     steps.step("simulation", simulation);
-    // The server that the tests have built: an optimised build only for this step would take both
-    // processors four minutes. `deep` compares the release.
+    // This step uses the server that the tests have built, because an optimised build only for this step
+    // would take both processors four minutes. `deep` compares the release.
     steps.step("differential", || {
         differential_of(test::server, DIFFERENTIAL_COMMANDS, DIFFERENTIAL_SEED, &[])
     });
@@ -121,14 +122,14 @@ fn simulation() -> Result<Ran> {
     ]))
 }
 
-/// The documentation builds without a broken link.
+/// Checks that the documentation builds without a broken link.
 fn doc() -> Result<Ran> {
     let mut doc = shell::cargo();
     doc.env("RUSTDOCFLAGS", "-D warnings");
     shell::pass(doc.args(["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"]))
 }
 
-/// The code for other systems compiles for them; it cannot be run here.
+/// Checks that the code for other systems compiles for them; it cannot be run here.
 fn other_systems() -> Result<Ran> {
     let mut ran = Ran::Skipped;
     for system in OTHER_SYSTEMS {
@@ -205,8 +206,8 @@ fn run_loom() -> Result<Ran> {
 pub(crate) fn loom_test(name: &str) -> Command {
     let mut test = shell::cargo();
     test.env("RUSTFLAGS", "--cfg loom").env_remove(MUTANT_VARIABLE);
-    // Thin LTO would link the checker again into every test of every mutant: a minute each
-    // instead of seconds.
+    // Thin LTO is off, because it would link the checker again into every test of every mutant, which takes
+    // a minute each instead of seconds.
     test.envs([("CARGO_PROFILE_RELEASE_LTO", "off"), ("CARGO_PROFILE_RELEASE_DEBUG", "none")]);
     test.arg("test").arg("--target-dir").arg(shell::target_dir().join("loom"));
     test.args(["--release", "--quiet", "--package", &format!("sluice-{name}"), "--test", "loom_*"]);

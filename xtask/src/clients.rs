@@ -1,5 +1,6 @@
-//! `cargo xtask clients`: small programs that use common client libraries, against the built server and a
-//! cluster of six; then loops through failovers of another cluster.
+//! `cargo xtask clients`: runs small programs that use common client libraries, against the built server
+//! and against a cluster of six nodes; then runs programs that read and write in a loop while primaries of
+//! another cluster fail.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

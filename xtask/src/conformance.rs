@@ -53,8 +53,8 @@ struct Exclusion {
     tls_only: bool,
     /// The ports of our servers with which the test fails; `None` for either.
     ours: Option<Ports>,
-    /// Maximum failing tests of a unit that the row covers; `None` for any number. For names
-    /// that several tests share.
+    /// Maximum failing tests of a unit that the row covers; `None` for any number. This is for names that
+    /// several tests share.
     count: Option<usize>,
     /// Number of failed names that the row has covered in this run.
     used: usize,
@@ -201,9 +201,9 @@ fn link_tools(server: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes a script that executes the server. The suite inspects a Linux binary: if it finds the
-/// system's C library, it expects stack traces with names of the reference's functions,
-/// otherwise only some report.
+/// Writes a script that executes the server. A script is used because the suite inspects the file that it
+/// starts: of a binary with the system's C library it expects stack traces with names of the reference's
+/// functions, of a script only that there is a report.
 fn write_script(lines: &str) -> Result<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     let script = shell::target_dir().join("conformance/server");
@@ -212,8 +212,8 @@ fn write_script(lines: &str) -> Result<PathBuf> {
     Ok(script)
 }
 
-/// Lines of a script that executes one server or the other, depending on the port. The last port counts:
-/// that of the config file if it is the first argument, or of the options that follow.
+/// Lines of a script that executes one server or the other, depending on the port. If the config file (the
+/// first argument) and the options after it name several ports, the last one counts.
 fn mixed_script(server: &Path, peer: &Path, ports: Ports) -> Result<String> {
     let (ours, peer) = (quoted(server)?, quoted(peer)?);
     let (odd, even) = if ports == Ports::Odd { (ours, peer) } else { (peer, ours) };
@@ -390,8 +390,8 @@ fn bare_name(test: &str) -> &str {
     }
 }
 
-/// Compares one unit's names with the reference's. The reference's names are from runs without TLS: over
-/// TLS, the names count that were run, and all names about TLS.
+/// Compares one unit's names with the reference's. The reference's names are from runs without TLS. Over
+/// TLS, a failed name counts if the reference passes it without TLS, or if it is about TLS.
 fn judge(result: &Value, reference: Option<&Value>, is_tls: bool) -> Unit {
     let name = result["unit"].as_str().unwrap_or_default().to_string();
     let names = |value: &Value| -> Vec<String> {

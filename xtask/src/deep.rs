@@ -395,7 +395,7 @@ const CLUSTER_SEEDS: u64 = 100_000;
 /// Seeds of the simulation of moves of slots, each of which starts about ten moves; the tests have 30.
 const MOVE_SEEDS: u64 = 2_000;
 
-/// The upstream suite's units of clusters; then a unit that has tests only over TLS.
+/// The upstream suite's units of clusters. `UNIT_OF_TLS` is a unit that has tests only over TLS.
 const UNITS_OF_CLUSTERS: &str = "unit/cluster/*";
 const UNIT_OF_TLS: &str = "unit/cluster/cluster-response-tls";
 /// Faults of the histories of real clusters; `ci` has twenty.
@@ -440,7 +440,7 @@ pub(crate) fn deep(arguments: &[String]) -> Result<()> {
             let sent = commands.map_or_else(String::new, |count| format!(" {COMMANDS} {count}"));
             println!("again: cargo xtask deep {} {SEED} {}{sent}", run.name, chosen.seed);
         }
-        // The commit at the start is the one that the run builds; the run may take hours.
+        // The commit is read before the run, which builds this commit and may take hours.
         let commit = checked_out()?;
         if steps.step(run.name, || (run.run)(&chosen)) == Some(Ran::Passed) {
             record(run, &chosen, &commit)?;
@@ -548,7 +548,7 @@ fn differential_append_only(chosen: &Chosen) -> Result<Ran> {
     Ok(Ran::Passed)
 }
 
-/// The tester must notice a reference whose only fault is that it lacks one command.
+/// Checks that the differential test notices a reference whose only fault is that it lacks one command.
 fn differential_canary(chosen: &Chosen) -> Result<Ran> {
     let Some(peer) = binaries::peer_server() else {
         println!("differential canary: skipped: {} names no reference server", binaries::PEER_VARIABLE);
@@ -568,7 +568,8 @@ fn differential_canary(chosen: &Chosen) -> Result<Ran> {
     }
 }
 
-/// Each deliberate mistake in a crate's `loom-mutants` file (one per line) must make a model check fail.
+/// Checks that each deliberate mistake in a crate's `loom-mutants` file (one per line) makes a model check
+/// fail.
 fn loom_mutants(_: &Chosen) -> Result<Ran> {
     let crates = ci::crates_with(|folder| folder.join("loom-mutants").is_file())?;
     if crates.is_empty() {
@@ -648,15 +649,15 @@ fn valgrind(_: &Chosen) -> Result<Ran> {
     test.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", runner);
     test.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", runner);
     test.args(["test", "--lib"]).args(VALGRIND_CRATES.iter().flat_map(|name| ["--package", name]));
-    // valgrind does not support descriptors of processes.
+    // The tests of processes are skipped, because valgrind does not support descriptors of processes.
     shell::pass(test.args(["--", "--test-threads=1", "--skip", "process::tests"]))
 }
 
 /// The record of the cache lines that a request fetches.
 const LINES: &str = "bench/record/lines.json";
 
-/// Compares the cache lines that a request fetches with the record. Not in `ci`, which builds
-/// no optimised server.
+/// Compares the cache lines that a request fetches with the record. This is not a part of `ci`, which
+/// builds no optimised server.
 fn lines(chosen: &Chosen) -> Result<Ran> {
     if let Some(missing) = ["valgrind", "python3"].into_iter().find(|tool| !shell::on_path(tool)) {
         println!("lines: skipped: needs {missing} on the path");
@@ -711,7 +712,7 @@ fn run_under_the_race_checker(reports: &Path, environment: &[(&str, &str)]) -> R
     shell::run(test.args(["--package", "sluice", "--test", "it", "--", &module, "tls::", "tracking::"]))
 }
 
-/// A replica whose link is cut in every way, with every way to send and to load a snapshot.
+/// Tests a replica whose link is cut in every way, with every way to send and to load a snapshot.
 fn matrix(_: &Chosen) -> Result<Ran> {
     let mut test = shell::cargo();
     test.env("SLUICE_TEST_MATRIX", "all");

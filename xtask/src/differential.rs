@@ -57,7 +57,7 @@ const BROKEN_REQUESTS: u64 = 3;
 /// Commands to clusters after which each kind of redirect must have occurred.
 const REDIRECTED_COMMANDS: u64 = 10_000;
 
-/// Clients track changes in one of so many streams.
+/// Clients track changes in one of this many streams.
 const TRACKED_STREAMS: u64 = 3;
 
 /// The file of the known differences.
@@ -111,8 +111,8 @@ pub(crate) fn differential(arguments: &[String]) -> Result<()> {
         grammar.commands.retain(|entry| options.only.iter().any(|pattern| entry.is_meant(pattern)));
     }
     if options.logs {
-        // The second part of the reply is the replication offset. The reference's offset also counts
-        // bytes of the log; ours counts only bytes that replicas are sent.
+        // ROLE is left out, because its reply has the replication offset: the reference's offset also
+        // counts bytes of the log, ours only bytes that replicas are sent.
         grammar.commands.retain(|entry| entry.name != "role");
     }
     if grammar.commands.is_empty() {
@@ -220,7 +220,8 @@ fn run(options: &Options, grammar: &Grammar, mut players: Vec<Player<'_>>) -> Re
         if options.print {
             commands.iter().for_each(|command| println!("{}", line_of(command)));
         }
-        // Keys that expire at random moments are also invalidated at random moments.
+        // Streams with keys that expire at random moments are not tracked, because these keys would be
+        // invalidated at random moments, too.
         player.tracks = stream % TRACKED_STREAMS == TRACKED_STREAMS - 1
             && !options.cluster
             && !Workload::new(grammar, seed_of(options.seed, stream)).is_mortal();
@@ -288,7 +289,8 @@ fn compare_protocol(seed: u64, player: &Player<'_>, seen: &mut BTreeSet<String>)
             seen,
         )?;
     }
-    // The connections that set the password remove it again, whatever happens in between.
+    // The password is set by two connections that stay open, and that remove it again, whatever happens in
+    // between.
     let mut owners = [Connection::open(ports[0])?, Connection::open(ports[1])?];
     for owner in &mut owners {
         set_password(owner, hostile::PASSWORD)?;
@@ -452,7 +454,7 @@ fn print_replies(failure: &Failure) {
     println!("  to:    {}", line(&failure.command));
     let (ours, peer) = (&failure.ours, &failure.peer);
     let common = ours.iter().zip(peer).take_while(|(a, b)| a == b).count();
-    // The different part must be visible, even in long replies.
+    // In a long reply only the last equal bytes are printed, so that the different part is visible.
     let from = if common > SHOWN_IN_FRONT_MAX { common - SHOWN_IN_FRONT } else { 0 };
     let skipped = if from > 0 { format!("(from byte {from}) ...") } else { String::new() };
     println!("  ours:  {skipped}{}", shown(&ours[from..]));

@@ -1,10 +1,11 @@
 //! The effects on programs with real client libraries when a primary of their cluster is killed, another
 //! one hands over by CLUSTER FAILOVER, and a third one by SIGTERM; a part of `cargo xtask clients`.
 //!
-//! Bars: a replica takes over the role of the dead primary within T x 1.5 + 1 s; no call fails, and no
-//! acknowledged write is lost, when a role is handed over; no read finds a value that no program wrote to
-//! the key. The failed calls after the death of a primary are counted and printed: a library reports an
-//! error to its application when it gives up while a slot has no owner.
+//! The requirements are: a replica takes over the role of the dead primary within 1.5 times
+//! `cluster-node-timeout` and a second; no call fails, and no acknowledged write is lost, when a role is
+//! handed over; no read finds a value that no program wrote to the key. The failed calls after the death of
+//! a primary are counted and printed: a library reports an error to its application when it gives up while
+//! a slot has no owner.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,13 +15,13 @@ use crate::error::Result;
 use crate::loops::{Found, LIBRARIES, Loops, of};
 use crate::shell;
 
-/// `cluster-node-timeout`. With half of it, live nodes of a busy machine are marked as failed.
+/// `cluster-node-timeout`. With half of this value, live nodes of a busy machine are marked as failed.
 const NODE_TIMEOUT_MS: u64 = 2_000;
 /// A library that is left out unless it is named: `KEEPS_DEAD_CONNECTIONS` of rolling.rs has the reason.
 const UNFIT: &str = "redis-rs";
 /// Maximum time in which the slots of a killed primary are not served.
 const OUTAGE: Duration = Duration::from_millis(NODE_TIMEOUT_MS * 3 / 2 + 1_000);
-/// A program counts as well if nothing fails and no worker is without success for so long.
+/// A program is well if no call fails and no worker is without success for this long.
 const WINDOW: Duration = Duration::from_millis(400);
 /// Maximum wait for the end of a node.
 const END_PATIENCE: Duration = Duration::from_secs(30);

@@ -123,7 +123,8 @@ impl Fuzzer {
         }
         if !file.exists() {
             println!("{target}: the process ended ({}); repeating it with care", output.status);
-            // Writing each input to disk is about twenty times slower.
+            // The run gets forty times as long, because writing each input to disk is about twenty times
+            // slower.
             self.start(target, seed, seconds.saturating_mul(40), &file, &["careful"])?;
         }
         Ok(Some(file))

@@ -104,10 +104,10 @@ pub(crate) fn run(server: Option<&Path>, chosen: &Histories) -> Result<Ran> {
     }
 }
 
-/// The judge must notice (1) lost writes, when clients take each write for confirmed and a primary is cut
-/// off; (2) nodes that serve although they cannot know whether they still may: nodes of the reference
-/// that were cut off and stopped meanwhile (S-24); (3) in moves, a removed value, and a key that is left
-/// at a node that does not own it.
+/// Checks that the judge notices (1) lost writes, when clients take each write for confirmed and a primary
+/// is cut off; (2) nodes that serve although they cannot know whether they still may: nodes of the
+/// reference that were cut off and stopped meanwhile (S-24); (3) in moves, a removed value, and a key that
+/// is left at a node that does not own it.
 pub(crate) fn canary(server: Option<&Path>, seed: u64) -> Result<Ran> {
     let of_ours = Histories::of_ours(seed, 3);
     let of_stock = Histories { nodes: "stock".to_owned(), ..Histories::of_ours(seed, 3) };

@@ -61,7 +61,7 @@ pub(crate) struct Found {
     pub(crate) name: String,
     pub(crate) writes: u64,
     pub(crate) reads: u64,
-    /// The longest time without success, and its beginning.
+    /// The longest time of any worker without success; `gap_at_ms` is the beginning of that time.
     pub(crate) gap_ms: u64,
     pub(crate) gap_at_ms: u64,
     /// Failed calls: time (Unix ms) and text of each.
@@ -98,7 +98,7 @@ impl Loops {
         for one in &mut loops.all {
             one.wait_for("ready", &mut Found::default())?;
         }
-        // After each program has written each key, its caches and connections are set up.
+        // In this time each program writes each of its keys, which sets up its caches and connections.
         std::thread::sleep(Duration::from_secs(1));
         for found in loops.report()? {
             found.has_been_well()?;
@@ -168,7 +168,8 @@ impl Loop {
                 }
                 "lost" => found.lost.push(rest.to_owned()),
                 "wrong" => found.wrong.push(rest.to_owned()),
-                // A library may print lines of its own.
+                // Any other line may be one that the library prints; the last such line is kept for an
+                // error message.
                 _ => last = line,
             }
         }
@@ -244,7 +245,7 @@ impl Found {
     pub(crate) fn kinds(&self, since_ms: u64) -> Vec<String> {
         let mut kinds: BTreeMap<String, Vec<i64>> = BTreeMap::new();
         for (at, text) in &self.errors {
-            // The number of the worker is left out.
+            // The number of the worker, which comes first in the text, is left out.
             let (_, text) = text.split_once(' ').unwrap_or(("", text));
             let after = i64::try_from(*at).unwrap_or(0) - i64::try_from(since_ms).unwrap_or(0);
             kinds.entry(text.to_owned()).or_default().push(after);

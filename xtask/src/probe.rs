@@ -70,7 +70,7 @@ pub(crate) fn run() -> Result<Ran> {
 fn check(probe: &Probe) -> Result<()> {
     let mut cargo = shell::cargo();
     cargo.env("RUSTFLAGS", format!("--cfg sluice_probe=\"{}\"", probe.cfg));
-    // In a folder of its own, because these flags would invalidate all other builds.
+    // The build has a folder of its own, because these flags would invalidate all other builds.
     cargo.env("CARGO_TARGET_DIR", shell::target_dir().join("probe"));
     let output = cargo
         .args(["check", "--quiet", "--lib", "--message-format", "short", "--package", probe.package])

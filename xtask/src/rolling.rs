@@ -1,10 +1,10 @@
 //! `cargo xtask rolling`: six nodes of a cluster are restarted as another program, one after the other,
 //! while programs read and write through real client libraries.
 //!
-//! Each node is ended by SIGTERM with `shutdown-on-sigterm failover`, and started in its folder again.
-//! The next node follows when this one serves, has the data, and all nodes list it to clients. Bars: no
-//! call fails in a step in which a node of ours ends; no acknowledged write is lost, and no wrong value
-//! read, in any step.
+//! Each node is ended by SIGTERM with `shutdown-on-sigterm failover`, and started in its folder again. The
+//! next node follows when this one serves, has the data, and all nodes list it to clients. The requirements
+//! are: no call fails in a step in which a node of ours ends; no acknowledged write is lost, and no wrong
+//! value read, in any step.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -83,8 +83,8 @@ pub(crate) fn rolling(arguments: &[String]) -> Result<()> {
     upgrade.run()
 }
 
-/// The long run: from the reference to ours, from ours to ours, and back; in the latter two, nodes of
-/// ours hand over each role.
+/// The long run: from the reference to ours, from ours to ours, and back; in the second and the third
+/// upgrade, nodes of ours hand over each role.
 pub(crate) fn deep(ours: Option<&Path>) -> Result<Ran> {
     let Some(peer) = binaries::peer_server() else {
         println!("rolling: skipped: {} names no reference server", binaries::PEER_VARIABLE);

@@ -191,7 +191,7 @@ const PORTS: std::ops::Range<u32> = 12_000..32_000;
 /// A port on which no process listens at present.
 pub(crate) fn free_port() -> Result<u16> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    // Concurrent runs begin with other ports.
+    // The first port depends on the process id, so that concurrent runs begin with different ports.
     let first = std::process::id().wrapping_mul(97);
     for _ in PORTS {
         // Relaxed: only the uniqueness of the number matters.

@@ -67,8 +67,9 @@ pub(crate) fn workspace() -> Result<Ran> {
     report.finish()
 }
 
-/// The server that the tests have built, with debug assertions, and with the file checkers beside it.
-/// Another build with the same profile would have other features of its dependencies and start over.
+/// The server that the tests have built, with debug assertions, and with the file checkers beside it. A
+/// separate build of the server with the same profile would enable other features of its dependencies, and
+/// so build everything again.
 pub(crate) fn server() -> Result<Option<PathBuf>> {
     programs::build(&["--workspace"])?;
     let server = shell::target_dir().join("debug").join(SERVER);

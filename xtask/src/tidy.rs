@@ -1,8 +1,8 @@
 //! `cargo xtask tidy`: rules of the house that a program can check.
 //!
-//! Invariants: (1) a finding names file and line and says what to do; (2) what a rule allows beyond itself is
-//! data under `docs/`, and an entry there that nothing needs any more is a finding too; (3) a rule is added
-//! when it was broken twice.
+//! Invariants: (1) a finding names file and line and says what to do; (2) exceptions from a rule are data
+//! under `docs/`, and an exception that is no longer needed is a finding too; (3) a rule is added when it
+//! was broken twice.
 
 mod banned;
 mod circles;
@@ -37,9 +37,9 @@ use crate::table::read_table;
 use finding::Finding;
 use source::Source;
 
-/// The task: runs every check and prints what each one finds. `--tighten` first writes the ratchet anew,
-/// downwards. `--circles`, `--calls`, `--names` and `--words`, each with a word after it if wanted, print
-/// what the ratchet counts, and check nothing.
+/// The task: runs every check and prints what each one finds. `--tighten` first lowers the entries of the
+/// ratchet to the present counts. `--circles`, `--calls`, `--names` and `--words`, each with a word after
+/// it if wanted, print what the ratchet counts, and check nothing.
 pub(crate) fn tidy(arguments: &[String]) -> Result<()> {
     let mut arguments = Arguments::new(arguments);
     let tighten = arguments.flag("--tighten");
@@ -83,7 +83,8 @@ pub(crate) fn tidy(arguments: &[String]) -> Result<()> {
     Err(format!("{} findings", findings.len()).into())
 }
 
-/// Prints what a section of the ratchet counts: of what the word names, or of everything.
+/// A function that prints the items that a section of the ratchet counts: those that the word names, or
+/// all.
 type List = fn(&[Source], Option<&str>) -> Result<()>;
 
 const LISTS: [(&str, List); 4] = [
@@ -93,7 +94,7 @@ const LISTS: [(&str, List); 4] = [
     ("--words", words::print),
 ];
 
-/// What the checks find that hold no counts of their own.
+/// The findings of all checks that keep no counts in the ratchet.
 fn findings(root: &Path, files: &[String], sources: &[Source]) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     findings.extend(layers::check(root)?);
@@ -115,8 +116,8 @@ fn findings(root: &Path, files: &[String], sources: &[Source]) -> Result<Vec<Fin
     Ok(findings)
 }
 
-/// Files that git knows or would take, relative to the root; those that are deleted but not yet committed
-/// left out.
+/// The paths of files that git tracks or would add, relative to the root, without files that are deleted
+/// but whose deletion is not committed.
 fn tracked_files(root: &Path) -> Result<Vec<String>> {
     let mut git = Command::new("git");
     git.current_dir(root).args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"]);

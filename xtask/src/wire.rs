@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct Reply {
     /// The type's first byte: `+ - : $ * _ # , ( ! = % ~ > |`.
     pub(crate) kind: u8,
-    /// A leaf's content; empty for aggregates and nulls.
+    /// The content of a reply that is no aggregate; empty for aggregates and nulls.
     pub(crate) text: Vec<u8>,
     /// An aggregate's elements; keys and values in turn for maps.
     pub(crate) items: Vec<Reply>,

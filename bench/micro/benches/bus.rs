@@ -1,10 +1,10 @@
 //! One node of a large cluster: costs of its cron, of messages and of its text replies, by the
 //! number of nodes.
 //!
-//! `cargo bench -p sluice-micro --bench bus -- [NODES …]`. The node is only the state machine
-//! of `sluice_cluster`: no socket, no other process. The bench writes the messages of the other
-//! nodes. A third of the nodes are replicas. Printed for each step: the median and the 90th
-//! percentile of its time.
+//! `cargo bench -p sluice-micro --bench bus -- [NODES …]`. The node is only the state machine of
+//! `sluice_cluster`: no socket, no other process. The bench writes the messages of the other nodes. A third
+//! of the nodes are replicas. The bench prints, for each step, the median and the 90th percentile of its
+//! time.
 #![allow(missing_docs)]
 #![allow(clippy::disallowed_methods, reason = "a bench measures time")]
 #![allow(clippy::redundant_closure, reason = "a constructor in its place is not general over lifetimes")]
@@ -300,7 +300,7 @@ impl Bench {
         self.lose();
     }
 
-    /// Half of the primaries become silent, and the others report this.
+    /// Measures the failure of half of the primaries: they become silent, and the others report this.
     fn lose(mut self) {
         let dead = 1..self.primaries / 2;
         let is_dead = |number: usize| dead.contains(&number);
@@ -310,7 +310,7 @@ impl Bench {
         for round in 0..wall / 100 {
             let times = if round > 100 { &mut crons } else { &mut ignored };
             self.tick(times, &|number| !is_dead(number));
-            // The others continue to connect and to send.
+            // The living nodes continue to connect and to send.
             for _ in 0..self.count / 50 + 1 {
                 let from = self.primaries + self.rng.below((self.count - self.primaries) as u64) as usize;
                 let bytes = self.message(from, |gossip| MessageBody::Ping(gossip), |_| NodeFlags(0));
@@ -320,7 +320,7 @@ impl Bench {
         crons.show("cron while the dead are suspected");
         let opinion = |number: usize| if is_dead(number) { NodeFlags::PFAIL } else { NodeFlags(0) };
         let (mut first, mut again) = (StepTimes::default(), StepTimes::default());
-        // One in three reports is missing for a majority.
+        // Two thirds of the living voters report the dead nodes, which is no majority of all voters.
         let voters: Vec<usize> = (1..self.primaries).filter(|number| !is_dead(*number)).collect();
         for round in 0..2 {
             for from in voters.iter().take(voters.len() * 2 / 3) {

@@ -261,7 +261,7 @@ fn empty_turn() {
     let mut arms: Vec<Arm<'_>> = Vec::new();
     for backend in [Backend::Epoll, Backend::IoUring] {
         let mut lp = open(backend);
-        // A ring arms its waker in its first iteration.
+        // A few iterations run before the measurement, because a ring arms its waker in the first one.
         (0..3).for_each(|_| drop(lp.wait(1, Deadline::PAST)));
         let calls = lp.metrics().system_calls;
         (0..100).for_each(|_| drop(lp.wait(1, Deadline::PAST)));

@@ -1,12 +1,12 @@
 //! Passing the job of a slow read to a thread: the pool's own queue (a lock) compared with the ring
 //! `queue::spmc` and threads that park: `cargo bench -p sluice-micro --bench jobs`.
 //!
-//! Both have the same jobs, threads, mailbox and event loop for the results; only the queue and the way
-//! in which threads sleep and wake differ. A burst of jobs is submitted, then the loop waits until all
-//! are done. Printed for each burst, number of threads and length of a job: processor time of the main
-//! thread for each job (submitting, waiting, taking the result), and the time from the first submission
-//! to the last end; medians over the rounds, and the ratio ring / pool with the interval that contains
-//! nine tenths of the rounds' pairs. Words after `--bench`: `rounds=N`, `bursts=N`.
+//! Pool and ring have the same jobs, threads, mailbox and event loop for the results; only the queue and
+//! the way in which threads sleep and wake differ. A burst of jobs is submitted, then the loop waits until
+//! all are done. The bench prints, for each burst, number of threads and length of a job, the processor
+//! time of the main thread for each job (submitting, waiting, taking the result), and the time from the
+//! first submission to the last end; medians over the rounds, and the ratio ring / pool with the interval
+//! that contains nine tenths of the rounds' pairs. Words after `--bench`: `rounds=N`, `bursts=N`.
 
 // A bench measures time and needs threads.
 #![allow(clippy::disallowed_methods)]
@@ -24,7 +24,8 @@ use sluice_evloop::{
 use sluice_micro::{Arguments, quantile};
 use sluice_queue::{Capacity, spmc};
 
-/// In the server, no more jobs are in progress than there are threads; here there may be more.
+/// The capacity of the ring. In the server, no more jobs are in progress than there are threads; here there
+/// may be more.
 const QUEUE_MAX: usize = 64;
 
 /// A set of threads that run jobs.
@@ -194,7 +195,7 @@ fn main() {
         for burst in [1, 2, 16] {
             for us in [0, 100, 500] {
                 let length = Duration::from_micros(us);
-                // Long jobs need fewer bursts for the same precision.
+                // Rounds of long jobs have fewer bursts, which suffice for the same precision.
                 let bursts = if us > 0 { bursts / 4 } else { bursts };
                 measure(rounds, &Load { threads, burst, length, bursts });
             }
@@ -213,7 +214,7 @@ fn measure(rounds: usize, load: &Load) {
             let which = (turn + round) % 2;
             pair[which] = home.round(if which == 0 { &mut pool } else { &mut ring }, load);
         }
-        // The first two rounds warm up.
+        // The first two rounds only warm up and do not count.
         if round >= 2 {
             times.push(pair);
         }

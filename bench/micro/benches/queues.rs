@@ -2,10 +2,11 @@
 //! `cargo bench -p sluice-micro --bench queues`.
 //!
 //! Contenders take turns, round by round, so that other work of the machine affects all of them. A round
-//! moves a fixed number of jobs of one word from producers to consumers; a thread that finds the queue
-//! full or empty yields. Printed are the median over the rounds and the interval that contains nine
-//! tenths of them, and how often ours was faster in a round's pair. Threads are those of the side with
-//! many; with 1 in brackets everything runs in one thread.
+//! moves a fixed number of jobs of one word from producers to consumers; a thread that finds the queue full
+//! or empty yields. The bench prints the median over the rounds, the interval that contains nine tenths of
+//! the rounds, and the share of rounds in which our queue was faster than the other contender. The number
+//! of threads in a line is that of the side that has several; lines with 1 in brackets run everything in
+//! one thread.
 //!
 //! Words after `--` choose roles (`spsc`, `spmc`, `mpsc`); `rounds=N` and `jobs=N` change the defaults.
 
@@ -110,7 +111,7 @@ fn measure(role: &str, title: &str, rounds: usize, load: &Load) {
         for turn in 0..contenders.len() {
             let which = (turn + round) % contenders.len();
             let time = (contenders[which].round)(load);
-            // The first two rounds warm up.
+            // The first two rounds only warm up and do not count.
             if round >= 2 {
                 times[which].push(time);
             }
@@ -147,8 +148,8 @@ fn run(load: &Load, (producers, consumers): Sides<'_>) -> f64 {
     };
     let consume = |mut step: Step<'_>| {
         let begun = start(&ready, threads);
-        // The number of taken jobs is subtracted only when the queue is empty: counting is not
-        // to be measured.
+        // The number of taken jobs is subtracted only when the queue is empty, so that counting is not
+        // measured.
         let mut taken = 0;
         loop {
             match step(BATCH) {

@@ -1,4 +1,4 @@
-//! Shared by several benches: their command line, and quantiles.
+//! Code that several benches share: their command line, and quantiles.
 #![forbid(unsafe_code)]
 
 /// The words after `--` of `cargo bench`.

@@ -1,10 +1,11 @@
 //! The machine's interface for its host: a [`Vm`] with libraries and chunks, and one run at a time.
 //!
-//! Invariants: (1) objects made before [`Vm::seal`], objects of an image, and chunks loaded between
-//! runs, lie before the mark and outlive runs; (2) objects that a run makes lie after the mark and are
-//! cut off when the run ends, unless the run stored a reference to a new object in an old one, added a
-//! key to an old table, or had a new object pinned: then all are kept, as are those of a run that has no
-//! mark because many older slots were free; (3) at most one run is open.
+//! The mark is a position in each arena of objects, set before a run. Invariants: (1) objects made before
+//! [`Vm::seal`], objects of an image, and chunks loaded between runs, lie before the mark and outlive runs;
+//! (2) objects that a run makes lie after the mark and are freed when the run ends, unless the run stored a
+//! reference to a new object in an old one, added a key to an old table, or had a new object pinned: then
+//! all of the run's objects are kept. They are also kept if the run has no mark, because many slots before
+//! the mark were free and are used again; (3) at most one run is open.
 
 mod chunks;
 mod limit;
@@ -43,7 +44,8 @@ const STACK_KEPT: usize = 16 << 10;
 /// The most new objects of one kind that [`Vm::end`] frees itself; more are returned to the caller.
 const FREED_HERE: usize = 4096;
 
-/// Bytes made by a run from which on its objects are returned to the caller instead of being freed.
+/// If a run's objects have more bytes than this, [`Vm::end`] returns them to the caller instead of freeing
+/// them.
 const LARGE_REGION: usize = 1 << 20;
 
 /// The reason why the execution of a run has stopped.
@@ -63,7 +65,8 @@ pub enum RunOutcome {
 /// The handle of a value that is kept alive until [`Vm::unpin`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pinned {
-    /// The slot among the pinned values, and the number of the pin, because slots are used again.
+    /// The slot in the list of pinned values. `number` is that of the pin, because later pins may use the
+    /// same slot.
     slot: u32,
     number: u32,
 }
@@ -84,7 +87,7 @@ struct DeclaredGlobal {
 pub struct DiscardedRun(Vec<Box<dyn Any + Send>>);
 
 impl DiscardedRun {
-    /// The number of arenas in it.
+    /// The number of arenas of objects in the discarded run.
     pub fn parts(&self) -> usize {
         self.0.len()
     }
@@ -113,7 +116,7 @@ pub struct Vm {
     last_pin: u32,
     /// The number of the last chunk.
     last_chunk: u32,
-    /// Globals that the host may set, and the indexes of those that are set for this run.
+    /// Globals that the host may set; `set` has the indexes of those that are set for this run.
     declared: Vec<DeclaredGlobal>,
     set: Vec<u32>,
     results: usize,
@@ -121,7 +124,7 @@ pub struct Vm {
     stack_before: usize,
     /// Chunks that were unloaded since the last cycle of the collector ended.
     unloaded: usize,
-    /// The program of unloaded chunks: an empty one.
+    /// An empty program, which takes the place of the program of an unloaded chunk.
     no_program: Arc<Proto>,
 }
 
@@ -316,7 +319,7 @@ impl Vm {
         self.machine.heap.limit = bytes;
     }
 
-    /// The number of arguments that a function can see: further ones make no difference.
+    /// The number of arguments that a function can read; it ignores all arguments after these.
     pub fn params_of(&self, function: Value) -> usize {
         let closure = function.as_closure().and_then(|closure| self.machine.heap.closures.own(closure.0));
         match closure.and_then(|closure| self.machine.code.own(closure.proto)) {
@@ -402,8 +405,9 @@ impl Vm {
         heap.born = guard::OLD;
     }
 
-    /// Drops the mark, so that free slots before it are used again, if `is_wanted` for the number of those
-    /// that a chunk can use. Returns whether the mark was dropped.
+    /// Drops the mark, so that free slots before the mark are used again. Calls `is_wanted` with the number
+    /// of those slots that a chunk could use, and does nothing if the result is false. Returns whether the
+    /// mark was dropped.
     fn drop_mark_if(&mut self, is_wanted: impl Fn(usize) -> bool) -> bool {
         let machine = &mut self.machine;
         let heap = &mut machine.heap;
@@ -523,7 +527,8 @@ impl Vm {
     fn keep(&mut self) {
         let machine = &mut self.machine;
         let heap = &mut machine.heap;
-        // The main program's stack belongs to the machine: only its growth was charged to this run.
+        // The stack's growth is no longer counted: the stack belongs to the machine, and only its growth
+        // during the run was charged to the run.
         let grown = machine.co.stack.len().saturating_sub(self.stack_before);
         heap.bytes = heap.bytes.saturating_sub(grown * SLOT_BYTES);
         if machine.co.stack.len() > STACK_KEPT {
@@ -604,7 +609,7 @@ impl Vm {
             + heap::vec(&self.set)
             + heap::vec(&self.declared);
         let stack = &self.machine.co.stack;
-        // The stack's growth during a run is part of the bytes in use.
+        // The stack's growth during a run is subtracted, because it is part of the bytes in use already.
         let grown = match self.stage {
             VmStage::Running => stack.len().saturating_sub(self.stack_before),
             VmStage::Opening | VmStage::Idle => 0,

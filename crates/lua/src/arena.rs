@@ -1,8 +1,9 @@
 //! Arenas: objects of one kind, named by index.
 //!
-//! Invariants: (1) an index is checked at each access; (2) free slots after a mark are the only ones reused
-//! for objects made after it, so that all of those can be cut off; (3) objects of an image have the first
-//! indexes, are older than every mark, and never change: several machines share them.
+//! Invariants: (1) an index is checked at each access; (2) an object made after a mark never gets a slot
+//! before the mark, so all objects made after the mark can be freed by cutting the arena off there; (3)
+//! objects of an image have the first indexes, are older than every mark, and never change: several
+//! machines share them.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use sluice_base::heap;
 /// The colour that the collector last gave an object.
 pub(crate) type Colour = u8;
 
-/// So few free slots before the mark are no reason for a run without a mark.
+/// With no more free slots than this before the mark, a run keeps the mark and leaves those slots free.
 const SPARSE_MIN: usize = 1024;
 
 /// The colour of a slot that holds no object.
@@ -19,8 +20,8 @@ pub(crate) const FREE: Colour = 0;
 
 /// An object in an arena, with a colour for the collector.
 pub(crate) trait Object: Default {
-    /// The form of such objects in an image: shared by counting owners, or empty for kinds that
-    /// belong to one machine.
+    /// The type that holds such objects in an image: a shared slice with counted owners, or nothing for
+    /// kinds of objects that are never part of an image.
     type Shared: std::ops::Deref<Target = [Self]> + std::fmt::Debug;
 
     fn colour(&self) -> Colour;
@@ -43,7 +44,7 @@ pub(crate) trait Shrink: std::fmt::Debug {
     fn shrink(&mut self) -> bool;
 }
 
-/// An object's memory is freed in pieces from this many bytes on; also the size of a piece.
+/// Memory of at least this many bytes is freed in pieces of this size.
 pub(crate) const PIECE: usize = 1 << 20;
 
 impl<T: std::fmt::Debug> Shrink for Vec<T> {
@@ -59,7 +60,7 @@ impl<T: std::fmt::Debug> Shrink for Vec<T> {
 pub(crate) struct Arena<T: Object> {
     /// Objects of the image that the machine was made from.
     shared: Option<T::Shared>,
-    /// The number of these objects: the index of the first slot of the arena's own.
+    /// The number of the image's objects, which is also the index of the first of the arena's own slots.
     first: u32,
     /// The arena's own slots.
     pub(crate) slots: Vec<T>,
@@ -110,8 +111,8 @@ impl<T: Object> Arena<T> {
 
     #[inline(always)]
     pub(crate) fn at(&self, index: u32) -> &T {
-        // The bound check also shows whether the slot is the image's: an arena without an image
-        // pays a subtraction.
+        // An index below `first` wraps around and fails the bound check, so the slot is then looked up in
+        // the image: an arena without an image pays only for the subtraction.
         match self.slots.get(index.wrapping_sub(self.first) as usize) {
             Some(object) => object,
             None => self.shared_at(index),

@@ -140,7 +140,8 @@ pub(crate) enum Const {
 /// The place of an upvalue when a closure is made.
 #[derive(Clone, Debug)]
 pub(crate) struct Capture {
-    /// In a register of the function that makes the closure; otherwise among that function's upvalues.
+    /// Whether the variable is in a register of the function that makes the closure; otherwise it is one of
+    /// that function's upvalues. `index` is that of the register or of the upvalue.
     pub(crate) in_register: bool,
     pub(crate) index: u8,
     pub(crate) name: Arc<[u8]>,
@@ -150,7 +151,8 @@ pub(crate) struct Capture {
 #[derive(Clone, Debug)]
 pub(crate) struct Local {
     pub(crate) name: Arc<[u8]>,
-    /// The range of instructions in which the variable lives: first, and one past the last.
+    /// The index of the first instruction in which the variable lives; `to` is the index after the last
+    /// one.
     pub(crate) from: u32,
     pub(crate) to: u32,
 }
@@ -376,8 +378,8 @@ impl Proto {
 /// The handle of a loaded chunk, until [`crate::Vm::unload`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadedChunk {
-    /// The index of the prototype in the machine, and the number of the chunk, because slots are
-    /// used again.
+    /// The index of the prototype in the machine. `number` is that of the chunk, because a later chunk may
+    /// have the same index.
     pub(crate) code: u32,
     pub(crate) number: u32,
 }
@@ -391,7 +393,8 @@ pub(crate) struct Linked {
     pub(crate) hashes: Box<[u32]>,
     /// The indexes of the inner functions.
     pub(crate) inner: Box<[u32]>,
-    /// The number of the loaded chunk, which keeps the prototype alive; 0 if it is not a loaded chunk.
+    /// The number of the chunk of which this is the main function, while the chunk is loaded, which keeps
+    /// the prototype alive; otherwise 0.
     pub(crate) loaded: u32,
     pub(crate) colour: Colour,
 }

@@ -71,7 +71,8 @@ impl Fault {
         Fault(Box::new(Cause::Level(value, level)))
     }
 
-    /// Whether this is the error of an operation on values, which gets a position in an instruction.
+    /// Whether this is the error of an operation on values, which gets a position if an instruction
+    /// executes the operation.
     pub(crate) fn is_bare(&self) -> bool {
         matches!(*self.0, Cause::Bare(_))
     }

@@ -21,18 +21,20 @@ const PIECE: usize = 512;
 /// Slots that one step sweeps.
 const SWEEP: u32 = 256;
 
-/// Units of work for freeing an object, and for a piece of a large one. With 4 for an object, a sweep of
-/// short strings would free no more than the program makes meanwhile, and would never end.
+/// Units of work for freeing an object; `FREEING_PIECE` is for a piece of a large one. If freeing an object
+/// cost 4 units, a sweep of short strings would free no more than the program makes during the sweep, which
+/// would never end.
 const FREEING: usize = 1;
 const FREEING_PIECE: usize = 2048;
 
-/// After so many rescans of the stacks, the rest of the marking is done in one step.
+/// After this many rescans of the stacks, the remaining objects are marked in one step.
 const ROUNDS: u32 = 16;
 
 /// The roots of marking.
 #[derive(Debug)]
 pub(crate) struct Roots<'m> {
-    /// The running coroutine, its index, and the first slot that it does not use.
+    /// The running coroutine; `thread` is its index, `top` the first slot of its stack that it does not
+    /// use.
     pub(crate) running: &'m Coroutine,
     pub(crate) thread: ThreadRef,
     pub(crate) top: usize,
@@ -317,7 +319,7 @@ fn is_dead(heap: &Heap, value: Value) -> bool {
     if !value.is_object() || value.is_str() {
         return false;
     }
-    // Objects of an image are never freed.
+    // Only the machine's own objects have a colour: those of an image are never freed.
     let colour = if value.is_table() {
         heap.tables.own(index).map(Object::colour)
     } else if value.is_closure() {
@@ -427,7 +429,8 @@ fn end(heap: &mut Heap) {
     heap.collector.kept = heap.old_bytes.min(heap.bytes);
     let pause = heap.collector.pause.max(110);
     let threshold = heap.bytes.saturating_mul(pause) / 100;
-    // The collector must begin before the limit is reached.
+    // The threshold is at most halfway to the limit, because the next cycle must begin before the limit is
+    // reached.
     let latest = heap.bytes + heap.limit.saturating_sub(heap.bytes) / 2;
     heap.collector.threshold = threshold.max(1 << 20).min(latest.max(1 << 16));
     heap.collector.next_slice = heap.collector.threshold;

@@ -186,7 +186,7 @@ fn each_growth_of_programs_of_every_library_fails_in_turn() {
 
 #[test]
 fn each_growth_of_the_table_of_cases_fails_in_turn() {
-    // Programs with long loops would take hours here.
+    // Only short programs are run, because programs with long loops would take hours here.
     let lines = include_str!("../tests/oracle/lines.txt").lines();
     let lines: Vec<&str> = lines.filter(|line| is_short(line)).collect();
     assert!(lines.len() > 250, "{} programs", lines.len());
@@ -211,7 +211,8 @@ fn each_growth_while_a_machine_is_made_and_a_chunk_loaded_fails_in_turn() {
     }
     assert!(failed > 250, "{failed} growths of a machine");
     let mut vm = machine();
-    // If free slots were used again, objects of a failed load remain as garbage.
+    // All garbage is collected before bytes are compared: if free slots were used again, objects of a
+    // failed load remain as garbage.
     whole(&mut vm);
     let mut base = vm.bytes();
     for number in 1.. {
@@ -265,7 +266,8 @@ fn each_growth_of_a_load_fails_where_an_unloaded_chunk_left_room() {
         whole(&mut vm);
         assert_eq!(vm.bytes(), base, "growth {number} of a load left bytes");
     }
-    // A load tries a second time after all garbage is collected.
+    // One failed growth does not fail a load, which is tried a second time after a collection of all
+    // garbage.
     vm.heap().growths_left = 3;
     let chunk = vm.load(&proto).expect("room at the second attempt");
     let (text, is_error) = outcome(&mut vm, chunk);

@@ -198,7 +198,7 @@ pub struct Heap {
 /// Bytes allocated between two slices of the collector.
 pub(crate) const SLICE_BYTES: usize = 64 << 10;
 
-/// The longest string that is copied out of the scratch buffer.
+/// A string of up to this many bytes is copied out of the scratch buffer, which is then used again.
 const SCRATCH_MAX: usize = 256;
 
 /// Bytes that a run may use before the collector is started.
@@ -254,7 +254,7 @@ impl Heap {
     /// Checks that `bytes` more may be used, without counting them: to be called before a buffer grows.
     ///
     /// # Errors
-    /// `not enough memory` if the limit does not allow so many bytes.
+    /// `not enough memory` if the limit does not allow `bytes` more bytes.
     pub fn room(&mut self, bytes: usize) -> Result<(), Fault> {
         #[cfg(test)]
         if self.fails() {
@@ -518,7 +518,8 @@ impl Heap {
                     if let Some((key, value)) = moved
                         && object.guard & guard::BLACK != 0
                     {
-                        // The scan may be past the position that the entry moved to.
+                        // The key is marked now, because its entry may lie at a position that the scan has
+                        // passed.
                         self.shade(key);
                         self.shade(value);
                     }
@@ -813,8 +814,8 @@ impl Heap {
     }
 
     /// Removes objects after the mark from the collector's lists, because they are about to be cut off,
-    /// perhaps in the middle of a cycle. No old object refers to them, so marked old objects stay marked,
-    /// and unmarked ones are still found from roots and old objects.
+    /// perhaps in the middle of a cycle. No old object refers to the removed objects, so marked old objects
+    /// stay marked, and unmarked old objects are still found from roots and other old objects.
     pub(crate) fn forget_young_greys(&mut self, code: &Arena<Linked>) {
         if self.collector.phase == CollectorPhase::Idle {
             return;
@@ -840,13 +841,14 @@ impl Heap {
         self.bytes = self.old_bytes;
         self.slice_due = false;
         self.strings.set_due(false);
-        // A threshold that a cycle during the run has set was for the run's objects, too.
+        // The threshold is computed again, because a cycle that ended during the run has set it for a heap
+        // with the run's objects.
         let latest = self.bytes + self.limit.saturating_sub(self.bytes) / 2;
         self.collector.threshold = (self.collector.kept * 2).max(FIRST_THRESHOLD).min(latest.max(1 << 16));
         self.collector.next_slice = match self.collector.phase {
             CollectorPhase::Idle => self.collector.threshold,
-            // The next slice does not move further away: otherwise short runs between loads would put
-            // it off for ever.
+            // The end of a run never makes the next slice later: otherwise short runs between loads would
+            // postpone that slice for ever.
             CollectorPhase::Mark | CollectorPhase::Sweep(..) => {
                 self.collector.next_slice.min(self.bytes + SLICE_BYTES)
             }
@@ -854,8 +856,8 @@ impl Heap {
     }
 
     pub(crate) fn shade_table(&mut self, table: TableRef) {
-        // A stack slot that this run has not used may name a table of an earlier run. Tables of an image
-        // refer only to the image.
+        // The table may be missing, because a stack slot that this run has not used may name a table of an
+        // earlier run. A table of an image needs no mark: it refers only to objects of the image.
         let Some(object) = self.tables.own_mut(table.0) else { return };
         if object.colour() == self.marked || object.colour() == crate::arena::FREE {
             return;
@@ -897,7 +899,7 @@ fn paint<T: Object>(
     grey: Option<Grey>,
     list: &mut Vec<Grey>,
 ) {
-    // As for tables: the index may be from an earlier run.
+    // The object may be missing, because a stack slot may hold an index of an earlier run.
     let Some(object) = arena.own_mut(index) else { return };
     if object.colour() == marked || object.colour() == crate::arena::FREE {
         return;

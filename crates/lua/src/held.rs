@@ -5,7 +5,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes of a buffer that are not counted: less than a megabyte for all nested calls together.
+/// A function that holds no more bytes than this is not counted: for all nested calls together that is less
+/// than a megabyte.
 const HELD_FREE: usize = 4096;
 
 /// The sum of held bytes in a run. Shared, because another thread may drop a function's state.

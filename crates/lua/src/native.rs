@@ -24,11 +24,11 @@ pub use crate::object::State;
 /// What a native function wants the machine to do next.
 #[derive(Debug)]
 pub enum NativeStep {
-    /// Return: the last so many values of the window are the results.
+    /// Return: this many values at the window's end are the results.
     Return(usize),
-    /// Call the function that lies so many slots before the window's end, with the values after
-    /// it as arguments, then resume this function, with the results appended to the window. Made
-    /// by [`Ctx::call`].
+    /// Call the function that lies this many slots before the window's end, with the values after it as
+    /// arguments. Then resume this function, with the results appended to the window. [`Ctx::call`] makes
+    /// this step.
     Call(usize, State),
     /// Pause, because the budget is used up; resume later with this state.
     Pause(State),
@@ -44,10 +44,10 @@ pub enum NativeStep {
 #[derive(Debug)]
 #[doc(hidden)]
 pub enum Demand {
-    /// Call the window's first value with the rest, and catch errors.
+    /// Call the window's first value with the other values as arguments, and catch errors.
     #[doc(hidden)]
     Protect(Protection),
-    /// Call the window's first value with the rest, and have the second value handle errors.
+    /// Call the window's first value, and pass an error to the second value, which handles it.
     #[doc(hidden)]
     ProtectWith,
     /// Make a closure of a chunk.
@@ -130,7 +130,7 @@ pub struct Ctx<'a> {
     /// The index of the running closure.
     pub(crate) function: u32,
     pub(crate) budget: &'a mut i64,
-    /// The running coroutine's index, and whether it is the main program.
+    /// The running coroutine's index; `is_main` tells whether this is the main program.
     pub(crate) thread: u32,
     pub(crate) is_main: bool,
 }
@@ -151,8 +151,8 @@ impl Ctx<'_> {
         if at < self.top { self.stack[at] } else { Value::NIL }
     }
 
-    /// Makes the stack at least `len` slots long. The slots are charged, but not checked: a limit exceeded
-    /// here is reported by the next growth of the heap.
+    /// Makes the stack at least `len` slots long. The slots count as bytes in use without a check of the
+    /// limit: if they exceed it, the next growth of the heap fails.
     #[cold]
     fn grow_stack(&mut self, len: usize) {
         let len = len.max(self.stack.len() * 2);

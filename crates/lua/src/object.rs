@@ -202,7 +202,8 @@ pub(crate) struct Frame {
     pub(crate) pc: u32,
     /// The number of results wanted; negative: all.
     pub(crate) want: i32,
-    /// Tail calls before this frame, which it replaced: call levels without a name.
+    /// Number of tail calls whose frames this frame has replaced: each counts as a call level without a
+    /// name.
     pub(crate) tails: u32,
     pub(crate) after: After,
     pub(crate) work: Work,

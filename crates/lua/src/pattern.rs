@@ -108,8 +108,8 @@ pub(crate) struct Matcher {
     /// The pattern's text, by which the cache finds the matcher: see [`Matcher::text`].
     text: Box<[u8]>,
     program: Program,
-    /// The bytes that every match begins with, if there are few such bytes, and whether they are
-    /// the whole pattern.
+    /// The bytes that a match can begin with, if there are few such bytes; with `is_single` they are the
+    /// whole pattern.
     first: Option<Single>,
     is_single: bool,
     choices: Vec<ChoicePoint>,
@@ -491,8 +491,8 @@ pub(crate) fn is_special(pattern: &[u8]) -> bool {
     pattern.iter().take_while(|&&byte| byte != 0).any(is_special)
 }
 
-/// Matches a pattern against a text; the data are separated by the first byte 0xff. Once with unlimited
-/// fuel and once with little, for fuzzing.
+/// Matches a pattern against a text, once with unlimited fuel and once with little, for fuzzing. The first
+/// byte 0xff of `data` separates pattern and text.
 pub fn fuzz_pattern(data: &[u8]) {
     let split = data.iter().position(|&byte| byte == 0xff).unwrap_or(data.len());
     let (pattern, text) = data.split_at(split);

@@ -19,7 +19,7 @@ use crate::value::{StrRef, Value};
 /// Longest text that is stored in its slot.
 pub(crate) const INLINE_MAX: usize = 22;
 
-/// From so many bytes on, a vector is kept as it is instead of being copied into a box of its size.
+/// A vector of at least this many bytes is kept as it is, instead of being copied into a box of its size.
 const SHARED_MIN: usize = 4096;
 
 /// A string. The hash is atomic because several threads may read the strings of an image. All of those are
@@ -117,7 +117,7 @@ pub(crate) struct Strings {
     is_due: Cell<bool>,
 }
 
-/// From so many units of work on, the interpreter's loop exits to charge them.
+/// When this many units of work are recorded, the interpreter's loop exits to charge them.
 const WORK_DUE: u32 = 1000;
 
 /// Bytes of a string whose comparison is part of the instruction's cost.
@@ -260,7 +260,7 @@ impl Strings {
         x == y
     }
 
-    /// Records the work of comparing so many bytes.
+    /// Records the work of comparing this many bytes.
     #[inline]
     pub(crate) fn compared(&self, bytes: usize) {
         if bytes > COMPARED_FREE {
@@ -268,7 +268,7 @@ impl Strings {
         }
     }
 
-    /// Records the work of copying or searching so many bytes once.
+    /// Records the work of copying or searching this many bytes once.
     #[inline]
     pub(crate) fn handled(&self, bytes: usize) {
         if bytes > HANDLED_FREE {
@@ -276,7 +276,7 @@ impl Strings {
         }
     }
 
-    /// Records the work of copying so many values.
+    /// Records the work of copying this many values.
     #[inline]
     pub(crate) fn moved(&self, values: usize) {
         if values > 32 {
@@ -288,7 +288,7 @@ impl Strings {
     #[inline]
     pub(crate) fn number(&self, string: StrRef) -> Option<f64> {
         let text = self.bytes(string);
-        // The parser makes several passes over the bytes.
+        // Four times the length is charged, because the parser makes several passes over the bytes.
         self.handled(text.len().saturating_mul(4));
         parse_number(text)
     }

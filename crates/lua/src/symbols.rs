@@ -4,7 +4,8 @@
 //! Invariants: (1) a table keeps no string alive: the index of a freed symbol stays in the table until the
 //! next rebuild, and is detected by the text that is now at that index; (2) no two symbols of a machine
 //! have the same text; (3) a table has at most four slots for each symbol that lived at its last rebuild,
-//! or `SLOTS_MIN`, however many symbols were made and freed: 16 bytes besides a string of 32 or more.
+//! or `SLOTS_MIN`, however many symbols were made and freed: 16 bytes for each symbol, whose string takes
+//! 32 bytes or more.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -64,12 +65,14 @@ impl SymbolTable {
         self.insert(string.0, strings);
     }
 
-    /// Makes a table of the size that the living symbols need, and leaves out the others. About 0.1 us for
-    /// each symbol; at least a quarter of the slots was filled since the last rebuild.
+    /// Makes a table of the size that the living symbols need, and leaves out the others. This takes about
+    /// 0.1 us for each symbol, and is rare: at least a quarter of the slots was filled since the last
+    /// rebuild.
     fn rebuild(&mut self, strings: &Strings) {
         let mut live: Vec<u32> = self.slots.iter().copied().filter(|index| *index != EMPTY).collect();
-        // Slots of strings are reused, so a few slots may have filled the table, each many times. In the
-        // order of indexes, neighbouring texts are close in memory.
+        // Slots of strings are reused, so the same few indexes may fill the table, each many times:
+        // repeated indexes are removed. The indexes are sorted, so that the texts are then read in the
+        // order of memory.
         live.sort_unstable();
         live.dedup();
         live.retain(|index| strings.symbol(*index).is_some());
@@ -101,7 +104,7 @@ impl SymbolTable {
     }
 }
 
-/// The lifetime of the code that needs a symbol.
+/// The lifetime of the chunk that needs a symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SymbolUse {
     /// A chunk that stays loaded.

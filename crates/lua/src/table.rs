@@ -28,8 +28,8 @@ const SKIPPED_FREE: usize = 16;
 pub(crate) mod guard {
     /// The table is read-only: writes are errors.
     pub(crate) const READ_ONLY: u8 = 1;
-    /// The table was made before the mark: a reference to a newer object, or a new key, keeps the run from
-    /// being cut off.
+    /// The table was made before the mark: if a run stores a reference to a newer object or a new key in
+    /// it, the run's objects are kept at its end.
     pub(crate) const OLD: u8 = 2;
     /// The collector has scanned the table or is about to: a value stored in it must be marked.
     pub(crate) const BLACK: u8 = 4;
@@ -407,7 +407,7 @@ impl LuaTable {
             low = high;
             high *= 2;
             if high > i32::MAX as usize {
-                // For a table made to mislead the doubling: linear search, as in PUC.
+                // A table that was made to mislead the doubling is searched linearly, as in PUC.
                 let mut index = 1;
                 while !absent(index) {
                     index += 1;

@@ -1,10 +1,10 @@
 //! A node's append-only file while it is written: the work of the server's thread under `everysec`,
 //! in virtual time.
 //!
-//! Invariants: (1) an execution unit is written whole before the next one, even if a refused write has
-//! left a part of it; (2) a failed sync is not repeated, and nothing after it is reported durable before
-//! a base of a later cut is in force; (3) a base is put in force only together with the log that begins
-//! at its cut.
+//! Invariants: (1) an execution unit is written whole before the next one, even if a refused write has left
+//! a part of it; (2) a failed sync is not repeated, and no unit after the last durable one is reported
+//! durable before a base of a later cut is in force; (3) a base is put in force only together with the log
+//! that begins at its cut.
 
 use crate::disk::{Disk, Refusal};
 use sluice_base::Rng;
@@ -13,9 +13,10 @@ use std::collections::VecDeque;
 /// The append-only file of a node, with its unwritten units and its syncs.
 pub struct AofWriter {
     disk: Disk,
-    /// Logs since the base in force, or since the cut of the first base; units are appended to the last one.
+    /// The logs that follow the base in force, or the cut of the first base while no base is in force;
+    /// units are appended to the last one.
     logs: Vec<usize>,
-    /// Logs since the last cut.
+    /// The logs since the last cut of a rewrite.
     behind_cut: Vec<usize>,
     /// Whether a start of the node reads these logs.
     is_in_force: bool,
@@ -30,21 +31,22 @@ pub struct AofWriter {
     synced: u64,
     /// A sync of the last log has failed.
     is_lost: bool,
-    /// The position at which a sync failed: nothing after it is durable before a base of a later cut
-    /// is in force.
+    /// The position up to which units were durable when a sync failed: later units are not durable before a
+    /// base of a later cut is in force.
     lost_at: Option<u64>,
     /// The fault that was reported to the engine.
     fault: Option<Refusal>,
     retry_ns: u64,
-    /// The time of the next sync; and of the sync under way its end, the log's bytes, and the position.
+    /// The time of the next sync. `sync` has, for the sync under way, the time of its end, the bytes of the
+    /// log that it covers, and the position after them.
     next_sync_ns: u64,
     sync: Option<(u64, usize, u64)>,
-    /// Duration of a sync, and time between two syncs, ns.
+    /// Duration of a sync, and time between the beginnings of two syncs, ns.
     sync_ns: (u64, u64),
 }
 
 impl AofWriter {
-    /// Appends to the log `log` from `position` on.
+    /// A writer that appends to the log `log`; `position` is the position of the first unit to come.
     pub fn new(
         disk: Disk,
         log: usize,
@@ -129,7 +131,7 @@ impl AofWriter {
             return;
         }
         match self.write_waiting(rng) {
-            // After a failed sync, only a rewrite ends the fault.
+            // A write that succeeds ends the fault, unless a sync has failed: then only a rewrite ends it.
             Ok(()) if self.lost_at.is_none() => (self.fault, self.retry_ns) = (None, 0),
             Ok(()) => self.retry_ns = 0,
             Err(reason) => {
@@ -177,7 +179,7 @@ impl AofWriter {
         }
         self.logs.clone_from(&self.behind_cut);
         self.is_in_force = true;
-        // A sync of the log after the base may have failed, too.
+        // The fault continues if a sync of the log after the base has failed, too.
         self.lost_at = self.is_lost.then_some(self.synced);
         if !self.is_lost && self.waiting.is_empty() {
             self.fault = None;

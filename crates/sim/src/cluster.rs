@@ -9,8 +9,9 @@
 //! checks each message that a node of ours sends, `cluster/look.rs` all nodes five times a second, and
 //! `cluster/agreement.rs` the nodes' agreement at the end.
 //!
-//! Invariants: (1) only the stock model has rules of the bus; it is written from the specification, and
-//! uses only the parser and the writer of messages of our crate; (2) a run is a function of its seed.
+//! Invariants: (1) the only part of this module that implements rules of the bus is the stock model, which
+//! is written from the specification, and uses of our crate `cluster` only the parser and the writer of
+//! messages; (2) a run is a function of its seed.
 
 mod act;
 mod agreement;

@@ -78,7 +78,7 @@ fn value(value: ValueRef<'_>) -> u64 {
         ValueRef::Zset(zset) => {
             zset.iter_all().fold(5, |folded, (member, score)| hash(folded ^ score.to_bits(), member))
         }
-        // Streams count by their number of entries: the workload has none.
+        // For streams the number of entries suffices, because the workload has no streams.
         ValueRef::Stream(stream) => stream.log().len(),
     }
 }

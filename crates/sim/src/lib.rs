@@ -1,6 +1,6 @@
-//! Simulation of replication: real engines and the real machine of the link, over a network and
-//! disks that fail, in virtual time. And simulations of clusters, beside a model of the
-//! reference's nodes ([`run_cluster`]).
+//! Simulation of replication: real engines and the real machine of the link, over a network and disks that
+//! fail, in virtual time. [`run_cluster`] simulates clusters, in which nodes of ours work together with a
+//! model of the reference's nodes.
 //!
 //! A run is a function of one seed. A failing run can be repeated with a trace of its events: `cargo run
 //! --package sluice-sim -- --seed SEED`.

@@ -28,12 +28,13 @@ pub struct ManyFigures {
     pub known_after_ms: u64,
     /// Milliseconds from the death of a replica until every node considers it failed.
     pub failed_after_ms: u64,
-    /// Number of primaries that then die at one moment: each has a replica, and a majority of
-    /// primaries is left.
+    /// Number of primaries that die at one moment, after the replica: each of them has a replica, and a
+    /// majority of primaries is left.
     pub halved: usize,
-    /// Milliseconds from that death until every node reports that all slots are served.
+    /// Milliseconds from the death of these primaries until every node reports that all slots are served.
     pub served_after_ms: u64,
-    /// Milliseconds from then until all nodes agree on every node's role, shard, epoch, slots and failure.
+    /// Milliseconds from that report until all nodes agree on every node's role, shard, epoch, slots and
+    /// failure.
     pub agreed_after_ms: u64,
 }
 
@@ -54,7 +55,8 @@ const SERVED_MS: u64 = 24 * TIMEOUT_MS;
 const DELAY_MS: u64 = 1;
 /// Duration of a write of `nodes.conf`, ms.
 const DISK_MS: u64 = 5;
-/// Bytes of a message's header, of a gossip entry, and of the extensions.
+/// Bytes of a message's header. The next two constants are the bytes of a gossip entry and of the
+/// extensions.
 const HEADER_BYTES: f64 = 2_256.0;
 const GOSSIP_BYTES: f64 = 104.0;
 const EXTENSION_BYTES: f64 = 48.0;
@@ -158,8 +160,8 @@ fn file_of(me: usize, count: usize) -> String {
     let line = |number: usize| {
         let myself = if number == me { "myself," } else { "" };
         let id = number + 1;
-        // Without shards in the files, each node would write its file again for every other node that
-        // sends its shard.
+        // The files have the nodes' shards: without them, each node would write its file again for every
+        // other node from which it learns a shard.
         let primary = number.checked_sub(primaries).unwrap_or(number) + 1;
         let place = format!("{}:6379@16379,,tls-port=0,shard-id={:040x}", ip_of(number), 5_000 + primary);
         if primary == id {
@@ -194,7 +196,7 @@ impl<'a> ManyNodes<'a> {
             let started = Cluster::start(world.now(), settings.clone(), seed, Some(file.as_bytes()), &local);
             world.add(started.expect("a file of ours"));
         }
-        // The map at the start.
+        // Every node gives out its first map.
         for number in 0..count {
             world.drain(number);
         }
@@ -357,7 +359,7 @@ impl<'a> ManyNodes<'a> {
     /// Returns their number, and the milliseconds until every node reports that all slots are served.
     fn halve(&mut self, count: usize) -> Result<(usize, u64), String> {
         let (replicas, primaries) = (count / 3, count - count / 3);
-        // The last replica is already dead.
+        // One replica less than there are can take over, because the last replica is already dead.
         let halved = (replicas - 1).min((primaries - 1) / 2);
         self.begin("half of the primaries");
         let at = Some(self.now_ms);
@@ -365,7 +367,7 @@ impl<'a> ManyNodes<'a> {
             self.step(replica, &ClusterInput::PrimaryContact { at });
             self.step(replica, &ClusterInput::Offset(1));
         }
-        // All siblings and voters receive the offsets.
+        // The time is passed so that all siblings and voters receive the offsets.
         self.pass(TIMEOUT_MS);
         for number in 0..halved {
             self.end(number);
@@ -374,7 +376,8 @@ impl<'a> ManyNodes<'a> {
             let info = node.cluster.info();
             info.state == ClusterState::Ok && info.slots.ok == 16_384
         };
-        // Before the failure is noticed, all nodes report that all is well.
+        // One timeout is passed before the check, because all nodes report that all slots are served until
+        // they notice the failure.
         self.pass(TIMEOUT_MS);
         Ok((halved, TIMEOUT_MS + self.until_within(SERVED_MS - TIMEOUT_MS, "successors", is_served)?))
     }

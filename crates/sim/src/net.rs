@@ -1,8 +1,9 @@
 //! The network between nodes: connections that deliver late and in pieces, stall, and are lost.
 //!
-//! Invariants: (1) within a connection bytes arrive in order, each once; (2) bytes that one side has sent
-//! may be lost with the connection from any byte on, although the sender has acted; (3) between two nodes
-//! that are cut off from each other nothing arrives, not even the end of a connection: sent bytes wait.
+//! Invariants: (1) within a connection bytes arrive in order, each once; (2) a lost connection loses the
+//! sent bytes from any byte on, although the sender has continued as if all had arrived; (3) between two
+//! nodes that are cut off from each other nothing arrives, not even the end of a connection: sent bytes
+//! wait.
 
 use sluice_base::Rng;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -105,7 +106,8 @@ impl Net {
             }
             let pipe = &mut conn.pipes[side as usize];
             if pipe.end_ns.is_some() {
-                // The connection was lost, which this side does not know yet.
+                // The bytes are dropped, because the connection was lost, which this side does not know
+                // yet.
                 return;
             }
             pipe.last_ns = pipe.last_ns.max(due_ns);

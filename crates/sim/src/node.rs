@@ -50,8 +50,8 @@ pub struct NodePlan {
     pub hash_seed: HashSeed,
     /// Whether the event loop releases the link's connection one iteration later than asked.
     pub leaves_later: bool,
-    /// Bytes of the stream that are buffered while a snapshot arrives on another connection, and bytes
-    /// of that buffer that one iteration executes afterwards.
+    /// Maximum bytes of the stream that are buffered while a snapshot arrives on another connection.
+    /// Afterwards one iteration executes `block_bytes` of that buffer.
     pub stream_bound: usize,
     pub block_bytes: usize,
     /// How far each look at the clock advances it while a script runs, µs.
@@ -266,7 +266,8 @@ impl SimNode {
             self.next_cron_ns = now.mono_ns + CRON_NS;
         }
         self.act(net);
-        // In a leaping iteration, slices of moves end early, because each look advances the clock.
+        // In an iteration in which `leaps` holds, each look at the clock advances it, so that slices of
+        // moves end early.
         self.process.base.us_each_look = if self.leaps() { self.look_us } else { 1 };
         self.engine.end_iteration(&mut self.process);
         self.process.base.us_each_look = 1;
@@ -288,7 +289,7 @@ impl SimNode {
     // --- input
 
     fn collect(&mut self, net: &mut Net) {
-        // The link asked for this in the iteration before.
+        // The event loop now releases the connection that the link asked for in the iteration before.
         self.end_leave(net);
         let conns: Vec<(SessionKey, ConnId, Side)> = self
             .seats
@@ -602,7 +603,7 @@ impl SimNode {
 
     /// The point of a history at which the data are, with their fingerprint; `None` while they are at none.
     pub fn state(&mut self) -> Option<(HistoryPoint, u64)> {
-        // Half of an execution unit is at no point of the history.
+        // While an execution unit is open, the data are at no point of the history.
         if self.engine.is_loading() || self.engine.has_open_unit() {
             return None;
         }

@@ -4,7 +4,7 @@
 use crate::node::NodePlan;
 use sluice_base::{HashSeed, Rng};
 
-/// The rate of each fault: once in so many steps; 0 for never.
+/// The rate of each fault: once in this many steps on average; 0 for never.
 #[derive(Clone, Copy, Debug)]
 pub struct FaultRates {
     pub crash: u64,
@@ -30,7 +30,7 @@ pub struct Plan {
     /// Whether a crashed primary may restart before another node is promoted; it then loses the data
     /// that no file has.
     pub restarts_primary: bool,
-    /// Each client sends a command once in so many steps.
+    /// Each client sends a command once in this many steps on average.
     pub commands: u64,
 }
 
@@ -70,7 +70,7 @@ impl Plan {
 }
 
 /// Draws the use of the second channel of a full sync. These draws use a generator of their own, so that
-/// a run without the feature is the same as before there was one.
+/// the runs of a seed without the second channel are the same as before these draws existed.
 fn add_second_channel(rng: &mut Rng, nodes: &mut [NodePlan]) {
     let share = rng.below(3);
     for node in nodes {
@@ -89,7 +89,8 @@ fn add_second_channel(rng: &mut Rng, nodes: &mut [NodePlan]) {
     }
 }
 
-/// Draws the use of `appendfsync always`, from a generator of its own for the same reason.
+/// Draws the use of `appendfsync always`, from a generator of its own, so that the other draws of a seed
+/// stay the same.
 fn add_strict_logs(rng: &mut Rng, nodes: &mut [NodePlan]) {
     let share = rng.below(3);
     for node in nodes.iter_mut().filter(|node| node.has_aof) {
@@ -100,8 +101,8 @@ fn add_strict_logs(rng: &mut Rng, nodes: &mut [NodePlan]) {
     }
 }
 
-/// Draws the time limit of scripts and the wait for replicas at a shutdown, for the same reason from a
-/// generator of its own.
+/// Draws the time limit of scripts and the wait for replicas at a shutdown, from a generator of its own, so
+/// that the other draws of a seed stay the same.
 fn add_runs(rng: &mut Rng, nodes: &mut [NodePlan]) {
     for node in nodes {
         let mut pick = |values: &[&str]| values[rng.below(values.len() as u64) as usize].to_owned();
@@ -111,8 +112,9 @@ fn add_runs(rng: &mut Rng, nodes: &mut [NodePlan]) {
     }
 }
 
-/// Draws the hash seeds and encodings of each node, for the same reason from a generator of its own: a
-/// primary's stream must give equal data under other hashes and encodings.
+/// Draws the hash seeds and encodings of each node, from a generator of its own, so that the other draws of
+/// a seed stay the same. Nodes differ in them, because a primary's stream must give equal data under other
+/// hashes and encodings.
 fn add_forms(rng: &mut Rng, nodes: &mut [NodePlan]) {
     for node in nodes {
         node.hash_seed = HashSeed { k0: rng.next_u64(), k1: rng.next_u64() };

@@ -1,5 +1,5 @@
-//! The process of a node's engine: the fake of the tests, with an append-only file on a simulated disk,
-//! and random bytes from the seed.
+//! The process of a node's engine: the fake process that tests use (`FakeProcess`), with an append-only
+//! file on a simulated disk, and random bytes from the seed.
 
 use crate::aof::AofWriter;
 use crate::disk::{Disk, DiskFault};
@@ -28,7 +28,8 @@ pub struct SimProcess {
     aof: Option<AofWriter>,
     /// A base that was written, and the time at which it is in force.
     finishing: Option<(u64, Vec<u8>)>,
-    /// Whether the rewrite has ended without a base, and whether it began without a new log.
+    /// `has_failed`: the rewrite has ended without a base; `has_no_log`: it began although no new log could
+    /// be made.
     has_failed: bool,
     has_no_log: bool,
     /// The fault of the append-only file that was last reported to the engine.

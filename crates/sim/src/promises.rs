@@ -1,5 +1,5 @@
-//! The promises of a primary to a client: that a write is at so many replicas (WAIT), on so many disks
-//! (WAITAOF), or on the primary's own disk (`appendfsync always`).
+//! The promises of a primary to a client: that a number of replicas have a write (WAIT), that it is on a
+//! number of disks (WAITAOF), or that it is on the primary's own disk (`appendfsync always`).
 
 use crate::net::NodeId;
 use sluice_base::SessionKey;

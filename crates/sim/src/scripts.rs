@@ -70,7 +70,7 @@ impl Course {
         [vec![b"FCALL".to_vec(), format!("f{library}").into_bytes()], self.words()].concat()
     }
 
-    /// An EVAL_RO that reads, and ends after so many calls.
+    /// An EVAL_RO that reads, and ends after `calls` calls.
     pub fn reads(calls: u64) -> Words {
         let script =
             b"for i = 1, tonumber(ARGV[1]) do server.pcall('GET', 's0') end return server.status_reply('OK')";

@@ -7,12 +7,13 @@
 //!
 //! The simulation checks that (1) data at a point of a history are those of every other node there
 //! ([`Histories`]): so accepted partial resynchronisations were right; (2) as many replicas as WAIT has
-//! reported have had the write; (3) as many disks as WAITAOF has reported have the write, and a crashed node
-//! comes back with the data of its disk; (4) when the primary is lost, the replica of its history with the
-//! highest offset has every write that a promotable replica has acknowledged; (5) at the end, without faults,
-//! all nodes reach one point with the same data, and keep every promise; (6) FAILOVER keeps its promises:
-//! `world/handover.rs`, and `world/handover/drill.rs` for slow steps without other faults; (7) scripts that
-//! are interrupted by slices keep theirs: `world/runs.rs`. Faulty disks are in `world/disks.rs`.
+//! reported have had the write; (3) as many disks as WAITAOF has reported have the write, and a crashed
+//! node comes back with the data of its disk; (4) when the primary is lost, the replica of its history with
+//! the highest offset has every write that a promotable replica has acknowledged; (5) at the end, without
+//! faults, all nodes reach one point with the same data, and keep every promise; (6) FAILOVER keeps its
+//! promises: `world/handover.rs`, and `world/handover/drill.rs` for slow steps without other faults; (7)
+//! scripts that are interrupted by slices have all of their effects or none: `world/runs.rs`. Faulty disks
+//! are in `world/disks.rs`.
 
 mod asked;
 mod disks;
@@ -55,24 +56,25 @@ pub struct Met {
     /// Writes that were answered under `appendfsync always`.
     pub answers: u64,
     pub compared: u64,
-    /// Failovers that handed the role over; then those that did not, and waiting writes that
-    /// were executed afterwards.
+    /// `handed_over` counts failovers that handed the role over, `not_handed_over` failovers that did not,
+    /// and `resumed` the waiting writes that were executed after a failover that did not.
     pub handed_over: u64,
     pub not_handed_over: u64,
     pub resumed: u64,
-    /// Failovers of drills that handed the role over; then slow steps during failovers.
+    /// `drilled` counts failovers of drills that handed the role over, `slow_steps` slow steps during
+    /// failovers.
     pub drilled: u64,
     pub slow_steps: u64,
     /// Disks that became faulty.
     pub disk_faults: u64,
     /// Snapshots that arrived on a connection of their own.
     pub dual_syncs: u64,
-    /// Scripts and functions that clients have started; then iterations that found one interrupted
-    /// by a slice.
+    /// `runs` counts scripts and functions that clients have started, `stood_still` iterations that found
+    /// one of them interrupted by a slice.
     pub runs: u64,
     pub stood_still: u64,
-    /// How these have ended: completed, killed, not killable, with their client, and in the middle
-    /// of their writes.
+    /// The ends of these scripts and functions, in the order of the fields: completed, killed, not
+    /// killable, abandoned by their client, and lost in the middle of their writes.
     pub ended: u64,
     pub killed: u64,
     pub unkillable: u64,
@@ -158,7 +160,8 @@ pub struct World {
     pending: Option<PendingPromise>,
     given: Vec<Given>,
     promises: u64,
-    /// The node that the Sentinel considers the primary, and the id of its history when it was last seen.
+    /// The node that the Sentinel considers the primary; `primary_replid` is the id of its history when the
+    /// node was last seen.
     primary: NodeId,
     primary_replid: String,
     /// Since when the Sentinel does not see the primary, ns; `None` while it does.
@@ -449,7 +452,8 @@ impl World {
         }
         self.hosts[id].follows = primary;
         if self.hosts[id].node.as_ref().is_some_and(|node| node.engine.has_failover()) {
-            // A former primary waits for replicas that it no longer has, and refuses REPLICAOF meanwhile.
+            // The failover is aborted, because a former primary waits for replicas that it no longer has,
+            // and refuses REPLICAOF meanwhile.
             self.order(id, &["FAILOVER", "ABORT"]);
         }
         match primary {
@@ -469,7 +473,7 @@ impl World {
     fn make_chain(&mut self) {
         let (low, high) = (self.any_node(), self.any_node());
         let is_replica = |id: NodeId| id != self.primary && self.hosts[id].node.is_some();
-        // Following must not form a circle.
+        // Nothing changes if `high` follows `low`, directly or through others: the chain would be a circle.
         let mut above = Some(high);
         while let Some(id) = above {
             if id == low {
@@ -496,7 +500,8 @@ impl World {
         if let Some(pending) = &mut self.pending {
             pending.excused.insert(id);
         }
-        // A process that restarts here gives its sessions the same keys again.
+        // A promise that is pending at this node ends, because after a restart the process gives its
+        // sessions the same keys again.
         self.pending.take_if(|pending| pending.primary == id);
         for client in self.clients.iter_mut().chain([&mut self.promiser]) {
             client.at.take_if(|(at, _)| *at == id);
@@ -509,7 +514,8 @@ impl World {
         host.starts_ns = self.now.mono_ns + (100 + self.rng.below(4_000)) * MS;
         let is_primary = host.follows.is_none();
         if is_primary && !self.plan.restarts_primary {
-            // A primary by its configuration file restarts only when the Sentinel has another primary.
+            // A node whose configuration file makes it a primary restarts only when the Sentinel has
+            // another primary.
             host.starts_ns = u64::MAX;
         }
         self.openings.retain(|opening| opening.from != id);
@@ -554,7 +560,8 @@ impl World {
         self.given.retain(|given| node.has_key(&given.key));
     }
 
-    /// Ends the pending promise: its client's later replies would be taken for those to the next promise.
+    /// Ends the pending promise and gives up its client's session, whose later replies would be taken for
+    /// those to the next promise.
     fn forget_pending(&mut self) {
         self.pending = None;
         self.promiser.at = None;
@@ -704,7 +711,7 @@ impl World {
         self.net.latency_ms = self.net.latency_ms.min(20);
         (self.isolated, self.heals_ns) = (None, 0);
         for host in &mut self.hosts {
-            // A primary that waits for a promotion keeps waiting.
+            // A crashed primary that may start only after a promotion keeps waiting for the promotion.
             if host.starts_ns < u64::MAX {
                 host.starts_ns = host.starts_ns.min(self.now.mono_ns + 100 * MS);
             }
@@ -733,7 +740,7 @@ impl World {
     fn heal_roles(&mut self) {
         for id in 0..self.hosts.len() {
             if self.is_seen(id) && id != self.primary {
-                // A chain of replicas is kept.
+                // A replica keeps following another replica, if it did.
                 let to = self.hosts[id].follows.unwrap_or(self.primary);
                 self.follow(id, Some(to));
             }

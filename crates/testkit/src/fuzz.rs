@@ -43,8 +43,9 @@ const USES: &str = "OBJECT ENCODING k|OBJECT FREQ k|TYPE k|MEMORY USAGE k|DEBUG 
     XTRIM k MAXLEN 1|XGROUP DELCONSUMER k g c|XGROUP DESTROY k g|SORT k BY nosort|SORT k ALPHA|PEXPIRE k 100000|PERSIST k|\
     RENAME k r|RENAME r k|DEBUG RELOAD|GETEX k|GETDEL k|UNLINK k|DEL c d";
 
-/// Restores a payload, and runs all of `USES` on an accepted value. `data`: 255 and a payload without its
-/// footer; or the number of a recipe, and changes of its payload, each a position and a byte.
+/// Restores a payload, and runs all of `USES` on an accepted value. `data` is either the byte 255 and a
+/// payload without its footer, or the number of a recipe and changes of the recipe's payload, each a
+/// position and a byte.
 pub fn fuzz_restored(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
     let mut rig = Rig::new();

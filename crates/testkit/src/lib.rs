@@ -72,7 +72,8 @@ pub struct Rig {
     link_asked: Option<u64>,
 }
 
-/// Runs a load on the calling thread; the time slept in it, and the time.
+/// The environment of a load that runs on the calling thread: a counter of the microseconds slept, and the
+/// time.
 struct Here<'a>(&'a mut u64, Now);
 
 impl LoadThread for Here<'_> {
@@ -318,7 +319,7 @@ impl Rig {
         let mut bytes = Vec::new();
         self.engine.take_aof(&mut bytes);
         let text = bytes.escape_ascii().to_string().replace("\\r\\n", " ");
-        // The lengths are redundant.
+        // The lengths of commands and words are left out, because they are redundant.
         let is_shown =
             |word: &&str| !word.is_empty() && !word.starts_with(['*', '$']) && !word.starts_with("#REPL-");
         let words = text.split(' ').filter(is_shown);

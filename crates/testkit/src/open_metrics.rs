@@ -22,7 +22,7 @@ pub fn check_open_metrics(text: &str) -> Result<MetricSamples, String> {
 
 #[derive(Default)]
 struct Checker {
-    /// The name of the current metric family, and its type.
+    /// The name of the current metric family; `kind` is its type.
     family: String,
     kind: String,
     /// Whether a sample of the family was read.

@@ -35,7 +35,7 @@ pub struct FakeProcess {
     pub entropy: u8,
     /// The payloads of MIGRATE inside transactions.
     pub migrated: Vec<Vec<u8>>,
-    /// The result of such a MIGRATE.
+    /// The result of each MIGRATE inside a transaction.
     pub migration_outcome: MigrationOutcome,
     /// Level and text of each logged line.
     pub log: Vec<(LogLevel, String)>,
@@ -59,12 +59,12 @@ pub struct FakeProcess {
     pub has_no_second_names: bool,
     /// When set, snapshots cannot be written, with this error in the log.
     pub refuse_snapshots: Option<String>,
-    /// Pieces that the background may still write; then the disk hangs.
+    /// Number of pieces that the background writer may still write; after these the disk hangs.
     pub background_room: Rc<Cell<usize>>,
     /// Bytes of pieces that are not written yet.
     pub background_held: Rc<Cell<usize>>,
-    /// The reason for refusing pieces of a snapshot for replicas that some of them have not taken yet;
-    /// `None` for no refusal.
+    /// The reason with which further pieces of a snapshot for replicas are refused while some replicas have
+    /// not taken all earlier pieces; `None` for no refusal.
     pub replicas_lack_room: Rc<RefCell<Option<String>>>,
     /// Bytes of the replication stream that were spooled so far.
     pub spooled: Rc<Cell<usize>>,
@@ -91,7 +91,7 @@ pub struct FakeProcess {
     pub aof_closes: bool,
     /// Whether the data count as used memory, in addition to `facts.used_memory`.
     pub counts_data: bool,
-    /// The backlog at the cut of a rewrite, on which it depends whether write commands wait.
+    /// The append-only file's backlog at the cut of a rewrite; whether write commands wait depends on it.
     pub aof_backlog_at_cut: AofBacklog,
     /// The files of the append-only file, the base first, with their names; when they are loaded, later
     /// appends go to the last one.

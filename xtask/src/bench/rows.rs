@@ -20,7 +20,8 @@ pub(crate) struct Row {
 pub(super) struct Fill {
     pub(super) request: &'static str,
     pub(super) count: u64,
-    /// Whether `--scale` changes `count`: items that the measurement consumes must last.
+    /// Whether the measurement consumes the items: then `--scale` changes `count` too, so that the items
+    /// last.
     pub(super) consumed: bool,
 }
 

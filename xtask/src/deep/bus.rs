@@ -1,8 +1,8 @@
 //! Hostile packets on the buses of three cluster nodes: first from strangers, then in headers with the
 //! nodes' own ids, which the bus does not authenticate.
 //!
-//! Invariants: (1) packets follow from the seed; (2) every node answers during and after the packets; (3)
-//! packets of strangers do not change the nodes' views of each other, once handshakes that their MEETs
+//! Invariants: (1) the seed determines the packets; (2) every node answers during and after the packets;
+//! (3) packets of strangers do not change the nodes' views of each other, once handshakes that their MEETs
 //! began have ended; (4) a node's memory grows by [`GROWTH_MAX`] at most, whether its replies are read or
 //! not; (5) a run in which a bus accepted too few packets fails, because it tested nothing.
 

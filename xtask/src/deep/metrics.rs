@@ -79,7 +79,8 @@ fn get(port: u16) -> Result<String> {
     Ok(text.split_once("\r\n\r\n").ok_or("no reply")?.1.to_owned())
 }
 
-/// Whether promtool reads the text. It only criticises names (status 3): these are the exporter's.
+/// An error if promtool cannot read the text. Status 3 is accepted: promtool then only criticises names,
+/// which are those of redis_exporter.
 fn check(promtool: &str, text: &str) -> Result<()> {
     let mut child = Command::new(promtool)
         .args(["check", "metrics"])
@@ -95,7 +96,7 @@ fn check(promtool: &str, text: &str) -> Result<()> {
     }
 }
 
-/// Has promtool check the shipped alerts, and run their tests.
+/// Makes promtool check the shipped alerts and run their tests.
 fn try_alerts(promtool: &str) -> Result<()> {
     let folder = shell::root().join("packaging/prometheus");
     for words in [["check", "rules", "rules.yml"], ["test", "rules", "rules_test.yml"]] {

@@ -77,7 +77,7 @@ pub(super) fn run() -> Result<Ran> {
         for words in REFUSED {
             check(words, PING, &is_refused)?;
         }
-        // A session is resumed, in both versions.
+        // Sessions must be resumed, in both versions.
         for version in ["-tls1_2", "-tls1_3"] {
             let file = std::env::temp_dir().join(format!("sluice-session-{port}"));
             let name = file.to_string_lossy().into_owned();
@@ -87,10 +87,11 @@ pub(super) fn run() -> Result<Ran> {
             })?;
             let _ = std::fs::remove_file(file);
         }
-        // Renegotiation ends the connection without affecting others; a key update does not end it.
+        // Renegotiation must end the connection without affecting others; a key update must not end it.
         check(&["-tls1_2"], b"R\n", &|output| !is_pong(output))?;
         check(&["-tls1_3"], b"K\nPING\n", &is_served)?;
-        // Records of all lengths, and a server name and protocols that the server does not use.
+        // The server must accept records of all lengths, and a server name and protocols that it does not
+        // use.
         let lines = [vec![b'x'; 40_000], b"\nPING\n".to_vec()].concat();
         check(&["-tls1_3"], &[b"ECHO ".to_vec(), lines].concat(), &is_served)?;
         check(&["-tls1_2", "-max_send_frag", "512"], PING, &is_served)?;
@@ -125,7 +126,7 @@ fn start(binary: &Path, kind: &str, how: &[&str], port: u16) -> Result<Server> {
     let words =
         [words.as_slice(), &["--tls-ca-cert-file", &certificate, "--tls-auth-clients", "no"]].concat();
     let server = Server::start(binary, &words.iter().map(ToString::to_string).collect::<Vec<_>>());
-    // The server has read the files.
+    // The folder is no longer needed, because the server has read the files.
     let _ = std::fs::remove_dir_all(&folder);
     server
 }
@@ -144,7 +145,7 @@ fn client(port: u16, words: &[&str], input: &[u8]) -> Result<Output> {
     // after the previous one has been read; QUIT makes the server close the connection after the replies.
     std::thread::sleep(std::time::Duration::from_millis(150));
     for line in input.split_inclusive(|byte| *byte == b'\n').chain([b"QUIT\n".as_slice()]) {
-        // A refused connection takes no input.
+        // An error ends the input, because a refused connection takes none.
         if typed.write_all(line).and_then(|()| typed.flush()).is_err() {
             break;
         }

@@ -1,7 +1,7 @@
-//! The packages, tested as an operator uses them: checked by the tools of their systems,
-//! installed into a fresh root, upgraded, removed, purged; the service under systemd and in
-//! containers, also as nodes of a cluster; a machine with several shards, with its backups; the
-//! server's system calls compared with the unit's filter.
+//! Tests the packages as an operator uses them. They are checked by the tools of their systems, installed
+//! into a fresh root, upgraded, removed and purged. The service runs under systemd and in containers, also
+//! as nodes of a cluster; a machine runs several shards and makes backups; and the server's system calls
+//! are compared with the filter of the systemd unit.
 //!
 //! A check that needs a missing tool or right is skipped by name.
 

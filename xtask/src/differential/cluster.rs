@@ -35,8 +35,8 @@ const ANNOUNCED: [&str; NODES] = ["7001", "7002", "7003"];
 /// Maximum time until a cluster serves.
 const READY_MAX: Duration = Duration::from_secs(30);
 
-/// Chances in percent: a command has keys of this node's slots; a key has a slot different from the
-/// command's other keys; a command follows ASKING.
+/// Chances in percent. `OWN_CHANCE`: a command has keys of this node's slots; `STRAY_CHANCE`: a key has
+/// another slot than the command's other keys; `ASKING_CHANCE`: a command follows ASKING.
 const OWN_CHANCE: u64 = 75;
 const STRAY_CHANCE: u64 = 3;
 const ASKING_CHANCE: u64 = 4;
@@ -56,7 +56,7 @@ pub(super) fn start(binary: &Path, extra: &[String]) -> Result<Vec<Server>> {
             ["--cluster-enabled", "yes"],
             ["--cluster-port", &bus],
             ["--cluster-databases", "16"],
-            // A long timeout, so that no node is suspected on a busy machine.
+            // The timeout is long, so that no node is suspected on a busy machine.
             ["--cluster-node-timeout", "60000"],
             ["--cluster-announce-client-port", ANNOUNCED[node]],
         ];
@@ -154,7 +154,8 @@ pub(super) fn arguments(generator: &mut Generator, name: &str) -> Option<Vec<Vec
             "cluster|keyslot" => vec![super::values::key(&mut generator.rng)],
             _ => vec![any_slot(generator)],
         },
-        // All keys of the slot, or none: their order is that of a hash table.
+        // The count is for all keys of the slot or for none, because which keys a smaller count returns
+        // depends on the order in a hash table.
         "getkeysinslot" => vec![any_slot(generator), generator.pick(&["100000", "100000", "0", "-1", "x"])],
         "slot-stats" => match generator.below(5) {
             0 => owned(&["ORDERBY", "KEY-COUNT", "LIMIT", "3"]),
@@ -239,7 +240,8 @@ pub(super) fn place(grammar: &Grammar, commands: Vec<Command>, seed: u64, node: 
             let of = if generator.chance(OWN_CHANCE) { node } else { generator.below(NODES) };
             tag = TAGS[of][generator.below(3)];
         }
-        // Commands that publish keep the reference from checking the keys of an EXEC (docs/compat.md).
+        // Transactions have no commands that publish, because after such a command the reference does not
+        // check the keys of the EXEC (docs/compat.md).
         if is_queueing && name.starts_with("pub") {
             continue;
         }
@@ -249,8 +251,8 @@ pub(super) fn place(grammar: &Grammar, commands: Vec<Command>, seed: u64, node: 
             _ => {}
         }
         let from = if scripts::is_call(&name) { 2 } else { 1 };
-        // A reference node refuses all calls of scripts permanently after a call with keys of
-        // two slots (docs/compat.md).
+        // Calls of scripts have keys of one slot, because a reference node refuses all calls of scripts
+        // permanently after a call with keys of two slots (docs/compat.md).
         let may_stray = !scripts::is_call(&name);
         for word in command.words.iter_mut().skip(from) {
             if KEYLESS.iter().any(|start| name.starts_with(start)) && name != "cluster|keyslot"

@@ -121,7 +121,8 @@ const PIECES_BEFORE_AUTH: &[&[u8]] = &[
     b"DISCARD\r\n",
     b"WATCH s0\r\n",
     b"BLPOP l0 0\r\n",
-    // Limits for unauthenticated clients: ten arguments, 16 KiB each.
+    // These pieces are at the limits for unauthenticated clients and above them: ten arguments of 16 KiB
+    // each.
     b"*10\r\n",
     b"*11\r\n",
     b"*2\r\n$16384\r\n",
@@ -133,10 +134,11 @@ pub(crate) fn bytes_before_auth(rng: &mut Rng) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..=rng.below(5) {
         let piece = PIECES_BEFORE_AUTH[index(rng, PIECES_BEFORE_AUTH.len())];
-        // Some pieces are repeated: pending replies to unauthenticated clients are limited.
+        // Some pieces are repeated, because pending replies to unauthenticated clients are limited.
         let times = if rng.below(8) == 0 { 40 } else { 1 };
         (0..times).for_each(|_| bytes.extend_from_slice(piece));
-        // Our server parses requests after RESET in the same read as those of an authenticated client.
+        // RESET is the last piece, because our server parses requests that arrive in the same read after
+        // RESET as those of an authenticated client.
         if piece.starts_with(b"RESET") {
             break;
         }
@@ -153,7 +155,8 @@ pub(crate) fn bytes(rng: &mut Rng) -> Vec<u8> {
     for _ in 0..rng.below(3) {
         let at = index(rng, bytes.len());
         match rng.below(4) {
-            // Not 255: the reference drops these bytes from inline commands, which is not worth copying.
+            // The byte is never 255, because the reference drops such bytes from inline commands, which
+            // ours does not copy.
             0 => bytes[at] = rng.below(255) as u8,
             1 => drop(bytes.remove(at)),
             2 => bytes.insert(at, b"0123456789-\r\n \"'\\"[index(rng, 17)]),

@@ -30,7 +30,8 @@ const FOLDER: &str = "appendonlydir";
 /// Begins a rewrite of the files: commands of the stream follow the new base, or arrive while
 /// it is written.
 pub(super) fn rewrite(connection: &mut Connection) -> Result<()> {
-    // The reply is an error while the rewrite of the last stream is still running.
+    // The reply is not checked, because it is an error while the rewrite of the last stream is still
+    // running.
     connection.ask(&[b"BGREWRITEAOF"]).map(|_| ())
 }
 
@@ -43,7 +44,8 @@ pub(super) fn compare(ours: &Server, peer: &Server) -> Result<Option<[String; 2]
     ] {
         let mut written = settle(writer)?;
         if name != "ours" {
-            // The reference does not load everything that it writes: MSETEX with two expiries in seconds.
+            // The digest is that of a reference that has loaded the files, because the reference does not
+            // load everything that it writes: MSETEX with two expiries in seconds.
             written = loaded(peer, peer)?;
         }
         for (reader_name, reader) in readers {
@@ -70,7 +72,7 @@ fn settle(server: &Server) -> Result<String> {
     let mut connection = Connection::open(server.port)?;
     for database in 0..DATABASES {
         connection.ask(&[b"SELECT", database.to_string().as_bytes()])?;
-        // SCAN also deletes keys that have expired already.
+        // The keys are listed by SCAN, which also deletes keys that have expired already.
         let mut cursor = b"0".to_vec();
         loop {
             let reply = connection.ask(&[b"SCAN", &cursor, b"COUNT", b"1000"])?;

@@ -1,4 +1,5 @@
-//! A client of a stream: its connections to both servers. And the number of databases.
+//! A client of a stream, with its connections to both servers; and the number of databases that streams
+//! use.
 
 use crate::error::Result;
 use crate::wire::Connection;

@@ -1,8 +1,8 @@
 //! Payloads for RESTORE: strings, lists, sets, hashes and sorted sets in every encoding that files have
 //! had, valid or with bytes changed.
 //!
-//! Types that our server lacks are not drawn, nor produced by a changed byte: the datasets would differ.
-//! Version 81, which ours reads and the reference refuses, is not drawn either.
+//! Types that our server lacks are neither drawn nor produced by a changed byte, because the datasets would
+//! differ. Version 81, which ours reads and the reference refuses, is not drawn either.
 
 use super::generator::Generator;
 use super::{values, zsets};
@@ -38,11 +38,12 @@ pub(super) fn arguments(generator: &mut Generator) -> Vec<Vec<u8>> {
         values::list_key(&mut generator.rng)
     };
     let absolute = generator.chance(20);
-    // A time to live that ends during the stream would make the datasets differ.
+    // No time to live is short, because one that ends during the stream would make the datasets differ.
     let ttl: &[&str] = if absolute {
         &["1", "33177117420123", "9223372036854775807", "0", "-1"]
     } else {
-        // An expiry beyond 2^63 ms is an error in ours, where the reference deletes the key.
+        // No time to live leads beyond 2^63 ms, which is an error in ours, while the reference deletes the
+        // key.
         &["0", "0", "0", "0", "0", "33177117420123", "9223000000000000000", "-1", "x", ""]
     };
     let mut words = vec![key, generator.pick(ttl), payload(generator)];
@@ -98,7 +99,8 @@ fn body(generator: &mut Generator) -> Vec<u8> {
         }
         7 => hash(generator),
         8 => {
-            // An odd number of elements is no hash, nor are elements with a duplicate field.
+            // The number of elements may be odd, or a field may occur twice: both servers must refuse such
+            // a hash.
             let kind = [13, 16][generator.below(2)];
             let fields = fields(generator);
             let packed = if kind == 13 { ziplist(&fields) } else { listpack(&fields) };

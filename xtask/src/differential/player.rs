@@ -41,9 +41,9 @@ const MOMENT: Duration = Duration::from_millis(1);
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// Maximum share of used memory that the sum of its parts may miss. Sizes are those of the allocator, so
-/// rounding needs no allowance; trees and lists of several chunks are estimated. 24 and 27 occurred, each
-/// once, in a cluster node with a megabyte in total, and not when the same stream was played again: about
-/// 26 KB whose part is not known.
+/// rounding needs no allowance; trees and lists of several chunks are estimated. Shares of 24 and 27 were
+/// seen, each once, in a cluster node with a megabyte of used memory, and not when the same stream was
+/// played again: about 26 KB that no part is known to have.
 const UNEXPLAINED_PERMILLE_MAX: i64 = 30;
 
 /// Maximum time for which memory may be unexplained.
@@ -210,7 +210,8 @@ impl<'a> Player<'a> {
             let end = self.batch_end(commands, at, stage.waits_with.is_some());
             let (failure, ended) = match commands[at].listens {
                 true => {
-                    // A subscribed batch begins with DISCARD, and no transaction begins before its end.
+                    // The batch of a subscribed client begins with DISCARD, and no transaction begins
+                    // before the end of the batch.
                     stage.queued[client] = None;
                     self.play_listening(&mut stage.clients[client], commands, at..end)
                 }
@@ -316,7 +317,8 @@ impl<'a> Player<'a> {
         let is_message = |raw: &&Vec<u8>| raw.windows(9).take(20).any(|part| part == b"message\r\n");
         self.heard += ours.0.iter().filter(is_message).count() as u64;
         let ended = ours.1.is_some();
-        // Pending output of a killed client may be lost.
+        // Different output is accepted if both servers have ended the connection in the same way, because
+        // pending output of a killed client may be lost.
         if ours == peer || ended && ours.1 == peer.1 {
             return (None, ended);
         }
@@ -432,7 +434,7 @@ impl<'a> Player<'a> {
     /// Connects, empties both servers and sets the defaults.
     fn begin(&mut self) -> Result<Stage> {
         let mut pair = self.connect()?;
-        // A client that is still blocked could be served by this stream.
+        // The blocking client of the last stream is killed, because this stream could serve it.
         if let Some([ours, peer]) = self.old_waiter.take() {
             pair.ours.ask(&[b"CLIENT", b"KILL", b"ID", &ours])?;
             pair.peer.ask(&[b"CLIENT", b"KILL", b"ID", &peer])?;
@@ -528,7 +530,7 @@ impl<'a> Player<'a> {
             let tally = self.tally.entry(name).or_default();
             *tally = (tally.0 + 1, tally.1 + u64::from(a.starts_with(b"-")));
         }
-        // Without a command there was no reply, and so no push.
+        // An empty batch had no reply, so there was no push either.
         let last = batch.end.checked_sub(1)?;
         let differ = ours.pushes != peer.pushes;
         differ.then(|| Failure {
@@ -574,7 +576,8 @@ impl<'a> Player<'a> {
     /// Compares keys, types, expiries, encodings and values in all databases.
     fn compare_state(&mut self, index: usize, allowed: &mut Allowed) -> Result<Option<Failure>> {
         let mut pair = self.connect()?;
-        // A stream may end between a key that is about to expire and the pause after it.
+        // The stream may have ended before the pause that follows a command with a short expiry, so the
+        // pause is made here.
         std::thread::sleep(EXPIRING_MAX);
         for database in 0..DATABASES {
             let number = database.to_string().into_bytes();
@@ -616,19 +619,19 @@ impl<'a> Player<'a> {
         let copies: Vec<Vec<u8>> = keys.iter().map(|key| [b"restored:", &key[..]].concat()).collect();
         let mut there = Vec::new();
         for (key, copy) in keys.iter().zip(&copies) {
-            // The copy's key belongs to another node.
+            // A key without a hash tag is left out, because the key of its copy belongs to another node.
             if self.grammar.is_of_clusters && !key.contains(&b'{') {
                 continue;
             }
             let payloads = [pair.ours.ask(&[b"DUMP", key])?, pair.peer.ask(&[b"DUMP", key])?];
-            // The key has expired meanwhile, or ours cannot dump it yet.
+            // Nothing is compared if the key has expired meanwhile, or if ours cannot dump it yet.
             if payloads.iter().any(|payload| payload.null || payload.is_error()) {
                 continue;
             }
             let words = |payload| [b"RESTORE".as_slice(), copy, b"0", payload];
             let ours = pair.ours.ask(&words(&payloads[1].text))?;
             let peer = pair.peer.ask(&words(&payloads[0].text))?;
-            // The slot is migrating on both servers.
+            // Both servers reply with ASK if the slot is migrating.
             let are_redirects =
                 [&ours, &peer].iter().all(|reply| reply.is_error() && reply.text.starts_with(b"ASK "));
             if self.grammar.is_of_clusters && are_redirects {
@@ -703,7 +706,7 @@ fn sent_to_waiter(
     let ends_by_itself = special::waits_for_nobody(words);
     let began = shell::now();
     while began.elapsed() < WAIT_MAX {
-        // If it is not blocked, its command has not arrived, or its reply is on the way.
+        // If the client is not blocked, its command has not arrived yet, or its reply is on the way.
         if !ends_by_itself && is_waiting(control, id)? {
             return Ok(None);
         }
@@ -740,8 +743,8 @@ fn order_notifications(mut sent: [&mut [Vec<u8>]; 2], commands: &[Command]) {
     }
 }
 
-/// Sorts adjacent messages about one event: SCAN, and SORT with names of keys made from the members of a
-/// set, access keys in the order of a hash table, whose seed is random in each server.
+/// Sorts adjacent messages about one event, because SCAN, and SORT with names of keys made from the members
+/// of a set, access keys in the order of a hash table, whose seed is random in each server.
 fn order_events(messages: &mut [Vec<u8>], name: &str) {
     let of_key = format!("\r\n$7\r\n{name}\r\n").into_bytes();
     let of_event = format!("__:{name}\r\n").into_bytes();
@@ -758,10 +761,11 @@ fn makes_names(words: &[Vec<u8>]) -> bool {
     is_sort && words.iter().any(|word| is(word, "BY") || is(word, "GET"))
 }
 
-/// Longer than the time to live of keys that expire while a stream runs.
+/// A duration longer than the time to live of keys that expire while a stream runs.
 const EXPIRING_MAX: std::time::Duration = std::time::Duration::from_millis(5);
 
-/// Maximum number of commands since such a command was queued that has run just now.
+/// A command that makes names (see `makes_names`) and was queued in a transaction runs at most this many
+/// commands later.
 const SORTED_RECENTLY: usize = 100;
 
 /// Whether CLIENT LIST shows a client as blocked.

@@ -4,13 +4,15 @@ use super::command::{Command, WAITER, WAITER_ID};
 use super::generator::Generator;
 use super::{payload, streams, values, zsets};
 
-/// Commands that take more words in versions later than the reference's, with the reference's number.
+/// Commands that take more words in versions later than the reference's, with the maximum number of words
+/// in the reference.
 const WORDS_MAX: &[(&str, usize)] = &[("exec", 1), ("move", 3), ("sismember", 3)];
-/// Words of a sorted set's range, up to its bounds: `XX` after these is an option of such a version.
+/// Words of a command about a sorted set's range, up to its bounds: `XX` after these words is an option of
+/// a version later than the reference's.
 const RANGE_WORDS: usize = 4;
 
-/// Removes words that only a version later than the reference knows: the datasets would differ. The
-/// arguments of a script or a function, and those of COMMAND GETKEYS, may be a call.
+/// Removes words that only a version later than the reference's knows, because the datasets would differ.
+/// The arguments of a script or a function, and those of COMMAND GETKEYS, may be a call.
 pub(super) fn leave_newer_options_out(words: &mut Vec<Vec<u8>>) {
     let is_newer = |word: &[u8]| words_max(word).is_some() || is_range(word);
     let Some(at) = words.iter().position(|word| is_newer(word)) else { return };
@@ -121,8 +123,8 @@ pub(crate) const PARAMETERS: &[&str] = &[
 /// Channels and shard channels to which streams publish.
 pub(crate) const CHANNELS: &[&str] = &["news", "ch:1", ""];
 
-/// Values of `notify-keyspace-events` at the start of streams with notifications. Not `A` with `n`: when
-/// a CONFIG SET fails, the reference restores the shown value, which hides the `n`.
+/// Values of `notify-keyspace-events` at the start of streams with notifications. No value has `A` together
+/// with `n`: when a CONFIG SET fails, the reference restores the value that it shows, which hides the `n`.
 const NOTIFIED: &[&str] = &["KEA", "KEg$lxmn", "KEA", "E$lgn", "Kxm", "El"];
 
 /// Values that are valid for some parameter, or nearly.
@@ -358,7 +360,8 @@ fn waiting_arguments(
     }
 }
 
-/// A push of so many elements that a list has several nodes, or that a hash is no longer a listpack.
+/// A command that adds so many elements that a list has several nodes, or that a hash is no longer a
+/// listpack.
 pub(super) fn many(generator: &mut Generator) -> Command {
     if generator.chance(40) {
         let mut words = vec![b"HSET".to_vec(), values::own_key(&mut generator.rng, "h")];
@@ -407,7 +410,7 @@ fn client_kill(generator: &mut Generator) -> Vec<Vec<u8>> {
         ["ADDR", "192.0.2.1:1"],
         ["LADDR", "192.0.2.1:1"],
         ["USER", "nobody"],
-        // Not `pubsub`: this would kill the stream's listener, which has pending messages.
+        // `pubsub` is left out, because it would kill the stream's listener, which has pending messages.
         ["TYPE", "master"],
         ["TYPE", "replica"],
         ["TYPE", "nothing"],
@@ -447,7 +450,8 @@ pub(super) fn moment(generator: &mut Generator) -> Vec<Command> {
 }
 
 /// Whether the first call, with these replies of both servers, gave the key of the second call the expiry
-/// in its words, and the second call reads that expiry. Then the replies may not differ at all.
+/// in its words, and the second call reads that expiry. In that case the replies to the second call must be
+/// equal.
 pub(super) fn names_the_moment(set: &[Vec<u8>], replies: [&[u8]; 2], ask: &[Vec<u8>]) -> bool {
     let is = |word: Option<&Vec<u8>>, text: &str| {
         word.is_some_and(|word| word.eq_ignore_ascii_case(text.as_bytes()))
@@ -541,7 +545,8 @@ fn even_scores(name: &str, words: &mut [Vec<u8>]) {
     let is = |word: &Vec<u8>, text: &str| word.eq_ignore_ascii_case(text.as_bytes());
     let is_lex =
         name.starts_with('z') && (name.contains("lex") || words.iter().any(|word| is(word, "BYLEX")));
-    // A copy or a rename may put a sorted set under a key of any type.
+    // For a range by members every key is replaced, because a copy or a rename may put a sorted set under a
+    // key of any type.
     let of_zsets = |word: &Vec<u8>| is_lex || word.len() == 2 && word[0] == b'z';
     let at = if name == "zrangestore" { 2 } else { 1 };
     let is_chosen = words.last().is_some_and(|word| word.last().is_some_and(|byte| byte.is_multiple_of(2)));
@@ -568,7 +573,8 @@ pub(super) fn tame(name: &str, words: &mut [Vec<u8>], mortal: bool) {
         words.iter_mut().skip(1).for_each(|word| *word = other(word));
     }
     if name.starts_with("zinter") {
-        // Until 9.1.3 the reference takes a product of 0 and infinity as 0 only for the first set.
+        // Weights of 0 or infinity are replaced, because until 9.1.3 the reference takes a product of 0 and
+        // infinity as 0 only for the first set.
         let is_weight =
             |word: &[u8]| std::str::from_utf8(word).ok().and_then(|text| text.parse::<f64>().ok());
         let weights = words.iter_mut().skip_while(|word| !word.eq_ignore_ascii_case(b"WEIGHTS"));
@@ -577,7 +583,8 @@ pub(super) fn tame(name: &str, words: &mut [Vec<u8>], mortal: bool) {
         weights.filter(extreme).for_each(|word| *word = b"2".to_vec());
     }
     if name.starts_with("sort") && words.iter().any(|word| word.eq_ignore_ascii_case(b"BY")) {
-        // Elements without a weight are equal then: LIMIT would select any of them.
+        // `ALPHA` is replaced, because with it elements without a weight are equal, and LIMIT would select
+        // any of them.
         let alpha = words.iter_mut().skip(2).filter(|word| word.eq_ignore_ascii_case(b"ALPHA"));
         alpha.for_each(|word| *word = b"ASC".to_vec());
     }
@@ -588,17 +595,18 @@ pub(super) fn tame(name: &str, words: &mut [Vec<u8>], mortal: bool) {
         if expiring || after_option {
             move_far(&mut words[at]);
         }
-        // The reference counts a negative offset from the end only in a skip list, to which its SORT
-        // converts a listpack.
+        // A negative offset is replaced, because the reference counts it from the end only in a skip list,
+        // to which its SORT converts a listpack.
         if name.starts_with("zr") && before == b"LIMIT" && words[at].starts_with(b"-") {
             words[at] = b"1".to_vec();
         }
-        // The reference truncates an index into a listpack to 32 bits, only in this command.
+        // A large index is replaced, because the reference truncates an index into a listpack to 32 bits,
+        // only in this command.
         if name == "lset" && at == 2 && number(&words[at]).is_some_and(|n| n.abs() > i128::from(i32::MAX)) {
             words[at] = b"1000000".to_vec();
         }
-        // The reference's check for an overflow itself overflows here: it takes the number for
-        // a large one.
+        // A number below -2^62 is replaced, because the reference's check for an overflow itself overflows
+        // for it, and takes it for a large number.
         if name == "bitfield" && number(&words[at]).is_some_and(|n| n < -(1 << 62)) {
             words[at] = b"-4611686018427387904".to_vec();
         }

@@ -96,7 +96,7 @@ fn xadd(generator: &mut Generator, key: Vec<u8>) -> Words {
     if generator.chance(25) {
         words.extend(trimming(generator));
     }
-    // In most streams no milliseconds pass, so that there is room for many entries.
+    // The sequence number is `*` in most ids, so that many entries can have the same milliseconds.
     let ms = generator.below(MS_MAX);
     words.push(match generator.chance(80) {
         true => format!("{ms}-*").into_bytes(),

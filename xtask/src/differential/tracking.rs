@@ -17,9 +17,9 @@ use crate::wire::{Connection, encode, parse};
 
 /// The clients that track changes.
 pub(super) struct Trackers {
-    /// The client with BCAST, which receives all changes.
+    /// The client with BCAST, which receives invalidations for all changes.
     broadcast: Pair,
-    /// Receives changes of the keys that it has read.
+    /// The client that receives invalidations only for keys that it has read.
     reader: Pair,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Untold {
 /// The ECHO text that marks the end of the output so far.
 const MARK: &[u8] = b"that is all of it";
 
-/// Maximum number of commands since a command was queued, or postponed, that has run just now.
+/// A command that was queued in a transaction or postponed runs at most this many commands later.
 const RECENT: usize = 200;
 
 /// Commands for which ours sends more invalidations: changes of consumer groups (as in 9.1.3), exchanges
@@ -78,7 +78,7 @@ impl Trackers {
             broadcast: pair(&[b"CLIENT", b"TRACKING", b"ON", b"BCAST"])?,
             reader: pair(&[b"CLIENT", b"TRACKING", b"ON"])?,
         };
-        // The first check only reads the keys.
+        // The first check only reads the keys: no invalidation can have been sent yet.
         match trackers.look(&[])? {
             Ok(_) => Ok(trackers),
             Err(_) => Err("clients that have just begun to track were told of changes".into()),

@@ -39,7 +39,7 @@ pub(crate) struct Workload<'a> {
     own_keys: Option<&'static str>,
 }
 
-/// Chance in percent that an optional argument is given.
+/// Chance in percent that an optional argument is given; the chances of other variations of a call follow.
 const OPTION_CHANCE: u64 = 30;
 const CONFLICT_CHANCE: u64 = 5;
 const HOSTILE_CHANCE: u64 = 14;
@@ -52,12 +52,12 @@ const MOMENT_CHANCE: u64 = 2;
 const TRANSACTION_CHANCE: u64 = 2;
 /// Chance in percent that a command pushes many elements.
 const MANY_CHANCE: u64 = 1;
-/// Chances in percent, in a stream with several clients: the next command is from another client; it is
-/// from the blocking client.
+/// Chances in percent, in a stream with several clients, that the next command is from another sending
+/// client. `WAIT_CHANCE` is the chance that it is from the blocking client.
 const SWITCH_CHANCE: u64 = 15;
 const WAIT_CHANCE: u64 = 4;
-/// Chance in percent that a client begins to subscribe, in streams whose keys do not expire; and the
-/// maximum number of commands that it sends while it is subscribed.
+/// Chance in percent that a client begins to subscribe, in streams whose keys do not expire.
+/// `LISTENING_COMMANDS_MAX` is the maximum number of commands that it sends while it is subscribed.
 const LISTEN_CHANCE: u64 = 4;
 const LISTENING_COMMANDS_MAX: usize = 60;
 /// Chance in percent that a stream whose keys do not expire has several clients.
@@ -76,14 +76,16 @@ const OWN_KEYS: &[(&str, &str)] = &[
     ("@sorted-set", "z"),
     ("@geo", "g"),
 ];
-/// Prefixes of the names of commands that scripts do not call. The sets in replies to COMMAND are Lua
-/// tables as keys, whose order is that of their addresses.
+/// Prefixes of the names of commands that scripts do not call. COMMAND is one of them, because a script
+/// sees the sets in its replies as tables whose keys are tables, in the order of their addresses.
 const NOT_IN_SCRIPTS: &[&str] = &["eval", "fcall", "function", "script", "command"];
 /// Maximum draws of a command for a script until one is suitable.
 const TRIES: usize = 5;
-/// Chances in percent: a stream has users; in such a stream, a client becomes another user next.
+/// Chances in percent: first, that a stream has users; second, that the next command in such a stream makes
+/// a client another user.
 const GUARDED_CHANCES: [u64; 2] = [20, 4];
-/// Chances in percent: keys of a stream expire; in such a stream, a key expires next.
+/// Chances in percent: first, that keys of a stream expire; second, that the next command in such a stream
+/// sets a key that expires at once.
 const MORTAL_CHANCES: [u64; 2] = [25, 3];
 
 impl<'a> Workload<'a> {
@@ -113,7 +115,7 @@ impl<'a> Workload<'a> {
     pub(crate) fn stream(&mut self, count: usize) -> Vec<Command> {
         let mut commands = Vec::with_capacity(count);
         let mut client = 0;
-        // Deletes functions and scripts that an earlier stream has loaded.
+        // The stream begins with commands that delete functions and scripts of earlier streams.
         for container in ["FUNCTION", "SCRIPT"] {
             if self.grammar.has_own(&format!("{}|flush", container.to_lowercase())) {
                 commands.push(Command::of(vec![container.into(), b"FLUSH".to_vec()]));
@@ -180,7 +182,8 @@ impl<'a> Workload<'a> {
             return vec![expires, sleep];
         }
         // The first client may be a user without the right to DEBUG: the second one, which is `default`,
-        // sends the sleep. Commands that the first has queued must run before it.
+        // sends the sleep. The DISCARD ends a transaction of the first client, because commands that it has
+        // queued must not run after the sleep.
         vec![Command::of(vec![b"DISCARD".to_vec()]), expires, Command { client: 1, ..sleep }]
     }
 
@@ -208,14 +211,15 @@ impl<'a> Workload<'a> {
     /// Whether streams may have the command.
     fn may_be_sent(&self, command: &Command) -> bool {
         let name = self.grammar.full_name(&command.words);
-        // CLIENT PAUSE keeps keys from expiring.
+        // In streams with expiring keys, commands that access keys at random are left out, and so is CLIENT
+        // PAUSE, which keeps keys from expiring.
         let by_chance = matches!(name.as_str(), "scan" | "randomkey" | "client|pause");
-        // Users are only useful if a client authenticates as them.
+        // Commands about users are sent only in streams in which clients authenticate as users.
         let is_about_users = matches!(name.as_str(), "acl|setuser" | "acl|dryrun" | "acl|getuser");
-        // The reference finds no key in a PFMERGE with only a target, so no rule about keys applies; ours
-        // checks the target.
+        // In streams with users, a PFMERGE with only a target is left out: the reference finds no key in
+        // it, so no rule about keys applies, while ours checks the target.
         let asks_too_little = name == "pfmerge" && command.words.len() == 2;
-        // CLIENT PAUSE makes every client wait.
+        // In streams with several clients, CLIENT PAUSE is left out, because it makes every client wait.
         let pauses = self.social && name == "client|pause";
         self.grammar.has(&name)
             && !pauses
@@ -237,7 +241,8 @@ impl<'a> Workload<'a> {
         all.push(Command::of(word("MULTI")));
         for _ in 0..self.generator.below(7) {
             let command = self.command();
-            // A user that is deleted in its own EXEC is a known difference: docs/compat.md.
+            // ACL DELUSER is left out, because a user that is deleted in its own EXEC is a known
+            // difference: docs/compat.md.
             if self.grammar.full_name(&command.words) != "acl|deluser" {
                 all.push(command);
             }
@@ -386,8 +391,8 @@ impl<'a> Workload<'a> {
                 self.announced = Some(count);
                 words.push(count.to_string().into_bytes());
             }
-            // The reference's order of members at the same distance is undefined: points have keys of
-            // their own, which have few of these.
+            // Geo points have keys of their own, which have few members at the same distance, because the
+            // reference's order of such members is undefined.
             "key"
                 if self.own_keys == Some("g")
                     || self.own_keys.is_some() && self.generator.chance(OWN_KEY_CHANCE) =>
@@ -434,7 +439,7 @@ impl<'a> Workload<'a> {
             }
             6 => words.push(values::option(&mut self.generator.rng)),
             7 if at > 0 => words[at].clear(),
-            // For the reference a zero byte ends some words, and not others.
+            // A zero byte is tried, because for the reference it ends some words and not others.
             8 if at > 0 && !special::names_are_hashed(&words[0]) => {
                 words[at].extend_from_slice([b"\0".as_slice(), b"\0x "][self.generator.below(2)])
             }

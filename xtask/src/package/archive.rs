@@ -34,7 +34,8 @@ pub(crate) fn tar_gz(members: &[Member<'_>], date: u64) -> Result<Vec<u8>> {
         if name.len() >= field.len() {
             return Err(format!("{}: the path is too long for a tar header", member.path).into());
         }
-        // The library would remove the leading `./`, which the tools of Debian expect.
+        // The name is copied into the header here, because the library would remove the leading `./`, which
+        // the tools of Debian expect.
         field[..name.len()].copy_from_slice(name);
         let (kind, bytes) = match member.data {
             Data::Folder => (tar::EntryType::Directory, &[][..]),

@@ -37,7 +37,8 @@ pub(crate) fn build_programs() -> Result<PathBuf> {
         |home| Some(PathBuf::from(home)),
     );
     let home = home.ok_or("neither CARGO_HOME nor HOME says where crates lie")?;
-    // Of two matching prefixes the later one applies: build outputs may lie below the sources.
+    // The folder of build outputs comes last, because it may lie below the sources, and of two matching
+    // prefixes the later one applies.
     let target = std::path::absolute(shell::target_dir())?;
     let mapped = [(shell::root(), SOURCES), (home, CARGO_HOME), (target, "/target")]
         .map(|(from, to)| (text(&from), to));

@@ -36,7 +36,8 @@ pub(crate) fn metadata() -> Result<Value> {
             .args(more);
         metadata
     };
-    // Without a network if the crates are downloaded already: a fresh machine has to download them once.
+    // cargo is first called without a network, which suffices if the crates are downloaded already; a fresh
+    // machine has to download them once.
     let here = of(&["--offline"]).output()?;
     let text =
         if here.status.success() { String::from_utf8(here.stdout)? } else { shell::output(&mut of(&[]))? };

@@ -174,7 +174,7 @@ const SEE_ALSO: &str = ".SH SEE ALSO\n.BR sluice\\-server (1),\n.BR sluice.conf 
 fn conf() -> String {
     let example = sluice_config::example_conf();
     let mut blocks = example.split("\n\n");
-    // The preface: the comments before the first heading.
+    // The preface of the example file consists of the comments before the first heading.
     let preface: Vec<&str> =
         blocks.next().unwrap_or_default().lines().map(|line| line.trim_start_matches(['#', ' '])).collect();
     let paragraphs = preface.split(|line| line.is_empty()).skip(1);
@@ -197,7 +197,8 @@ fn conf() -> String {
 /// The entry of a directive: name, kind of value, description, default.
 fn directive(param: &Param, example: &str) -> String {
     let mut text = format!(".TP\n.BI {} \" {}\"\n", escaped(param.name), escaped(&values(&param.kind)));
-    // For directives that the example file leaves out, the row has the text.
+    // The text of a directive that the example file leaves out is taken from its row in the directive
+    // table.
     let (prose, default) = described(param.name, example).unwrap_or_else(|| (row(param), String::new()));
     text += &(escaped(&prose) + "\n");
     if !default.is_empty() {

@@ -21,7 +21,7 @@ pub(super) fn archive(package: &Package, build: &Build, needs: &Needs) -> Result
         architecture(package),
         package.summary,
     );
-    // A file of version 4, which rpm reads from RHEL 8 on.
+    // The package has format version 4, which rpm reads from RHEL 8 on.
     let config = BuildConfig::v4().compression(CompressionWithLevel::Gzip(9));
     builder.using_config(config.source_date(u32::try_from(build.date)?));
     builder.release("1").description(package.description).build_host("localhost");
@@ -33,7 +33,8 @@ pub(super) fn archive(package: &Package, build: &Build, needs: &Needs) -> Result
         COMPAT => {
             let version = format!("{}-1", build.version);
             builder.requires(Dependency::eq(SERVER, version));
-            // In RPM distributions, client and server are in the same package.
+            // The conflict is with the packages of the servers, because RPM distributions have client and
+            // server in one package.
             for other in ["valkey", "valkey-compat-redis", "redis"] {
                 builder.conflicts(Dependency::any(other));
             }
@@ -48,7 +49,7 @@ pub(super) fn archive(package: &Package, build: &Build, needs: &Needs) -> Result
 fn relate_server(builder: &mut PackageBuilder, needs: &Needs) -> Result<()> {
     builder.requires(Dependency::any(format!("libc.so.6(GLIBC_{})(64bit)", needs.glibc)));
     builder.requires(Dependency::any("libgcc_s.so.1()(64bit)"));
-    // By path, because the name of the package differs between distributions.
+    // The program is required by its path, because the name of its package differs between distributions.
     builder.requires(Dependency::script_pre("/usr/sbin/useradd"));
     let script = |name: &str| -> Result<String> { Ok(String::from_utf8(packaging(name)?)?) };
     builder.pre_install_script(script("rpm/pre")?);
@@ -65,7 +66,7 @@ fn add(builder: &mut PackageBuilder, entry: &Entry) -> Result<()> {
         Owner::Server => "sluice",
     };
     let mode = u16::try_from(entry.mode)?;
-    // On Debian, completions of zsh have another folder.
+    // The path is changed from Debian's folder of zsh completions to that of RPM distributions.
     let path = &entry.path.replace("/zsh/vendor-completions/", "/zsh/site-functions/");
     match &entry.kind {
         Kind::Folder => {

@@ -468,7 +468,7 @@ fn a_container_is_well_when_anything_answers() {
         assert_eq!(is_well(port), wanted, "{answer:?}");
         thread.join().expect("it has asked");
     }
-    // No process accepts; then no process listens.
+    // First a process listens and does not accept; then no process listens.
     let server = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
     let port = server.local_addr().expect("bound").port();
     assert!(!is_well(port));

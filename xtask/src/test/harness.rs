@@ -111,7 +111,8 @@ struct Reader {
 }
 
 impl Reader {
-    /// Takes a line that was read so long after the start; returns the part that is to be printed.
+    /// Takes a line that was read `after` the start of the program; returns the part of the line that is to
+    /// be printed.
     fn read<'a>(&mut self, line: &'a str, after: Duration) -> Option<&'a str> {
         match (self.part, line) {
             (_, line) if line.starts_with("test result: ") => {
@@ -174,7 +175,7 @@ mod tests {
 
     #[test]
     fn beginnings_follow_from_the_ends() {
-        // Two at once: a and b start at 0, c when a ends, d when c ends.
+        // Two tests run at a time: a and b start at 0, c when a ends, d when c ends.
         let ends = [(10, "a"), (15, "c"), (30, "b"), (45, "d")].map(|(at, name)| (ms(at), name.to_owned()));
         let taken: Vec<u128> = durations(&ends, 2).iter().map(|(taken, _)| taken.as_millis()).collect();
         assert_eq!(taken, [10, 30, 5, 30]);

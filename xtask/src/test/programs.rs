@@ -14,7 +14,7 @@ pub(super) struct Program {
     /// The folder of the package, the working directory of its tests.
     pub(super) folder: PathBuf,
     package: String,
-    /// The name of the target and its kind: `lib`, `bin` or `test`.
+    /// The name of the target; `kind` is `lib`, `bin` or `test`.
     target: String,
     kind: String,
 }
@@ -66,8 +66,8 @@ fn program(line: &str) -> Option<Program> {
     let path = PathBuf::from(message["executable"].as_str()?);
     let manifest = Path::new(message["manifest_path"].as_str()?);
     let package = message["package_id"].as_str()?;
-    // `path+file:///folder/crates/engine#sluice-engine@0.1.0`, or without the name if the
-    // folder has the same name.
+    // A package id is `path+file:///folder/crates/engine#sluice-engine@0.1.0`, or ends with `#0.1.0` if the
+    // folder has the name of the package.
     let named = package.rsplit_once('#').map_or(package, |(_, named)| named);
     let name = match named.split_once('@') {
         Some((name, _)) => name.to_owned(),

@@ -49,8 +49,8 @@ const STREAMS: &[&str] = &[
 /// caller can give its own threads.
 const THREADS: &[&str] = &["crates/server/src/threads.rs", "crates/evloop/src/pool.rs"];
 
-/// Files that may install the signal stack of a thread: the main thread's exists before any
-/// other thread is started.
+/// Files that may install the signal stack of a thread: the table of threads does so for the threads that
+/// it starts, and `crash.rs` for the main thread, before any other thread is started.
 const SIGNAL_STACKS: &[&str] = &["crates/server/src/threads.rs", "crates/daemon/src/crash.rs"];
 
 /// The advice for code that starts a thread.
@@ -81,7 +81,7 @@ const STATICS: &[&str] = &[
     "crates/sluice/src/allocator",
     "crates/daemon/src/signals",
     "crates/daemon/src/crash",
-    // Only in builds with deliberate mistakes.
+    // These statics exist only in builds with deliberate mistakes.
     "crates/base/src/mistake",
 ];
 
@@ -127,11 +127,13 @@ const BANS: &[Ban] = &[
     Ban { word: "thread::spawn", allowed: THREADS, instead: THREAD },
     Ban { word: "thread::scope", allowed: THREADS, instead: THREAD },
     Ban { word: "thread::Builder", allowed: THREADS, instead: THREAD },
-    // However it was imported; no other builder has a constructor with this path.
+    // The word finds `std::thread::Builder`, however it was imported: no other builder has a constructor
+    // with this path.
     Ban { word: "Builder::new", allowed: THREADS, instead: THREAD },
     Ban { word: "SignalStack::install", allowed: SIGNAL_STACKS, instead: THREAD },
     Ban { word: "sched_setaffinity", allowed: &["crates/server/src/threads/affinity.rs"], instead: THREAD },
-    // Asking whether this thread is unwinding starts no thread.
+    // These two words are banned instead of `std::thread`, because `std::thread::panicking` may be called
+    // everywhere: it starts no thread.
     Ban {
         word: "std::thread::sleep",
         allowed: IMPURE,

@@ -3,8 +3,8 @@
 use super::finding::Finding;
 use super::source::Source;
 
-/// Maximum columns of a comment, including its indentation. Code may have a few more, because comments
-/// are read and code is scanned.
+/// Maximum columns of a comment, including its indentation. Code may have a few columns more, because
+/// comments are read word by word, while code is skimmed.
 const WIDTH_MAX: usize = 110;
 
 /// Beginnings of doc comments that can only be read together with the comment above.
@@ -67,7 +67,8 @@ mod tests {
         assert_eq!(lines(&format!("//! {}\n", "x".repeat(WIDTH_MAX - 3))), [1]);
         assert_eq!(lines("/// The same, to change.\nfn f() {}\n    /// It is.\n    A,\n"), [1, 3]);
         assert!(lines("/// A list.\n/// The same list twice.\nfn f() {} // The same\n").is_empty());
-        // Code, a table, a diagram; the fence of one comment does not affect the next.
+        // Lines of code, of a table and of a diagram may be wide; the fence of one comment does not affect
+        // the next.
         assert!(lines(&format!("let a = \"{long}\"; // {long}\n/// | {long} |\n")).is_empty());
         assert_eq!(lines(&format!("//! ```text\n//! {long}\n//! ```\n//! {long}\n")), [4]);
         assert_eq!(lines(&format!("/// ```text\nfn f() {{}}\n/// {long}\n")), [3]);

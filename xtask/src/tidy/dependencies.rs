@@ -1,7 +1,7 @@
 //! External crates: each is from the registry, with a checksum, and has an allowed licence.
 //!
-//! `deny.toml` lists the licences, also for `cargo deny`; this check does not need that program, nor a
-//! network once the crates are downloaded.
+//! `deny.toml` lists the licences, also for `cargo deny`; this check needs neither `cargo deny` nor, after
+//! the crates are downloaded, a network.
 
 use std::path::Path;
 

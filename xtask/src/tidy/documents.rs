@@ -1,18 +1,20 @@
-//! Documents that can be read: short cells, short tables, and a bound of words for those that users read
-//! first. What stands between the marks `<!-- NAME -->` and `<!-- /NAME -->`, of [`GENERATED`], is left out.
+//! Keeps documents readable: bounds the words of a table's cells, the rows of a table, and the words of the
+//! documents that users read first. Generated text, between the marks `<!-- NAME -->` and `<!-- /NAME -->`
+//! with a name of [`GENERATED`], is left out.
 
 use std::path::Path;
 
 use super::finding::Finding;
 use crate::error::Result;
 
-/// Words of a cell of a table at most.
+/// Maximum words of a table's cell.
 const CELL_WORDS_MAX: usize = 40;
-/// Rows of a table at most, its head left out.
+/// Maximum rows of a table, without its head.
 const ROWS_MAX: usize = 40;
-/// Marks of what is generated.
+/// Names of the marks around generated text.
 const GENERATED: [&str; 4] = ["fields", "metrics", "directives", "suite"];
-/// Words of a document at most. A new difference from Valkey has some room in compat.md.
+/// Maximum words of each document. The maximum of compat.md leaves some room for new differences from
+/// Valkey.
 const WORDS_MAX: [(&str, usize); 4] =
     [("README.md", 600), ("CHANGELOG.md", 1600), ("docs/compat.md", 9500), ("docs/performance.md", 2000)];
 
@@ -59,7 +61,7 @@ fn tables(path: &str, text: &str) -> Vec<Finding> {
             }
             continue;
         }
-        // The head is two rows.
+        // The head has two rows.
         if rows > ROWS_MAX + 2 {
             let count = rows - 2;
             let what = format!("a table of {count} rows ends here, {ROWS_MAX} are allowed: write headings");

@@ -25,7 +25,8 @@ pub(super) fn file_names(files: &[String]) -> Counts {
     MECHANISMS.iter().map(|name| ((*name).to_owned(), (named(name), 0))).collect()
 }
 
-/// The first line of a file must be its `//!` header. A file `tests.rs` beside `foo.rs` needs none.
+/// Checks that the first line of each file is its `//!` header. A file `tests.rs` beside `foo.rs` needs
+/// none.
 pub(super) fn check_headers(sources: &[Source]) -> Vec<Finding> {
     let what = "the first line must be `//!`: what this is and its invariants";
     let headed = |source: &Source| source.comments.first().is_some_and(|comment| comment.starts_with("//!"));
@@ -34,7 +35,7 @@ pub(super) fn check_headers(sources: &[Source]) -> Vec<Finding> {
     headless.map(|source| Finding::new(&source.path, 1, what)).collect()
 }
 
-/// No tracked text may name a folder of the machine that it was written on.
+/// Checks that no tracked text names a folder of the machine that it was written on.
 pub(super) fn check_paths(root: &Path, files: &[String]) -> Vec<Finding> {
     let mut banned = vec![root.to_string_lossy().into_owned()];
     banned.extend(["root", "work", "home", "Users"].map(|folder| format!("/{folder}/")));

@@ -93,7 +93,7 @@ fn ids(text: &str, letters: &[&str], dash: &str) -> Vec<String> {
         let first = range.map_or(number, |(_, _, first)| first);
         ids.extend((first.min(number)..=number).map(|number| format!("{letter}{dash}{number}")));
     }
-    // The first id of a range was also found separately.
+    // Duplicates are removed, because the first id of a range was also found separately.
     ids.dedup();
     ids
 }

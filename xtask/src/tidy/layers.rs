@@ -19,7 +19,7 @@ const TEST_FEATURES: &[&str] = &["sim"];
 
 /// One crate of the table.
 struct Layer {
-    /// Height; `None` for crates that only serve development.
+    /// The number of the layer, 0 at the bottom; `None` for crates that only serve development.
     stratum: Option<i64>,
     /// Folder names of the crates that this one's product code may import.
     imports: Vec<String>,
@@ -81,8 +81,8 @@ fn parse(table: &toml::Table) -> Result<BTreeMap<String, Layer>> {
     Ok(layers)
 }
 
-/// The table may only allow imports of lower strata; within stratum 0, where Cargo refuses cycles, also
-/// of the same one.
+/// Checks that the table allows each crate to import only crates of lower strata. A crate of stratum 0 may
+/// also import others of stratum 0, because Cargo refuses cycles.
 fn check_table(layers: &BTreeMap<String, Layer>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, layer) in layers {
@@ -107,7 +107,7 @@ fn check_import(
     imported: &str,
     for_tests: bool,
 ) -> Option<String> {
-    // A crate's own tests may import it with a feature that no product enables.
+    // A crate may name itself for its tests, to enable a feature that no product enables.
     if for_tests && imported == name {
         return None;
     }

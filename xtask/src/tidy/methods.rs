@@ -147,7 +147,7 @@ fn inherent_impl(tokens: &[Token], at: usize) -> Option<(String, usize)> {
     for at in at + 1..tokens.len() {
         match text(at) {
             "<" => angles += 1,
-            // `->` of a bound on a function.
+            // The `>` of an arrow `->`, in a bound on a function, closes no bracket.
             ">" if text(at - 1) != "-" => angles = angles.saturating_sub(1),
             "{" if angles == 0 => return name.map(|name| (name, at)),
             "for" | ";" if angles == 0 => return None,

@@ -9,7 +9,7 @@ const KEEPER: &str = "crates/config/";
 /// The file of the parameter table.
 const TABLE: &str = "crates/config/src/table.rs";
 
-/// Other words than `param::NAME` by which parameters are read outside of their crate.
+/// Parameters that are read outside of their crate by another word than `param::NAME`, with that word.
 const OTHER_WORDS: &[(&str, &str)] = &[
     ("announce-endpoint-for", "endpoint_rules"),
     ("client-output-buffer-limit", "buffer_limit"),

@@ -1,13 +1,13 @@
 //! Public items that are not used outside their crate: each is an interface that readers must understand.
 //!
 //! The program reads words, not meaning: an item is used when its name occurs as a word in the code of a
-//! crate that imports the item's crate, or of its own programs, and a type also when a public signature
-//! of its own crate names it, because then it must be public. So another use of the same word can hide an
-//! item; every finding is right. Items that only tests use are listed in `[tested]` of
-//! `docs/layers.toml`, with what they show the tests; items that only examples and benchmarks use in
-//! `[shown]`, with the file; `[public]` lists items that are public without any user, with the reason. A
-//! crate that `docs/layers.toml` marks `waits` has no user yet, a crate marked `rebuilt` is left out
-//! until it has been rebuilt; a mark that hides nothing must be removed. A crate marked `closed` has no
+//! crate that imports the item's crate, or of its own programs, and a type also when a public signature of
+//! its own crate names it, because then it must be public. So another use of the same word can hide an
+//! unused item, but an item that is reported has no user. Items that only tests use are listed in
+//! `[tested]` of `docs/layers.toml`, with what they show the tests; items that only examples and benchmarks
+//! use in `[shown]`, with the file; `[public]` lists items that are public without any user, with the
+//! reason. A crate that `docs/layers.toml` marks `waits` has no user yet, a crate marked `rebuilt` is left
+//! out until it has been rebuilt; a mark that hides nothing must be removed. A crate marked `closed` has no
 //! public module: there the compiler finds unused items.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +31,7 @@ enum Mark {
     Pending(&'static str),
 }
 
-/// A public item without a user in a program.
+/// A public item that no program uses.
 struct Unused {
     path: String,
     line: usize,
@@ -44,9 +44,11 @@ struct Unused {
 
 /// Checks every crate with the mark of a product.
 pub(super) fn check(layers: &toml::Table, sources: &[Source]) -> Vec<Finding> {
-    // A crate that is only a program has no public items, whatever their keywords.
+    // Only libraries are checked: items of a crate that is only a program are not public, whatever their
+    // keywords.
     let crates: BTreeSet<&str> = sources.iter().filter_map(|source| library_of(&source.path)).collect();
-    // An entry may apply to items of the same name in several modules.
+    // The entries that were used are collected, because an entry may apply to items of the same name in
+    // several modules.
     let mut met = BTreeSet::new();
     let [kept, shown, tested] = ["public", "shown", "tested"].map(|table| entries(layers, table));
     let mut findings = Vec::new();
@@ -208,7 +210,7 @@ fn public_item(code: &str) -> Option<(Kind, &str)> {
     let mut words = code.trim_start().strip_prefix("pub ")?.split_ascii_whitespace().peekable();
     loop {
         let kind = match words.next()? {
-            // A `const fn`, not a constant.
+            // This `const` belongs to a `const fn`, not to a constant.
             "const" if words.peek().is_some_and(|next| ["fn", "unsafe"].contains(next)) => continue,
             "unsafe" | "async" | "extern" => continue,
             "fn" => Kind::Function,
@@ -363,7 +365,7 @@ mod tests {
             let stale = format!("0: every public item of a has a user: remove its mark `{mark}`");
             assert_eq!(found("fn f() {}\n", &[], &format!("{mark} = 'soon'")), [stale]);
         }
-        // A word of an earlier mark no longer counts.
+        // The mark `library`, which existed before, has no effect.
         assert_eq!(found("pub fn f() {}\n", &[], "library = 'it has users'"), [FN_USED]);
     }
 

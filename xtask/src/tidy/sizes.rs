@@ -65,7 +65,8 @@ fn measure(sources: &[Source]) -> BTreeMap<&str, usize> {
         let is_test = source.path.ends_with("/tests.rs") || source.path.contains("/tests/");
         let name = source.path.strip_prefix("crates/").and_then(|path| path.split('/').next());
         if let Some(name) = name.filter(|_| !is_test) {
-            // The scanner counts the text after the last line break as a line too.
+            // One line is subtracted, because the scanner counts the text after the last line break as a
+            // line, too.
             *lines.entry(name).or_insert(0) += source.code.len().saturating_sub(1);
         }
     }

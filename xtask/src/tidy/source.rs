@@ -88,7 +88,7 @@ impl Source {
             for letter in code.chars() {
                 match letter {
                     '{' => depth += 1,
-                    // The brace closes the enclosing block: the item is the last variant, field or arm.
+                    // The brace closes the enclosing block, so the item is its last variant, field or arm.
                     '}' if depth == 0 => return line.saturating_sub(1).max(first),
                     '}' if depth == 1 => return line,
                     '}' => depth -= 1,
@@ -254,7 +254,7 @@ fn character(letters: &[char], at: usize) -> Option<(Inside, usize)> {
     }
     if letters.get(at + 1) == Some(&'\\') {
         let length = letters[at + 3..].iter().take(9).position(|letter| *letter == '\'')?;
-        // The literal is skipped by its length.
+        // The scanner continues after the closing quote of the literal.
         return Some((Inside::Code, length + 4)).filter(|_| !letters[at..at + length + 4].contains(&'\n'));
     }
     (letters.get(at + 2) == Some(&'\'')).then_some((Inside::Code, 3))

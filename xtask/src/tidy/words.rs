@@ -1,10 +1,11 @@
-//! Sentences of comments, by ratchet: how many break a rule of style.md may only fall.
+//! Sentences of comments, by ratchet: the number of sentences that break a rule of style.md may only fall.
 //!
-//! The rules: (1) the first sentence of a doc comment begins with a noun, so not with one of `OPENINGS`; (2)
-//! fewer than three in ten words of a sentence are pronouns or ask; (3) *behind* is a place in a buffer, so
-//! its sentence names one of `LOCATIONS`; (4) a doc comment of three words or fewer says more than the name
-//! of its item. Rules 1 and 2 leave sentences of fewer than six words out. All Rust files count, tests
-//! included: `cargo xtask tidy --words` prints the sentences.
+//! The rules: (1) the first sentence of a doc comment begins with a noun, so not with one of `OPENINGS`;
+//! (2) fewer than three in ten words of a sentence are pronouns or question words (`PRONOUNS`); (3)
+//! *behind* is used only of a place in a buffer, so a sentence with this word has one of `LOCATIONS`; (4) a
+//! doc comment of three words or fewer says more than the name of its item. Rules 1 and 2 do not apply to
+//! sentences of fewer than six words. All Rust files count, tests included: `cargo xtask tidy --words`
+//! prints the sentences.
 
 use super::ratchet::{Counts, Section};
 use super::source::{Source, is_word};
@@ -19,11 +20,11 @@ pub(super) const WORDS: Section = Section {
     advice: "`cargo xtask tidy --words` prints them; write the new ones anew",
 };
 
-/// How the first sentence of a doc comment does not begin.
+/// Words with which the first sentence of a doc comment must not begin.
 const OPENINGS: [&str; 10] =
     ["It", "Its", "That", "Those", "Who", "Whom", "Whoever", "What else", "Of", "Such"];
 
-/// Pronouns and words that ask.
+/// Pronouns and question words.
 const PRONOUNS: [&str; 27] = [
     "it", "its", "itself", "they", "them", "their", "theirs", "that", "those", "he", "him", "his", "she",
     "her", "what", "whatever", "which", "who", "whom", "whose", "whoever", "where", "wherever", "when",
@@ -36,17 +37,17 @@ const LOCATIONS: [&str; 13] = [
     "ports", "position",
 ];
 
-/// Words a sentence has at least, to be asked for its nouns.
+/// Minimum words of a sentence to which rules 1 and 2 apply.
 const WORDS_MIN: usize = 6;
 
-/// Words of a doc comment at most, to be compared with the name of its item.
+/// Maximum words of a doc comment that is compared with the name of its item.
 const REPEATS_WORDS_MAX: usize = 3;
 
-/// Words that say nothing beside a name.
+/// Words that add nothing to a name.
 const EMPTY_WORDS: [&str; 11] = ["the", "a", "an", "of", "its", "one", "is", "are", "all", "to", "in"];
 
-/// One comment: its first line from 1, whether it is a doc comment, its text; of a doc comment that is one
-/// paragraph, the name of the item that it documents.
+/// One comment: its first line, from 1; whether it is a doc comment; its text; and the name of the item
+/// that it documents, if it is a doc comment of one paragraph.
 struct Comment {
     line: usize,
     is_doc: bool,
@@ -54,7 +55,7 @@ struct Comment {
     item: Option<String>,
 }
 
-/// How many sentences break each rule.
+/// The number of sentences that break each rule.
 pub(super) fn measure(sources: &[Source]) -> Counts {
     let mut counts = Counts::new();
     for (rule, _, _, _) in broken(sources) {
@@ -72,7 +73,7 @@ pub(super) fn print(sources: &[Source], only: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// Rule, file, first line of the comment, and sentence.
+/// The broken rules: for each, the rule, the file, the first line of the comment, and the sentence.
 fn broken(sources: &[Source]) -> impl Iterator<Item = (&'static str, &str, usize, String)> {
     sources.iter().flat_map(|source| {
         comments(source).into_iter().flat_map(move |comment| {
@@ -112,7 +113,7 @@ fn rules_broken(sentence: &str, opens_doc: bool) -> Vec<&'static str> {
     broken
 }
 
-/// Whether a comment of a few words has none that the name of its item lacks.
+/// Whether a comment of a few words repeats the name of its item: it has no word that the name lacks.
 fn repeats(text: &str, name: &str) -> bool {
     let words: Vec<&str> = text
         .split(|letter: char| !letter.is_alphanumeric() && letter != '\'')
@@ -141,7 +142,7 @@ fn parts_of_name(name: &str) -> Vec<String> {
     parts
 }
 
-/// A word without its ending, so that *bytes* and *byte*, *received* and *receive* are one.
+/// A word without its ending, so that *bytes* equals *byte*, and *received* equals *receive*.
 fn stem(word: &str) -> &str {
     ["ing", "ed", "es", "s", "e"].iter().find_map(|end| word.strip_suffix(end)).unwrap_or(word)
 }
@@ -150,7 +151,7 @@ fn stem(word: &str) -> &str {
 fn item_name(source: &Source, from: usize) -> Option<String> {
     let is_attribute = |line: &&String| line.trim().is_empty() || line.trim().starts_with("#[");
     let line = source.code[from..].iter().find(|line| !is_attribute(line))?;
-    // A lifetime is no keyword: `&'static str`.
+    // The lifetime in `&'static str` is removed, because it is no keyword.
     let line = line.replace("'static", "");
     let words: Vec<&str> =
         line.split(|letter: char| !is_word(letter)).filter(|word| !word.is_empty()).collect();
@@ -158,15 +159,15 @@ fn item_name(source: &Source, from: usize) -> Option<String> {
         ["fn", "struct", "enum", "const", "static", "type", "trait", "mod", "macro_rules"].contains(word)
     };
     let is_visibility = |word: &&&str| ["pub", "crate", "super", "in", "self"].contains(*word);
-    // Of `const fn name`, the last of the keywords that follow each other.
+    // The name follows the last of several keywords in a row, as in `const fn name`.
     match words.windows(2).position(|pair| is_keyword(&pair[0]) && !is_keyword(&pair[1])) {
         Some(at) => words.get(at + 1).map(|word| (*word).to_owned()),
         None => words.iter().find(|word| !is_visibility(word)).map(|word| (*word).to_owned()),
     }
 }
 
-/// The comments of a file, lines that follow each other together. Blocks of code, tables and lists of links
-/// are no prose.
+/// The comments of a file; successive lines are one comment. Blocks of code, tables and lists of links are
+/// no prose.
 fn comments(source: &Source) -> Vec<Comment> {
     let mut found: Vec<Comment> = Vec::new();
     let (mut open, mut in_code) = (None, false);
@@ -194,7 +195,8 @@ fn comments(source: &Source) -> Vec<Comment> {
                 last.text.push_str(text);
             }
             _ => {
-                // A paragraph after the first is prose of the same comment: it opens none.
+                // A later paragraph belongs to the same comment: its first sentence is not the first
+                // sentence of a doc comment.
                 let is_first = index == 0 || !source.comments[index - 1].starts_with(marker);
                 let is_doc = marker == "///" && is_first;
                 let is_alone = source.comments.get(index + 1).is_none_or(|next| !next.starts_with(marker));

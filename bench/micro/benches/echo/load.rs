@@ -64,7 +64,7 @@ pub struct Load {
 
 struct Peer {
     stream: TcpStream,
-    /// Bytes of the request that were sent, and of the replies that were received.
+    /// Bytes of the batch that were sent; `got` counts the received bytes of the replies.
     sent: usize,
     got: usize,
     began_ns: u64,

@@ -110,7 +110,7 @@ impl Server {
 
     /// The counters with memory and descriptors.
     pub fn census(&mut self) -> Counters {
-        // A ring closes descriptors in the next iteration: the first request lets it do so.
+        // One request is made first, because a ring closes descriptors only in the next iteration.
         self.ask(Kind::Mark);
         self.ask(Kind::Mark);
         self.ask(Kind::Census)

@@ -12,12 +12,12 @@ use crate::vm::cycles::FULL_WORK;
 use crate::vm::link;
 use crate::vm::machine::Machine;
 
-/// Once so many chunks are unloaded, each load runs a slice of the collector, until a cycle has ended.
+/// After this many chunks were unloaded, each load runs a slice of the collector, until a cycle has ended.
 const UNLOADED_MAX: usize = 128;
 
-/// Bytes of a chunk for which a slice processes one value more than [`FULL_WORK`]: the same rate as in a
-/// run, at 200 percent. A new name and its constant are 44 bytes, which the collector processes three times
-/// before the name is freed.
+/// The slice of the collector that a load runs processes [`FULL_WORK`] values, and one more for every group
+/// of this many bytes of the chunk: the same rate as in a run with the multiplier 200. A new name and its
+/// constant are 44 bytes, which the collector processes three times before the name is freed.
 const BYTES_PER_VALUE: usize = 8;
 
 impl Vm {
@@ -52,7 +52,8 @@ impl Vm {
         let (code, brought) = match self.link_counted(proto) {
             Ok(linked) => linked,
             Err(_) => {
-                // Memory of unloaded chunks may not have been freed yet.
+                // The load is tried again after a whole collection, because memory of unloaded chunks may
+                // not have been freed yet.
                 self.machine.collect(None);
                 self.link_counted(proto)?
             }
@@ -91,7 +92,7 @@ impl Vm {
         self.unloaded += 1;
         let linked = self.machine.code.at_mut(chunk.code);
         linked.loaded = 0;
-        // Without an open run, the program cannot run again.
+        // The program is freed at once if no run is open, because it cannot run again.
         if self.stage != VmStage::Running {
             linked.proto = self.no_program.clone();
             self.set_chunk(u32::MAX);
@@ -115,13 +116,13 @@ impl Vm {
     pub(crate) fn link(&mut self, proto: &Arc<Proto>) -> Result<u32, Fault> {
         self.machine.is_permanent = true;
         let watching = std::mem::replace(&mut self.machine.heap.watching, false);
-        // The memory of unloaded chunks is used again.
+        // The mark is dropped so that the slots of unloaded chunks are used again.
         let reuses = self.drop_mark_if(|arena| arena > 0);
         let linked = link::link_into(&mut self.machine, proto);
         self.machine.heap.watching = watching;
         self.machine.is_permanent = false;
         if linked.is_err() && !reuses {
-            // The objects made so far are cut off.
+            // The load has failed: the objects that it made are all after the mark, and are freed.
             self.machine.heap.forget_young_greys(&self.machine.code);
             self.truncate();
         } else {

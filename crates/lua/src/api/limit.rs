@@ -26,7 +26,7 @@ pub struct RunLimit {
     pub(super) seen_ns: u64,
     /// Units until the next reading.
     pub(super) left: i64,
-    /// Units between two readings; 0: without a clock.
+    /// Units between two readings of the clock; 0 if the limit has no clock.
     pub(super) per_look: i64,
 }
 
@@ -37,7 +37,7 @@ impl RunLimit {
         RunLimit { end_ns, seen_ns: now_ns, left: per_look, per_look }
     }
 
-    /// A limit of so many units in all, without a clock.
+    /// A limit of this many units in total, without a clock.
     pub(super) fn units(units: u64) -> RunLimit {
         let left = i64::try_from(units).unwrap_or(i64::MAX);
         RunLimit { end_ns: 0, seen_ns: 0, left, per_look: 0 }

@@ -1,9 +1,10 @@
 //! Emission of a function's instructions: registers, expressions that are not in a register yet,
 //! lists of jumps.
 //!
-//! The compiler makes one pass. An expression is a description until the place of its value is known. A
-//! jump whose target is unknown is a link of a list, which is a ring: from the last jump both ends are
-//! reached. Registers are assigned as PUC's compiler does, so that error messages name the same variables.
+//! The compiler makes one pass. An expression is a description until the place of its value is known. Jumps
+//! whose target is not known yet form a list. The list is a ring that is named by its last jump, so that
+//! both its ends are found at once. Registers are assigned as PUC's compiler does, so that error messages
+//! name the same variables.
 
 pub(super) mod operators;
 
@@ -210,7 +211,7 @@ impl Func {
     }
 
     fn number_constant(&mut self, number: f64) -> u32 {
-        // Both zeros are one constant, the first that occurs, as in PUC's table of constants.
+        // 0 and -0 share one constant, the one that occurs first, as in PUC's table of constants.
         let key = if number == 0.0 { 0 } else { number.to_bits() };
         self.constant(ConstKey::Number(key), Const::Number(number))
     }
@@ -442,7 +443,7 @@ impl Func {
                 self.emit(lex, Op::Move, register, from, 0, 0);
             }
             Kind::Fixed(_) => {}
-            // Void, or a jump: there is no value to store.
+            // An expression without a value, or a jump, has no value to store.
             _ => return,
         }
         expr.kind = Kind::Fixed(register);
@@ -612,7 +613,7 @@ impl Func {
         }
     }
 
-    /// Ends the function: jumps to here get their target.
+    /// Ends the function: jumps to its end get their target.
     pub(super) fn finish(mut self) -> Proto {
         self.resolve_pending();
         self.proto.finish()

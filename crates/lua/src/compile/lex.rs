@@ -114,7 +114,7 @@ pub(super) fn describe(token: &Token) -> Vec<u8> {
     }
 }
 
-/// Reads tokens from a source; on demand one token ahead.
+/// Reads tokens from a source; [`Lexer::peek`] reads one token ahead.
 pub(super) struct Lexer<'s> {
     source: &'s [u8],
     at: usize,

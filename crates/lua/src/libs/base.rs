@@ -74,7 +74,8 @@ fn assert(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
         Some(text) => {
             let bytes = ctx.heap.bytes(text);
             let told = c_text(bytes);
-            // An unchanged message is copied only once, after its position.
+            // A message without a zero byte is passed as a value, so that its bytes are copied only once,
+            // when its position is added.
             Err(if told.len() == bytes.len() { Fault::level(text.into(), 1) } else { Fault::text(told) })
         }
         None => Err(Fault::text("assertion failed!")),
@@ -88,8 +89,8 @@ fn error(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
 
 fn pcall(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     if ctx.count() == 0 {
-        // The reference's own `pcall` stores its first result below the function, and calls that if
-        // there is no function.
+        // The reference's own `pcall` stores its first result, `true`, in the slot below the function, and
+        // calls that slot if there is no function.
         ctx.push(Value::TRUE);
     }
     Ok(NativeStep::Machine(Demand::Protect(Protection::Pcall)))
@@ -287,12 +288,13 @@ const COMPILED_UNITS: u64 = 2;
 /// Units for a byte of a source with an error, of which no compiled code exists to be measured.
 const REFUSED_UNITS: u64 = 8;
 
-/// Checks that there is memory for the program of a source of so many bytes: several bytes for each.
+/// Checks that there is memory for the program of a source of `source` bytes, which takes several bytes for
+/// each byte of the source.
 fn room_of_chunk(ctx: &mut Ctx<'_>, source: usize) -> Result<(), Fault> {
     ctx.heap.room(source.saturating_mul(8))
 }
 
-/// The results of `loadstring` and `load` after compiling a source of so many bytes.
+/// The results of `loadstring` and `load` after compiling a source of `source` bytes.
 fn chunk(
     ctx: &mut Ctx<'_>,
     source: usize,
@@ -318,7 +320,7 @@ fn loadstring(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let source = ctx.check_str(1)?;
     let name = ctx.opt_str(2)?.unwrap_or(source);
     let len = ctx.heap.bytes(source).len();
-    // This is charged in addition to the compiler's own copies.
+    // The copy of the name is charged in addition to the copies that the compiler makes.
     ctx.charge(cost(ctx.heap.bytes(name).len()));
     room_of_chunk(ctx, len)?;
     let name = ChunkName::new(ctx.heap.bytes(name));

@@ -70,7 +70,7 @@ fn running(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
 
 fn status(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let thread = check_thread(ctx)?;
-    // The running coroutine is not in the heap.
+    // If the slot is empty, the coroutine is the running one, which is not in the heap.
     let coroutine = ctx.heap.threads.at(thread.0).coroutine.as_ref();
     let name: &[u8] = match coroutine.map_or(Status::Running, |coroutine| coroutine.status) {
         Status::Suspended => b"suspended",

@@ -213,7 +213,8 @@ fn pack_text(ctx: &mut Ctx<'_>, state: &mut StructPacking, field: PackOption) ->
     let len = ctx.heap.bytes(text).len();
     let size = if field.size == 0 { len } else { field.size };
     if len < size {
-        // The reference increments the number before it names the argument.
+        // The error names the next argument, because the reference increments the number before it makes
+        // the error.
         return Err(Fault::argument(state.argument, "string too short"));
     }
     reserve(ctx.heap, &mut state.out, size + 1)?;
@@ -246,8 +247,8 @@ struct StructUnpacking {
 /// A string that is being read, from the unpacking's position on.
 struct UnpackedText {
     copy: Vec<u8>,
-    /// Bytes of the string. If a zero byte ends it: the bytes without a zero byte so far, until
-    /// the end is found.
+    /// Bytes of the string; until the end of a string that a zero byte ends is found, the bytes that were
+    /// searched so far.
     size: usize,
     ends_with_zero: bool,
     is_found: bool,
@@ -335,7 +336,7 @@ fn unpack_fields(ctx: &mut Ctx<'_>, mut state: StructUnpacking) -> Result<Native
     }
     push(ctx, &mut state, Value::NIL);
     let slot = ctx.count();
-    // A position is a C integer: a negative one stays negative.
+    // The position is a C integer in the reference, so a negative one stays negative.
     ctx.set(slot, Value::number(state.at.wrapping_add(1) as i64 as f64));
     Ok(NativeStep::Return(state.count))
 }

@@ -101,7 +101,7 @@ impl Program {
         }
     }
 
-    /// The bytes that every match begins with, if there are few such bytes.
+    /// The bytes that a match can begin with, if there are few such bytes.
     pub(super) fn first(&self) -> Option<Single> {
         let past_captures =
             self.items.iter().find(|item| !matches!(item, PatternItem::Open(_) | PatternItem::Position(_)));

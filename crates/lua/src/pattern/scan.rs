@@ -54,7 +54,8 @@ pub(crate) fn find_text(text: &[u8], needle: &[u8], from: usize, fuel: &mut u64)
         if *fuel == 0 {
             return ScanProgress::OutOfFuel(at);
         }
-        // Positions that hold the needle's first byte, and also its last byte at the right distance.
+        // The search looks for positions with the needle's first byte that also have its last byte at the
+        // right distance.
         let count = (text.len() - needle.len() + 1 - at).min(WINDOW);
         let begins = &text[at..at + count];
         let ends = &text[at + needle.len() - 1..][..count];

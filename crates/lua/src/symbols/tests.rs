@@ -1,7 +1,7 @@
 use super::*;
 use std::collections::VecDeque;
 
-/// Symbols that are alive at a time, and symbols that are freed together.
+/// Symbols that are alive at a time; `GOING` symbols are freed together.
 const KEPT: usize = 500;
 const GOING: usize = 128;
 
@@ -33,7 +33,7 @@ fn slots_at_most(names: usize, name: impl Fn(usize) -> String) -> usize {
 
 #[test]
 fn a_table_is_as_large_as_what_lives_however_many_names_have_come() {
-    // Names that are all new, and names that return at other indexes.
+    // In the first turn all names are new; in the second, names return at other indexes.
     for turns in [usize::MAX, 3 * KEPT] {
         let most = slots_at_most(200_000, |number| format!("user:{}", number % turns));
         assert!(most <= 4 * (KEPT + GOING + 1), "{most} slots");
@@ -52,7 +52,7 @@ fn strings_of_runs_in_slots_of_symbols_take_no_room_in_a_table() {
     names.iter().for_each(|index| heap.strings.texts.release(*index));
     let kept: Vec<Value> = names.iter().map(|_| heap.new_string(b"OK").expect("room")).collect();
     assert!(kept.iter().all(|text| names.contains(&text.as_str().expect("a string").0)));
-    // The table is full before these are added, so its next size is for them.
+    // The table is full of freed symbols, so a rebuild makes a table for these 1200 names alone.
     let slots = (0..1200).map(|number| add(&mut heap, format!("other:{number}")).1).last();
     assert_eq!(slots, Some(4096));
     assert_eq!(symbols.own.find(b"OK", &heap.strings), None);

@@ -12,7 +12,7 @@ use super::number::{c_text, to_i32, to_i64, to_u64};
 /// The most flags of a directive.
 const FLAGS_MAX: usize = 5;
 
-/// `%s` without a precision writes a text of at least so many bytes unchanged, zero bytes included.
+/// `%s` without a precision writes a text of at least this many bytes unchanged, zero bytes included.
 pub(crate) const WHOLE_TEXT_MIN: usize = 100;
 
 /// Flags, width and precision of a directive.
@@ -235,7 +235,7 @@ pub(crate) fn push_float(out: &mut Vec<u8>, layout: &FieldLayout, letter: u8, n:
     });
 }
 
-/// Whether `%s` writes a text of so many bytes unchanged, neither cut nor padded.
+/// Whether `%s` writes a text of `len` bytes unchanged, neither cut nor padded.
 pub(crate) fn is_written_whole(layout: &FieldLayout, len: usize) -> bool {
     layout.precision.is_none() && len >= WHOLE_TEXT_MIN
 }

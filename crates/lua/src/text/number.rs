@@ -60,7 +60,7 @@ pub(crate) fn parse_radix(text: &[u8], base: u32) -> Option<f64> {
         sum = before.checked_mul(u64::from(base)).and_then(|sum| sum.checked_add(u64::from(value)));
         at += 1;
     }
-    // Further digits after an overflow change nothing.
+    // After an overflow the other digits are skipped: they change nothing.
     at += digits_of(&text[at..], base as u8);
     if !is_blank(&text[at..]) {
         return None;
@@ -159,7 +159,7 @@ fn long_decimal(text: &[u8], whole: usize) -> Option<f64> {
     if len == 0 {
         return Some(0.0);
     }
-    // The power of ten of the last digit, which represents all omitted digits.
+    // The power of ten of the last digit that is passed on, which represents all omitted digits.
     let last = whole.len() as i64 - zeros as i64 - 1 - len as i64 + exponent;
     let mut power = IntBuffer::new();
     let power = power.format(last);

@@ -5,7 +5,8 @@ use crate::gc::{self, Roots};
 use crate::heap::SLICE_BYTES;
 use crate::object::Coroutine;
 
-/// Values that a slice of the collector processes for [`SLICE_BYTES`] at 100 percent.
+/// Values that a slice of the collector processes after [`SLICE_BYTES`] allocated bytes, if the multiplier
+/// is 100 percent.
 const SLICE_WORK: usize = SLICE_BYTES / 16;
 
 /// Values that a slice processes when a full collection must end before the run continues.

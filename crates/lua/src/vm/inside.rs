@@ -118,8 +118,8 @@ pub(super) fn hand_back(
     }
 }
 
-/// Uses values as the top frame, a Lua function, wants them: any use except plain results and
-/// concatenation.
+/// Passes values to the top frame, a Lua function, as its instruction wants them: in any way except as
+/// plain results and for a concatenation.
 #[inline(always)]
 pub(super) fn deliver(
     code: &Arena<Linked>,
@@ -246,7 +246,7 @@ impl SwitchCall {
     }
 }
 
-/// Whether a coroutine that waits in a call of a native function can simply take so many values: a Lua
+/// Whether a coroutine that waits in a call of a native function can simply take `count` values: a Lua
 /// function made the call, as a plain call, and there is room.
 fn takes(co: &Coroutine, count: usize, is_right: impl Fn(Work) -> bool) -> bool {
     let [.., below, frame] = co.frames.as_slice() else { return false };

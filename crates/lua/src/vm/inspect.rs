@@ -72,11 +72,12 @@ impl LineWatch {
 impl Machine {
     /// The position of the next instruction; `None` if a native function continues.
     pub(crate) fn next_position(&self) -> Option<CodePosition<'_>> {
-        // If an error is to be raised first, no line begins.
+        // There is no position if an error is to be raised before the next instruction.
         let frame =
             self.co.frames.last().filter(|frame| frame.work == Work::Lua && self.start_fault.is_none())?;
         let proto = &self.code.at(frame.proto).proto;
-        // The reference's compiler omits initial instructions that only set variables to nil.
+        // Initial instructions that only set variables to nil have no position, because the reference's
+        // compiler omits them.
         if frame.pc < proto.first_shown() {
             return None;
         }

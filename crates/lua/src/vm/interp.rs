@@ -186,7 +186,8 @@ pub(super) fn execute<const EACH: bool>(
                     let ($x, $y) = (a.double(), k.double());
                     regs[$i.a as usize] = Value::result($value);
                 } else {
-                    // A constant operand cannot be of a wrong type: both names are the register's.
+                    // An error can only be about the register, because a constant operand is always a
+                    // number.
                     let (a, b) = if $i.c != 0 { (k, a) } else { (a, k) };
                     match operate::arithmetic(heap, $event, a, b) {
                         Ok(Operated::Value(value)) => {
@@ -307,7 +308,8 @@ pub(super) fn execute<const EACH: bool>(
                         } else if let Some(string) = key.as_str() {
                             let value = t.get_str(key, heap.strings.hash(string), &heap.strings);
                             if heap.is_due() && (!value.is_nil() || !t.has_meta()) {
-                                // A long key was hashed or compared, or a long chain was followed.
+                                // The loop exits to charge the work of hashing or comparing a long key, or
+                                // of following a long chain.
                                 regs[i.a as usize] = value;
                                 pay!();
                                 continue;
@@ -447,7 +449,8 @@ pub(super) fn execute<const EACH: bool>(
                     } else {
                         None
                     };
-                    // The usual class: the object's metatable has a table as `__index`.
+                    // This is the usual way to write classes: the object's metatable has a table as
+                    // `__index`.
                     if let Some(meta) = meta {
                         let (name, name_hash) = heap.events[Metamethod::Index as usize];
                         let class = heap.tables.at(meta.0).get_str(name, name_hash, &heap.strings);
@@ -652,7 +655,8 @@ pub(super) fn execute<const EACH: bool>(
                         if i.b != 0 { i.b as usize - 1 } else { (co.top as usize).saturating_sub(func + 1) };
                     save!();
                     let Some(closure) = co.stack[func].as_closure() else {
-                        // For a native function, the return instruction that follows passes its results on.
+                        // A native function is called without a tail call: the return instruction that
+                        // follows passes its results on.
                         let native = co.stack[func].as_native().filter(|_| !EACH);
                         let Some(native) = native else {
                             return Exit::Call { func, args, want: -1, after: After::Results };

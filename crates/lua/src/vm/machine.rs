@@ -27,7 +27,7 @@ use crate::value::{ClosureRef, ThreadRef, Value};
 /// The reason why a run has halted.
 #[derive(Debug)]
 pub(crate) enum Halt {
-    /// The run has ended; the first so many slots of the main program's stack are its results.
+    /// The run has ended; this many slots at the beginning of the main program's stack are its results.
     Done(usize),
     /// The run requests something from the host by this code; the arguments are in the top frame's window.
     Request(u32),
@@ -48,7 +48,7 @@ pub(crate) struct Machine {
     pub(crate) code: Arena<Linked>,
     pub(crate) natives: Arc<Vec<Native>>,
     pub(crate) known: Known,
-    /// The running coroutine, and its reference in the heap.
+    /// The running coroutine; `thread` is its reference in the heap.
     pub(crate) co: Box<Coroutine>,
     pub(crate) thread: ThreadRef,
     /// The main program's coroutine.
@@ -103,7 +103,7 @@ impl Machine {
         self.is_permanent = false;
         match self.call(0, args, -1, After::Results) {
             Ok(Onward::Go) => {}
-            // A native function has run already.
+            // A native function has run already; its result is kept for `run`.
             Ok(Onward::Halt(halt)) => self.start_halt = Some(halt),
             Err(fault) => self.start_fault = Some(fault),
         }
@@ -118,8 +118,8 @@ impl Machine {
         }
         self.unwind(0);
         self.co.states.clear();
-        // Bytes held by states of other coroutines are freed together with those, perhaps by
-        // another thread.
+        // The count begins at 0 again: the states of other coroutines are freed with the coroutines,
+        // perhaps by another thread, and change only the former count.
         if self.heap.held.sum() > 0 {
             self.heap.held = HeldBytes::default();
         }
@@ -158,7 +158,7 @@ impl Machine {
         };
         self.pop();
         if let ([value], After::Results, -1 | 1) = (values, frame.after, frame.want) {
-            // The usual call: its result is stored where the function was.
+            // The usual case is a plain call, whose result is stored where the function was.
             self.co.stack[frame.func as usize] = *value;
             if frame.want < 0 {
                 self.co.top = frame.func + 1;
@@ -290,8 +290,8 @@ impl Machine {
         if !is_nested(&frame) || is_switch || (depth != NESTED_MAX && depth < NESTED_HANDLING) {
             return Ok(());
         }
-        // One call more than allowed: the error is the caller's. Only handlers of that error may
-        // use further calls.
+        // This is one call more than allowed, so the caller gets an error. Only handlers of that error may
+        // make further calls.
         let text = if depth < NESTED_HANDLING { OVERFLOW } else { HANDLING_FAILED };
         self.pop();
         Err(if frame.work == Work::Lua { Fault::bare(text) } else { Fault::without_position(text) })
@@ -378,7 +378,8 @@ impl Machine {
             let register = u8::try_from(func.checked_sub(frame.base as usize)?).ok()?;
             let linked = self.code.at(frame.proto);
             let instr = linked.proto.code.get((frame.pc as usize).checked_sub(1)?)?;
-            // In a generic `for`, the function is called in a register that the instruction itself has set.
+            // The error names the variable only for a call instruction: a generic `for` calls its function
+            // in a register that the instruction itself has set.
             let is_call = matches!(instr.op, crate::code::Op::Call | crate::code::Op::TailCall);
             let register = if is_call && instr.a == register { Some(register) } else { None };
             let pc = frame.pc as usize;
@@ -453,7 +454,8 @@ impl Machine {
             Joined::Done => {
                 let joined = self.co.stack[from];
                 self.co.stack[base + usize::from(into)] = joined;
-                // The last string was charged when it was made.
+                // Joined bytes are charged; if there was nothing to join, the string was charged when it
+                // was made.
                 if from < to {
                     self.heap.strings.handled(self.heap.strings.bytes_of(joined));
                 }
@@ -492,7 +494,8 @@ impl Machine {
         let joiner = self.heap.joiner.as_native();
         let is_whole = self.co.depth() + 1 >= NESTED_MAX || self.co.frames.len() + 1 >= FRAMES_MAX;
         let Some(joiner) = joiner.filter(|_| !is_whole) else {
-            // This call does not exist for the program, so it must not be one too many.
+            // The string is joined in one step if a further call would be one too many, because the program
+            // has made no call here.
             let values = &self.co.stack[from..=to];
             let len = operate::joined_len(&self.heap, values);
             self.co.stack[from] = operate::join(&mut self.heap, values, len)?;

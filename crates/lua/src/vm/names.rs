@@ -30,7 +30,7 @@ pub(super) fn operand_error(
     value: Value,
     what: &str,
 ) -> Fault {
-    // The search for the name may read the whole function.
+    // The search for the name is charged, because it may read the whole function.
     heap.strings.handled(pc.saturating_mul(4));
     let name = register.and_then(|register| variable(heap, linked, pc - 1, register));
     let kind = value.type_name();
@@ -104,8 +104,8 @@ fn last_setter(proto: &Proto, pc: usize, register: u8) -> Option<usize> {
         if sets(&instr, register) {
             last = Some(at);
         }
-        // A jump to `pc` or to an instruction before it: the skipped instructions did not run. PUC
-        // includes jumps of tests.
+        // A forward jump that ends at `pc` or before it is followed, so that the instructions that it skips
+        // do not count. As in PUC, jumps of tests are followed, too.
         if jumps(instr.op) {
             let target = instr.d as usize;
             if target > at && target <= pc {

@@ -22,7 +22,8 @@ impl Machine {
         after: After,
     ) -> Result<Onward, Fault> {
         let Some(native) = self.co.stack[func].as_native() else { return Ok(Onward::Go) };
-        // A call made by an instruction that is not a call is on the C stack in PUC.
+        // The nesting is checked, because PUC makes this call on the C stack: the instruction is not a
+        // call.
         if after != After::Results && self.co.depth() + 1 == NESTED_MAX {
             return Err(Fault::bare(OVERFLOW));
         }
@@ -71,7 +72,8 @@ impl Machine {
         if self.stepwise {
             self.budget -= 1;
         }
-        // A function that makes many calls, such as a sort, keeps its frame on the list.
+        // The frame stays on the list while the function runs, because a function such as a sort makes many
+        // calls, one after the other.
         match self.in_window(&frame, top, |ctx| resume(ctx, state)) {
             Ok(NativeStep::Call(values, state)) => {
                 self.co.states.push(state);
@@ -173,8 +175,8 @@ impl Machine {
                 && let Some(target) = &mut self.heap.threads.at_mut(thread.0).coroutine
                 && target.frames.is_empty()
             {
-                // The reference pops the function of a coroutine that has not begun, so that
-                // coroutine is dead.
+                // The coroutine is dead after this error if it has not begun, because the reference has
+                // removed its function from its stack.
                 target.status = Status::Dead;
             }
             if wrapped {

@@ -19,7 +19,7 @@ impl Machine {
         let text = match cause {
             Cause::Text(text) => [self.where_at(1), text].concat(),
             Cause::Argument(index, text) => {
-                // The search for the name may read the whole function.
+                // The search for the name is charged, because it may read the whole function.
                 let pc = self.co.frames.last().map_or(0, |caller| caller.pc);
                 self.heap.strings.handled((pc as usize).saturating_mul(4));
                 let text = self.argument_text(index, &text, frame);
@@ -123,7 +123,7 @@ impl Machine {
                 [position, text].concat()
             }
         };
-        // The text has been copied several times.
+        // The copies of the text are charged: it has been copied several times.
         self.heap.strings.handled(text.len().saturating_mul(2));
         // The text of an error may exceed the limit, because a program must be able to see why it failed.
         let limit = self.heap.limit;
@@ -148,7 +148,7 @@ impl Machine {
             return self.end_protected(value);
         }
         if self.co.depth() + 1 == NESTED_MAX {
-            // The handler's call is one too many: that error is handled instead.
+            // If the call of the handler is one too many, the handler gets the error about that instead.
             value = self.thrown(if by_instruction {
                 Fault::bare(OVERFLOW)
             } else {

@@ -7,7 +7,8 @@ use crate::native::Ctx;
 use crate::object::{After, Coroutine, Frame, SLOT_BYTES, UpvalueState, Work};
 use crate::value::{ThreadRef, Value};
 
-/// Registers that an instruction can name: each frame has so many slots from its base on, used or not.
+/// Number of registers that an instruction can name: each frame has this many slots from its base on, used
+/// or not.
 pub(super) const WINDOW: usize = 256;
 
 /// The most frames of a coroutine, as in the reference, whose list of calls doubles and must not
@@ -17,7 +18,8 @@ pub(super) const FRAMES_MAX: usize = 16_383;
 /// The most nested calls that the reference would make on the C stack.
 pub(super) const NESTED_MAX: u32 = 199;
 
-/// The most such calls while the error about too many is being handled: an eighth more in the reference.
+/// The most nested calls while the error about too many of them is being handled: an eighth more, as in the
+/// reference.
 pub(super) const NESTED_HANDLING: u32 = NESTED_MAX + 24;
 
 /// The error about exceeding [`NESTED_MAX`].
@@ -135,7 +137,7 @@ fn place_varargs(
         heap.set_text(table, b"n", Value::number(extra as f64))?;
         stack[base + params] = table.into();
     } else if (proto.max_stack as usize) > params {
-        // The hidden variable `arg`.
+        // The slot after the parameters is the hidden variable `arg`.
         stack[base + params] = Value::NIL;
     }
     Ok(base)

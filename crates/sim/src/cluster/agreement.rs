@@ -19,7 +19,7 @@ impl World {
         self.hosts.iter().map(|host| host.group).max().unwrap_or(0) + 1
     }
 
-    /// Each node knows every other of its group by its real id, with two links (S-33).
+    /// Checks that each node knows every other of its group by its real id, with two links (S-33).
     pub(super) fn have_met(&self) -> Result<(), String> {
         for group in 0..self.groups() {
             let views = self.views_of(group);
@@ -41,7 +41,7 @@ impl World {
         Ok(())
     }
 
-    /// All nodes of each group have the same view, also in their files (S-27).
+    /// Checks that all nodes of each group have the same view, also in their files (S-27).
     pub(super) fn agree(&self) -> Result<(), String> {
         self.have_met()?;
         for group in 0..self.groups() {
@@ -70,7 +70,8 @@ impl World {
         Ok(())
     }
 
-    /// D-7: no node of ours without slots and keys stays a primary beside another primary of its shard.
+    /// Checks that no node of ours without slots and keys stays a primary beside another primary of its
+    /// shard (D-7).
     fn no_twins(&self, own: &BTreeMap<NodeId, &SeenNode>, stock: &BTreeSet<NodeId>) -> Result<(), String> {
         let primaries = || own.iter().filter(|(_, node)| node.role == Role::Primary);
         for (id, node) in primaries().filter(|(id, node)| !stock.contains(id) && node.slots.is_empty()) {
@@ -85,7 +86,7 @@ impl World {
         Ok(())
     }
 
-    /// The file of a node of ours agrees with the node's view.
+    /// Checks that the file of a node of ours agrees with the node's view.
     fn file_agrees(&self, host: usize, view: &View) -> Result<(), String> {
         let Some(File::Text(text)) = &self.hosts[host].disk.file else { return Ok(()) };
         let saved = crate::cluster::file::read(text)?;
@@ -99,7 +100,8 @@ impl World {
                 SavedRole::Unknown => Role::Unknown,
             };
             let is_same = view.nodes.get(&node.id).is_some_and(|seen| {
-                // The epoch on a replica's line is its primary's, and is not read.
+                // Epochs are compared for voters only: a replica's line has its primary's epoch, which a
+                // start does not read.
                 let is_epoch = !seen.is_voter() || seen.epoch == node.config_epoch.0;
                 seen.role == role && seen.slots == node.slots && is_epoch
             });
@@ -121,14 +123,14 @@ fn distinct_epochs(own: &BTreeMap<NodeId, &SeenNode>) -> Result<(), String> {
     Ok(())
 }
 
-/// A node's view of each other node agrees with that node's view of itself.
+/// Checks that a node's view of each other node agrees with that node's view of itself.
 fn agrees(
     host: usize,
     view: &View,
     own: &BTreeMap<NodeId, &SeenNode>,
     (stock, beyond): (&BTreeSet<NodeId>, &BTreeSet<NodeId>),
 ) -> Result<(), String> {
-    // A node that is stuck on old state need not know the present owners of these slots.
+    // Slots that this view gives to a node in `View::stuck`, of which it keeps old state, are not compared.
     let stuck = view.nodes.iter().filter(|(id, _)| view.stuck.contains(id));
     let stuck = stuck.fold(SlotSet::EMPTY, |all, (_, node)| sets::or(&all, &node.slots));
     for (id, seen) in &view.nodes {
@@ -142,11 +144,12 @@ fn agrees(
         if seen.role != truth.role {
             return differs("role", format!("{:?}", seen.role), format!("{:?}", truth.role));
         }
-        // A replica's former epoch is in no file: as a primary it begins at 0 again. With its first
-        // slots a node of ours takes a new epoch (E-7), while a stock node stays at 0.
+        // Epoch 0 need not agree for a primary that was a replica before: a replica's own epoch is in no
+        // file, so the primary begins at 0 again, while other nodes remember the former epoch. With its
+        // first slots a node of ours takes a new epoch (E-7), while a stock node stays at 0.
         let is_lost = truth.role == Role::Primary && (!truth.is_voter() || stock.contains(id));
-        // Other nodes rightly keep an epoch that a node has announced beyond its file: another node may
-        // have yielded to it.
+        // Other nodes may keep a higher epoch that the node announced without having it in its file: they
+        // are right, because another node may have yielded to that epoch.
         let is_forgotten = beyond.contains(id) && seen.epoch > truth.epoch;
         let has_epoch = !(is_lost && truth.epoch == 0 || is_forgotten);
         if seen.epoch != truth.epoch && has_epoch {
@@ -161,7 +164,7 @@ fn agrees(
         if seen.shard != truth.shard {
             return differs("shard", format!("{:?}", seen.shard), format!("{:?}", truth.shard));
         }
-        // S-35: a replica follows a primary of its own shard.
+        // A replica must follow a primary of its own shard (S-35).
         if let Role::Replica(primary) = truth.role {
             let above = primary.and_then(|primary| own.get(&primary));
             if above.is_none_or(|above| above.role != Role::Primary || above.shard != truth.shard) {

@@ -24,7 +24,8 @@ impl World {
         self.wait_until("S-27 after failovers by hand", 20 * self.plan.timeout_ms, World::agree)
     }
 
-    /// A replica and its primary, by the replica's view: of ours in every second round.
+    /// A random pair of a replica and its primary, by the replica's view. In every second round both are
+    /// nodes of ours, if there is such a pair.
     fn any_pair(&mut self, round: usize) -> Option<(usize, usize)> {
         let mut pairs = Vec::new();
         for (host, view) in self.views_of(0) {
@@ -52,7 +53,7 @@ impl World {
             }
         }
         if self.rng.below(2) == 0 {
-            // Longer than an election lasts.
+            // The delay is longer than an election lasts.
             let late_ms = self.plan.timeout_ms + self.rng.below(self.plan.timeout_ms);
             self.net.slow_ways.insert((replica, primary), late_ms * MS);
         }

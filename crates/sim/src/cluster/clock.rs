@@ -25,8 +25,8 @@ impl HostClock {
         Now { mono_ns, unix_us }
     }
 
-    /// The end of a stream that grows with time, at a time of this clock: the same rule as in
-    /// the stock model.
+    /// The end of a primary's replication stream, which grows with time, at a time of this clock. The stock
+    /// model has the same rule.
     pub(super) fn stream_end(self, mono_ns: u64) -> u64 {
         written((EPOCH_US as u64 + mono_ns / 1_000) / 1_000)
     }
@@ -38,8 +38,8 @@ impl HostClock {
     }
 }
 
-/// The end of a stream at a wall time, ms: writes arrive in bursts, and between two bursts the stream
-/// does not grow, so that a replica has all of it before a pause.
+/// The end of a primary's replication stream at a wall time, ms. Writes arrive in bursts; between two
+/// bursts the stream does not grow, so that a replica can receive all of it before a pause of writes.
 pub(super) fn written(wall_ms: u64) -> u64 {
     wall_ms - wall_ms % BURST_MS
 }

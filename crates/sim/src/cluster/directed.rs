@@ -1,6 +1,6 @@
-//! Directed scenarios. Each is a course of events in which a cluster of nodes of ours and stock nodes
-//! comes to harm by a rule of the reference, and to none by our rule, which stock nodes can notice. A
-//! scenario fails when its rule is removed; `docs/design/cluster-arrows.md` has the list.
+//! Directed scenarios. Each is a course of events in a cluster of nodes of ours and stock nodes, in which a
+//! rule of the reference does harm and our different rule prevents the harm. Stock nodes can notice our
+//! rule. A scenario fails when our rule is removed; `docs/design/cluster-arrows.md` has the list.
 
 use crate::cluster::act::{Failover, File, Order};
 use crate::cluster::clock::MS;
@@ -136,7 +136,7 @@ fn cl_s20_stock_replicas_do_not_both_win_an_epoch_by_the_votes_of_one_place() {
     world.told(3, &Order::Failover(Failover::Force));
     world.pass(50);
     assert_eq!(world.seen(5).current_epoch, epoch + 1);
-    // Node 4 asks for votes of the epoch after that, without nodes 1, 3 and 5.
+    // Node 4 asks for votes of the epoch after that. Nodes 1, 3 and 5 receive nothing of this election.
     world.deafen(5, &[0, 1, 2, 3, 4]);
     world.deafen(1, &[0, 2, 4]);
     world.deafen(0, &[1]);
@@ -157,7 +157,7 @@ fn cl_s20_stock_replicas_do_not_both_win_an_epoch_by_the_votes_of_one_place() {
     world.pass(20);
     assert_eq!(world.seen(5).current_epoch, epoch + 2);
     world.hears_again(5, &[1, 3]);
-    // The ledger would report two winners.
+    // If node 5 won this epoch too, the ledger would report two winners.
     world.pass(400);
     assert_eq!(world.seen(5).own().role, Role::Replica(Some(world.named(2))));
 }
@@ -186,13 +186,14 @@ fn cl_e7_slots_of_a_dead_stock_node_are_kept_when_it_is_back() {
     assert_eq!(world.hosts[3].keys, slots, "keys that were written after the slots had come");
 }
 
-/// E-4. A stock node dies with an epoch that node 0, of ours, has as well. Node 0 gets one of its slots,
-/// and a new epoch by BUMPEPOCH; then the stock node comes back, and takes a new epoch if the two epochs
-/// are still equal.
+/// E-4. A stock node dies while node 0, of ours, has the same epoch. Node 0 gets one of the dead node's
+/// slots, and a new epoch by BUMPEPOCH; then the stock node comes back. It would take a new epoch, and with
+/// it the slot, if the two epochs were still equal.
 #[test]
 fn cl_e4_bumpepoch_keeps_a_slot_from_a_stock_node_that_died_with_the_same_epoch() {
     let hosts = [(Ours, Primary), (Stock, Primary), (Stock, Primary)];
-    // The node with the smaller id takes a new epoch (E-6).
+    // Node 1 must have the smaller id: when two nodes have the same epoch, the node with the smaller id
+    // takes a new one (E-6).
     let mut worlds = (1..20).map(|seed| cluster(&hosts, seed));
     let mut world = worlds.find(|world| world.named(1) < world.named(0)).expect("ids are drawn");
     let highest = world.seen(0).current_epoch;
@@ -227,8 +228,9 @@ fn cl_e4_bumpepoch_keeps_a_slot_from_a_stock_node_that_died_with_the_same_epoch(
     assert!(!sets::and(&world.hosts[0].keys, &slot).is_empty());
 }
 
-/// F-4. Stock node 1 does not reach node 3, reports that, and gives its slots away. Then node 0, of
-/// ours, does not reach node 3 either: that is one of three voters.
+/// F-4. Stock node 1 does not reach node 3, reports that, and gives its slots away. Then node 0, of ours,
+/// does not reach node 3 either: only one of the three remaining voters suspects node 3, which is no
+/// quorum.
 #[test]
 fn cl_f4_a_report_of_a_stock_node_that_is_no_voter_any_more_makes_nobody_fail() {
     let hosts =
@@ -344,7 +346,7 @@ fn cl_g10_an_old_address_in_the_gossip_of_a_stock_node_makes_nobody_fail() {
 
 fn is_looked_for_at_an_old_address(seed: u64) {
     let hosts = [(Ours, Primary), (Stock, Primary), (Stock, Primary), (Stock, Primary)];
-    // New messages are rare, so that the late ones count for a while.
+    // New messages are rare in this cluster, so that the late ones count for a while.
     let mut world = cluster_with_pings_after(TIMEOUT_MS / 2, &hosts, seed);
     let moved = world.named(1);
     world.net.slow_ways.insert((2, 0), 5_000 * MS);
@@ -372,8 +374,8 @@ fn is_looked_for_at_an_old_address(seed: u64) {
 }
 
 /// E-17. Node 4, of ours, follows stock node 3 by now, and forgets the dead primary that its file still
-/// names, because its disk is slow. Stock nodes that took it for a primary meanwhile would do so for
-/// ever: its own epoch is above that of node 3.
+/// names, because its disk is slow. Stock nodes that took node 4 for a primary meanwhile would do so for
+/// ever, because node 4's own epoch is above that of node 3.
 #[test]
 fn cl_e17_a_replica_that_forgets_its_old_primary_is_no_primary_for_stock_nodes() {
     let replicas = [(Stock, ReplicaOf(0)), (Ours, ReplicaOf(0))];
@@ -402,9 +404,9 @@ fn cl_e17_a_replica_that_forgets_its_old_primary_is_no_primary_for_stock_nodes()
     }
 }
 
-/// E-17. The file of stock node 3 has lost its primary, so that all nodes take it for a primary; then it
-/// is made a replica again. Its own epoch is above its primary's: by the reference's rule it stays a
-/// primary for ever in the view of the others, and gets no vote.
+/// E-17. The file of stock node 3 has lost its primary, so that all nodes take it for a primary; then it is
+/// made a replica again. The own epoch of node 3 is above its primary's: by the reference's rule node 3
+/// stays a primary for ever in the view of the others, and gets no vote.
 #[test]
 fn cl_e17_a_stock_replica_that_looked_like_a_primary_gets_the_votes_of_ours() {
     let hosts = [(Stock, Primary), (Ours, Primary), (Ours, Primary), (Stock, ReplicaOf(0))];
@@ -425,8 +427,8 @@ fn cl_e17_a_stock_replica_that_looked_like_a_primary_gets_the_votes_of_ours() {
     assert!(world.seen(3).own().is_voter(), "the slots of the dead primary are served");
 }
 
-/// F-9. Replicas 3, of ours, and 4, a stock node, have seen their primary FAIL and come back. The
-/// primary dies again when node 3 has more of its data than node 4 knows: node 4 must not start an
+/// F-9. Replicas 3, of ours, and 4, a stock node, have seen their primary FAIL and come back. The primary
+/// dies again when node 3 has more of the primary's data than node 4 knows: node 4 must not start an
 /// election at once.
 #[test]
 fn cl_f9_a_stock_replica_waits_for_the_offset_of_ours_at_the_second_failure_too() {
@@ -469,16 +471,17 @@ fn cl_f9_a_stock_replica_waits_for_the_offset_of_ours_at_the_second_failure_too(
     assert_eq!(world.seen(4).own().role, Role::Replica(Some(world.named(3))));
 }
 
-/// E-46. Votes of stock nodes 1 and 2 for the first election of node 3, of ours, arrive when its second
-/// election is scheduled but not open yet. The second election has the epoch in which stock node 4 wins
-/// by their votes.
+/// E-46. Votes of stock nodes 1 and 2 for the first election of node 3, of ours, arrive when the second
+/// election of node 3 is scheduled but not open yet. The second election has the epoch in which stock node
+/// 4 wins by the votes of nodes 1 and 2.
 #[test]
 fn cl_e46_late_votes_of_stock_nodes_do_not_win_the_next_epoch() {
     let replicas = [(Ours, ReplicaOf(0)), (Stock, ReplicaOf(0))];
     let hosts = [&[(Stock, Primary), (Stock, Primary), (Stock, Primary)][..], &replicas].concat();
     let mut world = cluster(&hosts, 1);
     let primary = world.named(0);
-    // Without data, node 3 waits half a second longer.
+    // Node 3 may start elections however old its data are. Because it has no data, it waits half a second
+    // longer.
     let changed = world.configure(3, |settings| {
         (settings.replica.no_failover, settings.replica.validity_factor) = (false, 0);
     });

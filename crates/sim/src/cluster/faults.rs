@@ -42,7 +42,7 @@ impl World {
         self.drill()
     }
 
-    /// Only delays and wrong clocks: no node is suspected.
+    /// A phase with only delays and wrong clocks, in which no node may be suspected.
     pub(super) fn calm(&mut self) -> Result<(), String> {
         self.queue.push(self.now_ns, Event::Fault);
         self.run(self.plan.storm_ms)?;
@@ -52,11 +52,11 @@ impl World {
         self.wait_until("S-27", 20 * self.plan.timeout_ms, World::agree)
     }
 
-    /// S-29: a node that restarts within eight tenths of the timeout becomes FAIL at no node.
+    /// Checks that a node that restarts within eight tenths of the timeout becomes FAIL at no node (S-29).
     fn restart_some(&mut self) -> Result<(), String> {
         let (delays, late_ms) = (self.net.delays, self.plan.late_tick_ms);
         (self.net.delays, self.plan.late_tick_ms) = (Delays { usual_ms: 2, ..Delays::default() }, 0);
-        // Late messages arrive.
+        // The messages that are still late arrive in this time.
         self.run(self.plan.timeout_ms)?;
         self.looks.bears_suspicion = true;
         for _ in 0..6 {
@@ -89,7 +89,7 @@ impl World {
             host.disk.is_full = false;
             host.frozen_ns = host.frozen_ns.min(self.now_ns);
             self.thaw(number)?;
-            // Slow connections are closed.
+            // All connections are closed, because slow ones would stay slow.
             for (conn, _) in self.net.of_host(number) {
                 self.net.kill(conn, self.now_ns, (&mut self.rng, &mut self.queue));
             }
@@ -149,8 +149,8 @@ impl World {
             Fault::Freeze => {
                 self.met.freezes += 1;
                 let until_ns = self.now_ns + self.rng.below(5 * self.plan.timeout_ms) * MS;
-                // A suspension does not shorten the one under way: events that wait keep waiting
-                // until its end.
+                // A suspension does not shorten an earlier one that is still under way: waiting events keep
+                // waiting until the end of the longer one.
                 self.hosts[host].frozen_ns = self.hosts[host].frozen_ns.max(until_ns);
                 Ok(())
             }
@@ -249,8 +249,8 @@ impl World {
         self.met.damaged_files += 1;
     }
 
-    /// A stranger sends bytes that are no message, or a message with a wrong bit: bytes that cannot be
-    /// read change nothing (S-40).
+    /// Sends bytes that are no message, or a message with a wrong bit, from a host that is no node: bytes
+    /// that a node cannot read must change nothing there (S-40).
     fn send_garbage(&mut self, number: usize) -> Result<(), String> {
         let Some(before) = self.hosts[number].view().filter(|_| self.hosts[number].is_ours()) else {
             return Ok(());
@@ -286,7 +286,8 @@ impl World {
         if same { Ok(()) } else { Err(format!("S-40: garbage has changed node {number}")) }
     }
 
-    /// After all nodes agree: a node dies (S-31), another one takes over, and the node comes back.
+    /// Runs a drill, in which all nodes agree at first: a node dies (S-31), another one takes over, and the
+    /// dead node comes back.
     fn drill(&mut self) -> Result<(), String> {
         let victim = self.rng.below(self.hosts.len() as u64) as usize;
         let Some(view) = self.hosts[victim].view() else { return Ok(()) };
@@ -300,8 +301,9 @@ impl World {
         // with a higher epoch than its present primary (E-16.2); it gives such a replica no vote.
         let mut views = self.views_of(0);
         views.retain(|(host, _)| !self.hosts[*host].is_ours());
-        // A stock replica takes over its primary's slots by its own map. A slot that the map gives to a
-        // replica of another shard, with an epoch above the owner's, stays there for ever (E-12).
+        // The drill is left out if a stock replica has another map of the primary's slots than the primary,
+        // because the replica takes over by its own map: a slot that this map gives to a replica of another
+        // shard, with an epoch above the owner's, stays there for ever (E-12).
         let holds_less = |(_, heir): &(usize, View)| {
             heir.own().role == Role::Replica(Some(id)) && heir.nodes[&id].slots != view.own().slots
         };
@@ -330,7 +332,8 @@ impl World {
                 None => Ok(()),
             }
         };
-        // PFAIL at the last node, the reports of the others on their way, FAIL to all nodes.
+        // The time limit covers the time until the last node marks PFAIL, until the reports of the other
+        // nodes arrive, and until FAIL has reached all nodes.
         self.wait_until("S-31", 4 * timeout + 2_000, fails)?;
         if view.own().is_voter() && has_heir {
             let slots = view.own().slots.clone();
@@ -349,7 +352,8 @@ impl World {
         Ok(())
     }
 
-    /// S-38: a node at rest sends no more pings than its number of nodes and its interval require.
+    /// Checks that a node at rest sends no more pings than the number of nodes and the ping interval
+    /// require (S-38).
     fn stays_bounded(&mut self) -> Result<(), String> {
         let window_ms = 4 * self.plan.timeout_ms;
         self.hosts.iter_mut().for_each(|host| host.sent = [0; 11]);
@@ -359,7 +363,7 @@ impl World {
         } else {
             self.plan.timeout_ms / 2
         };
-        // A ping is sent half a tick early, at a tick.
+        // Nodes send pings at ticks, and up to half a tick before the interval is over.
         let interval_ms = interval_ms.saturating_sub(50).max(100);
         let known = self.hosts.len() as u64;
         for (number, host) in self.hosts.iter().enumerate().filter(|(_, host)| host.is_ours()) {

@@ -29,7 +29,7 @@ pub(super) enum Machine {
     Stock(Box<Stock>),
 }
 
-/// A node's claim in a durable file.
+/// The node's role, epoch and slots in a durable file, which the node may claim in messages.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct OwnWord {
     pub(super) id: NodeId,
@@ -48,19 +48,19 @@ pub(super) struct Host {
     pub(super) ip: Ipv4Addr,
     pub(super) boot: u64,
     pub(super) started_ns: u64,
-    /// Whether the delay of F-21 does not apply to the node: it began as a replica, or has taken over
-    /// from its primary since.
+    /// Whether the node may serve slots at once: a primary must wait after its start (F-21), but not if it
+    /// began as a replica, or has taken over from its primary since.
     pub(super) serves_at_once: bool,
-    /// Whether the node, with best-effort, may have announced state that its file did not get: after a
-    /// restart it knows less about itself than other nodes do.
+    /// Whether the node, with `cluster-config-save-behavior best-effort`, may have announced state that its
+    /// file does not have: after a restart the node knows less about itself than other nodes do.
     pub(super) told_beyond_file: bool,
     /// Until when the process is suspended, ns.
     pub(super) frozen_ns: u64,
-    /// When the first event that waits for the suspended process happened, ns.
+    /// When the first of the events happened that wait for the suspended process, ns.
     pub(super) stands_since_ns: u64,
-    /// When the process of a voter last ran again after it was suspended for longer than T, ns.
+    /// When the process of a voter last continued after a suspension longer than the node timeout, ns.
     pub(super) stood_until_ns: Option<u64>,
-    /// The events that happen then, in order.
+    /// The events that wait for the suspended process, in order.
     pub(super) waiting: Vec<Event>,
     /// The number of the cluster that the node belongs to.
     pub(super) group: usize,
@@ -85,7 +85,8 @@ pub(super) struct Host {
     pub(super) paused_ns: Option<u64>,
     /// Since when no write is executed, ns: the beginning of the first of successive pauses.
     pub(super) quiet_ns: Option<u64>,
-    /// All claims that the node may send (S-23), and the epochs of its files.
+    /// All claims that the node may send, because a durable file has had them (S-23). `durable_epoch` and
+    /// `durable_vote` are from such files, too.
     pub(super) words: Vec<OwnWord>,
     pub(super) durable_epoch: u64,
     pub(super) durable_vote: u64,

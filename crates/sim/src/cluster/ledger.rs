@@ -8,7 +8,8 @@ use sluice_cluster::wire::{self, BusHeader, BusMessage, MessageBody, NodeFlags};
 use sluice_cluster::{HashSlot, NodeId, SlotMap, SlotSet};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Time for which a header may report a failure of the sender's primary that is over, ns.
+/// Time for which a replica's header may still report the failure of its primary after the primary is well
+/// again, ns.
 const MOURNING_NS: u64 = 2_000_000_000;
 
 /// The state that messages are checked against. Times are ns of the simulation.
@@ -41,8 +42,9 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// A stock node has won an election. Two winners of an epoch are no fault of ours where a node of
-    /// ours would not have counted, or not have given, some of the votes.
+    /// Notes that a stock node has won an election. Errors: two nodes have won one epoch. This is not an
+    /// error if the stock node has counted votes that a node of ours would not have counted, or got a vote
+    /// that a node of ours would not have given.
     pub(super) fn won(
         &mut self,
         (group, epoch): (usize, u64),
@@ -84,8 +86,8 @@ impl Ledger {
             epoch = epoch.max(config_epoch.0);
         }
         host.heard_epoch = host.heard_epoch.max(epoch);
-        // At its arrival, not when it is sent: at that moment the other end may not have
-        // accepted the connection.
+        // A vote is noted when it arrives, not when it is sent, because at that moment the other end may
+        // not have accepted the connection.
         if let (MessageBody::AuthAck, Some(candidate)) = (&body, host.id()) {
             self.ballots.entry((candidate, header.current_epoch.0)).or_default().insert(header.sender);
         }
@@ -162,11 +164,12 @@ impl Ledger {
                 *dropped = sets::and(dropped, &owned_by(map, *primary));
             }
         }
-        // The next claim of each primary is judged by these owners.
+        // Earlier claims are forgotten: the next claim of each primary is compared with the new owners.
         self.claims.retain(|(to, _), _| *to != number);
     }
 
-    /// S-20 relies on this: a node of ours that wins an epoch has votes of a majority given in this epoch.
+    /// Checks that a node of ours that wins an epoch has votes of a majority, given in this epoch (S-20
+    /// relies on this).
     pub(super) fn has_majority(&self, host: &Host, epoch: u64) -> Result<(), String> {
         let Some(view) = host.view() else { return Ok(()) };
         let votes = self.ballots.get(&(view.me, epoch)).map_or(0, BTreeSet::len);
@@ -177,8 +180,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// N-8, for S-41 and S-25: a replica sends the offset 0 while it loads a full sync. With the offset
-    /// of data that are being replaced, the replica would precede other replicas that have data.
+    /// Checks that a replica sends the offset 0 while it loads a full sync (N-8, for S-41 and S-25). With
+    /// the offset of data that are being replaced, the replica would precede other replicas that have data.
     fn has_what_it_tells(host: &Host, header: &BusHeader<'_>, now_ns: u64) -> Result<(), String> {
         if host.loads_until_ns > now_ns && header.offset != 0 {
             let (sender, offset) = (header.sender, header.offset);
@@ -187,8 +190,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// F-9: MY_PRIMARY_FAIL is sent only by a replica whose primary is FAIL, and no longer than that.
-    /// `view` is that of the end of the step that made the header.
+    /// Checks that a replica sends the flag MY_PRIMARY_FAIL only while its primary is FAIL, or shortly
+    /// after (F-9). `view` is the sender's view at the end of the step that made the header.
     fn mourns_the_dead(
         &mut self,
         (number, host): (HostId, &Host),
@@ -212,7 +215,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// S-23: claims were durable before they are sent.
+    /// Checks that a claim was in a durable file before it is sent (S-23).
     fn is_durable(&self, host: &Host, header: &BusHeader<'_>) -> Result<(), String> {
         let is_replica = header.flags.contains(NodeFlags::REPLICA);
         let is_said = |word: &OwnWord| {
@@ -241,7 +244,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// S-21; and S-23 for votes.
+    /// Checks that a voter votes for one candidate in an epoch (S-21), and that a vote was in a durable
+    /// file before it is sent (S-23).
     fn vote(&mut self, host: &Host, to: Option<NodeId>, header: &BusHeader<'_>) -> Result<(), String> {
         self.votes_given += 1;
         let (voter, epoch) = (header.sender, header.current_epoch.0);
@@ -260,8 +264,8 @@ impl Ledger {
         }
     }
 
-    /// F-4, F-5: FAIL is sent when a quorum of voters has reported the node within 2T and a second, or
-    /// when another node answered at its address.
+    /// Checks that FAIL about a node is sent only if a quorum of voters has reported the node within two
+    /// node timeouts and a second, or if another node answered at its address (F-4, F-5).
     fn has_quorum(
         &self,
         number: HostId,
@@ -281,8 +285,9 @@ impl Ledger {
             let at = self.reports.get(&(number, *voter, about));
             at.is_some_and(|at| now_ns - at <= limit_ns)
         };
-        // The size is that of the end of the step before (F-20). A voter of that moment counts, too: the
-        // extensions of the message, which follow its gossip, may have removed it from the table (G-21).
+        // The number of voters is that at the end of the step before (F-20). The report of a voter of that
+        // moment counts, too: the extensions of the message, which follow its gossip, may have removed it
+        // from the table (G-21).
         let now: BTreeSet<NodeId> = view.voters().copied().collect();
         let before = self.voters.get(&number).unwrap_or(&now);
         let votes = now.union(before).filter(|voter| **voter != view.me && is_fresh(voter)).count()

@@ -35,8 +35,8 @@ impl World {
     }
 
     fn look_at(&mut self, host: usize, view: &View) -> Result<(), String> {
-        // A slot that the file does not have yet does not count: no other node knows of it,
-        // and requests wait.
+        // A new slot that the host's file does not have yet does not count as owned: no other node knows of
+        // the new owner, and requests for the slot wait.
         let held = self.without_postponed(host, &view.own().slots);
         for slot in sets::and(&self.hosts[host].keys, &held).iter() {
             self.hosts[host].held_at.insert(slot.number(), view.own().epoch);
@@ -61,7 +61,8 @@ impl World {
         self.plan.late_tick_ms + 100
     }
 
-    /// S-24, with the delays of F-21 and F-23.
+    /// Checks that a node serves slots only while it is in contact with a quorum of voters (S-24), and not
+    /// before the delays after its start (F-21) and after a minority (F-23).
     fn serves_with_a_quorum(&mut self, host: usize, view: &View) -> Result<(), String> {
         let timeout = self.plan.timeout_ms;
         let interval = if self.plan.ping_interval_ms > 0 { self.plan.ping_interval_ms } else { timeout / 2 };
@@ -81,13 +82,14 @@ impl World {
         let began = serves && !self.looks.served.insert(host, serves).unwrap_or(false);
         self.looks.served.insert(host, serves);
         if view.own().role != Role::Primary {
-            // A replica that takes over serves at once (F-21, F-23).
+            // The time in the minority is forgotten for a replica, because a replica that takes over serves
+            // at once (F-21, F-23).
             self.looks.minority.remove(&host);
             return Ok(());
         }
         if !serves {
-            // A node that knows no voter has missed no majority, and within the delay of F-21 a node
-            // looks for none.
+            // The time in the minority begins only if the node knows voters, and after the delay of F-21,
+            // in which a node does not look for a majority.
             let is_judged = up_ms > limit_ms.max(JOIN_MS * 102 / 100 + LOOK_MS);
             if !has_quorum && voters > 0 && is_judged && thawed_ms > limit_ms {
                 self.looks.minority.insert(host, self.now_ns);
@@ -97,8 +99,8 @@ impl World {
         if up_ms * 102 / 100 + LOOK_MS < JOIN_MS && !record.serves_at_once {
             return Err(format!("F-21: node {host} serves {up_ms} ms after its start"));
         }
-        // A process that was suspended for long may have had no answer from any node; F-23
-        // applies after that.
+        // After a long suspension a node may have had no answer from any other, so it must wait as after a
+        // minority (F-23).
         if let Some(at) = record.stood_until_ns
             && voters > 1
             && (self.now_ns - at) / MS < timeout.clamp(500, 5_000) * 97 / 100
@@ -108,8 +110,8 @@ impl World {
                 (self.now_ns - at) / MS
             ));
         }
-        // A process that was suspended for a shorter time notices T later that no node answers, as does a
-        // process that learns of a voter.
+        // A node notices that no other node answers only one node timeout after its start, after a short
+        // suspension, or after it learned of a voter: so none of these may be recent.
         if !has_quorum && up_ms > limit_ms && thawed_ms > limit_ms && voters_ms > limit_ms {
             let heard = view.voters().filter_map(|id| self.ledger.ids.get(id)).map(|other| {
                 let at = self.ledger.heard.get(&(host, *other));
@@ -125,7 +127,8 @@ impl World {
         let minority_ns = self.looks.minority.get(&host).copied().unwrap_or(0).max(record.started_ns);
         let waited_ms = (self.now_ns - minority_ns) / MS;
         let was_out = self.looks.minority.get(&host).is_some_and(|at| *at > record.started_ns);
-        // The node's own last check may be a late tick earlier than this one.
+        // The tolerance includes a late tick, by which the node's own last check may be earlier than this
+        // one.
         let tolerance_ms = 3 * LOOK_MS + timeout / 20 + self.plan.late_tick_ms;
         if began && was_out && waited_ms + tolerance_ms < rejoin_ms {
             return Err(format!("F-23: node {host} serves {waited_ms} ms after it was in a minority"));
@@ -133,7 +136,7 @@ impl World {
         Ok(())
     }
 
-    /// S-36: a pause of writes ends in time.
+    /// Checks that a pause of writes ends in time (S-36).
     fn pause_ends(&self, host: usize) -> Result<(), String> {
         let Some(since_ns) = self.hosts[host].paused_ns else { return Ok(()) };
         let paused_ms = (self.now_ns - since_ns) / MS;
@@ -144,7 +147,8 @@ impl World {
         Ok(())
     }
 
-    /// S-35: no replica keeps following a FAIL primary while its shard has another primary with slots.
+    /// Checks that no replica keeps following a FAIL primary while its shard has another primary with slots
+    /// (S-35).
     fn follows_the_living(&mut self, host: usize, view: &View) -> Result<(), String> {
         let Role::Replica(Some(primary)) = view.own().role else {
             self.looks.follows_dead.remove(&host);
@@ -166,8 +170,8 @@ impl World {
         Ok(())
     }
 
-    /// S-37: no replica leaves a primary that has fewer than it has to keep. Node 0 of the scene has
-    /// three replicas, and loses at most one more by a crash.
+    /// Checks that no replica leaves a primary that then has fewer replicas than it must keep (S-37). Node
+    /// 0 of the scene has three replicas, and loses at most one more by a crash.
     fn keeps_its_replicas(&mut self) -> Result<(), String> {
         if self.plan.season != Season::Orphaned {
             return Ok(());
@@ -180,7 +184,7 @@ impl World {
         Ok(())
     }
 
-    /// S-22: no two nodes at one epoch serve a slot after they have exchanged messages.
+    /// Checks that no two nodes at one epoch serve a slot after they have exchanged messages (S-22).
     fn one_owner(&mut self, views: &[(usize, View)]) -> Result<(), String> {
         let limit_ns = (10 * self.plan.timeout_ms + 2 * self.plan.disk_ms) * MS;
         for (at, (one, of_one)) in views.iter().enumerate() {
@@ -216,7 +220,7 @@ impl World {
         }
     }
 
-    /// The given slots, without those whose clients wait until the host's file has them.
+    /// The given slots, without those that the host's file does not have yet: requests for these wait.
     fn without_postponed(&self, host: usize, slots: &SlotSet) -> SlotSet {
         match &self.hosts[host].map {
             Some(map) => sets::minus(slots, &map.postponed),
@@ -224,15 +228,15 @@ impl World {
         }
     }
 
-    /// S-34: keys are deleted only in slots that another node owns with a higher epoch than this node
-    /// had when it owned them. This node's epoch may be newer since, because of other slots.
+    /// Checks that a node deletes keys only in slots that another node owns with a higher epoch than this
+    /// node had when it owned them (S-34). This node's present epoch may be higher, because of other slots.
     pub(super) fn empty(&mut self, host: usize, slots: &SlotSet) -> Result<(), String> {
         self.met.emptied += 1;
         let Some(view) = self.hosts[host].view() else { return Ok(()) };
         let gone = sets::and(&self.hosts[host].keys, slots);
         for slot in gone.iter() {
             let owner = view.nodes.iter().find(|(_, node)| node.slots.contains(slot));
-            // A reset lowers the epoch.
+            // The present epoch is used if it is the lower one, because a reset lowers the epoch.
             let held_at = self.hosts[host].held_at.get(&slot.number()).copied();
             let held_at = held_at.map_or(view.own().epoch, |at| at.min(view.own().epoch));
             let is_right = owner.is_some_and(|(id, node)| *id != view.me && node.epoch > held_at);
@@ -248,7 +252,7 @@ impl World {
         Ok(())
     }
 
-    /// S-34 at the end: no primary has keys in slots of other owners.
+    /// Checks at the end that no primary has keys in slots of other owners (S-34).
     pub(super) fn no_stray_keys(&self) -> Result<(), String> {
         for (number, host) in self.hosts.iter().enumerate() {
             let Some(view) = host.view().filter(|view| view.own().role == Role::Primary) else { continue };
@@ -261,7 +265,7 @@ impl World {
     }
 }
 
-/// S-29 and S-30: no node is FAIL, nor suspected unless `bears_suspicion` is set.
+/// Checks that no node is FAIL, and that no node is suspected unless `bears_suspicion` is set (S-29, S-30).
 fn nobody_is_failing(host: usize, view: &View, bears_suspicion: bool) -> Result<(), String> {
     let is_borne = |opinion| opinion == Opinion::Up || (bears_suspicion && opinion == Opinion::Suspected);
     match view.nodes.iter().find(|(_, node)| !is_borne(node.opinion)) {

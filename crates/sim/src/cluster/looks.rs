@@ -3,7 +3,8 @@
 use sluice_cluster::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Since when states last that must not last long, ns.
+/// For conditions that must end soon, the times, ns, at which they began; and other state between two
+/// rounds of checks.
 #[derive(Default)]
 pub(super) struct Looks {
     pub(super) two_owners: BTreeMap<(usize, usize), u64>,

@@ -28,13 +28,13 @@ pub struct ClusterMet {
     pub agreed_failovers: u64,
     /// Full syncs that replicas of ours have begun to load.
     pub copies: u64,
-    /// Votes, FAIL messages and UPDATEs that nodes of ours have sent.
+    /// Votes that nodes of ours have sent; the next two fields count their FAIL messages and UPDATEs.
     pub votes: u64,
     pub fails: u64,
     pub updates: u64,
     pub emptied: u64,
     pub repairs: u64,
-    /// Storms after which all nodes agreed, and nodes that then died and came back.
+    /// Storms after which all nodes agreed; `drills` counts the nodes that then died and came back.
     pub agreed: u64,
     pub drills: u64,
     pub calms: u64,

@@ -111,7 +111,8 @@ impl World {
     pub(super) fn repair(&mut self) -> Result<(), String> {
         let timeout = self.plan.timeout_ms;
         if self.met.forgotten > 0 {
-            // A forgotten node is not admitted before the lists of forgotten nodes have expired.
+            // The repair first waits until the lists of forgotten nodes have expired, because nodes on them
+            // are not admitted.
             self.run(self.plan.blacklist_ttl_s * 1_000 + 2_000)?;
         }
         self.run(4 * timeout + 2_500)?;
@@ -147,7 +148,8 @@ impl World {
             return Ok(false);
         };
         for (host, view) in &views {
-            // A link that is being dialled, to an address without a host, exists as well.
+            // A link alone does not show that the node is reached: a link that is being dialled to an
+            // address without a host exists as well.
             let is_reached = of_first
                 .nodes
                 .get(&view.me)
@@ -185,7 +187,8 @@ impl World {
             acted = true;
             self.hosts[*host].keys = SlotSet::EMPTY;
             match was.own().role {
-                // A node refuses to follow another that is no primary in its view.
+                // The former primary must be a primary in the node's view, because otherwise the node
+                // refuses to follow it.
                 Role::Replica(Some(primary))
                     if views.iter().any(|(_, view)| view.me == primary)
                         && view.nodes.get(&primary).is_some_and(|seen| seen.role == Role::Primary) =>
@@ -194,7 +197,8 @@ impl World {
                 }
                 _ => {
                     self.order(*host, &Order::ResetSoft)?;
-                    // Its epoch is lost, and other nodes remember a higher one.
+                    // The node gets a new epoch, because its own is lost and other nodes remember a higher
+                    // one.
                     self.order(*host, &Order::Bump)?;
                 }
             }

@@ -73,7 +73,7 @@ pub(super) struct HostPlan {
     pub(super) drift_ppm: i64,
 }
 
-/// Rates of faults: once in so many steps; 0 for never.
+/// Rates of faults: each occurs once in this many steps on average; 0 for never.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FaultRates {
     pub(super) crash: u64,
@@ -156,7 +156,8 @@ impl Plan {
         match season {
             Season::Storm => {
                 plan.go_wrong(rng);
-                // Drawn from a generator of its own, so that earlier plans stay the same otherwise.
+                // This is drawn from a generator of its own, so that all other parts of a seed's plan are
+                // the same as before this draw existed.
                 let stands = Rng::new(seed ^ 0x0057_A2D5).below(4) > 0;
                 plan.hosts.iter_mut().for_each(|host| host.stands = stands);
             }
@@ -219,7 +220,7 @@ fn hosts(season: Season, rng: &mut Rng) -> Vec<HostPlan> {
         Season::Orphaned => (3, 5),
         Season::ByHand => (3, 3),
         Season::Swapped => (6, 0),
-        // By F-8 a voter with replicas stays FAIL for 2T.
+        // There are no replicas, because a voter that has replicas stays FAIL for two node timeouts (F-8).
         Season::Shuffled => (3 + rng.below(3) as usize, 0),
         _ => (3 + rng.below(3) as usize, rng.below(3) as usize),
     };

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 pub(super) type HostId = usize;
 pub(super) type ConnId = u64;
 
-/// An event. A number after a host is that of the process that the event is for.
+/// An event. Where a number follows a host, it is the number of the host's process that the event is for.
 #[derive(Clone, Debug)]
 pub(super) enum Event {
     Tick(HostId, u64),

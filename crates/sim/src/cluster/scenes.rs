@@ -20,7 +20,7 @@ impl World {
             Season::OneEpoch => self.claim_at_one_epoch(),
             Season::Orphaned => self.orphan_two(),
             Season::ByHand => self.hand_over(),
-            // The scene is a part of the cluster's construction.
+            // These seasons have no scene; the MEETs of `LostMeetings` are lost while the cluster is built.
             Season::LostMeetings | Season::Storm | Season::Calm | Season::Votes => Ok(()),
         }
     }
@@ -62,7 +62,8 @@ impl World {
         self.wait_until("S-27 at swapped addresses", 24 * self.plan.timeout_ms + 2_000, World::agree)
     }
 
-    /// Half of the nodes exchange their addresses: no living node is FAIL for long.
+    /// Half of the nodes exchange their addresses, and the scene checks that no living node is FAIL for
+    /// long.
     fn shuffle(&mut self) -> Result<(), String> {
         let half = self.hosts.len().div_ceil(2).max(2);
         for host in 0..half {
@@ -119,7 +120,8 @@ impl World {
         };
         let listed_ms = self.plan.blacklist_ttl_s * 1_000;
         for at_ms in (0..listed_ms + 12 * self.plan.timeout_ms).step_by(100) {
-            // Orders the node to meet the others, too: the header has an id that is on the list.
+            // The forgotten node is sometimes ordered to meet another one, too: its MEET then has an id
+            // that is on the list of forgotten nodes.
             if self.rng.below(20) == 0 && at_ms + self.plan.timeout_ms + 1_000 < listed_ms {
                 let to = self.rng.below(last as u64) as usize;
                 self.meet(last, to)?;
@@ -133,7 +135,8 @@ impl World {
         self.come_back(last)
     }
 
-    /// A member has come back without slots and role: other nodes have its slots.
+    /// Repairs the cluster after a member has come back without slots and role, while other nodes have its
+    /// former slots.
     fn come_back(&mut self, host: usize) -> Result<(), String> {
         self.run(3 * self.plan.timeout_ms)?;
         self.repair()?;
@@ -161,8 +164,9 @@ impl World {
     fn orphan_two(&mut self) -> Result<(), String> {
         let timeout = self.plan.timeout_ms;
         let barrier = self.plan.migration_barrier;
-        // Nodes 3 to 5 follow node 0, 6 follows 1, and 7 follows 2. A dead candidate (D16) is only
-        // possible where no stock node would wait for it.
+        // Nodes 3 to 5 follow node 0, 6 follows 1, and 7 follows 2. One of the replicas of node 0 may be
+        // dead (D16) only if all of them are ours, because a stock replica would wait for the dead one to
+        // move.
         let others = (3..6).filter(|host| self.hosts[*host].is_ours());
         let is_ours = others.count() == 3;
         let dead =
@@ -208,7 +212,8 @@ impl World {
         for _ in 0..4 {
             let views = self.views_of(0);
             let highest = views.iter().map(|(_, view)| view.current_epoch).max().unwrap_or(0);
-            // A node that has the highest epoch takes no other one.
+            // Only nodes below the highest epoch are used, because BUMPEPOCH changes nothing at a node that
+            // has the highest epoch.
             let mut able: Vec<usize> = Vec::new();
             for (host, view) in &views {
                 if view.own().is_voter() && view.own().epoch < highest && view.current_epoch == highest {

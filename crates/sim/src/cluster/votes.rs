@@ -1,4 +1,5 @@
-//! Voters that are asked, crash between vote and file, lose their epochs, and are asked again (S-21).
+//! Voters that are asked for a vote, crash between the vote and the write of their file, lose their epochs,
+//! and are asked again (S-21).
 
 use crate::cluster::act::Link;
 use crate::cluster::file::Damage;
@@ -33,7 +34,7 @@ impl World {
         let epoch = view.current_epoch + 1;
         let at = self.rng.below(replicas.len() as u64) as usize;
         let (first, second) = (replicas[at], replicas[(at + 1) % replicas.len()]);
-        // No other node must learn of the epoch.
+        // Voter and replicas are cut off from all other nodes, which must not learn of the epoch.
         others(voter).for_each(|other| self.part(voter, other));
         for replica in &replicas {
             for host in (0..self.hosts.len()).filter(|host| *host != voter && host != replica) {
@@ -48,7 +49,8 @@ impl World {
             self.spoil(voter, Damage::Epochs);
         }
         self.start(voter)?;
-        // The voter hears from some other voters: fewer than it needs, or enough.
+        // The voter then receives messages of some other voters: of fewer than it needs before it votes
+        // again, or of enough.
         let heard = self.rng.below(voters.len() as u64) as usize;
         for other in others(voter).take(heard).collect::<Vec<_>>() {
             self.join(voter, other);
@@ -59,8 +61,9 @@ impl World {
         self.run(self.plan.timeout_ms)
     }
 
-    /// A voter that has helped a candidate to a majority loses its epochs. It hears from voters that know
-    /// nothing of that election, or from none. Then another candidate asks for its vote in the same epoch.
+    /// A voter that has helped a candidate to a majority loses its epochs. It then receives messages of
+    /// voters that know nothing of that election, or no messages at all. Then another candidate asks for
+    /// its vote in the same epoch.
     fn ask_who_forgot(&mut self) -> Result<(), String> {
         let (mut voters, replicas): (Vec<usize>, Vec<usize>) =
             (0..self.hosts.len()).partition(|host| self.plan.hosts[*host].part == Part::Primary);

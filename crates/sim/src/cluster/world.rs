@@ -65,8 +65,8 @@ impl World {
             is_stormy: false,
             plan,
         };
-        // A cluster is built without losses: a message that is lost then would only be repeated
-        // by an operator.
+        // A cluster is built without losses, because a message that is lost during the construction would
+        // have to be repeated by an operator.
         world.net.delays = match world.plan.season {
             Season::Storm => Delays { late_one_in: 0, slow_one_in: 0, ..world.plan.delays },
             _ => world.plan.delays,
@@ -239,14 +239,15 @@ impl World {
         self.trace(|| format!("operator: node {number}: {order:?}"));
         let host = &mut self.hosts[number];
         if let Order::DelSlots(slots) = order {
-            // The command that took a slot away has taken its keys with it.
+            // An operator's command that takes slots from a node takes the keys of these slots, too.
             host.keys = crate::cluster::sets::minus(&host.keys, slots);
         }
         host.order(host.clock.now(self.now_ns), ticket, order);
         if matches!(order, Order::ResetHard)
             && let Some(view) = host.view()
         {
-            // No node knows anything of the new id.
+            // The node may announce its new state at once, because no other node knows anything of its new
+            // id.
             note_view(host, &view);
         }
         self.carry_out(number)?;
@@ -321,8 +322,8 @@ impl World {
                 host.keys = SlotSet::EMPTY;
                 host.loads_until_ns = host.loads_until_ns.max(self.now_ns + copy_ns);
                 host.has_copy &= !is_full;
-                // A node that has become a replica serves slots again only by an election with votes
-                // of a majority.
+                // The suspension is forgotten: a node that has become a replica serves slots again only
+                // after an election, which needs the votes of a majority.
                 host.stood_until_ns = None;
                 self.met.copies += u64::from(is_full);
             }
@@ -361,7 +362,7 @@ impl World {
             self.ledger.has_majority(&self.hosts[number], epoch)?;
         }
         if let Some(old) = text.split("; my old primary is ").nth(1) {
-            // Also by an operator's TAKEOVER, which asks for no votes.
+            // The line is also written at an operator's TAKEOVER, which asks for no votes.
             self.hosts[number].serves_at_once = true;
             self.has_all_data(number, old)?;
         }
@@ -449,7 +450,7 @@ impl World {
             None if target.is_some() || self.rng.below(2) == 0 => {
                 self.queue.push(self.now_ns + delay_ns, Event::DialFailed(id, false));
             }
-            // No host has the address, so there is no answer.
+            // No host has the address, so the dial gets no answer and is tried again.
             None => self.queue.push(self.now_ns + 1_000 * MS, Event::Dial(id)),
         }
         Ok(())
@@ -498,7 +499,8 @@ impl World {
             let Some(conn) = self.net.get(id) else { return Ok(()) };
             let Some(end) = conn.ends[1 - side] else { return Ok(()) };
             let from = conn.hosts[side];
-            // The connection is not accepted yet, or its process has ended.
+            // Nothing is passed on while the connection is not accepted yet, or after the process at this
+            // end has ended.
             let Some(link) = end.link.filter(|_| self.is_running(end.host, end.boot)) else { return Ok(()) };
             match self.net.receive(id, side, self.now_ns) {
                 Found::Nothing => return Ok(()),
@@ -715,7 +717,7 @@ fn new_host(plan: &Plan, host: &HostPlan, number: usize) -> Host {
 fn note_words(host: &mut Host, file: &File, is_there: bool) {
     let File::Text(text) = file else { return };
     let Ok(saved) = crate::cluster::file::read(text) else { return };
-    // A start raises currentEpoch to the epochs of the lines (N-17).
+    // The lines' epochs count too, because a start raises currentEpoch to them (N-17).
     let epochs = saved.others.iter().chain([&saved.me]).map(|node| node.config_epoch.0);
     host.durable_epoch = epochs.fold(host.durable_epoch, u64::max);
     let (is_replica, replica_of) = match saved.me.role {

@@ -7,7 +7,7 @@ use super::world::{MS, MovesWorld};
 use super::writer::{Doing, Executed, Write, Writer};
 use crate::net::NodeId;
 
-/// How long a client waits for an answer, ms.
+/// How long a client waits for an answer before it gives up, ms.
 const PATIENCE_MS: u64 = 6_000;
 /// Keys of each kind under a hash tag. The keys of all kinds take several buckets of the slot's index,
 /// so that writes occur in the middle of a walk.
@@ -144,7 +144,7 @@ impl MovesWorld {
                     self.met.redirected += 1;
                     self.go_to(writer, usize::from(port - crate::node::port_of(0)));
                 } else {
-                    // After an error, another node is tried.
+                    // The client tries another node after an error.
                     writer.next = Some(self.rng.below(self.hosts.len() as u64) as usize);
                     writer.idle_until_ns = now_ns + self.rng.below(200) * MS;
                 }
@@ -162,8 +162,9 @@ impl MovesWorld {
         self.plan.follows.iter().filter(|follows| follows.is_none()).count()
     }
 
-    /// Whether another node owns the slot of a key with the same right as the node `id`, or may own it by
-    /// a grant. In a calm season this excuses nothing, because the node receives the other's messages.
+    /// The excuse for a write to the node `id` if another node claims the key's slot too, or may claim it
+    /// by a grant that `id` has forgotten. In a calm season there is no excuse, because the node receives
+    /// the other's messages.
     fn claimed_elsewhere(&self, id: NodeId, key: &KeyName) -> Option<Excuse> {
         if self.plan.season == MovesSeason::Calm {
             return None;
@@ -171,7 +172,8 @@ impl MovesWorld {
         let slot = slot_of(key);
         let lines = self.own_lines();
         let own_epoch = if lines[id].has(slot) { lines[id].epoch } else { 0 };
-        // A replaced primary claims slots of its shard until it receives news of its replacement.
+        // A claim by a node of the same shard with a lower epoch does not count: that node is a replaced
+        // primary, which claims slots until it receives news of its replacement.
         let of_my_shard = |other: NodeId| self.shard_of(other) == self.shard_of(id);
         let mut others = (0..lines.len()).filter(|other| *other != id);
         others

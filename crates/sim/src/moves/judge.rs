@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Steps between two checks of the slots' owners.
 const LOOK_STEPS: u64 = 8;
 /// Milliseconds without faults within which all nodes must agree; clients write during the first
-/// part of them.
+/// `WRITTEN_MS` of them.
 const TOGETHER_MS: u64 = 60_000;
 const WRITTEN_MS: u64 = 30_000;
 
@@ -32,7 +32,7 @@ impl MovesWorld {
         Ok(())
     }
 
-    /// H-29: a node hides or exports slots only for a job that is not finished.
+    /// Checks that a node hides or exports slots only for a job that is not finished (H-29).
     fn has_no_bit_without_job(&mut self, id: NodeId) -> Result<(), String> {
         let Some(node) = &mut self.hosts[id].node else { return Ok(()) };
         let exports = slot_exports(&mut node.engine).map_or(0, |exports| exports.jobs().count());
@@ -57,7 +57,8 @@ impl MovesWorld {
         Ok(())
     }
 
-    /// The slots of a move under way are hidden (G-13), and a failed move leaves no keys in them.
+    /// Checks that the slots of a move under way are hidden (G-13), and that a failed move leaves no keys
+    /// in them.
     fn hides_what_comes(&mut self, id: NodeId) -> Result<(), String> {
         let Some(node) = &self.hosts[id].node else { return Ok(()) };
         let Some(machine) = node.engine.node().filter(|_| !node.engine.is_loading()) else { return Ok(()) };
@@ -83,7 +84,7 @@ impl MovesWorld {
             };
             let mut left = slots.iter().filter(|slot| {
                 let has_keys = keyspace.iter().any(|(_, db)| db.slot_len(**slot) > 0);
-                // The next move of the slot may have begun.
+                // Hidden keys do not count, because the next move of the slot may have begun.
                 has_keys && !is_served(**slot) && !keyspace.is_hidden(**slot)
             });
             if let Some(slot) = left.next().filter(|_| is_failed) {
@@ -108,7 +109,7 @@ impl MovesWorld {
         }
     }
 
-    /// No two nodes that receive each other's messages own a slot at one epoch for long.
+    /// Checks that no two nodes that receive each other's messages own a slot at one epoch for long.
     fn has_one_owner(&mut self) -> Result<(), String> {
         let lines = self.own_lines();
         let limit_ns = 8 * self.plan.timeout_ms * MS;
@@ -169,11 +170,12 @@ impl MovesWorld {
             return Err(format!("slot {slot} has no owner, or two"));
         }
         self.have_their_primaries_data()?;
-        // Keys of a lost slot are deleted in slices, once `nodes.conf` is without the slot.
+        // This is checked last, because keys of a lost slot are deleted in slices, after `nodes.conf` was
+        // written without the slot.
         (0..self.hosts.len()).try_for_each(|id| self.keeps_own_keys(id))
     }
 
-    /// A primary has no keys in slots of other owners.
+    /// Checks that a primary has no keys in slots of other owners.
     fn keeps_own_keys(&self, id: NodeId) -> Result<(), String> {
         let (host, own) = (&self.hosts[id], self.hosts[id].own_line());
         let Some(node) = host.node.as_ref().filter(|_| own.is_primary) else { return Ok(()) };
@@ -214,7 +216,7 @@ impl MovesWorld {
         }
     }
 
-    /// Each replica has its primary's data.
+    /// Checks that each replica has its primary's data.
     fn have_their_primaries_data(&self) -> Result<(), String> {
         let contents: Vec<BTreeMap<KeyName, Vec<u64>>> = self
             .hosts

@@ -29,7 +29,8 @@ pub enum Excuse {
 #[derive(Clone, Copy, Debug)]
 struct Written {
     id: u64,
-    /// The last id drawn when the write was answered: writes with later ids were sent after that.
+    /// The last id that had been drawn when the write was answered: writes with later ids were sent after
+    /// the answer.
     answered_by: u64,
     is_confirmed: bool,
     excuse: Option<Excuse>,
@@ -42,13 +43,13 @@ pub struct Ledger {
     /// By slot, the last id drawn before a flush: a write that was executed before the flush may be
     /// answered after it.
     flushed: BTreeMap<u16, u64>,
-    /// Lost writes with the reason that excuses each; some of them are answered later.
+    /// Writes whose loss is excused, with the reason. Some of these writes are answered only later.
     lost: BTreeMap<u64, Excuse>,
     last_id: u64,
 }
 
 impl Ledger {
-    /// Draws the ids for so many writes.
+    /// Draws the ids for `count` writes.
     pub fn new_ids(&mut self, count: u64) -> Vec<u64> {
         let first = self.last_id + 1;
         self.last_id += count;
@@ -66,7 +67,7 @@ impl Ledger {
         self.keys.entry(key.clone()).or_default().extend(written);
     }
 
-    /// Makes writes count from now on.
+    /// Marks writes as confirmed: from now on their loss is an error, unless it is excused.
     pub fn confirmed(&mut self, key: &KeyName, ids: &[u64]) {
         let all = self.keys.entry(key.clone()).or_default();
         for written in all.iter_mut().filter(|written| ids.contains(&written.id)) {

@@ -5,7 +5,7 @@
 pub struct MovesMet {
     /// Moves that a source has begun.
     pub begun: u64,
-    /// Ends of moves, by the logs of the sources.
+    /// Moves that have succeeded, failed or been cancelled, by the logs of the sources.
     pub succeeded: u64,
     pub failed: u64,
     pub cancelled: u64,

@@ -102,11 +102,12 @@ impl MovesWorld {
         }
     }
 
-    /// Ranges of slots that a node owns, with slots of clients in them, all of them free.
+    /// Ranges of slots that the node owns and that no earlier group of the command has; they contain slots
+    /// to which clients write.
     fn ranges(&mut self, own: &NodeLine, taken: &mut BTreeSet<u16>) -> Vec<(u16, u16)> {
         let mut ranges: Vec<(u16, u16)> = Vec::new();
         if self.rng.below(20) == 0 && taken.is_empty() {
-            // A whole range with all clients' slots in it.
+            // Sometimes a whole range is moved, with all clients' slots in it.
             let at = self.rng.below(own.slots.len() as u64) as usize;
             ranges.push(own.slots[at]);
         } else {
@@ -135,7 +136,7 @@ impl MovesWorld {
         for asked in std::mem::take(&mut self.operators.asked) {
             let Asked { node: id, boot, session, what } = asked;
             if self.hosts[id].boot != boot || self.hosts[id].node.is_none() {
-                // A flush may have been executed without a reply.
+                // The process has ended without a reply, but it may have executed the flush.
                 if what == OrderKind::Flush {
                     self.excuse_flush(id);
                 }

@@ -16,7 +16,7 @@ pub(super) struct Asked {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OrderKind {
-    /// MIGRATESLOTS with so many groups.
+    /// MIGRATESLOTS with this many groups of slots.
     Migrate(u64),
     Flush,
     Other,

@@ -15,7 +15,7 @@ pub enum MovesSeason {
     Storm,
 }
 
-/// The rate of each event: once in so many steps; 0 for never.
+/// The rate of each event: once in this many steps on average; 0 for never.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MoveRates {
     pub migrate: u64,
@@ -46,7 +46,7 @@ pub struct MovesPlan {
     pub timeout_ms: u64,
     pub latency_ms: u64,
     pub step_ms: u64,
-    /// How long moves are begun, ms.
+    /// Duration of the phase in which moves are begun, ms.
     pub busy_ms: u64,
     /// Longest duration of a write of `nodes.conf`, ms.
     pub file_ms: u64,
@@ -59,7 +59,7 @@ impl MovesPlan {
     pub fn new(seed: u64, rng: &mut Rng) -> MovesPlan {
         let season = if seed.is_multiple_of(4) { MovesSeason::Calm } else { MovesSeason::Storm };
         let primaries = 2 + rng.below(3) as usize;
-        // Without replicas, an answered write is confirmed.
+        // One run of four has no replicas, so an answered write counts at once.
         let replicas = if rng.below(4) == 0 { 0 } else { primaries };
         let follows: Vec<Option<NodeId>> =
             (0..primaries + replicas).map(|node| node.checked_sub(primaries)).collect();
@@ -73,7 +73,8 @@ impl MovesPlan {
         }
         let rates = rates(season, rng);
         if rates.crash + rates.crash_claimant > 0 {
-            // A node that continues without its file announces state that a crash takes from it.
+            // Runs with crashes do not use `best-effort`: a node that continues without its file would
+            // announce state that it loses in a crash.
             let best_effort = ("cluster-config-save-behavior", "best-effort".to_owned());
             nodes.iter_mut().for_each(|node| node.directives.retain(|row| *row != best_effort));
         }
@@ -139,7 +140,7 @@ fn node(rng: &mut Rng, (timeout_ms, databases): (u64, u64), file: NodeFile) -> N
         ("slot-migration-max-failover-repl-bytes", pick(&["0", "0", "200", "-1"])),
         ("repl-timeout", pick(&["3", "5", "60"])),
         ("repl-diskless-sync-delay", "0".to_owned()),
-        // A slow walk, so that writes occur during the walk of a slot.
+        // The delay makes the walk of a slot's keys slow, so that writes occur during the walk.
         ("rdb-key-save-delay", pick(&["0", "0", "10000"])),
         ("repl-backlog-size", pick(&["16kb", "1mb"])),
         ("aof-use-rdb-preamble", pick(&["yes", "no"])),

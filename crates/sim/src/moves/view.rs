@@ -1,4 +1,5 @@
-//! A node's view of the cluster, read from CLUSTER NODES and from `nodes.conf`; and the keys of a node.
+//! A node's view of the cluster, read from CLUSTER NODES and from `nodes.conf`; and the writes that a
+//! node's keys contain.
 
 use sluice_base::key_slot;
 use sluice_base::num::IntBuffer;

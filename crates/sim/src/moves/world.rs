@@ -36,7 +36,7 @@ pub(super) struct MovesHost {
     followed: Option<NodeId>,
     /// The node's imports at the last step: names and slots.
     pub(super) imports: Vec<(Vec<u8>, Vec<u16>)>,
-    /// The data of the last process.
+    /// The writes in the data of the host's last process, by key.
     last_content: BTreeMap<KeyName, Vec<u64>>,
     /// Whether the last process was a primary whose append-only file had no base.
     lacked_base: bool,

@@ -42,8 +42,8 @@ pub(super) struct Write {
 /// When a write is executed, as far as its client's node shows.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Executed {
-    /// When it was sent; the excuse is that of this moment.
+    /// The node has executed the write as soon as it was sent; the value is the excuse at that moment.
     AtOnce(Option<Excuse>),
-    /// At an unknown time before the reply.
+    /// The node executes the write at an unknown time before the reply.
     Later,
 }

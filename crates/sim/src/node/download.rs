@@ -114,7 +114,8 @@ impl SimNode {
                 self.download_failed(reason, net);
             }
             (DownloadStage::Committing(at_ns), Some(reason)) if *at_ns <= now_ns => {
-                // After the failure, either the new file has the name or the file before still has it.
+                // After a failed commit, either the new file has the final name, or the earlier file still
+                // has it.
                 if self.rng.below(2) == 0 {
                     self.put_download_in_force();
                 }

@@ -57,7 +57,7 @@ impl SimNode {
         if replay.rest.is_empty() {
             return;
         }
-        // A blocked command blocks those after it.
+        // While a command is blocked, the commands after it wait.
         if !seat.waits {
             let behind = replay.rest.split_off(block_bytes.min(replay.rest.len()));
             seat.buf.extend_from_slice(&std::mem::replace(&mut replay.rest, behind));

@@ -26,7 +26,7 @@ impl World {
         let name = key_of(self.promises);
         let replicas = 1 + self.rng.below(self.hosts.len() as u64 - 1);
         let is_strict = self.plan.nodes[id].is_strict;
-        // Where a first base is missing, the promise is about disks.
+        // While a node has no first base of its append-only file, the promise is always about disks.
         let is_about_disks = self.rng.below(2) == 1 || self.disks.are_drawn() && self.has_no_base();
         let asked = match is_about_disks {
             _ if is_strict && self.rng.below(3) == 0 => AskedFor::Answer,
@@ -134,7 +134,8 @@ impl World {
         self.trace(|| format!("{} was answered", key.escape_ascii()));
         let node = &mut self.hosts[primary].node;
         if !node.as_mut().is_some_and(|node| node.process.has_aof_base()) {
-            // A start does not read the log before its first base is in force: see docs/operating.md.
+            // The reply promises nothing about a crash here, because a start does not read the log before
+            // its first base is in force: see docs/operating.md.
             return Ok(());
         }
         if !self.hosts[primary].disk.has_durably(&key) {

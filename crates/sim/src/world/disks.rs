@@ -24,7 +24,8 @@ impl World {
         due.into_iter().for_each(|id| self.heal_disk(id));
         self.mend_logs();
         let DiskFaults { rng, one_in, heals_ns } = &mut self.disks;
-        // A first base that cannot be put in force is tested where a first base is under way.
+        // A node whose append-only file has no base yet is preferred now and then, so that runs have first
+        // bases that cannot be put in force.
         let without_base = self
             .hosts
             .iter()

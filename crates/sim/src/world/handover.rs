@@ -40,7 +40,7 @@ impl World {
                 self.give_up(from);
             }
             Some(_) => {}
-            // A failover that the Sentinel no longer watches.
+            // The failover goes on, but the Sentinel no longer watches it.
             None if is_left && rng.below(40) == 0 => self.order(self.primary, &["FAILOVER", "ABORT"]),
             None if is_left => {}
             None if rng.below(*one_in) == 0 && is_seen => self.ask_for_failover(),
@@ -112,8 +112,8 @@ impl World {
         }
     }
 
-    /// The primary is not visible, so its outcome is unknown. When it would be replaced, a replica that
-    /// has taken over is preferred.
+    /// Handles a failover whose primary is not visible, so that the outcome is unknown. When the Sentinel
+    /// would replace that primary, a replica that has taken over already is preferred.
     fn leave_handover(&mut self) -> Result<(), String> {
         let is_lost = self.unseen_ns.is_some_and(|since_ns| self.now.mono_ns - since_ns > FAILOVER_NS);
         let Some(handover) = self.handovers.under_way.as_ref().filter(|_| is_lost) else { return Ok(()) };
@@ -135,7 +135,8 @@ impl World {
         let Some(Handover { from, is_forced, .. }) = self.handovers.under_way.take() else { return Ok(()) };
         self.trace(|| format!("node {from} has handed over to node {target}"));
         self.met.handed_over += 1;
-        // A new primary that has crashed since has only the data of its disk.
+        // The writes are checked only while the new primary has the role: if it has crashed since, it has
+        // only the data of its disk.
         let has_role = self.hosts[target].node.as_ref().is_some_and(|node| node.engine.primary().is_none());
         if has_role && !is_forced {
             self.check_has_all(from, target)?;
@@ -158,8 +159,8 @@ impl World {
         if self.hosts[target].node.is_none() && !self.plan.restarts_primary {
             self.hosts[target].starts_ns = u64::MAX;
         }
-        // A node that is down is replaced later; a node that runs again follows its primary of before,
-        // so it is no primary.
+        // If the target is down, it is replaced later. If it runs again, it follows its former primary, so
+        // the cluster has no primary: one is chosen at once.
         if self.hosts[target].node.is_some() { self.fail_over() } else { Ok(()) }
     }
 
@@ -199,13 +200,13 @@ impl World {
         if node.engine.primary().is_some() || node.engine.has_failover() {
             return Ok(());
         }
-        // A script is running, or the server was shutting down.
+        // The write may still wait: a script is running, or the server was shutting down.
         if node.engine.has_open_unit() || replies.starts_with(b"-BUSY") || self.runs.ends(at) {
             return Ok(());
         }
         let is_late = self.now.mono_ns - since_ns > 1_000 * MS && iterations > 3;
         if is_late && self.disks.are_drawn() && self.plan.nodes[at].is_strict {
-            // The reply waits for the disk.
+            // The reply may still wait for the disk.
             return Ok(());
         }
         if is_late || !replies.is_empty() {
@@ -217,7 +218,7 @@ impl World {
         Ok(())
     }
 
-    /// Ends failovers at the end of a run: no failover waits for a replica that does not answer.
+    /// Ends failovers at the end of a run, so that no failover waits for a replica that does not answer.
     pub(super) fn end_handover(&mut self) {
         for id in 0..self.hosts.len() {
             if self.has_failover(id) {

@@ -1,5 +1,5 @@
-//! Scripts and functions: runs that write several keys and are interrupted by slices, faults
-//! meanwhile, and libraries.
+//! Scripts and functions of clients: runs that write several keys, are interrupted by slices, and meet
+//! faults while they are interrupted; and the libraries of the functions.
 //!
 //! The simulation checks that (1) a node that does not execute a run has all of the run's writes or
 //! none, also after a start from its files; (2) a run that was refused, killed, or lost with its node
@@ -30,7 +30,8 @@ const LOOKED_FOR: usize = 6;
 fn open_at(node: &SimNode) -> Option<OpenAt> {
     let (unit, follows) = (node.engine.open_unit()?, node.engine.primary().map(node_of));
     let history = node.engine.history_point().map(|point| point.replid);
-    // A replica can receive a new history id from its primary at any time.
+    // The history is noted for a primary only, because a replica can receive a new history id from its
+    // primary at any time.
     Some(OpenAt { unit, follows, history: history.filter(|_| follows.is_none()) })
 }
 

@@ -87,8 +87,8 @@ fn module_aux(binary: &Path) -> Result<Measured> {
     carried(binary, &records, &MODULE_ID)
 }
 
-/// Starts with a dump of records and one key, and has a dump without keys written: it must contain
-/// nothing of the records.
+/// Starts a server with a dump of records and one key, and makes it write a dump without keys, which must
+/// contain nothing of the records.
 fn carried(binary: &Path, records: &[u8], mark: &[u8]) -> Result<Measured> {
     let file = dump(&[records, &[0], &string(b"key"), &string(b"value")].concat());
     let prepare = |folder: &Path| Ok(std::fs::write(folder.join("dump.rdb"), &file)?);
@@ -184,7 +184,8 @@ impl Drop for Folder {
     }
 }
 
-/// Starts with a log that is not cut off: the file must be unchanged, or its rest be kept beside it.
+/// Starts a server with a damaged log that is not cut off: the server must leave the file unchanged, or
+/// keep the part that it removes in a file beside it.
 fn kept(binary: &Path, log: &[u8]) -> Result<Measured> {
     let folder = Folder::with_log(log)?;
     let folder_text = folder.0.to_string_lossy().into_owned();
@@ -220,7 +221,8 @@ fn has_file(folder: &Path, rest: &[u8]) -> Result<bool> {
     Ok(false)
 }
 
-/// The counterpart: a command whose end is missing is a cut, and the server starts with all other commands.
+/// The counterpart of [`kept`]: a command whose end is missing means that the log was cut off, and the
+/// server starts with all other commands.
 fn cut(binary: &Path) -> Result<Measured> {
     let log = commands(2000);
     let folder = Folder::with_log(&log[..log.len() - 20])?;
@@ -256,8 +258,8 @@ const HOSTILE_LENGTHS: [(&str, &[u8]); 14] = [
     ("name of a key", &[0, 0x81, 0x40, 0, 0, 0, 0, 0, 0, 0]),
 ];
 
-/// Starts with a dump that has an impossible length: the server must end soon and with a reason, without
-/// allocating that much and without changing the file. Lengths that are only announced (sizes of a
+/// Starts a server with a dump that has an impossible length: the server must end soon and with a reason,
+/// without allocating that much and without changing the file. Lengths that are only announced (sizes of a
 /// database) may be loaded.
 fn refused(binary: &Path, record: &[u8]) -> Result<Measured> {
     let file = dump(record);

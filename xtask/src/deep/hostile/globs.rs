@@ -17,7 +17,8 @@ const SIZES: [usize; 2] = [16 << 10, 60_000];
 /// Time for which a command is tried with one pattern after another.
 const TRIED_FOR: Duration = Duration::from_millis(1500);
 
-/// Patterns of about `bytes` bytes that no text of so many `a` matches, and that are rejected late.
+/// Patterns of about `bytes` bytes that do not match a text of `bytes` letters `a`, which a matcher finds
+/// out late.
 fn patterns(bytes: usize) -> Vec<Vec<u8>> {
     let of = |head: &str, part: &str, tail: &str| {
         [head, &part.repeat((bytes - head.len() - tail.len()) / part.len()), tail].concat().into_bytes()

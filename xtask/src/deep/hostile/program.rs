@@ -8,7 +8,8 @@ use crate::error::Result;
 
 /// Maximum attempts at a row before its waits count as a failure.
 pub(super) const ATTEMPTS: u32 = 3;
-/// A wait of so many times its bound is not caused by the machine: the row is not run again.
+/// A wait of more than this many times its bound is not caused by other programs of the machine: the row is
+/// not run again.
 const NOISE_FACTOR: u32 = 10;
 /// Maximum time from SCRIPT KILL or FUNCTION KILL to its reply, and to the end of the script.
 pub(super) const KILL_MAX: Duration = Duration::from_millis(100);

@@ -18,7 +18,7 @@ const KEYS_MAX: u64 = 100_000;
 const BEYOND_PERCENT: u64 = 10;
 /// Names in one request.
 const NAMES: usize = 1000;
-/// Clients that track and leave, and keys in the table meanwhile.
+/// Number of clients that track and leave; `TABLE_KEYS` is the number of keys in the table meanwhile.
 const LEAVING: usize = 2000;
 const TABLE_KEYS: usize = 500_000;
 /// Maximum processor time for leaving clients beside a large table, as a multiple of that
@@ -74,7 +74,7 @@ fn read(client: &mut Connection, first: usize, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// A number of INFO.
+/// The number in the field `name` of INFO.
 fn info(client: &mut Connection, name: &str) -> Result<u64> {
     let text = client.ask(&[b"INFO"])?.string();
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -174,7 +174,7 @@ fn in_many_databases(binary: &Path) -> Result<Measured> {
             read(&mut client, 0, 50 * NAMES)?;
             most = most.max(info(&mut writer, "tracking_total_keys")?);
         }
-        // One request may exceed the limit.
+        // Twice the names of one request are allowed, because a request may exceed the limit.
         check_keys(scene, most, 2 * NAMES as u64);
         Ok(())
     })

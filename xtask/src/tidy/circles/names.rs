@@ -7,8 +7,9 @@
 //!   for the names that the file mentions;
 //! - a path in code or in a macro's arguments: `crate::a::B`, `super::B`, `child::B`, `imported_module::B`.
 //!
-//! No arrow is `mod child;`; nor an import of a module, but the paths that begin with the module are; nor
-//! a re-export whose name the file does not otherwise mention, because the file does not depend on it.
+//! These are no arrows: `mod child;`; the import of a module (only the paths that begin with that module
+//! are arrows); and a re-export whose name the file does not otherwise mention, because the file does not
+//! depend on it.
 //!
 //! The program cannot see: methods and fields of a value whose type the file does not name; names without
 //! `$crate` in a macro's body; the items that a macro defines, which are taken for items of the module's

@@ -8,7 +8,7 @@ use crate::tidy::source::{Source, Token};
 /// A path as written, and the line of its first segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Named {
-    /// Segments, `crate`, `self` and `super` among them.
+    /// The segments of the path, including `crate`, `self` and `super`.
     pub(super) path: Vec<String>,
     pub(super) line: usize,
 }
@@ -193,7 +193,7 @@ impl Scan<'_> {
                 }
                 "::" => self.at += 1,
                 word if is_name(word) => {
-                    // `{self}` names the module before the braces.
+                    // `self` in braces adds no segment, because it names the module before the braces.
                     if word != "self" || path.is_empty() {
                         path.push(word.to_owned());
                     }
@@ -209,7 +209,7 @@ impl Scan<'_> {
                     self.at += if self.text(0) == "as" { 2 } else { 0 };
                     return add(path, bound);
                 }
-                // Not a tree: `use $name` in a macro's body.
+                // This is no tree of imports, but for example `use $name` in a macro's body.
                 _ => {
                     self.at += 1;
                     return;

@@ -27,8 +27,8 @@ struct Mio {
 #[derive(Clone, Copy, Default)]
 struct State {
     listed: bool,
-    /// The peer has closed its direction: no further edge follows, so reads continue until the
-    /// end is reached.
+    /// Whether the peer has closed its direction: no further edge follows, so the connection is read until
+    /// its end is reached.
     read_closed: bool,
 }
 

@@ -33,7 +33,7 @@ pub fn serve(setup: &str) {
     }
     let listener = TcpListener::bind("0.0.0.0:0").expect("a port is free");
     rustix::net::listen(&listener, 4096).expect("a longer backlog");
-    // Accepted connections inherit the option.
+    // The option is set on the listener, because accepted connections inherit it.
     rustix::net::sockopt::set_tcp_nodelay(&listener, true).expect("a socket option");
     listener.set_nonblocking(true).expect("a socket option");
     println!("{}", listener.local_addr().expect("a bound socket has an address").port());

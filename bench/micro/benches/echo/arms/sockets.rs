@@ -99,7 +99,8 @@ impl Sockets {
                 Ok((_, bytes)) if bytes > 0 => {
                     self.counters.fills += 1;
                     self.app.filled(id, bytes);
-                    // The next message may follow in the socket's buffer.
+                    // A full read is reported even if it completes a message, because the next message may
+                    // follow in the socket's buffer.
                     if bytes < wanted { Reads::Short } else { Reads::Full }
                 }
                 Err(Errno::AGAIN | Errno::INTR) => Reads::Nothing,

@@ -98,7 +98,8 @@ struct Churn {
 struct Client {
     stream: TcpStream,
     got: usize,
-    /// The time at which the end was due: the client's own close, or the last byte of the reply.
+    /// The time from which the end of the connection is awaited: that of the client's own close, or of the
+    /// last byte of the reply.
     asked_ns: u64,
 }
 

@@ -76,8 +76,9 @@ pub fn run(args: &Args, report: &mut Report) {
     }
 }
 
-/// A ping waits at most for the current iteration and for its own, each with one chunk of the flood.
-/// Other work of the machine only adds to this, so the quietest rounds are compared with the bound.
+/// Checks the bound of a ping's wait: at most the current iteration and the ping's own one, each with one
+/// chunk of the flood. Other work of the machine only makes waits longer, so the quietest rounds are
+/// compared with the bound.
 fn gate(report: &mut Report, arm: &str, absent: &Table, present: &Table) {
     let flood = present.spread(arm, "flood MiB/s").mid;
     let busy = present.spread(arm, "cpu %").mid / 100.0;
@@ -167,7 +168,8 @@ impl Pings {
         seen
     }
 
-    /// Sends the next pinger's ping, unless the last one is unanswered: then its one long wait counts.
+    /// Sends the next pinger's ping, unless that pinger's last ping is unanswered: then the one long wait
+    /// of the last ping counts.
     fn ping(&mut self, now: u64) {
         let pinger = &mut self.pingers[self.next_pinger];
         self.next_pinger = (self.next_pinger + 1) % PINGERS;

@@ -44,7 +44,8 @@ fn run_count(args: &Args, report: &mut Report, idle: usize) {
     for (arm, name) in ARMS.iter().enumerate() {
         let mut server = Server::start(name);
         let mut load = Load::open(server.port, ACTIVE, &message, 1, BYTES);
-        // The loop and the active connections allocate their memory before the measurement.
+        // One window runs before the measurement, so that the loop and the active connections have
+        // allocated their memory.
         measure(&mut server, &mut load, args.window_ns(100));
         let (before, slab) = (server.census(), slab_bytes());
         let holder = Holder::start(server.port, idle);

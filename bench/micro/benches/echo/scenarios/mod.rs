@@ -1,4 +1,5 @@
-//! The scenarios, each a function that runs its cases and states its gates.
+//! The scenarios. Each is a function that runs its cases and states its gates (bounds that a figure must
+//! keep).
 
 mod churn;
 mod echo;

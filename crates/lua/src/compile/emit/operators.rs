@@ -29,7 +29,7 @@ impl Func {
         if let Kind::Open(pc) = expr.kind
             && self.at(pc).op == Op::Not
         {
-            // `not` before a jump inverts the jump's condition.
+            // The instruction `not` is removed, and the jump's condition is inverted instead.
             let register = self.at(pc).b;
             self.proto.code.pop();
             self.proto.lines.pop();
@@ -197,8 +197,8 @@ impl Func {
         }
         // The instruction names a number on the right, or one on the left if the operation commutes.
         if let Some(number) = right.as_numeral() {
-            // The right number becomes a constant first, as in PUC: of two zeros the first one is
-            // the constant.
+            // The right number becomes a constant first, as in PUC: 0 and -0 share one constant, which has
+            // the sign of the zero that was added first.
             let index = self.number_constant(number);
             let a = self.put_into_any(lex, left)?;
             self.free_expr(left);
@@ -292,7 +292,8 @@ impl Func {
                 self.emit(lex, op, register, index, 1, NO_JUMP)
             }
             _ => {
-                // The operand that is later in the source may still be an instruction without a register.
+                // The operand that is later in the source may not have a register yet, so it is put into
+                // one first.
                 let (x, y) = match _freed {
                     Freed::RightFirst => self.two_registers(lex, first, second)?,
                     Freed::LeftFirst => {

@@ -351,7 +351,8 @@ impl TokenReader {
     fn read_text(&mut self, source: &[u8]) -> JsonToken {
         let end = source.len().min(self.at + PART);
         if self.text.capacity() - self.text.len() < PART.min(source.len() - self.at) {
-            // Short strings need little memory; for a long one it was requested before.
+            // Memory needs no check here: a short string takes little, and for a long one it was requested
+            // before.
             let plain = source[self.at..end].iter().position(|&byte| byte == b'"');
             self.text.reserve(plain.unwrap_or(end - self.at));
         }

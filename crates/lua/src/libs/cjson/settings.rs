@@ -34,7 +34,8 @@ pub(super) fn read(ctx: &Ctx<'_>, setting: Setting) -> i32 {
             let value = ctx.heap.get_int(table, index as i64 + 1).as_number();
             value.map_or(DEFAULTS[index], |value| value as i32)
         }
-        // The host's numbers are zero at first: each is the setting plus one.
+        // The host's numbers hold each setting plus one, because they are 0 at first: 0 stands for the
+        // default.
         None => match ctx.heap.host.numbers[index] {
             0.0 => DEFAULTS[index],
             value => (value - 1.0) as i32,

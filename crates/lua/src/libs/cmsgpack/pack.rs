@@ -32,7 +32,7 @@ enum PackLevel {
 struct Packing {
     out: Vec<u8>,
     levels: Vec<PackLevel>,
-    /// The number of arguments, and the number of packed ones.
+    /// The number of arguments; `done` of them are packed.
     count: usize,
     done: usize,
 }

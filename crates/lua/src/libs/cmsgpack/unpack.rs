@@ -18,11 +18,11 @@ enum PackedForm {
     Nil,
     Boolean(bool),
     Number(f64),
-    /// A string of so many bytes follows.
+    /// A string of this many bytes follows.
     Text(usize),
-    /// An array: so many values follow.
+    /// An array: this many values follow.
     Array(u64),
-    /// A map: so many pairs of key and value follow.
+    /// A map: this many pairs of key and value follow.
     Map(u64),
 }
 
@@ -46,7 +46,7 @@ enum Open {
 struct Unpacking {
     at: usize,
     limit: i64,
-    /// Whether the offset after the last value is returned.
+    /// Whether the offset after the last value is returned, too.
     tells_offset: bool,
     /// The number of finished values.
     count: usize,
@@ -86,7 +86,7 @@ fn read(bytes: &[u8]) -> Result<(PackedForm, usize), PackedError> {
         0xcc => (PackedForm::Number(unsigned(1)? as f64), 2),
         0xcd => (PackedForm::Number(unsigned(2)? as f64), 3),
         0xce => (PackedForm::Number(unsigned(4)? as f64), 5),
-        // The reference interprets the number as a signed one.
+        // Unsigned numbers of 64 bits are read like signed ones, as in the reference.
         0xcf | 0xd3 => (PackedForm::Number(signed(8)?), 9),
         0xd0 => (PackedForm::Number(signed(1)?), 2),
         0xd1 => (PackedForm::Number(signed(2)?), 3),
@@ -244,7 +244,7 @@ impl Unpacking {
                     return Err(fault(PackedError::Missing));
                 };
                 if count > CHUNK {
-                    // The string is copied in separate steps.
+                    // A long string is copied in several steps.
                     let mut copy = Vec::new();
                     reserve(ctx.heap, &mut copy, count)?;
                     return self.copy_on(ctx, source, TextCopy { copy, end }, left);

@@ -109,7 +109,7 @@ fn directive(ctx: &mut Ctx<'_>, state: &mut Formatting, format: StrRef) -> Resul
         Conversion::Float(letter) => {
             let number = ctx.check_number(index)?;
             reserve(ctx.heap, &mut state.out, DIRECTIVE_MAX)?;
-            // The digits of the exact value may be hundreds.
+            // The written bytes are charged, because the exact value may have hundreds of digits.
             let before = state.out.len();
             push_float(&mut state.out, layout, letter, number);
             ctx.charge((state.out.len() - before) as u64 / 8 + 2);
@@ -124,7 +124,7 @@ fn directive(ctx: &mut Ctx<'_>, state: &mut Formatting, format: StrRef) -> Resul
             let len = ctx.heap.bytes(string).len();
             reserve(ctx.heap, &mut state.out, len.max(DIRECTIVE_MAX.min(100)))?;
             if len > CHUNK && is_written_whole(layout, len) {
-                // The string is written whole, and its width needs no padding.
+                // A long string is written in several steps; it needs neither cutting nor padding.
                 state.under_way = Some((TextForm::Plain, 0));
                 return Ok(());
             }

@@ -13,8 +13,8 @@ use crate::value::{Kind, StrRef, Value};
 use super::super::output::{cost, fuel, reserve};
 use super::find::{capture_value, compile, push_captures};
 
-/// The longest text, and the longest replacement of a byte, for which [`replace_byte`] works in one step:
-/// it makes at most a megabyte.
+/// The longest text for which [`replace_byte`] works in one step; `BYTE_TEMPLATE_MAX` is the longest
+/// replacement of a byte. The result has at most a megabyte.
 const BYTE_TEXT_MAX: usize = 4096;
 const BYTE_TEMPLATE_MAX: usize = 256;
 
@@ -25,9 +25,10 @@ const GUESS_MAX: usize = 64 << 10;
 struct Substitution {
     matcher: Box<Matcher>,
     out: Vec<u8>,
-    /// The position where the next match is searched, and where the bytes that are not copied yet begin.
+    /// The position at which the search for the next match begins, which is also that of the first byte
+    /// that is not copied yet.
     from: usize,
-    /// The number of replaced matches, and the most that may be replaced.
+    /// The number of replaced matches; `count_max` is the most that may be replaced.
     count: i64,
     count_max: i64,
     anchor: Anchor,
@@ -95,7 +96,7 @@ pub(super) fn gsub(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
         held: None,
     };
     match run(ctx, &mut state)? {
-        // A substitution that is never paused is never boxed.
+        // The state is not boxed, because the substitution ended without a pause.
         SubstitutionStop::Done => {
             let step = finish(ctx, &mut state, text);
             ctx.heap.patterns.give_back(state.matcher);
@@ -162,7 +163,8 @@ pub(super) fn gsub_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fau
 enum SubstitutionStop {
     Done,
     OutOfFuel,
-    /// A function and its arguments, so many values in total, are at the window's end and must be called.
+    /// A function and its arguments, together this many values, are at the window's end: the function must
+    /// be called.
     Call(usize),
 }
 
@@ -198,8 +200,8 @@ fn run(ctx: &mut Ctx<'_>, state: &mut Substitution) -> Result<SubstitutionStop, 
                     PatternSearch::Nothing => state.phase = SubstitutionPhase::Done,
                     PatternSearch::Found(start, end) => {
                         if state.count == 0 {
-                            // The result is usually about as long as the text; no bytes are written
-                            // before the first match.
+                            // The buffer is made at the first match, about as long as the text, because the
+                            // result usually has that length.
                             state.out = ctx.heap.buffer();
                             reserve(ctx.heap, &mut state.out, len.min(GUESS_MAX))?;
                         }
@@ -212,7 +214,8 @@ fn run(ctx: &mut Ctx<'_>, state: &mut Substitution) -> Result<SubstitutionStop, 
                             return Ok(SubstitutionStop::Call(values));
                         }
                         step_over(ctx, state, text, (start, end))?;
-                        // A search that succeeds at once never uses up its fuel by itself.
+                        // The budget is checked here, because a search that succeeds at once never uses up
+                        // its fuel by itself.
                         if !has_budget {
                             return Ok(SubstitutionStop::OutOfFuel);
                         }
@@ -230,7 +233,7 @@ fn run(ctx: &mut Ctx<'_>, state: &mut Substitution) -> Result<SubstitutionStop, 
 enum PlainStop {
     Done,
     OutOfFuel,
-    /// The buffer has no room for so many bytes.
+    /// The buffer has no room for this many bytes.
     NoRoom(usize),
 }
 
@@ -334,7 +337,8 @@ fn step_over(
     Ok(())
 }
 
-/// Appends the replacement of a match, or pushes the call that returns it: then the number of values.
+/// Appends the replacement of a match. If a function must be called for the replacement, pushes the
+/// function and its arguments, and returns their number.
 fn replace(
     ctx: &mut Ctx<'_>,
     state: &mut Substitution,

@@ -17,17 +17,17 @@ const WINDOW: usize = 5;
 /// The next comparison.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Point {
-    /// None yet: a part of the array begins.
+    /// No comparison yet: a part of the array begins.
     Part,
-    /// The last element with the first one.
+    /// The last element of the part is compared with the first one.
     Ends,
-    /// The middle element with the first one.
+    /// The middle element is compared with the first one.
     Low,
-    /// The last element with the middle one.
+    /// The last element is compared with the middle one.
     High,
-    /// The element at `up` with the pivot.
+    /// The element at `up` is compared with the pivot.
     Up,
-    /// The pivot with the element at `down`.
+    /// The pivot is compared with the element at `down`.
     Down,
 }
 
@@ -209,7 +209,7 @@ fn sort_numbers(ctx: &mut Ctx<'_>, mut state: NumberSort) -> Result<NativeStep, 
     if let Ok(SortStop::OutOfFuel) = stop {
         return Ok(NativeStep::Pause(Box::new(state)));
     }
-    // After an error, the elements keep the places that the sort gave them.
+    // The numbers are written back even after an error, in the order that the sort has reached.
     for (index, number) in state.numbers.iter().enumerate() {
         ctx.heap.set_int(table, index as i64 + 1, Value::number(*number))?;
     }
@@ -305,8 +305,8 @@ fn invalid_order() -> Fault {
 #[inline]
 fn operands(point: Point, registers: &Registers<'_>) -> (Value, Value) {
     match point {
-        // The right one is the later one in the array, except for `Low`, where the left one is
-        // the first element.
+        // While a part begins, `right` holds the element that is later in the array, and `left` the earlier
+        // one.
         Point::Part | Point::Ends | Point::Low | Point::High => (*registers.right, *registers.left),
         Point::Up => (*registers.left, *registers.pivot),
         Point::Down => (*registers.pivot, *registers.right),

@@ -213,7 +213,7 @@ fn a_long_number_is_what_all_of_its_digits_say() {
         );
         assert_eq!(parse_number(text.as_bytes()).map(f64::to_bits), Some(wanted.to_bits()), "{text}");
     }
-    // Between two doubles: the last of many digits decides.
+    // The number lies halfway between two doubles, so the last of many digits decides.
     let tie = format!("9007199254740993{}", "0".repeat(3_000));
     for (last, wanted) in [("0", 9_007_199_254_740_992.0), ("1", 9_007_199_254_740_994.0)] {
         let text = format!("{tie}{last}e-3001");
@@ -237,7 +237,7 @@ fn long_runs_of_blanks_zeros_and_digits_are_read_as_short_ones() {
         assert_eq!(of(&format!("0x{zeros}1F.8p1")), Some(63.0), "{len}");
         assert_eq!(of(&format!("0x0.{zeros}8p{}", 4 * len + 1)), Some(1.0), "{len}");
         assert_eq!(of(&format!("0x1{zeros}p-{}", 4 * len)), Some(1.0), "{len}");
-        // With a bit after the last one that fits, and without.
+        // The number is tested with a bit after the last bit that fits into a double, and without.
         assert_eq!(of(&format!("0x20000000000001{zeros}p-{}", 4 * len)), Some(9_007_199_254_740_992.0));
         assert_eq!(of(&format!("0x20000000000001{zeros}8p-{}", 4 * len + 4)), Some(9_007_199_254_740_994.0));
         assert!(of(&format!("nan({ones})")).is_some_and(f64::is_nan), "{len}");

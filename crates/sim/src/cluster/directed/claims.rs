@@ -3,16 +3,18 @@
 use super::*;
 
 /// E-20, E-16. Stock node 3 takes over from stock node 0, and gives up all slots at the same moment and
-/// with the same epoch. Node 2, of ours, receives that first, then an old message of node 3, which
-/// counts because node 3 has no slots (E-17), and then node 0's message that it follows node 3: by that
-/// message the slots are node 3's. Node 2 reports this owner to no other node before node 3 has claimed
-/// the slots in a message to node 2 with that epoch, which never happens.
+/// with the same epoch. Node 2, of ours, receives first that node 3 has given them up, then an old message
+/// of node 3, which counts because node 3 has no slots (E-17), and then node 0's message that node 0
+/// follows node 3: this message makes node 3 the owner of the slots in node 2's view. Node 2 must report
+/// this owner to no other node before node 3 has claimed the slots in a message to node 2 with that epoch,
+/// which never happens.
 #[test]
 fn cl_e20_slots_of_a_failover_are_not_told_while_their_stock_owner_has_claimed_none_here() {
     let hosts = [(Stock, Primary), (Stock, Primary), (Ours, Primary), (Stock, ReplicaOf(0))];
     let mut world = cluster(&hosts, 1);
     let (old, new, slots) = (world.named(0), world.named(3), world.owned(0));
-    // Messages of node 3 on its own connection arrive later than its answers.
+    // Messages of node 3 on the connection that node 3 has dialled arrive later than its answers on node
+    // 2's connection.
     world.net.slow_ways.insert((3, 2), 800 * MS);
     world.pass(1_500);
     world.deafen(2, &[0]);
@@ -44,10 +46,10 @@ fn cl_e20_slots_of_a_failover_are_not_told_while_their_stock_owner_has_claimed_n
     assert!(of_new(&world).slots.contains(slot), "node 1's epoch is lower");
 }
 
-/// E-6 inside a shard (V#974). Node 3, of ours, has won an epoch while its stock primary, node 0, was
-/// cut off and got the same epoch by BUMPEPOCH. By the reference's rule, which is ours too, the node
-/// with the smaller id takes a new epoch and has the slots, whichever of the two has received writes
-/// since. If that is node 0, the writes to node 3 are lost.
+/// E-6 inside a shard (V#974). Node 3, of ours, has won an epoch while its stock primary, node 0, was cut
+/// off and got the same epoch by BUMPEPOCH. By the reference's rule, which is ours too, the node with the
+/// smaller id takes a new epoch and has the slots, whichever of the two has received writes since. If node
+/// 0 has the smaller id, the writes to node 3 are lost.
 #[test]
 fn cl_e6_of_two_primaries_of_a_shard_with_one_epoch_the_smaller_id_has_the_slots() {
     let mut winners = [0; 2];

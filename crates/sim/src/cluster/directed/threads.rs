@@ -4,7 +4,7 @@
 use super::*;
 use sluice_cluster::wire::{self, BusHeader, BusMessage, MessageBody, MessageFlags, NodeFlags};
 
-/// Lets a replica of ours start elections however old its data are.
+/// Allows a replica of ours to start elections however old its data are.
 fn stands(world: &mut World, host: usize) {
     let stands = world.configure(host, |settings| {
         (settings.replica.no_failover, settings.replica.validity_factor) = (false, 0);
@@ -143,11 +143,12 @@ fn are_replicas_ours(ours: u64, count: usize) -> bool {
 }
 
 /// Two shards lose their primaries at one moment. Replicas start elections in the order of their shards
-/// (E-42). A replica whose epoch another one has won starts a new election (E-3), and so does one whose
-/// votes were given to another (D23).
+/// (E-42). A replica starts a new election if another replica has won the epoch of its election (E-3), or
+/// has received the votes that it needed (D23).
 #[test]
 fn two_primaries_that_die_at_once_are_replaced_at_once_among_ours_and_stock_ones() {
-    // All nodes of ours; stock primaries; stock replicas of them; every second node.
+    // The four clusters: all nodes are ours; the primaries are stock nodes; the replicas are stock nodes;
+    // every second node is a stock node.
     for ours in [0x3FF, 0x3E0, 0x01F, 0x155] {
         for seed in 1..4 {
             let mut world = pairs(5, ours, seed);

@@ -2,8 +2,9 @@
 
 use super::*;
 
-/// Node 4 owns its shard's slots, of which node 3, of ours, is to be a replica; then node 4 dies. By the
-/// reference's rules node 3 stays a primary without slots, so that no node takes over.
+/// Checks that `old`, a primary without slots beside the primary `new` of its shard, becomes a replica of
+/// `new`, and takes over the slots of `new` when `new` dies. By the reference's rules `old` would stay a
+/// primary without slots, and no node would take over.
 fn is_replaced_by_its_twin(mut world: World, old: usize, new: usize, slots: &SlotSet) {
     let shard = |world: &World, host: usize| world.seen(host).own().shard;
     assert_eq!(shard(&world, old), shard(&world, new));

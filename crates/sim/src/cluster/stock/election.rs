@@ -55,7 +55,8 @@ impl Stock {
         if !self.own().has(NodeFlags::PRIMARY) || self.nodes[&sender].primary != Some(self.me) {
             return;
         }
-        // A second request extends the pause, and no write is executed between the two.
+        // A second request extends the pause of the first one: no write is executed between the two
+        // requests.
         let paused_ms = self.manual.paused_ms.unwrap_or(self.now);
         self.clear_manual();
         self.manual.end = Some(self.now + self.settings.manual_timeout_ms);
@@ -74,7 +75,7 @@ impl Stock {
         } else {
             self.ask_for_pause();
         }
-        // By M-5, the next election is scheduled anew.
+        // The time 0 makes the next step schedule an election anew (M-5).
         self.election.time = 0;
         self.todo.failover = true;
     }

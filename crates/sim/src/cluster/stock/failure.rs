@@ -59,7 +59,7 @@ impl Stock {
         self.todo.evaluate = true;
         self.todo.save = true;
         if self.own().primary == Some(id) {
-            // The flag is never cleared (D-1).
+            // As in the reference, the flag is never cleared (D-1).
             self.own_mut().set(NodeFlags::MY_PRIMARY_FAIL);
             self.todo.failover = true;
         }

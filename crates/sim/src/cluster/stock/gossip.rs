@@ -104,7 +104,7 @@ impl Stock {
         let of_primary =
             self.nodes[&sender].primary.and_then(|primary| self.nodes.get(&primary)).map(|node| node.shard);
         match of_primary {
-            // N-5: a shard that differs from the primary's is refused.
+            // A replica gets its primary's shard: another shard that the replica sends is not taken (N-5).
             Some(theirs) => self.node_mut(sender).shard = theirs,
             None => {
                 if let Some(id) = shard.filter(|id| self.nodes[&sender].shard != *id) {

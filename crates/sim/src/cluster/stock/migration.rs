@@ -65,7 +65,7 @@ impl Stock {
         }
         let is_up = |node: &&StockNode| node.primary == Some(mine) && !node.is_failing();
         let is_spare = self.nodes.values().filter(is_up).count() > self.settings.migration_barrier;
-        // By D16 a dead replica counts.
+        // A dead replica counts too, as in the reference (D16).
         let full = self.nodes.iter().filter(|(_, node)| {
             node.primary.and_then(|primary| good.get(&primary)).is_some_and(|count| *count == most)
         });

@@ -37,7 +37,7 @@ impl Stock {
             (node.created, node.data_received) = (now, now);
             node.reports.clear();
             node.clear(NodeFlags::MEET);
-            // N-15: times other than 0 become the present time, and so does the beginning of a FAIL.
+            // Times other than 0, and the beginning of a FAIL, become the present time at the load (N-15).
             node.ping_sent = if node.ping_sent == 0 { 0 } else { now };
             node.pong_received = if node.pong_received == 0 { 0 } else { now };
             node.fail_time = now;

@@ -178,8 +178,9 @@ impl Stock {
             self.stuck.insert(sender);
             return;
         }
-        // A slot that a primary gave up before its failover stays bound to it as a replica; its later
-        // claims do not show the difference (E-16 item 2; observed with 9.1.2).
+        // A node that gave up a slot as a primary and then became a replica stays the slot's owner in this
+        // node's view, and its later messages do not correct that (E-16 item 2; observed with 9.1.2): such
+        // a node is stuck on old state.
         let node = &self.nodes[&sender];
         if node.has(NodeFlags::REPLICA) && !node.slots.is_empty() {
             self.stuck.insert(sender);

@@ -4,8 +4,8 @@ use crate::net::NodeId;
 use sluice_base::Rng;
 use std::collections::BTreeMap;
 
-/// The faulty disks of a run. The draws use a generator of their own, so that a run without faulty disks
-/// is the same as before there were any.
+/// The faulty disks of a run. The draws use a generator of their own, so that a seed without faulty disks
+/// has the same run as before disk faults existed.
 pub(in crate::world) struct DiskFaults {
     pub(super) rng: Rng,
     /// A disk becomes faulty in one of this many steps; 0 for none.

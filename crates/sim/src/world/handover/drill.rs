@@ -49,7 +49,7 @@ impl World {
         }
         self.net.latency_ms = 1;
         for id in 0..self.hosts.len() {
-            // A suspended process must not count as a lost link.
+            // The timeout is long, because a suspended process must not count as a lost link.
             self.order(id, &["CONFIG", "SET", "repl-timeout", "60"]);
         }
         let mut writes = DrillWrites::default();
@@ -74,7 +74,7 @@ impl World {
         self.check_drilled(&writes)
     }
 
-    /// Draws up to two slow steps in place of those before; returns the milliseconds that they may add.
+    /// Replaces the slow steps by up to two new ones; returns the milliseconds that the new ones may add.
     fn draw_slow_steps(&mut self, from: NodeId) -> u64 {
         self.end_slow_steps();
         let count = self.handovers.slow.rng.below(3);

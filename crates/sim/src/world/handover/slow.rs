@@ -1,5 +1,5 @@
-//! Slow steps: suspended processes, late messages, late connections. A busy machine does that to
-//! servers without faults.
+//! Slow steps: suspended processes, late messages, late connections. On a busy machine such steps occur
+//! without any fault.
 
 use super::{MS, World};
 use crate::net::NodeId;
@@ -20,7 +20,8 @@ impl World {
     }
 
     /// Makes one slow step: of the primary, of any node, of messages, or of connections. The step takes at
-    /// most `most_ms` milliseconds. Slow messages take up to a tenth of that longer, each, for that time.
+    /// most `most_ms` milliseconds. While messages are slow, each takes longer by up to a tenth of that
+    /// time.
     pub(super) fn slow_step(&mut self, from: NodeId, most_ms: u64) {
         let count = self.hosts.len() as u64;
         let now_ns = self.now.mono_ns;

@@ -25,8 +25,8 @@ pub(super) struct Resumed {
     pub(super) iterations: u64,
 }
 
-/// The failovers of a run. The draws use a generator of their own, so that a run without failovers is
-/// the same as before there were any.
+/// The failovers of a run. The draws use a generator of their own, so that a seed without failovers has the
+/// same run as before failovers existed.
 pub(in crate::world) struct Handovers {
     pub(super) rng: Rng,
     /// A failover is ordered in one of this many steps; 0 for none.
@@ -58,8 +58,8 @@ impl Handovers {
     }
 }
 
-/// The slow steps of a run, from a generator of their own, so that a run without slow steps is the
-/// same as before.
+/// The slow steps of a run. They use a generator of their own, so that a seed without slow steps has the
+/// same run as before slow steps existed.
 pub(in crate::world) struct SlowSteps {
     pub(super) rng: Rng,
     /// One of this many steps of a failover is slow; 0 for none.

@@ -52,8 +52,8 @@ pub(super) struct Run {
     pub(super) fate: Fate,
 }
 
-/// The runs of a seed. The draws use a generator of their own, so that a run of the simulation without
-/// scripts is the same as before there were any.
+/// The runs of a seed. The draws use a generator of their own, so that a seed without scripts has the same
+/// run as before scripts existed.
 pub(in crate::world) struct Runs {
     pub(super) rng: Rng,
     /// A script is started in one of this many steps; 0 for none.
