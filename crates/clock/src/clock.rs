@@ -130,7 +130,8 @@ impl<M: Machine> Clock<M> {
     /// The reading `delta` ticks after the anchor, `delta` below the window.
     #[inline]
     fn at(&mut self, delta: u64) -> Now {
-        // The window is a millisecond: below 2^20 ns times 2^32 whatever the rate, so the product fits.
+        // The product fits at any rate: the window is a millisecond, so the product is below 2^20 ns times
+        // 2^32.
         let ns = (delta * self.factor) >> 32;
         let unix_us = (self.anchor.real_ns + ns.cast_signed()) / 1000;
         self.settle(Now { mono_ns: self.anchor.mono_ns + ns, unix_us })
@@ -300,12 +301,14 @@ const ANCHOR_TRIES: u32 = 4;
 const STEP_US: i64 = 1_000;
 /// Equal readings in a row after which the counter may have stopped.
 const STILL_MAX: u32 = 64;
-/// Contradictions, without [`BASE_MAX_NS`] of agreement between them, after which the counter is given up.
+/// How many contradictions make the clock give the counter up; [`BASE_MAX_NS`] of agreement resets their
+/// count.
 const DOUBTS_MAX: u32 = 8;
 /// Disagreement of an anchor that is no reason for doubt.
 const SLACK_NS: u64 = 5_000;
-/// 10 GHz and 1 MHz, in nanoseconds per tick 32.32.
+/// Factor of the fastest counter that is trusted, 10 GHz: nanoseconds per tick, 32.32 fixed point.
 const FACTOR_MIN: u64 = (1 << 32) / 10;
+/// Factor of the slowest counter that is trusted, 1 MHz: nanoseconds per tick, 32.32 fixed point.
 const FACTOR_MAX: u64 = 1000 << 32;
 
 #[cfg(test)]

@@ -5,11 +5,12 @@
 //! *anchor*: a triple of counter, `CLOCK_MONOTONIC` and `CLOCK_REALTIME` taken together at most a millisecond
 //! ago.
 //!
-//! Invariants: (1) within one clock the monotonic time never decreases, and the wall time does only when the
-//! kernel's stepped by more than a millisecond; (2) the monotonic time is `CLOCK_MONOTONIC`'s, so it may be
-//! compared with deadlines that the kernel waits for; (3) an anchor is taken between two counter reads that
-//! lie close together, so being descheduled between reads shifts nothing; (4) a counter that is not trusted,
-//! or ceases to be, is not used. There is no shared state: each thread has its own clock.
+//! Invariants: (1) within one clock the monotonic time never decreases, and the wall time decreases only
+//! when the kernel's wall clock is set back by more than a millisecond; (2) the monotonic time is
+//! `CLOCK_MONOTONIC`'s, so it may be compared with deadlines that the kernel waits for; (3) an anchor is
+//! taken between two counter reads that lie close together, so being descheduled between reads shifts
+//! nothing; (4) a counter that is not trusted, or ceases to be, is not used. There is no shared state: each
+//! thread has its own clock.
 //!
 //! # How wrong a reading may be
 //!
@@ -25,11 +26,11 @@
 //!
 //! together 1.76 us. The wall time is then cut to whole microseconds, as the kernel's would be. The rate's
 //! share falls as the baseline grows, to 2 ppm after a second. The bound does not hold for the one
-//! millisecond after an anchor for which four tries in a row were descheduled between their readings: then it
-//! is half the shortest of the four brackets. A clock that is pushed back by less than a millisecond (a
-//! correction of an estimate, not a step) stands still until the truth has caught up, which is within the
-//! bound too, since the correction is. Tests hold all of it against a fake machine at 19.2 MHz to 5 GHz, with
-//! preemption, freezing, jumps, slewing and wrap-around.
+//! millisecond after an anchor for which four tries in a row were descheduled between their readings: then
+//! it is half the shortest of the four brackets. A clock that is pushed back by less than a millisecond (a
+//! correction of an estimate, not a step) stands still until the true time has caught up; that keeps within
+//! the bound, because the correction does. Tests check all of this on a fake machine whose counter runs at
+//! 19.2 MHz to 5 GHz, with preemption, freezing, jumps, slewing and wrap-around.
 
 #![deny(unsafe_code)]
 

@@ -167,14 +167,14 @@ impl LoadedProgram {
         let Ok(program) = std::fs::read_link("/proc/self/exe") else { return };
         let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
         let Some((start, end)) = program_in(&maps, program.as_os_str().as_bytes()) else { return };
-        // Set by the only thread, before a handler can read them.
+        // Relaxed: the process has one thread here, and no handler is installed that could read the values.
         self.start.store(start, Relaxed);
         self.end.store(end, Relaxed);
     }
 
     /// The offset of an address from the program's beginning; `None` outside of the program.
     fn offset_of(&self, address: usize) -> Option<usize> {
-        // Runs after `find`, in the same thread or in a thread that was started later.
+        // Relaxed: this runs after `find`, in the same thread or in a thread that was started later.
         let is_inside = address < self.end.load(Relaxed);
         address.checked_sub(self.start.load(Relaxed)).filter(|_| is_inside)
     }

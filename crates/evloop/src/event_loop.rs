@@ -24,7 +24,7 @@ pub struct Deadline(u64);
 impl Deadline {
     /// No deadline: waits until an event.
     pub const NEVER: Deadline = Deadline(u64::MAX);
-    /// Already past: a wait with it does not block.
+    /// A deadline in the past: a wait until this deadline does not block.
     pub const PAST: Deadline = Deadline(0);
 
     /// The deadline at `mono_ns`, nanoseconds of `CLOCK_MONOTONIC`.
@@ -74,7 +74,7 @@ pub struct Loop<D: Driver> {
     iteration_began_ns: u64,
     gather: Gather,
     gathering: GatherMode,
-    /// The loop's part of the counters; the driver has the others.
+    /// The counters that the loop itself counts; the driver counts the others.
     own: Metrics,
 }
 
@@ -109,8 +109,8 @@ impl<D: Driver> Loop<D> {
         Ok(this)
     }
 
-    /// Whether waits may gather for now, if [`Config::batch_wait_us`] is set: the caller knows the
-    /// kind of its input, the loop does not. Initially wanted. Cost: a store.
+    /// Sets whether waits may gather, if [`Config::batch_wait_us`] is set; initially they may. The caller
+    /// decides this, because the loop does not know what kind of input the caller receives. Cost: a store.
     #[inline]
     pub fn gather(&mut self, gathering: GatherMode) {
         self.gathering = gathering;
@@ -247,10 +247,10 @@ impl<D: Driver> Loop<D> {
         self.driver.recv_stop(source);
     }
 
-    /// Receives directly into `buf`, after its present content, until at least `wanted` bytes have
-    /// arrived: one [`Event::Filled`], after which receiving is stopped. Receives up to the capacity of
-    /// `buf`, so reserve exactly as much as is welcome. For large values: saves the copy out of chunks.
-    /// Replaces [`Loop::recv_start`] while it lasts; [`Loop::recv_into_end`] ends it early.
+    /// Receives directly into `buf`, after its present content, until at least `wanted` bytes have arrived:
+    /// one [`Event::Filled`], after which receiving is stopped. Receives up to the capacity of `buf`, so
+    /// reserve exactly as much as the caller wants. Meant for large values, because it saves the copy out
+    /// of chunks. Replaces [`Loop::recv_start`] while it lasts; [`Loop::recv_into_end`] ends it early.
     pub fn recv_into(&mut self, source: Source, buf: Vec<u8>, wanted: usize) {
         self.driver.recv_into(source, buf, wanted);
     }
@@ -276,16 +276,16 @@ impl<D: Driver> Loop<D> {
     }
 
     /// Whether the kernel has taken all bytes of the send on a source, so that bytes that the caller then
-    /// writes to the socket itself come after them. [`Event::Sent`] may still follow; no other send may
-    /// be started meanwhile. False where the kernel has not reported yet. For the last bytes of a
-    /// connection: if the loop has only queued the send, this costs a system call.
+    /// writes to the socket itself come after them. [`Event::Sent`] may still follow; no other send may be
+    /// started meanwhile. False where the kernel has not reported yet. Meant for the last bytes of a
+    /// connection, because a send that the loop has only queued costs a system call here.
     pub fn has_sent(&mut self, source: Source) -> bool {
         self.driver.has_sent(source)
     }
 
-    /// Reports once when the descriptor is readable, writable or has urgent data: [`Event::Ready`]. A
-    /// later call replaces the interest; [`Interest::NONE`] ends it. For descriptors that the caller
-    /// itself reads or writes; may be combined with the other operations. Renewing the same watch in each
+    /// Reports once when the descriptor is readable, writable or has urgent data: [`Event::Ready`]. A later
+    /// call replaces the interest; [`Interest::NONE`] ends it. Meant for descriptors that the caller itself
+    /// reads or writes; may be combined with the other operations. Renewing the same watch in each
     /// iteration costs no system call on epoll.
     pub fn watch(&mut self, source: Source, interest: Interest) {
         self.driver.watch(source, interest);
@@ -341,9 +341,10 @@ impl<D: Driver> Loop<D> {
     }
 
     /// Waits for the end of a child process and reaps it: one [`Event::ProcessEnded`]. `pid` is as for
-    /// `waitpid`: a child, -1 for any, 0 for any of the own process group, below -1 for any of that group.
-    /// The absence of such a child is reported as a result. Cost: two or three system calls; meanwhile a
-    /// descriptor for a single child, or for the other forms a thread that checks every 1 to 16 ms.
+    /// `waitpid`: the id of a child, -1 for any child, 0 for any child in the process group of this
+    /// process, `-g` for any child in the process group `g`. The absence of such a child is reported as a
+    /// result. Cost: two or three system calls, and until the end of the wait a descriptor for a single
+    /// child, or for the other forms of `pid` a thread that checks every 1 to 16 ms.
     pub fn process_wait(&mut self, pid: i32, token: Token) -> ProcessId {
         self.driver.process_wait(pid, token)
     }

@@ -37,7 +37,8 @@ type NotifyWords = Arc<Box<[Padded<AtomicU64>]>>;
 /// The producer's end of one ring, for a single thread. The owner publishes before dropping it.
 #[derive(Debug)]
 pub struct Lane<T> {
-    // In this order: dropping commits the staged values, marks the ring as finished, and then sets the bit.
+    // The order of the two fields matters: dropping `producer` commits the staged values and marks the ring
+    // as finished, and after that dropping `notify_bit` sets the bit.
     producer: spsc::Producer<T>,
     notify_bit: NotifyBit,
     /// `send` found the ring full and set the bit first; `publish` has not reported that yet.

@@ -34,7 +34,7 @@
 //!     --target x86_64-unknown-linux-gnu --target-dir target/tsan
 //! ```
 //!
-//! Speed is in `bench/record/`, by `cargo bench -p sluice-micro --bench queues`.
+//! `cargo bench -p sluice-micro --bench queues` measures the speed; results are in `bench/record/`.
 
 #![deny(unsafe_code)]
 

@@ -106,9 +106,10 @@ pub struct Listening {
     attempts: u32,
 }
 
-/// How often a start tries a port that is in use, and the time between two attempts. After a crash io_uring
-/// keeps a socket until the kernel has taken the ring apart, 5 to 13 ms after the end of the process.
+/// How often a start with io_uring tries a port that is in use: after a crash, io_uring keeps a socket
+/// until the kernel has taken the ring apart, 5 to 13 ms after the end of the process.
 const ATTEMPTS_AT_START: u32 = 40;
+/// Time between two attempts to listen on a port that is in use.
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(5);
 
 impl Default for Listening {

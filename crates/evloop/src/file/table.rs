@@ -84,10 +84,11 @@ struct Running {
 /// The holder of the running operation.
 #[derive(Debug)]
 enum Holder {
-    /// The table; the driver performs it, or the kernel through pointers into it.
+    /// The table holds the operation. The driver performs it, or the kernel does through pointers into the
+    /// operation's buffer.
     Here(FileOp),
-    /// A thread of the pool, until the job has ended; then the table takes the operation back, and no
-    /// other thread reads it.
+    /// A thread of the pool holds the operation until the job has ended; then the table takes the operation
+    /// back, and no other thread reads it.
     Lent(Arc<Mutex<Lent>>, JobHandle),
 }
 

@@ -36,8 +36,8 @@ pub(super) trait BlockingDriver: Driver {
     /// Makes the running operation end soon.
     fn interrupt_file(&mut self, index: u32);
 
-    /// Has [`BlockingDriver::process_ready`] called when the descriptor of wait `index` is readable.
-    /// Returns the source that waits, or [`Source::NONE`].
+    /// Begins to wait for the descriptor of wait `index`: [`BlockingDriver::process_ready`] is called when
+    /// the descriptor is readable. Returns the source that waits, or [`Source::NONE`].
     fn watch_process(&mut self, index: u32, fd: &Arc<OwnedFd>) -> Result<Source, Errno>;
 
     /// Ends wait `index`, which waits for a descriptor, as cancelled: now, or when the kernel no longer

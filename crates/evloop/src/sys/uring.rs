@@ -1,9 +1,9 @@
 //! The io_uring driver: the kernel performs the operations; one call per iteration submits and collects.
 //!
-//! Receiving and accepting are multishot: armed once, they complete until they end. The kernel tries a
-//! send during its submission; only if the send is short is the rest sent with an operation that waits.
-//! The call of an iteration gathers for a moment besides the operations that complete during submission,
-//! so sending costs no separate call.
+//! Receiving and accepting are multishot: armed once, they complete until they end. The kernel tries a send
+//! during its submission; only if the send is short is the rest sent with an operation that waits.
+//! Operations that complete during submission, such as sends, do not end the call of an iteration at once:
+//! the call gathers further completions for a moment, so sending costs no separate call.
 //!
 //! Invariants: (1) memory that the kernel may touch belongs to the driver until the operation's last
 //! completion was reaped: cancelling and closing free nothing; (2) a slot is used again, and its
@@ -65,8 +65,9 @@ pub struct Uring<K: Kernel = ring::KernelRing> {
     fills: Slab<Fill>,
     held: Slab<EarlyBytes>,
     chunks: ChunkPool,
-    /// The completions reaped last, and how many of them were handled.
+    /// The completions reaped last.
     ready: Vec<Cqe>,
+    /// Number of entries of `ready` that were handled.
     next: usize,
     completions_per_iteration: usize,
     deferred: VecDeque<(Option<Source>, Event)>,
@@ -122,8 +123,8 @@ impl<K: Kernel> Uring<K> {
     }
 
     /// Handles the completion of a cancellation. The cancellation may have missed an operation that was
-    /// just being tried and that then went on to wait: such an operation is asked again. An operation
-    /// that has ended meanwhile has completed, or completes soon, and is not asked again.
+    /// just being tried and that then went on to wait: such an operation is asked to end again. An
+    /// operation that has ended meanwhile has completed, or completes soon, and is not asked again.
     #[cold]
     fn cancelled(&mut self, cqe: Cqe) {
         let error = -cqe.result;
@@ -134,7 +135,8 @@ impl<K: Kernel> Uring<K> {
         let target = (cqe.user_data >> 32) << 56 | u64::from(index);
         let is_asked = match (parse(target), Other::parse(target)) {
             (Some((kind, _)), _) => self.is_asked(index, kind),
-            // A thread of the kernel performs the operation, and was notified.
+            // `EALREADY`: a thread of the kernel performs the operation, and was notified, so it need not
+            // be asked again.
             (None, Some((Other::File, _))) if error == libc::EALREADY => false,
             (None, Some((other, _))) => self.is_other_asked(index, other),
             (None, None) => false,

@@ -36,8 +36,9 @@ pub struct BaseOutcome {
     pub removed: Vec<String>,
     /// Bytes of the files before the present increment.
     pub other_bytes: u64,
-    /// Nanoseconds that the renames and the manifest took, and that reading the sizes took.
+    /// Nanoseconds that the renames and the manifest took.
     pub rename_ns: u64,
+    /// Nanoseconds that reading the sizes of the files took.
     pub measure_ns: u64,
 }
 

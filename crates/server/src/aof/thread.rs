@@ -64,9 +64,11 @@ pub struct AofWorker {
     measured_ns: Option<u64>,
     /// The delay before each write, for DEBUG.
     delay: Duration,
-    /// Monotonic ns of the last log line about a write error, of the next attempt, and of the last sync.
+    /// When a write error was last logged, monotonic ns; `None` without a present error.
     said_ns: Option<u64>,
+    /// When the next attempt to write is due, monotonic ns; `None` if the last attempt succeeded.
     retry_ns: Option<u64>,
+    /// When the last sync began, monotonic ns.
     last_sync_ns: u64,
     /// Reads the time, monotonic ns.
     clock: Box<dyn FnMut() -> u64 + Send>,
@@ -97,9 +99,9 @@ pub enum AofEnding {
 const LOST_AT_END: &str = "The end of the AOF file may not be on disk: an fsync has failed, and no \
                            rewrite has succeeded since. Check the disk: the next start loads the file up to its last whole command.";
 
-/// How long the thread sleeps between two checks for more work, and how many checks it makes before it
-/// waits to be woken.
+/// How long the thread sleeps between two checks for more work.
 const LINGER: Duration = Duration::from_millis(1);
+/// How many times the thread checks for more work before it waits to be woken.
 const LINGER_ROUNDS: u32 = 20;
 /// Time between two syncs under `everysec`, and between two attempts to write.
 const SECOND_NS: u64 = 1_000_000_000;

@@ -37,8 +37,9 @@ pub(super) struct Memory {
     pub(super) signs: SignsOfGrowth,
     /// Commands other than INFO that had run when the numbers were last read for INFO.
     pub(super) shown_after: u64,
-    /// Resident bytes of the process as last read for INFO, and the time of that reading.
+    /// Resident bytes of the process as last read for INFO.
     pub(super) resident: usize,
+    /// When `resident` was read, monotonic ns.
     pub(super) resident_at_ns: u64,
     pub(super) peak: usize,
     pub(super) peak_s: i64,

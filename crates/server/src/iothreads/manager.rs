@@ -41,8 +41,9 @@ pub struct Manager {
     always: bool,
     /// When starting the threads that could not be started is tried again.
     spawn_again_ns: u64,
-    /// The settings that the I/O threads have, and the limits from which they were made.
+    /// The settings that the I/O threads have.
     settings: Arc<Settings>,
+    /// The limits from which `settings` were made.
     limits: Arc<Limits>,
 }
 

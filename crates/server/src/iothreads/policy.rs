@@ -286,9 +286,9 @@ mod tests {
         asked: u64,
     }
 
-    /// Commands in a sample that one thread alone executes, and that the main thread executes if I/O
-    /// threads read and write.
+    /// Commands in a sample that one thread alone executes.
     const ALONE: u64 = 10_000;
+    /// Commands in a sample that the main thread executes if I/O threads read and write.
     const WITH_IO_THREADS: u64 = 60_000;
     /// Commands in a sample that an I/O thread reads and writes: a little more than one thread alone,
     /// which executes as well.

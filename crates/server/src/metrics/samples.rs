@@ -59,8 +59,9 @@ pub(super) struct KeptSample {
     /// The credentials that `details` has results for, in the same order.
     credentials: Vec<BasicCredentials>,
     looks_at_keys: bool,
-    /// Whether slot sizes, and the page's data, were requested with the sample.
+    /// Whether slot sizes were requested with the sample.
     looks_at_slots: bool,
+    /// Whether the page's data were requested with the sample.
     looks_at_page: bool,
     /// Whether the sample was made for the history: it serves only the requests that were waiting then.
     is_for_history: bool,

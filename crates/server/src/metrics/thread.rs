@@ -68,8 +68,10 @@ struct EndpointThread {
     page: PageFile,
     table: Vec<HttpSlot>,
     samples: Samples,
-    /// Requests for metrics; requests that were refused, and connections closed to make room.
+    /// Number of requests for metrics.
     scrapes: u64,
+    /// Number of requests and connections that were refused, and of connections closed to make room for
+    /// others.
     refused: u64,
     buffers: Buffers,
 }
@@ -92,8 +94,9 @@ struct HttpConnection {
     /// Whether the client has ended its sending side.
     is_half_closed: bool,
     state: HttpState,
-    /// Begin and deadline of the state, monotonic ns.
+    /// When the connection entered its state, monotonic ns.
     since_ns: u64,
+    /// When the connection must have left its state, monotonic ns.
     deadline_ns: u64,
 }
 

@@ -88,8 +88,9 @@ pub struct WriterHandle {
 
 #[derive(Default)]
 struct WriterState {
-    /// The pieces to be formatted, by [`Captured::weight`], and in bytes of memory.
+    /// The sum of [`Captured::weight`] over the pieces that are not formatted yet.
     weight: AtomicUsize,
+    /// Bytes of memory that the pieces that are not formatted yet take.
     held: AtomicUsize,
     /// Bytes of large values that were freed with their pieces.
     freed_values: AtomicU64,

@@ -115,8 +115,8 @@ impl<K: Kernel> Uring<K> {
             return None;
         }
         let end = match cqe.result {
-            // Some kernels report 0 although bytes remain. TCP counts its end among what remains, so ask once
-            // more.
+            // Some kernels report 0 although bytes remain. The flag of remaining bytes does not settle it,
+            // because TCP counts the end of the stream among them: so the driver receives once more.
             0 if (cqe.more() || cqe.nonempty()) && slot.empty_receives < EMPTY_RECEIVES_MAX => {
                 slot.empty_receives += 1;
                 None
@@ -490,7 +490,8 @@ fn error_of(end: Received) -> io::Error {
     }
 }
 
-/// Maximum reported ends of a stream that are checked by another receive.
+/// How many reported ends of a stream, in a row, are each checked by another receive; the next one counts
+/// as the end.
 const EMPTY_RECEIVES_MAX: u8 = 1;
 /// Portions kept for one source before its receive is ended until they are delivered.
 const HELD_MAX: usize = 4;

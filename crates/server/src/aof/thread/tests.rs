@@ -38,8 +38,9 @@ struct Scene {
     last: u64,
     /// When each number was appended, from 1 on.
     given_ns: Vec<u64>,
-    /// The last rewrite that began, and the newest number at its cut.
+    /// The last rewrite that began.
     rewrite: RewriteNumber,
+    /// The newest number that was appended before the last rewrite began.
     cut: u64,
     /// Whether the files that are appended to are named in the manifest.
     is_in_force: bool,
