@@ -19,9 +19,10 @@ pub struct Arrivals {
     pub waiting: VecDeque<(Newcomer, Stream)>,
     /// TLS connections during the handshake.
     pub handshakes: Handshakes<Newcomer>,
-    /// Handshakes of priority connections: on a separate thread, which the first such handshake starts.
+    /// Handshakes of connections from `priority-subnets`. They have a thread of their own, which the first
+    /// of them starts.
     pub first_handshakes: Handshakes<Newcomer>,
-    /// Whether finished handshakes may remain because the last iteration had reached its bound.
+    /// Whether finished handshakes may remain untaken, because the last iteration took as many as it may.
     pub more_handshakes: bool,
     /// The addresses of the directive `priority-subnets`.
     pub priority_subnets: Subnets,
@@ -58,7 +59,7 @@ impl Arrivals {
         heap::deque(&self.waiting)
     }
 
-    /// Whether a handshake is under way, or may be over without having been taken.
+    /// Whether a handshake is under way, or a finished handshake may not have been taken yet.
     pub fn have_handshakes(&self) -> bool {
         self.more_handshakes || self.handshakes.in_progress() + self.first_handshakes.in_progress() > 0
     }

@@ -385,7 +385,7 @@ impl Process for Host {
 
     fn entropy(&mut self) -> [u8; 20] {
         let mut bytes = [0; 20];
-        // Without entropy the server does not start: see `seeds`.
+        // The error is ignored: without entropy the server does not start (`seeds` in `start.rs`).
         let _ = getrandom::fill(&mut bytes);
         bytes
     }

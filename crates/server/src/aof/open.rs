@@ -151,8 +151,8 @@ impl Host {
         self.await_closing_aof()
     }
 
-    /// Has the file's thread end after it has written `pending`, which ends at `position`. Waits for a
-    /// former thread that is still ending.
+    /// Orders the file's thread to end after it has written `pending`, which ends at `position`. Waits for
+    /// a former thread that is still ending.
     pub fn begin_end_of_aof(&mut self, pending: Vec<u8>, position: u64) {
         let Some(aof) = self.aof.open.take() else { return };
         self.await_closing_aof();
@@ -169,7 +169,8 @@ impl Host {
         for news in shared.take_news() {
             match news {
                 AofNews::Log(level, line) => self.note(level, &line),
-                // No reply was sent whose effects are not durable, and no such reply is sent now.
+                // The process ends at once: so far no reply was sent whose effects are not durable, and
+                // none is sent now.
                 AofNews::Fatal => std::process::exit(1),
                 AofNews::Fault(_)
                 | AofNews::Latency(..)

@@ -53,8 +53,8 @@ pub struct AofWorker {
     cut: Option<RewriteNumber>,
     /// Whether the present fault was reported.
     is_faulty: bool,
-    /// Set when a sync has failed: nothing after this position counts as durable until a rewrite is
-    /// in force (2).
+    /// Set when a sync has failed: nothing after this position counts as durable until a rewrite is in
+    /// force (invariant 2).
     lost_at: Option<u64>,
     /// Bytes of the files before the present increment.
     other_bytes: u64,
@@ -79,7 +79,7 @@ pub struct AofWorker {
     base_thread: Option<BaseThread>,
     /// Begin of the sync under way on the other thread, monotonic ns.
     sync_began_ns: u64,
-    /// A test's switch: how much longer a sync takes, and putting a base in force.
+    /// A test's switch: how much longer each sync takes, and each time that a base is put in force.
     slow: Duration,
 }
 
@@ -243,7 +243,8 @@ impl AofWorker {
             AofCommand::Policy(policy) => self.policy = policy,
             AofCommand::History(history) => {
                 self.history = history;
-                // While another thread has the folder, the removal waits for its end.
+                // While another thread has the folder, the files are removed only when that thread has
+                // ended.
                 if self.base_thread.is_none() {
                     self.remove_history();
                 }
@@ -313,8 +314,8 @@ impl AofWorker {
         }
     }
 
-    /// Writes all blocks. The main thread learns the remainder after each write, because it may be
-    /// holding back commands.
+    /// Writes all blocks. After each write the number of remaining bytes is published, because the main
+    /// thread may be holding back commands until it falls.
     fn write_waiting(&mut self) -> std::io::Result<()> {
         let AofWorker { shared, waker, appender, .. } = self;
         appender.write(&mut |bytes| {
@@ -407,7 +408,7 @@ impl AofWorker {
     }
 
     fn fatal(&mut self) {
-        // Nothing more becomes durable, so no reply is sent.
+        // From now on nothing becomes durable, so no reply that waits for durability is sent.
         self.ending = Some(AofEnding::Failed);
         self.report(AofNews::Fatal);
     }
@@ -523,7 +524,8 @@ impl AofWorker {
                 if self.named == Named::WithBase {
                     self.named = Named::Now;
                 }
-                // A sync of the increment that follows the base may have failed, too.
+                // The sync of the increment that follows the base may have failed as well as an earlier
+                // one.
                 let is_lost = *self.appender.health() == FileHealth::Lost;
                 self.lost_at = is_lost.then(|| self.appender.synced());
                 self.log(LogLevel::Notice, "Background AOF rewrite finished successfully".to_owned());

@@ -1,7 +1,7 @@
 //! The thread that writes the file `nodes.conf`.
 //!
-//! Invariants: (1) a text reported as saved is durable, file and name ([`NodeFile`]); (2) of several
-//! texts that wait for the thread, only the newest is written.
+//! Invariants: (1) a text reported as saved is durable: both the file's content and its name are on disk
+//! ([`NodeFile`]); (2) of several texts that wait for the thread, only the newest is written.
 
 use crate::threads::Thread;
 use sluice_cluster::Generation;
@@ -24,7 +24,7 @@ struct NextText {
 pub struct FileReport {
     /// Generation of the text that was written.
     pub generation: Generation,
-    /// How many queued texts the write replaces, including its own.
+    /// How many queued texts the write settles: its own, and older ones that need not be written any more.
     texts: usize,
     /// The error of the failed step, as text for the log.
     pub result: Result<(), String>,

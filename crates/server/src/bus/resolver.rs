@@ -1,4 +1,5 @@
-//! Looks up the names of nodes on a thread: a name server that does not answer delays only other names.
+//! Looks up the names of nodes on a thread: a name server that does not answer delays only the look-up of
+//! other names.
 
 use crate::threads::Thread;
 use sluice_cluster::NodeId;

@@ -93,7 +93,7 @@ impl Output {
         waiting.push_back(OutputPiece::Output(copy));
     }
 
-    /// Has the connection end when everything was sent.
+    /// Makes the connection end when everything was sent.
     pub fn close_when_sent(&mut self) {
         self.closes_when_sent = true;
     }

@@ -39,7 +39,7 @@ impl Snapshots {
 /// folder, and their files must not have equal names.
 fn first_snapshot() -> u64 {
     let mut bytes = [0; 4];
-    // Without entropy the server does not start: see `seeds`.
+    // The error is ignored: without entropy the server does not start (`seeds` in `start.rs`).
     let _ = getrandom::fill(&mut bytes);
     u64::from(u32::from_le_bytes(bytes))
 }

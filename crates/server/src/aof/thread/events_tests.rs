@@ -8,7 +8,7 @@ use sluice_evloop::{AnyLoop, Backend};
 use sluice_storage::aof::Block;
 use sluice_storage::{Real, Storage};
 
-/// Has a thread write a block; returns the latency events and the free space that it reports.
+/// Makes a thread write a block; returns the latency events and the free space that the thread reports.
 fn events_of(policy: AppendFsync, has_job: bool) -> (Vec<&'static str>, Option<u64>) {
     let opened = AnyLoop::choose(Backend::Poll, &sluice_evloop::Config::default()).expect("a loop");
     let path =

@@ -143,7 +143,7 @@ impl Scene {
         self.given_ns.truncate(self.last as usize);
         self.open(folder, file, Named::Now, None)?;
         self.is_in_force = true;
-        // The start serves clients from here on, so they have seen these numbers.
+        // A server would serve clients from here on, so clients may have seen these numbers.
         self.kept = self.last;
         Ok(())
     }
@@ -166,7 +166,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Has the thread do the work that was given to it, and what is due.
+    /// Makes the thread do the work that was given to it, and what is due.
     fn work(&mut self) {
         let Some(worker) = &mut self.worker else { return };
         let mut items = VecDeque::new();
@@ -422,7 +422,7 @@ fn the_end_reports_what_is_not_on_disk() {
     // The sync at the end itself fails.
     let now = with_failing_sync(AppendFsync::No);
     assert_eq!(ended(now), (Some(AofEnding::Failed), false, 0, false));
-    // A sync has failed earlier, and `always` was set since.
+    // Here a sync fails, and `always` is set afterwards.
     let mut before = with_failing_sync(AppendFsync::EverySecond);
     before.pass_ms(1000);
     before.set_policy(AppendFsync::Always);
@@ -478,8 +478,8 @@ fn a_base_of_another_rewrite_is_not_put_in_force() {
     scene.begin_rewrite();
     let (stale_number, stale) = (scene.rewrite, scene.write_base().expect("written"));
     let temporary = stale.temporary().to_owned();
-    // That rewrite was given up: another one has begun, and the numbers between the two cuts are
-    // in neither increment.
+    // The first rewrite was given up: another one has begun, and the numbers between the two cuts are in
+    // neither increment.
     scene.write(10);
     scene.begin_rewrite();
     scene.write(10);

@@ -205,8 +205,8 @@ impl Host {
 /// Rules of `announce-endpoint-for` that are logged, at most.
 const ENDPOINT_RULES_LOGGED: usize = 50;
 
-/// The action of the process after a CONFIG SET of one of these directives; all other directives are read
-/// when needed, by the process and the engine. Errors: text for the client.
+/// What the process does after a CONFIG SET of certain directives ([`CONFIG_EFFECTS`]). All other
+/// directives are read when needed, by the process and the engine. Errors: text for the client.
 type ConfigEffect = fn(&mut Host, &Config) -> Result<(), String>;
 const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
     (&[param::PORT.any()], |host, config| {
