@@ -19,8 +19,8 @@ pub struct Arrivals {
     pub waiting: VecDeque<(Newcomer, Stream)>,
     /// TLS connections during the handshake.
     pub handshakes: Handshakes<Newcomer>,
-    /// Handshakes of connections from `priority-subnets`. They have a thread of their own, which the first
-    /// of them starts.
+    /// Handshakes of connections from `priority-subnets`. A separate thread does these handshakes; the
+    /// first of them starts the thread.
     pub first_handshakes: Handshakes<Newcomer>,
     /// Whether finished handshakes may remain untaken, because the last iteration took as many as it may.
     pub more_handshakes: bool,

@@ -102,12 +102,13 @@ pub struct Listening {
     unix_file: Option<PathBuf>,
     /// Device and inode of that file: another file of the same name is not removed.
     unix_number: Option<(u64, u64)>,
-    /// How often a port that is in use is tried again.
+    /// How many more attempts may be made on ports in use, all ports together.
     attempts: u32,
 }
 
-/// How often a start with io_uring tries a port that is in use: after a crash, io_uring keeps a socket
-/// until the kernel has taken the ring apart, 5 to 13 ms after the end of the process.
+/// How many more attempts a start with io_uring makes on ports in use, all ports together: after a crash,
+/// io_uring keeps a socket until the kernel has taken the ring apart, 5 to 13 ms after the end of the
+/// process.
 const ATTEMPTS_AT_START: u32 = 40;
 /// Time between two attempts to listen on a port that is in use.
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(5);
@@ -137,8 +138,8 @@ impl Listening {
         Listening { wanted: wanted_bus, ..Listening::default() }
     }
 
-    /// [`Listening::listen_tcp`] at the start, when a crashed server may hold its ports
-    /// for some milliseconds.
+    /// Does [`Listening::listen_tcp`] at the start. With io_uring, ports in use are tried again, because a
+    /// crashed server may hold its ports for some milliseconds.
     pub fn listen_tcp_at_start(
         &mut self,
         config: &Config,
@@ -617,8 +618,8 @@ pub fn tune(listener: &Listener, config: &Config) {
     }
 }
 
-/// Seconds of silence before the peer of a connection is probed. A node is probed within twice the time
-/// after which other nodes suspect it.
+/// Seconds of silence before the peer of a connection is probed. For connections of the bus, twice
+/// `cluster-node-timeout`.
 fn keepalive_s(speech: Speech, config: &Config) -> i64 {
     match speech {
         Speech::Plain | Speech::Tls => config.int(param::TCP_KEEPALIVE),

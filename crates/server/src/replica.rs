@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Invariants: (1) the connection has one holder, by value (D-1); (2) a thread that works for an attempt
-//! that was given up finds its socket shut down, and the main thread does not wait for it; (3) its later
-//! reports carry the number of its attempt.
+//! that was given up finds its socket shut down, and the main thread does not wait for it; (3) later
+//! reports of such a thread carry the number of its attempt.
 
 pub mod connect;
 pub mod download;

@@ -30,7 +30,7 @@ use std::time::Duration;
 /// The slow-read threads, and the reads under way.
 pub struct SlowReadThreads {
     threads: usize,
-    /// Started with the server; a slow read tries again if that failed.
+    /// The threads, started with the server; if the start failed, the next slow read tries again.
     pool: Option<WorkerPool>,
     waker: Waker,
     sender: Sender<Finished<u64>>,
@@ -145,7 +145,7 @@ impl SlowReadThreads {
         let threads = if threads == 0 { half() } else { threads };
         SlowReadThreads {
             threads,
-            // If that fails, the first slow read tries again, and reports the error.
+            // If the start fails, the first slow read tries again, and reports the error.
             pool: open_pool(threads).ok(),
             waker,
             sender,

@@ -524,8 +524,8 @@ impl AofWorker {
                 if self.named == Named::WithBase {
                     self.named = Named::Now;
                 }
-                // The sync of the increment that follows the base may have failed as well as an earlier
-                // one.
+                // The rewrite ends the loss of earlier bytes. But a sync of the increment that follows the
+                // base may have failed, too.
                 let is_lost = *self.appender.health() == FileHealth::Lost;
                 self.lost_at = is_lost.then(|| self.appender.synced());
                 self.log(LogLevel::Notice, "Background AOF rewrite finished successfully".to_owned());

@@ -39,7 +39,7 @@ pub struct Manager {
     configured: usize,
     /// Whether all I/O threads are active, whatever the load: `io-threads-always-active`.
     always: bool,
-    /// When starting the threads that could not be started is tried again.
+    /// When the start of threads that could not be started is tried again, monotonic ns.
     spawn_again_ns: u64,
     /// The settings that the I/O threads have.
     settings: Arc<Settings>,
@@ -284,7 +284,7 @@ impl Manager {
         let sample = (!is_quiet).then(|| self.sample(engine, host, now_ns, &shares)).flatten();
         let wanted = if self.always {
             self.policy.assume(self.configured);
-            // The I/O threads then get all connections.
+            // With `io-threads-always-active` the I/O threads get all connections.
             self.main_share.give_all();
             self.configured
         } else {
@@ -373,7 +373,8 @@ impl Manager {
     fn kept(&self) -> usize {
         match test_switches::number(test_switches::KEPT) {
             None => self.main_share.kept(),
-            // A number that changes with each sample, so that connections move back and forth.
+            // With the test switch, a number that changes with each sample, so that connections move back
+            // and forth.
             Some(most) => (self.sampled_ns / SAMPLE_NS % most.saturating_add(1)) as usize,
         }
     }
@@ -397,7 +398,7 @@ impl Manager {
         // Connections that I/O threads are about to give back are not requested again.
         let missing = keeps.saturating_sub(has.saturating_add(self.sockets.leaving));
         if self.moves.are_pending() {
-            // The walk under way moves them.
+            // The walk that is under way moves the connections.
         } else if has > keeps {
             self.moves.to_release.clear();
             self.moves.begin(slots);

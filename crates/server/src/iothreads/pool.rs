@@ -171,7 +171,7 @@ impl Pool {
                 Ok(thread) => thread,
                 Err(error) => {
                     if self.threads.is_empty() {
-                        // The failed thread's lane notified the collector when it was dropped, and no
+                        // The collector is dropped: the lane of the failed thread has notified it, but no
                         // thread is left to collect from.
                         self.collector = None;
                     }

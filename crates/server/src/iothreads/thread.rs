@@ -93,7 +93,7 @@ pub struct IoThread {
     overflow: VecDeque<ToMain>,
     /// Connections with unreported traffic, each once.
     unreported: Vec<SessionKey>,
-    /// When that traffic is reported at the latest, monotonic ns.
+    /// When the traffic of the connections in `unreported` is reported at the latest, monotonic ns.
     report_at_ns: u64,
     /// Whether the thread ends when its last connection has ended or left.
     stopping: bool,
@@ -126,8 +126,8 @@ const BATCH_REQUESTS: usize = 128;
 /// Length of a bounded wait for batches at the main thread.
 const WAIT: Duration = Duration::from_micros(40);
 /// Length of the wait that lets input gather between two iterations that had work, under pipelines: the
-/// main thread is then woken for more batches at a time, which saves it a fifth of its time for each
-/// (measured: 15, 30 and 60 us alike, so the shortest).
+/// main thread is then woken for more batches at a time, which saves a fifth of its time for each batch.
+/// Waits of 15, 30 and 60 us were measured to be equally good, so this is the shortest of them.
 const GATHER: Duration = Duration::from_micros(15);
 /// Bounded waits without an event before the I/O thread sleeps until it is woken.
 const EMPTY_WAITS_MAX: u32 = 16;
@@ -363,8 +363,8 @@ impl IoThread {
     fn replied(&mut self, mut batch: Box<Batch>) {
         let reply = std::mem::take(&mut batch.reply);
         self.garbage.append(&mut batch.garbage);
-        // A batch of an earlier thread with this id may arrive, which was not counted here; the count is
-        // then one too low.
+        // A batch that an earlier thread with this id had sent may arrive. It was not counted here, so the
+        // count is then one too low.
         self.batches_at_main = self.batches_at_main.saturating_sub(1);
         let Some(mut connection) = self.take(batch.key) else { return self.spend(batch) };
         let before = std::mem::replace(&mut connection.authentication, batch.authentication);
@@ -376,8 +376,8 @@ impl IoThread {
         match batch.outcome {
             BatchOutcome::GoOn => {}
             BatchOutcome::Deferred | BatchOutcome::Resumed => {
-                // The engine has the blocked request. The bytes after it are parsed again when
-                // it has ended.
+                // The engine has the blocked request. The bytes after the request are parsed again when the
+                // request has ended.
                 let mut query_buf = batch.input.split_off(batch.done.min(batch.input.len()));
                 query_buf.append(&mut connection.input.query_buf);
                 connection.input.query_buf = query_buf;
@@ -550,8 +550,9 @@ impl IoThread {
         let unflushed = std::mem::take(&mut self.unflushed);
         match self.channels.lane.publish() {
             Notified::First => drop(self.channels.main.wake()),
-            // Another I/O thread has notified first and wakes the main thread. That I/O thread may have
+            // Another I/O thread has notified first and wakes the main thread. But that I/O thread may have
             // been descheduled before its wake-up, with few processors for a time slice of the scheduler.
+            // So this thread wakes the main thread as well, if that seems to sleep.
             Notified::Already if unflushed => drop(self.channels.main.wake_if_parked()),
             Notified::Already => {}
         }

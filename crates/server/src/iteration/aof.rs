@@ -40,7 +40,7 @@ impl Server {
         Ok(())
     }
 
-    /// Has the process log something about itself.
+    /// Calls `what`, a function that logs something about the process.
     pub fn say(&mut self, what: fn(&mut Host, &Config)) {
         what(&mut self.host, self.engine.config());
     }
@@ -70,7 +70,8 @@ impl Server {
         match news {
             AofNews::Log(level, line) => self.host.note(level, &line),
             AofNews::Fault(fault) => self.engine.report_aof_fault(fault),
-            // No reply was sent whose effects are not durable, and no such reply is sent now.
+            // The process ends at once: so far no reply was sent whose effects are not durable, and none is
+            // sent now.
             AofNews::Fatal => std::process::exit(1),
             AofNews::Latency(event, nanos) => self.engine.report_latency(event, nanos, &mut self.host),
             AofNews::IncrBegun(number, begun) => {

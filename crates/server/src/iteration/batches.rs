@@ -20,7 +20,8 @@ use sluice_value::Value;
 
 /// Batches whose keys are prefetched together, at most: enough to hide the cache misses.
 const PREFETCH_BATCHES: usize = 32;
-/// A group of batches with so many keys is complete: few enough that their cache lines stay in the cache.
+/// A group of batches is complete once it has this many keys: few enough that their cache lines stay in the
+/// cache.
 const PREFETCH_KEYS: usize = 128;
 
 /// Up to this heap size, a value is freed on the main thread if no I/O thread gets a batch.
@@ -87,7 +88,7 @@ impl Server {
         match message {
             ToMain::Batch(batch) => self.execute_batch(batch),
             ToMain::Usage(key, usage) => {
-                // A client whose buffer shrank has sent nothing.
+                // Only if the buffer has grown, the client has sent something.
                 let known = self.engine.session(key).map_or(0, |session| session.caller.traffic.input_bytes);
                 if usage.used > known {
                     self.engine.touch_last_interaction(key, self.host.recent());
@@ -200,7 +201,7 @@ impl Server {
         for batch in executed.drain(..) {
             self.batches.has_served = true;
             let needs = match self.engine.output_bound() {
-                // No output waits for a synchronisation of the append-only file.
+                // With `u64::MAX` no output waits for a sync of the append-only file.
                 u64::MAX => 0,
                 _ => self.engine.output_position(batch.key),
             };
@@ -209,9 +210,9 @@ impl Server {
         self.batches.executed = executed;
     }
 
-    /// Sends a batch back with its replies, or keeps it until the replies are durable. While it is kept,
-    /// its connection is not received from, does not move, and has no other batch. `needs`: the position
-    /// of the append-only file that must be durable before the replies are sent.
+    /// Sends a batch back with its replies, or keeps it until the replies are durable. While a batch is
+    /// kept, nothing is received on its connection, which neither moves nor has another batch. `needs`: the
+    /// position of the append-only file that must be durable before the replies are sent.
     fn return_when_durable(&mut self, mut batch: Box<Batch>, needs: u64) {
         let key = batch.key;
         let is_durable = needs <= self.engine.output_bound();
@@ -219,7 +220,7 @@ impl Server {
             if is_durable {
                 batch.reply = outbox;
             } else if !outbox.is_empty() {
-                // Output that came up before the batch's requests.
+                // This output is older than the replies to the batch's requests, and is durable.
                 let push = Push { key, outbox, then: AfterPush::Stay };
                 self.io_threads.pool.send(batch.from, ToIoThread::Push(Box::new(push)));
             }

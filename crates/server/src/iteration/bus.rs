@@ -75,7 +75,8 @@ impl Server {
         }
     }
 
-    /// Writes the node's file a last time when the server ends; then another process may lock it (N-21).
+    /// Writes the node's file a last time when the server ends; after that another process may lock the
+    /// file (N-21).
     pub(super) fn end_bus(&mut self) {
         let Some(file) = &mut self.bus.file else { return };
         let Some(text) = self.engine.node().map(Cluster::file_text) else { return };

@@ -1,4 +1,5 @@
-//! Moves of slots from this node: threads make the connections, which become clients' connections here.
+//! Moves of hash slots from this node: threads make the connections to the targets, which become clients'
+//! connections here.
 
 use super::Server;
 use crate::connection::transport::Transport;

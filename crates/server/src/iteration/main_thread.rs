@@ -38,8 +38,8 @@ impl Server {
                     Flow::Continue => {}
                     Flow::Closing => self.shut_input(connection),
                     Flow::Waiting => {
-                        // The engine has the blocked request. The bytes after it are parsed again when
-                        // it has ended.
+                        // The engine has the blocked request. The bytes after the request are parsed again
+                        // when the request has ended.
                         connection.input.defer();
                         return used + end_of_executed(&self.sockets.requests, done.executed, rest);
                     }
@@ -98,7 +98,7 @@ impl Server {
             self.send_own_output(connection);
         } else {
             // The output stays in the session until the send in flight is over, or the connection has
-            // reached its new owner. The check finds a client that reads too slowly.
+            // reached its new owner. The check of the output limit finds a client that reads too slowly.
             self.put(connection);
             self.engine.check_output_limit(key, &mut self.host);
         }
@@ -181,7 +181,8 @@ impl ServesInTurns for Server {
     }
 
     fn is_short(&self, client: SessionKey) -> bool {
-        // A replica is sent one window of its stream at a time, and WAIT and failovers wait for its offset.
+        // A replica needs no turn: it is sent one window of its stream at a time, and WAIT and failovers
+        // wait for its offset.
         self.engine
             .session(client)
             .is_none_or(|session| session.caller.replica.is_some() || session.output_bytes() <= SHORT_OUTPUT)
@@ -217,7 +218,7 @@ impl ConnectionHost for Server {
     #[inline]
     fn process(&mut self, connection: &mut Connection, mut fresh: &[u8]) {
         if self.ending.is_some() {
-            // The last replies are being sent, and nothing more is executed.
+            // Nothing more is executed for this client: its last replies are being sent.
             return;
         }
         loop {

@@ -108,7 +108,7 @@ impl Resource {
     }
 }
 
-/// The resource under a path. A further resource is an arm here, and one in `EndpointThread::answer`.
+/// The resource under a path. A new resource needs an arm here and an arm in `EndpointThread::answer`.
 fn resource_of(path: &str) -> Option<Resource> {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     let value = |name: &str| {

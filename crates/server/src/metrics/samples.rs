@@ -63,7 +63,8 @@ pub(super) struct KeptSample {
     looks_at_slots: bool,
     /// Whether the page's data were requested with the sample.
     looks_at_page: bool,
-    /// Whether the sample was made for the history: it serves only the requests that were waiting then.
+    /// Whether the sample was made for the history. Such a sample answers only the requests that were
+    /// waiting when it arrived.
     is_for_history: bool,
     texts: [Option<String>; 2],
     /// JSON of the page, by the result of checking the credentials.

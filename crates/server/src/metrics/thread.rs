@@ -227,7 +227,8 @@ impl EndpointThread {
             Some(Err(_)) => return,
         };
         let Some(slot) = self.free_slot() else {
-            // All connections have a request that waits for a sample.
+            // The new connection is refused, because each of the others has a request that waits for a
+            // sample.
             self.refused += 1;
             return;
         };
@@ -260,8 +261,9 @@ impl EndpointThread {
             self.table.push(HttpSlot::default());
             return Some(self.table.len() - 1);
         }
-        // Connections whose clients are slow to read a reply come after those without a request. Requests
-        // that wait for a sample are answered soon.
+        // Connections without a request are closed first, then those whose clients are slow to read a
+        // reply. Connections whose request waits for a sample are not closed, because they are answered
+        // soon.
         let rank = |connection: &HttpConnection| match connection.state {
             HttpState::Reading | HttpState::Ending => Some((0, connection.since_ns)),
             HttpState::Replying { .. } => Some((1, connection.since_ns)),
@@ -592,7 +594,7 @@ impl HttpConnection {
                 self.deadline_ns = self.deadline_ns.min(now_ns + HEAD_NS_MAX);
             }
             HttpState::Reading => {}
-            // Requests that arrive before the reply to an earlier one have the room of one head.
+            // Requests that arrive before an earlier one is answered share the room of one head.
             HttpState::Waiting(_) | HttpState::Replying { .. } => {
                 if self.input.len() + bytes.len() > HEAD_BYTES_MAX {
                     return false;

@@ -55,7 +55,7 @@ pub struct Download {
     storage: Arc<dyn Storage>,
 }
 
-/// The place of a snapshot to be received, and the conditions on it.
+/// Where a received snapshot is stored, and how it is validated.
 pub struct DownloadPlan {
     pub storage: Arc<dyn Storage>,
     pub temporary: PathBuf,
@@ -106,7 +106,7 @@ impl Download {
         }
     }
 
-    /// Has the saved file replace its predecessor.
+    /// Orders the thread to put the saved file in the place of its predecessor.
     pub fn commit(&self) {
         // A thread that has ended has reported its end.
         let _ = self.commit.send(Commit);
