@@ -14,11 +14,12 @@
 //!
 //! # How wrong a reading may be
 //!
-//! At most 2 us beside the kernel's clock at the instant of the reading, which is the sum of
+//! A reading differs from the kernel's clock at the instant of the reading by at most 2 us, which is the
+//! sum of
 //!
 //! | part | bound |
 //! |---|---|
-//! | anchor: its kernel readings lie somewhere between two counter readings at most 2 us apart, and are taken for the middle | 1.0 us |
+//! | anchor: its kernel readings lie somewhere between two counter readings at most 2 us apart, and count as taken in the middle | 1.0 us |
 //! | rate: measured over at least 10 ms between two such anchors, 2 us in 10 ms, used for at most 1 ms | 0.2 us |
 //! | slewing: NTP changes the kernel's rate by at most 500 ppm, within the same 1 ms | 0.5 us |
 //! | granularity: one tick of the slowest counter, 19.2 MHz | 0.06 us |

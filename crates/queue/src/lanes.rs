@@ -11,10 +11,10 @@
 //! before the producer stores it; then the batch would wait for the next one. A fence between the store and
 //! the load costs as much as the `fetch_or`.
 //!
-//! Invariants: (1) after a publication, the shared words or the collector's own have the lane's bit until the
-//! collector has visited the lane; (2) lane `n` is bit `n % 64` of word `n / 64`; (3) a number is given to
-//! one lane at a time, and again only after the collector has seen the old one's end. Memory: 128 bytes for
-//! each 64 lanes, and each open lane's ring.
+//! Invariants: (1) after a publication, the shared words or the collector's own have the lane's bit until
+//! the collector has visited the lane; (2) lane `n` is bit `n % 64` of word `n / 64`; (3) only one lane at
+//! a time has a given number, and the number is given to another lane only after the collector has seen the
+//! end of the old lane. Memory: 128 bytes for each 64 lanes, and each open lane's ring.
 
 use crate::padded::Padded;
 use crate::primitive::{Arc, AtomicU64, Ordering, edge};

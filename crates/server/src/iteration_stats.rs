@@ -1,11 +1,11 @@
 //! The longest iteration of the event loop by the wall clock, with the main thread's processor time in it.
 //!
-//! An iteration may be long because it did much, or because the thread did not run: another thread had
-//! the processor, a page was fetched, a command slept. The thread's own clock distinguishes the two, but
-//! reading it is a system call, which an ordinary iteration must not cost. So it is read when an
+//! An iteration may be long because it did much, or because the thread did not run: another thread had the
+//! processor, a page was fetched, a command slept. The thread's own clock distinguishes the two, but
+//! reading it is a system call, which an ordinary iteration must not cost. So the clock is read when an
 //! iteration is the longest so far, and otherwise once in [`MARK_NS`] of iterations. The wall time of
-//! earlier iterations since the last reading is subtracted, so the result is exact to [`MARK_NS`]: too
-//! low by the waits within those earlier iterations, too high by the waits between them.
+//! earlier iterations since the last reading is subtracted, so the result is exact to [`MARK_NS`]: too low
+//! by the waits within those earlier iterations, too high by the waits between them.
 
 /// Time in iterations after which the thread's clock is read again: some 200 ns for a reading in a
 /// millisecond of work.

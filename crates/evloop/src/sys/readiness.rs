@@ -69,7 +69,7 @@ pub trait Poller: Sized {
     fn forget(&mut self, key: u64);
 
     /// Waits up to so many nanoseconds, or without limit for `None`; returns the number of events, to be
-    /// read with [`Poller::ready`]. After an error there are none.
+    /// read with [`Poller::ready`]. After an error there are no events.
     fn wait(&mut self, timeout_ns: Option<u64>) -> Result<usize, Errno>;
 
     /// An event of the last wait.

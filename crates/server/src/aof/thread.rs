@@ -3,13 +3,13 @@
 //!
 //! Under `always` the thread waits for blocks, and makes all blocks that have arrived meanwhile durable
 //! with one sync (group commit). Under `everysec` a second thread syncs, so that a slow disk keeps no
-//! written bytes in the memory of the process (`sync_thread.rs`), and under every policy a third puts
-//! the base of a rewrite in force (`base_thread.rs`). While a rewrite begins, nothing can be written:
-//! later blocks belong after the cut, and the increment for them gets a name that a start would find
-//! only when everything before the cut is on disk. Writing commands wait for that. Under `everysec` and
-//! `no`, commands do not wait for their blocks: after a block the thread checks for more every
-//! millisecond for a while before it waits to be woken, so that a busy main thread pays no system call
-//! to wake it.
+//! written bytes in the memory of the process (`sync_thread.rs`), and under every policy a third puts the
+//! base of a rewrite in force (`base_thread.rs`). While a rewrite begins, nothing can be written: later
+//! blocks belong after the cut, and the increment for them gets a name that a start would find only when
+//! everything before the cut is on disk. Writing commands wait until the increment has this name. Under
+//! `everysec` and `no`, commands do not wait for their blocks: after a block the thread checks for more
+//! every millisecond for a while before it waits to be woken, so that a busy main thread pays no system
+//! call to wake it.
 //!
 //! Invariants: (1) a base is put in force only with the increment that begins at its cut
 //! ([`RewriteNumber`]); (2) after a failed sync no position is published as durable, and the fault does
@@ -314,8 +314,8 @@ impl AofWorker {
         }
     }
 
-    /// Writes all blocks. After each write the number of remaining bytes is published, because the main
-    /// thread may be holding back commands until it falls.
+    /// Writes all blocks. After each write the number of bytes that wait is published, because the main
+    /// thread may be holding back commands until that number falls.
     fn write_waiting(&mut self) -> std::io::Result<()> {
         let AofWorker { shared, waker, appender, .. } = self;
         appender.write(&mut |bytes| {

@@ -230,8 +230,8 @@ impl Manager {
         shown.active_us.resize(self.configured, 0);
     }
 
-    /// Logs the conditions under which I/O threads become active, because inactive threads are ordinary
-    /// under little load.
+    /// Logs the conditions under which I/O threads become active, so that operators do not take threads
+    /// that are inactive under little load for a fault.
     fn log_expectation(&mut self, host: &mut Host, cap: usize) {
         let when = match self.always {
             true => "all take connections at once".to_owned(),
@@ -347,7 +347,7 @@ impl Manager {
         }
     }
 
-    /// Decides whether threads spin; `io_threads` of them take connections from now on.
+    /// Decides whether threads spin. `io_threads`: how many I/O threads take connections from now on.
     fn decide_spinning(&mut self, engine: &Engine, signals: LoadSample, io_threads: usize) {
         let before = self.spin_ns();
         self.spin.step(SpinSample {

@@ -279,8 +279,8 @@ impl Pool {
         index.is_some()
     }
 
-    /// The least busy active I/O thread, by eighths of its time; among equals, the one with
-    /// the fewest connections.
+    /// The least busy active I/O thread. Busy shares are compared in eighths; among threads with equal
+    /// shares, the thread with the fewest connections is taken.
     pub fn least_loaded(&self) -> Option<IoThreadId> {
         let load = |id: &IoThreadId| match self.threads.get(id.0).and_then(Option::as_ref) {
             Some(thread) => ((thread.busy * 8.0) as u32, thread.connections),

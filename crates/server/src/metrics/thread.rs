@@ -372,8 +372,8 @@ impl EndpointThread {
             return Some((HttpStatus::NotFound, "there is /, /metrics, /metrics/slots and /healthz"));
         };
         if resource.is_guarded() && !self.is_guarded && !request.names_own_host {
-            // A foreign page could have its host name resolve to this machine, and send requests through
-            // a visitor's browser.
+            // A foreign page could make its host name resolve to this machine, and send requests through a
+            // visitor's browser.
             return Some((
                 HttpStatus::Forbidden,
                 "without metrics-token, ask for http://127.0.0.1, http://localhost or another address, not for a name",
@@ -386,7 +386,7 @@ impl EndpointThread {
             ));
         }
         if resource == Resource::SlotMetrics && request.is_from_some_page {
-            // This reply costs more than a sample: no page may have a visitor's browser request it.
+            // This reply costs more than a sample, so no page may make a visitor's browser request it.
             return Some((HttpStatus::Forbidden, "this is for machines: no page may ask for it"));
         }
         let is_allowed = match (&self.token, &request.token) {

@@ -6,11 +6,11 @@
 //!     └────────┴──────────┴──────────┴── fails, is cancelled: the temporary file is removed ──► Failed
 //! ```
 //!
-//! Invariants: (1) the thread shares nothing with other jobs: socket, file and counters are its own
-//! (D-1); (2) the main thread never waits for it: to cancel, it shuts the socket down, which ends the
-//! thread's wait, and forgets the job; (3) a file with a wrong header, version or checksum keeps its
-//! temporary name (D-3); (4) the temporary name is removed in every case but the rename (D-5); (5)
-//! nothing here waits for a reader of the data (D-8).
+//! Invariants: (1) the thread shares nothing with other jobs: socket, file and counters are its own (D-1);
+//! (2) the main thread never waits for this thread: to cancel, the main thread shuts the socket down, which
+//! ends the wait of this thread, and forgets the job; (3) a file with a wrong header, version or checksum
+//! keeps its temporary name (D-3); (4) the temporary name is removed in every case but the rename (D-5);
+//! (5) nothing here waits for a reader of the data (D-8).
 
 use super::progress::SyncProgress;
 use crate::net::{BlockingStream, Stream, StreamRemote};

@@ -376,8 +376,8 @@ impl fmt::Debug for KernelRing {
     }
 }
 
-/// The provided buffers. Each is an allocation of its own, so that one can leave with its bytes and
-/// another can replace it: a caller that keeps chunks cannot empty the group.
+/// The provided buffers. Each buffer is a separate allocation, so that a buffer can leave with its bytes
+/// and be replaced by another one: a caller that keeps chunks cannot empty the group.
 struct BufferGroup {
     entries: NonNull<BufRingEntry>,
     mask: u16,
