@@ -373,7 +373,7 @@ fn write_process(mut log: &File) -> std::io::Result<()> {
 
 /// The name of this thread, and a line end.
 fn write_thread_name(mut log: &File) -> std::io::Result<()> {
-    // The kernel's names have 15 bytes at most.
+    // There is room for the name, because the kernel's thread names have 15 bytes at most.
     let mut buffer = [0; 32];
     let len = File::open("/proc/thread-self/comm")?.read(&mut buffer)?;
     log.write_all(&buffer[..len])

@@ -119,7 +119,8 @@ impl<D: Driver> Loop<D> {
     /// Changes [`Config::batch_wait_us`], 0..=1000; 0 turns gathering off.
     pub fn set_batch_wait(&mut self, us: u32) {
         if us != 0 {
-            // The default timer slack of 50 us is longer than the wait itself.
+            // The slack of timers is reduced, because the default of 50 us can be longer than the wait
+            // itself.
             #[cfg(target_os = "linux")]
             let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1000));
         }

@@ -128,7 +128,7 @@ impl Aof {
     /// given is on disk.
     pub fn await_end(mut self) -> AofEnding {
         let ending = self.thread.take().map(JoinHandle::join);
-        // A panic of the thread would have ended the process.
+        // The join succeeds, because a panic of the thread would have ended the process.
         ending.and_then(Result::ok).unwrap_or(AofEnding::Failed)
     }
 }

@@ -342,7 +342,7 @@ impl Process for Host {
         self.facts_of(numbers, usage::process_numbers_with(resident))
     }
 
-    // The endpoint's thread reads the process's numbers (`metrics/facts.rs`).
+    // The process's numbers are left out: the endpoint's thread reads them itself (`metrics/facts.rs`).
     fn sample_facts(&mut self, keyspace: &Keyspace) -> Facts {
         let numbers = self.recent_memory(keyspace);
         self.facts_of(numbers, ProcessNumbers::default())

@@ -204,7 +204,8 @@ impl Server {
         // The memory of a running load belongs to no part.
         let is_settled = is_started && self.host.incoming.load.is_none();
         let Some(io_threads) = self.io_threads.pool.footprint().filter(|_| is_settled) else { return };
-        // Read first, because the allocator's figures are those of this reading.
+        // This number is read before the others, because the allocator's figures below are those of this
+        // reading.
         let used = self.host.allocated_now(self.engine.keyspace());
         let sockets = &self.sockets;
         let lists = heap::vec(&sockets.ready) + heap::vec(&sockets.to_close) + heap::vec(&self.actions);
@@ -530,7 +531,8 @@ impl Server {
     fn trim_input(&mut self, key: SessionKey, idle_s: i64) {
         match self.sockets.clients.owner(key) {
             Some(SocketOwner::IoThread(id)) => {
-                // The I/O thread has the input, and reports its usage afterwards.
+                // The I/O thread has the input. It trims the buffer, and reports the buffer's usage
+                // afterwards.
                 let idle_s = u32::try_from(idle_s).unwrap_or(0);
                 self.io_threads.pool.send(*id, ToIoThread::Trim(key, idle_s));
             }

@@ -86,7 +86,7 @@ impl ExportDialler {
         let (sender, waker, job) = (self.sender.clone(), self.waker.clone(), target.job);
         let started = Thread::ExportConnect.start(move || {
             let tell = |report| {
-                // The receiver is gone when the server ends.
+                // The send fails when the server ends.
                 if sender.send(report).is_ok() {
                     waker.wake();
                 }

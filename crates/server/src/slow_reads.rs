@@ -200,7 +200,7 @@ impl SlowReadThreads {
         for Finished { token, outcome } in self.mailbox.drain() {
             let produced_ns = match outcome {
                 JobOutcome::Done(ns) => ns,
-                // Jobs are never cancelled, and a panic ends the process.
+                // These outcomes do not occur: jobs are never cancelled, and a panic ends the process.
                 JobOutcome::Cancelled | JobOutcome::Panicked(_) => 0,
             };
             if let Some(read) = self.under_way.iter_mut().find(|read| read.token == token) {
@@ -249,7 +249,7 @@ impl SlowReadUnderWay {
                 },
             }
         }
-        // The thread has finished, and its last piece was taken.
+        // The read is over once the thread has finished and its last piece was taken.
         if let Some(produced_ns) = self.produced_ns
             && self.hand_over.is_empty()
         {

@@ -281,7 +281,8 @@ impl<P: Poller> Readiness<P> {
             return Some(Event::Ready { token: slot.token, ready: ready.or(trouble(bits)) });
         }
         if input == InputMode::Accept {
-            // Goes on with this event until the backlog or the budget is spent.
+            // The action stays set, so this event continues until no connection is left to accept, or the
+            // iteration's budget is spent.
             return self.accept(source, now_ns);
         }
         self.current.todo = 0;
@@ -426,7 +427,8 @@ impl<P: Poller> Readiness<P> {
         };
         slot.send = NONE;
         let pending = self.sends.remove(index)?;
-        // Sockets are writable nearly always: the registration would end the next wait needlessly.
+        // Writability is removed from the registration, because a socket is writable nearly always, and the
+        // next wait would end needlessly.
         self.narrow_registration(source);
         let bytes = pending.cursor.sent(&pending.buf);
         Some(Event::Sent { token, sent: Sent { buf: pending.buf, bytes, error } })

@@ -268,7 +268,7 @@ impl<K: Kernel> Uring<K> {
             slot.poll.armed = Interest::NONE;
             slot.poll.is_ending = false;
         } else if slot.poll.is_ending {
-            // The completion is older than the present watch, for which another poll follows.
+            // The completion belongs to a watch that has ended. For the present watch another poll follows.
             return None;
         }
         if slot.life != Life::Open || slot.poll.wanted.is_empty() {

@@ -75,7 +75,7 @@ impl BaseThread {
             if !slow.is_zero() {
                 std::thread::sleep(slow);
             }
-            // The owner waits for the outcome.
+            // The send succeeds, because the owner waits for the outcome.
             let _ = ended.send(job.run(&mut clock()));
             shared.give(AofItem::SyncEnded);
         });

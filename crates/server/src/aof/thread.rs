@@ -260,7 +260,7 @@ impl AofWorker {
             AofCommand::Delay(delay) => self.delay = delay,
             AofCommand::ListFiles(asker) => {
                 let listed = self.list_files();
-                // The receiver is gone if the load was stopped.
+                // The send fails if the load was stopped.
                 let _ = asker.send(listed);
             }
             AofCommand::End => self.end(),
@@ -536,7 +536,8 @@ impl AofWorker {
                 self.other_bytes = other_bytes;
                 self.shared.numbers.base_bytes.store(other_bytes + self.appender.size(), Relaxed);
                 removed.into_iter().for_each(|line| self.log(LogLevel::Notice, line));
-                // `aof-disable-auto-gc` may have been turned off meanwhile.
+                // Files of this rewrite or earlier ones may be left, because `aof-disable-auto-gc` may have
+                // been turned off meanwhile.
                 self.remove_history();
             }
             Err(lines) => {
@@ -591,7 +592,7 @@ impl AofWorker {
             self.log(LogLevel::Warning, line);
             self.ending = Some(AofEnding::Failed);
             if self.policy == AppendFsync::Always {
-                // The replies that wait for these bytes are not sent.
+                // The process ends, so the replies that wait for these bytes are not sent.
                 self.fatal();
             }
         } else if self.lost_at.is_some() {

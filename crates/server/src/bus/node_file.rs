@@ -80,7 +80,7 @@ impl FileWriter {
     /// Writes the last text, waits until it is written, and releases the file. Returns the errors since
     /// the last report, for the log.
     pub fn end(&mut self, last: Arc<[u8]>) -> Vec<String> {
-        // No report of this generation is needed: the engine is ending.
+        // The generation is arbitrary, because the engine is ending and needs no report of it.
         self.write(Generation(u64::MAX), last);
         self.close()
     }
@@ -90,7 +90,7 @@ impl FileWriter {
     pub fn close(&mut self) -> Vec<String> {
         self.texts = None;
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread would have ended the process.
+            // The join succeeds, because a panic of the thread would have ended the process.
             let _ = thread.join();
         }
         self.reports.try_iter().filter_map(|report| report.result.err()).collect()

@@ -44,7 +44,7 @@ impl Resolver {
             Some(thread) => thread,
             none => none.insert(start(waker)?),
         };
-        // The thread lives as long as this sender.
+        // The send succeeds, because the thread lives as long as this sender.
         if thread.questions.send((node, host)).is_ok() {
             self.under_way.push(node);
         }

@@ -357,7 +357,7 @@ impl Input {
     pub fn filled(&mut self, bytes: Vec<u8>) -> usize {
         let State::Filling(filling) = &self.state else { return 0 };
         let come = bytes.len().saturating_sub(filling.from);
-        // The event loop had no room for more than the missing bytes.
+        // No more than the missing bytes can have come, because the event loop had no room for more.
         let missing = filling.missing.saturating_sub(come);
         self.state = State::Large(Box::new(LargeArgument { bytes, missing }));
         if missing == 0 {

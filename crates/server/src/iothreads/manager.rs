@@ -195,7 +195,7 @@ impl Manager {
             }
             self.publish_state(engine, host);
         }
-        // With `io-threads-always-active`, the I/O threads become active at once.
+        // With `io-threads-always-active`, the I/O threads become active at once, not with the next sample.
         if self.always && self.configured > 0 {
             self.policy.assume(self.configured);
             self.arrange(self.configured, engine, host, slots, &[]);
@@ -467,7 +467,8 @@ impl Manager {
             self.last.idle_ticks = ticks;
             if known_ticks != 0 {
                 let idle_ns = ticks.saturating_sub(known_ticks) as f64 * tick_ns();
-                // Under a quota an idle processor may not be available to this process.
+                // The quota also bounds the idle processors, because under a quota an idle processor may
+                // not be available to this process.
                 let ours = processors() as f64 - main_busy - io_threads_busy * active as f64;
                 // A processor on which a thread has spun counts as idle.
                 let spun = spun_ns.saturating_sub(self.last.spun_ns) as f64 / wall as f64 + self.pool.spun();

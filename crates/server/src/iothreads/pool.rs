@@ -206,7 +206,7 @@ impl Pool {
         };
         let backend = self.backend;
         let (ready, opened) = std::sync::mpsc::channel();
-        // The thread is not joined: its last message says that it has released everything.
+        // The thread is not joined, because its last message reports that it has released everything.
         Thread::Io(number + 1).start(move || {
             // The thread opens its own event loop, because io_uring requires that.
             match AnyLoop::choose(backend, &sluice_evloop::Config::default()) {

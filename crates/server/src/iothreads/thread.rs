@@ -210,7 +210,7 @@ impl IoThread {
             match self.event_loop.wait(now_ns, until) {
                 Ok(waited) if waited.ready > 0 => add(&self.channels.published.polls, 1),
                 Ok(_) => {}
-                // With a broken event loop no connection can be served: all are given up.
+                // The event loop is broken and can serve no connection, so all connections are given up.
                 Err(_) => return self.give_up(),
             }
             let began = self.clock.now().mono_ns;
@@ -262,7 +262,7 @@ impl IoThread {
             return Deadline::PAST;
         }
         if !self.overflow.is_empty() {
-            // The main thread does not report when the ring has room again.
+            // The wait is bounded, because the main thread does not report when the ring has room again.
             std::thread::sleep(FULL_RING_WAIT);
             return Deadline::PAST;
         }
@@ -352,7 +352,7 @@ impl IoThread {
         batch.from = self.channels.id;
         batch.at_ns = self.began_ns;
         batch.traffic = std::mem::take(&mut connection.unreported);
-        // The batch reports the usage, which needs no report of its own.
+        // The batch carries the usage, so no separate report of it is needed.
         batch.usage = input.usage();
         let _ = input.unreported();
         input.begin_executing();
@@ -622,7 +622,8 @@ impl ConnectionHost for IoThread {
     fn report_usage(&mut self, connection: &mut Connection) {
         // An empty buffer is kept for other connections; an unfinished request keeps its room.
         self.spare.keep_query_buf(&mut connection.input.query_buf);
-        // The batch at the main thread has reported the usage.
+        // While a batch is at the main thread nothing is reported, because the batch has reported the
+        // usage.
         if connection.input.state() != InputState::Executing
             && !connection.usage_waits
             && let Some(usage) = connection.input.unreported()

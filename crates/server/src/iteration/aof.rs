@@ -93,7 +93,7 @@ impl Server {
     /// Makes everything executed durable; nothing may be executed after this. Returns whether all of
     /// it is durable.
     pub(super) fn close_aof(&mut self) -> bool {
-        // A former append-only file that is still closing has older data.
+        // A former append-only file that is still closing comes first, because its data are older.
         self.host.await_closing_aof();
         let Some(aof) = &self.host.aof.open else { return true };
         aof.append_all(&mut self.engine);
@@ -102,7 +102,7 @@ impl Server {
         let ending = self.host.end_aof(Vec::new(), position);
         let is_durable = ending.is_none_or(|ending| ending == AofEnding::Durable);
         if self.engine.is_aof_strict() && !is_durable {
-            // The replies that wait for the file are not sent.
+            // The process ends at once, so that the replies that wait for the file are not sent.
             std::process::exit(1);
         }
         self.engine.report_aof_durable(position, &mut self.host);

@@ -168,7 +168,8 @@ fn unless_refused(server: &mut Server, accepted: &Accepted, stream: Stream) -> O
 fn admit(server: &mut Server, newcomer: Newcomer, stream: Stream, plain: &[u8], names: Option<&[Vec<u8>]>) {
     let Newcomer { accepted, unix } = newcomer;
     let fd = stream.number();
-    // The address is nearly always that of the client before.
+    // The text is shared with the client before, because both nearly always use the same address of the
+    // server.
     if *server.sockets.laddr != *accepted.laddr {
         server.sockets.laddr = accepted.laddr.into();
     }

@@ -88,7 +88,7 @@ impl Server {
         match message {
             ToMain::Batch(batch) => self.execute_batch(batch),
             ToMain::Usage(key, usage) => {
-                // Only if the buffer has grown, the client has sent something.
+                // The client has sent something only if the buffer has grown.
                 let known = self.engine.session(key).map_or(0, |session| session.caller.traffic.input_bytes);
                 if usage.used > known {
                     self.engine.touch_last_interaction(key, self.host.recent());
@@ -182,7 +182,8 @@ impl Server {
         // The I/O threads take turns, so that none of them frees all values.
         let turn = self.host.shown.io_threads.freed as usize;
         match self.batches.executed.len() {
-            // No batch goes to an I/O thread. Freeing a small value here costs less than a message.
+            // No batch goes to an I/O thread in this iteration. Freeing a small value here costs less than
+            // a message to the background thread.
             0 if value.heap_bytes() <= FREED_HERE_BYTES => drop(value),
             0 => self.free(Garbage::Value(value)),
             n => {

@@ -32,7 +32,7 @@ impl Server {
 /// Makes a client of the connection with the target of a slot move.
 fn adopt(server: &mut Server, job: JobName, stream: Stream, rest: &[u8]) {
     if !links::is_wanted(&mut server.engine, job) {
-        // Dropping the stream closes its socket.
+        // The move has ended meanwhile: the connection is closed by dropping the stream.
         return;
     }
     let (addr, laddr) = stream.ends().shown();

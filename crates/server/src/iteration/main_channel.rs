@@ -82,7 +82,7 @@ impl Server {
     /// executes the buffered stream.
     pub(super) fn stream_from_main_channel(&mut self, main: MainLink) {
         let MainLink { mut transport, buffer, .. } = main;
-        // Nothing is received until the buffered stream is executed.
+        // Receiving stops until the buffered stream is executed.
         transport.receive(&mut self.sockets.event_loop, Receive::Nothing);
         let key = self.session_of_transport(&transport);
         self.primary_link.holder = LinkConnection::Session(key);

@@ -112,7 +112,8 @@ impl Server {
             self.engine.recycle(outbox);
             self.put(connection);
             match closing {
-                // Replies that wait for durability count as output, too.
+                // The limit is checked although nothing can be sent now, because replies that wait for
+                // durability count as output, too.
                 Closing::No => self.engine.check_output_limit(key, &mut self.host),
                 Closing::AfterReply | Closing::Now => self.end_client(key),
             }
@@ -276,7 +277,7 @@ impl ConnectionHost for Server {
     /// A reply may be the last owner of a large string's pages: many such pages are freed on another thread.
     #[inline]
     fn recycle(&mut self, buf: SendBuf) {
-        // Pages that a key's value shares are not freed with the reply.
+        // Pages that are also part of a key's value are not freed with the reply, and do not count.
         let is_last_owner = |shared: &Shared| !shared.bytes.is_shared();
         if buf.shared.len() >= SHARED_FREED_ELSEWHERE
             && buf.shared.iter().filter(|shared| is_last_owner(shared)).count() >= SHARED_FREED_ELSEWHERE
@@ -314,7 +315,8 @@ impl ConnectionHost for Server {
     #[cold]
     fn input_ended(&mut self, mut connection: Box<Connection>) {
         let key = connection.key;
-        // A client that has not read its earlier output gets no more replies: the peer may be gone.
+        // A client that has not read its earlier output gets no more replies and is ended, because the peer
+        // may be gone.
         let is_at_rest = connection.output.is_idle() && connection.residence == Residence::Staying;
         if is_at_rest && self.engine.input_ended(key, &mut self.host) {
             connection.input.shut();

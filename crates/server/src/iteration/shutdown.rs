@@ -33,7 +33,7 @@ impl Server {
         supervisor::report_state(self.engine.config(), "STOPPING=1\n", &mut self.host);
         self.end_bus();
         self.listeners.close(&mut self.sockets.event_loop);
-        // Connections that arrive from now on stay with the main thread.
+        // Without active I/O threads, connections that arrive from now on stay with the main thread.
         self.io_threads.pool.set_active(0);
         let deadline_ns = self.host.now().mono_ns + FINISH_NS_MAX;
         self.drain_until(deadline_ns, Server::has_moving_connections);

@@ -499,7 +499,7 @@ impl EndpointThread {
         let is_encoded = match &mut connection.tls {
             Some(session) => session.send([bytes.as_slice()].into_iter(), &mut connection.output).is_ok(),
             None => {
-                // Nearly always no output waits.
+                // The buffer is taken as it is if no output waits, which is nearly always so.
                 match connection.output.is_empty() {
                     true => connection.output = bytes,
                     false => connection.output.extend_from_slice(&bytes),

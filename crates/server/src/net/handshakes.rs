@@ -316,7 +316,8 @@ impl<T> HandshakeThread<T> {
                     Err(reason) => self.fail(key, reason),
                 }
             }
-            // An established connection leaves with its requests; its next holder sees the end again.
+            // The end of an established connection is ignored here: the connection leaves with its
+            // requests, and its next holder sees the end again.
             Event::Received { received: Received::Eof, .. } if !self.is_shaking(key) => {}
             Event::Received { received: Received::Eof, .. } => self.fail(key, CLOSED.to_owned()),
             Event::Received { received: Received::Failed(error), .. } => self.fail(key, plain_error(&error)),
@@ -430,7 +431,7 @@ impl<T> HandshakeThread<T> {
     }
 
     fn report(&self, outcome: HandshakeOutcome<T>) {
-        // The receiver is gone once the server ends.
+        // The send fails once the server ends.
         if self.reports.send(outcome).is_ok() {
             self.main.wake();
         }

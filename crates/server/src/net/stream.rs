@@ -427,7 +427,8 @@ fn keep_alive(socket: BorrowedFd<'_>, codec: Option<&mut (dyn Codec + 'static)>)
         send_now(socket, b"\n");
         return;
     };
-    // Encoded bytes must be sent whole, or no later record can be decoded.
+    // Nothing is encoded without room, because encoded bytes must be sent whole, or no later record can be
+    // decoded.
     if has_room(socket) {
         let mut out = Vec::new();
         if codec.encode(&[b"\n"], &mut out).is_ok() {

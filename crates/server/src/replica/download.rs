@@ -108,7 +108,7 @@ impl Download {
 
     /// Orders the thread to put the saved file in the place of its predecessor.
     pub fn commit(&self) {
-        // A thread that has ended has reported its end.
+        // The send fails if the thread has ended, which the thread has then reported.
         let _ = self.commit.send(Commit);
     }
 
@@ -141,7 +141,7 @@ struct DownloadReporter {
 
 impl DownloadReporter {
     fn report(&self, report: Report) {
-        // The receiver of a cancelled job is gone.
+        // The send fails if the job was cancelled.
         if self.sender.send(report).is_ok() {
             self.waker.wake();
         }
@@ -227,7 +227,8 @@ impl DownloadJob {
         let mut judge = Judge::new(*options);
         let progress = self.progress.clone();
         let mut give = |bytes: &[u8]| -> Result<(), NoFile> {
-            // Validated before it is written, so that foreign data take no disk space.
+            // The bytes are validated before they are written, so that data that are no snapshot take no
+            // disk space.
             judge.feed(bytes)?;
             file.write(bytes)?;
             progress.count_read(bytes.len());

@@ -160,7 +160,7 @@ impl BackgroundWriter {
         let woken = waker.clone();
         spawn(Thread::SnapshotWrite, move || {
             let outcome = write(sink, from, &seen, &woken);
-            // The file has its name by now, or never gets it.
+            // The claim on the name is not needed any more: the file has its name by now, or never gets it.
             drop(claim);
             seen.end(outcome, &woken);
         })?;
@@ -350,7 +350,7 @@ fn format(
     waker: &Waker,
 ) -> Result<(), SaveError> {
     let spool = into.shared();
-    // The first error is kept: nothing is formatted after it.
+    // Only the first error is kept: nothing is formatted after an error.
     let mut result = Ok(());
     let mut give = |bytes: Bytes| {
         if result.is_ok() {

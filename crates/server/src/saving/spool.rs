@@ -666,7 +666,7 @@ impl SpoolFileReader {
 
 impl Drop for SpoolFileReader {
     fn drop(&mut self) {
-        // The maker may be waiting for room.
+        // The maker must be woken, because it may be waiting for room.
         let scratch = self.spool.give_up();
         // Freeing a large file takes long: this thread does it, not the thread that drops the last share
         // of the spool.

@@ -184,7 +184,8 @@ impl<P: Poller> Readiness<P> {
             | InputMode::Idle
             | InputMode::Ended => {}
         }
-        // No source can have been closed since the event was deferred.
+        // The event needs no check of its source, because no source can have been closed since the event
+        // was deferred.
         self.deferred.pop_front().map(|(_, event)| event)
     }
 }

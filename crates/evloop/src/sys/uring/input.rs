@@ -66,7 +66,7 @@ impl<K: Kernel> Uring<K> {
         let input = std::mem::replace(&mut slot.input, InputMode::Ended);
         if let InputMode::Fill(fill) = input {
             match slot.armed {
-                // The kernel has the buffer: its completion frees it.
+                // The kernel has the fill's buffer: the completion of the receive frees the buffer.
                 Armed::Fill => slot.input = input,
                 Armed::Nothing | Armed::Recv | Armed::Accept => drop(self.fills.remove(fill)),
             }
@@ -458,13 +458,13 @@ impl<K: Kernel> Uring<K> {
                 return None;
             }
             let (source, socket) = self.arrived.pop_front()?;
-            // A closed listener drops its accepted connections.
+            // The connections of a listener that was closed meanwhile are dropped.
             let Some(slot) = self.slot(source) else { continue };
             if matches!(slot.input, InputMode::Accept | InputMode::AcceptPaused) {
                 let token = slot.token;
                 self.accepts_left -= 1;
                 if self.arrived.is_empty() {
-                    // The surplus connections are delivered: the kernel may accept more.
+                    // All surplus connections are delivered, so the kernel may accept more.
                     self.resume_accepting();
                 }
                 return Some(Event::Accepted { token, socket });

@@ -139,7 +139,8 @@ impl Host {
         let storage = self.storage.clone();
         if let Some((level, line)) = self.settings.tls.tick(config, &storage, waker, now_s) {
             self.note(level, &line);
-            // New connections to the metrics endpoint use the context in force.
+            // The endpoint is given the changed context, because new connections to it must use the context
+            // in force.
             self.settings.metrics_changed |= tls::is_wanted_by_metrics(config);
             self.settings.changed |= self.settings.metrics_changed;
         }
