@@ -78,7 +78,8 @@ pub fn install(
     // The stack stays installed as long as the process lives.
     std::mem::forget(SignalStack::install());
     PROGRAM.find();
-    // The library that walks the stack is loaded by the first walk, which a handler cannot do.
+    // The stack is walked once now, because the first walk loads the library for it, which a handler must
+    // not do.
     write_frames(&File::options().write(true).open("/dev/null")?);
     set_action(Signal::SIGALRM, SigHandler::Handler(on_alarm), SaFlags::SA_RESTART);
     Ok(())

@@ -222,7 +222,8 @@ impl Event {
     #[inline(always)]
     pub fn token(&self) -> Token {
         match self {
-            // Nearly all events: one comparison, which the compiler can merge with the caller's own `match`.
+            // Nearly all events are receives, which cost one comparison here; the compiler can merge it
+            // with the caller's own `match`.
             Event::Received { token, .. } => *token,
             other => other.rarer_token(),
         }

@@ -118,7 +118,7 @@ pub(crate) fn begin(pid: i32) -> WaitStart {
         // ends in between.
         match reap_child(fd.as_fd(), pid) {
             // Reaping by descriptor failed: Linux 5.3 has descriptors of processes but reaps by them only
-            // from 5.4 on, and a filter may deny it.
+            // from 5.4 on, and a filter may deny it. The process is then reaped by its id.
             Some(Exit::Failed(_)) => {}
             Some(exit) => return WaitStart::Over(exit),
             None => return WaitStart::Descriptor(Arc::new(fd)),

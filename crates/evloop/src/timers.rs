@@ -116,8 +116,8 @@ impl Timers {
         let removed = self.heap[index];
         let last = self.heap.pop().expect("holds at least the entry at `index`");
         if index < self.heap.len() {
-            // The last entry belongs near the bottom: moving the hole down first saves the comparisons
-            // with the entry.
+            // The last entry of the heap fills the hole, and belongs near the bottom: moving the hole down
+            // first saves comparisons with that entry.
             let hole = self.dig(index);
             self.heap[hole] = last;
             self.rise(hole);

@@ -558,8 +558,8 @@ impl Server {
             self.feed_aof();
         }
         self.send_multicasts();
-        // Output for a replica that is queued during a send is for the next iteration, which does not
-        // wait: other clients have their turn first.
+        // Output for a replica may be queued while this phase sends. Such output is sent in the next
+        // iteration, which begins without waiting, so that other clients have their turn first.
         self.return_batches();
         let mut ready = std::mem::take(&mut self.sockets.ready);
         self.engine.take_ready(&mut ready);

@@ -100,7 +100,8 @@ mod tests {
         }
         iterate(&mut longest, &mut thread, 30_000, 29_000);
         assert_eq!((longest.wall_us(), longest.cpu_us()), (30_000, 29_000));
-        // Waits of short iterations are not attributed to a long one either, beyond a millisecond.
+        // The time that short iterations wait is not attributed to a long one either, apart from up to a
+        // millisecond.
         for _ in 0..10_000 {
             iterate(&mut longest, &mut thread, 90, 10);
         }

@@ -73,7 +73,8 @@ impl LazyFreeThread {
         self.counts.queued.fetch_add(objects_of(&garbage), Relaxed);
         self.counts.queued_bytes.fetch_add(bytes_of(&garbage), Relaxed);
         if let Some(sender) = &self.sender {
-            // The thread ends only with this sender; if it were gone, the object would be freed here.
+            // The send does not fail, because the thread ends only with this sender. If the thread were
+            // gone, the object would be freed here.
             let _ = sender.send(garbage);
         }
     }

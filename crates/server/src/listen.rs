@@ -184,7 +184,8 @@ impl Listening {
                 None => open_tcp(bind, config),
             };
             let mut opened = open().or_else(|error| {
-                // This process's own sockets may be in the way: `*` and an address exclude each other.
+                // Sockets of this process may be in the way, because no socket can listen on an address
+                // while another one listens on `*`, and vice versa.
                 let ours: Vec<_> = held.iter().filter(in_the_way).collect();
                 if !is_in_use(&error) || ours.is_empty() {
                     return Err(error);

@@ -188,7 +188,8 @@ impl Thread<'_> {
         job: J,
         run: impl FnOnce(J) -> T + Send + 'static,
     ) -> Result<JoinHandle<T>, Refused<J>> {
-        // If the thread does not start, everything moved into its closure is dropped, so the job is shared.
+        // The closure shares the job with this function, because everything moved into a closure is dropped
+        // if the thread does not start.
         let job = Arc::new(Mutex::new(Some(job)));
         let own = job.clone();
         let taken = |job: &Mutex<Option<J>>| {

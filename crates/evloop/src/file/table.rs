@@ -171,7 +171,8 @@ impl FileTable {
         };
         entry.sequence += 1;
         let id = FileOpId { file, sequence: entry.sequence };
-        // Kernels differ in whether a ring reports an offset for a stream as an error.
+        // An offset in a stream is refused here, because kernels differ in whether a ring reports it as an
+        // error.
         let nowhere = entry.kind == FileKind::Stream && op.at.is_some();
         match op.outcome_at_once().or(nowhere.then_some(Err(Errno::SPIPE))) {
             Some(outcome) => (id, Some(ended(id, token, op, 0, outcome.err().map(io::Error::from)))),

@@ -140,7 +140,8 @@ pub(super) trait BlockingDriver: Driver {
             (Some(exit), _) => self.end_process(index, exit),
             (None, Err(errno)) => self.end_process(index, Exit::Failed(errno.into())),
             // The process has ended, and a debugger traces it: the descriptor stays readable, and the
-            // process cannot be reaped yet. Another wait for the descriptor would end at once.
+            // process cannot be reaped yet. Another wait for the descriptor would end at once, so the
+            // helper thread polls for the process.
             (None, Ok(())) => {
                 self.close(source);
                 if let Some(waiting) = self.blocking().processes.at(index) {

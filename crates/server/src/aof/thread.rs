@@ -122,8 +122,8 @@ impl AofWorker {
     ) -> AofWorker {
         let (base, all) = folder.sizes();
         let other_bytes = if named == Named::Now { all.saturating_sub(appender.size()) } else { 0 };
-        // The size of the base alone, because the increments count as growth: otherwise a server that is
-        // often restarted would never rewrite.
+        // Only the size of the base is stored, so that the increments count as growth: otherwise a server
+        // that is often restarted would never rewrite.
         shared.numbers.base_bytes.store(base, Relaxed);
         shared.set_durable(appender.synced());
         let slow = Duration::from_micros(test_switches::number(test_switches::FSYNC_US).unwrap_or(0));
@@ -488,8 +488,8 @@ impl AofWorker {
 
     fn finish_base(&mut self, number: RewriteNumber, base: NewBase) {
         if self.cut != Some(number) {
-            // The present increment does not begin where this base ends: commands would be applied
-            // twice, or never.
+            // The base is not put in force: the present increment does not begin where this base ends, so
+            // commands would be applied twice, or never.
             return self.report(AofNews::BaseFinished(number, false));
         }
         self.cut = None;

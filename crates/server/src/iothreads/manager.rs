@@ -204,7 +204,8 @@ impl Manager {
 
     /// Publishes the state of the I/O threads for INFO, and sets the lazy-free threshold by their number.
     fn publish_state(&mut self, engine: &mut Engine, host: &mut Host) {
-        // A small value is not worth a message of its own, but travels with a batch for free.
+        // While I/O threads take connections, smaller values are freed by them too: such a value is not
+        // worth a message of its own, but travels with a batch for free.
         let above = match self.pool.active() {
             0 => sluice_keyspace::LAZY_FREE_BYTES,
             _ => FREED_BY_IO_THREADS_BYTES,
@@ -278,7 +279,8 @@ impl Manager {
         self.sockets = sockets;
         let slots = sockets.slots;
         let shares = self.sample_io_threads(now_ns);
-        // On a server with nothing to do, sampling the machine costs more than it can show.
+        // A server with nothing to do is not sampled, because sampling the machine costs more than it can
+        // show.
         let commands = engine.commands_executed().saturating_sub(self.last.commands);
         let is_quiet = self.always && !self.spin.needs_samples() && commands < COMMANDS;
         let sample = (!is_quiet).then(|| self.sample(engine, host, now_ns, &shares)).flatten();

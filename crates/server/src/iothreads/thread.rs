@@ -145,8 +145,8 @@ const SPARE_REPLY_BYTES: usize = 64 * 1024;
 impl IoThread {
     /// An I/O thread on the calling thread.
     pub fn new(channels: Channels, event_loop: AnyLoop) -> IoThread {
-        // Bounded waits are shorter than the default slack of timers. If setting the slack fails, the
-        // waits are longer.
+        // The slack of timers is reduced, because its default is longer than a bounded wait. If that fails,
+        // the waits are only longer.
         let _ = prctl::set_timerslack(1);
         IoThread {
             channels,
@@ -225,7 +225,8 @@ impl IoThread {
                 self.report_all_traffic(began);
             }
             self.flush();
-            // Freed after the replies and batches were sent, so that no client waits for it.
+            // The values are freed after the replies and batches were sent, so that no client waits for
+            // that.
             self.garbage.clear();
             self.publish_footprint();
             now_ns = if self.had_work { self.clock.now().mono_ns } else { began };
@@ -643,8 +644,8 @@ impl ConnectionHost for IoThread {
     }
 
     fn input_ended(&mut self, connection: Box<Connection>) {
-        // While a batch is away nothing is received, so no reply is pending when the end of the
-        // input is seen.
+        // The connection can end at once: nothing is received while a batch is at the main thread, so no
+        // reply is pending when the end of the input is seen.
         self.end(connection, connection::CLIENT_CLOSED);
     }
 

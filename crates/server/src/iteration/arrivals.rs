@@ -110,7 +110,8 @@ fn begin_handshake(server: &mut Server, newcomer: Newcomer, stream: Stream) {
     let config = server.engine.config();
     let is_full = taken.leave_no_room_for(&newcomer.accepted, config);
     let Some(context) = server.host.settings.tls.context().cloned().filter(|_| !is_full) else {
-        // Nothing can be sent before the handshake, and a handshake is too costly for an error reply.
+        // A refused connection is closed without an error reply: nothing can be sent before the handshake,
+        // and a handshake is too costly for that.
         let rejected = taken.rejected(&newcomer.accepted, config);
         return server.engine.count_rejected(rejected);
     };

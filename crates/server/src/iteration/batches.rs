@@ -150,7 +150,8 @@ impl Server {
             (Flow::Closing, _) => BatchOutcome::Close,
         };
         if self.note_usage(key, batch.usage) {
-            // The I/O thread must not parse the batch's rest again while the order to close is on the way.
+            // The outcome is `Close`, because the I/O thread must not parse the rest of the batch again
+            // while the order to close is on the way.
             batch.outcome = BatchOutcome::Close;
         }
         self.batches.executed.push(batch);

@@ -275,8 +275,8 @@ impl BusDriver<'_> {
         let link = self.bus.links.remove(place)?;
         match link.phase {
             BusLinkPhase::Dialling | BusLinkPhase::Open => self.event_loop.close(link.source),
-            // In these phases the event loop has no socket to close. If one is handed over later, the entry
-            // of the connection is gone, and the socket is dropped.
+            // In these phases the event loop has no socket to close. If the socket is handed over later,
+            // the entry of the connection is not found, and the socket is dropped.
             BusLinkPhase::Held | BusLinkPhase::Leaving | BusLinkPhase::Shaking => {}
         }
         Some(link.key)

@@ -134,7 +134,8 @@ impl Samples {
                 ask.credentials.push(shown.clone());
             }
         }
-        // Also for a history sample, so that there is data to show if the main thread then hangs.
+        // The page's data are requested with a history sample, too, so that there are data to show if the
+        // main thread then hangs.
         ask.looks_at_page = now_ns < self.page_until_ns;
         self.asked = match is_for_history {
             true => AwaitedSample::ForHistory,

@@ -284,7 +284,8 @@ impl Background for BackgroundWriter {
             spool.press();
         }
         if let Some(pieces) = &self.pieces {
-            // The thread ends early only with an error as its outcome: the piece is not needed then.
+            // The send fails only if the thread has ended early. Then its outcome is an error, and the
+            // piece is not needed.
             let _ = pieces.send(piece);
         }
     }

@@ -218,7 +218,7 @@ impl Scene {
         self.order(AofCommand::Policy(policy));
     }
 
-    /// Begins a rewrite, whose cut is here.
+    /// Begins a rewrite, with the cut after the newest number.
     fn begin_rewrite(&mut self) {
         self.rewrite = self.rewrite.next();
         self.cut = self.last;
@@ -359,9 +359,9 @@ fn read_numbers(bytes: &[u8], numbers: &mut Vec<u64>) -> Option<u64> {
     }
 }
 
-/// Steps of the first start: a sync of the parent folder; the base (create, sync, rename, sync of the
-/// folder), the manifest (one write more); the syncs of the base, of the folder and of the parent folder;
-/// the increment (create, sync of the folder) and the manifest again.
+/// Disk operations of the first start: a sync of the parent folder; the base (create, sync, rename, sync of
+/// the folder), the manifest (one write more); the syncs of the base, of the folder and of the parent
+/// folder; the increment (create, sync of the folder) and the manifest again.
 const FIRST_STEPS: u64 = 1 + 4 + 5 + 3 + 2 + 5;
 
 /// A scene in which the next sync fails, once. A record is written; under `everysec` it would be synced
