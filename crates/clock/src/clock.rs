@@ -13,7 +13,8 @@ use crate::machine::{Machine, System};
 /// The source that a clock takes its time from at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeSource {
-    /// The kernel's clocks, two calls per reading: no trusted counter, or still learning its rate.
+    /// The kernel's clocks, two calls per reading. Used while the rate of the counter is not known, or if
+    /// there is no trusted counter.
     Posix,
     /// The processor's counter, between anchors that are at most a millisecond old.
     Counter {
@@ -84,7 +85,8 @@ struct CommonInstant {
     ticks: u64,
     mono_ns: u64,
     real_ns: i64,
-    /// Ticks between the counter reads before and after the kernel's clocks: how uncertain the instant is.
+    /// Ticks between the counter reads before and after the kernel's clocks, within which the instant is
+    /// uncertain.
     bracket_ticks: u64,
 }
 
@@ -183,7 +185,7 @@ impl<M: Machine> Clock<M> {
         self.settle(Now { mono_ns, unix_us })
     }
 
-    /// The slow path: there is no anchor yet, the anchor is old, or the counter behaves oddly.
+    /// The slow path, taken if there is no anchor yet, the anchor is old, or the counter behaves oddly.
     #[cold]
     fn renew(&mut self, ticks: u64) -> Now {
         if self.has_given_up() {

@@ -115,8 +115,8 @@ fn set_action(signal: Signal, handler: SigHandler, flags: SaFlags) {
     let _ = unsafe { sigaction(signal, &action) };
 }
 
-/// Writes the stack of this thread to the log: of the main thread, to which the kernel delivers a signal
-/// to the process, or of the thread to which the signal was sent.
+/// Writes the stack of this thread to the log. That is the main thread if the signal was sent to the
+/// process, or else the thread to which the signal was sent.
 extern "C" fn on_alarm(_: i32) {
     let errno = Errno::last_raw();
     with_log(|mut log| {
@@ -132,8 +132,8 @@ extern "C" fn on_alarm(_: i32) {
     Errno::set_raw(errno);
 }
 
-/// Writes the addresses on the stack, which `addr2line -e sluice-server` turns into names: looking up a
-/// name would allocate.
+/// Writes the addresses on the stack, which `addr2line -e sluice-server` turns into names. Names are not
+/// written, because looking up a name would allocate.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn write_frames(log: &File) {
     let mut frames = [std::ptr::null_mut(); FRAMES_MAX as usize];

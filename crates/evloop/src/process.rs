@@ -108,8 +108,8 @@ impl ProcessTable {
     }
 }
 
-/// Begins a wait for `pid`, which is as for `waitpid`: one child, or -1 for any, 0 for any of the own
-/// process group, below -1 for any of that group.
+/// Begins a wait for `pid`, which is as for `waitpid`: the id of a child, -1 for any child, 0 for any child
+/// in the process group of this process, `-g` for any child in the process group `g`.
 pub(crate) fn begin(pid: i32) -> WaitStart {
     if let Some(child) = (pid > 0).then(|| Pid::from_raw(pid)).flatten()
         && let Ok(fd) = open(child)

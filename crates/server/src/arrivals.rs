@@ -10,7 +10,8 @@ use sluice_config::{Config, Subnets, param};
 use sluice_session::SessionCounts;
 use std::collections::VecDeque;
 
-/// Connections that an iteration accepts, at most: about half a millisecond, including the checks of each.
+/// Connections that an iteration accepts, at most. Accepting and checking so many takes about half a
+/// millisecond.
 pub const ACCEPTS_PER_ITERATION: u32 = 128;
 
 /// Connections that are no clients yet.

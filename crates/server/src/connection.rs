@@ -134,7 +134,8 @@ pub const QUERY_BUF_IDLE_S: i64 = 2;
 /// A query buffer with more room than this is shrunk if lately less than half of the room was in use.
 const QUERY_BUF_KEPT_BYTES: usize = 32 * 1024;
 
-/// Parts of a large reply that are encoded and sent in one go: a mebibyte, about 0.4 ms.
+/// Parts of a large reply that are encoded and sent without a pause: together a mebibyte, which takes about
+/// 0.4 ms.
 const PARTS_AT_ONCE: u32 = 4;
 
 /// The reason, for the log, of a connection's end when the client closed it.

@@ -221,8 +221,8 @@ impl Host {
         self.remove_files_silently();
     }
 
-    /// Removes these files without logging: scripts expect the reason for missing data in the last lines
-    /// of the log.
+    /// Removes the pid file and the unix socket without logging that, because scripts expect the reason for
+    /// missing data in the last lines of the log.
     pub fn remove_files_silently(&mut self) {
         if let Some(path) = self.settings.pid_file.take() {
             named_file::remove_pid(&path);

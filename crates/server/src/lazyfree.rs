@@ -20,8 +20,8 @@ pub enum Garbage {
     Db(Box<Db>),
     /// Entries captured for a snapshot.
     Captured(#[expect(dead_code, reason = "only to be dropped")] Vec<Captured>),
-    /// What scripts leave: flushed scripts or functions, a library's interpreter, or the values
-    /// of a large run.
+    /// Objects that scripts leave: flushed scripts or functions, a library's interpreter, or the values
+    /// that a large run of a script has left.
     Scripts(#[expect(dead_code, reason = "only to be dropped")] Box<ScriptGarbage>),
     /// Users that were replaced by others.
     Users(#[expect(dead_code, reason = "only to be dropped")] Vec<Arc<User>>),

@@ -98,9 +98,10 @@ pub struct Listening {
     /// Sockets out of use, which the event loop may still hold; a rollback uses them again.
     retired: Vec<Listener>,
     changed: bool,
-    /// Absolute path of the unix socket's file: the working directory may change before the file is removed.
+    /// Path of the unix socket's file; absolute, because the working directory may change before the file
+    /// is removed.
     unix_file: Option<PathBuf>,
-    /// Device and inode of that file: another file of the same name is not removed.
+    /// Device and inode of the unix socket's file, so that another file of the same name is not removed.
     unix_number: Option<(u64, u64)>,
     /// How many more attempts may be made on ports in use, all ports together.
     attempts: u32,
@@ -396,8 +397,8 @@ fn is_in_use(error: &std::io::Error) -> bool {
     error.raw_os_error() == Some(Errno::EADDRINUSE as i32)
 }
 
-/// Whether the server may start without this address: the machine does not support the address family, or
-/// the prefix `-` permits it.
+/// Whether the server may start without this address, because the machine does not support the address
+/// family, or the prefix `-` permits it.
 fn is_tolerable(error: &std::io::Error, word: &str) -> bool {
     let unsupported = [
         Errno::EAFNOSUPPORT,

@@ -93,8 +93,8 @@ impl PrimaryConnections {
             && matches!(self.holder, LinkConnection::Attached(_) | LinkConnection::Leaving(..))
     }
 
-    /// Whether this connection of the link is the main channel of a dual-channel sync: until the last
-    /// buffered byte is executed.
+    /// Whether this connection of the link is the main channel of a dual-channel sync. It is that until the
+    /// last buffered byte is executed.
     pub fn is_main_channel(&self, channel: LinkChannel, attempt: u32) -> bool {
         let is_beside = self.main.is_some() || self.replay.is_some();
         is_beside && channel == LinkChannel::Main && attempt == self.attempt as u32

@@ -163,8 +163,8 @@ fn connect(
     Ok((stream, input))
 }
 
-/// The error text for operators. A timeout has the text of the node's own state machine, which also times
-/// the move: either may notice first.
+/// The error text for operators. A timeout has the same text as one that the node's state machine of moves
+/// reports, because that also times the move, and either may notice the timeout first.
 fn why(error: &io::Error, otherwise: impl FnOnce(&io::Error) -> String) -> String {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => MOVE_TIMED_OUT.to_owned(),

@@ -227,7 +227,8 @@ impl SlowReadThreads {
 }
 
 impl Drop for SlowReadThreads {
-    /// Cancels all reads: the pool waits for its threads, which must not wait for clients.
+    /// Cancels all reads, because dropping the pool waits for its threads, which must then not wait for
+    /// clients.
     fn drop(&mut self) {
         self.cancel_all();
     }

@@ -104,7 +104,8 @@ fn check_move(words: Vec<Vec<u8>>) -> u8 {
     }
 }
 
-/// The TLS context for the connection with the other server: the one of links to a primary.
+/// The TLS context for the connection with the other server, made from the same directives as that of links
+/// to a primary.
 fn tls_of_move(plan: &MovePlan) -> Result<Context, String> {
     let mut config = load(&plan.words).map_err(|failure| failure.text)?.config;
     config.assign(param::TLS_REPLICATION, &[b"yes"])?;
@@ -402,7 +403,8 @@ fn keep_unloaded_snapshot(engine: &mut Engine, host: &mut Host) {
     host.note(LogLevel::Warning, &line);
 }
 
-/// Sets `dir` to the path that the kernel reports: the `dir` lines have been applied already, in order.
+/// Sets `dir` to the path of the working directory that the kernel reports, because the `dir` lines have
+/// been applied already, in order.
 fn show_directory(config: &mut Config) -> Result<(), Failure> {
     let fail = |config: &Config, reason: &str| {
         Failure::new(config.cannot_apply(param::DIR, reason).report(cli::COMPATIBLE))

@@ -824,7 +824,7 @@ fn nap(wait_us: u32) {
 const SLICES_MAX: usize = 64;
 /// System calls that one send may make before other sources continue.
 const PUSHES_MAX: u32 = 16;
-/// A day: a longer wait returns early with nothing, which is allowed for any wait.
+/// The longest wait, a day. A longer one is cut to this, because any wait may return early with nothing.
 const SLEEP_MAX_NS: u64 = 86_400 * 1_000_000_000;
 
 #[cfg(test)]

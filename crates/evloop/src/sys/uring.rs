@@ -216,9 +216,9 @@ impl<K: Kernel> Uring<K> {
     }
 
     /// The number of completions to wait for, and the time after which fewer suffice. Operations that
-    /// complete during submission must be handled soon (a short send must continue, a caller may wait for
-    /// the end of one), but not before the next request, if that is expected soon: so the call gathers
-    /// for a moment instead of returning at once.
+    /// complete during submission must be handled soon, because a short send must continue and a caller may
+    /// wait for the end of a send. But they need not be handled before the next request if that is expected
+    /// soon: so the call gathers for a moment instead of returning at once.
     fn expected(&mut self) -> (u32, u32) {
         let inline = std::mem::take(&mut self.inline);
         let batch = std::mem::take(&mut self.batch);
@@ -309,9 +309,9 @@ impl<K: Kernel> Uring<K> {
         self.poll_again(index, PollFlags::empty());
     }
 
-    /// Polls again after a poll that reported only `seen`, which is not watched. The kernel reports
-    /// unasked that the peer has closed its direction, and would do so at once again: hence a multishot
-    /// poll, which completes only on changes.
+    /// Polls again after a poll that reported only `seen`, which is not watched. The kernel reports without
+    /// being asked that the peer has closed its direction, and would report it again at once. So this is a
+    /// multishot poll, which completes only on changes.
     fn poll_again(&mut self, index: u32, seen: PollFlags) {
         let slot = &mut self.slots[index as usize];
         slot.poll.armed = slot.poll.wanted;

@@ -252,7 +252,8 @@ impl Transport {
         }
     }
 
-    /// Sends the codec's closing message, unless a send is unfinished: the rest of that send would follow it.
+    /// Sends the codec's closing message, unless a send is unfinished, because the rest of that send would
+    /// follow the message.
     fn report_end(&mut self, event_loop: &mut AnyLoop) {
         if let Some(coded) = &mut self.coded
             && !coded.has_ended

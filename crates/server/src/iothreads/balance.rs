@@ -21,7 +21,7 @@ pub struct Share {
 pub struct Balance {
     /// Samples in a row in which the load was uneven.
     uneven: u32,
-    /// Samples until the next decision: the effect of the last move must show first.
+    /// Samples until the next decision, which must wait until the last move shows its effect.
     holdoff: u32,
 }
 

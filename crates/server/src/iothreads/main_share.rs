@@ -29,7 +29,7 @@ pub struct MainShare {
     kept: usize,
     /// Samples in a row that called for more connections.
     asked: u32,
-    /// Samples until the next decision: the effect of the last move must show first.
+    /// Samples until the next decision, which must wait until the last move shows its effect.
     rest: u32,
     /// Samples until more connections may be taken.
     holdoff: u32,

@@ -102,8 +102,8 @@ impl Server {
         }
     }
 
-    /// Notes that an I/O thread has ended. Its remaining connections are lost: it has some only when its
-    /// event loop failed.
+    /// Notes that an I/O thread has ended. If the thread still has connections, they are lost: this occurs
+    /// only when its event loop has failed.
     fn io_thread_stopped(&mut self, id: IoThreadId) {
         if self.io_threads.pool.stopped(id) {
             self.host.note(LogLevel::Warning, "An I/O thread failed (event loop): its clients are closed.");
@@ -260,8 +260,8 @@ impl Server {
         self.io_threads.pool.send(batch.from, ToIoThread::Reply(batch));
     }
 
-    /// Sends published messages to clients of I/O threads: before batches and outboxes, because the
-    /// messages were published before.
+    /// Sends published messages to clients of I/O threads. Called before batches and outboxes are sent,
+    /// because the messages were published before those.
     pub(super) fn send_multicasts(&mut self) {
         while let Some(output) = self.engine.take_multicast(&mut self.host) {
             self.host.work.writes += output.receivers;

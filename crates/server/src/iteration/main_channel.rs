@@ -187,7 +187,8 @@ impl Server {
         }
     }
 
-    /// Frees a buffer on the background thread: it may be as large as the output limit of replicas.
+    /// Frees a buffer on the background thread, because the buffer may be as large as the output limit of
+    /// replicas.
     fn forget_stream(&mut self, buffer: Option<StreamBuffer>) {
         self.host.incoming.stream_buffer.set(0);
         if let Some(buffer) = buffer {

@@ -398,7 +398,7 @@ pub struct StreamRemote {
 }
 
 impl StreamRemote {
-    /// Ends the connection: a read of the owning thread returns at once.
+    /// Ends the connection, so that a read of the owning thread returns at once.
     pub fn end(&self) {
         // Fails without harm on a connection that has ended.
         let _ = SockRef::from(&self.socket).shutdown(Shutdown::Both);

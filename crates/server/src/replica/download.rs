@@ -295,7 +295,8 @@ impl DownloadJob {
 const READ_BYTES: usize = 512 * 1024;
 /// Bytes received at once before the snapshot's first line is complete.
 const LINE_READ_BYTES: usize = 1024;
-/// Bytes after which the file is synced: the bytes that wait in memory for the disk are bounded (D-4).
+/// Bytes after which the file is synced, so that the bytes that wait in memory for the disk are bounded
+/// (D-4).
 const SYNC_EVERY: u64 = 16 << 20;
 /// Permissions of a snapshot, before the process's umask.
 const MODE: u32 = 0o666;

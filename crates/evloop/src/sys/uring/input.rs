@@ -248,7 +248,8 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// The stream has ended: an event now, or after the held bytes, or at the next request to receive.
+    /// Handles the end of the stream, which is reported now, or after the held bytes, or at the next
+    /// request to receive.
     fn end_input(&mut self, index: u32, end: Received) -> Option<Event> {
         let slot = &mut self.slots[index as usize];
         match slot.input {

@@ -23,9 +23,9 @@ const MEMORY_SHOWN_NS: u64 = 100_000_000;
 const MEMORY_AT_REST_NS: u64 = 1_000_000_000;
 
 impl Host {
-    /// Reads the numbers of the allocator. The end of a load calls this too: INFO reads them anew only
-    /// after commands, and a load is none, so INFO would show memory from the middle of the load for a
-    /// tenth of a second.
+    /// Reads the numbers of the allocator. Also called at the end of a load: INFO reads the numbers anew
+    /// only after commands, and a load is no command, so INFO would otherwise show memory from the middle
+    /// of the load for a tenth of a second.
     pub(crate) fn read_memory(&mut self, keyspace: &Keyspace) -> Allocated {
         let loading = self.incoming.load.as_ref().map(|load| load.chunk_memory()).unwrap_or_default();
         let numbers = self.allocator.allocated().with_entries(keyspace.chunk_memory().plus(loading));
