@@ -13,7 +13,8 @@ use crate::machine::{Machine, System};
 /// The source that a clock takes its time from at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeSource {
-    /// The kernel's clocks, two calls per reading: no trusted counter, or still learning its rate.
+    /// The kernel's clocks, two calls per reading. Used while the rate of the counter is not known, or if
+    /// there is no trusted counter.
     Posix,
     /// The processor's counter, between anchors that are at most a millisecond old.
     Counter {
@@ -84,7 +85,8 @@ struct CommonInstant {
     ticks: u64,
     mono_ns: u64,
     real_ns: i64,
-    /// Ticks between the counter reads before and after the kernel's clocks: how uncertain the instant is.
+    /// Ticks between the counter reads before and after the kernel's clocks, within which the instant is
+    /// uncertain.
     bracket_ticks: u64,
 }
 
@@ -130,7 +132,8 @@ impl<M: Machine> Clock<M> {
     /// The reading `delta` ticks after the anchor, `delta` below the window.
     #[inline]
     fn at(&mut self, delta: u64) -> Now {
-        // The window is a millisecond: below 2^20 ns times 2^32 whatever the rate, so the product fits.
+        // The product fits at any rate: the window is a millisecond, so the product is below 2^20 ns times
+        // 2^32.
         let ns = (delta * self.factor) >> 32;
         let unix_us = (self.anchor.real_ns + ns.cast_signed()) / 1000;
         self.settle(Now { mono_ns: self.anchor.mono_ns + ns, unix_us })
@@ -182,7 +185,7 @@ impl<M: Machine> Clock<M> {
         self.settle(Now { mono_ns, unix_us })
     }
 
-    /// The slow path: there is no anchor yet, the anchor is old, or the counter behaves oddly.
+    /// The slow path, taken if there is no anchor yet, the anchor is old, or the counter behaves oddly.
     #[cold]
     fn renew(&mut self, ticks: u64) -> Now {
         if self.has_given_up() {
@@ -300,12 +303,14 @@ const ANCHOR_TRIES: u32 = 4;
 const STEP_US: i64 = 1_000;
 /// Equal readings in a row after which the counter may have stopped.
 const STILL_MAX: u32 = 64;
-/// Contradictions, without [`BASE_MAX_NS`] of agreement between them, after which the counter is given up.
+/// How many contradictions make the clock give the counter up; [`BASE_MAX_NS`] of agreement resets their
+/// count.
 const DOUBTS_MAX: u32 = 8;
 /// Disagreement of an anchor that is no reason for doubt.
 const SLACK_NS: u64 = 5_000;
-/// 10 GHz and 1 MHz, in nanoseconds per tick 32.32.
+/// Factor of the fastest counter that is trusted, 10 GHz: nanoseconds per tick, 32.32 fixed point.
 const FACTOR_MIN: u64 = (1 << 32) / 10;
+/// Factor of the slowest counter that is trusted, 1 MHz: nanoseconds per tick, 32.32 fixed point.
 const FACTOR_MAX: u64 = 1000 << 32;
 
 #[cfg(test)]

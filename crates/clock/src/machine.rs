@@ -108,7 +108,7 @@ enum Permission {
     Forbidden,
 }
 
-/// Asks the kernel: `prctl(PR_SET_TSC)` may have been called by the parent process.
+/// Asks the kernel, because the parent process may have called `prctl(PR_SET_TSC)`.
 #[cfg(target_os = "linux")]
 fn counter_permission() -> Permission {
     let mut mode: libc::c_int = 0;

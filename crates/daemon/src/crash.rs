@@ -78,7 +78,8 @@ pub fn install(
     // The stack stays installed as long as the process lives.
     std::mem::forget(SignalStack::install());
     PROGRAM.find();
-    // The library that walks the stack is loaded by the first walk, which a handler cannot do.
+    // The stack is walked once now, because the first walk loads the library for it, which a handler must
+    // not do.
     write_frames(&File::options().write(true).open("/dev/null")?);
     set_action(Signal::SIGALRM, SigHandler::Handler(on_alarm), SaFlags::SA_RESTART);
     Ok(())
@@ -114,8 +115,8 @@ fn set_action(signal: Signal, handler: SigHandler, flags: SaFlags) {
     let _ = unsafe { sigaction(signal, &action) };
 }
 
-/// Writes the stack of this thread to the log: of the main thread, to which the kernel delivers a signal
-/// to the process, or of the thread to which the signal was sent.
+/// Writes the stack of this thread to the log. That is the main thread if the signal was sent to the
+/// process, or else the thread to which the signal was sent.
 extern "C" fn on_alarm(_: i32) {
     let errno = Errno::last_raw();
     with_log(|mut log| {
@@ -131,8 +132,8 @@ extern "C" fn on_alarm(_: i32) {
     Errno::set_raw(errno);
 }
 
-/// Writes the addresses on the stack, which `addr2line -e sluice-server` turns into names: looking up a
-/// name would allocate.
+/// Writes the addresses on the stack, which `addr2line -e sluice-server` turns into names. Names are not
+/// written, because looking up a name would allocate.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn write_frames(log: &File) {
     let mut frames = [std::ptr::null_mut(); FRAMES_MAX as usize];
@@ -167,14 +168,14 @@ impl LoadedProgram {
         let Ok(program) = std::fs::read_link("/proc/self/exe") else { return };
         let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
         let Some((start, end)) = program_in(&maps, program.as_os_str().as_bytes()) else { return };
-        // Set by the only thread, before a handler can read them.
+        // Relaxed: the process has one thread here, and no handler is installed that could read the values.
         self.start.store(start, Relaxed);
         self.end.store(end, Relaxed);
     }
 
     /// The offset of an address from the program's beginning; `None` outside of the program.
     fn offset_of(&self, address: usize) -> Option<usize> {
-        // Runs after `find`, in the same thread or in a thread that was started later.
+        // Relaxed: this runs after `find`, in the same thread or in a thread that was started later.
         let is_inside = address < self.end.load(Relaxed);
         address.checked_sub(self.start.load(Relaxed)).filter(|_| is_inside)
     }
@@ -373,7 +374,7 @@ fn write_process(mut log: &File) -> std::io::Result<()> {
 
 /// The name of this thread, and a line end.
 fn write_thread_name(mut log: &File) -> std::io::Result<()> {
-    // The kernel's names have 15 bytes at most.
+    // There is room for the name, because the kernel's thread names have 15 bytes at most.
     let mut buffer = [0; 32];
     let len = File::open("/proc/thread-self/comm")?.read(&mut buffer)?;
     log.write_all(&buffer[..len])

@@ -112,7 +112,7 @@ impl Log {
         self.syslog = Some(syslog);
     }
 
-    /// Whether lines of this level are kept: a caller can skip formatting them.
+    /// Whether lines of this level are kept. If not, a caller need not format them.
     pub fn wants(&self, level: LogLevel) -> bool {
         self.level.is_some_and(|wanted| level >= wanted)
     }
@@ -240,7 +240,7 @@ fn columns() -> usize {
     size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(80)
 }
 
-/// The text without line breaks: a client that could write one could forge the next line.
+/// The text without line breaks, because a client that could write a line break could forge the next line.
 fn one_line(text: &str) -> Cow<'_, str> {
     if text.contains(['\n', '\r']) {
         Cow::Owned(text.replace(['\n', '\r'], " "))

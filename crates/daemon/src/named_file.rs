@@ -32,7 +32,7 @@ pub fn try_pid(path: &Path) -> io::Result<()> {
 /// file that holds anything but a process id is left unchanged.
 pub fn write_pid(path: &Path) -> io::Result<()> {
     let mut file = options_for(path)?.read(true).write(true).create(true).truncate(false).open(path)?;
-    // A device or a pipe has no content.
+    // A device or a pipe has no content to judge or to replace.
     if file.metadata()?.is_file() {
         judge_pid(&mut file)?;
         file.set_len(0)?;
@@ -118,7 +118,7 @@ mod tests {
             assert_eq!(path.exists(), !is_replaced);
             let _ = std::fs::remove_file(&path);
         }
-        // A second name of a file with data, and a link of this user.
+        // The path is first a second name of a file with data, then a link that belongs to this user.
         std::fs::write(&victim, "data").expect("writable");
         std::fs::hard_link(&victim, &path).expect("linkable");
         assert!(write_pid(&path).is_err());
@@ -146,7 +146,7 @@ mod tests {
         append(&path).expect("ours").write_all(b"8\n").expect("written");
         append(Path::new("/dev/stdout")).expect("root's, where it is a link");
         if !geteuid().is_root() {
-            // Only root can give a link to another user.
+            // The rest of the test needs root, because only root can give a link to another user.
             return std::fs::remove_dir_all(&folder).expect("removable");
         }
         std::os::unix::fs::lchown(&path, Some(54321), None).expect("root");

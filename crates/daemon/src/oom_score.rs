@@ -20,7 +20,8 @@ impl OomScore {
     /// Applies `oom-score-adj`. When it is off, the kernel's file is left alone, or set back if it was
     /// written before. Errors: the system's.
     pub fn apply(&mut self, config: &Config) -> std::io::Result<()> {
-        // The first of three scores is a primary's. There are no replicas and no children yet.
+        // Only the first of the three scores, that of a primary, is used, even if this server is a replica.
+        // The third, for child processes, is not needed, because this server has none.
         let [value, ..] = config.oom_score_adj_values();
         let score = match config.choice::<OomScoreAdj>(param::OOM_SCORE_ADJ) {
             OomScoreAdj::No if !self.adjusted => return Ok(()),

@@ -46,8 +46,8 @@ impl ServiceStatus {
         let done: u64 = works.iter().map(|work| work.progress.done).sum();
         let moves = self.done.replace(done) != Some(done);
         if (ends || !self.is_ready) && moves {
-            // Systemd limits the time of a start and of a stop, and not the time between them. Work that
-            // has not progressed since the last note gets no extension.
+            // An extension is sent only during a start or a stop, because systemd limits only their time.
+            // Work that has not progressed since the last note gets no extension.
             state.push_str(&format!("EXTEND_TIMEOUT_USEC={EXTENSION_US}\n"));
         }
         Some(state)

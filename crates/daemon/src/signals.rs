@@ -59,8 +59,9 @@ impl Signals {
         let term = Arc::new(AtomicBool::new(false));
         let int = Arc::new(AtomicBool::new(false));
         for (signal, own, other) in [(SIGTERM, &term, &int), (SIGINT, &int, &term)] {
-            // The second signal of either kind ends the process at once. One handler may interrupt the other
-            // anywhere, so each sets its own flag before it looks at the other's: one of the two sees both.
+            // The second signal of either kind ends the process at once. One handler may interrupt the
+            // other anywhere, so each handler sets its own flag before it reads the other handler's flag:
+            // then at least one of the two sees both flags set.
             crate::crash::remove_unfinished_at(signal, own.clone())?;
             signal_hook::flag::register_conditional_shutdown(signal, 1, own.clone())?;
             signal_hook::flag::register(signal, own.clone())?;

@@ -92,7 +92,8 @@ fn expand(config: &Config, name: &str, config_file: &str) -> String {
             "unixsocket" => out.push_str(&unix),
             "config-file" => out.push_str(config_file),
             "server-mode" if config.bool(param::CLUSTER_ENABLED) => out.push_str("[cluster]"),
-            // `server-mode` without a cluster; the table accepts no other name.
+            // `server-mode` expands to nothing without a cluster. The table of directives accepts no other
+            // variable.
             _ => {}
         }
     }

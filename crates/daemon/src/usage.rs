@@ -14,8 +14,8 @@ pub struct ThreadClock(ClockId);
 impl ThreadClock {
     /// The clock of the calling thread.
     pub fn of_this_thread() -> ThreadClock {
-        // As the kernel numbers clocks: the complement of the thread's number, above the bits for "of a
-        // thread" and "by the scheduler's count".
+        // The number follows from the kernel's numbering of clocks: the complement of the thread's number,
+        // above the bits for "of a thread" and "by the scheduler's count".
         ThreadClock(ClockId::from_raw((!gettid().as_raw() << 3) | 0b110))
     }
 

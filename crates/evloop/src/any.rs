@@ -69,7 +69,8 @@ impl Backend {
 }
 
 impl Backend {
-    /// The reason for this driver where no other one was named or refused.
+    /// The reason, for the log and INFO, that this driver runs although none was configured and no better
+    /// one was refused.
     fn why_by_default(self) -> &'static str {
         match self {
             #[cfg(target_os = "linux")]
@@ -129,10 +130,10 @@ impl AnyLoop {
         }
     }
 
-    /// Drivers from the best to the worst.
+    /// The drivers that [`Backend::Auto`] tries, the best first.
     #[cfg(target_os = "linux")]
     const AUTO: &[Backend] = &[Backend::Epoll, Backend::Poll];
-    /// Drivers from the best to the worst.
+    /// The drivers that [`Backend::Auto`] tries, the best first.
     #[cfg(not(target_os = "linux"))]
     const AUTO: &[Backend] = &[Backend::Kqueue, Backend::Poll];
 
@@ -142,8 +143,8 @@ impl AnyLoop {
         Loop::with(config, |config, wake| Sim::open(config, wake).map(AnyDriver::Sim))
     }
 
-    /// Opens the first of `backends` that works on this machine; the reason says why the ones before it
-    /// did not. Fails with the last error, or when the list is empty.
+    /// Opens the first of `backends` that works on this machine; [`Opened::reason`] says why the backends
+    /// before it did not work. Fails with the last error, or when the list is empty.
     pub fn first_of(backends: &[Backend], config: &Config) -> io::Result<Opened> {
         let mut refusals = String::new();
         let mut failed = io::ErrorKind::InvalidInput.into();

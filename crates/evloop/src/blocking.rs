@@ -43,8 +43,8 @@ pub(crate) enum Taken {
 }
 
 impl BlockingOps {
-    /// Files and processes whose threads start when they are needed: number of threads, and
-    /// jobs that may wait.
+    /// Files and processes, without threads, which start when they are needed. `workers`: the number of
+    /// threads for files, and the number of jobs that may wait for them.
     pub(crate) fn new(workers: (usize, usize)) -> BlockingOps {
         BlockingOps {
             files: FileTable::default(),
@@ -127,7 +127,8 @@ impl BlockingOps {
         Ok(())
     }
 
-    /// Stops watching; false when the end of the child has been found already.
+    /// Stops watching the child of wait `index`; returns false when the helper thread has found the child's
+    /// end already.
     pub(crate) fn unwatch_child(&mut self, index: u32) -> bool {
         self.reaper.as_mut().is_some_and(|reaper| reaper.remove(index))
     }

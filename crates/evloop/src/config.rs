@@ -9,23 +9,26 @@ pub struct Config {
     pub events_per_iteration: usize,
     /// Connections accepted in one iteration over all listeners, 1..=1000. Default 10.
     pub accepts_per_iteration: u32,
-    /// Bytes that continued sends may write in one iteration, after a full socket interrupted them; the
-    /// last socket may exceed the budget by what it takes at once. At least 1. Not on io_uring, where the
-    /// kernel continues sends. Default 4 MiB, one or two milliseconds of copying.
+    /// Bytes that may be written in one iteration by sends that a full socket had interrupted; the last of
+    /// these sends may exceed the limit by the bytes that its socket takes at once. At least 1. Has no
+    /// effect on io_uring, where the kernel continues sends. Default 4 MiB, one or two milliseconds of
+    /// copying.
     pub sent_on_per_iteration: usize,
     /// Timers fired in one iteration, at least 1. Default 256.
     pub timers_per_iteration: u32,
-    /// Bytes of one receive buffer, and so the most that one connection receives in an iteration, apart from
-    /// a fill and the chunk after it. Default 20 KiB: a request with a value of 16 KiB fits in one chunk.
+    /// Bytes of one receive buffer, and so the most that one connection receives in an iteration, apart
+    /// from a [`Loop::recv_into`](crate::Loop::recv_into) and the chunk after it. Default 20 KiB: a request
+    /// with a value of 16 KiB fits in one chunk.
     pub chunk_bytes: usize,
-    /// Submission entries of the ring, a power of two in 1..=4096; completions have eight times as many.
-    /// Halved where memory is limited. Default 512.
+    /// Submission entries of the ring, a power of two in 1..=4096; the completion queue has eight times as
+    /// many. A ring that memory limits do not allow is opened with half as many, repeatedly. Default 512.
     pub ring_entries: u32,
     /// Receive buffers lent to the ring, a power of two in 2..=4096. Default 256.
     pub ring_buffers: u16,
-    /// Microseconds to gather requests before a wait, 0..=1000; 0 for never. Only while at least 24
-    /// connections were active in the last 8 ms and at least 3 receives are expected meanwhile, so few
-    /// clients are not delayed. Trades later replies for fewer wake-ups. Default 0.
+    /// Microseconds to gather requests before a wait, 0..=1000; 0 for never. A wait gathers only if at
+    /// least 24 connections were active in the last 8 ms and at least 3 receives are expected during the
+    /// wait, so that a few clients are never delayed. Gathering costs later replies and saves wake-ups.
+    /// Default 0.
     pub batch_wait_us: u32,
     /// Threads for operations on regular files, on all drivers but io_uring, 1..=256; started with the
     /// first such operation. Default 2.

@@ -25,7 +25,8 @@ pub enum Sleep {
     Forever,
 }
 
-/// A gathering wait: up to `wait_us` microseconds for `completions` events; 0 for no gathering.
+/// A gathering wait: it lasts until `completions` events have arrived, but at most `wait_us` microseconds;
+/// `wait_us` is 0 for no gathering.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GatherPlan {
     /// Microseconds to gather events for.
@@ -90,6 +91,6 @@ pub trait Driver: Sized {
     /// Sets the waker that helper threads use; called once, directly after `open`.
     fn use_waker(&mut self, waker: Waker);
 
-    /// The waker was used: helper threads may have finished their work.
+    /// Called after the waker was used, because helper threads may have finished their work.
     fn woken(&mut self);
 }

@@ -21,9 +21,9 @@ impl Interest {
     pub const PRIORITY: Interest = Interest(2);
     /// Bytes can be written, or a connect is done.
     pub const WRITABLE: Interest = Interest(4);
-    /// An error is pending; only in results.
+    /// An error is pending. Reported without being requested; not a condition to watch for.
     pub const ERROR: Interest = Interest(8);
-    /// Both directions are shut; only in results.
+    /// Both directions are shut. Reported without being requested; not a condition to watch for.
     pub const HANGUP: Interest = Interest(16);
 
     /// The union of both sets.
@@ -165,8 +165,9 @@ pub enum Event {
         token: Token,
         /// The buffer, with the received bytes appended.
         buf: Vec<u8>,
-        /// `None` when the wanted bytes were received or the fill was ended early; else the stream ended
-        /// (`UnexpectedEof`) or failed before.
+        /// `None` when the wanted bytes were received or
+        /// [`Loop::recv_into_end`](crate::Loop::recv_into_end) was called; otherwise the reason why bytes
+        /// are missing: `UnexpectedEof` for the end of the stream, or the stream's failure.
         error: Option<io::Error>,
     },
     /// A send that was in flight has ended.
@@ -221,7 +222,8 @@ impl Event {
     #[inline(always)]
     pub fn token(&self) -> Token {
         match self {
-            // Nearly all events: one comparison, which the compiler can merge with the caller's own `match`.
+            // Nearly all events are receives, which cost one comparison here; the compiler can merge it
+            // with the caller's own `match`.
             Event::Received { token, .. } => *token,
             other => other.rarer_token(),
         }

@@ -24,7 +24,7 @@ pub struct Deadline(u64);
 impl Deadline {
     /// No deadline: waits until an event.
     pub const NEVER: Deadline = Deadline(u64::MAX);
-    /// Already past: a wait with it does not block.
+    /// A deadline in the past: a wait until this deadline does not block.
     pub const PAST: Deadline = Deadline(0);
 
     /// The deadline at `mono_ns`, nanoseconds of `CLOCK_MONOTONIC`.
@@ -74,7 +74,7 @@ pub struct Loop<D: Driver> {
     iteration_began_ns: u64,
     gather: Gather,
     gathering: GatherMode,
-    /// The loop's part of the counters; the driver has the others.
+    /// The counters that the loop itself counts; the driver counts the others.
     own: Metrics,
 }
 
@@ -109,8 +109,8 @@ impl<D: Driver> Loop<D> {
         Ok(this)
     }
 
-    /// Whether waits may gather for now, if [`Config::batch_wait_us`] is set: the caller knows the
-    /// kind of its input, the loop does not. Initially wanted. Cost: a store.
+    /// Sets whether waits may gather, if [`Config::batch_wait_us`] is set; initially they may. The caller
+    /// decides this, because the loop does not know what kind of input the caller receives. Cost: a store.
     #[inline]
     pub fn gather(&mut self, gathering: GatherMode) {
         self.gathering = gathering;
@@ -119,7 +119,8 @@ impl<D: Driver> Loop<D> {
     /// Changes [`Config::batch_wait_us`], 0..=1000; 0 turns gathering off.
     pub fn set_batch_wait(&mut self, us: u32) {
         if us != 0 {
-            // The default timer slack of 50 us is longer than the wait itself.
+            // The slack of timers is reduced, because the default of 50 us can be longer than the wait
+            // itself.
             #[cfg(target_os = "linux")]
             let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1000));
         }
@@ -223,7 +224,8 @@ impl<D: Driver> Loop<D> {
         self.driver.fd(source)
     }
 
-    /// Accepts connections on a listener until stopped: [`Event::Accepted`], within the iteration's budget.
+    /// Accepts connections on a listener until stopped. Each one is reported as an [`Event::Accepted`]; an
+    /// iteration accepts at most [`Config::accepts_per_iteration`].
     pub fn accept_start(&mut self, source: Source) {
         self.driver.accept_start(source);
     }
@@ -233,24 +235,25 @@ impl<D: Driver> Loop<D> {
         self.driver.set_accepts_per_iteration(accepts.clamp(1, 1000));
     }
 
-    /// Receives from a stream socket until stopped or ended: [`Event::Received`], at most one chunk in an
-    /// iteration, and one after a fill. Has no effect on a source that receives already or has ended. A
-    /// waiting source holds no buffer.
+    /// Receives from a stream socket until stopped or ended. Each chunk is an [`Event::Received`]; an
+    /// iteration receives at most one, and one more after a [`Loop::recv_into`]. Has no effect on a source
+    /// that receives already or has ended. A waiting source holds no buffer.
     pub fn recv_start(&mut self, source: Source) {
         self.driver.recv_start(source);
     }
 
-    /// Stops delivery from this call on until [`Loop::recv_start`]; no byte is lost, and the
-    /// end of the stream is not reported meanwhile either. Cheap: on readiness drivers the
-    /// kernel is called only if bytes arrive.
+    /// Stops delivery from this call on until [`Loop::recv_start`]; no byte is lost, and the end of the
+    /// stream is not reported meanwhile either. Stopping is cheap: on readiness drivers the kernel is
+    /// called only if bytes arrive.
     pub fn recv_stop(&mut self, source: Source) {
         self.driver.recv_stop(source);
     }
 
-    /// Receives directly into `buf`, after its present content, until at least `wanted` bytes have
-    /// arrived: one [`Event::Filled`], after which receiving is stopped. Receives up to the capacity of
-    /// `buf`, so reserve exactly as much as is welcome. For large values: saves the copy out of chunks.
-    /// Replaces [`Loop::recv_start`] while it lasts; [`Loop::recv_into_end`] ends it early.
+    /// Receives directly into `buf`, after its present content, until at least `wanted` bytes have arrived.
+    /// Then one [`Event::Filled`] returns `buf`, and receiving is stopped. Receives up to the capacity of
+    /// `buf`, so reserve exactly as much as the caller wants. Meant for large values, because it saves the
+    /// copy out of chunks. Replaces [`Loop::recv_start`] while it lasts; [`Loop::recv_into_end`] ends it
+    /// early.
     pub fn recv_into(&mut self, source: Source, buf: Vec<u8>, wanted: usize) {
         self.driver.recv_into(source, buf, wanted);
     }
@@ -276,22 +279,22 @@ impl<D: Driver> Loop<D> {
     }
 
     /// Whether the kernel has taken all bytes of the send on a source, so that bytes that the caller then
-    /// writes to the socket itself come after them. [`Event::Sent`] may still follow; no other send may
-    /// be started meanwhile. False where the kernel has not reported yet. For the last bytes of a
-    /// connection: if the loop has only queued the send, this costs a system call.
+    /// writes to the socket itself come after them. [`Event::Sent`] may still follow; no other send may be
+    /// started meanwhile. False where the kernel has not reported yet. Meant for the last bytes of a
+    /// connection, because a send that the loop has only queued costs a system call here.
     pub fn has_sent(&mut self, source: Source) -> bool {
         self.driver.has_sent(source)
     }
 
-    /// Reports once when the descriptor is readable, writable or has urgent data: [`Event::Ready`]. A
-    /// later call replaces the interest; [`Interest::NONE`] ends it. For descriptors that the caller
-    /// itself reads or writes; may be combined with the other operations. Renewing the same watch in each
-    /// iteration costs no system call on epoll.
+    /// Reports once, by an [`Event::Ready`], that the descriptor is readable, writable or has urgent data.
+    /// A later call replaces the interest; [`Interest::NONE`] ends it. Meant for descriptors that the
+    /// caller itself reads or writes; may be combined with the other operations. Renewing the same watch in
+    /// each iteration costs no system call on epoll.
     pub fn watch(&mut self, source: Source, interest: Interest) {
         self.driver.watch(source, interest);
     }
 
-    /// Shuts directions of a connected socket. Errors are ignored: the peer may be gone already.
+    /// Shuts directions of a connected socket. Errors are ignored, because the peer may be gone already.
     pub fn shutdown(&mut self, source: Source, how: Shutdown) {
         self.driver.shutdown(source, how);
     }
@@ -303,9 +306,9 @@ impl<D: Driver> Loop<D> {
         self.driver.close(source);
     }
 
-    /// Ends a source; the descriptor is returned open, to be attached to another loop: one
-    /// [`Event::Detached`]. A send or fill in flight is abandoned, and its bytes so far are not reported,
-    /// so detach between them. No effect on a source that was closed.
+    /// Ends a source. One [`Event::Detached`] returns the descriptor, still open, to be attached to another
+    /// loop. A send or fill in flight is abandoned, and its bytes so far are not reported, so detach
+    /// between them. No effect on a source that was closed.
     pub fn detach(&mut self, source: Source) {
         self.driver.detach(source);
     }
@@ -317,12 +320,12 @@ impl<D: Driver> Loop<D> {
         self.driver.file_open(fd.into())
     }
 
-    /// Queues an operation, to run after the earlier operations of the same file: one
-    /// [`Event::FileDone`], which returns the buffer. To read and write a FIFO at the same time, open it
-    /// here twice. Dropping the loop abandons operations that have not begun and waits for those on a
-    /// disk; on io_uring for ten seconds at most, after which the kernel finishes alone. On io_uring the
-    /// kernel performs the operation. On the other drivers a thread performs it if the file is a regular
-    /// one or a disk; otherwise the loop does when the file is ready.
+    /// Queues an operation, to run after the earlier operations of the same file. One [`Event::FileDone`]
+    /// reports its end and returns the buffer. To read and write a FIFO at the same time, open it here
+    /// twice. Dropping the loop abandons operations that have not begun and waits for those on a disk; on
+    /// io_uring for ten seconds at most, after which the kernel finishes alone. On io_uring the kernel
+    /// performs the operation. On the other drivers a thread performs it if the file is a regular one or a
+    /// disk; otherwise the loop does when the file is ready.
     pub fn file_start(&mut self, file: FileId, op: FileOp, token: Token) -> FileOpId {
         self.driver.file_start(file, op, token)
     }
@@ -340,10 +343,11 @@ impl<D: Driver> Loop<D> {
         self.driver.file_close(file);
     }
 
-    /// Waits for the end of a child process and reaps it: one [`Event::ProcessEnded`]. `pid` is as for
-    /// `waitpid`: a child, -1 for any, 0 for any of the own process group, below -1 for any of that group.
-    /// The absence of such a child is reported as a result. Cost: two or three system calls; meanwhile a
-    /// descriptor for a single child, or for the other forms a thread that checks every 1 to 16 ms.
+    /// Waits for the end of a child process and reaps it. One [`Event::ProcessEnded`] reports that. `pid`
+    /// is as for `waitpid`: the id of a child, -1 for any child, 0 for any child in the process group of
+    /// this process, `-g` for any child in the process group `g`. The absence of such a child is reported
+    /// as a result. Cost: two or three system calls, and until the end of the wait a descriptor for a
+    /// single child, or for the other forms of `pid` a thread that checks every 1 to 16 ms.
     pub fn process_wait(&mut self, pid: i32, token: Token) -> ProcessId {
         self.driver.process_wait(pid, token)
     }
@@ -354,8 +358,8 @@ impl<D: Driver> Loop<D> {
         self.driver.process_cancel(id);
     }
 
-    /// Sets a timer: one [`Event::Timer`] in the first iteration whose time is at or after `at`. Timers of
-    /// equal times fire in the order they were set. Cost: O(log n).
+    /// Sets a timer, which causes one [`Event::Timer`] in the first iteration whose time is at or after
+    /// `at`. Timers of equal times fire in the order they were set. Cost: O(log n).
     pub fn timer_at(&mut self, at: Deadline, token: Token) -> TimerId {
         self.timers.insert(at.0, token)
     }

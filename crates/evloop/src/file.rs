@@ -22,7 +22,7 @@ use crate::pool::Cancel;
 
 /// Performs a whole operation, on a thread of the pool.
 pub(crate) fn perform(fd: BorrowedFd<'_>, lent: &Mutex<Lent>, cancel: &Cancel) -> Option<Errno> {
-    // Only this job locks it before the job's end.
+    // Only this job locks `lent` before the job's end.
     let mut lent = lent.lock().unwrap_or_else(PoisonError::into_inner);
     let Lent { op, bytes } = &mut *lent;
     loop {
@@ -30,7 +30,8 @@ pub(crate) fn perform(fd: BorrowedFd<'_>, lent: &Mutex<Lent>, cancel: &Cancel) -
             return Some(Errno::CANCELED);
         }
         let result = op.attempt(fd, *bytes);
-        // A file that cannot be waited for is not tried again and again.
+        // The thread has no way to wait until this file is ready, and trying again and again would keep the
+        // thread busy: the operation ends with the error.
         if result == Err(Errno::AGAIN) {
             return Some(Errno::AGAIN);
         }

@@ -1,4 +1,5 @@
-//! Decides when a wait gathers: many active connections, and several of them expected to send soon.
+//! Decides when a wait gathers: when many connections are active, and several of them are expected to send
+//! soon.
 //!
 //! A server that is faster than its clients sleeps and is woken for nearly every request. Sleeping a
 //! little longer lets several requests share one wake-up; with few clients it would only delay them.

@@ -57,7 +57,7 @@ impl<T> Clone for Sender<T> {
     }
 }
 
-/// The list is intact even after a thread has panicked while pushing.
+/// Locks the list, even after a thread has panicked while pushing: the list is intact then, too.
 fn lock<T>(shared: &Mutex<Vec<T>>) -> MutexGuard<'_, Vec<T>> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -337,7 +337,8 @@ impl<T: Send, J: FnOnce(&Cancel) -> T + Send> AnyJob for PooledJob<T, J> {
 
     fn abandon(self: Box<Self>) {
         let PooledJob { job, token, home, .. } = *self;
-        // Dropping the job's captured values may panic, just as running it may.
+        // A panic is caught here, too, because dropping the job's captured values may panic just as running
+        // the job may.
         let outcome = match catch_unwind(AssertUnwindSafe(|| drop(job))) {
             Ok(()) => JobOutcome::Cancelled,
             Err(payload) => JobOutcome::Panicked(message_of(payload)),
@@ -351,7 +352,8 @@ fn message_of(payload: Box<dyn Any + Send>) -> String {
         Ok(text) => *text,
         Err(Ok(text)) => (*text).to_owned(),
         Err(Err(other)) => {
-            // The drop of a panic's payload may panic too, and would end the worker.
+            // A payload of another type is never dropped, because its drop may panic too, and would end the
+            // worker.
             std::mem::forget(other);
             "a job panicked".to_owned()
         }

@@ -7,10 +7,10 @@
 //! its descriptor stays readable meanwhile, so waiting for the descriptor would not block.
 //!
 //! Invariants: (1) each wait ends exactly once, with one event; (2) a cancelled wait reaps no child from
-//! then on; (3) a wait reports every child that it reaps: a child is checked only after its descriptor
-//! was opened, and is reported at once if it had ended by then; (4) a wait never blocks the loop's
-//! thread; (5) a child with a descriptor is reaped through it: when another waiter was faster, the number
-//! may be another child's; (6) a descriptor is waited for once.
+//! then on; (3) a wait reports every child that it reaps: a child is checked only after its descriptor was
+//! opened, and is reported at once if it had ended by then; (4) a wait never blocks the loop's thread; (5)
+//! a child with a descriptor is reaped through the descriptor, because after another waiter has reaped the
+//! child its process id may belong to another child; (6) no descriptor is waited for twice.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -108,15 +108,17 @@ impl ProcessTable {
     }
 }
 
-/// Begins a wait for `pid`, which is as for `waitpid`: one child, or -1 for any, 0 for any of the own
-/// process group, below -1 for any of that group.
+/// Begins a wait for `pid`, which is as for `waitpid`: the id of a child, -1 for any child, 0 for any child
+/// in the process group of this process, `-g` for any child in the process group `g`.
 pub(crate) fn begin(pid: i32) -> WaitStart {
     if let Some(child) = (pid > 0).then(|| Pid::from_raw(pid)).flatten()
         && let Ok(fd) = open(child)
     {
-        // Opened first: a check before the opening would miss a process that ends in between.
+        // The descriptor is opened before the check: a check before the opening would miss a process that
+        // ends in between.
         match reap_child(fd.as_fd(), pid) {
-            // Descriptors are older (Linux 5.3) than reaping by them (5.4), which may also be denied.
+            // Reaping by descriptor failed: Linux 5.3 has descriptors of processes but reaps by them only
+            // from 5.4 on, and a filter may deny it. The process is then reaped by its id.
             Some(Exit::Failed(_)) => {}
             Some(exit) => return WaitStart::Over(exit),
             None => return WaitStart::Descriptor(Arc::new(fd)),
@@ -168,7 +170,7 @@ pub(crate) fn reap_child(fd: BorrowedFd<'_>, pid: i32) -> Option<Exit> {
         Ok(Some(status)) => Some(match (status.exit_status(), status.terminating_signal()) {
             (Some(code), _) => Exit::Exited { pid, code },
             (None, Some(signal)) => Exit::Killed { pid, signal, core_dumped: status.dumped() },
-            // Stops and continuations were not requested.
+            // Not expected: stops and continuations were not requested, so the kernel reports neither.
             (None, None) => Exit::Failed(Errno::INVAL.into()),
         }),
         Err(Errno::CHILD) => Some(Exit::NoChild),
@@ -207,7 +209,7 @@ fn exit_of(pid: i32, status: WaitStatus) -> Exit {
         (None, Some(signal)) => {
             Exit::Killed { pid, signal, core_dumped: status.as_raw() as u32 & CORE_DUMPED != 0 }
         }
-        // Stops and continuations were not requested.
+        // Not expected: stops and continuations were not requested, so the kernel reports neither.
         (None, None) => Exit::Failed(Errno::INVAL.into()),
     }
 }
@@ -218,9 +220,10 @@ pub(crate) struct Reaper {
     list: Arc<WaitList>,
     found: Mailbox<(u32, Exit)>,
     home: Sender<(u32, Exit)>,
-    /// Receives the end of the thread's job; never drained.
+    /// Receives the ends of the thread's jobs, which are not needed: [`Reaper::add`] drops them.
     over: (Sender<Finished<()>>, Mailbox<Finished<()>>),
-    /// The last field: its drop joins the thread, which [`Reaper::drop`] has asked to end.
+    /// The last field, because fields are dropped in order: the drop of the pool joins the thread, which
+    /// [`Reaper::drop`] has asked to end before.
     pool: WorkerPool,
 }
 
@@ -296,7 +299,8 @@ impl WaitList {
         let mut pause = PAUSE_MIN;
         loop {
             let mut found = Vec::new();
-            // Under the lock, so that a wait is either removed or has found a child, never both.
+            // The checks run under the lock, so that a wait is either removed or has found a child, never
+            // both.
             waits.waits.retain(|(index, whom)| match whom.reap() {
                 Some(exit) => {
                     found.push((*index, exit));

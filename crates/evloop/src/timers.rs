@@ -29,7 +29,7 @@ const _: () = assert!(size_of::<HeapEntry>() == 16);
 impl HeapEntry {
     #[inline]
     fn before(&self, other: &HeapEntry) -> bool {
-        // Compared as one number, without a branch to predict.
+        // Time and insertion number are compared as one number, because that needs no branch.
         let key = |entry: &HeapEntry| u128::from(entry.at_ns) << 32 | u128::from(entry.order);
         key(self) < key(other)
     }
@@ -116,8 +116,8 @@ impl Timers {
         let removed = self.heap[index];
         let last = self.heap.pop().expect("holds at least the entry at `index`");
         if index < self.heap.len() {
-            // The last entry belongs near the bottom: moving the hole down first saves the comparisons
-            // with the entry.
+            // The last entry of the heap fills the hole, and belongs near the bottom: moving the hole down
+            // first saves comparisons with that entry.
             let hole = self.dig(index);
             self.heap[hole] = last;
             self.rise(hole);
@@ -150,7 +150,8 @@ impl Timers {
             let first = ARITY * index + 1;
             let least = match self.heap.get(first..first + ARITY) {
                 Some([a, b, c, d]) => {
-                    // Two pairs, then the winners: the first two comparisons do not depend on each other.
+                    // Compares two pairs, then the winners, because the comparisons of the pairs do not
+                    // depend on each other.
                     let left = usize::from(b.before(a));
                     let right = 2 + usize::from(d.before(c));
                     let (winner, other) = (self.heap[first + left], self.heap[first + right]);

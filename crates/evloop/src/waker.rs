@@ -25,16 +25,17 @@ impl Waker {
         Waker { park }
     }
 
-    /// Makes the loop's present or next wait return with [`Iteration::woken`](crate::Iteration::woken)
-    /// set. Publish the work first. Returns whether a system call was needed, which is so only when the
-    /// loop was asleep. Cost: one atomic swap; in the latter case also a system call.
+    /// Makes the loop's present or next wait return with [`Iteration::woken`](crate::Iteration::woken) set.
+    /// Publish the work first. Returns whether a system call was needed, which is so only when the loop was
+    /// asleep. Cost: one atomic swap, and a system call if the loop was asleep.
     #[inline]
     pub fn wake(&self) -> bool {
         match self.park.word.notify() {
             ParkState::Running => false,
             ParkState::Notified => {
-                // Load and store, not one atomic step: of two concurrent wakes one may not be counted,
-                // which is acceptable for a statistic; a second locked instruction would cost too much.
+                // The counter is changed by a load and a store, not in one atomic step: of two concurrent
+                // wakes one may not be counted, which is acceptable for a statistic; a second locked
+                // instruction would cost too much.
                 let counter = &self.park.coalesced;
                 counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
                 false

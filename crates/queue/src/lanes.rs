@@ -11,10 +11,10 @@
 //! before the producer stores it; then the batch would wait for the next one. A fence between the store and
 //! the load costs as much as the `fetch_or`.
 //!
-//! Invariants: (1) after a publication, the shared words or the collector's own have the lane's bit until the
-//! collector has visited the lane; (2) lane `n` is bit `n % 64` of word `n / 64`; (3) a number is given to
-//! one lane at a time, and again only after the collector has seen the old one's end. Memory: 128 bytes for
-//! each 64 lanes, and each open lane's ring.
+//! Invariants: (1) after a publication, the shared words or the collector's own have the lane's bit until
+//! the collector has visited the lane; (2) lane `n` is bit `n % 64` of word `n / 64`; (3) only one lane at
+//! a time has a given number, and the number is given to another lane only after the collector has seen the
+//! end of the old lane. Memory: 128 bytes for each 64 lanes, and each open lane's ring.
 
 use crate::padded::Padded;
 use crate::primitive::{Arc, AtomicU64, Ordering, edge};
@@ -37,7 +37,8 @@ type NotifyWords = Arc<Box<[Padded<AtomicU64>]>>;
 /// The producer's end of one ring, for a single thread. The owner publishes before dropping it.
 #[derive(Debug)]
 pub struct Lane<T> {
-    // In this order: dropping commits the staged values, marks the ring as finished, and then sets the bit.
+    // The order of the two fields matters: dropping `producer` commits the staged values and marks the ring
+    // as finished, and after that dropping `notify_bit` sets the bit.
     producer: spsc::Producer<T>,
     notify_bit: NotifyBit,
     /// `send` found the ring full and set the bit first; `publish` has not reported that yet.

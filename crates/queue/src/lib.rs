@@ -4,7 +4,7 @@
 //! | module | producers → consumers | for | cost of a job on the common path |
 //! |---|---|---|---|
 //! | [`spsc`] | one → one | a thread's private inbox | no read-modify-write, no foreign line |
-//! | [`spmc`] | one → many | the queue that a pool of workers shares; no program does yet | push: none; pop: one compare-and-swap for a batch |
+//! | [`spmc`] | one → many | the queue that a pool of workers shares; no program uses it yet | push: none; pop: one compare-and-swap for a batch |
 //! | [`lanes`] | many → one | responses: a ring and a notify bit for each worker | one read-modify-write for each *batch* |
 //!
 //! Invariants of all queues: (1) nothing waits: an operation finishes in a bounded number of its own
@@ -34,7 +34,7 @@
 //!     --target x86_64-unknown-linux-gnu --target-dir target/tsan
 //! ```
 //!
-//! Speed is in `bench/record/`, by `cargo bench -p sluice-micro --bench queues`.
+//! `cargo bench -p sluice-micro --bench queues` measures the speed; results are in `bench/record/`.
 
 #![deny(unsafe_code)]
 

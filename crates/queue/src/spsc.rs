@@ -96,7 +96,7 @@ pub struct Producer<T> {
     tail: usize,
     /// The value last stored in the shared tail.
     committed: usize,
-    /// The shared head when this side last loaded it: the true one is this or later.
+    /// The shared head as this side last loaded it; the true head may have advanced since.
     head_seen: usize,
 }
 
@@ -209,7 +209,7 @@ pub struct Consumer<T> {
     /// The value last stored in the shared head: slots from here to `head` are taken, and not yet
     /// given back.
     released: usize,
-    /// The shared tail when this side last loaded it: the true one is this or later.
+    /// The shared tail as this side last loaded it; the true tail may have advanced since.
     tail_seen: usize,
 }
 

@@ -95,7 +95,7 @@ pub(crate) fn stamp(producer: usize, nth: usize) -> Box<(usize, usize)> {
 
 /// Asserts that the values of several consumers, each list in the order of arrival, are every stamp exactly
 /// once, and that each consumer got each producer's values in order.
-// Boxes, so that the pointed-to value has to arrive as well.
+// The stamps are boxed, so that the pointed-to value has to arrive as well.
 #[allow(clippy::vec_box)]
 pub(crate) fn check_stamps(got: &[Vec<Box<(usize, usize)>>], producers: usize, each: usize) {
     let mut seen = vec![false; producers * each];

@@ -26,7 +26,7 @@ pub trait Allocator: ReportMemory {
     /// The allocator's error text.
     fn start_background_thread(&self) -> Result<(), String>;
 
-    /// Ends that thread; allocating threads then return pages to the system.
+    /// Ends the background thread; threads that allocate then return pages to the system.
     ///
     /// # Errors
     /// The allocator's error text.
@@ -41,8 +41,8 @@ pub trait Allocator: ReportMemory {
     /// The allocator's own report, as text.
     fn report(&self) -> String;
 
-    /// Has the allocator fault, with locks held, when it next needs memory from the kernel for the main
-    /// thread: for the test of the crash report.
+    /// Makes the allocator fault, with locks held, when it next needs memory from the kernel for the main
+    /// thread. Used by the test of the crash report.
     #[cfg(debug_assertions)]
     fn fault_when_growing(&self);
 }

@@ -38,7 +38,7 @@ pub struct Aof {
     thread: Option<JoinHandle<AofEnding>>,
     /// Path of the file's folder.
     path: PathBuf,
-    /// Takes the base of a finished rewrite until it is put in force.
+    /// Holds the base of a finished rewrite until the file's thread puts the base in force.
     written: WrittenBase,
     /// Whether the manifest names a base.
     has_base: bool,
@@ -100,8 +100,9 @@ impl Aof {
         self.shared.give(AofItem::Command(order));
     }
 
-    /// Has the thread begin another increment at the cut of this rewrite. Returns whether writing
-    /// commands must wait meanwhile: not with `always`, because their replies wait for the disk anyway.
+    /// Orders the thread to begin another increment at the cut of this rewrite. Returns whether writing
+    /// commands must wait until the increment has begun. With `appendfsync always` (`is_strict`) they need
+    /// not, because their replies wait for the disk anyway.
     pub fn begin_incr(&self, number: RewriteNumber, is_strict: bool) -> AofBacklog {
         self.shared.numbers.is_changing.store(!is_strict, Relaxed);
         self.order(AofCommand::BeginIncr(number));
@@ -113,7 +114,7 @@ impl Aof {
         &self.shared
     }
 
-    /// Has the thread end when everything given is on disk.
+    /// Orders the thread to end once everything given is on disk.
     pub fn begin_end(&self) {
         self.order(AofCommand::End);
     }
@@ -127,7 +128,7 @@ impl Aof {
     /// given is on disk.
     pub fn await_end(mut self) -> AofEnding {
         let ending = self.thread.take().map(JoinHandle::join);
-        // A panic of the thread would have ended the process.
+        // The join succeeds, because a panic of the thread would have ended the process.
         ending.and_then(Result::ok).unwrap_or(AofEnding::Failed)
     }
 }

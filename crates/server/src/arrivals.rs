@@ -10,7 +10,8 @@ use sluice_config::{Config, Subnets, param};
 use sluice_session::SessionCounts;
 use std::collections::VecDeque;
 
-/// Connections that an iteration accepts, at most: about half a millisecond, including the checks of each.
+/// Connections that an iteration accepts, at most. Accepting and checking so many takes about half a
+/// millisecond.
 pub const ACCEPTS_PER_ITERATION: u32 = 128;
 
 /// Connections that are no clients yet.
@@ -19,9 +20,10 @@ pub struct Arrivals {
     pub waiting: VecDeque<(Newcomer, Stream)>,
     /// TLS connections during the handshake.
     pub handshakes: Handshakes<Newcomer>,
-    /// Handshakes of priority connections: on a separate thread, which the first such handshake starts.
+    /// Handshakes of connections from `priority-subnets`. A separate thread does these handshakes; the
+    /// first of them starts the thread.
     pub first_handshakes: Handshakes<Newcomer>,
-    /// Whether finished handshakes may remain because the last iteration had reached its bound.
+    /// Whether finished handshakes may remain untaken, because the last iteration took as many as it may.
     pub more_handshakes: bool,
     /// The addresses of the directive `priority-subnets`.
     pub priority_subnets: Subnets,
@@ -58,7 +60,7 @@ impl Arrivals {
         heap::deque(&self.waiting)
     }
 
-    /// Whether a handshake is under way, or may be over without having been taken.
+    /// Whether a handshake is under way, or a finished handshake may not have been taken yet.
     pub fn have_handshakes(&self) -> bool {
         self.more_handshakes || self.handshakes.in_progress() + self.first_handshakes.in_progress() > 0
     }

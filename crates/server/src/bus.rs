@@ -10,10 +10,10 @@
 //! ```
 //!
 //! Invariants: (1) a link keeps one place from its dial or accept to its end, and an event of an earlier
-//! link in that place finds nothing; (2) received bytes go to the engine at once: nothing is kept here;
-//! (3) each link has at most 64 KiB of its queued bytes with the kernel; (4) the main thread never waits
-//! for another node, the disk or a name server; (5) a peer does not count as a node before the engine has
-//! accepted it: without TLS no peer is authenticated.
+//! link in that place finds nothing; (2) received bytes go to the engine at once: nothing is kept here; (3)
+//! of each link's queued bytes, at most 64 KiB at a time are handed to the kernel; (4) the main thread
+//! never waits for another node, the disk or a name server; (5) a peer does not count as a node before the
+//! engine has accepted it: without TLS no peer is authenticated.
 
 pub mod lanes;
 pub mod links;
@@ -109,7 +109,7 @@ impl Bus {
         ready
     }
 
-    /// Whether some connection may have something to send that does not wait for the kernel.
+    /// Whether a connection may have something to send that the kernel can take at once.
     pub fn has_more_to_send(&self) -> bool {
         !self.ready.is_empty()
     }

@@ -94,7 +94,7 @@ pub trait ConnectionHost {
     fn put(&mut self, connection: Box<Connection>);
 
     /// Executes the complete requests of the query buffer and `fresh`, or sends them to the main thread,
-    /// and keeps the rest. Called with input that is open, large or deferred.
+    /// and keeps the rest. Called while the state of the input is `Open`, `Large` or `Deferred`.
     fn process(&mut self, connection: &mut Connection, fresh: &[u8]);
 
     /// Notes that received bytes are not a complete request yet.
@@ -134,7 +134,8 @@ pub const QUERY_BUF_IDLE_S: i64 = 2;
 /// A query buffer with more room than this is shrunk if lately less than half of the room was in use.
 const QUERY_BUF_KEPT_BYTES: usize = 32 * 1024;
 
-/// Parts of a large reply that are encoded and sent in one go: a mebibyte, about 0.4 ms.
+/// Parts of a large reply that are encoded and sent without a pause: together a mebibyte, which takes about
+/// 0.4 ms.
 const PARTS_AT_ONCE: u32 = 4;
 
 /// The reason, for the log, of a connection's end when the client closed it.
@@ -185,22 +186,22 @@ impl Connection {
         input && self.output.is_idle() && !self.output.closes_when_sent()
     }
 
-    /// Has the event loop receive what the connection's state wants.
+    /// Makes the event loop receive as the connection's state wants.
     #[inline]
     pub fn receive(&mut self, event_loop: &mut AnyLoop) {
         let wanted = match self.residence {
             _ if self.is_receive_paused || self.output.has_answers() => self.input.receive_nothing(),
             Residence::Staying if self.transport.is_coded() => self.input.receive_chunks(),
             Residence::Staying => self.input.receive(),
-            // A client that writes a whole pipeline before it reads takes no output until its
-            // bytes are received.
+            // While output waits, bytes are still received: a client that writes a whole pipeline before it
+            // reads takes no output until its bytes are received.
             Residence::Leaving if !self.output.is_idle() => self.input.receive_chunks(),
             Residence::Leaving | Residence::Detached => self.input.receive_nothing(),
         };
         self.transport.receive(event_loop, wanted);
     }
 
-    /// Has the connection leave its owner as soon as it is at rest.
+    /// Makes the connection leave its owner as soon as it is at rest.
     pub fn begin_leaving(&mut self, event_loop: &mut AnyLoop) {
         if self.residence == Residence::Staying {
             self.residence = Residence::Leaving;
@@ -212,7 +213,7 @@ impl Connection {
         }
     }
 
-    /// Has the event loop release the socket if the connection leaves and is at rest.
+    /// Requests that the event loop releases the socket, if the connection is leaving and at rest.
     #[inline]
     pub fn detach_if_at_rest(&mut self, event_loop: &mut AnyLoop) {
         if self.residence == Residence::Leaving && self.is_at_rest() {
@@ -228,7 +229,7 @@ impl Connection {
     pub fn arrive(&mut self, event_loop: &mut AnyLoop, stream: Stream) {
         assert!(self.is_at_rest(), "only a connection at rest changes its owner");
         self.residence = Residence::Staying;
-        // The former owner's lists find the connection gone.
+        // These flags were about lists of the former owner, where the connection is not found any more.
         (self.is_listed, self.usage_waits) = (false, false);
         self.transport.move_to(event_loop, stream, self.key);
     }
@@ -273,8 +274,9 @@ fn receive<O: ConnectionHost>(owner: &mut O, key: SessionKey, received: Received
         owner.event_loop().give_back(chunk);
         return match decoded {
             Ok(PeerSide::Open) => note_received(owner, connection),
-            // A plain connection does not receive while a batch is away, and sees the end when the batch
-            // has come back.
+            // A connection with a codec may see the peer's end while requests before the end are still
+            // executed, so the end is noted. A plain connection receives nothing meanwhile, and sees the
+            // end after that.
             Ok(PeerSide::Ended) => {
                 connection.transport.note_peer_end();
                 match end_is_due(&connection) {
@@ -303,7 +305,8 @@ fn note_received<O: ConnectionHost>(owner: &mut O, connection: Box<Connection>) 
 #[cold]
 fn end_input<O: ConnectionHost>(owner: &mut O, key: SessionKey) {
     let Some(connection) = owner.take(key) else { return };
-    // The codec reported this end of the peer before, and output is still pending.
+    // If the codec has reported the peer's end before, and the connection cannot end yet, this event is
+    // ignored.
     let is_shut = connection.input.state() == InputState::Shut;
     match connection.transport.peer_has_ended() && (is_shut || !end_is_due(&connection)) {
         true => owner.put(connection),
@@ -353,7 +356,8 @@ fn process<O: ConnectionHost>(owner: &mut O, connection: &mut Connection, fresh:
         _ if connection.residence != Residence::Staying => connection.input.keep(fresh),
         InputState::Open | InputState::Large => owner.process(connection, fresh),
         InputState::Deferred => connection.input.keep(fresh),
-        // Nothing was to be received in this state. Late bytes are those of a connection that ends.
+        // In these states the event loop was asked to receive nothing. Bytes that arrive all the same are
+        // kept, or dropped if the connection ends.
         InputState::Executing => connection.input.keep(fresh),
         InputState::Filling | InputState::Shut => {}
     }
@@ -380,7 +384,7 @@ fn end_is_due(connection: &Connection) -> bool {
         && connection.output.is_idle()
 }
 
-/// Executes the kept bytes, has the event loop receive again, and puts the connection back.
+/// Executes the kept bytes, makes the event loop receive again, and puts the connection back.
 pub fn resume<O: ConnectionHost>(owner: &mut O, mut connection: Box<Connection>) {
     process(owner, &mut connection, &[]);
     if end_is_due(&connection) {
@@ -414,7 +418,7 @@ fn filled<O: ConnectionHost>(owner: &mut O, key: SessionKey, buf: Vec<u8>, ended
     resume(owner, connection);
 }
 
-/// Has a client's packets filled, at the price of a delay.
+/// Makes the kernel fill the packets to a client (no `TCP_NODELAY`), at the price of a delay.
 pub fn fill_packets<O: ConnectionHost>(owner: &mut O, key: SessionKey) {
     let Some(connection) = owner.take(key) else { return };
     connection.transport.fill_packets(owner.event_loop());
@@ -480,7 +484,8 @@ pub fn flush<O: ConnectionHost>(owner: &mut O, connection: &mut Connection) -> F
         if connection.output.next_is_rest() {
             parts += 1;
             if parts == PARTS_AT_ONCE {
-                // A client that takes a large reply as fast as it is encoded would block all other clients.
+                // The connection waits for its next turn, because a client that takes a large reply as fast
+                // as it is encoded would block all other clients.
                 connection.output.begin_send();
                 connection.transport.watch_room(owner.event_loop());
                 return Flushed::Open;
@@ -503,7 +508,7 @@ fn start_send<O: ConnectionHost>(owner: &mut O, connection: &mut Connection, pie
     if let OutputPiece::Output(outbox) = &piece
         && outbox.is_empty()
     {
-        // A batch without replies has an empty piece.
+        // The output of a batch without replies is empty, and is not sent.
         return Flushed::Open;
     }
     let sending = match connection.transport.is_coded() {
@@ -536,7 +541,8 @@ fn send_coded<O: ConnectionHost>(
         connection.output.push_front(rest);
     }
     if let Some(used) = used {
-        // The next encoded output reuses this memory, in turn with the buffer that is sent.
+        // The buffer of the plain output becomes the buffer for the next encoded output: the two buffers
+        // change places with each send.
         let SendBuf { head, shared } = used;
         owner.spare().keep_encoded(head);
         if !shared.is_empty() {
@@ -570,7 +576,7 @@ fn flushed_after_send<O: ConnectionHost>(owner: &mut O, mut connection: Box<Conn
     match flushed {
         Flushed::Open => {
             if connection.transport.is_coded() {
-                // Nothing was received while protocol answers of TLS waited.
+                // Receiving had stopped while protocol bytes of TLS waited to be sent.
                 connection.receive(owner.event_loop());
             }
             if connection.output.is_idle() {

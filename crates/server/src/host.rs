@@ -221,8 +221,8 @@ impl Host {
         self.remove_files_silently();
     }
 
-    /// Removes these files without logging: scripts expect the reason for missing data in the last lines
-    /// of the log.
+    /// Removes the pid file and the unix socket without logging that, because scripts expect the reason for
+    /// missing data in the last lines of the log.
     pub fn remove_files_silently(&mut self) {
         if let Some(path) = self.settings.pid_file.take() {
             named_file::remove_pid(&path);
@@ -342,7 +342,7 @@ impl Process for Host {
         self.facts_of(numbers, usage::process_numbers_with(resident))
     }
 
-    // The endpoint's thread reads the process's numbers (`metrics/facts.rs`).
+    // The process's numbers are left out: the endpoint's thread reads them itself (`metrics/facts.rs`).
     fn sample_facts(&mut self, keyspace: &Keyspace) -> Facts {
         let numbers = self.recent_memory(keyspace);
         self.facts_of(numbers, ProcessNumbers::default())
@@ -385,7 +385,7 @@ impl Process for Host {
 
     fn entropy(&mut self) -> [u8; 20] {
         let mut bytes = [0; 20];
-        // Without entropy the server does not start: see `seeds`.
+        // The error is ignored: without entropy the server does not start (`seeds` in `start.rs`).
         let _ = getrandom::fill(&mut bytes);
         bytes
     }

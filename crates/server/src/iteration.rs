@@ -73,7 +73,7 @@ pub struct Server {
     sockets: Sockets,
     listeners: Listeners,
     signals: Signals,
-    /// A signal that ends the server and waits for the cron.
+    /// A received signal that ends the server, until the cron handles it.
     waiting_end: Option<signals::EndSignal>,
     io_threads: Manager,
     batches: Batches,
@@ -121,7 +121,8 @@ struct Sockets {
     ready: Vec<SessionKey>,
     /// Bytes that this phase `write` has handed to the kernel.
     sent_bytes: usize,
-    /// How many clients at the front of `ready` had no turn because the phase had sent as much as it may.
+    /// How many clients at the front of `ready` had no turn in the last iteration, because its phase
+    /// `write` had sent as much as it may.
     kept_back: usize,
     /// Clients whose sockets are to be closed at the end of the iteration.
     to_close: Vec<SessionKey>,
@@ -138,7 +139,7 @@ const SHORT_OUTPUT: usize = 16 << 10;
 const SUMS_FROM_NS: u64 = 200_000_000;
 
 impl Server {
-    /// Puts the parts together, and has the listeners begin to accept.
+    /// Puts the parts together, and makes the listeners begin to accept.
     pub fn new(mut engine: Engine, mut host: Host, mut event_loop: AnyLoop, mut signals: Signals) -> Server {
         host.waker = Some(event_loop.waker());
         if let Some(fd) = signals.take_descriptor() {
@@ -197,12 +198,14 @@ impl Server {
     /// Sums the parts of memory for INFO's `memory_` lines.
     #[cold]
     fn sum_memory(&mut self) {
-        // Not before all threads run: the allocator's caches that they create belong to no part.
+        // The first sum waits until all threads run, because the allocator's caches that threads create
+        // belong to no part.
         let is_started = self.host.recent().mono_ns > self.host.clock.started_ns() + SUMS_FROM_NS;
         // The memory of a running load belongs to no part.
         let is_settled = is_started && self.host.incoming.load.is_none();
         let Some(io_threads) = self.io_threads.pool.footprint().filter(|_| is_settled) else { return };
-        // Read first, because the allocator's figures are those of this reading.
+        // This number is read before the others, because the allocator's figures below are those of this
+        // reading.
         let used = self.host.allocated_now(self.engine.keyspace());
         let sockets = &self.sockets;
         let lists = heap::vec(&sockets.ready) + heap::vec(&sockets.to_close) + heap::vec(&self.actions);
@@ -295,13 +298,14 @@ impl Server {
         self.host.look_at_certificates(self.engine.config(), waker);
     }
 
-    /// Continues the expiry cycle that is under way. Runs before the phases that act and write, so that
-    /// the deletions of a slice are propagated in the same iteration.
+    /// Continues the expiry cycle that is under way. Runs before the phases `act` and `write`, so that the
+    /// deletions of this slice of the cycle are propagated in the same iteration.
     fn expire(&mut self) {
         self.timing.is_busy |= self.engine.expire_slice(&mut self.host);
     }
 
-    /// Continues the walk over slots that leave. Runs after this iteration's replies were sent.
+    /// Continues the walk over the hash slots that move to other nodes. Runs after this iteration's replies
+    /// were sent.
     fn walk_exports(&mut self) {
         self.timing.is_busy |= self.engine.walk_exports(&mut self.host);
     }
@@ -527,7 +531,8 @@ impl Server {
     fn trim_input(&mut self, key: SessionKey, idle_s: i64) {
         match self.sockets.clients.owner(key) {
             Some(SocketOwner::IoThread(id)) => {
-                // The I/O thread has the input, and reports its usage afterwards.
+                // The I/O thread has the input. It trims the buffer, and reports the buffer's usage
+                // afterwards.
                 let idle_s = u32::try_from(idle_s).unwrap_or(0);
                 self.io_threads.pool.send(*id, ToIoThread::Trim(key, idle_s));
             }
@@ -542,7 +547,7 @@ impl Server {
                 self.io_threads.pool.send(*id, ToIoThread::FillPackets(key));
             }
             Some(SocketOwner::Main(_)) => connection::fill_packets(self, key),
-            // Skipped, because the option only saves packets.
+            // The option is left as it is while the connection moves, because it only saves packets.
             Some(SocketOwner::LeavingIoThread(_) | SocketOwner::InHand) | None => {}
         }
     }
@@ -553,8 +558,8 @@ impl Server {
             self.feed_aof();
         }
         self.send_multicasts();
-        // Output for a replica that is queued during a send is for the next iteration, which does not
-        // wait: other clients have their turn first.
+        // Output for a replica may be queued while this phase sends. Such output is sent in the next
+        // iteration, which begins without waiting, so that other clients have their turn first.
         self.return_batches();
         let mut ready = std::mem::take(&mut self.sockets.ready);
         self.engine.take_ready(&mut ready);

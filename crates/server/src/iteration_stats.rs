@@ -1,11 +1,11 @@
 //! The longest iteration of the event loop by the wall clock, with the main thread's processor time in it.
 //!
-//! An iteration may be long because it did much, or because the thread did not run: another thread had
-//! the processor, a page was fetched, a command slept. The thread's own clock distinguishes the two, but
-//! reading it is a system call, which an ordinary iteration must not cost. So it is read when an
+//! An iteration may be long because it did much, or because the thread did not run: another thread had the
+//! processor, a page was fetched, a command slept. The thread's own clock distinguishes the two, but
+//! reading it is a system call, which an ordinary iteration must not cost. So the clock is read when an
 //! iteration is the longest so far, and otherwise once in [`MARK_NS`] of iterations. The wall time of
-//! earlier iterations since the last reading is subtracted, so the result is exact to [`MARK_NS`]: too
-//! low by the waits within those earlier iterations, too high by the waits between them.
+//! earlier iterations since the last reading is subtracted, so the result is exact to [`MARK_NS`]: too low
+//! by the waits within those earlier iterations, too high by the waits between them.
 
 /// Time in iterations after which the thread's clock is read again: some 200 ns for a reading in a
 /// millisecond of work.
@@ -100,7 +100,8 @@ mod tests {
         }
         iterate(&mut longest, &mut thread, 30_000, 29_000);
         assert_eq!((longest.wall_us(), longest.cpu_us()), (30_000, 29_000));
-        // Waits of short iterations are not attributed to a long one either, beyond a millisecond.
+        // The time that short iterations wait is not attributed to a long one either, apart from up to a
+        // millisecond.
         for _ in 0..10_000 {
             iterate(&mut longest, &mut thread, 90, 10);
         }

@@ -20,8 +20,8 @@ pub enum Garbage {
     Db(Box<Db>),
     /// Entries captured for a snapshot.
     Captured(#[expect(dead_code, reason = "only to be dropped")] Vec<Captured>),
-    /// What scripts leave: flushed scripts or functions, a library's interpreter, or the values
-    /// of a large run.
+    /// Objects that scripts leave: flushed scripts or functions, a library's interpreter, or the values
+    /// that a large run of a script has left.
     Scripts(#[expect(dead_code, reason = "only to be dropped")] Box<ScriptGarbage>),
     /// Users that were replaced by others.
     Users(#[expect(dead_code, reason = "only to be dropped")] Vec<Arc<User>>),
@@ -73,7 +73,8 @@ impl LazyFreeThread {
         self.counts.queued.fetch_add(objects_of(&garbage), Relaxed);
         self.counts.queued_bytes.fetch_add(bytes_of(&garbage), Relaxed);
         if let Some(sender) = &self.sender {
-            // The thread ends only with this sender; if it were gone, the object would be freed here.
+            // The send does not fail, because the thread ends only with this sender. If the thread were
+            // gone, the object would be freed here.
             let _ = sender.send(garbage);
         }
     }
@@ -110,7 +111,8 @@ fn bytes_of(garbage: &Garbage) -> usize {
     match garbage {
         Garbage::Value(value) => value.heap_bytes(),
         Garbage::Db(db) => db.allocated_bytes(),
-        // Values owned only by a snapshot did not count as used, and those of a reply count as output.
+        // Nothing is counted here: values owned only by a snapshot did not count as used, and those of a
+        // reply count as output.
         Garbage::Reply(_) | Garbage::Captured(_) | Garbage::Scripts(_) | Garbage::Users(_) => 0,
         Garbage::Stream(buffer) => buffer.footprint(),
     }

@@ -98,17 +98,20 @@ pub struct Listening {
     /// Sockets out of use, which the event loop may still hold; a rollback uses them again.
     retired: Vec<Listener>,
     changed: bool,
-    /// Absolute path of the unix socket's file: the working directory may change before the file is removed.
+    /// Path of the unix socket's file; absolute, because the working directory may change before the file
+    /// is removed.
     unix_file: Option<PathBuf>,
-    /// Device and inode of that file: another file of the same name is not removed.
+    /// Device and inode of the unix socket's file, so that another file of the same name is not removed.
     unix_number: Option<(u64, u64)>,
-    /// How often a port that is in use is tried again.
+    /// How many more attempts may be made on ports in use, all ports together.
     attempts: u32,
 }
 
-/// How often a start tries a port that is in use, and the time between two attempts. After a crash io_uring
-/// keeps a socket until the kernel has taken the ring apart, 5 to 13 ms after the end of the process.
+/// How many more attempts a start with io_uring makes on ports in use, all ports together: after a crash,
+/// io_uring keeps a socket until the kernel has taken the ring apart, 5 to 13 ms after the end of the
+/// process.
 const ATTEMPTS_AT_START: u32 = 40;
+/// Time between two attempts to listen on a port that is in use.
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(5);
 
 impl Default for Listening {
@@ -136,8 +139,8 @@ impl Listening {
         Listening { wanted: wanted_bus, ..Listening::default() }
     }
 
-    /// [`Listening::listen_tcp`] at the start, when a crashed server may hold its ports
-    /// for some milliseconds.
+    /// Does [`Listening::listen_tcp`] at the start. With io_uring, ports in use are tried again, because a
+    /// crashed server may hold its ports for some milliseconds.
     pub fn listen_tcp_at_start(
         &mut self,
         config: &Config,
@@ -182,7 +185,8 @@ impl Listening {
                 None => open_tcp(bind, config),
             };
             let mut opened = open().or_else(|error| {
-                // This process's own sockets may be in the way: `*` and an address exclude each other.
+                // Sockets of this process may be in the way, because no socket can listen on an address
+                // while another one listens on `*`, and vice versa.
                 let ours: Vec<_> = held.iter().filter(in_the_way).collect();
                 if !is_in_use(&error) || ours.is_empty() {
                     return Err(error);
@@ -393,8 +397,8 @@ fn is_in_use(error: &std::io::Error) -> bool {
     error.raw_os_error() == Some(Errno::EADDRINUSE as i32)
 }
 
-/// Whether the server may start without this address: the machine does not support the address family, or
-/// the prefix `-` permits it.
+/// Whether the server may start without this address, because the machine does not support the address
+/// family, or the prefix `-` permits it.
 fn is_tolerable(error: &std::io::Error, word: &str) -> bool {
     let unsupported = [
         Errno::EAFNOSUPPORT,
@@ -616,8 +620,8 @@ pub fn tune(listener: &Listener, config: &Config) {
     }
 }
 
-/// Seconds of silence before the peer of a connection is probed. A node is probed within twice the time
-/// after which other nodes suspect it.
+/// Seconds of silence before the peer of a connection is probed. For connections of the bus, twice
+/// `cluster-node-timeout`.
 fn keepalive_s(speech: Speech, config: &Config) -> i64 {
     match speech {
         Speech::Plain | Speech::Tls => config.int(param::TCP_KEEPALIVE),

@@ -57,7 +57,7 @@ impl MetricsEndpoint {
     pub fn apply(&mut self, settings: MetricsSettings, main: Waker) -> Result<(), String> {
         if settings.listeners.is_empty() {
             if let Some(link) = self.link.take() {
-                // The thread closes the endpoint's sockets.
+                // The thread then ends, and closes the endpoint's sockets.
                 let _ = link.sender.send(ToEndpoint::End);
             }
             return Ok(());

@@ -128,7 +128,7 @@ impl Migrator {
             Some(IdleThread { jobs, .. }) => Some(jobs),
             None => self.start_thread(),
         };
-        // A thread receives for as long as there is a sender.
+        // The send to an idle thread succeeds, because a thread receives for as long as there is a sender.
         let is_begun = jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
         if !is_begun {
             // The client gets the error for an unreachable target.
@@ -224,7 +224,8 @@ pub fn run(migration: &Migration, source: &MigrationSource, kept: &KeptLinks) ->
         let Err(Broken { step, is_timeout }) = attempt(migration, source, kept, &mut outcome) else {
             return outcome;
         };
-        // A kept connection may have ended long ago, so another attempt is made.
+        // A kept connection may have ended long ago, so a failed first attempt is repeated, except in these
+        // cases.
         if is_last
             || is_timeout
             || step == MigrationStep::Connecting
@@ -289,7 +290,8 @@ fn open(migration: &Migration, source: &MigrationSource, timeout: Duration) -> R
     let MigrationSource { address, tls } = source.clone();
     let plan = ConnectPlan { host, port, source: address, timeout, tls };
     let stream = Stream::connect(&plan).map_err(|error| Broken {
-        // The reference notices a refused connection only when it writes.
+        // A refused connection is reported as an error of writing, because the reference notices it only
+        // when it writes.
         step: if error.kind() == ErrorKind::ConnectionRefused {
             MigrationStep::Writing
         } else {

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Invariants: (1) the connection has one holder, by value (D-1); (2) a thread that works for an attempt
-//! that was given up finds its socket shut down, and the main thread does not wait for it; (3) its later
-//! reports carry the number of its attempt.
+//! that was given up finds its socket shut down, and the main thread does not wait for it; (3) later
+//! reports of such a thread carry the number of its attempt.
 
 pub mod connect;
 pub mod download;
@@ -93,8 +93,8 @@ impl PrimaryConnections {
             && matches!(self.holder, LinkConnection::Attached(_) | LinkConnection::Leaving(..))
     }
 
-    /// Whether this connection of the link is the main channel of a dual-channel sync: until the last
-    /// buffered byte is executed.
+    /// Whether this connection of the link is the main channel of a dual-channel sync. It is that until the
+    /// last buffered byte is executed.
     pub fn is_main_channel(&self, channel: LinkChannel, attempt: u32) -> bool {
         let is_beside = self.main.is_some() || self.replay.is_some();
         is_beside && channel == LinkChannel::Main && attempt == self.attempt as u32

@@ -32,7 +32,8 @@ pub struct ExportDialler {
 pub enum ExportReport {
     /// The handshake has reached this step.
     Step(JobName, ExportHandshake),
-    /// There is no connection; the text is the reason for operators.
+    /// There is no connection; the text is the reason for operators. The rules fix its
+    /// wording.
     Refused(JobName, String),
     /// The target has agreed; holds the connection, and the bytes received after the target's reply.
     Agreed(JobName, Stream, Vec<u8>),
@@ -85,7 +86,7 @@ impl ExportDialler {
         let (sender, waker, job) = (self.sender.clone(), self.waker.clone(), target.job);
         let started = Thread::ExportConnect.start(move || {
             let tell = |report| {
-                // The receiver is gone when the server ends.
+                // The send fails when the server ends.
                 if sender.send(report).is_ok() {
                     waker.wake();
                 }
@@ -162,8 +163,8 @@ fn connect(
     Ok((stream, input))
 }
 
-/// The error text for operators. A timeout has the text of the node's own state machine, which also times
-/// the move: either may notice first.
+/// The error text for operators. A timeout has the same text as one that the node's state machine of moves
+/// reports, because that also times the move, and either may notice the timeout first.
 fn why(error: &io::Error, otherwise: impl FnOnce(&io::Error) -> String) -> String {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => MOVE_TIMED_OUT.to_owned(),
@@ -208,7 +209,8 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// The kernel accepts connections for a stopped process, or the target never answers AUTH.
+    /// A target is silent if its process is stopped, whose connections the kernel still accepts, or if it
+    /// never answers AUTH.
     #[test]
     fn cb_a40_a_silent_target_is_told_of_in_the_words_of_the_moves_own_clock() {
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -30,7 +30,7 @@ use std::time::Duration;
 /// The slow-read threads, and the reads under way.
 pub struct SlowReadThreads {
     threads: usize,
-    /// Started with the server; a slow read tries again if that failed.
+    /// The threads, started with the server; if the start failed, the next slow read tries again.
     pool: Option<WorkerPool>,
     waker: Waker,
     sender: Sender<Finished<u64>>,
@@ -145,7 +145,7 @@ impl SlowReadThreads {
         let threads = if threads == 0 { half() } else { threads };
         SlowReadThreads {
             threads,
-            // If that fails, the first slow read tries again, and reports the error.
+            // If the start fails, the first slow read tries again, and reports the error.
             pool: open_pool(threads).ok(),
             waker,
             sender,
@@ -200,7 +200,7 @@ impl SlowReadThreads {
         for Finished { token, outcome } in self.mailbox.drain() {
             let produced_ns = match outcome {
                 JobOutcome::Done(ns) => ns,
-                // Jobs are never cancelled, and a panic ends the process.
+                // These outcomes do not occur: jobs are never cancelled, and a panic ends the process.
                 JobOutcome::Cancelled | JobOutcome::Panicked(_) => 0,
             };
             if let Some(read) = self.under_way.iter_mut().find(|read| read.token == token) {
@@ -227,7 +227,8 @@ impl SlowReadThreads {
 }
 
 impl Drop for SlowReadThreads {
-    /// Cancels all reads: the pool waits for its threads, which must not wait for clients.
+    /// Cancels all reads, because dropping the pool waits for its threads, which must then not wait for
+    /// clients.
     fn drop(&mut self) {
         self.cancel_all();
     }
@@ -249,7 +250,7 @@ impl SlowReadUnderWay {
                 },
             }
         }
-        // The thread has finished, and its last piece was taken.
+        // The read is over once the thread has finished and its last piece was taken.
         if let Some(produced_ns) = self.produced_ns
             && self.hand_over.is_empty()
         {

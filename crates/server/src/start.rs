@@ -104,7 +104,8 @@ fn check_move(words: Vec<Vec<u8>>) -> u8 {
     }
 }
 
-/// The TLS context for the connection with the other server: the one of links to a primary.
+/// The TLS context for the connection with the other server, made from the same directives as that of links
+/// to a primary.
 fn tls_of_move(plan: &MovePlan) -> Result<Context, String> {
     let mut config = load(&plan.words).map_err(|failure| failure.text)?.config;
     config.assign(param::TLS_REPLICATION, &[b"yes"])?;
@@ -177,7 +178,8 @@ struct LoadedConfig {
 
 fn load(words: &[Vec<u8>]) -> Result<LoadedConfig, Failure> {
     let texts = read(words)?;
-    // Resolved before the lines are applied, because a `dir` changes what a relative path means.
+    // The path is made absolute before the lines are applied, because a `dir` line changes what a relative
+    // path means.
     let file = texts.file.as_ref().map(|path| std::path::absolute(path).unwrap_or(path.clone()));
     let text = match texts.stdin {
         true => [&texts.of_file, b"\n".as_slice(), &texts.of_stdin].concat(),
@@ -271,7 +273,7 @@ fn serve(loaded: LoadedConfig, host: impl FnOnce() -> Host) -> Result<u8, Failur
     let opened = open_event_loop(&mut host, &config).map_err(|text| fail(&mut host, text))?;
     host.status.socket = sluice_daemon::systemd::wanted(&config);
     host.set_facts(opened.event_loop.name(), &opened.reason, supervisor::of(&config));
-    // A failure of these two is in the log, and no reason not to serve.
+    // A failure of these two steps is logged, and does not prevent the start.
     let _ = host.apply_oom_score(&config);
     let _ = host.apply_allocator_thread(&config);
     let seeds = seeds(&config).map_err(|error| fail(&mut host, error))?;
@@ -291,7 +293,8 @@ fn serve(loaded: LoadedConfig, host: impl FnOnce() -> Host) -> Result<u8, Failur
         return Ok(1);
     };
     let waits = engine.node().is_some_and(Cluster::is_primary) && matches!(begun, Begun::UnderWay(_));
-    // Never dropped: at exit the kernel frees the memory faster than dropping each value would.
+    // The server is never dropped, because at exit the kernel frees the memory faster than dropping each
+    // value would.
     let mut server = std::mem::ManuallyDrop::new(Server::new(engine, host, opened.event_loop, signals));
     if let Some(file) = node {
         server.join_cluster(file, waits);
@@ -400,7 +403,8 @@ fn keep_unloaded_snapshot(engine: &mut Engine, host: &mut Host) {
     host.note(LogLevel::Warning, &line);
 }
 
-/// Sets `dir` to the path that the kernel reports: the `dir` lines have been applied already, in order.
+/// Sets `dir` to the path of the working directory that the kernel reports, because the `dir` lines have
+/// been applied already, in order.
 fn show_directory(config: &mut Config) -> Result<(), Failure> {
     let fail = |config: &Config, reason: &str| {
         Failure::new(config.cannot_apply(param::DIR, reason).report(cli::COMPATIBLE))

@@ -188,7 +188,8 @@ impl Thread<'_> {
         job: J,
         run: impl FnOnce(J) -> T + Send + 'static,
     ) -> Result<JoinHandle<T>, Refused<J>> {
-        // If the thread does not start, everything moved into its closure is dropped, so the job is shared.
+        // The closure shares the job with this function, because everything moved into a closure is dropped
+        // if the thread does not start.
         let job = Arc::new(Mutex::new(Some(job)));
         let own = job.clone();
         let taken = |job: &Mutex<Option<J>>| {
@@ -212,7 +213,7 @@ pub fn start_with_loop<M: Send + 'static>(
 ) -> io::Result<Sender<M>> {
     let (ready, opened) = mpsc::channel();
     thread.start(move || {
-        // The thread opens its own event loop.
+        // The event loop is opened on the thread that uses it.
         let backends = [Backend::Epoll, Backend::Poll];
         let event_loop = match AnyLoop::first_of(&backends, &sluice_evloop::Config::default()) {
             Ok(opened) => opened.event_loop,
@@ -237,7 +238,8 @@ pub struct Refused<J> {
 /// Gives this thread a third of other threads' time where processors are short.
 fn yield_to_others() {
     use rustix::process::{getpid, getpriority_process, setpriority_process};
-    // The main thread's niceness, because the starting thread's may already be raised.
+    // The niceness is relative to the main thread's, because that of the starting thread may already be
+    // raised.
     let main = getpriority_process(Some(getpid())).unwrap_or(0);
     // Only the priority is affected: if the system does not allow the change, nothing is wrong.
     let _ = setpriority_process(Some(rustix::thread::gettid()), (main + YIELDED).min(NICENESS_MAX));

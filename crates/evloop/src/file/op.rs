@@ -115,9 +115,10 @@ impl FileOp {
         result: Result<usize, Errno>,
     ) -> ControlFlow<Option<Errno>> {
         match result {
-            // There were bytes to write, so the next attempt would do no better.
+            // A write that moved no byte although there were bytes to write would move none at the next
+            // attempt either.
             Ok(0) if self.work == FileWork::Write => ControlFlow::Break(Some(Errno::NOSPC)),
-            // The file has ended, or was synchronised.
+            // A read of 0 bytes means that the file has ended; a sync returns 0 when it is done.
             Ok(0) => ControlFlow::Break(None),
             Ok(moved) => {
                 *bytes += moved;
@@ -140,7 +141,7 @@ fn sync_data(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     rustix::fs::fdatasync(fd)
 }
 
-/// These systems have no cheaper call.
+/// Calls `fsync`, because these systems have no cheaper call for the data alone.
 #[cfg(any(target_vendor = "apple", target_os = "dragonfly"))]
 fn sync_data(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     rustix::fs::fsync(fd)

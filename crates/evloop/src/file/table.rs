@@ -84,10 +84,11 @@ struct Running {
 /// The holder of the running operation.
 #[derive(Debug)]
 enum Holder {
-    /// The table; the driver performs it, or the kernel through pointers into it.
+    /// The table holds the operation. The driver performs it, or the kernel does through pointers into the
+    /// operation's buffer.
     Here(FileOp),
-    /// A thread of the pool, until the job has ended; then the table takes the operation back, and no
-    /// other thread reads it.
+    /// A thread of the pool holds the operation until the job has ended; then the table takes the operation
+    /// back, and no other thread reads it.
     Lent(Arc<Mutex<Lent>>, JobHandle),
 }
 
@@ -170,7 +171,8 @@ impl FileTable {
         };
         entry.sequence += 1;
         let id = FileOpId { file, sequence: entry.sequence };
-        // Kernels differ in whether a ring reports an offset for a stream as an error.
+        // An offset in a stream is refused here, because kernels differ in whether a ring reports it as an
+        // error.
         let nowhere = entry.kind == FileKind::Stream && op.at.is_some();
         match op.outcome_at_once().or(nowhere.then_some(Err(Errno::SPIPE))) {
             Some(outcome) => (id, Some(ended(id, token, op, 0, outcome.err().map(io::Error::from)))),

@@ -36,8 +36,8 @@ pub(super) trait BlockingDriver: Driver {
     /// Makes the running operation end soon.
     fn interrupt_file(&mut self, index: u32);
 
-    /// Has [`BlockingDriver::process_ready`] called when the descriptor of wait `index` is readable.
-    /// Returns the source that waits, or [`Source::NONE`].
+    /// Begins to wait for the descriptor of wait `index`: [`BlockingDriver::process_ready`] is called when
+    /// the descriptor is readable. Returns the source that waits, or [`Source::NONE`].
     fn watch_process(&mut self, index: u32, fd: &Arc<OwnedFd>) -> Result<Source, Errno>;
 
     /// Ends wait `index`, which waits for a descriptor, as cancelled: now, or when the kernel no longer
@@ -140,7 +140,8 @@ pub(super) trait BlockingDriver: Driver {
             (Some(exit), _) => self.end_process(index, exit),
             (None, Err(errno)) => self.end_process(index, Exit::Failed(errno.into())),
             // The process has ended, and a debugger traces it: the descriptor stays readable, and the
-            // process cannot be reaped yet. Another wait for the descriptor would end at once.
+            // process cannot be reaped yet. Another wait for the descriptor would end at once, so the
+            // helper thread polls for the process.
             (None, Ok(())) => {
                 self.close(source);
                 if let Some(waiting) = self.blocking().processes.at(index) {

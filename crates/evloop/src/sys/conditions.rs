@@ -22,7 +22,8 @@ pub(super) fn flags_of(interest: Interest) -> PollFlags {
     flags
 }
 
-/// The readiness that a watcher sees; a failure makes both directions ready, because either reports it.
+/// The readiness that a watcher sees. A failure makes both directions ready, because an operation in either
+/// direction reports the failure.
 pub(super) fn readiness(flags: PollFlags) -> Interest {
     let failed = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
     let mut ready = Interest::NONE;

@@ -90,7 +90,8 @@ impl Poller for EpollSet {
 
     fn open(wake: &Arc<WakeFd>, max: usize) -> io::Result<EpollSet> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        // Edge-triggered and never read: each write is one event, and the counter cannot fill up in practice.
+        // The wake-up descriptor is edge-triggered and never read: each write is one event, and its counter
+        // cannot fill up in practice.
         epoll::add(&epoll, &**wake, EventData::new_u64(WAKE_KEY), EventFlags::IN | EventFlags::ET)?;
         let mut set = EpollSet { epoll, events: Vec::with_capacity(max), timeouts: Timeouts::Nanoseconds };
         // A wait of the shortest time tests whether the kernel, and a filter above it, allows the newer call.

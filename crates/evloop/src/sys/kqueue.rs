@@ -1,7 +1,8 @@
 //! kqueue as a set for the readiness driver, for macOS, FreeBSD and DragonFly. Compiled, but never run by us.
 //!
-//! The queue is the waker's own, whose user event is in it from the start. A descriptor has two filters,
-//! one per direction, both level-triggered, so an event has one direction. Urgent data is not reported.
+//! The queue is that of the waker ([`WakeFd`]), and contains the waker's user event from the start. A
+//! descriptor has two filters, one per direction, both level-triggered, so an event has one direction.
+//! Urgent data is not reported.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;

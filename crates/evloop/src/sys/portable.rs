@@ -53,7 +53,8 @@ pub(super) const SEND: SendFlags = SendFlags::DONTWAIT;
 #[inline(always)]
 pub(super) fn attached(_: BorrowedFd<'_>) {}
 
-/// Suppresses the signal. Fails for descriptors that are no sockets, on which no send happens.
+/// Suppresses the signal. Fails without harm for descriptors that are no sockets, because nothing is sent
+/// on them.
 #[cfg(target_vendor = "apple")]
 pub(super) fn attached(fd: BorrowedFd<'_>) {
     let _ = rustix::net::sockopt::set_socket_nosigpipe(fd, true);

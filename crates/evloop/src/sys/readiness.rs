@@ -69,7 +69,7 @@ pub trait Poller: Sized {
     fn forget(&mut self, key: u64);
 
     /// Waits up to so many nanoseconds, or without limit for `None`; returns the number of events, to be
-    /// read with [`Poller::ready`]. After an error there are none.
+    /// read with [`Poller::ready`]. After an error there are no events.
     fn wait(&mut self, timeout_ns: Option<u64>) -> Result<usize, Errno>;
 
     /// An event of the last wait.
@@ -92,8 +92,9 @@ pub struct Readiness<P: Poller> {
     accepts_per_iteration: u32,
     accepts_left: u32,
     accept_pause: AcceptPause,
-    /// Bytes that continued sends may still write in this iteration, and the limit per iteration.
+    /// Bytes that sends continued after a full socket may still write in this iteration.
     sent_on_left: usize,
+    /// Bytes that sends continued after a full socket may write in one iteration.
     sent_on_per_iteration: usize,
     batch: GatherPlan,
     /// Boxed because it is seldom used, so that it does not separate the hot fields.
@@ -111,9 +112,10 @@ struct Current {
     follow_ups: u8,
 }
 
-/// Receives of one source that may follow the first in an iteration: into the receiver's buffer, and of
-/// the bytes after it. A large value thus costs no wait for its rest, nor one for its last two bytes, and
-/// a source that never stops sending does not keep others waiting.
+/// Receives of one source that may follow the first in an iteration: one into the receiver's own buffer,
+/// and one of the bytes after that buffer. So a large value that has arrived is received in one iteration
+/// together with the two bytes (CRLF) after it, and a source that never stops sending does not keep others
+/// waiting.
 const FOLLOW_UPS: u8 = 2;
 
 /// A send that the kernel did not take whole.
@@ -218,7 +220,8 @@ impl<P: Poller> Readiness<P> {
                     defer(Event::Filled { token, buf: fill.buf, error: Some(errno.into()) });
                 }
             }
-            // Their owners use `register`, which returns the error.
+            // Files and processes need no event here: their code calls `register` itself, which returns the
+            // error.
             InputMode::FileRead(_) | InputMode::FileWrite(_) | InputMode::Process(_) => {}
             InputMode::Idle | InputMode::Ended => {}
         }
@@ -278,7 +281,8 @@ impl<P: Poller> Readiness<P> {
             return Some(Event::Ready { token: slot.token, ready: ready.or(trouble(bits)) });
         }
         if input == InputMode::Accept {
-            // Goes on with this event until the backlog or the budget is spent.
+            // The action stays set, so this event continues until no connection is left to accept, or the
+            // iteration's budget is spent.
             return self.accept(source, now_ns);
         }
         self.current.todo = 0;
@@ -401,8 +405,8 @@ impl<P: Poller> Readiness<P> {
         }
     }
 
-    /// Continues a send after the socket became writable. When the bytes of the iteration are spent, the
-    /// event stays pending and is reported again.
+    /// Continues a send after the socket became writable. When `sent_on_left` is used up, the event stays
+    /// pending and is reported again.
     #[cold]
     fn send_on(&mut self, source: Source) -> Option<Event> {
         if self.sent_on_left == 0 {
@@ -423,7 +427,8 @@ impl<P: Poller> Readiness<P> {
         };
         slot.send = NONE;
         let pending = self.sends.remove(index)?;
-        // Sockets are writable nearly always: the registration would end the next wait needlessly.
+        // Writability is removed from the registration, because a socket is writable nearly always, and the
+        // next wait would end needlessly.
         self.narrow_registration(source);
         let bytes = pending.cursor.sent(&pending.buf);
         Some(Event::Sent { token, sent: Sent { buf: pending.buf, bytes, error } })
@@ -555,7 +560,8 @@ impl<P: Poller> Driver for Readiness<P> {
             if self.current.todo == 0 {
                 let (key, bits) = self.poller.ready(self.next)?;
                 self.next += 1;
-                // Nearly every event is this one.
+                // Nearly every event is for a source that only receives, and is handled here without `load`
+                // and `step`.
                 let source = Source::from_key(key);
                 if let Some(slot) = self.slots.get(source.index as usize)
                     && slot.only_receives(source, bits)
@@ -712,7 +718,8 @@ impl<P: Poller> Driver for Readiness<P> {
     }
 
     fn has_sent(&mut self, source: Source) -> bool {
-        // A send is pending only when the socket was full, or could not be waited for.
+        // A send is in the slot while the socket is full. If the socket could not be waited for, the failed
+        // send is in `deferred`.
         let has_failed = |(of, event): &(Option<Source>, Event)| {
             *of == Some(source) && matches!(event, Event::Sent { .. })
         };
@@ -737,7 +744,7 @@ impl<P: Poller> Driver for Readiness<P> {
         let Some(slot) = self.slot(source) else { return };
         let registered = !slot.registered.is_empty();
         match self.release(source) {
-            // Other holders keep the open file, so closing our reference would leave it registered.
+            // Other holders keep the open file, so closing this descriptor would leave the file registered.
             Some(Fd::Shared(fd)) if registered => {
                 let _ = self.poller.delete(fd.as_fd(), source.key());
                 self.metrics.system_calls += 1;
@@ -817,7 +824,7 @@ fn nap(wait_us: u32) {
 const SLICES_MAX: usize = 64;
 /// System calls that one send may make before other sources continue.
 const PUSHES_MAX: u32 = 16;
-/// A day: a longer wait returns early with nothing, which is allowed for any wait.
+/// The longest wait, a day. A longer one is cut to this, because any wait may return early with nothing.
 const SLEEP_MAX_NS: u64 = 86_400 * 1_000_000_000;
 
 #[cfg(test)]

@@ -186,7 +186,8 @@ impl SimRing {
                     return Tried::Waits;
                 }
                 if matches!(op, Op::PollMulti { .. }) {
-                    // Level-triggered here, so it must be read.
+                    // The scripted ring polls level-triggered, so the waker's counter must be read, or the
+                    // poll would complete for ever.
                     let _ = rustix::io::read(borrow(fd), &mut [0; 8]);
                     self.post(data, i32::from(entry.revents), CQE_MORE);
                     return Tried::Waits;
@@ -414,7 +415,7 @@ impl Kernel for SimRing {
         }
         self.run_armed();
         self.show(Showing::Some);
-        // A submission of only a part, or of nothing, does not justify sleeping.
+        // Like the kernel, the ring does not sleep if operations are left that it has not submitted.
         let most_ns = match wait {
             Wait::No => return Ok(()),
             Wait::Within { ns } => Some(ns),

@@ -1,9 +1,9 @@
 //! The io_uring driver: the kernel performs the operations; one call per iteration submits and collects.
 //!
-//! Receiving and accepting are multishot: armed once, they complete until they end. The kernel tries a
-//! send during its submission; only if the send is short is the rest sent with an operation that waits.
-//! The call of an iteration gathers for a moment besides the operations that complete during submission,
-//! so sending costs no separate call.
+//! Receiving and accepting are multishot: armed once, they complete until they end. The kernel tries a send
+//! during its submission; only if the send is short is the rest sent with an operation that waits.
+//! Operations that complete during submission, such as sends, do not end the call of an iteration at once:
+//! the call gathers further completions for a moment, so sending costs no separate call.
 //!
 //! Invariants: (1) memory that the kernel may touch belongs to the driver until the operation's last
 //! completion was reaped: cancelling and closing free nothing; (2) a slot is used again, and its
@@ -65,8 +65,9 @@ pub struct Uring<K: Kernel = ring::KernelRing> {
     fills: Slab<Fill>,
     held: Slab<EarlyBytes>,
     chunks: ChunkPool,
-    /// The completions reaped last, and how many of them were handled.
+    /// The completions reaped last.
     ready: Vec<Cqe>,
+    /// Number of entries of `ready` that were handled.
     next: usize,
     completions_per_iteration: usize,
     deferred: VecDeque<(Option<Source>, Event)>,
@@ -122,8 +123,8 @@ impl<K: Kernel> Uring<K> {
     }
 
     /// Handles the completion of a cancellation. The cancellation may have missed an operation that was
-    /// just being tried and that then went on to wait: such an operation is asked again. An operation
-    /// that has ended meanwhile has completed, or completes soon, and is not asked again.
+    /// just being tried and that then went on to wait: such an operation is asked to end again. An
+    /// operation that has ended meanwhile has completed, or completes soon, and is not asked again.
     #[cold]
     fn cancelled(&mut self, cqe: Cqe) {
         let error = -cqe.result;
@@ -134,7 +135,8 @@ impl<K: Kernel> Uring<K> {
         let target = (cqe.user_data >> 32) << 56 | u64::from(index);
         let is_asked = match (parse(target), Other::parse(target)) {
             (Some((kind, _)), _) => self.is_asked(index, kind),
-            // A thread of the kernel performs the operation, and was notified.
+            // `EALREADY`: a thread of the kernel performs the operation, and was notified, so it need not
+            // be asked again.
             (None, Some((Other::File, _))) if error == libc::EALREADY => false,
             (None, Some((other, _))) => self.is_other_asked(index, other),
             (None, None) => false,
@@ -214,9 +216,9 @@ impl<K: Kernel> Uring<K> {
     }
 
     /// The number of completions to wait for, and the time after which fewer suffice. Operations that
-    /// complete during submission must be handled soon (a short send must continue, a caller may wait for
-    /// the end of one), but not before the next request, if that is expected soon: so the call gathers
-    /// for a moment instead of returning at once.
+    /// complete during submission must be handled soon, because a short send must continue and a caller may
+    /// wait for the end of a send. But they need not be handled before the next request if that is expected
+    /// soon: so the call gathers for a moment instead of returning at once.
     fn expected(&mut self) -> (u32, u32) {
         let inline = std::mem::take(&mut self.inline);
         let batch = std::mem::take(&mut self.batch);
@@ -266,7 +268,7 @@ impl<K: Kernel> Uring<K> {
             slot.poll.armed = Interest::NONE;
             slot.poll.is_ending = false;
         } else if slot.poll.is_ending {
-            // The completion is older than the present watch, for which another poll follows.
+            // The completion belongs to a watch that has ended. For the present watch another poll follows.
             return None;
         }
         if slot.life != Life::Open || slot.poll.wanted.is_empty() {
@@ -307,9 +309,9 @@ impl<K: Kernel> Uring<K> {
         self.poll_again(index, PollFlags::empty());
     }
 
-    /// Polls again after a poll that reported only `seen`, which is not watched. The kernel reports
-    /// unasked that the peer has closed its direction, and would do so at once again: hence a multishot
-    /// poll, which completes only on changes.
+    /// Polls again after a poll that reported only `seen`, which is not watched. The kernel reports without
+    /// being asked that the peer has closed its direction, and would report it again at once. So this is a
+    /// multishot poll, which completes only on changes.
     fn poll_again(&mut self, index: u32, seen: PollFlags) {
         let slot = &mut self.slots[index as usize];
         slot.poll.armed = slot.poll.wanted;

@@ -38,7 +38,7 @@ impl WakeFd {
         use rustix::event::kqueue::{EventFlags, UserFlags, kqueue};
         let this = WakeFd(kqueue()?);
         rustix::io::fcntl_setfd(&this.0, rustix::io::FdFlags::CLOEXEC)?;
-        // Two calls, adding and triggering: FreeBSD does not take them as one.
+        // The event is added and triggered by two calls, because FreeBSD does not do both in one.
         this.change(EventFlags::ADD | EventFlags::CLEAR, UserFlags::empty())?;
         Ok(this)
     }

@@ -1,6 +1,6 @@
-//! The end of a rewrite, on a separate thread: the base is put in force and the files that it replaces
-//! are removed, while the file's thread goes on writing and syncing. Written bytes survive the process,
-//! however long the disk takes for the folder.
+//! The end of a rewrite, on a separate thread: the base is put in force and the files that it replaces are
+//! removed, while the file's thread goes on writing and syncing. So bytes are written, and survive the
+//! process, even while the disk takes long for the folder.
 //!
 //! Invariants: (1) the thread owns the folder as long as it lives: meanwhile the files only change by
 //! appending to the present increment; (2) the thread ends with its work, and its owner takes the folder
@@ -36,8 +36,9 @@ pub struct BaseOutcome {
     pub removed: Vec<String>,
     /// Bytes of the files before the present increment.
     pub other_bytes: u64,
-    /// Nanoseconds that the renames and the manifest took, and that reading the sizes took.
+    /// Nanoseconds that the renames and the manifest took.
     pub rename_ns: u64,
+    /// Nanoseconds that reading the sizes of the files took.
     pub measure_ns: u64,
 }
 
@@ -45,7 +46,7 @@ impl BaseJob {
     /// Does the job on the calling thread. `clock`: monotonic nanoseconds.
     pub fn run(self, clock: &mut dyn FnMut() -> u64) -> BaseOutcome {
         let BaseJob { mut folder, number, base, named, history } = self;
-        // Replaced files are removed, so the increment after the base must be on disk as far as was promised.
+        // With `Named::Now` the manifest has the increment after the base already, and keeps it.
         let kept = usize::from(named == Named::Now);
         let began_ns = clock();
         let finished = folder.finish_base(base, kept, named);
@@ -62,19 +63,19 @@ impl BaseJob {
     }
 }
 
-/// The thread of one [`BaseJob`], as its owner has it.
+/// The owner's handle of the thread that does one [`BaseJob`].
 pub struct BaseThread(Receiver<BaseOutcome>);
 
 impl BaseThread {
     /// Starts the thread, which wakes the file's thread when it ends. `slow`: how much longer the job
-    /// takes, for tests. Errors: the job, because there is no thread.
+    /// takes, for tests. Errors: the job, if the system has no thread for it.
     pub fn start(job: BaseJob, shared: Arc<AofShared>, slow: Duration) -> Result<BaseThread, Box<BaseJob>> {
         let (ended, outcome) = channel();
         let started = Thread::AofBase.start_with(Box::new(job), move |job: Box<BaseJob>| {
             if !slow.is_zero() {
                 std::thread::sleep(slow);
             }
-            // The owner waits for the outcome.
+            // The send succeeds, because the owner waits for the outcome.
             let _ = ended.send(job.run(&mut clock()));
             shared.give(AofItem::SyncEnded);
         });

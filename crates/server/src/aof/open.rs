@@ -37,7 +37,7 @@ impl Host {
     fn write_first_base(&mut self, engine: &mut Engine, folder: &mut Folder) -> Result<(), String> {
         let (early, format) = base_of(engine.config());
         let mut base = NewBase::begin(folder.storage().clone(), folder.path(), format, early, 0)?;
-        // No data were loaded, so a base of commands is an empty file.
+        // Nothing is written into a base of commands: no data were loaded, so the base is an empty file.
         if format == BaseFormat::Rdb {
             engine.write_aof_base(&mut |piece| base.write(piece), self)?;
         }
@@ -78,7 +78,7 @@ impl Host {
         if !config.bool(param::APPENDONLY) || self.aof.open.is_some() {
             return Ok(());
         }
-        // Only one thread at a time may use the folder.
+        // The former thread must have ended first, because only one thread at a time may use the folder.
         self.await_closing_aof();
         let folder = Folder::read(self.storage.clone(), config);
         let prepared = folder.map_err(|lines| lines.join("; ")).and_then(|mut folder| {
@@ -117,7 +117,7 @@ impl Host {
         let mut directories = vec![std::env::current_dir().unwrap_or_default()];
         directories.extend(self.aof.directory().filter(|open| *open != directories[0]));
         self.claim_with_aof(config, &directories)?;
-        // Only one thread at a time may use the folder.
+        // The former thread must have ended first, because only one thread at a time may use the folder.
         self.end_aof(Vec::new(), position);
         let opened = self.open_after_cut(named, config, position);
         self.apply_claims(config);
@@ -151,8 +151,8 @@ impl Host {
         self.await_closing_aof()
     }
 
-    /// Has the file's thread end after it has written `pending`, which ends at `position`. Waits for a
-    /// former thread that is still ending.
+    /// Orders the file's thread to end after it has written `pending`, which ends at `position`. Waits for
+    /// a former thread that is still ending.
     pub fn begin_end_of_aof(&mut self, pending: Vec<u8>, position: u64) {
         let Some(aof) = self.aof.open.take() else { return };
         self.await_closing_aof();
@@ -169,7 +169,8 @@ impl Host {
         for news in shared.take_news() {
             match news {
                 AofNews::Log(level, line) => self.note(level, &line),
-                // No reply was sent whose effects are not durable, and no such reply is sent now.
+                // The process ends at once: so far no reply was sent whose effects are not durable, and
+                // none is sent now.
                 AofNews::Fatal => std::process::exit(1),
                 AofNews::Fault(_)
                 | AofNews::Latency(..)

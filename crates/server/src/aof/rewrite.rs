@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Holds a base that is written and synced, but not yet in force. The base of an earlier rewrite never
-/// replaces a later one's, however late its thread finishes.
+/// replaces that of a later rewrite, however late the earlier one's thread finishes.
 #[derive(Clone, Default)]
 pub struct WrittenBase(Arc<Mutex<Option<(RewriteNumber, NewBase)>>>);
 

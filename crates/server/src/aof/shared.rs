@@ -46,7 +46,8 @@ pub struct AofShared {
 pub struct AofNumbers {
     /// Bytes of all files with data.
     pub current_bytes: AtomicU64,
-    /// Bytes of all files with data after the last rewrite; without one since the start, those of the base.
+    /// Bytes that all files with data had after the last rewrite; the bytes of the base if there was no
+    /// rewrite since the start.
     pub base_bytes: AtomicU64,
     /// Whether a sync is under way.
     pub is_syncing: AtomicBool,
@@ -58,7 +59,7 @@ pub struct AofNumbers {
     pub has_job: AtomicBool,
     /// Bytes of memory that the file's thread has.
     pub memory_bytes: AtomicU64,
-    /// Whether another increment is being begun, which holds back writing commands.
+    /// Whether another increment is being begun; writing commands are held back meanwhile.
     pub is_changing: AtomicBool,
 }
 
@@ -110,7 +111,8 @@ pub enum AofCommand {
     BeginIncr(RewriteNumber),
     /// Puts the complete base of this rewrite in force.
     FinishBase(RewriteNumber, Box<NewBase>),
-    /// Puts this RDB file in force as the base of this rewrite; the number is that of its temporary name.
+    /// Puts this RDB file in force as the base of this rewrite. The last field is the number in the file's
+    /// temporary name.
     UseSnapshot(RewriteNumber, PathBuf, u64),
     /// Writes everything, and answers with the open files.
     ListFiles(SyncSender<Listed>),
@@ -150,7 +152,7 @@ impl RewriteNumber {
 #[derive(Default)]
 struct Inbox {
     items: VecDeque<AofItem>,
-    /// Written buffers, for the next blocks.
+    /// Buffers whose bytes were written, for reuse by the next blocks.
     spent: Vec<Vec<u8>>,
     /// Whether the thread waits to be woken.
     waits: bool,
@@ -174,7 +176,7 @@ impl AofShared {
     /// Gives the thread an item. Costs a system call only if the thread waits.
     pub fn give(&self, item: AofItem) {
         if let AofItem::Block(block) = &item {
-            // Ordered by the inbox's lock: a block is counted before it can be written.
+            // Relaxed: the inbox's lock orders this count before the thread can write the block.
             self.waiting_bytes.fetch_add(block.bytes.len() as u64, Relaxed);
         }
         let mut inbox = lock(&self.inbox);
@@ -185,7 +187,7 @@ impl AofShared {
         }
     }
 
-    /// A buffer for the next block: a written one if there is one.
+    /// A buffer for the next block: one whose bytes were written, if there is one.
     pub fn buffer(&self) -> Vec<u8> {
         let mut buffer = lock(&self.inbox).spent.pop().unwrap_or_default();
         buffer.clear();
@@ -283,7 +285,8 @@ impl AofShared {
     pub fn note_written(&self, bytes: u64) -> bool {
         let before = self.waiting_bytes.fetch_sub(bytes, Relaxed);
         let half = self.backlog_max.0 / 2;
-        // Holding back begins above half, so the backlog passes below half once after each beginning.
+        // Commands are held back from a full backlog on, so whenever they are, the backlog falls below half
+        // once, and the main thread is then woken.
         before >= half && before - bytes < half
     }
 

@@ -39,7 +39,7 @@ impl SyncThread {
                 if !slow.is_zero() {
                     std::thread::sleep(slow);
                 }
-                // The owner may have ended meanwhile.
+                // The send fails if the owner has ended meanwhile.
                 let _ = ended.send(SyncOutcome { position: pending.position, result });
                 shared.give(AofItem::SyncEnded);
             }

@@ -3,13 +3,13 @@
 //!
 //! Under `always` the thread waits for blocks, and makes all blocks that have arrived meanwhile durable
 //! with one sync (group commit). Under `everysec` a second thread syncs, so that a slow disk keeps no
-//! written bytes in the memory of the process (`sync_thread.rs`), and under every policy a third puts
-//! the base of a rewrite in force (`base_thread.rs`). While a rewrite begins, nothing can be written:
-//! later blocks belong after the cut, and the increment for them gets a name that a start would find
-//! only when everything before the cut is on disk. Writing commands wait for that. Under `everysec` and
-//! `no`, commands do not wait for their blocks: after a block the thread checks for more every
-//! millisecond for a while before it waits to be woken, so that a busy main thread pays no system call
-//! to wake it.
+//! written bytes in the memory of the process (`sync_thread.rs`), and under every policy a third puts the
+//! base of a rewrite in force (`base_thread.rs`). While a rewrite begins, nothing can be written: later
+//! blocks belong after the cut, and the increment for them gets a name that a start would find only when
+//! everything before the cut is on disk. Writing commands wait until the increment has this name. Under
+//! `everysec` and `no`, commands do not wait for their blocks: after a block the thread checks for more
+//! every millisecond for a while before it waits to be woken, so that a busy main thread pays no system
+//! call to wake it.
 //!
 //! Invariants: (1) a base is put in force only with the increment that begins at its cut
 //! ([`RewriteNumber`]); (2) after a failed sync no position is published as durable, and the fault does
@@ -53,8 +53,8 @@ pub struct AofWorker {
     cut: Option<RewriteNumber>,
     /// Whether the present fault was reported.
     is_faulty: bool,
-    /// Set when a sync has failed: nothing after this position counts as durable until a rewrite is
-    /// in force (2).
+    /// Set when a sync has failed: nothing after this position counts as durable until a rewrite is in
+    /// force (invariant 2).
     lost_at: Option<u64>,
     /// Bytes of the files before the present increment.
     other_bytes: u64,
@@ -64,9 +64,11 @@ pub struct AofWorker {
     measured_ns: Option<u64>,
     /// The delay before each write, for DEBUG.
     delay: Duration,
-    /// Monotonic ns of the last log line about a write error, of the next attempt, and of the last sync.
+    /// When a write error was last logged, monotonic ns; `None` without a present error.
     said_ns: Option<u64>,
+    /// When the next attempt to write is due, monotonic ns; `None` if the last attempt succeeded.
     retry_ns: Option<u64>,
+    /// When the last sync began, monotonic ns.
     last_sync_ns: u64,
     /// Reads the time, monotonic ns.
     clock: Box<dyn FnMut() -> u64 + Send>,
@@ -77,7 +79,7 @@ pub struct AofWorker {
     base_thread: Option<BaseThread>,
     /// Begin of the sync under way on the other thread, monotonic ns.
     sync_began_ns: u64,
-    /// A test's switch: how much longer a sync takes, and putting a base in force.
+    /// A test's switch: how much longer each sync takes, and each time that a base is put in force.
     slow: Duration,
 }
 
@@ -97,9 +99,9 @@ pub enum AofEnding {
 const LOST_AT_END: &str = "The end of the AOF file may not be on disk: an fsync has failed, and no \
                            rewrite has succeeded since. Check the disk: the next start loads the file up to its last whole command.";
 
-/// How long the thread sleeps between two checks for more work, and how many checks it makes before it
-/// waits to be woken.
+/// How long the thread sleeps between two checks for more work.
 const LINGER: Duration = Duration::from_millis(1);
+/// How many times the thread checks for more work before it waits to be woken.
 const LINGER_ROUNDS: u32 = 20;
 /// Time between two syncs under `everysec`, and between two attempts to write.
 const SECOND_NS: u64 = 1_000_000_000;
@@ -120,8 +122,8 @@ impl AofWorker {
     ) -> AofWorker {
         let (base, all) = folder.sizes();
         let other_bytes = if named == Named::Now { all.saturating_sub(appender.size()) } else { 0 };
-        // The size of the base alone, because the increments count as growth: otherwise a server that is
-        // often restarted would never rewrite.
+        // Only the size of the base is stored, so that the increments count as growth: otherwise a server
+        // that is often restarted would never rewrite.
         shared.numbers.base_bytes.store(base, Relaxed);
         shared.set_durable(appender.synced());
         let slow = Duration::from_micros(test_switches::number(test_switches::FSYNC_US).unwrap_or(0));
@@ -241,7 +243,8 @@ impl AofWorker {
             AofCommand::Policy(policy) => self.policy = policy,
             AofCommand::History(history) => {
                 self.history = history;
-                // While another thread has the folder, the removal waits for its end.
+                // While another thread has the folder, the files are removed only when that thread has
+                // ended.
                 if self.base_thread.is_none() {
                     self.remove_history();
                 }
@@ -257,7 +260,7 @@ impl AofWorker {
             AofCommand::Delay(delay) => self.delay = delay,
             AofCommand::ListFiles(asker) => {
                 let listed = self.list_files();
-                // The receiver is gone if the load was stopped.
+                // The send fails if the load was stopped.
                 let _ = asker.send(listed);
             }
             AofCommand::End => self.end(),
@@ -311,8 +314,8 @@ impl AofWorker {
         }
     }
 
-    /// Writes all blocks. The main thread learns the remainder after each write, because it may be
-    /// holding back commands.
+    /// Writes all blocks. After each write the number of bytes that wait is published, because the main
+    /// thread may be holding back commands until that number falls.
     fn write_waiting(&mut self) -> std::io::Result<()> {
         let AofWorker { shared, waker, appender, .. } = self;
         appender.write(&mut |bytes| {
@@ -405,7 +408,7 @@ impl AofWorker {
     }
 
     fn fatal(&mut self) {
-        // Nothing more becomes durable, so no reply is sent.
+        // From now on nothing becomes durable, so no reply that waits for durability is sent.
         self.ending = Some(AofEnding::Failed);
         self.report(AofNews::Fatal);
     }
@@ -485,8 +488,8 @@ impl AofWorker {
 
     fn finish_base(&mut self, number: RewriteNumber, base: NewBase) {
         if self.cut != Some(number) {
-            // The present increment does not begin where this base ends: commands would be applied
-            // twice, or never.
+            // The base is not put in force: the present increment does not begin where this base ends, so
+            // commands would be applied twice, or never.
             return self.report(AofNews::BaseFinished(number, false));
         }
         self.cut = None;
@@ -521,7 +524,8 @@ impl AofWorker {
                 if self.named == Named::WithBase {
                     self.named = Named::Now;
                 }
-                // A sync of the increment that follows the base may have failed, too.
+                // The rewrite ends the loss of earlier bytes. But a sync of the increment that follows the
+                // base may have failed, too.
                 let is_lost = *self.appender.health() == FileHealth::Lost;
                 self.lost_at = is_lost.then(|| self.appender.synced());
                 self.log(LogLevel::Notice, "Background AOF rewrite finished successfully".to_owned());
@@ -532,7 +536,8 @@ impl AofWorker {
                 self.other_bytes = other_bytes;
                 self.shared.numbers.base_bytes.store(other_bytes + self.appender.size(), Relaxed);
                 removed.into_iter().for_each(|line| self.log(LogLevel::Notice, line));
-                // `aof-disable-auto-gc` may have been turned off meanwhile.
+                // Files of this rewrite or earlier ones may be left, because `aof-disable-auto-gc` may have
+                // been turned off meanwhile.
                 self.remove_history();
             }
             Err(lines) => {
@@ -587,7 +592,7 @@ impl AofWorker {
             self.log(LogLevel::Warning, line);
             self.ending = Some(AofEnding::Failed);
             if self.policy == AppendFsync::Always {
-                // The replies that wait for these bytes are not sent.
+                // The process ends, so the replies that wait for these bytes are not sent.
                 self.fatal();
             }
         } else if self.lost_at.is_some() {

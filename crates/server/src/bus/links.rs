@@ -73,7 +73,7 @@ pub struct BusLinks {
 
 #[derive(Default)]
 struct LinkSlot {
-    /// How often the slot was used.
+    /// How often this slot of the table was used; an old place has an older number.
     generation: u32,
     link: Option<Box<BusConnection>>,
 }

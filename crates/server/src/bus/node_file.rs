@@ -1,7 +1,7 @@
 //! The thread that writes the file `nodes.conf`.
 //!
-//! Invariants: (1) a text reported as saved is durable, file and name ([`NodeFile`]); (2) of several
-//! texts that wait for the thread, only the newest is written.
+//! Invariants: (1) a text reported as saved is durable: both the file's content and its name are on disk
+//! ([`NodeFile`]); (2) of several texts that wait for the thread, only the newest is written.
 
 use crate::threads::Thread;
 use sluice_cluster::Generation;
@@ -24,7 +24,7 @@ struct NextText {
 pub struct FileReport {
     /// Generation of the text that was written.
     pub generation: Generation,
-    /// How many queued texts the write replaces, including its own.
+    /// How many queued texts the write settles: its own, and older ones that need not be written any more.
     texts: usize,
     /// The error of the failed step, as text for the log.
     pub result: Result<(), String>,
@@ -80,7 +80,7 @@ impl FileWriter {
     /// Writes the last text, waits until it is written, and releases the file. Returns the errors since
     /// the last report, for the log.
     pub fn end(&mut self, last: Arc<[u8]>) -> Vec<String> {
-        // No report of this generation is needed: the engine is ending.
+        // The generation is arbitrary, because the engine is ending and needs no report of it.
         self.write(Generation(u64::MAX), last);
         self.close()
     }
@@ -90,7 +90,7 @@ impl FileWriter {
     pub fn close(&mut self) -> Vec<String> {
         self.texts = None;
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread would have ended the process.
+            // The join succeeds, because a panic of the thread would have ended the process.
             let _ = thread.join();
         }
         self.reports.try_iter().filter_map(|report| report.result.err()).collect()

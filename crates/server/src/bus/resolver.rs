@@ -1,4 +1,5 @@
-//! Looks up the names of nodes on a thread: a name server that does not answer delays only other names.
+//! Looks up the names of nodes on a thread: a name server that does not answer delays only the look-up of
+//! other names.
 
 use crate::threads::Thread;
 use sluice_cluster::NodeId;
@@ -43,7 +44,7 @@ impl Resolver {
             Some(thread) => thread,
             none => none.insert(start(waker)?),
         };
-        // The thread lives as long as this sender.
+        // The send succeeds, because the thread lives as long as this sender.
         if thread.questions.send((node, host)).is_ok() {
             self.under_way.push(node);
         }

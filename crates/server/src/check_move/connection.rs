@@ -13,15 +13,15 @@ use sluice_tls::Context;
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::Duration;
 
-/// Bytes of a round's replies, at most: CLIENT LIST of ten thousand clients has some five millions.
+/// Bytes of a round's replies, at most. A CLIENT LIST of ten thousand clients has some five million.
 const REPLY_BYTES_MAX: usize = 16 << 20;
-/// Values of a reply, at most: CONFIG GET has a thousand, ACL LIST one for each user.
+/// Values of a reply, at most. CONFIG GET has a thousand, ACL LIST one for each user.
 const REPLY_VALUES_MAX: usize = 200_000;
 /// Rounds of requests and replies, at most: two for each slice of keys, and some for other requests.
 const ROUNDS_MAX: usize = 2_000;
 /// Bytes that are read at once.
 const READ_AT_ONCE: usize = 64 * 1024;
-/// Bytes that are written at once: the time is checked after each piece.
+/// Bytes that are written at once. The time left is checked after each such piece.
 const WRITTEN_AT_ONCE: usize = 16 * 1024;
 /// Pause between two slices of keys, to spare the other server.
 const PAUSE: Duration = Duration::from_millis(10);

@@ -40,8 +40,8 @@ pub struct Input {
     /// The parser's state, whose position is an offset in `query_buf`.
     pub parser: Parser,
     state: State,
-    /// The usage last reported to the main thread, as used bytes and room; [`u32::MAX`] stands for as
-    /// much and more.
+    /// The usage last reported to the main thread, as used bytes and room; [`u32::MAX`] stands for that
+    /// many bytes or more.
     reported: [u32; 2],
 }
 
@@ -107,8 +107,9 @@ const LARGE_BYTES: usize = 4096;
 const FILL_BYTES: usize = 32 * 1024;
 /// Bytes of a large argument that are received at least in one step.
 const FILL_STEP_BYTES: usize = 1 << 20;
-/// For each received byte of a large argument there may be room for so many more: a length that is
-/// announced and not sent takes little memory, and few bytes are moved as the room grows.
+/// Bytes of room that a large argument may have for each byte received of it. The factor is small enough
+/// that a length that is only announced takes little memory, and large enough that few bytes are moved as
+/// the room grows.
 const ROOM_PER_RECEIVED: usize = 16;
 
 impl Input {
@@ -233,7 +234,7 @@ impl Input {
         }
     }
 
-    /// The instruction for the event loop that begins no receive into the memory of a large argument.
+    /// Like [`Input::receive`], but begins no receive into the memory of a large argument.
     pub fn receive_chunks(&self) -> Receive {
         match &self.state {
             State::Open | State::Large(_) | State::Deferred => Receive::Chunks,
@@ -242,7 +243,8 @@ impl Input {
         }
     }
 
-    /// The instruction for the event loop for a connection that leaves it.
+    /// The instruction that stops receiving. It changes nothing while the event loop has the buffer of a
+    /// large argument.
     pub fn receive_nothing(&self) -> Receive {
         match &self.state {
             State::Filling(_) => Receive::Unchanged,
@@ -355,7 +357,7 @@ impl Input {
     pub fn filled(&mut self, bytes: Vec<u8>) -> usize {
         let State::Filling(filling) = &self.state else { return 0 };
         let come = bytes.len().saturating_sub(filling.from);
-        // The event loop had no room for more than the missing bytes.
+        // No more than the missing bytes can have come, because the event loop had no room for more.
         let missing = filling.missing.saturating_sub(come);
         self.state = State::Large(Box::new(LargeArgument { bytes, missing }));
         if missing == 0 {

@@ -65,8 +65,8 @@ impl Output {
         self.waiting.get_or_insert_default().push_front(piece);
     }
 
-    /// Adds protocol bytes of the transport: before all output that is not encoded yet, because they were
-    /// encoded earlier, and after earlier protocol bytes.
+    /// Adds protocol bytes of the transport. They are put before all output that is not encoded yet,
+    /// because they were encoded earlier, and after earlier protocol bytes.
     pub fn push_answer(&mut self, bytes: Vec<u8>) {
         let waiting = self.waiting.get_or_insert_default();
         let answers = waiting.iter().take_while(|piece| matches!(piece, OutputPiece::Answer(_))).count();
@@ -93,7 +93,7 @@ impl Output {
         waiting.push_back(OutputPiece::Output(copy));
     }
 
-    /// Has the connection end when everything was sent.
+    /// Makes the connection end when everything was sent.
     pub fn close_when_sent(&mut self) {
         self.closes_when_sent = true;
     }

@@ -27,9 +27,9 @@ struct Coded {
     plain_in_flight: usize,
     /// Whether a send is in flight; nothing else can be sent meanwhile.
     is_sending: bool,
-    /// Whether the codec's closing message was sent to the peer.
+    /// Whether the codec's last bytes, a closing message or an alert, were sent to the peer.
     has_ended: bool,
-    /// Whether the peer has sent its closing message, and the connection has not acted on it yet.
+    /// Whether the codec has reported that the peer has sent its closing message.
     peer_has_ended: bool,
 }
 
@@ -98,7 +98,7 @@ impl Transport {
         self.coded = Some(Coded::new(codec));
     }
 
-    /// Has the transport decompress a primary's stream, which may be compressed. Returns the commands in
+    /// Makes the transport decompress a primary's stream, which may be compressed. Returns the commands in
     /// `first`, the bytes already received.
     ///
     /// # Errors
@@ -122,7 +122,8 @@ impl Transport {
         self.coded.as_ref().map_or(0, |coded| heap::boxed::<Coded>() + coded.codec.footprint())
     }
 
-    /// Has packets filled, at the price of a delay: a replica that receives a stream does not answer it.
+    /// Makes the kernel fill packets, at the price of a delay. Meant for a replica, which receives a stream
+    /// and does not answer it.
     pub fn fill_packets(&self, event_loop: &AnyLoop) {
         if let Some(socket) = event_loop.fd(self.source) {
             options::fill_packets(socket);
@@ -149,8 +150,8 @@ impl Transport {
         }
     }
 
-    /// Has the event loop receive as the input wants. Coded bytes are never received into the memory
-    /// of an argument.
+    /// Makes the event loop receive as `wanted` says. Coded bytes are never received into the memory of an
+    /// argument.
     #[inline]
     pub fn receive(&mut self, event_loop: &mut AnyLoop, wanted: Receive) {
         match wanted {
@@ -161,7 +162,7 @@ impl Transport {
         }
     }
 
-    /// Has the event loop return the buffer of a large argument as it is.
+    /// Makes the event loop return the buffer of a large argument, filled or not.
     pub fn end_filling(&mut self, event_loop: &mut AnyLoop) {
         event_loop.recv_into_end(self.source);
     }
@@ -209,7 +210,7 @@ impl Transport {
         }
     }
 
-    /// Notes the peer's closing message that followed requests still being executed.
+    /// Notes that the peer has sent its closing message, while requests before it may still be executed.
     #[cold]
     pub fn note_peer_end(&mut self) {
         if let Some(coded) = &mut self.coded {
@@ -217,7 +218,7 @@ impl Transport {
         }
     }
 
-    /// Whether [`Transport::note_peer_end`] was called.
+    /// Whether the codec has reported that the peer has sent its closing message.
     #[inline]
     pub fn peer_has_ended(&self) -> bool {
         self.coded.as_ref().is_some_and(|coded| coded.peer_has_ended)
@@ -251,7 +252,8 @@ impl Transport {
         }
     }
 
-    /// Sends the codec's closing message, unless a send is unfinished: the rest of that send would follow it.
+    /// Sends the codec's closing message, unless a send is unfinished, because the rest of that send would
+    /// follow the message.
     fn report_end(&mut self, event_loop: &mut AnyLoop) {
         if let Some(coded) = &mut self.coded
             && !coded.has_ended
@@ -290,7 +292,7 @@ impl Transport {
 fn into_send_buf(outbox: Outbox) -> SendBuf {
     let (head, shared) = outbox.into_parts();
     if shared.is_empty() {
-        // Nearly always the case; collecting nothing costs as much as half of a send.
+        // Nearly all output shares no values, and collecting nothing costs as much as half of a send.
         return SendBuf { head, shared: Vec::new() };
     }
     SendBuf { head, shared: shared.into_iter().map(|(at, bytes)| Shared { at, bytes }).collect() }

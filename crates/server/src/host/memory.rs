@@ -37,8 +37,9 @@ pub(super) struct Memory {
     pub(super) signs: SignsOfGrowth,
     /// Commands other than INFO that had run when the numbers were last read for INFO.
     pub(super) shown_after: u64,
-    /// Resident bytes of the process as last read for INFO, and the time of that reading.
+    /// Resident bytes of the process as last read for INFO.
     pub(super) resident: usize,
+    /// When `resident` was read, monotonic ns.
     pub(super) resident_at_ns: u64,
     pub(super) peak: usize,
     pub(super) peak_s: i64,
@@ -56,9 +57,9 @@ mod tests {
         assert!(!before.show_growth(&before) && !reads.show_growth(&before));
         assert!(SignsOfGrowth { bytes_of_thread: -6, ..reads }.show_growth(&before));
         assert!(SignsOfGrowth { entry_bytes: 51, ..reads }.show_growth(&before));
-        // The cron's own allocations come from no client.
+        // Allocations without commands or input are the cron's own, and no sign.
         assert!(!SignsOfGrowth { bytes_of_thread: 0, ..before }.show_growth(&before));
-        // Deletions lower both numbers of bytes.
+        // Deletions lower both numbers of bytes, and are no sign.
         assert!(!SignsOfGrowth { bytes_of_thread: -90, entry_bytes: 9, ..reads }.show_growth(&before));
     }
 }

@@ -35,11 +35,11 @@ impl Snapshots {
     }
 }
 
-/// The number of the first snapshot, at random: processes in containers may have equal ids and share a
-/// folder, and their files must not have equal names.
+/// The number of the first snapshot. It is random, because processes in containers may have equal ids and
+/// share a folder, and their files must not have equal names.
 fn first_snapshot() -> u64 {
     let mut bytes = [0; 4];
-    // Without entropy the server does not start: see `seeds`.
+    // The error is ignored: without entropy the server does not start (`seeds` in `start.rs`).
     let _ = getrandom::fill(&mut bytes);
     u64::from(u32::from_le_bytes(bytes))
 }

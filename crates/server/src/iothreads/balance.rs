@@ -21,7 +21,7 @@ pub struct Share {
 pub struct Balance {
     /// Samples in a row in which the load was uneven.
     uneven: u32,
-    /// Samples until the next decision: the effect of the last move must show first.
+    /// Samples until the next decision, which must wait until the last move shows its effect.
     holdoff: u32,
 }
 
@@ -56,7 +56,8 @@ impl Balance {
             return None;
         }
         *self = Balance { uneven: 0, holdoff: BALANCE_REST };
-        // Half the difference, assuming that the thread's connections are equally busy; never all of them.
+        // Moves connections that make half the difference of the loads, assuming that the thread's
+        // connections are equally busy; but never all connections.
         let share = (hot.busy - cold.busy) / (2.0 * hot.busy);
         let count = (hot.connections as f64 * share) as usize;
         Some(ConnectionMove { id: hot.id, count: count.clamp(1, hot.connections - 1) })
@@ -83,7 +84,7 @@ mod tests {
                 (quiet, moves) = (0, moves + 1);
                 let hot_gives = wanted.id == IoThreadId(0);
                 let (from, to) = if hot_gives { (&mut hot, &mut cold) } else { (&mut cold, &mut hot) };
-                // As the caller does: the connections that follow the last ones moved.
+                // Like the caller, takes the connections that follow the last ones moved.
                 let start = next % from.len();
                 from.rotate_left(start);
                 to.extend(from.drain(..wanted.count));

@@ -1,10 +1,10 @@
 //! How many connections the main thread keeps while I/O threads are active: a pure state machine, stepped
 //! ten times a second.
 //!
-//! Few I/O threads are the bottleneck, while the main thread, which only executes, is idle for more than
-//! half of its time (`io-threads 2`: nine tenths). The main thread then receives and sends for some of
-//! the connections itself, as it does without I/O threads. It takes no more connections while I/O threads
-//! may still be added, because adding a thread helps more.
+//! If there are only a few I/O threads, they are the bottleneck, while the main thread, which then only
+//! executes commands, is idle for more than half of its time (with `io-threads 2` for nine tenths). The
+//! main thread then receives and sends for some of the connections itself, as it does without I/O threads.
+//! It takes no more connections while I/O threads may still be added, because adding a thread helps more.
 
 /// Load of the last tenth of a second.
 #[derive(Clone, Copy, Debug)]
@@ -29,13 +29,15 @@ pub struct MainShare {
     kept: usize,
     /// Samples in a row that called for more connections.
     asked: u32,
-    /// Samples until the next decision: the effect of the last move must show first.
+    /// Samples until the next decision, which must wait until the last move shows its effect.
     rest: u32,
     /// Samples until more connections may be taken.
     holdoff: u32,
-    /// How many samples the next giving back holds off for; doubles with each giving back.
+    /// For how many samples no more connections are taken after the main thread gives some away; doubles
+    /// each time.
     penalty: u32,
-    /// Connections of all threads when the penalties began: with a different number they begin anew.
+    /// Connections of all threads when `penalty` was last reset. When the number differs from this by more
+    /// than a quarter, `penalty` is reset.
     penalty_of: usize,
 }
 
@@ -75,7 +77,7 @@ impl MainShare {
             self.give_all();
             return 0;
         }
-        // Never more than an I/O thread has, even after connections have ended.
+        // The main thread keeps at most an equal share of all connections, even after some have ended.
         let all = connections.saturating_add(of_main);
         let equal = all / io_threads.saturating_add(1);
         self.kept = self.kept.min(equal);
@@ -93,7 +95,8 @@ impl MainShare {
             (self.rest, self.holdoff) = (REST_SAMPLES, self.penalty);
             self.penalty = (self.penalty * 2).min(LAST_PENALTY);
         } else if self.asked >= ASKED_SAMPLES && self.holdoff == 0 && connections > 0 && self.kept < equal {
-            // Half the way to equal load, assuming that all connections are equally busy.
+            // Takes connections that go half the way to equal load, assuming that all connections are
+            // equally busy.
             let each = io_threads_busy * io_threads as f64 / connections as f64;
             let more = ((io_threads_busy - main_busy) / (2.0 * each)) as usize;
             self.kept = self.kept.saturating_add(more.max(1)).min(equal);
@@ -120,7 +123,7 @@ mod tests {
         whole: f64,
     }
 
-    /// Measured on sixteen processors: GET of 512 bytes.
+    /// Times measured on sixteen processors, for GETs of 512 bytes.
     const MEASURED: Machine = Machine { io_threads: 3, connections: 400, io: 7.6, executes: 1.0, whole: 8.0 };
 
     impl Machine {

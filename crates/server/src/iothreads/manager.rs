@@ -39,10 +39,11 @@ pub struct Manager {
     configured: usize,
     /// Whether all I/O threads are active, whatever the load: `io-threads-always-active`.
     always: bool,
-    /// When starting the threads that could not be started is tried again.
+    /// When the start of threads that could not be started is tried again, monotonic ns.
     spawn_again_ns: u64,
-    /// The settings that the I/O threads have, and the limits from which they were made.
+    /// The settings that the I/O threads have.
     settings: Arc<Settings>,
+    /// The limits from which `settings` were made.
     limits: Arc<Limits>,
 }
 
@@ -194,7 +195,7 @@ impl Manager {
             }
             self.publish_state(engine, host);
         }
-        // With `io-threads-always-active`, the I/O threads become active at once.
+        // With `io-threads-always-active`, the I/O threads become active at once, not with the next sample.
         if self.always && self.configured > 0 {
             self.policy.assume(self.configured);
             self.arrange(self.configured, engine, host, slots, &[]);
@@ -203,7 +204,8 @@ impl Manager {
 
     /// Publishes the state of the I/O threads for INFO, and sets the lazy-free threshold by their number.
     fn publish_state(&mut self, engine: &mut Engine, host: &mut Host) {
-        // A small value is not worth a message of its own, but travels with a batch for free.
+        // While I/O threads take connections, smaller values are freed by them too: such a value is not
+        // worth a message of its own, but travels with a batch for free.
         let above = match self.pool.active() {
             0 => sluice_keyspace::LAZY_FREE_BYTES,
             _ => FREED_BY_IO_THREADS_BYTES,
@@ -229,8 +231,8 @@ impl Manager {
         shown.active_us.resize(self.configured, 0);
     }
 
-    /// Logs the conditions under which I/O threads become active, because inactive threads are ordinary
-    /// under little load.
+    /// Logs the conditions under which I/O threads become active, so that operators do not take threads
+    /// that are inactive under little load for a fault.
     fn log_expectation(&mut self, host: &mut Host, cap: usize) {
         let when = match self.always {
             true => "all take connections at once".to_owned(),
@@ -277,13 +279,14 @@ impl Manager {
         self.sockets = sockets;
         let slots = sockets.slots;
         let shares = self.sample_io_threads(now_ns);
-        // On a server with nothing to do, sampling the machine costs more than it can show.
+        // A server with nothing to do is not sampled, because sampling the machine costs more than it can
+        // show.
         let commands = engine.commands_executed().saturating_sub(self.last.commands);
         let is_quiet = self.always && !self.spin.needs_samples() && commands < COMMANDS;
         let sample = (!is_quiet).then(|| self.sample(engine, host, now_ns, &shares)).flatten();
         let wanted = if self.always {
             self.policy.assume(self.configured);
-            // The I/O threads then get all connections.
+            // With `io-threads-always-active` the I/O threads get all connections.
             self.main_share.give_all();
             self.configured
         } else {
@@ -346,7 +349,7 @@ impl Manager {
         }
     }
 
-    /// Decides whether threads spin; `io_threads` of them take connections from now on.
+    /// Decides whether threads spin. `io_threads`: how many I/O threads take connections from now on.
     fn decide_spinning(&mut self, engine: &Engine, signals: LoadSample, io_threads: usize) {
         let before = self.spin_ns();
         self.spin.step(SpinSample {
@@ -372,7 +375,8 @@ impl Manager {
     fn kept(&self) -> usize {
         match test_switches::number(test_switches::KEPT) {
             None => self.main_share.kept(),
-            // A number that changes with each sample, so that connections move back and forth.
+            // With the test switch, a number that changes with each sample, so that connections move back
+            // and forth.
             Some(most) => (self.sampled_ns / SAMPLE_NS % most.saturating_add(1)) as usize,
         }
     }
@@ -396,7 +400,7 @@ impl Manager {
         // Connections that I/O threads are about to give back are not requested again.
         let missing = keeps.saturating_sub(has.saturating_add(self.sockets.leaving));
         if self.moves.are_pending() {
-            // The walk under way moves them.
+            // The walk that is under way moves the connections.
         } else if has > keeps {
             self.moves.to_release.clear();
             self.moves.begin(slots);
@@ -465,7 +469,8 @@ impl Manager {
             self.last.idle_ticks = ticks;
             if known_ticks != 0 {
                 let idle_ns = ticks.saturating_sub(known_ticks) as f64 * tick_ns();
-                // Under a quota an idle processor may not be available to this process.
+                // The quota also bounds the idle processors, because under a quota an idle processor may
+                // not be available to this process.
                 let ours = processors() as f64 - main_busy - io_threads_busy * active as f64;
                 // A processor on which a thread has spun counts as idle.
                 let spun = spun_ns.saturating_sub(self.last.spun_ns) as f64 / wall as f64 + self.pool.spun();

@@ -25,13 +25,14 @@ pub enum ToIoThread {
     /// Messages, each for many connections, by protocol version. Two messages for one connection have
     /// the same version.
     Multicast(Box<[Multicast; 2]>),
-    /// The request with which a connection waited has ended. It may have been AUTH.
+    /// The blocked request of a connection has ended. Since that request may have been AUTH, the message
+    /// holds whether the client is authenticated.
     Resume(SessionKey, AuthState),
     /// Closes the connection at once.
     Close(SessionKey),
     /// Frees unneeded input memory of a client that has sent nothing for so many seconds.
     Trim(SessionKey, u32),
-    /// Has the packets of a replica filled, at the price of a delay.
+    /// Makes the kernel fill the packets to a replica, at the price of a delay.
     FillPackets(SessionKey),
     /// The new settings and limits.
     Settings(Arc<Settings>),
@@ -181,7 +182,8 @@ impl Batch {
 
     /// Frees buffers that a spent batch must not keep while it waits for reuse.
     pub fn trim(&mut self) {
-        // A kept reference to a large argument would outlive its key, and make the next write copy the value.
+        // References to large arguments are dropped: a reference kept here could outlive the key, and make
+        // the next write copy the value.
         self.requests.clear();
         self.input.clear();
         if self.input.capacity() > SPARE_INPUT_BYTES {

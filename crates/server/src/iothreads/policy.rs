@@ -35,7 +35,7 @@ pub struct Policy {
     /// The highest rate, in commands per `TRIAL_SAMPLES` samples, that was measured before a trial that
     /// then failed; 0 after a success.
     failed_at: u64,
-    /// How many samples the next failed trial holds off for; doubles with each failure.
+    /// For how many samples no I/O thread is tried after the next failed trial; doubles with each failure.
     penalty: u32,
     /// Recent commands per sample, newest last.
     recent: [u64; TRIAL_SAMPLES],
@@ -74,9 +74,9 @@ struct Thresholds {
 /// of the time (0.77 to 0.86 measured): `io_threads` has to lie well below. It is 0.5, because from there
 /// on another thread may shorten the waits; the trial decides whether it does.
 const THRESHOLDS: Thresholds = Thresholds { main: 0.85, io_threads: 0.5, free_processor: 0.6 };
-/// There are too many I/O threads if they and the main thread together work less than this share of what
-/// the I/O threads could. Half of [`Thresholds::io_threads`], because a trial at most doubles the number:
-/// threads just added are not slack.
+/// There are too many I/O threads if all of them and the main thread together do less than this share of
+/// the work that the I/O threads could do. The share is half of [`Thresholds::io_threads`], because a trial
+/// at most doubles the number of threads: so threads that were just added do not count as too many.
 const SLACK: f64 = 0.25;
 /// The last I/O thread goes if the main thread alone would be busy for less than this share.
 const SLACK_OF_LAST: f64 = 0.5;
@@ -91,7 +91,8 @@ const TRIAL_SAMPLES: usize = 5;
 const SETTLE_SAMPLES: u32 = 2;
 /// A trial succeeds if the rate grew to at least this share of the rate before, in percent.
 const GROWTH_PERCENT: u64 = 103;
-/// The share, in percent, for a trial in which only one I/O thread can be added.
+/// The share of the former rate, in percent, with which a trial succeeds if only one I/O thread can be
+/// added.
 const ONLY_ONE_PERCENT: u64 = 90;
 /// If the rate fell below this share of the rate before, in percent, the load ended during the trial:
 /// such a trial shows nothing, and makes no penalty longer.
@@ -198,9 +199,9 @@ impl Policy {
         self.active
     }
 
-    /// Counts samples in a row under pressure, including those of a trial: after a successful trial the
-    /// next addition can follow at once, because all samples in [`Policy::recent`] were then taken with the
-    /// present number of I/O threads.
+    /// Counts samples in a row under pressure, i.e. with a bottleneck and a free processor, including those
+    /// of a trial: after a successful trial the next addition can follow at once, because all samples in
+    /// [`Policy::recent`] were then taken with the present number of I/O threads.
     fn note_pressure(&mut self, signals: LoadSample) {
         self.bottleneck = match self.active {
             0 => signals.main_busy >= self.thresholds.main,
@@ -256,7 +257,7 @@ impl Policy {
             return false;
         }
         let work = signals.io_threads_busy * self.active as f64 + signals.main_busy;
-        // Without I/O threads the main thread does all of the work.
+        // Without the last I/O thread, the main thread would do all of the work.
         let slack = match self.active {
             1 => work < SLACK_OF_LAST,
             active => work < SLACK * active as f64,
@@ -286,9 +287,9 @@ mod tests {
         asked: u64,
     }
 
-    /// Commands in a sample that one thread alone executes, and that the main thread executes if I/O
-    /// threads read and write.
+    /// Commands in a sample that one thread alone executes.
     const ALONE: u64 = 10_000;
+    /// Commands in a sample that the main thread executes if I/O threads read and write.
     const WITH_IO_THREADS: u64 = 60_000;
     /// Commands in a sample that an I/O thread reads and writes: a little more than one thread alone,
     /// which executes as well.
@@ -365,7 +366,8 @@ mod tests {
         ]
     }
 
-    /// `cargo test -p sluice-server io_r13 -- --nocapture` prints the table.
+    /// the thresholds are chosen by a sweep. `cargo test -p sluice-server io_r13 -- --nocapture`
+    /// prints its table.
     #[test]
     fn io_r13_the_thresholds_lie_where_the_sweep_is_flat() {
         let mut changes_of_low = 0;

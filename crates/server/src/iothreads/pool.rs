@@ -171,7 +171,7 @@ impl Pool {
                 Ok(thread) => thread,
                 Err(error) => {
                     if self.threads.is_empty() {
-                        // The failed thread's lane notified the collector when it was dropped, and no
+                        // The collector is dropped: the lane of the failed thread has notified it, but no
                         // thread is left to collect from.
                         self.collector = None;
                     }
@@ -206,7 +206,7 @@ impl Pool {
         };
         let backend = self.backend;
         let (ready, opened) = std::sync::mpsc::channel();
-        // The thread is not joined: its last message says that it has released everything.
+        // The thread is not joined, because its last message reports that it has released everything.
         Thread::Io(number + 1).start(move || {
             // The thread opens its own event loop, because io_uring requires that.
             match AnyLoop::choose(backend, &sluice_evloop::Config::default()) {
@@ -279,8 +279,8 @@ impl Pool {
         index.is_some()
     }
 
-    /// The least busy active I/O thread, by eighths of its time; among equals, the one with
-    /// the fewest connections.
+    /// The least busy active I/O thread. Busy shares are compared in eighths; among threads with equal
+    /// shares, the thread with the fewest connections is taken.
     pub fn least_loaded(&self) -> Option<IoThreadId> {
         let load = |id: &IoThreadId| match self.threads.get(id.0).and_then(Option::as_ref) {
             Some(thread) => ((thread.busy * 8.0) as u32, thread.connections),

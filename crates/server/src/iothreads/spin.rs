@@ -72,7 +72,7 @@ impl Spin {
         self.is_on || self.is_forced
     }
 
-    /// Has no thread spin from now on.
+    /// Ends spinning: from now on no thread spins.
     pub fn stop(&mut self) {
         self.is_on = false;
     }

@@ -93,7 +93,7 @@ pub struct IoThread {
     overflow: VecDeque<ToMain>,
     /// Connections with unreported traffic, each once.
     unreported: Vec<SessionKey>,
-    /// When that traffic is reported at the latest, monotonic ns.
+    /// When the traffic of the connections in `unreported` is reported at the latest, monotonic ns.
     report_at_ns: u64,
     /// Whether the thread ends when its last connection has ended or left.
     stopping: bool,
@@ -126,8 +126,8 @@ const BATCH_REQUESTS: usize = 128;
 /// Length of a bounded wait for batches at the main thread.
 const WAIT: Duration = Duration::from_micros(40);
 /// Length of the wait that lets input gather between two iterations that had work, under pipelines: the
-/// main thread is then woken for more batches at a time, which saves it a fifth of its time for each
-/// (measured: 15, 30 and 60 us alike, so the shortest).
+/// main thread is then woken for more batches at a time, which saves a fifth of its time for each batch.
+/// Waits of 15, 30 and 60 us were measured to be equally good, so this is the shortest of them.
 const GATHER: Duration = Duration::from_micros(15);
 /// Bounded waits without an event before the I/O thread sleeps until it is woken.
 const EMPTY_WAITS_MAX: u32 = 16;
@@ -145,8 +145,8 @@ const SPARE_REPLY_BYTES: usize = 64 * 1024;
 impl IoThread {
     /// An I/O thread on the calling thread.
     pub fn new(channels: Channels, event_loop: AnyLoop) -> IoThread {
-        // Bounded waits are shorter than the default slack of timers. If setting the slack fails, the
-        // waits are longer.
+        // The slack of timers is reduced, because its default is longer than a bounded wait. If that fails,
+        // the waits are only longer.
         let _ = prctl::set_timerslack(1);
         IoThread {
             channels,
@@ -210,7 +210,7 @@ impl IoThread {
             match self.event_loop.wait(now_ns, until) {
                 Ok(waited) if waited.ready > 0 => add(&self.channels.published.polls, 1),
                 Ok(_) => {}
-                // With a broken event loop no connection can be served: all are given up.
+                // The event loop is broken and can serve no connection, so all connections are given up.
                 Err(_) => return self.give_up(),
             }
             let began = self.clock.now().mono_ns;
@@ -225,7 +225,8 @@ impl IoThread {
                 self.report_all_traffic(began);
             }
             self.flush();
-            // Freed after the replies and batches were sent, so that no client waits for it.
+            // The values are freed after the replies and batches were sent, so that no client waits for
+            // that.
             self.garbage.clear();
             self.publish_footprint();
             now_ns = if self.had_work { self.clock.now().mono_ns } else { began };
@@ -262,7 +263,7 @@ impl IoThread {
             return Deadline::PAST;
         }
         if !self.overflow.is_empty() {
-            // The main thread does not report when the ring has room again.
+            // The wait is bounded, because the main thread does not report when the ring has room again.
             std::thread::sleep(FULL_RING_WAIT);
             return Deadline::PAST;
         }
@@ -352,7 +353,7 @@ impl IoThread {
         batch.from = self.channels.id;
         batch.at_ns = self.began_ns;
         batch.traffic = std::mem::take(&mut connection.unreported);
-        // The batch reports the usage, which needs no report of its own.
+        // The batch carries the usage, so no separate report of it is needed.
         batch.usage = input.usage();
         let _ = input.unreported();
         input.begin_executing();
@@ -363,8 +364,8 @@ impl IoThread {
     fn replied(&mut self, mut batch: Box<Batch>) {
         let reply = std::mem::take(&mut batch.reply);
         self.garbage.append(&mut batch.garbage);
-        // A batch of an earlier thread with this id may arrive, which was not counted here; the count is
-        // then one too low.
+        // A batch that an earlier thread with this id had sent may arrive. It was not counted here, so the
+        // count is then one too low.
         self.batches_at_main = self.batches_at_main.saturating_sub(1);
         let Some(mut connection) = self.take(batch.key) else { return self.spend(batch) };
         let before = std::mem::replace(&mut connection.authentication, batch.authentication);
@@ -376,8 +377,8 @@ impl IoThread {
         match batch.outcome {
             BatchOutcome::GoOn => {}
             BatchOutcome::Deferred | BatchOutcome::Resumed => {
-                // The engine has the blocked request. The bytes after it are parsed again when
-                // it has ended.
+                // The engine has the blocked request. The bytes after the request are parsed again when the
+                // request has ended.
                 let mut query_buf = batch.input.split_off(batch.done.min(batch.input.len()));
                 query_buf.append(&mut connection.input.query_buf);
                 connection.input.query_buf = query_buf;
@@ -550,8 +551,9 @@ impl IoThread {
         let unflushed = std::mem::take(&mut self.unflushed);
         match self.channels.lane.publish() {
             Notified::First => drop(self.channels.main.wake()),
-            // Another I/O thread has notified first and wakes the main thread. That I/O thread may have
+            // Another I/O thread has notified first and wakes the main thread. But that I/O thread may have
             // been descheduled before its wake-up, with few processors for a time slice of the scheduler.
+            // So this thread wakes the main thread as well, if that seems to sleep.
             Notified::Already if unflushed => drop(self.channels.main.wake_if_parked()),
             Notified::Already => {}
         }
@@ -621,7 +623,8 @@ impl ConnectionHost for IoThread {
     fn report_usage(&mut self, connection: &mut Connection) {
         // An empty buffer is kept for other connections; an unfinished request keeps its room.
         self.spare.keep_query_buf(&mut connection.input.query_buf);
-        // The batch at the main thread has reported the usage.
+        // While a batch is at the main thread nothing is reported, because the batch has reported the
+        // usage.
         if connection.input.state() != InputState::Executing
             && !connection.usage_waits
             && let Some(usage) = connection.input.unreported()
@@ -641,8 +644,8 @@ impl ConnectionHost for IoThread {
     }
 
     fn input_ended(&mut self, connection: Box<Connection>) {
-        // While a batch is away nothing is received, so no reply is pending when the end of the
-        // input is seen.
+        // The connection can end at once: nothing is received while a batch is at the main thread, so no
+        // reply is pending when the end of the input is seen.
         self.end(connection, connection::CLIENT_CLOSED);
     }
 

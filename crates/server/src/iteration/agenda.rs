@@ -48,12 +48,13 @@ impl Reasons {
 pub(super) struct Agenda {
     /// The reasons of the iteration under way.
     pub(super) reasons: Reasons,
-    /// The reasons that hold until something changes, as computed at the end of the last iteration that
-    /// was not plain.
+    /// The reasons that hold until something changes, as computed at the end of the last iteration that had
+    /// more reasons than [`Reasons::EACH`] or ended with news.
     pub(super) standing: Reasons,
     /// Until when the event loop may wait, monotonic ns; computed together with `standing`.
     pub(super) next_ns: u64,
-    /// The control plane's epoch as last seen.
+    /// The control plane's epoch, a number that changes with its state, as last seen
+    /// (`beside_commands::epoch`).
     pub(super) epoch: u32,
     /// Something other than a plain command happened that only the main thread knows of.
     pub(super) is_news: bool,

@@ -40,7 +40,7 @@ impl Server {
         Ok(())
     }
 
-    /// Has the process log something about itself.
+    /// Calls `what`, a function that logs something about the process.
     pub fn say(&mut self, what: fn(&mut Host, &Config)) {
         what(&mut self.host, self.engine.config());
     }
@@ -70,7 +70,8 @@ impl Server {
         match news {
             AofNews::Log(level, line) => self.host.note(level, &line),
             AofNews::Fault(fault) => self.engine.report_aof_fault(fault),
-            // No reply was sent whose effects are not durable, and no such reply is sent now.
+            // The process ends at once: so far no reply was sent whose effects are not durable, and none is
+            // sent now.
             AofNews::Fatal => std::process::exit(1),
             AofNews::Latency(event, nanos) => self.engine.report_latency(event, nanos, &mut self.host),
             AofNews::IncrBegun(number, begun) => {
@@ -92,7 +93,7 @@ impl Server {
     /// Makes everything executed durable; nothing may be executed after this. Returns whether all of
     /// it is durable.
     pub(super) fn close_aof(&mut self) -> bool {
-        // A former append-only file that is still closing has older data.
+        // A former append-only file that is still closing comes first, because its data are older.
         self.host.await_closing_aof();
         let Some(aof) = &self.host.aof.open else { return true };
         aof.append_all(&mut self.engine);
@@ -101,7 +102,7 @@ impl Server {
         let ending = self.host.end_aof(Vec::new(), position);
         let is_durable = ending.is_none_or(|ending| ending == AofEnding::Durable);
         if self.engine.is_aof_strict() && !is_durable {
-            // The replies that wait for the file are not sent.
+            // The process ends at once, so that the replies that wait for the file are not sent.
             std::process::exit(1);
         }
         self.engine.report_aof_durable(position, &mut self.host);

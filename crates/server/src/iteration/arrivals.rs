@@ -50,7 +50,7 @@ impl Server {
                 return self.arrivals.waiting.shrink_to(ACCEPTS_PER_ITERATION as usize);
             };
             self.timing.is_busy = true;
-            // Connections without a turn may have filled the room meanwhile.
+            // Connections that wait for no turn may have taken the last room for clients meanwhile.
             if let Some(stream) = unless_refused(self, &newcomer.accepted, stream) {
                 admit(self, newcomer, stream, &[], None);
             }
@@ -103,14 +103,15 @@ fn accept(server: &mut Server, slot: u32, generation: u32, stream: Stream) {
     }
 }
 
-/// Has a thread do the handshake of a TLS connection.
+/// Hands a TLS connection to a thread for its handshake.
 #[cold]
 fn begin_handshake(server: &mut Server, newcomer: Newcomer, stream: Stream) {
     let taken = connections(server);
     let config = server.engine.config();
     let is_full = taken.leave_no_room_for(&newcomer.accepted, config);
     let Some(context) = server.host.settings.tls.context().cloned().filter(|_| !is_full) else {
-        // Nothing can be sent before the handshake, and a handshake is too costly for an error reply.
+        // A refused connection is closed without an error reply: nothing can be sent before the handshake,
+        // and a handshake is too costly for that.
         let rejected = taken.rejected(&newcomer.accepted, config);
         return server.engine.count_rejected(rejected);
     };
@@ -140,7 +141,8 @@ fn end_handshake(server: &mut Server, outcome: HandshakeOutcome<Newcomer>) {
 fn note_handshake_failure(server: &mut Server, reason: &str, origin: &Newcomer) {
     let Accepted { addr, laddr, .. } = &origin.accepted;
     let text = format!("Error accepting a client connection: {reason} (addr={addr} laddr={laddr})");
-    // Any peer that can connect can fail: the log lines that failures cause are bounded.
+    // Any peer that can connect can make handshakes fail, so the number of log lines about failures is
+    // bounded.
     let now_s = server.host.recent().mono_ns / 1_000_000_000;
     let is_told = server.arrivals.handshakes_for(origin).failure_is_told(now_s);
     let level = if is_told { LogLevel::Warning } else { LogLevel::Debug };
@@ -167,7 +169,8 @@ fn unless_refused(server: &mut Server, accepted: &Accepted, stream: Stream) -> O
 fn admit(server: &mut Server, newcomer: Newcomer, stream: Stream, plain: &[u8], names: Option<&[Vec<u8>]>) {
     let Newcomer { accepted, unix } = newcomer;
     let fd = stream.number();
-    // The address is nearly always that of the client before.
+    // The text is shared with the client before, because both nearly always use the same address of the
+    // server.
     if *server.sockets.laddr != *accepted.laddr {
         server.sockets.laddr = accepted.laddr.into();
     }

@@ -20,7 +20,8 @@ use sluice_value::Value;
 
 /// Batches whose keys are prefetched together, at most: enough to hide the cache misses.
 const PREFETCH_BATCHES: usize = 32;
-/// A group of batches with so many keys is complete: few enough that their cache lines stay in the cache.
+/// A group of batches is complete once it has this many keys: few enough that their cache lines stay in the
+/// cache.
 const PREFETCH_KEYS: usize = 128;
 
 /// Up to this heap size, a value is freed on the main thread if no I/O thread gets a batch.
@@ -87,7 +88,7 @@ impl Server {
         match message {
             ToMain::Batch(batch) => self.execute_batch(batch),
             ToMain::Usage(key, usage) => {
-                // A client whose buffer shrank has sent nothing.
+                // The client has sent something only if the buffer has grown.
                 let known = self.engine.session(key).map_or(0, |session| session.caller.traffic.input_bytes);
                 if usage.used > known {
                     self.engine.touch_last_interaction(key, self.host.recent());
@@ -101,8 +102,8 @@ impl Server {
         }
     }
 
-    /// Notes that an I/O thread has ended. Its remaining connections are lost: it has some only when its
-    /// event loop failed.
+    /// Notes that an I/O thread has ended. If the thread still has connections, they are lost: this occurs
+    /// only when its event loop has failed.
     fn io_thread_stopped(&mut self, id: IoThreadId) {
         if self.io_threads.pool.stopped(id) {
             self.host.note(LogLevel::Warning, "An I/O thread failed (event loop): its clients are closed.");
@@ -149,7 +150,8 @@ impl Server {
             (Flow::Closing, _) => BatchOutcome::Close,
         };
         if self.note_usage(key, batch.usage) {
-            // The I/O thread must not parse the batch's rest again while the order to close is on the way.
+            // The outcome is `Close`, because the I/O thread must not parse the rest of the batch again
+            // while the order to close is on the way.
             batch.outcome = BatchOutcome::Close;
         }
         self.batches.executed.push(batch);
@@ -181,7 +183,8 @@ impl Server {
         // The I/O threads take turns, so that none of them frees all values.
         let turn = self.host.shown.io_threads.freed as usize;
         match self.batches.executed.len() {
-            // No batch goes to an I/O thread. Freeing a small value here costs less than a message.
+            // No batch goes to an I/O thread in this iteration. Freeing a small value here costs less than
+            // a message to the background thread.
             0 if value.heap_bytes() <= FREED_HERE_BYTES => drop(value),
             0 => self.free(Garbage::Value(value)),
             n => {
@@ -200,7 +203,7 @@ impl Server {
         for batch in executed.drain(..) {
             self.batches.has_served = true;
             let needs = match self.engine.output_bound() {
-                // No output waits for a synchronisation of the append-only file.
+                // With `u64::MAX` no output waits for a sync of the append-only file.
                 u64::MAX => 0,
                 _ => self.engine.output_position(batch.key),
             };
@@ -209,9 +212,9 @@ impl Server {
         self.batches.executed = executed;
     }
 
-    /// Sends a batch back with its replies, or keeps it until the replies are durable. While it is kept,
-    /// its connection is not received from, does not move, and has no other batch. `needs`: the position
-    /// of the append-only file that must be durable before the replies are sent.
+    /// Sends a batch back with its replies, or keeps it until the replies are durable. While a batch is
+    /// kept, nothing is received on its connection, which neither moves nor has another batch. `needs`: the
+    /// position of the append-only file that must be durable before the replies are sent.
     fn return_when_durable(&mut self, mut batch: Box<Batch>, needs: u64) {
         let key = batch.key;
         let is_durable = needs <= self.engine.output_bound();
@@ -219,7 +222,7 @@ impl Server {
             if is_durable {
                 batch.reply = outbox;
             } else if !outbox.is_empty() {
-                // Output that came up before the batch's requests.
+                // This output is older than the replies to the batch's requests, and is durable.
                 let push = Push { key, outbox, then: AfterPush::Stay };
                 self.io_threads.pool.send(batch.from, ToIoThread::Push(Box::new(push)));
             }
@@ -257,8 +260,8 @@ impl Server {
         self.io_threads.pool.send(batch.from, ToIoThread::Reply(batch));
     }
 
-    /// Sends published messages to clients of I/O threads: before batches and outboxes, because the
-    /// messages were published before.
+    /// Sends published messages to clients of I/O threads. Called before batches and outboxes are sent,
+    /// because the messages were published before those.
     pub(super) fn send_multicasts(&mut self) {
         while let Some(output) = self.engine.take_multicast(&mut self.host) {
             self.host.work.writes += output.receivers;

@@ -75,7 +75,8 @@ impl Server {
         }
     }
 
-    /// Writes the node's file a last time when the server ends; then another process may lock it (N-21).
+    /// Writes the node's file a last time when the server ends; after that another process may lock the
+    /// file (N-21).
     pub(super) fn end_bus(&mut self) {
         let Some(file) = &mut self.bus.file else { return };
         let Some(text) = self.engine.node().map(Cluster::file_text) else { return };
@@ -274,8 +275,8 @@ impl BusDriver<'_> {
         let link = self.bus.links.remove(place)?;
         match link.phase {
             BusLinkPhase::Dialling | BusLinkPhase::Open => self.event_loop.close(link.source),
-            // In these phases the event loop has no socket to close. If one is handed over later, the entry
-            // of the connection is gone, and the socket is dropped.
+            // In these phases the event loop has no socket to close. If the socket is handed over later,
+            // the entry of the connection is not found, and the socket is dropped.
             BusLinkPhase::Held | BusLinkPhase::Leaving | BusLinkPhase::Shaking => {}
         }
         Some(link.key)

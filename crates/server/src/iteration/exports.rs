@@ -1,4 +1,5 @@
-//! Moves of slots from this node: threads make the connections, which become clients' connections here.
+//! Moves of hash slots from this node: threads make the connections to the targets, which become clients'
+//! connections here.
 
 use super::Server;
 use crate::connection::transport::Transport;
@@ -31,7 +32,7 @@ impl Server {
 /// Makes a client of the connection with the target of a slot move.
 fn adopt(server: &mut Server, job: JobName, stream: Stream, rest: &[u8]) {
     if !links::is_wanted(&mut server.engine, job) {
-        // Dropping the stream closes its socket.
+        // The move has ended meanwhile: the connection is closed by dropping the stream.
         return;
     }
     let (addr, laddr) = stream.ends().shown();

@@ -58,7 +58,7 @@ impl Server {
         self.sockets.spare.keep_decoded(buffers);
     }
 
-    /// Buffers bytes of the stream. Beyond the limit the connection is not received from any more.
+    /// Buffers bytes of the stream. Beyond the limit, receiving on the connection stops.
     pub(super) fn keep_of_stream(&mut self, bytes: &[u8]) {
         let bound = self.engine.replica_output_limit();
         let Some(main) = &mut self.primary_link.main else { return };
@@ -82,7 +82,7 @@ impl Server {
     /// executes the buffered stream.
     pub(super) fn stream_from_main_channel(&mut self, main: MainLink) {
         let MainLink { mut transport, buffer, .. } = main;
-        // Nothing is received until the buffered stream is executed.
+        // Receiving stops until the buffered stream is executed.
         transport.receive(&mut self.sockets.event_loop, Receive::Nothing);
         let key = self.session_of_transport(&transport);
         self.primary_link.holder = LinkConnection::Session(key);
@@ -95,11 +95,11 @@ impl Server {
         self.replay_stream();
     }
 
-    /// Executes a block of the buffered stream; after the last block the socket is received from again.
+    /// Executes a block of the buffered stream; after the last block, receiving from the socket resumes.
     pub(super) fn replay_stream(&mut self) {
         let Some(key) = self.primary_link.session() else { return };
         let Some(mut connection) = connection::ConnectionHost::take(self, key) else { return };
-        // A command that waits has the commands after it wait.
+        // While a command of the stream is blocked, the commands after it wait, too.
         if !matches!(connection.input.state(), InputState::Open | InputState::Large) {
             return connection::ConnectionHost::put(self, connection);
         }
@@ -124,9 +124,9 @@ impl Server {
         }
     }
 
-    /// Handles an event of the session that executes the buffered stream. Bytes can arrive although the
-    /// socket is not received from: they belong after the buffered ones. An end of the connection is
-    /// reported again when receiving resumes.
+    /// Handles an event of the session that executes the buffered stream. Bytes can arrive although
+    /// receiving has stopped: they are appended to the buffered bytes. An end of the connection is reported
+    /// again when receiving resumes.
     fn keep_late(&mut self, event: Event) {
         let Some(key) = self.primary_link.session().filter(|_| self.primary_link.replay.is_some()) else {
             return;
@@ -187,7 +187,8 @@ impl Server {
         }
     }
 
-    /// Frees a buffer on the background thread: it may be as large as the output limit of replicas.
+    /// Frees a buffer on the background thread, because the buffer may be as large as the output limit of
+    /// replicas.
     fn forget_stream(&mut self, buffer: Option<StreamBuffer>) {
         self.host.incoming.stream_buffer.set(0);
         if let Some(buffer) = buffer {

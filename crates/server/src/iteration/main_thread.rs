@@ -38,8 +38,8 @@ impl Server {
                     Flow::Continue => {}
                     Flow::Closing => self.shut_input(connection),
                     Flow::Waiting => {
-                        // The engine has the blocked request. The bytes after it are parsed again when
-                        // it has ended.
+                        // The engine has the blocked request. The bytes after the request are parsed again
+                        // when the request has ended.
                         connection.input.defer();
                         return used + end_of_executed(&self.sockets.requests, done.executed, rest);
                     }
@@ -98,7 +98,7 @@ impl Server {
             self.send_own_output(connection);
         } else {
             // The output stays in the session until the send in flight is over, or the connection has
-            // reached its new owner. The check finds a client that reads too slowly.
+            // reached its new owner. The check of the output limit finds a client that reads too slowly.
             self.put(connection);
             self.engine.check_output_limit(key, &mut self.host);
         }
@@ -112,7 +112,8 @@ impl Server {
             self.engine.recycle(outbox);
             self.put(connection);
             match closing {
-                // Replies that wait for durability count as output, too.
+                // The limit is checked although nothing can be sent now, because replies that wait for
+                // durability count as output, too.
                 Closing::No => self.engine.check_output_limit(key, &mut self.host),
                 Closing::AfterReply | Closing::Now => self.end_client(key),
             }
@@ -181,7 +182,8 @@ impl ServesInTurns for Server {
     }
 
     fn is_short(&self, client: SessionKey) -> bool {
-        // A replica is sent one window of its stream at a time, and WAIT and failovers wait for its offset.
+        // A replica needs no turn: it is sent one window of its stream at a time, and WAIT and failovers
+        // wait for its offset.
         self.engine
             .session(client)
             .is_none_or(|session| session.caller.replica.is_some() || session.output_bytes() <= SHORT_OUTPUT)
@@ -217,7 +219,7 @@ impl ConnectionHost for Server {
     #[inline]
     fn process(&mut self, connection: &mut Connection, mut fresh: &[u8]) {
         if self.ending.is_some() {
-            // The last replies are being sent, and nothing more is executed.
+            // Nothing more is executed for this client: its last replies are being sent.
             return;
         }
         loop {
@@ -275,7 +277,7 @@ impl ConnectionHost for Server {
     /// A reply may be the last owner of a large string's pages: many such pages are freed on another thread.
     #[inline]
     fn recycle(&mut self, buf: SendBuf) {
-        // Pages that a key's value shares are not freed with the reply.
+        // Pages that are also part of a key's value are not freed with the reply, and do not count.
         let is_last_owner = |shared: &Shared| !shared.bytes.is_shared();
         if buf.shared.len() >= SHARED_FREED_ELSEWHERE
             && buf.shared.iter().filter(|shared| is_last_owner(shared)).count() >= SHARED_FREED_ELSEWHERE
@@ -313,7 +315,8 @@ impl ConnectionHost for Server {
     #[cold]
     fn input_ended(&mut self, mut connection: Box<Connection>) {
         let key = connection.key;
-        // A client that has not read its earlier output gets no more replies: the peer may be gone.
+        // A client that has not read its earlier output gets no more replies and is ended, because the peer
+        // may be gone.
         let is_at_rest = connection.output.is_idle() && connection.residence == Residence::Staying;
         if is_at_rest && self.engine.input_ended(key, &mut self.host) {
             connection.input.shut();

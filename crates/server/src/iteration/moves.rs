@@ -23,7 +23,8 @@ impl Server {
         if !self.io_threads.moves.are_pending() {
             return;
         }
-        // Messages for a group would not follow a connection that leaves it.
+        // The messages gathered for a group of clients are sent first, because they would not follow a
+        // connection that leaves the group.
         self.send_multicasts();
         let slots = self.sockets.clients.slots();
         let mut begun = 0;

@@ -67,7 +67,8 @@ const PHASES: &[IterationPhase] = &[
         |server| !server.slow_reads.is_idle(),
         Server::take_slow_reads,
     ),
-    // Also when the cron is due, because idle connections that are kept must be closed in time.
+    // This phase also runs when the cron is due, because idle connections that are kept must be closed in
+    // time.
     phase("end migrations", GOES_ON.or(Reasons::TIME), has_migrations, Server::end_migrations),
     phase("end loads of users", GOES_ON, |server| server.user_loads.is_running(), Server::end_user_loads),
     phase(
@@ -79,7 +80,8 @@ const PHASES: &[IterationPhase] = &[
     phase("take up connections", GOES_ON, |server| !server.arrivals.waiting.is_empty(), Server::take_waiting),
     phase("cron", Reasons::TIME.or(Reasons::NEWS), |server| server.timing.cron_is_due(), Server::cron),
     phase("expire", GOES_ON.or(Reasons::TIME), is_expiring, Server::expire),
-    // The phases so far may request actions, and the cron may request moves of connections.
+    // These two phases follow those above, which may request actions, and the cron, which may request moves
+    // of connections.
     phase("act", Reasons::MORE, has_actions, Server::act),
     phase(
         "move connections",
@@ -87,12 +89,13 @@ const PHASES: &[IterationPhase] = &[
         |server| server.io_threads.moves.are_pending(),
         Server::move_connections,
     ),
-    // Before replies are sent: when CLIENT KILL's reply arrives, the killed client's socket is already
-    // closed, unless the two clients belong to different I/O threads.
+    // Sockets are closed before replies are sent, so that the killed client's socket is closed when the
+    // reply to CLIENT KILL arrives, unless the two clients belong to different I/O threads.
     phase("close", Reasons::EACH, always, Server::close),
     phase("write", Reasons::EACH, always, Server::write),
     phase("close who failed", Reasons::EACH, always, Server::close),
-    // After the end of the engine's iteration, in which the cron of a cluster node runs.
+    // The bus comes after the end of the engine's iteration (in `write`), because the cron of a cluster
+    // node runs there.
     phase("drive the bus", Reasons::CLUSTER, |server| server.bus.is_on(), Server::drive_bus),
     phase("flush to I/O threads", Reasons::MORE, |server| server.io_threads.pool.is_running(), Server::flush),
     phase(
@@ -101,7 +104,7 @@ const PHASES: &[IterationPhase] = &[
         |server| server.engine.node().is_some(),
         Server::walk_exports,
     ),
-    // A full sync for a replica begins its job in the phase `write`.
+    // Saving comes after the phase `write`, because a full sync for a replica begins its job there.
     phase("save", Reasons::EACH, always, Server::save),
     phase("sample", Reasons::MORE, |server| server.metrics.is_on(), Server::sample),
 ];
@@ -167,7 +170,7 @@ impl Server {
     #[inline]
     fn wait_deadline(&mut self) -> Deadline {
         plan(self);
-        // Requests that the engine makes after the phase `act` do not wait for an event.
+        // The wait must not block while requests are left that the engine has made after the phase `act`.
         let more_to_do = self.engine.has_more_to_do()
             || self.engine.has_ready()
             || self.sockets.kept_back != 0
@@ -197,7 +200,8 @@ fn iterate(server: &mut Server, now_ns: u64) -> std::io::Result<u64> {
 fn spin(server: &mut Server, began_ns: u64, spin_ns: u64, until: Deadline) -> std::io::Result<Iteration> {
     let mut now_ns = began_ns;
     loop {
-        // An I/O thread may have been delayed between its messages and its wake-up.
+        // The rings are checked as well, because an I/O thread may be delayed between sending messages and
+        // waking this thread.
         let is_at_hand = server.io_threads.pool.has_messages() || server.sockets.event_loop.is_due(now_ns);
         let may_sleep = Deadline::at_ns(now_ns) >= until || now_ns >= began_ns.saturating_add(spin_ns);
         if may_sleep && !is_at_hand {

@@ -280,8 +280,8 @@ impl Server {
         output.push(bytes);
         let piece = OutputPiece::Output(output);
         let event_loop = &mut self.sockets.event_loop;
-        // The receive reports a broken connection, too. The bytes sent here are few, and the primary
-        // answers before more is sent: no partial send remains.
+        // The result is not needed. A broken connection is reported by the receive, too. No partial send
+        // remains, because the bytes sent here are few, and the primary answers before more is sent.
         let _ = match transport.is_coded() {
             false => Ok(transport.send(event_loop, piece)),
             true => transport.send_coded(event_loop, piece, Vec::new()).sending,
@@ -339,8 +339,8 @@ pub(super) fn decode_on_link<'a>(
             transport.send_last(event_loop, &answer);
         } else {
             let sending = transport.send_coded(event_loop, OutputPiece::Answer(answer), Vec::new()).sending;
-            // While a send is in flight there is no room for a second one, and the TLS record sequence
-            // would lack this record. The link makes another connection.
+            // If the record cannot be sent, for example while another send is in flight, the TLS record
+            // sequence lacks it: this connection ends, and the link makes another one.
             if matches!(sending, Ok(Sending::Done(Sent { error: Some(_), .. })) | Err(_)) {
                 return Decoded::Ended("what TLS answers to the primary could not be sent".to_owned());
             }
@@ -491,7 +491,7 @@ impl LinkTransport for Server {
         }
     }
 
-    /// Makes the connection that of a session, in the main thread's event loop.
+    /// Makes the link's connection the connection of a session, in the main thread's event loop.
     fn stream_from_link(&mut self, rest: Vec<u8>) -> bool {
         let holder = std::mem::replace(&mut self.primary_link.holder, LinkConnection::Nobody);
         if let Some(main) = self.primary_link.main.take() {
@@ -558,7 +558,7 @@ fn may_be_packed(config: &Config) -> bool {
     config.choice(param::REPL_COMPRESSION) != ReplCompression::No
 }
 
-/// Has the connection decompress the primary's stream, whose first bytes are `first`. Errors: the stream
+/// Makes the connection decompress the primary's stream, whose first bytes are `first`. Errors: the stream
 /// is malformed, and the connection will end.
 fn unpack_first(
     transport: &mut Transport,

@@ -13,10 +13,10 @@
 //!                                                                  └ below three eighths: less
 //! ```
 
-/// While clients work, a save gets between one part in `PARTS_MAX` and one part in `PARTS_MIN` of the
-/// time. Measured with `behave save`: a third leaves writers 0.4 to 0.5 of their throughput on two
-/// processors, an eighth 0.65.
+/// While clients work, a save gets at least one part in this many of the time.
 const PARTS_MAX: u64 = 24;
+/// While clients work, a save gets at most one part in this many of the time. Measured with `behave save`:
+/// a third leaves writers 0.4 to 0.5 of their throughput on two processors, an eighth 0.65.
 const PARTS_MIN: u64 = 4;
 /// How long the threads' idle time is measured before the share changes.
 const WINDOW_NS: u64 = 10_000_000;
@@ -36,14 +36,15 @@ pub struct SavePace {
     /// until the time is earned.
     credit_ns: i64,
     seen_ns: u64,
-    /// The number of commands executed as of the last call, and the time of the last call that
-    /// found new ones.
+    /// The number of commands executed as of the last call of `budget`.
     commands: u64,
+    /// When `budget` last found that commands had been executed since the call before.
     worked_ns: u64,
     /// The save gets one of so many parts of the time.
     parts: u64,
-    /// The elapsed time of the window, and for how much of it the threads had nothing to do.
+    /// The time of the present window that has passed.
     window_ns: u64,
+    /// For how much of `window_ns` the threads of the save had nothing to do.
     starved_ns: u64,
 }
 
@@ -152,7 +153,8 @@ mod tests {
     fn a_save_beside_clients_keeps_the_thread_busy_for_half_of_the_time() {
         for work_of_slice in [2.5, 4.0, 8.0] {
             let (spent, busy) = shares(1_000, work_of_slice);
-            // The state seen at a look counts for the time since the look before.
+            // The bounds are wide, because the state that one look sees counts for all the time since the
+            // look before.
             assert!((0.42..0.85).contains(&busy), "{work_of_slice}: {spent}, {busy}");
         }
     }

@@ -33,11 +33,12 @@ impl Server {
         supervisor::report_state(self.engine.config(), "STOPPING=1\n", &mut self.host);
         self.end_bus();
         self.listeners.close(&mut self.sockets.event_loop);
-        // Connections that arrive from now on stay with the main thread.
+        // Without active I/O threads, connections that arrive from now on stay with the main thread.
         self.io_threads.pool.set_active(0);
         let deadline_ns = self.host.now().mono_ns + FINISH_NS_MAX;
         self.drain_until(deadline_ns, Server::has_moving_connections);
-        // A separate deadline, even if the first wait used all its time: I/O threads send their last output.
+        // The I/O threads have a deadline of their own to send their last output, even if the first wait
+        // used all its time.
         let deadline_ns = deadline_ns.max(self.host.now().mono_ns + FINISH_NS_MAX / 5);
         self.io_threads.pool.finish();
         self.drain_until(deadline_ns, |server| {

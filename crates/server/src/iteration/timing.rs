@@ -17,8 +17,9 @@ pub struct Timing {
     depth: Depth,
     /// From this depth on, waits gather events (`event-loop-batch-wait-depth`).
     pub gather_depth: u64,
-    /// Commands executed and receives made as of the last call of `learn_depth`.
+    /// Commands executed as of the last call of `learn_depth`.
     commands: u64,
+    /// Receives made as of the last call of `learn_depth`.
     reads: u64,
 }
 

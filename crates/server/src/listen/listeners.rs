@@ -16,7 +16,7 @@ pub struct Listeners {
 
 #[derive(Default)]
 struct ListenerSlot {
-    /// How often the slot was used.
+    /// How often this slot of the table was used; an event of an older listener has an older number.
     generation: u32,
     listener: Option<(Source, Listener)>,
 }

@@ -81,7 +81,8 @@ fn what_is_kept_for_priority_is_closed_to_others_alone() {
     for (taken, ordinary, priority) in [
         ((2, 0, 3), None, None),
         ((3, 0, 3), Some(Ordinary), None),
-        // Clients with priority beyond the reserved number take no ordinary places, only places of the whole.
+        // Clients with priority, even if they are more than the reserved number, do not count against the
+        // places of ordinary clients, but only against the total.
         ((5, 4, 3), None, None),
         ((6, 4, 3), Some(Ordinary), Some(Priority)),
         // As many places as there are, or more, are reserved.

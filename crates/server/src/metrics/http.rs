@@ -23,7 +23,7 @@ pub const HEADERS_MAX: usize = 64;
 /// The header with a user and a password, both in hexadecimal digits, separated by a colon.
 pub const USER_HEADER: &str = "sluice-user";
 /// The header that the page sends with each request. A page from elsewhere would need a preflight request
-/// for it, which is never answered: so no other site can have a visitor's browser make costly requests.
+/// for it, which is never answered: so no other site can make a visitor's browser send costly requests.
 pub const PAGE_HEADER: &str = "sluice-page";
 
 /// The result of parsing received bytes.
@@ -108,7 +108,7 @@ impl Resource {
     }
 }
 
-/// The resource under a path. A further resource is an arm here, and one in `EndpointThread::answer`.
+/// The resource under a path. A new resource needs an arm here and an arm in `EndpointThread::answer`.
 fn resource_of(path: &str) -> Option<Resource> {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     let value = |name: &str| {

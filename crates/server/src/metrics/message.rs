@@ -43,7 +43,7 @@ impl MainThread {
     /// Requests a sample, and the additional data that the page needs.
     pub fn ask(&self, page: Option<PageAsk>) {
         if let Some(page) = page {
-            // The receiver is gone when the endpoint is ending.
+            // The send fails if the endpoint is ending.
             let _ = self.ask.send(page);
         }
         // Pairs with `MetricsEndpoint::wants_sample`, which acquires what was sent before.

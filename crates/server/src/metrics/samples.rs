@@ -59,10 +59,12 @@ pub(super) struct KeptSample {
     /// The credentials that `details` has results for, in the same order.
     credentials: Vec<BasicCredentials>,
     looks_at_keys: bool,
-    /// Whether slot sizes, and the page's data, were requested with the sample.
+    /// Whether slot sizes were requested with the sample.
     looks_at_slots: bool,
+    /// Whether the page's data were requested with the sample.
     looks_at_page: bool,
-    /// Whether the sample was made for the history: it serves only the requests that were waiting then.
+    /// Whether the sample was made for the history. Such a sample answers only the requests that were
+    /// waiting when it arrived.
     is_for_history: bool,
     texts: [Option<String>; 2],
     /// JSON of the page, by the result of checking the credentials.
@@ -132,7 +134,8 @@ impl Samples {
                 ask.credentials.push(shown.clone());
             }
         }
-        // Also for a history sample, so that there is data to show if the main thread then hangs.
+        // The page's data are requested with a history sample, too, so that there are data to show if the
+        // main thread then hangs.
         ask.looks_at_page = now_ns < self.page_until_ns;
         self.asked = match is_for_history {
             true => AwaitedSample::ForHistory,

@@ -68,8 +68,10 @@ struct EndpointThread {
     page: PageFile,
     table: Vec<HttpSlot>,
     samples: Samples,
-    /// Requests for metrics; requests that were refused, and connections closed to make room.
+    /// Number of requests for metrics.
     scrapes: u64,
+    /// Number of requests and connections that were refused, and of connections closed to make room for
+    /// others.
     refused: u64,
     buffers: Buffers,
 }
@@ -92,8 +94,9 @@ struct HttpConnection {
     /// Whether the client has ended its sending side.
     is_half_closed: bool,
     state: HttpState,
-    /// Begin and deadline of the state, monotonic ns.
+    /// When the connection entered its state, monotonic ns.
     since_ns: u64,
+    /// When the connection must have left its state, monotonic ns.
     deadline_ns: u64,
 }
 
@@ -224,7 +227,8 @@ impl EndpointThread {
             Some(Err(_)) => return,
         };
         let Some(slot) = self.free_slot() else {
-            // All connections have a request that waits for a sample.
+            // The new connection is refused, because each of the others has a request that waits for a
+            // sample.
             self.refused += 1;
             return;
         };
@@ -257,8 +261,9 @@ impl EndpointThread {
             self.table.push(HttpSlot::default());
             return Some(self.table.len() - 1);
         }
-        // Connections whose clients are slow to read a reply come after those without a request. Requests
-        // that wait for a sample are answered soon.
+        // Connections without a request are closed first, then those whose clients are slow to read a
+        // reply. Connections whose request waits for a sample are not closed, because they are answered
+        // soon.
         let rank = |connection: &HttpConnection| match connection.state {
             HttpState::Reading | HttpState::Ending => Some((0, connection.since_ns)),
             HttpState::Replying { .. } => Some((1, connection.since_ns)),
@@ -367,8 +372,8 @@ impl EndpointThread {
             return Some((HttpStatus::NotFound, "there is /, /metrics, /metrics/slots and /healthz"));
         };
         if resource.is_guarded() && !self.is_guarded && !request.names_own_host {
-            // A foreign page could have its host name resolve to this machine, and send requests through
-            // a visitor's browser.
+            // A foreign page could make its host name resolve to this machine, and send requests through a
+            // visitor's browser.
             return Some((
                 HttpStatus::Forbidden,
                 "without metrics-token, ask for http://127.0.0.1, http://localhost or another address, not for a name",
@@ -381,7 +386,7 @@ impl EndpointThread {
             ));
         }
         if resource == Resource::SlotMetrics && request.is_from_some_page {
-            // This reply costs more than a sample: no page may have a visitor's browser request it.
+            // This reply costs more than a sample, so no page may make a visitor's browser request it.
             return Some((HttpStatus::Forbidden, "this is for machines: no page may ask for it"));
         }
         let is_allowed = match (&self.token, &request.token) {
@@ -494,7 +499,7 @@ impl EndpointThread {
         let is_encoded = match &mut connection.tls {
             Some(session) => session.send([bytes.as_slice()].into_iter(), &mut connection.output).is_ok(),
             None => {
-                // Nearly always no output waits.
+                // The buffer is taken as it is if no output waits, which is nearly always so.
                 match connection.output.is_empty() {
                     true => connection.output = bytes,
                     false => connection.output.extend_from_slice(&bytes),
@@ -589,7 +594,7 @@ impl HttpConnection {
                 self.deadline_ns = self.deadline_ns.min(now_ns + HEAD_NS_MAX);
             }
             HttpState::Reading => {}
-            // Requests that arrive before the reply to an earlier one have the room of one head.
+            // Requests that arrive before an earlier one is answered share the room of one head.
             HttpState::Waiting(_) | HttpState::Replying { .. } => {
                 if self.input.len() + bytes.len() > HEAD_BYTES_MAX {
                     return false;

@@ -11,7 +11,8 @@
 //! time given to [`Handshakes::on`], however slowly it progresses; (4) the bytes that arrived with the
 //! handshake's last packet travel with the connection, and later bytes wait in the kernel until the
 //! connection is served: nothing is decoded here without a bound; (5) where processors are short, the
-//! thread gets a third of what other threads get: new connections wait for those that are served.
+//! thread gets a third of the time that other threads get, so that new connections do not delay connected
+//! clients.
 
 use crate::net::{Endpoint, Stream, TlsCodec, send_now};
 use crate::threads::{self, Thread};
@@ -199,7 +200,8 @@ struct PendingHandshake<T> {
     /// Encoded bytes that wait for the send in flight.
     waiting: Vec<u8>,
     is_sending: bool,
-    /// Whether the peer has sent anything, or this server has dialled the peer.
+    /// Whether the peer has sent anything, or this server has dialled the peer. Until then, the next byte
+    /// is checked to begin a TLS handshake.
     has_begun: bool,
     /// The peer has sent its closing message after its first requests.
     peer_has_ended: bool,
@@ -277,7 +279,8 @@ impl<T> HandshakeThread<T> {
             origin,
             waiting: first.answer,
             is_sending: false,
-            // A server that was dialled may answer with an alert first.
+            // The first byte of a dialled server is not checked, because the server may answer with an
+            // alert.
             has_begun: role == HandshakeRole::Dialler,
             peer_has_ended: false,
             plain: Vec::new(),
@@ -313,7 +316,8 @@ impl<T> HandshakeThread<T> {
                     Err(reason) => self.fail(key, reason),
                 }
             }
-            // An established connection leaves with its requests; its next holder sees the end again.
+            // The end of an established connection is ignored here: the connection leaves with its
+            // requests, and its next holder sees the end again.
             Event::Received { received: Received::Eof, .. } if !self.is_shaking(key) => {}
             Event::Received { received: Received::Eof, .. } => self.fail(key, CLOSED.to_owned()),
             Event::Received { received: Received::Failed(error), .. } => self.fail(key, plain_error(&error)),
@@ -343,7 +347,7 @@ impl<T> HandshakeThread<T> {
         let mut buffers = std::mem::take(&mut self.buffers);
         let result = match self.handshake(key) {
             None => Ok(()),
-            // A peer that does not speak TLS would take an alert for garbage.
+            // No alert is sent: a peer that does not speak TLS would take the alert for garbage.
             Some(handshake) if handshake.is_other_than_tls(bytes) => {
                 Err("the client does not speak TLS".to_owned())
             }
@@ -360,8 +364,8 @@ impl<T> HandshakeThread<T> {
                         handshake.peer_has_ended |= received.closed;
                         if handshake.session.is_established() && handshake.stage == HandshakeStage::Shaking {
                             handshake.stage = HandshakeStage::Established;
-                            // A client that does not read the last flight keeps the connection here, and
-                            // may send data meanwhile.
+                            // Receiving stops, because a client that does not read the last flight keeps
+                            // the connection here, and may send any amount of data meanwhile.
                             let source = handshake.source;
                             self.event_loop.recv_stop(source);
                         }
@@ -427,7 +431,7 @@ impl<T> HandshakeThread<T> {
     }
 
     fn report(&self, outcome: HandshakeOutcome<T>) {
-        // The receiver is gone once the server ends.
+        // The send fails once the server ends.
         if self.reports.send(outcome).is_ok() {
             self.main.wake();
         }

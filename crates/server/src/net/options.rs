@@ -21,8 +21,8 @@ pub fn tune_listener(socket: &Socket, keepalive_s: i64) {
     }
 }
 
-/// Has packets filled, at the price of a delay: a replica that receives a stream does not answer it. Has
-/// no effect on a unix socket, which has no packets.
+/// Makes the kernel fill packets, at the price of a delay. Meant for a replica, which receives a stream and
+/// does not answer it. A unix socket has no packets and is not changed.
 pub fn fill_packets(socket: BorrowedFd<'_>) {
     let _ = SockRef::from(&socket).set_tcp_nodelay(false);
 }

@@ -323,7 +323,7 @@ impl BlockingStream {
         let _ = SockRef::from(&self.socket).set_nonblocking(true);
         let codec = self.coded.and_then(|coded| {
             rest.extend_from_slice(&coded.plain[coded.read..]);
-            // A remaining remote has no codec to encode with from now on.
+            // From now on, a [`StreamRemote`] that still exists has no codec to encode with.
             lock(&coded.codec).take()
         });
         Stream { socket: self.socket, codec }
@@ -375,7 +375,7 @@ impl Read for BlockingStream {
 impl Write for BlockingStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(coded) = &self.coded else { return write_some(&self.socket, bytes) };
-        // Held until everything was sent: invariant 7.
+        // The lock is held until everything was sent: invariant 7.
         let mut codec = lock(&coded.codec);
         let Some(codec) = codec.as_deref_mut() else { return Err(io::ErrorKind::NotConnected.into()) };
         let part = &bytes[..bytes.len().min(WRITTEN_BYTES)];
@@ -398,7 +398,7 @@ pub struct StreamRemote {
 }
 
 impl StreamRemote {
-    /// Ends the connection: a read of the owning thread returns at once.
+    /// Ends the connection, so that a read of the owning thread returns at once.
     pub fn end(&self) {
         // Fails without harm on a connection that has ended.
         let _ = SockRef::from(&self.socket).shutdown(Shutdown::Both);
@@ -427,7 +427,8 @@ fn keep_alive(socket: BorrowedFd<'_>, codec: Option<&mut (dyn Codec + 'static)>)
         send_now(socket, b"\n");
         return;
     };
-    // Encoded bytes must be sent whole, or no later record can be decoded.
+    // Nothing is encoded without room, because encoded bytes must be sent whole, or no later record can be
+    // decoded.
     if has_room(socket) {
         let mut out = Vec::new();
         if codec.encode(&[b"\n"], &mut out).is_ok() {

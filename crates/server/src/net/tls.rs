@@ -80,7 +80,8 @@ impl TlsState {
     /// # Errors
     /// The fault, as text for the log. The previous context stays in force.
     pub fn apply(&mut self, config: &Config, storage: &dyn Storage) -> Result<(), String> {
-        // A reload in the background belongs to the previous configuration.
+        // The result of a reload in the background is dropped, because the reload belongs to the previous
+        // configuration.
         self.reload = None;
         self.next_look_s = 0;
         (self.of_links, self.of_migrations) =
@@ -96,7 +97,7 @@ impl TlsState {
                 self.before = before;
                 next
             }
-            // A rolled-back change: the previous context is put in force again.
+            // This is the rollback of a change: the previous context is put in force again.
             (Err(_), Some(before)) if before.settings == settings && self.settings != settings => *before,
             (Err(reason), before) => {
                 self.before = before;
@@ -155,7 +156,7 @@ impl TlsState {
         let (plan, storage, before) = (TlsPlan::of(config), storage.clone(), self.fingerprint);
         let (sender, receiver) = channel();
         let started = Thread::TlsReload.start(move || {
-            // The receiver is gone once the configuration has changed.
+            // The send fails if the configuration has changed meanwhile.
             if sender.send(plan.reload(storage.as_ref(), before)).is_ok() {
                 waker.wake();
             }
@@ -415,7 +416,7 @@ fn certificates_in(storage: &dyn Storage, folder: &Path) -> Result<Vec<Named>, S
         if !path.is_file() {
             continue;
         }
-        // An unreadable file belongs to something else, and is no certificate.
+        // An unreadable file is skipped: it belongs to something else, and is no certificate.
         let Ok(file) = named(storage, &path, "CA certificate(s)") else { continue };
         if sluice_tls::is_certificates(&file.bytes) && !found.iter().any(|known| known.bytes == file.bytes) {
             found.push(file);

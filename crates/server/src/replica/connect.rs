@@ -19,7 +19,7 @@ impl Connecting {
         let (sender, result) = channel();
         Thread::Connect.start(move || {
             let made = Stream::connect(&plan).map_err(|error| plain_error(&error));
-            // The receiver is gone if the attempt was given up.
+            // The send fails if the attempt was given up.
             if sender.send(made).is_ok() {
                 waker.wake();
             }

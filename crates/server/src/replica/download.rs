@@ -6,11 +6,11 @@
 //!     └────────┴──────────┴──────────┴── fails, is cancelled: the temporary file is removed ──► Failed
 //! ```
 //!
-//! Invariants: (1) the thread shares nothing with other jobs: socket, file and counters are its own
-//! (D-1); (2) the main thread never waits for it: to cancel, it shuts the socket down, which ends the
-//! thread's wait, and forgets the job; (3) a file with a wrong header, version or checksum keeps its
-//! temporary name (D-3); (4) the temporary name is removed in every case but the rename (D-5); (5)
-//! nothing here waits for a reader of the data (D-8).
+//! Invariants: (1) the thread shares nothing with other jobs: socket, file and counters are its own (D-1);
+//! (2) the main thread never waits for this thread: to cancel, the main thread shuts the socket down, which
+//! ends the wait of this thread, and forgets the job; (3) a file with a wrong header, version or checksum
+//! keeps its temporary name (D-3); (4) the temporary name is removed in every case but the rename (D-5);
+//! (5) nothing here waits for a reader of the data (D-8).
 
 use super::progress::SyncProgress;
 use crate::net::{BlockingStream, Stream, StreamRemote};
@@ -55,7 +55,7 @@ pub struct Download {
     storage: Arc<dyn Storage>,
 }
 
-/// The place of a snapshot to be received, and the conditions on it.
+/// Where a received snapshot is stored, and how it is validated.
 pub struct DownloadPlan {
     pub storage: Arc<dyn Storage>,
     pub temporary: PathBuf,
@@ -106,9 +106,9 @@ impl Download {
         }
     }
 
-    /// Has the saved file replace its predecessor.
+    /// Orders the thread to put the saved file in the place of its predecessor.
     pub fn commit(&self) {
-        // A thread that has ended has reported its end.
+        // The send fails if the thread has ended, which the thread has then reported.
         let _ = self.commit.send(Commit);
     }
 
@@ -141,7 +141,7 @@ struct DownloadReporter {
 
 impl DownloadReporter {
     fn report(&self, report: Report) {
-        // The receiver of a cancelled job is gone.
+        // The send fails if the job was cancelled.
         if self.sender.send(report).is_ok() {
             self.waker.wake();
         }
@@ -227,7 +227,8 @@ impl DownloadJob {
         let mut judge = Judge::new(*options);
         let progress = self.progress.clone();
         let mut give = |bytes: &[u8]| -> Result<(), NoFile> {
-            // Validated before it is written, so that foreign data take no disk space.
+            // The bytes are validated before they are written, so that data that are no snapshot take no
+            // disk space.
             judge.feed(bytes)?;
             file.write(bytes)?;
             progress.count_read(bytes.len());
@@ -294,7 +295,8 @@ impl DownloadJob {
 const READ_BYTES: usize = 512 * 1024;
 /// Bytes received at once before the snapshot's first line is complete.
 const LINE_READ_BYTES: usize = 1024;
-/// Bytes after which the file is synced: the bytes that wait in memory for the disk are bounded (D-4).
+/// Bytes after which the file is synced, so that the bytes that wait in memory for the disk are bounded
+/// (D-4).
 const SYNC_EVERY: u64 = 16 << 20;
 /// Permissions of a snapshot, before the process's umask.
 const MODE: u32 = 0o666;

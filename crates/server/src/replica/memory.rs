@@ -134,7 +134,7 @@ impl SocketSource {
     }
 
     fn report(&self, report: SourceReport) {
-        // The receiver of a cancelled sync is gone.
+        // The send fails if the sync was cancelled.
         if self.sender.send(report).is_ok() {
             self.waker.wake();
         }

@@ -8,13 +8,13 @@
 //!  for replicas there is no writing thread: the main thread takes the bytes out of the spool
 //! ```
 //!
-//! Invariants: (1) the main thread hands over pieces, reads counters and takes the outcome; it waits for
-//! a thread only if it breaks a file off while the file gets its name, for the length of a rename; (2) a
-//! file that was broken off never gets its name: [`Commit`]; (3) after an error nothing more is written,
-//! and no file gets its name; (4) while changes are captured faster than entries are formatted
+//! Invariants: (1) the main thread hands over pieces, reads counters and takes the outcome; it waits for a
+//! thread only if it breaks a file off while the file gets its name, for the length of a rename; (2) a file
+//! that was broken off never gets its name: [`Commit`]; (3) after an error nothing more is written, and no
+//! file gets its name; (4) while changes are captured faster than entries are formatted
 //! ([`PRESSED_WEIGHT`]), nothing is compressed or delayed; beyond [`SPILL_WEIGHT`] the formatting thread
-//! does not wait for the disk either: what does not fit into the spool's memory goes into its scratch
-//! file. So copies for changes are held only as long as formatting takes.
+//! does not wait for the disk either: what does not fit into the spool's memory goes into its scratch file.
+//! So the copies that are captured because entries change are held only as long as formatting takes.
 
 use super::spool::{Spool, SpoolFileReader, SpoolWriter};
 use crate::threads::Thread;
@@ -38,8 +38,8 @@ pub trait BackgroundSink: Send {
     /// Writes the next piece completely.
     fn write(&mut self, piece: &[u8]) -> Result<(), SaveError>;
 
-    /// Syncs the file and puts it in force. The step that makes the file count is done through `pass`,
-    /// which may refuse it.
+    /// Syncs the file and puts it in force. The step that makes the file valid, such as its rename, is done
+    /// through `pass`, which may refuse the step.
     fn finish_through(self: Box<Self>, pass: &mut Pass<'_>) -> Result<(), SaveError>;
 
     /// For a snapshot, its temporary file, until the file gets its name.
@@ -54,7 +54,7 @@ pub trait BackgroundSink: Send {
 /// Does the step that is passed to it, or refuses it with an error.
 pub type Pass<'a> = dyn FnMut(&mut dyn FnMut() -> Result<(), SaveError>) -> Result<(), SaveError> + 'a;
 
-/// A file that is written in the background, as the main thread has it.
+/// The main thread's side of a file that is written in the background.
 pub struct BackgroundWriter {
     /// `None` after the last piece.
     pieces: Option<Sender<Captured>>,
@@ -88,8 +88,9 @@ pub struct WriterHandle {
 
 #[derive(Default)]
 struct WriterState {
-    /// The pieces to be formatted, by [`Captured::weight`], and in bytes of memory.
+    /// The sum of [`Captured::weight`] over the pieces that are not formatted yet.
     weight: AtomicUsize,
+    /// Bytes of memory that the pieces that are not formatted yet take.
     held: AtomicUsize,
     /// Bytes of large values that were freed with their pieces.
     freed_values: AtomicU64,
@@ -101,7 +102,8 @@ struct WriterState {
     is_writing: AtomicBool,
     /// Number of entries that the file must have.
     entries: AtomicUsize,
-    /// Checked between two writes; `commit` decides.
+    /// Set when the file is broken off, and checked between two writes. Whether the file gets its name is
+    /// decided by `commit`.
     broken_off: AtomicBool,
     /// Locked while the file gets its name.
     commit: Mutex<Commit>,
@@ -127,12 +129,13 @@ enum Commit {
 
 /// The main thread is woken when the captured weight falls below this.
 const CAUGHT_UP_WEIGHT: usize = 2 << 20;
-/// Weight from which on changes press, i.e. are captured faster than entries are formatted. The main
-/// thread's cursor stands still from 4 MiB on.
+/// Weight of the unformatted pieces from which on entries count as changing faster than they are formatted.
+/// The cursor with which the main thread captures the other entries stands still from 4 MiB on, so only
+/// changes can exceed that.
 const PRESSED_WEIGHT: usize = 6 << 20;
-/// Weight from which on the formatting thread must not wait for the disk any more. A disk that syncs some
-/// megabytes is usually ready before: bytes in the scratch file are written twice, which costs writers
-/// more than the wait.
+/// Weight from which on the formatting thread must not wait for the disk any more. The weight is high
+/// enough that a disk that syncs some megabytes is usually ready before, because bytes in the scratch file
+/// are written twice, which costs writers more than the wait.
 const SPILL_WEIGHT: usize = 12 << 20;
 
 impl BackgroundWriter {
@@ -157,7 +160,7 @@ impl BackgroundWriter {
         let woken = waker.clone();
         spawn(Thread::SnapshotWrite, move || {
             let outcome = write(sink, from, &seen, &woken);
-            // The file has its name by now, or never gets it.
+            // The claim on the name is not needed any more: the file has its name by now, or never gets it.
             drop(claim);
             seen.end(outcome, &woken);
         })?;
@@ -281,7 +284,8 @@ impl Background for BackgroundWriter {
             spool.press();
         }
         if let Some(pieces) = &self.pieces {
-            // The thread ends early only with an error as its outcome: the piece is not needed then.
+            // The send fails only if the thread has ended early. Then its outcome is an error, and the
+            // piece is not needed.
             let _ = pieces.send(piece);
         }
     }
@@ -347,7 +351,7 @@ fn format(
     waker: &Waker,
 ) -> Result<(), SaveError> {
     let spool = into.shared();
-    // The first error is kept: nothing is formatted after it.
+    // Only the first error is kept: nothing is formatted after an error.
     let mut result = Ok(());
     let mut give = |bytes: Bytes| {
         if result.is_ok() {
@@ -651,7 +655,7 @@ mod tests {
         let entries = pieces.iter().map(Captured::len).sum();
         let file = SnapshotFile::compressing();
         let resources = WriterResources { storage, scratch: folder.join("scratch"), claim: None };
-        // The delay has the first entry wait until all pieces are given.
+        // The delay makes the first entry wait until all pieces are given.
         let writer = BackgroundWriter::start(file, Box::new(sink), 200_000, resources, event_loop.waker());
         let mut writer = writer.expect("threads");
         pieces.into_iter().for_each(|piece| writer.give(piece));

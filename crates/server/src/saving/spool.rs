@@ -36,7 +36,8 @@ const MEMORY_MAX: usize = 4 << 20;
 const LOADED_MAX: usize = 1 << 20;
 /// Bytes of disk that the scratch file leaves free at least, so that an append-only file there can grow.
 const FREE_KEPT: u64 = 64 << 20;
-/// The scratch file leaves free at least this part, one in so many, of the space free when it was made.
+/// The scratch file leaves free at least one part in this many of the space that was free when the file was
+/// made.
 const FREE_KEPT_SHARE: u64 = 10;
 /// Permissions of the scratch file, which has a name only for a moment.
 const MODE: u32 = 0o600;
@@ -46,7 +47,7 @@ pub struct Spool {
     state: Mutex<SpoolState>,
     /// Signals changes of the state for which a thread may wait.
     changed: Condvar,
-    /// Whether a replica that got `Later` may find a piece or an end now.
+    /// Whether a replica that found nothing to take (`Later`) may find a piece or the end now.
     news: AtomicBool,
     /// Bytes of memory that chunks take.
     held: AtomicUsize,
@@ -71,8 +72,9 @@ struct SpoolState {
     /// Number of the first chunk in `chunks`, counted from the beginning.
     first: usize,
     readers: Vec<Option<SpoolReader>>,
-    /// Bytes of chunks in memory, and of chunks that were read ahead.
+    /// Bytes of chunks in memory, without chunks that were read ahead.
     memory: usize,
+    /// Bytes of chunks that were read ahead from the scratch file.
     loaded: usize,
     /// Bytes of all pieces so far.
     total: u64,
@@ -485,7 +487,8 @@ impl SpoolWriter {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => error,
             };
-            // Gives back the space of a partly written piece. If it stays, it is never read.
+            // Gives back the space of a partly written piece. If the truncation fails, the bytes stay but
+            // are never read.
             let _ = file.truncate(*at);
             return Err(format!("write error: {}", plain_error(&error)));
         }
@@ -506,8 +509,9 @@ impl SpoolWriter {
         drop(state);
         // Release: a thread that sees the flag also finds the line.
         self.spool.warns.store(true, Release);
-        // The main thread disconnects replicas that need the length of the snapshot first: they take
-        // nothing until it is complete, and without a scratch file it would wait for them.
+        // The main thread disconnects replicas that need the length of the snapshot first: such replicas
+        // take nothing until the snapshot is complete, and without a scratch file the maker would wait for
+        // them.
         self.spool.report();
         self.spool.waker.wake();
     }
@@ -662,7 +666,7 @@ impl SpoolFileReader {
 
 impl Drop for SpoolFileReader {
     fn drop(&mut self) {
-        // The maker may be waiting for room.
+        // The maker must be woken, because it may be waiting for room.
         let scratch = self.spool.give_up();
         // Freeing a large file takes long: this thread does it, not the thread that drops the last share
         // of the spool.

@@ -8,7 +8,8 @@ use sluice_storage::Storage;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// The load under way: the engine begins the next one only after it has the result of this one.
+/// The load under way. There is one at most, because the engine begins the next load only after it has the
+/// result of this one.
 pub struct UserLoads {
     storage: Arc<dyn Storage>,
     sender: Sender<JudgedUsers>,

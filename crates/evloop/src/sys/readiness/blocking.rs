@@ -66,9 +66,9 @@ impl<P: Poller> BlockingDriver for Readiness<P> {
     }
 
     fn watch_process(&mut self, index: u32, fd: &Arc<OwnedFd>) -> Result<Source, Errno> {
-        // Shared, so that the descriptor is removed from the set explicitly: a child of another thread's
-        // fork has a copy before its exec, and closing ours would leave the descriptor in the set,
-        // readable for ever.
+        // Attached as shared, so that the descriptor is removed from the set explicitly: a process that
+        // another thread forks has a copy until its exec, and with such a copy, closing this descriptor
+        // would leave it in the set, readable for ever.
         let source = self.attach(Fd::Shared(fd.clone()), Token::default());
         if let Some(slot) = self.slot(source) {
             slot.input = InputMode::Process(index);
@@ -102,7 +102,7 @@ impl<P: Poller> Readiness<P> {
             }
             match self.await_file(index, source) {
                 Ok(()) => return DriveResult::Waits,
-                // Always ready, so the pool performs its operations from now on.
+                // The file is always ready, so the pool performs its operations from now on.
                 Err(Errno::PERM) => {
                     self.close(source);
                     self.blocking.files.set_way(index, IoPath::Pool);
@@ -112,7 +112,8 @@ impl<P: Poller> Readiness<P> {
                     self.end_running(index, Some(errno.into()));
                     return DriveResult::Over;
                 }
-                // The operation need not wait, and cannot be called again later, so it continues now.
+                // Only the limit of calls stopped the operation. Without a registration no event would
+                // continue it later, so it continues now.
                 Err(_) => *calls = CALLS_MAX,
             }
         }
@@ -142,7 +143,8 @@ impl<P: Poller> Readiness<P> {
         let slot = self.slot(source).ok_or(Errno::BADF)?;
         let fd = slot.fd.as_ref().ok_or(Errno::BADF)?;
         let twin = rustix::io::fcntl_dupfd_cloexec(fd, 0)?;
-        // Shared, so that it is removed from the set explicitly: others have it open.
+        // Attached as shared, so that the duplicate is removed from the set explicitly: other descriptors
+        // keep the same file open.
         slot.fd = Some(Fd::Shared(Arc::new(twin)));
         Ok(())
     }
@@ -182,7 +184,8 @@ impl<P: Poller> Readiness<P> {
             | InputMode::Idle
             | InputMode::Ended => {}
         }
-        // No source can have been closed since the event was deferred.
+        // The event needs no check of its source, because no source can have been closed since the event
+        // was deferred.
         self.deferred.pop_front().map(|(_, event)| event)
     }
 }

@@ -6,7 +6,7 @@ use crate::event::Interest;
 use crate::handle::{Fd, Source, Token};
 use crate::sys::conditions::flags_of;
 
-/// The index of nothing.
+/// The index that stands for no entry.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// The state of one attached descriptor.

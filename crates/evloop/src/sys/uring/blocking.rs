@@ -72,18 +72,18 @@ impl<K: Kernel> Uring<K> {
         let files = &mut self.blocking.files;
         let mut result = usize::try_from(cqe.result).map_err(|_| Errno::from_raw_os_error(-cqe.result));
         if files.end_polling(index) {
-            // Whatever the poll reports, no bytes were moved.
+            // A poll moves no bytes, so its result is not that of the operation.
             match (files.is_cancelled(index), result) {
                 (true, _) => result = Err(Errno::CANCELED),
                 (false, Ok(_)) => return self.perform_file(index),
-                // Another attempt would lead here again.
+                // The operation ends with the poll's error: another attempt would only poll again.
                 (false, Err(errno)) => {
                     self.end_running(index, Some(errno.into()));
                     return self.run_file(index);
                 }
             }
         }
-        // Kernels differ in whether a nonblocking FIFO is waited for.
+        // Some kernels do not wait for a nonblocking FIFO but report `EAGAIN`: then the driver polls.
         if result == Err(Errno::AGAIN) && !files.is_cancelled(index) {
             let events = if files.writes(index) { POLLOUT } else { POLLIN };
             let Some(fd) = files.fd(index).map(|fd| fd.as_raw_fd()) else { return };

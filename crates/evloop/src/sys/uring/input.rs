@@ -66,7 +66,7 @@ impl<K: Kernel> Uring<K> {
         let input = std::mem::replace(&mut slot.input, InputMode::Ended);
         if let InputMode::Fill(fill) = input {
             match slot.armed {
-                // The kernel has the buffer: its completion frees it.
+                // The kernel has the fill's buffer: the completion of the receive frees the buffer.
                 Armed::Fill => slot.input = input,
                 Armed::Nothing | Armed::Recv | Armed::Accept => drop(self.fills.remove(fill)),
             }
@@ -115,8 +115,8 @@ impl<K: Kernel> Uring<K> {
             return None;
         }
         let end = match cqe.result {
-            // Some kernels report 0 although bytes remain. TCP counts its end among what remains, so ask once
-            // more.
+            // Some kernels report 0 although bytes remain. The flag of remaining bytes does not settle it,
+            // because TCP counts the end of the stream among them: so the driver receives once more.
             0 if (cqe.more() || cqe.nonempty()) && slot.empty_receives < EMPTY_RECEIVES_MAX => {
                 slot.empty_receives += 1;
                 None
@@ -248,7 +248,8 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// The stream has ended: an event now, or after the held bytes, or at the next request to receive.
+    /// Handles the end of the stream, which is reported now, or after the held bytes, or at the next
+    /// request to receive.
     fn end_input(&mut self, index: u32, end: Received) -> Option<Event> {
         let slot = &mut self.slots[index as usize];
         match slot.input {
@@ -458,13 +459,13 @@ impl<K: Kernel> Uring<K> {
                 return None;
             }
             let (source, socket) = self.arrived.pop_front()?;
-            // A closed listener drops its accepted connections.
+            // The connections of a listener that was closed meanwhile are dropped.
             let Some(slot) = self.slot(source) else { continue };
             if matches!(slot.input, InputMode::Accept | InputMode::AcceptPaused) {
                 let token = slot.token;
                 self.accepts_left -= 1;
                 if self.arrived.is_empty() {
-                    // The surplus connections are delivered: the kernel may accept more.
+                    // All surplus connections are delivered, so the kernel may accept more.
                     self.resume_accepting();
                 }
                 return Some(Event::Accepted { token, socket });
@@ -490,7 +491,8 @@ fn error_of(end: Received) -> io::Error {
     }
 }
 
-/// Maximum reported ends of a stream that are checked by another receive.
+/// How many reported ends of a stream, in a row, are each checked by another receive; the next one counts
+/// as the end.
 const EMPTY_RECEIVES_MAX: u8 = 1;
 /// Portions kept for one source before its receive is ended until they are delivered.
 const HELD_MAX: usize = 4;

@@ -68,7 +68,7 @@ pub enum Op {
         /// Conditions of poll(2): `POLLIN` and the like.
         events: u32,
     },
-    /// Readiness, edge-triggered, until it ends.
+    /// Readiness, edge-triggered, reported until the operation ends.
     PollMulti {
         /// The descriptor to poll.
         fd: RawFd,

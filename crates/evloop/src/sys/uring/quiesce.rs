@@ -32,8 +32,8 @@ impl<K: Kernel> Uring<K> {
         while self.in_flight != 0 || self.kernel.unsubmitted() {
             let wait = match tries {
                 0 => Wait::No,
-                // An operation on a disk takes its time; all others were cancelled, and end
-                // within one or two calls.
+                // An operation on a disk cannot be stopped and may take long; all others were cancelled,
+                // and end within one or two calls.
                 _ if self.blocking.files.is_disk_busy() => Wait::Within { ns: DISK_WAIT_NS },
                 _ => Wait::Within { ns: WAIT_NS },
             };
@@ -57,7 +57,8 @@ impl<K: Kernel> Uring<K> {
     fn put_away(&mut self, ready: Vec<Cqe>) {
         for cqe in ready {
             if Other::parse(cqe.user_data) == Some((Other::Wake, 0)) {
-                // Not handled as in an iteration, which would arm the operation again.
+                // The completion of the waker's poll is only counted: handling it as in an iteration would
+                // arm the poll again.
                 self.in_flight -= usize::from(!cqe.more());
                 self.waker_armed = cqe.more();
             } else {
@@ -70,7 +71,7 @@ impl<K: Kernel> Uring<K> {
 impl<K: Kernel> Drop for Uring<K> {
     fn drop(&mut self) {
         if !self.quiesce() {
-            // The kernel may still write to the memory: a leak is better than sharing it.
+            // The memory is leaked, because the kernel may still write to it.
             self.kernel.leak_buffers();
             std::mem::forget(std::mem::replace(&mut self.sends, Slab::new()));
             std::mem::forget(std::mem::replace(&mut self.fills, Slab::new()));

@@ -3,7 +3,7 @@
 //! Invariants: (1) the ring is used by the thread that opened it; (2) a buffer in the group belongs to the
 //! kernel until a completion names it; (3) an operation that found no room in the submission queue waits in
 //! `spill` and is submitted in order; (4) deferred work runs only inside `enter` with `GETEVENTS`, so every
-//! call passes it.
+//! call passes that flag.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -53,7 +53,8 @@ impl KernelRing {
         if params.is_feature_no_iowait() {
             enter_flags |= NO_IOWAIT;
         }
-        // One flag for both: they came with the same kernel version, and this one has a feature bit.
+        // The feature bit of the minimum wait also stands for the absolute timer, which has none: both came
+        // with the same kernel version.
         let recent = params.is_feature_min_timeout();
         // Operations that the kernel unexpectedly hands to worker threads must not start hundreds of them.
         let _ = ring.submitter().register_iowq_max_workers(&mut [4, 2]);
@@ -169,7 +170,8 @@ impl KernelRing {
             self.unspill();
             match submitted {
                 Ok(count) if count > 0 => {}
-                // Completions must be reaped first; the next iteration goes on.
+                // The kernel takes no more entries before completions are reaped: the next iteration
+                // continues.
                 Ok(_) => break,
                 Err(errno) if harmless(errno) => break,
                 Err(errno) => return Err(io::Error::from_raw_os_error(errno)),
@@ -374,8 +376,8 @@ impl fmt::Debug for KernelRing {
     }
 }
 
-/// The provided buffers. Each is an allocation of its own, so that one can leave with its bytes and
-/// another can replace it: a caller that keeps chunks cannot empty the group.
+/// The provided buffers. Each buffer is a separate allocation, so that a buffer can leave with its bytes
+/// and be replaced by another one: a caller that keeps chunks cannot empty the group.
 struct BufferGroup {
     entries: NonNull<BufRingEntry>,
     mask: u16,
@@ -523,8 +525,8 @@ fn send_flags(patience: Patience) -> i32 {
     }
 }
 
-/// Interrupted, timed out, or asked to reap first (a full completion queue, temporarily no
-/// memory for requests).
+/// Whether a failed call is no error: it was interrupted, has timed out, or asks for completions to be
+/// reaped first (a full completion queue, temporarily no memory for requests).
 fn harmless(errno: i32) -> bool {
     matches!(errno, libc::EINTR | libc::ETIME | libc::EBUSY | libc::EAGAIN)
 }

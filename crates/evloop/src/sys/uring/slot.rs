@@ -84,7 +84,7 @@ pub(super) struct Fill {
     pub buf: Vec<u8>,
     /// Number of bytes that the fill still needs.
     pub wanted: usize,
-    /// The fill was ended early: the next completion is its end.
+    /// The fill was ended early: the next completion ends it.
     pub is_ending: bool,
 }
 
@@ -189,5 +189,5 @@ pub(super) fn parse(user_data: u64) -> Option<(OpKind, u32)> {
     Some((kind, user_data as u32))
 }
 
-/// The index of nothing.
+/// The index that stands for no entry.
 pub(super) const NONE: u32 = u32::MAX;

@@ -25,7 +25,8 @@ fn a_base_of_an_earlier_rewrite_never_takes_the_place_of_a_later_one() {
     let base = written.take(second).expect("the second one is there");
     assert_eq!(base.temporary(), name);
 
-    // The late base comes first: it is not taken for the second rewrite's, and is replaced by that.
+    // The late base of the first rewrite is stored first: it is not taken as the base of the second
+    // rewrite, which replaces it.
     let (late_name, late) = sink(first, 3, &written);
     let (name, newer) = sink(second, 4, &written);
     finish(late);

@@ -8,7 +8,7 @@ use sluice_evloop::{AnyLoop, Backend};
 use sluice_storage::aof::Block;
 use sluice_storage::{Real, Storage};
 
-/// Has a thread write a block; returns the latency events and the free space that it reports.
+/// Makes a thread write a block; returns the latency events and the free space that the thread reports.
 fn events_of(policy: AppendFsync, has_job: bool) -> (Vec<&'static str>, Option<u64>) {
     let opened = AnyLoop::choose(Backend::Poll, &sluice_evloop::Config::default()).expect("a loop");
     let path =
@@ -49,7 +49,7 @@ fn events_of(policy: AppendFsync, has_job: bool) -> (Vec<&'static str>, Option<u
 fn writes_and_syncs_are_told_by_what_went_on_beside_them() {
     let (events, free) = events_of(AppendFsync::EverySecond, false);
     assert_eq!(events, ["aof-write-alone", "aof-write"]);
-    // The folder does not exist.
+    // The free space is not known, because the folder does not exist.
     assert_eq!(free, None);
     let (events, _) = events_of(AppendFsync::Always, true);
     assert_eq!(events, ["aof-write-active-child", "aof-write", "aof-fsync-always"]);

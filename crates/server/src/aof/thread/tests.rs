@@ -38,8 +38,9 @@ struct Scene {
     last: u64,
     /// When each number was appended, from 1 on.
     given_ns: Vec<u64>,
-    /// The last rewrite that began, and the newest number at its cut.
+    /// The last rewrite that began.
     rewrite: RewriteNumber,
+    /// The newest number that was appended before the last rewrite began.
     cut: u64,
     /// Whether the files that are appended to are named in the manifest.
     is_in_force: bool,
@@ -142,7 +143,7 @@ impl Scene {
         self.given_ns.truncate(self.last as usize);
         self.open(folder, file, Named::Now, None)?;
         self.is_in_force = true;
-        // The start serves clients from here on, so they have seen these numbers.
+        // A server would serve clients from here on, so clients may have seen these numbers.
         self.kept = self.last;
         Ok(())
     }
@@ -165,7 +166,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Has the thread do the work that was given to it, and what is due.
+    /// Makes the thread do the work that was given to it, and what is due.
     fn work(&mut self) {
         let Some(worker) = &mut self.worker else { return };
         let mut items = VecDeque::new();
@@ -217,7 +218,7 @@ impl Scene {
         self.order(AofCommand::Policy(policy));
     }
 
-    /// Begins a rewrite, whose cut is here.
+    /// Begins a rewrite, with the cut after the newest number.
     fn begin_rewrite(&mut self) {
         self.rewrite = self.rewrite.next();
         self.cut = self.last;
@@ -358,9 +359,9 @@ fn read_numbers(bytes: &[u8], numbers: &mut Vec<u64>) -> Option<u64> {
     }
 }
 
-/// Steps of the first start: a sync of the parent folder; the base (create, sync, rename, sync of the
-/// folder), the manifest (one write more); the syncs of the base, of the folder and of the parent folder;
-/// the increment (create, sync of the folder) and the manifest again.
+/// Disk operations of the first start: a sync of the parent folder; the base (create, sync, rename, sync of
+/// the folder), the manifest (one write more); the syncs of the base, of the folder and of the parent
+/// folder; the increment (create, sync of the folder) and the manifest again.
 const FIRST_STEPS: u64 = 1 + 4 + 5 + 3 + 2 + 5;
 
 /// A scene in which the next sync fails, once. A record is written; under `everysec` it would be synced
@@ -421,7 +422,7 @@ fn the_end_reports_what_is_not_on_disk() {
     // The sync at the end itself fails.
     let now = with_failing_sync(AppendFsync::No);
     assert_eq!(ended(now), (Some(AofEnding::Failed), false, 0, false));
-    // A sync has failed earlier, and `always` was set since.
+    // Here a sync fails, and `always` is set afterwards.
     let mut before = with_failing_sync(AppendFsync::EverySecond);
     before.pass_ms(1000);
     before.set_policy(AppendFsync::Always);
@@ -477,8 +478,8 @@ fn a_base_of_another_rewrite_is_not_put_in_force() {
     scene.begin_rewrite();
     let (stale_number, stale) = (scene.rewrite, scene.write_base().expect("written"));
     let temporary = stale.temporary().to_owned();
-    // That rewrite was given up: another one has begun, and the numbers between the two cuts are
-    // in neither increment.
+    // The first rewrite was given up: another one has begun, and the numbers between the two cuts are in
+    // neither increment.
     scene.write(10);
     scene.begin_rewrite();
     scene.write(10);

@@ -52,15 +52,15 @@ impl AppendOnlyFile for Host {
     }
 
     fn close_aof(&mut self, config: &Config, pending: Vec<u8>, position: u64) {
-        // The log has said what is not on disk. The administrator has turned the file off, so nothing is
-        // promised any more.
+        // The result is not needed: the log names what is not on disk, and the administrator has turned the
+        // file off, so nothing is promised any more.
         let _ = self.end_aof(pending, position);
         self.apply_claims(config);
     }
 
     fn close_aof_later(&mut self, _: &Config, pending: Vec<u8>, position: u64) {
-        // The folder stays claimed, because it is still written to, and a file is opened there
-        // after the load.
+        // No claim changes here: the folder stays claimed, because it is still written to, and a file is
+        // opened there after the load.
         self.begin_end_of_aof(pending, position);
     }
 

@@ -13,8 +13,8 @@ use sluice_storage::plain_error;
 /// How long a reading of the allocator's numbers is valid for `maxmemory`.
 const MEMORY_FRESH_NS: u64 = 1_000_000;
 /// How long a reading is valid for a sample of the metrics endpoint. The cron reads ten times a second by
-/// default. A reading in a sample took two thirds of the sample's time: jemalloc walks all its arenas and
-/// their lists of free pages.
+/// default. When each sample read the allocator, that took two thirds of the sample's time, because
+/// jemalloc walks all its arenas and their lists of free pages.
 const MEMORY_RECENT_NS: u64 = 300_000_000;
 /// How long a reading is valid for INFO while no other command runs: as long as the reference's reading
 /// of its allocator.
@@ -23,9 +23,9 @@ const MEMORY_SHOWN_NS: u64 = 100_000_000;
 const MEMORY_AT_REST_NS: u64 = 1_000_000_000;
 
 impl Host {
-    /// Reads the numbers of the allocator. The end of a load calls this too: INFO reads them anew only
-    /// after commands, and a load is none, so INFO would show memory from the middle of the load for a
-    /// tenth of a second.
+    /// Reads the numbers of the allocator. Also called at the end of a load: INFO reads the numbers anew
+    /// only after commands, and a load is no command, so INFO would otherwise show memory from the middle
+    /// of the load for a tenth of a second.
     pub(crate) fn read_memory(&mut self, keyspace: &Keyspace) -> Allocated {
         let loading = self.incoming.load.as_ref().map(|load| load.chunk_memory()).unwrap_or_default();
         let numbers = self.allocator.allocated().with_entries(keyspace.chunk_memory().plus(loading));

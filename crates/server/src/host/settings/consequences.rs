@@ -139,7 +139,8 @@ impl Host {
         let storage = self.storage.clone();
         if let Some((level, line)) = self.settings.tls.tick(config, &storage, waker, now_s) {
             self.note(level, &line);
-            // New connections to the metrics endpoint use the context in force.
+            // The endpoint is given the changed context, because new connections to it must use the context
+            // in force.
             self.settings.metrics_changed |= tls::is_wanted_by_metrics(config);
             self.settings.changed |= self.settings.metrics_changed;
         }
@@ -205,8 +206,8 @@ impl Host {
 /// Rules of `announce-endpoint-for` that are logged, at most.
 const ENDPOINT_RULES_LOGGED: usize = 50;
 
-/// The action of the process after a CONFIG SET of one of these directives; all other directives are read
-/// when needed, by the process and the engine. Errors: text for the client.
+/// What the process does after a CONFIG SET of certain directives ([`CONFIG_EFFECTS`]). All other
+/// directives are read when needed, by the process and the engine. Errors: text for the client.
 type ConfigEffect = fn(&mut Host, &Config) -> Result<(), String>;
 const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
     (&[param::PORT.any()], |host, config| {

@@ -62,7 +62,7 @@ impl Rig {
         key
     }
 
-    /// Has a connection receive bytes.
+    /// Makes a connection receive bytes.
     fn receive(&mut self, key: SessionKey, bytes: &[u8]) {
         let mut connection = self.io_thread.take(key).expect("it is open");
         match connection.input.is_open() {

@@ -16,7 +16,8 @@ pub struct Batches {
     /// Batches that were executed in this iteration.
     #[allow(clippy::vec_box, reason = "they travel on as they came")]
     pub(super) executed: Vec<Box<Batch>>,
-    /// Batches whose replies are not durable, with the position that these need: `appendfsync always`.
+    /// With `appendfsync always`: batches whose replies wait for the append-only file, with the position
+    /// that must be durable before the replies are sent.
     pub(super) kept: BTreeMap<SessionKey, (u64, Box<Batch>)>,
     /// Whether batches were executed in this iteration.
     pub(super) has_served: bool,
@@ -33,7 +34,7 @@ impl Batches {
         heap::vec(&self.messages) + heap::vec(&self.group) + heap::vec(&self.executed)
     }
 
-    /// Counts an iteration's time as that of the batches that it served.
+    /// Counts an iteration's time as service time of batches, if the iteration has executed any.
     pub fn count_service(&mut self, spent_ns: u64, host: &mut Host) {
         if std::mem::take(&mut self.has_served) {
             host.shown.io_threads.service_ns += spent_ns;

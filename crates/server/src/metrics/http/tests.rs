@@ -181,8 +181,9 @@ fn a_reply_says_its_length_also_where_its_body_is_left_out() {
     );
 }
 
-/// Random bytes that resemble requests. A parsed request is never longer than the bytes. A beginning of
-/// them parses as a beginning or is refused: a refused text never becomes a request by adding bytes.
+/// Random bytes that resemble requests. A parsed request is never longer than the bytes. The beginning of a
+/// request is reported as incomplete, and bytes that were refused never become a request when bytes are
+/// added.
 #[test]
 fn any_bytes_are_a_request_a_beginning_or_refused() {
     let seeds = [

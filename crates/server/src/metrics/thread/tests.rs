@@ -273,7 +273,7 @@ fn a_page_of_somebody_elses_name_is_answered_only_with_a_token() {
     assert!(reply.starts_with("HTTP/1.1 403 "), "{reply}");
     steps.receive(key, "GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n");
     assert!(read(&mut client).starts_with("HTTP/1.1 403 "));
-    // A request that any site can have a browser send.
+    // Any site can make a browser send this request.
     steps.receive(key, "GET /page/data?keys=1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
     assert!(read(&mut client).starts_with("HTTP/1.1 403 "));
     assert!(!steps.is_asked());

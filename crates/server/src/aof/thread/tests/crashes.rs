@@ -8,7 +8,7 @@ enum Op {
     Write(u64),
     PassMs(u64),
     Policy(AppendFsync),
-    /// Begins a rewrite, whose cut is here.
+    /// Begins a rewrite, with the cut after the newest number.
     Cut,
     /// Writes the base of the last rewrite, and puts it in force.
     Base,

@@ -42,7 +42,7 @@ impl Copies {
 
     pub(super) fn buffer(&mut self) -> Vec<u8> {
         if self.buffers.capacity() == 0 {
-            // `keep` keeps buffers from now on.
+            // `keep` only fills reserved room, so it keeps buffers from now on.
             self.buffers.reserve_exact(Copies::COPIES_MAX);
         }
         self.buffers.pop().unwrap_or_default()
