@@ -49,7 +49,8 @@ pub(crate) struct Core {
 pub(crate) struct UnitState {
     /// Number of changes of the command that is being committed.
     pub changes: u64,
-    /// Empty outboxes with memory, the last used one at the end: idle sessions hold none.
+    /// Empty outboxes that keep their memory for the next replies, because idle sessions keep none. The
+    /// last used one is at the end.
     pub spare_outboxes: Vec<Outbox>,
     /// Memory for the commands of the next unit with commands for the stream.
     pub spare_commands: Option<Box<UnitCommands>>,
@@ -167,9 +168,9 @@ impl Core {
         self.evict_soon();
     }
 
-    /// Turns the recording of modified keys on while a client watches or tracks keys, waits for keys
-    /// or subscribes to their events. Where all these clients have named their keys, changes of other
-    /// keys cost nothing.
+    /// Turns the recording of modified keys on while a client watches or tracks keys, waits for keys or
+    /// subscribes to their events. If all these clients have named their keys, changes of other keys cost
+    /// nothing.
     #[inline]
     pub(crate) fn refresh_listening(&mut self) {
         let control = &self.control;
@@ -225,8 +226,8 @@ impl Core {
         Some(self.job.as_ref()?.state(&self.keyspace, self.effects.left_to_others()))
     }
 
-    /// Has memory checked at the end of this iteration, because `maxmemory` or the eviction policy
-    /// may have changed.
+    /// Makes the end of this iteration check the memory, because `maxmemory` or the eviction policy may
+    /// have changed.
     pub(crate) fn evict_soon(&mut self) {
         self.upkeep.eviction.is_running |= self.control.limits.maxmemory > 0;
     }

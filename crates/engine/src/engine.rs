@@ -38,7 +38,7 @@ use std::sync::Arc;
 
 /// A server without a process: data, sessions, control plane, and the execution of commands.
 pub struct Engine {
-    /// All state that the execution of commands is not part of.
+    /// The state of the engine without the execution of commands.
     pub(crate) core: Core,
     pub(crate) preparing: Preparing,
     /// The open unit; `None` if there is none.
@@ -131,8 +131,8 @@ impl Engine {
         engine
     }
 
-    /// Checks whether each database has room for entries, and notes a change: the gate refuses commands
-    /// that need more memory while one is nearly full.
+    /// Checks whether each database has room for entries, and notes a change: while a database is nearly
+    /// full, the gate refuses commands that need more memory.
     #[cold]
     pub(crate) fn check_entry_space(&mut self, process: &mut dyn Process) {
         let nearly_full =
@@ -241,9 +241,10 @@ impl Engine {
         self.core.sessions.put_back(session);
     }
 
-    /// Notes that a client has closed its sending side. Returns whether replies that were not taken yet, such
-    /// as those that wait until they are durable, are still to be sent: the session then ends after them, and
-    /// waits for nothing else. A replica, and a client whose reply a thread is producing, ends at once.
+    /// Notes that a client has closed its sending side. Returns whether the client still gets replies that
+    /// were not taken yet, such as those that wait until they are durable. If so, the session ends after
+    /// these replies, and waits for nothing else. A replica, and a client whose reply a thread is
+    /// producing, ends at once.
     #[cold]
     pub fn input_ended(&mut self, key: SessionKey, process: &mut dyn Process) -> bool {
         let is_owed = |session: &Session| {
@@ -265,7 +266,8 @@ impl Engine {
     /// Forgets a client whose socket is closed.
     pub fn disconnect(&mut self, key: SessionKey, process: &mut dyn Process) {
         let Some(session) = self.core.sessions.remove(key) else { return };
-        // The group is indexed by slot, which another client may have when an open unit ends.
+        // The client leaves its group now and not with its session: groups are indexed by the slot in the
+        // session table, which another client may have when an open unit ends.
         self.leave_group(key);
         self.forget_session(key, session, process);
     }
@@ -276,7 +278,7 @@ impl Engine {
     }
 
     /// Whether a client has authenticated: [`Limits::admission`] decides with it and the password of the
-    /// default user what the client may send. A client that is gone has not.
+    /// default user what the client may send. A client that is gone counts as unauthenticated.
     pub fn authentication(&self, key: SessionKey) -> AuthState {
         self.session(key).map_or(AuthState::Unauthenticated, |session| session.caller.admission())
     }
@@ -323,7 +325,7 @@ impl Engine {
         if let Some(role) =
             self.core.control.replication.replica.as_mut().filter(|_| session.caller.is_primary())
         {
-            // Another attempt to resume would get these bytes again.
+            // The link must not resume here, because it would get these bytes again.
             role.can_resume = false;
         }
         session.caller.closing = Closing::AfterReply;
@@ -421,8 +423,8 @@ impl Engine {
         into.append(&mut self.core.actions);
     }
 
-    /// Sets the size in bytes above which a value that loses its key becomes [`Action::FreeValue`];
-    /// smaller values are freed at once. At first [`sluice_keyspace::LAZY_FREE_BYTES`].
+    /// Sets the size in bytes above which a value that loses its key becomes [`Action::FreeValue`]; smaller
+    /// values are freed at once. The initial size is [`sluice_keyspace::LAZY_FREE_BYTES`].
     pub fn set_lazyfree_threshold(&mut self, bytes: usize) {
         self.core.effects.lazyfree_threshold = sluice_keyspace::LazyFreeThreshold(bytes);
     }

@@ -2,8 +2,8 @@
 //! slots they concern (A-32, H-20).
 //!
 //! The order is: entries that the keyspace has captured before the changes, deletions of expired and
-//! evicted keys, the keys of a flushed slot, the command itself. The receiving node shows nothing of the
-//! stream before it has all, so MULTI and EXEC are left out. A write that a script does not send to
+//! evicted keys, the keys of a flushed slot, the command itself. The receiving node shows none of the data
+//! before it has the whole stream, so MULTI and EXEC are left out. A write that a script does not send to
 //! replicas is still in the stream.
 
 use super::ending::{exports_of, fail_export, fail_flushed};
@@ -74,8 +74,9 @@ pub(crate) fn tap(
     }
 }
 
-/// Whether the changes of a command are recorded: for a stream always, for exports alone only if the
-/// command concerns their slots. A command without a key may have changed any slot.
+/// Whether the changes of a command are recorded. With replicas or an append-only file (`has_stream`) they
+/// always are; for exports alone, only if the command concerns their slots. A command without a key may
+/// have changed any slot.
 #[inline]
 pub(crate) fn tells(control: &Control, has_stream: bool, args: &Args<'_>) -> bool {
     let is_tapped = |hash| {
@@ -131,8 +132,9 @@ impl Tap<'_> {
         job.note_written(self.now_ns, bytes);
     }
 
-    /// Adds an executed command. While its slot is walked, the images of the keys that it reads precede it.
-    /// For a command that reads keys that only the data name, the image of its result is added instead.
+    /// Adds an executed command. While the slot of the command is walked, the images of the keys that the
+    /// command reads precede it. If a command reads keys whose names are only in the data, as SORT by a
+    /// pattern does, the image of its result is added in its place.
     fn executed(&mut self, slot: HashSlot, db: usize, argv: &[&[u8]]) {
         let is_walked = self.exports.walking().is_some_and(|job| job.walk == ExportWalk::In(slot));
         let Some(spec) = spec_of(argv).filter(|_| is_walked) else { return self.command(slot, db, argv) };
@@ -180,7 +182,7 @@ impl Tap<'_> {
                     }
                 }
             }
-            // The keys are those of the recorded changes.
+            // Encoded commands change keys that the call names, so they belong to the slot of the call.
             (Propagation::Encoded(commands), _, Some(slot)) => self.encoded(slot, command.db, commands),
             // The stream of an export has no promised bytes.
             (Propagation::Promised(commands), _, Some(slot)) if self.exports.tapped().contains(slot) => {
