@@ -35,8 +35,10 @@ pub struct CachedScript {
     pub body: Box<[u8]>,
     /// The program in the machine.
     pub chunk: LoadedChunk,
-    /// The neighbours in the order of last use, for a script that came by EVAL alone.
+    /// The slot of the script used just before this one; [`NOBODY`] if there is none, or if SCRIPT LOAD has
+    /// taken this script out of the order of last use.
     older: u32,
+    /// The slot of the script used just after this one, or [`NOBODY`] as for `older`.
     newer: u32,
     /// Approximate bytes of the compiled program.
     program_bytes: u32,
@@ -96,8 +98,9 @@ pub struct ScriptCache {
     free: Vec<u32>,
     by_sha: SlotIndex,
     by_text: SlotIndex,
-    /// The ends of the order of last use.
+    /// The slot of the least recently used script in the order of last use; [`NOBODY`] if the order is empty.
     oldest: u32,
+    /// The slot of the most recently used script in that order; [`NOBODY`] if the order is empty.
     newest: u32,
     /// The number of scripts in the order of last use.
     evaluated: usize,

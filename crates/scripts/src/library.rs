@@ -190,8 +190,9 @@ pub struct LibraryLoad {
     /// Bytes of the functions registered so far.
     bytes: usize,
     chunk: LoadedChunk,
-    /// Approximate bytes of the compiled program, and the part of them in its functions.
+    /// Approximate bytes of the compiled program.
     program_bytes: usize,
+    /// The part of `program_bytes` that is in the program's functions.
     function_bytes: usize,
     /// Whether an existing library of the same name is replaced.
     pub replaces: bool,

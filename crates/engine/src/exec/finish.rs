@@ -196,8 +196,8 @@ impl Core {
         }
     }
 
-    /// Remembers the keys that a tracking client has read. After the commit, which forgets the keys that
-    /// the command itself has found expired.
+    /// Remembers the keys that a tracking client has read. This step follows the commit, which forgets the
+    /// keys that the command itself has found expired.
     #[inline(always)]
     fn track_reads(
         &mut self,
@@ -308,7 +308,8 @@ impl Core {
         }
     }
 
-    /// Counts the command for its slot of a cluster. After CLIENT REPLY, which may discard the reply.
+    /// Counts the command for its slot of a cluster. This step follows that of CLIENT REPLY, which may
+    /// discard the reply.
     #[inline(always)]
     fn count_slot(
         &mut self,
@@ -319,7 +320,7 @@ impl Core {
         _: &mut dyn Process,
     ) {
         if self.derived.counts_slots && ended.unit.standing.row().counts_request {
-            // By value, as for the log.
+            // By value, for the same reason as in `log`.
             let Ended { spec, args, request_bytes, duration_ns, .. } = *ended;
             let reply_bytes = session.outbox.len_since(ended.mark) + ended.produced_bytes;
             let cost = CommandCost { request_bytes, reply_bytes, duration_ns };

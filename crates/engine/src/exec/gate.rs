@@ -37,7 +37,7 @@ const READ_ONLY_SCRIPT: u32 = 1 << 6;
 const SLOTS_AHEAD: u32 = 1 << 30;
 
 /// Bit without a check, in the mask of a session that has sent ASKING: `Engine::ask_gate` notes to which
-/// requests that applies.
+/// requests ASKING applies.
 const NOTES_ASKING: u32 = 1 << 29;
 
 /// Bit without a check. `appendfsync always` holds replies until the data that they show are durable:

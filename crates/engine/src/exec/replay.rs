@@ -53,7 +53,7 @@ struct Replay {
 struct ReplayedFile<'a> {
     name: &'a str,
     is_old_style: bool,
-    /// Whether the log has named the snapshot at the file's beginning.
+    /// Whether the server's log has named the snapshot at the file's beginning.
     has_named_preamble: bool,
 }
 
@@ -158,7 +158,8 @@ impl Engine {
                         process.log(LogLevel::Warning, &line);
                         return Err(file.preamble_failed(process));
                     }
-                    // Later commands may replace these libraries.
+                    // The libraries are loaded before the commands after the snapshot run, because these
+                    // may replace them.
                     let libraries = std::mem::take(&mut replay.preamble.brought().libraries);
                     if let Err(line) = self.load_libraries(libraries, process) {
                         process.log(LogLevel::Warning, &line);
@@ -214,8 +215,8 @@ impl Engine {
             member_seed: self.core.keyspace.hasher().seed(),
             set: self.core.control.limits.set,
         };
-        // A log may be older than a limit on the sizes of arguments, and its commands were acknowledged.
-        // The size of the file bounds them.
+        // No configured limit on the sizes of arguments applies, because the log may be older than the
+        // limit, and its commands were acknowledged. The size of the file bounds the arguments.
         LogOptions { preamble, arg_bytes_max: ARG_BYTES_MAX }
     }
 
@@ -331,7 +332,8 @@ impl Engine {
                     "The append only file selects database {number}: {reason}. {remedy}"
                 )));
             }
-            // MOVE, COPY and SWAPDB: the keys would be lost, or in the wrong database.
+            // MOVE, COPY or SWAPDB names a database that does not exist here: the replay fails, because
+            // keys would be lost, or be in the wrong database.
             Err(CmdError::DbIndex) => {
                 let (command, remedy) = (spec.full_name, remedy(self.core.control.limits.databases));
                 return Err(CannotReplay(format!(

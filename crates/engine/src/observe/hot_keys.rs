@@ -13,8 +13,8 @@ use sluice_session::Session;
 
 impl Core {
     /// Counts the keys that a command names, a random sample of them, after the command has run. Each
-    /// command of a transaction or a script is counted by itself. Commands of the primary count as the
-    /// primary's load, not this server's.
+    /// command of a transaction or a script is counted by itself. Commands from this server's primary are
+    /// not counted, because they are the primary's load.
     #[cold]
     pub(crate) fn count_hot_keys(
         &mut self,

@@ -31,7 +31,8 @@ const NODES_SHOWN: usize = 100;
 const LOOK_NS_MAX: u64 = 2_500_000;
 /// Counting of the hottest keys: one access in twenty, in windows of two seconds.
 const HOT_KEY_LIMITS: HotKeyLimits = HotKeyLimits { keys: 100, percent: 5, window_s: 2 };
-/// Least accesses a second of a key that is shown: with fewer than three sampled accesses it may be chance.
+/// A key is shown if it has at least this many accesses a second, because fewer than three sampled accesses
+/// may be chance.
 const HOT_LEAST: u64 = 30;
 /// Most bytes kept of a name that a client has chosen.
 const LABEL_BYTES_MAX: usize = 256;

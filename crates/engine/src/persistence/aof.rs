@@ -99,7 +99,8 @@ impl Appending<'_> {
         }
         let before = self.core.control.persistence.aof.report_backlog(backlog);
         match backlog {
-            // Every rewrite begins with this state, and it ends when the disk has synced: it is not logged.
+            // This state is not logged, because every rewrite begins with it, and it ends when the disk has
+            // synced.
             AofBacklog::Changing => {}
             AofBacklog::Full => {
                 let text = "The disk is too slow for the AOF file: writes wait until it has caught up.";
@@ -115,7 +116,7 @@ impl Appending<'_> {
         }
     }
 
-    /// Lists the sessions as ready whose output has become durable, or need not be durable any more.
+    /// Lists as ready the sessions whose output has become durable, or need not be durable any more.
     #[inline]
     pub(crate) fn list_durable_output(&mut self) {
         let bound = bound_of(&self.core.control);

@@ -12,10 +12,10 @@ use sluice_keyspace::Db;
 use sluice_persist::rdb::Version;
 use sluice_snapshot::{RdbAux, SnapshotFile};
 
-/// Seconds after which a thread that has written nothing is given up. A thread that forces the file to
-/// disk, which may be much at once, has longer.
+/// Seconds after which a job is given up whose thread has written nothing.
 const STALLED_S: i64 = 60;
 
+/// As [`STALLED_S`], while the thread forces the file to disk, which may be much at once.
 const STALLED_AT_END_S: i64 = 600;
 
 /// Bytes that a job may hold beyond the data, or a tenth of used memory where that is more. A job that
@@ -23,6 +23,7 @@ const STALLED_AT_END_S: i64 = 600;
 /// time, and the copies for changes would grow to the size of the data.
 const HELD_BYTES_MAX: usize = 64 << 20;
 
+/// Used memory divided by this is the other bound on what a job may hold: see [`HELD_BYTES_MAX`].
 const HELD_SHARE: usize = 10;
 
 /// Time in which the thread must have written what exceeds the budget, ns: a single unit may
@@ -180,7 +181,7 @@ impl Jobs<'_> {
             + self.core.control.replication.full_syncs.held_bytes()
     }
 
-    /// Ends a save that is under way; the file of the save before stays.
+    /// Ends a save that is under way; the file of the previous save stays.
     pub(crate) fn break_off_save(&mut self, process: &mut dyn Process) {
         if let Some(UnderWay { began_s, .. }) = self.core.control.persistence.saving.under_way.take() {
             self.note_save_end(began_s, process.recent().unix_s());
@@ -246,7 +247,7 @@ impl Core {
         self.job.is_some()
     }
 
-    /// Takes over a database that was emptied while its cut is open; returns one that no job needs.
+    /// Keeps a database that was emptied while its cut is open; returns the database if no job needs it.
     pub(crate) fn keep_emptied_db_for_cut(&mut self, db: Db) -> Option<Db> {
         match &mut self.job {
             Some(job) if db.cut_state().is_some() => {

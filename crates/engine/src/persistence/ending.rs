@@ -7,8 +7,8 @@
 //!                         └ FAILOVER, on a replica ────────────^
 //! ```
 //!
-//! A step that takes too long is skipped: the server ends as after a plain order. The same happens if
-//! SHUTDOWN NOSAVE breaks off an open unit.
+//! A step that takes too long is skipped: the server then ends as after an order without FAILOVER. The same
+//! happens if SHUTDOWN NOSAVE breaks off an open unit.
 
 use crate::cluster::driver::ClusterDriver;
 use crate::core::Core;

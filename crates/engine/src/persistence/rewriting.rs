@@ -23,8 +23,8 @@ enum RewriteReason {
     TooSmall(u64),
 }
 
-/// A file that has grown by less is not rewritten for want of space, because the next rewrite would
-/// follow at once.
+/// A file that has grown by less than this is not rewritten for want of space, because the next rewrite
+/// would follow at once.
 const SPACE_GROWTH_PERCENT: u64 = 10;
 
 /// Whether a file of this size needs a rewrite. The new base is expected to be as large as the last one.
@@ -64,7 +64,7 @@ impl<'a> Rewrites<'a> {
 }
 
 impl Rewrites<'_> {
-    /// Turns the append-only file off if the configuration has turned it off: between two units.
+    /// Turns the append-only file off, between two units, if the configuration has turned it off.
     pub(crate) fn follow_appendonly(&mut self, process: &mut dyn Process) {
         if !self.core.control.between_units(BetweenUnits::Rewrite) {
             return;
@@ -131,7 +131,7 @@ impl Rewrites<'_> {
         true
     }
 
-    /// Begins an append-only file whose base is the RDB file from which the data were just loaded.
+    /// Begins an append-only file that has the RDB file from which the data were just loaded as its base.
     /// Returns whether it has begun; otherwise a rewrite is needed.
     pub(crate) fn begin_aof_with_snapshot(&mut self, process: &mut dyn Process) -> bool {
         let control = &mut self.core.control;
@@ -164,14 +164,15 @@ impl Rewrites<'_> {
         true
     }
 
-    /// Begins the append-only file with the RDB file that had to wait as its base, if the data are still
-    /// those of that file.
+    /// Begins the append-only file with the awaited RDB file (`awaited_file`) as its base, if the data are
+    /// still those of that file.
     fn begin_aof_with_awaited(&mut self, process: &mut dyn Process) -> bool {
         let control = &mut self.core.control;
         let Some((name, offset)) = control.persistence.rewriting.awaited_file.take() else { return false };
         let is_same =
             control.config.bytes(param::DBFILENAME) == name && control.replication.stream.offset == offset;
-        // After a synchronisation, changes are counted from 0.
+        // The data are those of the file at 0 changes, because changes are counted from 0 after a
+        // synchronisation.
         control.persistence.loaded_file_at = is_same.then_some(0);
         self.begin_aof_with_snapshot(process)
     }

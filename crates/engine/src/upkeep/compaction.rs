@@ -126,10 +126,10 @@ impl StepBudget {
 const STEP_NS: u64 = 500_000;
 /// Stands for no next step: the cron checks in each of its periods whether a chunk has become sparse.
 const NEVER_NS: u64 = u64::MAX;
-/// Steps of the slab between two readings of the clock, and the nanoseconds reserved for them. There are
-/// few, because after a mass of deletions each step returns a chunk of empty blocks, which takes the
-/// kernel 0.1 ms.
+/// Steps of the slab between two readings of the clock. There are few, because after a mass of deletions
+/// each step returns a chunk of empty blocks, which takes the kernel 0.1 ms.
 const STEPS: usize = 4;
+/// Nanoseconds reserved for [`STEPS`] steps.
 const STEPS_NS: u64 = 30_000;
 
 #[cfg(test)]

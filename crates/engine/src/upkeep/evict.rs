@@ -37,6 +37,7 @@ const KEYS_PER_COMMIT: u64 = 128;
 /// [`CLIENTS_EVERY_NS`].
 const FEW_CLIENTS: usize = 256;
 
+/// Nanoseconds between two checks of the clients' sizes if there are more than [`FEW_CLIENTS`].
 const CLIENTS_EVERY_NS: u64 = 10_000_000;
 
 /// Steps that evict keys, and close the largest clients.

@@ -10,8 +10,9 @@ use sluice_keyspace::ExpireCycle;
 
 /// Most nanoseconds of a slice: the longest that a client waits for it.
 const SLICE_NS: u64 = 200_000;
-/// Percentage of the time for slices while clients work: at effort 1, and its increase for each further step.
+/// Percentage of the time that slices take while clients work, at `active-expire-effort` 1.
 const SHARE_PERCENT: u64 = 25;
+/// Increase of [`SHARE_PERCENT`] for each further step of the effort.
 const SHARE_PERCENT_PER_EFFORT: u64 = 2;
 /// Most nanoseconds of a slice that count. A slice whose thread was not scheduled takes longer, and the
 /// rest is ignored.
