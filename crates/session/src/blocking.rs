@@ -227,7 +227,7 @@ impl Blocking {
         self.note_wants(before);
     }
 
-    /// Which changes of keys matter: any change, and deletions.
+    /// Whether any change of a key matters to a client, and whether deletions do.
     fn wants(&self) -> (bool, bool) {
         (self.wants_keys(), self.wants_removals())
     }

@@ -204,7 +204,7 @@ pub enum MaintenanceNotices {
     ToSame,
 }
 
-/// Bound on the memory of a client, idle or not, beside its connection: there can be many clients.
+/// The size of a session is bounded, because there can be many clients, and idle ones cost as much.
 const _: () = assert!(size_of::<Session>() <= 320);
 
 impl Caller {
@@ -420,7 +420,7 @@ pub struct ReplicaState {
     /// End of the stream when a later connection with the same announced address and port asked for the
     /// data or the stream. `None` again when that later connection has gone.
     pub superseded_at: Option<u64>,
-    /// Time at which the later connection asked for them, seconds since the epoch.
+    /// Time at which the later connection asked for the data or the stream, seconds since the epoch.
     pub superseded_s: i64,
 }
 
@@ -438,10 +438,10 @@ impl ReplicaState {
         is_there && now_s - self.acked_s <= lag_s
     }
 
-    /// Whether the replica counts beside those of later connections from the same address. A replica
-    /// that has reconnected acknowledges on its old connection nothing past the end that the stream had
-    /// at that time. A connection that has acknowledged more belongs to another replica: several can
-    /// have the same address because of address translation.
+    /// Whether this connection counts as a replica of its own, even if there is a later connection from the
+    /// same address. A replica that has reconnected acknowledges on its old connection nothing past the end
+    /// that the stream had at that time. A connection that has acknowledged more belongs to another
+    /// replica: several can have the same address because of address translation.
     pub fn is_counted(&self) -> bool {
         let is_other = |position: u64| u64::try_from(self.acked).is_ok_and(|acked| acked > position);
         self.superseded_at.is_none_or(is_other) || mistake::is_made(Mistake::CountedTwice)
@@ -562,13 +562,15 @@ pub struct Session {
     pub tracks_reads: bool,
     /// The request that runs again was postponed by a pause, a failover or a shutdown.
     pub was_postponed: bool,
-    /// Bytes of output that the server has taken or finds listed, or that wait until they are durable,
-    /// and that are not sent yet. They count against the output limits.
+    /// Bytes of output that are not sent yet, but not in `outbox` any more: the server has taken them, they
+    /// are listed for the client's group (`Multicasts`), or they wait until they are durable. They count
+    /// against the output limits.
     pub in_flight: usize,
     /// Position of the append-only file that must be durable before the session's output is sent.
     pub durable_at: u64,
-    /// The output has got pushed messages since [`Session::durable_at`] was last raised for them:
-    /// everything written by then must be durable first. Set only where replies wait for durability.
+    /// Messages were pushed to the output since [`Session::durable_at`] was last raised for pushed
+    /// messages: what was written before them must be durable before they are sent. Set only if replies
+    /// wait for durability.
     pub was_pushed: bool,
     /// Most bytes of output that were handed over at once since the cron last looked, for display;
     /// [`u32::MAX`] for more.

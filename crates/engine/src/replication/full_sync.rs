@@ -8,14 +8,15 @@
 //! A job of `background.rs` makes the snapshot from a cut, on a thread of the server. Pieces are taken
 //! while it is made ([`SnapshotPieces`]).
 //!
-//! Invariants: (1) one snapshot at a time: it begins when no replica reads another and no other job
-//! writes in the background, and all replicas that have asked until then share it, so that any number of
-//! clients that ask and do not read cost one snapshot; (2) a snapshot is queued piece by piece, a few
-//! pieces ahead of the replica, so that progress shows, and the job does not wait for replicas; (3) a
-//! replica that makes no progress for `repl-timeout` is closed; (4) the stream from the cut on waits in
-//! the backlog meanwhile; (5) a replica that reads up to a mark is sent the snapshot while it is made,
-//! and a replica that needs the length is sent it when it is whole; if the producer waits for all
-//! replicas, a replica that needs the length is closed at once, because neither would ever go on.
+//! Invariants: (1) one snapshot at a time: it begins when no replica reads another and no other job writes
+//! in the background, and all replicas that have asked until then share it, so that any number of clients
+//! that ask and do not read cost one snapshot; (2) a snapshot is queued piece by piece, a few pieces ahead
+//! of the replica, so that progress shows, and the job does not wait for replicas; (3) a replica that makes
+//! no progress for `repl-timeout` is closed; (4) the stream from the cut on waits in the backlog meanwhile;
+//! (5) a replica that reads a snapshot up to an end mark (capability `eof`) is sent the snapshot while it
+//! is made, and a replica that needs the length in advance is sent the snapshot when it is whole; if the
+//! producer of the snapshot waits for all replicas, a replica that needs the length is closed at once,
+//! because it and the producer would wait for each other.
 
 use crate::core::Core;
 use crate::persistence::background::Jobs;
@@ -300,7 +301,7 @@ impl FullCopies<'_> {
             let announced = session.caller.origin.announced.as_deref().cloned().unwrap_or_default();
             let version = version_for(&announced);
             let options = sluice_snapshot::options_for_replicas(&self.core.control.config, version, None);
-            // Imports concern keys.
+            // Imports are left out, because they concern keys.
             let about = RdbAux { imports: &[], ..self.about_stream(process) };
             let pieces = sluice_snapshot::pieces_without_keys(
                 &self.core.control.config,
@@ -312,8 +313,9 @@ impl FullCopies<'_> {
         }
     }
 
-    /// Begins to send a replica its snapshot, and attaches it to the stream. A replica that reads up to
-    /// a mark finds the mark only if no bytes follow it, so the stream waits for its acknowledgement.
+    /// Begins to send a replica its snapshot, and attaches it to the stream. A replica that reads up to a
+    /// mark finds the mark only if no bytes follow it, so the stream waits until the replica has
+    /// acknowledged the snapshot.
     fn begin_sending(
         &mut self,
         wanted: SyncRequest,
@@ -440,7 +442,7 @@ impl FullCopies<'_> {
                 session.note_output(&mut control.clients.ready);
             }
         }
-        // A replica with nothing to take is not late.
+        // A replica for which nothing is queued is not late.
         let late = |session: &Session| match (&session.feed, session.caller.replica_state()) {
             (Some(feed), Some(replica)) if replica.snapshot_queued > 0 => {
                 now.mono_ns.saturating_sub(feed.progress_ns) > timeout_s * 1_000_000_000
@@ -478,7 +480,7 @@ impl FullCopies<'_> {
     }
 }
 
-/// The line before a snapshot.
+/// The line that is sent before a snapshot.
 fn greet(greeting: SyncGreeting, stream: &mut ReplicationStream, client: ClientId) -> String {
     match greeting {
         SyncGreeting::None => String::new(),

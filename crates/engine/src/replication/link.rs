@@ -1,10 +1,10 @@
 //! The link to the primary in the engine: the inputs of its state machine, and the decisions that the
 //! engine carries out.
 //!
-//! The machine belongs to the role ([`ReplicaRole`](sluice_control::replication::role::ReplicaRole)). It
-//! alone keeps the primary, the state of the link and whether a file is committed. Its outputs wait in
-//! order in `ReplicationState::link_outputs`. The engine carries out decisions about data, history and
-//! clients. Orders about connections are for the process, which
+//! The machine belongs to the role ([`ReplicaRole`](sluice_control::replication::role::ReplicaRole)). The
+//! machine alone keeps the primary's address, the state of the link and whether a file is being committed.
+//! Its outputs wait in order in `ReplicationState::link_outputs`. The engine carries out decisions about
+//! data, history and clients. Orders about connections are for the process, which
 //! [`LinkDriver`](crate::replication::transport::LinkDriver) drives.
 
 use crate::core::Core;
@@ -78,7 +78,8 @@ impl LinkSteps<'_> {
             role.transfer_since_ns = around.now_ns;
         }
         if before != after {
-            // Marks the state as changed, because derived flags depend on the state of the link.
+            // `as_mut` marks the replication state as changed, because derived flags depend on the state of
+            // the link.
             let _ = replication.replica.as_mut();
         }
     }

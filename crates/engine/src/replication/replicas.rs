@@ -2,11 +2,11 @@
 //! are too slow.
 //!
 //! Each replica is queued the stream from the backlog, up to a window ahead of the bytes that it has
-//! received. So a slow replica costs only the bytes that the backlog has to keep for it beyond its size:
-//! the output limit applies to these. Writers never wait for a replica: it is closed when it passes the
-//! limit, and returns with PSYNC. The stream after a snapshot that a replica still takes does not count:
-//! beyond the backlog's size it is written to disk (`stream/spooled.rs` of the crate
-//! `replication`).
+//! received. So a slow replica costs only the bytes that the backlog keeps for that replica beyond
+//! `repl-backlog-size`, and the output limit applies to these bytes. Writers never wait for a replica: it
+//! is closed when it passes the limit, and returns with PSYNC. The stream after a snapshot that a replica
+//! still takes does not count: beyond the backlog's size it is written to disk (`stream/spooled.rs` of the
+//! crate `replication`).
 
 use crate::core::Core;
 use crate::replication::full_sync::FullCopies;
@@ -139,7 +139,7 @@ impl ReplicaFeeds<'_> {
             + sessions.map(|session| session.outbox_capacity() + session.in_flight).sum::<usize>()
     }
 
-    /// Closes each replica for which alone the backlog keeps more than the output limit of replicas.
+    /// Closes each replica that makes the backlog keep more bytes than the output limit of replicas allows.
     pub(crate) fn limit_replicas(&mut self, process: &mut dyn Process) {
         let now = process.recent();
         let Some(backlog) = self.core.control.replication.stream.backlog() else { return };

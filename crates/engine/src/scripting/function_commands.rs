@@ -99,8 +99,8 @@ impl Engine {
         self.begin_load_run((load, machine), None, is_obeyed, unit, session, args, now, process)
     }
 
-    /// FUNCTION RESTORE: the programs of the libraries run one after another, in slices as that of
-    /// FUNCTION LOAD. If a client sends the command, all together have the time of one.
+    /// FUNCTION RESTORE: the programs of the libraries run one after another, in slices as that of FUNCTION
+    /// LOAD. If a client sends the command, all programs together have the time limit of one.
     fn function_restore(
         &mut self,
         unit: &mut Unit,

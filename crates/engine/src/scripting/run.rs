@@ -356,7 +356,7 @@ impl Engine {
                     }
                     RunOutcome::Call(code) => {
                         self.serve_script(run, code, unit, session, now, process);
-                        // The time at which a called command ended, if the request was a call.
+                        // If the request was a call, `now` is the time at which the called command ended.
                         limit.note_time(now.mono_ns);
                         let copied = std::mem::take(&mut run.buffers.copied_bytes);
                         limit.charge((copied / COPIED_PER_UNIT) as u64);
@@ -819,5 +819,5 @@ fn compile_bounded(program: &[u8], machine: &ScriptMachine) -> Result<Arc<sluice
     compile_as(program, &machine.chunk_name).map_err(|text| error(&text))
 }
 
-/// Bytes of memory that the compiler takes at most, about, for a byte of a program.
+/// Approximate upper bound of the compiler's bytes for a byte of a program.
 const COMPILED_PER_BYTE: usize = 16;

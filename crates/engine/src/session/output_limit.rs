@@ -68,7 +68,8 @@ pub(crate) fn is_over_limit(session: &mut Session, limits: &Limits, now: Now) ->
         ClientKind::Replica => return false,
         // These clients get a line of output a second.
         ClientKind::Primary | ClientKind::Log => return false,
-        // The output is filled only as the socket takes it; the rest stays in the stream.
+        // Output is queued only as fast as the socket takes it (`export_links.rs`); the rest stays in the
+        // stream.
         ClientKind::SlotExport => return false,
     };
     exceeds(session.output_bytes(), limit, &mut session.caller, now)

@@ -1,9 +1,9 @@
 //! Compaction of entries: steps of half a millisecond between units, while memory can be regained.
 //!
-//! Without `activedefrag` a step is made every 50 ms, one percent of the time. With it, the share of
-//! time is between `active-defrag-cycle-min` and `active-defrag-cycle-max`, in proportion to the waste
-//! between the two thresholds. Below `active-defrag-ignore-bytes` or the lower threshold it is the one
-//! percent. Large values are in the allocator's memory and are not moved.
+//! Without `activedefrag` a step is made every 50 ms, one percent of the time. With it, the share of time
+//! is between `active-defrag-cycle-min` and `active-defrag-cycle-max`, in proportion to the waste between
+//! the two thresholds. Below `active-defrag-ignore-bytes` or the lower threshold, the share is one percent,
+//! as without `activedefrag`. Large values are in the allocator's memory and are not moved.
 
 use crate::core::Core;
 use sluice_config::{Config, param};

@@ -85,7 +85,8 @@ impl CronSteps<'_> {
         let stream = &self.core.control.replication.stream;
         let is_new = stream.offset == 0 && stream.earlier.is_none();
         let is_due = is_new || now.mono_ns.saturating_sub(last_ns) >= period_ns;
-        // The replica that a failover waits for must be able to reach the end of the stream.
+        // No PING is sent during a failover, because the replica that the failover waits for must be able
+        // to reach the end of the stream.
         if self.core.control.replication.failover.is_none()
             && !self.core.control.is_handing_over()
             && !self.core.control.replication.stream.replicas.is_empty()

@@ -156,8 +156,8 @@ impl Evictions<'_> {
         self.note_room(room, end)
     }
 
-    /// Before a key is evicted or a command is refused: frees keys of detached slots (CLUSTER FLUSHSLOT),
-    /// and deletes keys of slots that another node owns now. `None` if that was not enough.
+    /// Frees keys of detached slots (CLUSTER FLUSHSLOT), and deletes keys of slots that another node owns
+    /// now, before a key is evicted or a command is refused. `None` if that was not enough.
     fn free_lost(&mut self, now: Now, process: &mut dyn Process) -> Option<Headroom> {
         let (limit, budget_ns) =
             (self.core.control.limits.maxmemory, self.core.control.limits.eviction.budget_ns);

@@ -73,7 +73,7 @@ impl ExpirySlices<'_> {
         if !self.is_slice_due(start.mono_ns) {
             return false;
         }
-        // The rest of the cycle is left to the one that begins when expiry is no longer held.
+        // The rest of this cycle is left to the cycle that begins when expiry is no longer held.
         if self.core.control.is_expiry_held(start) || self.has_primary() {
             self.core.upkeep.expiry.is_running = false;
             return false;

@@ -173,7 +173,7 @@ impl WaitEnds<'_> {
         self.core.end_command(ending, ended, session, &mut now, process);
     }
 
-    /// Lets a client's next requests run.
+    /// Makes a client's next requests run.
     pub(crate) fn resume(&mut self, session: &mut Session, process: &mut dyn Process) {
         session.note_output(&mut self.core.control.clients.ready);
         self.after_batch(session, process);

@@ -66,7 +66,8 @@ impl MigrationEnds<'_> {
         if deletes {
             self.core.refresh_derived();
             self.delete_migrated(db, &keys, &outcome.taken, now);
-            // Taken out of the table, so that invalidations for its own keys are sent after the reply.
+            // The session is taken out of the table, so that invalidations for its own keys are sent after
+            // the reply.
             let own = self.core.sessions.take(client);
             let proto = own.as_ref().map_or(Protocol::Resp2, |session| session.caller.proto);
             self.core.commit_migrated(db, now, Author { proto, client });
@@ -95,7 +96,7 @@ impl MigrationEnds<'_> {
             session.note_output(&mut self.core.control.clients.ready);
             self.core.sessions.put_back(session);
         }
-        // Requests that waited for these keys.
+        // Requests that waited for these keys can run now.
         self.core.control.clients.blocking.release_postponed();
     }
 

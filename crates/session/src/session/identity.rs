@@ -1,9 +1,9 @@
-//! The user that a client acts as, until its session takes it up.
+//! The user that a client is to act as, on the way to the client's session.
 
 use sluice_acl::{User, Users};
 use std::sync::Arc;
 
-/// The user that a client acts as: [`super::Caller::act_as`] takes it up.
+/// The user that a client is to act as: [`super::Caller::act_as`] puts it into the session.
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// The user, as it is defined now.

@@ -320,7 +320,7 @@ fn take_arguments(run: &mut ScriptRun, into: &mut ArgumentList) -> Result<bool, 
     let text_bytes = |value: &Value| value.as_str().map_or(0, |text| heap.bytes(text).len());
     let bytes: usize = asking.request_args().iter().map(text_bytes).sum();
     if bytes >= COUNTED_BYTES_MIN {
-        // A string may be among the arguments many times.
+        // Room for all copies is checked first, because one string may be among the arguments many times.
         asking.heap().room(bytes)?;
         run.buffers.copied_bytes = run.buffers.copied_bytes.saturating_add(bytes);
     }
@@ -356,7 +356,7 @@ fn thrown(run: &mut ScriptRun, text: &[u8]) -> Fault {
 
 /// The error of a command that did not run. It is marked as counted.
 fn refused(heap: &mut Heap, told: &[u8]) -> Result<ReplyValue, Fault> {
-    // A reply would not have line ends in its error.
+    // Line ends become spaces, because an error reply cannot contain any.
     let line = |byte: &u8| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte };
     let table = error_table(heap, &told.iter().map(line).collect::<Vec<u8>>())?;
     heap.set_text(table, b"ignore_error_stats_update", Value::TRUE)?;
