@@ -75,7 +75,7 @@ pub fn write_plain(
     out: &mut Outbox,
     bytes_max: usize,
 ) -> bool {
-    // The conversion handles results that may exceed the limit.
+    // Results that may exceed the limit are left to the conversion.
     if out.len() + 2 * PLAIN_BYTES_MAX > bytes_max {
         return false;
     }
@@ -133,7 +133,8 @@ impl ReplyConversion {
             let Some(level) = self.levels.last_mut() else { return ReplyProgress::Done };
             match level {
                 Level::Counting { table, len } => {
-                    // Counting an element costs less than writing one.
+                    // Eight elements are counted for one unit of work, because counting an element costs
+                    // less than writing it.
                     for _ in 0..8 {
                         if heap.get_int(*table, *len + 1).is_nil() {
                             Reply::new(out, protocol).array(*len as usize);
