@@ -1,6 +1,6 @@
-//! Cluster mode: this server as a node. The node is the state machine of `sluice_cluster`. This folder
-//! steps the machine, carries out its decisions about the engine, and queues its orders about the bus
-//! (connections, messages, `nodes.conf`) until the process takes them.
+//! Cluster mode: this server as a node of a cluster. The node is the state machine of `sluice_cluster`.
+//! This folder steps the machine, carries out its decisions about the engine, and queues its orders about
+//! the bus (connections, messages, `nodes.conf`) until the process takes them.
 //!
 //! ```text
 //!  bytes, dials, saved files ──step_cluster──► machine ──outputs──► role, slots, replies, messages (here)

@@ -1,9 +1,9 @@
 //! The core: the data, the sessions and the control plane, and the consequences of their changes.
 //!
-//! A function that holds only a [`Core`] cannot run a command: a core has neither the specs and
-//! handlers, nor scripts, nor the open unit. These are fields of [`Engine`](crate::engine::Engine). So
-//! the steps that work on a core call no command. Follow-up work that runs commands, such as serving
-//! clients that waited, is left to the engine that called.
+//! A function that holds only a [`Core`] cannot run a command: a core has neither the specs and handlers,
+//! nor scripts, nor the open unit. These are fields of [`Engine`](crate::engine::Engine). So the steps that
+//! work on a core call no command. Follow-up work that runs commands, such as serving clients that waited,
+//! is left to the engine, which called the step.
 
 use crate::exec::gate::Gate;
 use sluice_base::Rng;
@@ -70,7 +70,7 @@ pub(crate) struct Upkeep {
 /// Flags derived from the control plane, beside those that the gate and the effects keep themselves.
 #[derive(Debug, Default)]
 pub(crate) struct DerivedState {
-    /// The epoch for which all derived flags were computed.
+    /// Value of the control plane's epoch (`Control::epoch`) for which all derived flags were computed.
     pub epoch: u32,
     /// The configuration or a pause changes the way in which keys are looked up ([`Core::refresh_access`]).
     pub has_unusual_access: bool,

@@ -105,7 +105,7 @@ impl Engine {
         Engine::with(control, keyspace, Rng::new(seeds.rng))
     }
 
-    /// An engine without clients for this keyspace: it replays the commands of a log.
+    /// An engine without clients that replays the commands of a log into this keyspace.
     pub(crate) fn for_replay(config: Config, limits: Arc<Limits>, keyspace: Keyspace, now: Now) -> Engine {
         let control = Control::new(config, limits, now, String::new(), String::new());
         Engine::with(control, keyspace, Rng::new(0))
@@ -243,8 +243,8 @@ impl Engine {
 
     /// Notes that a client has closed its sending side. Returns whether the client still gets replies that
     /// were not taken yet, such as those that wait until they are durable. If so, the session ends after
-    /// these replies, and waits for nothing else. A replica, and a client whose reply a thread is
-    /// producing, ends at once.
+    /// these replies, and waits for nothing else. The session of a replica, or of a client whose reply a
+    /// thread is producing, ends at once.
     #[cold]
     pub fn input_ended(&mut self, key: SessionKey, process: &mut dyn Process) -> bool {
         let is_owed = |session: &Session| {
@@ -362,7 +362,7 @@ impl Engine {
         self.take_output_up_to(key, self.output_bound())
     }
 
-    /// As [`Engine::take_output`], where the append-only file is durable up to the position `durable`.
+    /// As [`Engine::take_output`], given that the append-only file is durable up to the position `durable`.
     #[inline]
     pub fn take_output_up_to(&mut self, key: SessionKey, durable: u64) -> Option<(Outbox, Closing)> {
         let session = self.core.sessions.get_mut(key)?;
@@ -429,8 +429,8 @@ impl Engine {
         self.core.effects.lazyfree_threshold = sluice_keyspace::LazyFreeThreshold(bytes);
     }
 
-    /// Whether the next iteration has work even without input: actions, or promised bytes of the stream
-    /// for replicas or the append-only file.
+    /// Whether the next iteration has work even without input: actions, or promised bytes
+    /// (`upkeep/promised.rs`) for replicas or the append-only file.
     #[inline]
     pub fn has_more_to_do(&self) -> bool {
         !self.core.actions.is_empty() || self.core.control.has_promises()

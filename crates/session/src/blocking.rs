@@ -311,8 +311,9 @@ impl Blocking {
         self.replicas.values().copied().collect()
     }
 
-    /// Called when a reason for postponing ends, such as a pause or an open unit: all postponed requests run
-    /// again, in their order, and the gate postpones those that another reason still holds.
+    /// To be called when a reason for postponing ends, such as a pause or an open unit: all postponed
+    /// requests run again, in their order, and the gate postpones anew those that another reason still
+    /// holds.
     pub fn release_postponed(&mut self) {
         self.resumed.append(&mut self.paused);
         self.due |= !self.resumed.is_empty();

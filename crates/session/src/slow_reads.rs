@@ -6,8 +6,9 @@
 //!     └──────none is free──────► parked, first come first served ──a thread is free──► run again from the beginning
 //! ```
 //!
-//! The *moment* of a slow read is when its handler runs and a thread is free: the handler looks keys up
-//! and takes roots, as any read does, and the thread then reads nothing but these roots.
+//! The *moment* of a slow read is when its handler runs and a thread is free: the handler looks keys up, as
+//! any read does, and takes roots of the values, which keep them as they are; the thread then reads nothing
+//! but these roots.
 //!
 //! A thread belongs to one read until the reply is whole. Two rules keep slow readers from stopping the
 //! others. (a) If a thread has waited a second for its client while other reads wait for a thread, the rest

@@ -193,7 +193,8 @@ impl Multicasts {
         self.are_pending = true;
     }
 
-    /// Ends the current message. `append` writes it once for each group and protocol version with a receiver.
+    /// Ends the current message. `append` writes the message once for each group and protocol version that
+    /// has a receiver.
     pub fn end(&mut self, spare: &mut Vec<Outbox>, mut append: impl FnMut(Protocol, &mut Outbox)) {
         if !self.are_pending {
             return;

@@ -160,7 +160,7 @@ impl ClusterDriver<'_> {
         end_failed_imports(self.core, process);
         slot_moves::begin_jobs(self.core, process);
         self.take_cluster_outputs(process);
-        // Migrations delete no keys while writes are held: those that have waited for that end now.
+        // A migration deletes no key while writes are held: migrations that have waited for this end now.
         MigrationEnds::of(self.core).end_paused_migrations(process);
         if cfg!(debug_assertions)
             && !self.core.is_loading()

@@ -1,5 +1,5 @@
-//! Keys that this node loses: those of slots that another node owns now, and all keys if the
-//! node starts anew.
+//! Keys that this node loses: the keys of slots that another node owns now, or all keys if the node starts
+//! anew as an empty primary.
 //!
 //! The keys of a slot are hidden at once, and deleted in slices between units, each key by a unit of its
 //! own (G-21). Replicas and the append-only file get the deletions, and clients that watch or cache the key
@@ -102,7 +102,8 @@ impl ClusterDriver<'_> {
         }
     }
 
-    /// Keeps the files that were loaded at the start, once. Returns whether they are kept.
+    /// Keeps the files that were loaded at the start under a second name; does so once. Returns whether
+    /// they are kept.
     fn keep_loaded_files(&mut self, slots: &SlotSet, process: &mut dyn Process) -> bool {
         let Some(mode) = &mut self.core.control.cluster else { return false };
         if mode.has_kept_files {

@@ -296,7 +296,8 @@ pub(super) fn tell_heard(core: &mut Core, now: Now) {
     }
 }
 
-/// Reports to a replica's machine the moves that a snapshot contains. A primary gives such moves up.
+/// Reports to a replica's machine the moves that a snapshot contains. On a primary this does nothing,
+/// because a primary gives such moves up.
 fn tell_of_snapshots(core: &mut Core, now: Now) {
     let imports = core.keyspace.imports();
     if imports.is_empty() || core.is_loading() {

@@ -98,7 +98,8 @@ impl Engine {
         self.core.control.note_latency(event, now, nanos);
     }
 
-    /// Writes the data as the base of an append-only file, piece by piece. Errors: those of `give`.
+    /// Writes the data as the base of an append-only file, piece by piece. Errors: those that `give`
+    /// returns.
     pub fn write_aof_base(
         &mut self,
         give: &mut dyn FnMut(&[u8]) -> Result<(), String>,

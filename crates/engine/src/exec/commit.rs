@@ -125,8 +125,8 @@ impl Core {
         self.commit_changes(unit, CommitCommand { db, args: Some(&args), now, proto, client: Some(client) });
     }
 
-    /// Deletes expired keys that a read has found. A key found twice by a command is deleted once, and a
-    /// key that has another value or expiry time by now stays.
+    /// Deletes expired keys that a read has found. A key that a command has found expired twice is deleted
+    /// once, and a key that has another value or expiry time by now stays.
     #[inline]
     fn delete_expired_keys(&mut self, _: &mut Unit, command: CommitCommand<'_>) {
         let Core { keyspace, effects, .. } = self;

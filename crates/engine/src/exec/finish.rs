@@ -268,7 +268,8 @@ impl Core {
             || ended.request_bytes as i64 >= limits.large_request
             || reply_bytes as i64 >= limits.large_reply;
         if is_loggable {
-            // By value: a reference would have the whole of `ended` written to memory for every command.
+            // The fields are taken by value, because a reference would make the compiler write the whole of
+            // `ended` to memory for every command.
             let Ended { spec, args, request_bytes, duration_ns, executing_ns, .. } = *ended;
             let command = Loggable { spec, args, request_bytes, reply_bytes, duration_ns, executing_ns };
             self.log_command(session, command, *now);
@@ -320,7 +321,7 @@ impl Core {
         _: &mut dyn Process,
     ) {
         if self.derived.counts_slots && ended.unit.standing.row().counts_request {
-            // By value, for the same reason as in `log`.
+            // The fields are taken by value, for the same reason as in `log`.
             let Ended { spec, args, request_bytes, duration_ns, .. } = *ended;
             let reply_bytes = session.outbox.len_since(ended.mark) + ended.produced_bytes;
             let cost = CommandCost { request_bytes, reply_bytes, duration_ns };

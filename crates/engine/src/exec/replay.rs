@@ -301,8 +301,9 @@ impl Engine {
         process: &mut dyn Process,
     ) -> Result<(), CannotReplay> {
         let is_select = spec.id == connection::SELECT.id;
-        // The flags of a script command do not show whether it writes: files of earlier versions have
-        // EVAL, where today's have the commands of the script. Imports of slots hide keys and change none.
+        // The flags of a script command do not show whether it writes, and files of earlier versions
+        // contain EVAL itself in place of the commands that the script has called. Imports of slots hide
+        // keys and change none.
         let may_change = matches!(
             self.preparing.handlers[spec.id.0 as usize],
             Handler::Data(DataHandler::Keeping(_)) | Handler::Script(_) | Handler::Imports(_)

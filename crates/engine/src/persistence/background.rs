@@ -18,9 +18,9 @@ const STALLED_S: i64 = 60;
 /// As [`STALLED_S`], while the thread forces the file to disk, which may be much at once.
 const STALLED_AT_END_S: i64 = 600;
 
-/// Bytes that a job may hold beyond the data, or a tenth of used memory where that is more. A job that
-/// holds more for longer than [`OVER_BUDGET_NS_MAX`] is given up: its thread gets too little processor
-/// time, and the copies for changes would grow to the size of the data.
+/// Bytes that a job may hold beyond the data, or a tenth of used memory if that is more. A job that holds
+/// more for longer than [`OVER_BUDGET_NS_MAX`] is given up: its thread gets too little processor time, and
+/// the copies for changes would grow to the size of the data.
 const HELD_BYTES_MAX: usize = 64 << 20;
 
 /// Used memory divided by this is the other bound on what a job may hold: see [`HELD_BYTES_MAX`].
@@ -43,7 +43,8 @@ impl<'a> Jobs<'a> {
 }
 
 impl Jobs<'_> {
-    /// Cuts the whole keyspace; the cut is written to the file `target`. To be called as [`Jobs::begin_job`].
+    /// Makes a cut of the whole keyspace, that is a snapshot of this moment, and has it written to the file
+    /// `target`. To be called as [`Jobs::begin_job`].
     pub(crate) fn begin_file_job(
         &mut self,
         target: BackgroundFile,
@@ -70,8 +71,9 @@ impl Jobs<'_> {
         Ok(())
     }
 
-    /// Cuts the whole keyspace; `writing` writes the cut from now on. To be called between units, while no
-    /// job is under way. Cost: one step for each chunk of entries.
+    /// Makes a cut of the whole keyspace, that is a snapshot of this moment, which `writing` writes from
+    /// now on. To be called between units, while no job is under way. Cost: one step for each chunk of
+    /// entries.
     pub(crate) fn begin_job(&mut self, writing: Box<dyn Background>, process: &mut dyn Process) {
         debug_assert!(self.core.job.is_none(), "one job at a time (1)");
         debug_assert!(!self.core.has_open_unit(), "a cut shows no part of a unit");

@@ -356,7 +356,8 @@ impl Rewrites<'_> {
         }
     }
 
-    /// Schedules the beginning of an append-only file that had ended with the former data.
+    /// Schedules the rewrite that begins the append-only file again, after the file had ended with the
+    /// former data.
     pub(crate) fn begin_aof_again(&mut self) {
         self.core.control.persistence.rewriting.scheduled |=
             self.core.control.wants_aof() && !self.core.control.persistence.aof.is_on();

@@ -76,7 +76,7 @@ impl Core {
         }
     }
 
-    /// Evicts rows of the table while it is over its bound, at most `victims_max`: the clients of an
+    /// Evicts up to `victims_max` rows of the table while the table is over its bound: the clients of an
     /// evicted row drop their copies. A command may evict twice as many rows as it has added keys and
     /// items, so the table stays over its bound only after CONFIG SET has lowered the bound.
     fn evict_tracked(&mut self, now: Now, own: Protocol, victims_max: usize) {
@@ -91,8 +91,8 @@ impl Core {
         }
     }
 
-    /// Asks the clients of an evicted row to drop their copies of the key. The key's name is that kept
-    /// in the row, or the one found by its hash; without either they drop all copies.
+    /// Asks the clients of an evicted row to drop their copies of the key. The name of the key is kept in
+    /// the row, or found by the key's hash; if it is neither, the clients drop all copies.
     fn send_row_of_hash(&mut self, hash: u64, row: &Row, now: Now, own: Protocol) {
         let Core { keyspace, control, sessions, units, .. } = self;
         let searched = keyspace.databases().min(SEARCHED_DATABASES);
@@ -231,7 +231,7 @@ impl Delivery<'_> {
         }
     }
 
-    /// Sends an invalidation to the clients of a row. Without a name they drop all copies.
+    /// Sends an invalidation to the clients of a row. Without a name, the clients drop all copies.
     pub(super) fn send_row(&mut self, row: &Row, name: Option<&[u8]>, writer: Option<SessionKey>) {
         let mut targets = std::mem::take(&mut self.control.clients.tracking.targets);
         for tracker in row.clients() {

@@ -8,15 +8,15 @@
 //! A job of `background.rs` makes the snapshot from a cut, on a thread of the server. Pieces are taken
 //! while it is made ([`SnapshotPieces`]).
 //!
-//! Invariants: (1) one snapshot at a time: it begins when no replica reads another and no other job writes
-//! in the background, and all replicas that have asked until then share it, so that any number of clients
-//! that ask and do not read cost one snapshot; (2) a snapshot is queued piece by piece, a few pieces ahead
-//! of the replica, so that progress shows, and the job does not wait for replicas; (3) a replica that makes
-//! no progress for `repl-timeout` is closed; (4) the stream from the cut on waits in the backlog meanwhile;
-//! (5) a replica that reads a snapshot up to an end mark (capability `eof`) is sent the snapshot while it
-//! is made, and a replica that needs the length in advance is sent the snapshot when it is whole; if the
-//! producer of the snapshot waits for all replicas, a replica that needs the length is closed at once,
-//! because it and the producer would wait for each other.
+//! Invariants: (1) there is one snapshot at a time: it begins when no replica reads an earlier one and no
+//! other job writes in the background, and all replicas that have asked by then share it, so any number of
+//! clients that ask for a snapshot and do not read it cost one snapshot; (2) a snapshot is queued piece by
+//! piece, a few pieces ahead of the replica, so that progress shows, and the job does not wait for
+//! replicas; (3) a replica that makes no progress for `repl-timeout` is closed; (4) the stream from the cut
+//! on waits in the backlog meanwhile; (5) a replica that reads a snapshot up to an end mark (capability
+//! `eof`) is sent the snapshot while it is made, and a replica that needs the length in advance is sent the
+//! snapshot when it is whole; if the producer of the snapshot waits for all replicas, a replica that needs
+//! the length is closed at once, because it and the producer would wait for each other.
 
 use crate::core::Core;
 use crate::persistence::background::Jobs;
@@ -61,9 +61,9 @@ fn codec_for(allowed: ReplCompression, all: &[Announced]) -> Option<CompressionM
     codecs.iter().copied().find(|codec| all.iter().all(|announced| reads(announced, *codec)))
 }
 
-/// Log line for a replica to which the whole snapshot was queued. "Synchronization … succeeded" is
-/// logged once: for a replica that reads up to a mark, and for one with a separate connection for the
-/// stream, the acknowledgement logs it.
+/// Log line for a replica to which the whole snapshot was queued. "Synchronization … succeeded" is logged
+/// once for each replica. For a replica that reads up to a mark, or has a separate connection for the
+/// stream, it is not logged here, but when the replica acknowledges.
 fn line_at_the_end(session: &Session) -> Option<String> {
     let (replica, name) = (session.caller.replica_state()?, session.caller.replica_name());
     match session.caller.origin.announced.as_deref() {
@@ -294,7 +294,8 @@ impl FullCopies<'_> {
         }
     }
 
-    /// Sends a snapshot without keys to replicas that want none: it is small, and made at once.
+    /// Sends a snapshot without keys to replicas that have asked for one without keys: the snapshot is
+    /// small, and is made at once.
     fn send_without_keys(&mut self, wanted: Vec<SyncRequest>, process: &mut dyn Process) {
         for one in wanted {
             let Some(session) = self.core.sessions.get(one.client) else { continue };

@@ -71,7 +71,7 @@ impl Notices<'_> {
     }
 
     /// Asks clients of this server, which has become a replica, to go to its primary: all clients except
-    /// the one that runs a command and `except`, and for a while also new ones.
+    /// `except` and the client that runs a command, and for a while also new clients.
     #[cold]
     pub(crate) fn tell_moving(&mut self, except: Option<SessionKey>) {
         let control = &*self.delivery.control;
@@ -214,8 +214,8 @@ impl Notices<'_> {
 /// timeouts for as long.
 const FAILOVER_SECONDS: u64 = 30;
 
-/// Milliseconds for which clients prefer the address in a MOVING to the one that they are configured with,
-/// and for which new clients are sent it. A client that is sent no address reconnects after half of this
-/// time. Clients were tested with such a time; a longer one would delay the end of Python programs, which
-/// wait until it is over.
+/// Milliseconds for which clients prefer the address in a MOVING notification to the address that they are
+/// configured with, and for which new clients are sent the notification. A client that is sent no address
+/// reconnects after half of this time. Clients were tested with such a time; a longer one would delay the
+/// end of Python programs, which wait until it is over.
 const MOVING_MS: u64 = 15_000;

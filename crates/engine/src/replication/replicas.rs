@@ -3,10 +3,10 @@
 //!
 //! Each replica is queued the stream from the backlog, up to a window ahead of the bytes that it has
 //! received. So a slow replica costs only the bytes that the backlog keeps for that replica beyond
-//! `repl-backlog-size`, and the output limit applies to these bytes. Writers never wait for a replica: it
-//! is closed when it passes the limit, and returns with PSYNC. The stream after a snapshot that a replica
-//! still takes does not count: beyond the backlog's size it is written to disk (`stream/spooled.rs` of the
-//! crate `replication`).
+//! `repl-backlog-size`, and the output limit applies to these bytes. Writers never wait for a replica: a
+//! replica that passes the limit is closed, and returns with PSYNC. The stream after a snapshot that a
+//! replica still takes does not count: beyond the backlog's size it is written to disk (`stream/spooled.rs`
+//! of the crate `replication`).
 
 use crate::core::Core;
 use crate::replication::full_sync::FullCopies;
@@ -250,9 +250,9 @@ impl ReplicaFeeds<'_> {
         }
     }
 
-    /// Leaves the history of the former data: the data are those of a snapshot, or empty.
-    /// `Engine::adopt_history` names the new history next; if the link has ended meanwhile, no replica
-    /// can resume from here.
+    /// Leaves the replication history of the former data, which a snapshot has replaced, or which were
+    /// dropped. `Engine::adopt_history` names the new history next; if the link has ended meanwhile, no
+    /// replica can resume from here.
     pub(crate) fn leave_history(&mut self, process: &mut dyn Process) {
         if let Some(role) = self.core.control.replication.replica.as_mut() {
             role.can_resume = false;

@@ -1,5 +1,5 @@
-//! The engine's side of the script debugger: it stops a run, passes the client's requests to the
-//! debugger, and evaluates and calls for it.
+//! The engine's side of the script debugger: the engine stops a run, passes the client's requests to the
+//! debugger, and evaluates programs and calls commands for the debugger.
 
 use crate::engine::Engine;
 use crate::exec::batch::{Flow, flow_of};

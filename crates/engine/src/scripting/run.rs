@@ -168,8 +168,8 @@ impl Engine {
         begin!(self, run, unit, session, now, process)
     }
 
-    /// Runs the first slice. Returns the result of the run, or `None` if the run is suspended. `begin!`
-    /// does the rest.
+    /// Runs the first slice. Returns the result of the run, or `None` if the run is to be suspended;
+    /// `begin!` then ends or suspends the run.
     pub(crate) fn first_slice(
         &mut self,
         run: &mut ScriptRun,
@@ -496,7 +496,7 @@ impl Scripts<'_> {
         share.base_ns = command_ns;
     }
 
-    /// Ends a run: returns its machine and memory to where the next run finds them.
+    /// Ends a run: returns its machine to the owner of the machine, and its buffers to the next run.
     pub(crate) fn end_run(&mut self, mut run: ScriptRun, session: &mut Session) {
         self.settle_run(&mut run, session);
         self.give_back(run.what, run.machine, run.buffers);

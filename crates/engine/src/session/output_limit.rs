@@ -41,7 +41,8 @@ impl Core {
     }
 
     /// Closes a session that sent an HTTP request, and sends it nothing: a web page may have made a browser
-    /// talk to this port, and its headers must not be run as commands. Logged once a minute at most.
+    /// talk to this port, and its headers must not be run as commands. This is logged at most once a
+    /// minute.
     #[cold]
     pub(crate) fn end_http(&mut self, session: &mut Session, now_s: i64, process: &mut dyn Process) {
         session.caller.closing = Closing::Now;

@@ -180,8 +180,8 @@ impl WaitEnds<'_> {
         self.core.actions.push(Action::Resume(vec![session.key]));
     }
 
-    /// Counts a slow read whose session ends before its reply is complete. The command has taken effect,
-    /// as a pop has removed its elements: it counts with the time on the main thread.
+    /// Counts a slow read whose session ends before its reply is complete. The command has taken effect (a
+    /// pop, for example, has removed its elements), so it counts, with its time on the main thread.
     pub(crate) fn end_lost_read(&mut self, session: &mut Session, process: &mut dyn Process) {
         let Some(producing) = session.take_producing() else { return };
         let executing_ns = producing.executing_ns;

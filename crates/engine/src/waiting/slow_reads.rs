@@ -109,8 +109,8 @@ impl SlowReadSteps<'_> {
         let is_too_slow = match others_waited_ns {
             None => false,
             Some(PATIENCE_NS..) if are_threads_held => all_ns >= SLOW_READER_NS,
-            // A thread is working, so the waiting read may get that thread soon: this client has the full
-            // time.
+            // At least one thread is working and may soon be free for the read that waits, so this client
+            // keeps its full time.
             Some(_) => all_ns >= PATIENCE_NS,
         };
         producing.is_unbounded = full_ns >= PATIENCE_NS || is_too_slow;

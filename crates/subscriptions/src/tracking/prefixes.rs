@@ -5,9 +5,9 @@
 //!
 //! Invariants: (1) a prefix without clients does not exist; (2) a changed key is once in the list of
 //! changes, and once in the list of each of its prefixes; (3) an ended client stays registered until its
-//! prefixes are removed, in slices: it is identified by its tracking number, so it is not confused with a
-//! new client of the same slot; (4) with more than `CHANGED_BYTES_MAX` bytes listed, further changes are
-//! not listed, and clients have to drop all copies.
+//! prefixes are removed, in slices: clients are identified by their tracking numbers, so the ended client
+//! is not confused with a new client of the same slot; (4) with more than `CHANGED_BYTES_MAX` bytes listed,
+//! further changes are not listed, and clients have to drop all copies.
 
 use sluice_base::HashItself;
 use sluice_base::SessionKey;

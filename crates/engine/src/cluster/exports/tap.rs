@@ -114,8 +114,9 @@ impl Tap<'_> {
         self.lapse(slot_of_name(key), db, &[verb, key]);
     }
 
-    /// Adds a change that the other node does not need after PAUSED: that node knows the expiry times,
-    /// and a key that was evicted here does no harm there.
+    /// Adds the deletion of an expired or evicted key, except after PAUSED: from then on the other node
+    /// does not need it, because that node knows the expiry times, and a key that was evicted here does no
+    /// harm there.
     fn lapse(&mut self, slot: HashSlot, db: usize, argv: &[&[u8]]) {
         if self.exports.job_of(slot).is_some_and(|job| !job.is_paused()) {
             self.command(slot, db, argv);

@@ -472,7 +472,7 @@ const ONLY_FREE: [&Spec; 8] = [
 ];
 
 /// Whether a command may change a key that a migration is about to delete. A command without keys of its
-/// own, such as EXEC or one that changes whole databases, may.
+/// own, such as EXEC or a command that changes whole databases, counts as one that may.
 fn touches_held(asked: &Asked<'_>) -> bool {
     // A script may access keys that it does not declare.
     if runs_script(asked.spec) {

@@ -72,7 +72,7 @@ impl Loads<'_> {
             return None;
         }
         let news = load.progress.take_news();
-        // Before the header was accepted there is nothing to report but the reason of a failure.
+        // Before the header is accepted, only the reason of a failure is reported.
         if news.is_accepted {
             self.free_old_data(process);
         }
