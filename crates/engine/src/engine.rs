@@ -353,10 +353,10 @@ impl Engine {
         into.append(&mut self.core.control.clients.ready);
     }
 
-    /// Takes the output that may be sent to a session's client. The bytes count against the output
-    /// limits until [`Engine::sent`]; the outbox itself should be returned by [`Engine::recycle`].
-    /// `None` when the session is gone or ends at once: nothing more is sent. Output that is not durable
-    /// stays, and the session is listed as ready when it is durable.
+    /// Takes the output that may be sent to a session's client. The bytes count against the output limits
+    /// until [`Engine::sent`]; the outbox itself should be returned by [`Engine::recycle`]. `None` when the
+    /// session is gone or ends at once: nothing more is sent. Output that must wait until the append-only
+    /// file is durable stays here, and the session is listed as ready when it may be sent.
     #[inline]
     pub fn take_output(&mut self, key: SessionKey) -> Option<(Outbox, Closing)> {
         self.take_output_up_to(key, self.output_bound())
@@ -401,8 +401,7 @@ impl Engine {
         }
     }
 
-    /// Number of changes so far: a position in the history of the data, which a log on disk
-    /// follows. Never falls.
+    /// Number of changes so far, which never falls: a position in the history of the data.
     pub fn written(&self) -> u64 {
         self.core.control.persistence.written
     }

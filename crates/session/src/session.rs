@@ -1,9 +1,9 @@
 //! A client as the engine knows it: its identity, its output, its deferred commands. No socket is here.
 //!
-//! Invariants: (1) a [`SessionKey`] names a session by slot and generation, so a stale one finds
-//! nothing; (2) while a session executes, it is taken out of the table: commands reach it as
-//! `ctx.session`, and the other sessions as `ctx.sessions`; (3) a client to close is only marked here:
-//! the server closes its socket.
+//! Invariants: (1) a [`SessionKey`] names a session by its slot in the table and a generation, so the key
+//! of a session that has ended finds nothing; (2) while a session executes, it is taken out of the table:
+//! commands reach it as `ctx.session`, and the other sessions as `ctx.sessions`; (3) a client to close is
+//! only marked here: the server closes its socket.
 
 pub mod front;
 pub mod identity;
@@ -77,7 +77,7 @@ pub struct ClientOrigin {
     pub fd: i32,
     /// Time of the connection, seconds since the epoch.
     pub created_s: u32,
-    /// What a replica has announced by REPLCONF, its address for one; `None` before the first announcement.
+    /// What a replica has announced by REPLCONF, such as its address; `None` before the first announcement.
     pub announced: Option<Box<Announced>>,
 }
 
@@ -414,8 +414,8 @@ pub struct ReplicaState {
     /// The connection carries the stream while a second connection carries the snapshot. Cleared when
     /// the replica reports that it has loaded the snapshot.
     pub is_main_channel: bool,
-    /// The replica acknowledges offsets (it came by PSYNC): one that is silent for
-    /// `repl-timeout` is closed.
+    /// The replica acknowledges offsets, because it came by PSYNC: it is closed if it is silent for
+    /// `repl-timeout`.
     pub sends_acks: bool,
     /// End of the stream when a later connection with the same announced address and port asked for the
     /// data or the stream. `None` again when that later connection has gone.

@@ -91,8 +91,8 @@ impl Engine {
         order
     }
 
-    /// The point of a history that the data have reached; `None` if they belong to none, or a snapshot
-    /// is about to replace them.
+    /// The point that the data have reached in their replication history; `None` if the data belong to no
+    /// history, or a snapshot is about to replace them.
     pub fn history_point(&self) -> Option<HistoryPoint> {
         match self.core.control.replication.link() {
             Some(_) if self.core.control.replication.is_file_committed() => None,

@@ -40,8 +40,8 @@ const SLOTS_AHEAD: u32 = 1 << 30;
 /// requests ASKING applies.
 const NOTES_ASKING: u32 = 1 << 29;
 
-/// Bit without a check. `appendfsync always` holds replies until the data that they show are durable:
-/// `Engine::ask_gate` notes up to which position the reply of a command waits.
+/// Bit without a check. With `appendfsync always`, replies wait until the data that they show are durable:
+/// `Engine::ask_gate` notes the position of the append-only file for which the reply of a command waits.
 const NOTES_DURABILITY: u32 = 1 << 31;
 
 /// The checks, and the bits that decide which of them are asked.

@@ -28,8 +28,8 @@ use sluice_control::process::Process;
 
 /// Most milliseconds for which a node that has handed over redirects its clients before it ends.
 const LEAVING_MS_MAX: u64 = 3_000;
-/// Least milliseconds for which such a node stays, even without clients: other nodes must learn
-/// that it leaves.
+/// Least milliseconds for which a node that has handed over stays, even without clients, because other
+/// nodes must learn that it leaves.
 const LEAVING_MS_MIN: u64 = 200;
 
 /// Result of an order to end.

@@ -4,9 +4,9 @@
 //! Each replica is queued the stream from the backlog, up to a window ahead of the bytes that it has
 //! received. So a slow replica costs only the bytes that the backlog keeps for that replica beyond
 //! `repl-backlog-size`, and the output limit applies to these bytes. Writers never wait for a replica: a
-//! replica that passes the limit is closed, and returns with PSYNC. The stream after a snapshot that a
-//! replica still takes does not count: beyond the backlog's size it is written to disk (`stream/spooled.rs`
-//! of the crate `replication`).
+//! replica that passes the limit is closed, and returns with PSYNC. While a replica still takes a snapshot,
+//! the stream after that snapshot does not count: what exceeds the backlog's size is written to disk
+//! (`stream/spooled.rs` of the crate `replication`).
 
 use crate::core::Core;
 use crate::replication::full_sync::FullCopies;
@@ -206,9 +206,9 @@ impl ReplicaFeeds<'_> {
         self.restore_superseded(session);
     }
 
-    /// When the last connection of a replica has gone, earlier connections from the same address count
-    /// again. Their acknowledgements start anew, because the replica may have acknowledged more before
-    /// it reconnected than it has now.
+    /// When the latest connection of a replica has gone, earlier connections from the same address count
+    /// again. Their acknowledgements start anew, because the replica may have acknowledged more before it
+    /// reconnected than it has now.
     fn restore_superseded(&mut self, gone: &Session) {
         let (ip, port) = gone.caller.replica_address();
         if !gone.caller.supersedes()

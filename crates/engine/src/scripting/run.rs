@@ -52,7 +52,8 @@ const SHA_LEN: usize = 40;
 /// Bytes of large arguments that cost one unit of the machine's budget to copy.
 const COPIED_PER_UNIT: usize = 128;
 
-/// Error of a script that may not be suspended, has changed nothing, and has used up its slice.
+/// Error of a script that may not be suspended and has used up its slice, if it has written nothing, or if
+/// the load that replays it was stopped.
 const ENDS_WITH_SERVER: &str =
     "ERR The script was ended: the server is about to end, or its load was stopped";
 
@@ -615,9 +616,10 @@ impl Scripts<'_> {
         Ok(slot)
     }
 
-    /// The slot to which the calls of a script are restricted (T13): that of the keys that it declares, or
-    /// of its first call if these name no single slot. A script is not restricted if it has no first line
-    /// with flags, declares that it crosses slots, or comes from the primary or a log.
+    /// The hash slot to which the calls of a script are restricted (T13): the slot of the keys that the
+    /// script declares, or of its first call if the declared keys name no single slot. A script is not
+    /// restricted if it has no first line with flags, declares that it crosses slots, or comes from the
+    /// primary or a log.
     pub(crate) fn slot_of_run(&self, flags: ScriptFlags, rights: ScriptRights, args: Args<'_>) -> RunSlot {
         let is_free = flags.has(ScriptFlags::COMPATIBLE) || flags.has(ScriptFlags::ALLOW_CROSS_SLOT_KEYS);
         match args.spec() {

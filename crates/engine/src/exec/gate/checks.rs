@@ -37,8 +37,8 @@ pub(super) const CHECKS: &[Check] = &[
         askers: Askers::CLIENT.and(Asker::Primary).and(Asker::Import),
         ask: |asked| {
             let acknowledges = asked.spec.id == server::REPLCONF.id && asked.caller.replica.is_some();
-            // Clients get the error of the check `busy` while a script is busy. Commands of other
-            // servers must not be lost: they wait.
+            // While a script is busy, clients pass here, and get the error of the check `busy`. Commands of
+            // other servers must not be lost: they wait.
             let is_sent = asked.caller.is_primary() || asked.caller.is_import();
             let is_told = *asked.control.scripts.is_busy && !is_sent;
             let is_forgotten =

@@ -242,7 +242,8 @@ impl Engine {
         }
     }
 
-    /// Refuses a call for keys of another slot than the run's (T13): after all other checks.
+    /// Refuses a call for keys of another hash slot than that to which the run is restricted (T13). This
+    /// check follows all others.
     fn hold_to_slot(
         &self,
         run: &mut ScriptRun,
