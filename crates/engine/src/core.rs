@@ -52,7 +52,7 @@ pub(crate) struct UnitState {
     /// Empty outboxes that keep their memory for the next replies, because idle sessions keep none. The
     /// last used one is at the end.
     pub spare_outboxes: Vec<Outbox>,
-    /// Memory for the commands of the next unit with commands for the stream.
+    /// Memory for the commands of the next unit that has commands for replicas or the append-only file.
     pub spare_commands: Option<Box<UnitCommands>>,
 }
 

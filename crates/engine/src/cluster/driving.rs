@@ -239,7 +239,7 @@ impl ClusterDriver<'_> {
             ClusterOutput::Deliver { channel, message, scope } => {
                 self.deliver_from_bus(&channel, &message, scope, process);
             }
-            // `take_cluster_outputs` queues these orders for the process, so none of them gets here.
+            // `take_cluster_outputs` handles these outputs itself, so none of them gets here.
             ClusterOutput::Dial { .. }
             | ClusterOutput::Close { .. }
             | ClusterOutput::Resolve { .. }

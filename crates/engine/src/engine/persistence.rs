@@ -226,8 +226,9 @@ impl Engine {
         self.serve_waiting(process);
     }
 
-    /// Notes that the file after the cut could not be made: the rewrite is of no use. If the base is
-    /// written already, the process refuses the base, and reports that by [`Engine::report_aof_rewrite`].
+    /// Notes that the append-only file for the units after the cut could not be made, so the rewrite is of
+    /// no use. If the base is written already, the process refuses the base, and reports that by
+    /// [`Engine::report_aof_rewrite`].
     pub fn report_aof_cut_failed(&mut self, process: &mut dyn Process) {
         Rewrites::of(&mut self.core).report_aof_cut_failed(process)
     }

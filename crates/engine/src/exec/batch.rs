@@ -139,7 +139,7 @@ impl Engine {
         if session.outbox.capacity_bytes() == 0
             && let Some(spare) = self.core.units.spare_outboxes.pop()
         {
-            // An outbox without memory has nothing to drop.
+            // `forget` saves a call, because an outbox without memory has nothing to drop.
             std::mem::forget(std::mem::replace(&mut session.outbox, spare));
         }
         Some(session)

@@ -26,8 +26,8 @@ const HELD_BYTES_MAX: usize = 64 << 20;
 /// Used memory divided by this is the other bound on what a job may hold: see [`HELD_BYTES_MAX`].
 const HELD_SHARE: usize = 10;
 
-/// Time in which the thread must have written what exceeds the budget, ns: a single unit may
-/// capture any amount.
+/// Time in which the thread must have written what exceeds the budget, ns. There is such a time because a
+/// single unit may capture any amount.
 const OVER_BUDGET_NS_MAX: u64 = 2_000_000_000;
 
 /// Steps of the job that writes in the background.

@@ -17,9 +17,10 @@ enum RewriteReason {
     Nothing,
     /// The file has grown by this many percent.
     Growth(u64),
-    /// Free bytes, too few for a rewrite at the size at which growth would ask for one.
+    /// The disk has this many free bytes: too few for a rewrite at the size at which growth would ask for a
+    /// rewrite.
     Space(u64),
-    /// Free bytes, too few for a rewrite now.
+    /// The disk has this many free bytes: too few for a rewrite even now.
     TooSmall(u64),
 }
 
@@ -203,8 +204,8 @@ impl Rewrites<'_> {
             }
             AofIncrement::None => {}
         }
-        // The new file begins with the offset in the history, because a crash may lose the end of
-        // the file before.
+        // The new file begins with the offset in the replication history, because a crash may lose the end
+        // of the previous file.
         Appending::of(self.core).note_history();
         let offset = self.core.control.replication.stream.offset;
         if let Some(role) = self.core.control.replication.replica.as_mut() {

@@ -451,7 +451,7 @@ impl Scripts<'_> {
     }
 
     /// Notes for INFO how far beyond `maxmemory` a writing script has come: scripts are checked against
-    /// it only when they begin.
+    /// `maxmemory` only when they begin.
     fn note_overrun(&mut self, run: &ScriptRun, process: &mut dyn Process) {
         let limit = self.core.control.limits.maxmemory;
         if limit > 0 && run.has_written && !run.rights.is_obeyed {

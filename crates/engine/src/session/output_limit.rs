@@ -67,7 +67,7 @@ pub(crate) fn is_over_limit(session: &mut Session, limits: &Limits, now: Now) ->
         ClientKind::Normal if session.caller.subscribed.is_any() => limits.output[2],
         ClientKind::Normal | ClientKind::SlotImport => limits.output[0],
         ClientKind::Replica => return false,
-        // These clients get a line of output a second.
+        // The output of these clients needs no limit: they get one line a second.
         ClientKind::Primary | ClientKind::Log => return false,
         // Output is queued only as fast as the socket takes it (`export_links.rs`); the rest stays in the
         // stream.

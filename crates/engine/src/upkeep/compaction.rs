@@ -52,7 +52,7 @@ impl CompactionSteps<'_> {
     /// Moves entries until the time is up. Returns `false` if there is nothing left to move.
     fn compact_for(&mut self, budget_ns: u64, process: &mut dyn Process) -> bool {
         if self.core.has_job() {
-            // The cut refers to entries by their blocks.
+            // Nothing is moved during a job, because the job's cut refers to entries by their blocks.
             return false;
         }
         let databases = self.core.keyspace.databases();

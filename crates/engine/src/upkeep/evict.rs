@@ -19,9 +19,10 @@ use sluice_session::Closing;
 
 /// Nanoseconds for which a reading of the allocator is used if less than a quarter of the limit is left.
 const GAUGE_FRESH_NS: u64 = 1_000_000;
-/// Nanoseconds for which a reading is used if more is left. The cron takes a reading at each run, and with
-/// `hz` above 4 its runs are less than this apart, so writes need not take readings. A reading takes some
-/// 60 microseconds, and a client that writes seldom would wait for one with each write.
+/// Nanoseconds for which a reading is used if a quarter of the limit or more is left. The cron takes a
+/// reading at each run, and with `hz` above 4 its runs are less than this apart, so writes need not take
+/// readings. A reading takes some 60 microseconds, and a client that writes seldom would wait for one with
+/// each write.
 const GAUGE_FAR_NS: u64 = 250_000_000;
 
 /// Keys evicted between two readings of the clock.

@@ -113,8 +113,8 @@ impl MigrationEnds<'_> {
         }
     }
 
-    /// Whether keys must not be deleted now: clients are paused, or writers of slots that are
-    /// being moved are.
+    /// Whether keys must not be deleted now, because CLIENT PAUSE is in force, the cluster holds writes for
+    /// a failover, or writers of slots that are being moved are held.
     fn is_paused(&self, now: Now) -> bool {
         let control = &self.core.control;
         let holds_slots = control.cluster.as_ref().is_some_and(|mode| mode.exports().hold_any());

@@ -3,8 +3,8 @@
 //!
 //! The order is: entries that the keyspace has captured before the changes, deletions of expired and
 //! evicted keys, the keys of a flushed slot, the command itself. The receiving node shows none of the data
-//! before it has the whole stream, so MULTI and EXEC are left out. A write that a script does not send to
-//! replicas is still in the stream.
+//! before it has the whole stream, so MULTI and EXEC are left out. The stream also has the writes that a
+//! script excludes from replication.
 
 use super::ending::{exports_of, fail_export, fail_flushed};
 use crate::cluster::redirect::{SlotRoute, route_of, slot_of_name};

@@ -1,7 +1,7 @@
 //! The checks of the gate: every reason for which a command may not run in the current state.
 //!
-//! A row says which askers it concerns, in which states of the server and of a session it can reject
-//! a command, and what it answers. A reason that clients and scripts share is one row: `Rejection`
+//! A row of [`CHECKS`] says which askers it concerns, in which states of the server and of a session it can
+//! reject a command, and what it answers. A reason that clients and scripts share is one row: `Rejection`
 //! has both wordings.
 
 use super::check::{Asked, Asker, Askers, Check, Rejection, Verdict, is_exec};
@@ -105,8 +105,8 @@ pub(super) const CHECKS: &[Check] = &[
         askers: Askers::CLIENT.and(Asker::Queued).and_calls(20).and(Asker::ObeyedCall).and(Asker::Import),
         ask: |asked| {
             let Asked { spec, args, session, control, standing, .. } = *asked;
-            // MULTI queues for the database that its queue will have selected. Conditions of EXEC are
-            // about the client's own database, whatever the queue selects.
+            // A command that MULTI queues is checked for the database that the queue will have selected by
+            // then. Conditions of EXEC are about the client's own database, whatever the queue selects.
             let is_about_own = standing != Standing::Client || is_exec(spec) && args.len() > 1;
             let db = if is_about_own { session.caller.db } else { rights::database_of(session) };
             rights::check(asked.caller, spec, args, db, control.limits.databases).err().map(Verdict::Deny)
