@@ -190,8 +190,8 @@ impl Core {
             let key = bytes_of(&key, command);
             if is_change && control.clients.tracking.is_active() {
                 let (now, own) = (command.now, command.proto);
-                // An expiry or eviction has no writer: every client may hold a copy, the one that
-                // caused it included.
+                // An expiry or eviction has no writer, so the client whose command caused it is notified,
+                // too, because that client may hold a copy.
                 let is_written = !matches!(event, Event::Expired | Event::Evicted);
                 let writer = command.client.filter(|_| is_written);
                 Delivery { sessions, control, spare, now, own }.invalidate(hash, db, key, writer);
@@ -344,8 +344,8 @@ impl Core {
         self.commit_unasked_before(now, Protocol::Resp2);
     }
 
-    /// Commits the deletions of a migration in one database. Their effects name the commands for
-    /// replicas. They count as the work of the client whose MIGRATE ran before.
+    /// Commits the deletions of a migration in one database. Their effects name the commands for replicas.
+    /// The deletions count as the work of the client whose MIGRATE ran before.
     pub(crate) fn commit_migrated(&mut self, db: usize, now: Now, caller: Author) {
         self.refresh_derived();
         let mut unit = self.begin_unit(now);

@@ -35,7 +35,7 @@ impl DeclaredKeysCheck {
     }
 }
 
-/// Users with all rights except those of one kind. A command that accesses a key, a database or a
+/// Users that each have all rights except those of one kind. A command that accesses a key, a database or a
 /// channel must be refused to the user without rights of that kind.
 #[derive(Debug)]
 pub(crate) struct RightsProbes {

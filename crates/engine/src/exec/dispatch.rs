@@ -372,8 +372,8 @@ impl HandlerContexts<'_> {
         self.after_server(session);
         Rewrites::of(self.core).follow_appendonly(process);
         Saves::of(self.core).carry_out_asks(process);
-        // A role that waited for a load is taken up after the link's step. If it were taken up here, the
-        // link's session, which ends with its role, would be executing.
+        // A command of the link takes up no role here, because the link's session, which ends with its
+        // role, is executing. A role that waited for a load is taken up after the link's step.
         if !session.caller.is_primary() {
             RoleChanges::of(self.core).apply_role(process);
         }
@@ -450,7 +450,8 @@ impl HandlerContexts<'_> {
         } else if limits.import_mode {
             if session.caller.flags.import_source { ExpiryMode::Ignore } else { ExpiryMode::Hide }
         } else if self.core.control.is_write_paused(now) {
-            // A deletion is a write, which the pause holds back.
+            // Expired keys are hidden and not deleted, because a deletion is a write, which the pause holds
+            // back.
             ExpiryMode::Hide
         } else {
             ExpiryMode::Delete

@@ -105,7 +105,7 @@ impl<'a> Ended<'a> {
     }
 }
 
-/// Makes the table of steps, and the function that takes those of an ending in the order of the table.
+/// Makes the table of steps, and the function that takes the steps of an ending in the order of the table.
 macro_rules! endings {
     ($($step:ident: $($ending:ident)+;)+) => {
         /// The steps, and the endings that take each.

@@ -1,12 +1,13 @@
 //! The gate: checks before a command runs. It is asked for a client's request, for a queued command at
 //! EXEC, and for a script's call. Only the gate makes a [`Permit`].
 //!
-//! Invariants: (1) every reason is one row of one list, `checks::CHECKS`, whose order is that of a
-//! client's request; the order of a script's call is in the rows too, and a test prints both; (2) each
-//! row owns a bit. The engine keeps a word of the checks that can reject a command in the current state
-//! (`Gate::armed`), each session a word of those that can reject its requests, each spec a word of those
-//! that concern the command: a plain command costs one AND; (3) a queued command or a script's call
-//! never waits: a check that would postpone it rejects it instead.
+//! Invariants: (1) every reason to hold back or reject a command is one row of one list, `checks::CHECKS`;
+//! a client's request is checked in the order of the list, and a script's call in an order that the rows
+//! state; a test prints both; (2) each row owns a bit. The engine keeps a word with the bits of the checks
+//! that can reject a command in the current state (`Gate::armed`), each session a word with those that can
+//! reject its requests, and each spec a word with those that concern the command: a plain command costs one
+//! AND; (3) a queued command or a script's call never waits: a check that would postpone it rejects it
+//! instead.
 
 mod check;
 mod checks;

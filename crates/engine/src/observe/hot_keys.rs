@@ -52,7 +52,7 @@ pub(crate) fn forget_flushed_hot_keys(control: &mut Control, spec: &'static Spec
 
 fn for_each_name<'a>(spec: &'static Spec, args: Args<'a>, mut count: impl FnMut(Key<'a>)) {
     let row = key_row(spec);
-    // Most commands have one key spec, whose row is all of their keys, so no list of keys is made.
+    // Most commands have one key spec, which covers all of their keys, so no list of keys is made.
     let is_whole = matches!(spec.keys, Keys::Specs([_]) | Keys::Fn([_], _));
     match row.first(args.len()).filter(|_| is_whole) {
         Some(first) => {

@@ -256,8 +256,8 @@ impl PageRows<'_> {
         }
     }
 
-    /// What these credentials may see, given that keys of the databases `names_in` are shown. A refusal
-    /// is counted and logged as one of AUTH is.
+    /// What these credentials may see, given that keys of the databases `names_in` are shown. A refusal is
+    /// counted and logged like a refusal of AUTH.
     fn judge(&mut self, shown: &BasicCredentials, names_in: &BTreeSet<usize>, now: Now) -> JudgedCredentials {
         let users = &mut self.core.control.clients.users;
         match users.users().authenticate(&shown.user, &shown.password) {
@@ -277,7 +277,7 @@ impl PageRows<'_> {
     }
 
     /// Names of keys are shown to a user who may read every key of each database that holds keys, and of
-    /// each one in `names_in`: a database whose key was hot may be empty by now.
+    /// each database in `names_in`, because a database whose key was hot may be empty by now.
     fn may_show(&self, user: &User, names_in: &BTreeSet<usize>) -> MayShow {
         let count = self.core.keyspace.databases();
         let reads_all = |spec: &'static Spec, args: &[&[u8]]| {

@@ -74,8 +74,8 @@ impl Appending<'_> {
         aof.note_history(stream);
     }
 
-    /// Notes that everything up to this position is on disk. `true` if the position has grown: clients
-    /// that wait for it are to be served.
+    /// Notes that everything up to this position is on disk. Returns `true` if the position has grown: the
+    /// caller then serves clients that wait for it.
     #[inline]
     pub(crate) fn note_durable(&mut self, position: u64) -> bool {
         let is_news = self.core.control.persistence.aof.report_durable(position);
@@ -91,7 +91,8 @@ impl Appending<'_> {
         self.core.control.persistence.aof.report_fault(fault);
     }
 
-    /// Notes how far the disk lags. When it has caught up, clients that have waited are to be served.
+    /// Notes how far the disk lags. When the disk has caught up, the caller serves the clients that have
+    /// waited.
     #[cold]
     pub(crate) fn note_backlog(&mut self, backlog: AofBacklog, process: &mut dyn Process) {
         if backlog == self.core.control.persistence.aof.report().backlog {

@@ -300,7 +300,7 @@ impl Engine {
         Rewrites::of(&mut self.core).follow_appendonly(process);
         Saves::of(&mut self.core).carry_out_asks(process);
         MigrationEnds::of(&mut self.core).end_paused_migrations(process);
-        // The held requests, in their order.
+        // The held requests run again, in their order.
         self.core.control.clients.blocking.release_postponed();
         self.serve_waiting(process);
     }

@@ -151,7 +151,7 @@ fn fail(process: &mut ReplayProcess<'_, '_>, text: String) -> NotLoaded {
     NotLoaded::Failed
 }
 
-/// The process of the second engine: a clock and a log.
+/// The `Process` of the second engine, which has only a clock and the server's log.
 pub(crate) struct ReplayProcess<'a, 'b> {
     pub(crate) out: &'a mut Reporter<'b>,
     recent: Now,
