@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn slots_are_found_until_they_are_removed() {
-        // Few hashes for many slots: long runs, also across the end.
+        // Few hashes for many slots make long runs of used places, also across the end of the table.
         let hash_of = |slot: u32| slot % 7 * 3;
         let (mut index, mut wanted, mut random) = (SlotIndex::default(), BTreeSet::new(), 1_u32);
         assert_eq!(index.find(5, |_| true), None);

@@ -29,7 +29,7 @@ pub struct Waiting {
     pub on: WaitFor,
     /// Number of the wait: clients of a key are served by rising order.
     pub order: u64,
-    /// How CLIENT UNBLOCK ends this wait; `None` if it was not asked to.
+    /// How CLIENT UNBLOCK ends this wait; `None` if no CLIENT UNBLOCK has named the client.
     pub unblock: Option<Unblock>,
 }
 

@@ -137,7 +137,7 @@ impl ClusterDriver<'_> {
         kept.is_ok()
     }
 
-    /// Deletes keys of slots that other nodes own for about half a millisecond, if there are any.
+    /// Spends about half a millisecond on deleting keys of slots that other nodes own, if there are any.
     pub(super) fn advance_emptying(&mut self, process: &mut dyn Process) {
         let began_ns = process.recent().mono_ns;
         if !LostKeySteps::of(self.core).are_due(process)

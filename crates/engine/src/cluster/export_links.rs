@@ -151,8 +151,8 @@ fn begin_stream(core: &mut Core, job: JobName, process: &mut dyn Process) {
     }
 }
 
-/// Sends a message to the target of a move, in its stream after whole commands. `false` if the job is no
-/// move from this node.
+/// Sends a message to the target of a move, in the stream between two whole commands. `false` if the job is
+/// no move from this node.
 pub(super) fn say(core: &mut Core, job: JobName, word: SyncMessage) -> bool {
     let Some(link) = link_of(core, job) else { return false };
     let (session, stream) = (link.session, link.stream);

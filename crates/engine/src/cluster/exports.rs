@@ -89,8 +89,8 @@ pub(crate) fn grant(core: &mut Core, id: ExportId) {
     }
 }
 
-/// Ends an export and returns its slots, which are none if it has ended before. Writers that were held
-/// ask the gate again.
+/// Ends an export and returns its slots; there are none if the export has ended before. The gate checks the
+/// held writers again.
 pub(crate) fn end_export(core: &mut Core, id: ExportId) -> SlotSet {
     let Core { keyspace, control, .. } = core;
     drop_export(keyspace, control, id).map_or(SlotSet::EMPTY, |job| job.slots().clone())

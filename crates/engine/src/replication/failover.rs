@@ -68,7 +68,8 @@ impl FailoverSteps<'_> {
                 Some(_) | None => FailoverStep::GiveUp,
             };
         }
-        // Migrations delete keys, and the deletions are part of the stream.
+        // The handover waits for migrations, because they delete keys, and the deletions are part of the
+        // stream.
         if control.clients.migrations.are_under_way() {
             return FailoverStep::Wait;
         }
@@ -127,8 +128,8 @@ impl FailoverSteps<'_> {
         }
     }
 
-    /// After a command, and after an open unit: ends a failover that a client has aborted, and notifies
-    /// clients of one that has begun. `caller` is the session that runs the command.
+    /// Called after a command, and after an open unit: ends a failover that a client has aborted, and
+    /// notifies clients of a failover that has begun. `caller` is the session that runs the command.
     #[inline]
     pub(crate) fn apply_failover(&mut self, caller: Option<&Session>, process: &mut dyn Process) {
         let failover = self.core.control.replication.failover.as_deref();

@@ -253,8 +253,8 @@ impl Scripts<'_> {
         Ok(Outcome::Done)
     }
 
-    /// Takes up a library of FUNCTION RESTORE whose program has ended, and begins the next. Returns the
-    /// result of the command after the last one.
+    /// Adds a library of FUNCTION RESTORE whose program has ended to the restored ones, and begins the
+    /// program of the next. Returns the result of the command after the last library.
     pub(crate) fn go_on_restoring(&mut self, run: &mut ScriptRun, session: &mut Session) -> Option<Run> {
         let (Some(load), Some(mut restore)) = (run.library.take(), run.restore.take()) else {
             return Some(Ok(Outcome::Done));

@@ -58,7 +58,7 @@ impl Engine {
             let key = self.core.keyspace.key(name);
             let now = process.recent();
             let Some(session) = self.core.sessions.get(client) else { continue };
-            // Elements taken by a client that is being closed would be lost.
+            // A client that is being closed is not served, because elements that it took would be lost.
             if session.caller.closing != Closing::No {
                 continue;
             }
