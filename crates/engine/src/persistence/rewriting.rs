@@ -215,7 +215,8 @@ impl Rewrites<'_> {
         Ok(())
     }
 
-    /// Notes whether the process has put the new base in force. Clients that have waited are to be served.
+    /// Notes whether the process has put the new base in force. The caller then serves clients that have
+    /// waited.
     pub(crate) fn note_rewrite(&mut self, is_in_force: bool, process: &mut dyn Process) {
         if self.core.control.persistence.rewriting.began_s.is_none() {
             return;

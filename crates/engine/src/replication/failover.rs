@@ -115,7 +115,7 @@ impl FailoverSteps<'_> {
         RoleChanges::of(self.core).apply_role(process);
     }
 
-    /// Ends the failover, whose target has taken over. Clients that have waited are to be served.
+    /// Ends the failover, whose target has taken over. The caller then serves clients that have waited.
     pub(crate) fn note_handed_over(&mut self, process: &mut dyn Process) {
         if let Some(failover) = self.core.control.replication.failover.take() {
             // The notification precedes the replies to commands that wait, so that a client that gets

@@ -5,8 +5,8 @@
 //!                     └── a newline each second, so that the replica does not give up
 //! ```
 //!
-//! A job of `background.rs` makes the snapshot from a cut, on a thread of the server. Pieces are taken
-//! while it is made ([`SnapshotPieces`]).
+//! A job of `background.rs` makes the snapshot from a cut, on a thread of the server. Pieces of the
+//! snapshot are taken while the job makes it ([`SnapshotPieces`]).
 //!
 //! Invariants: (1) there is one snapshot at a time: it begins when no replica reads an earlier one and no
 //! other job writes in the background, and all replicas that have asked by then share it, so any number of
@@ -195,7 +195,7 @@ impl FullCopies<'_> {
             || !full_syncs.wanted.iter().all(is_delayed)
     }
 
-    /// Makes the cut, and attaches the replicas to the stream from there on.
+    /// Makes the cut of the snapshot, and attaches the replicas to the stream from this point on.
     fn begin_full_sync(&mut self, wanted: Vec<SyncRequest>, process: &mut dyn Process) {
         let announced = |wanted: &SyncRequest| {
             let session = self.core.sessions.get(wanted.client);
@@ -264,7 +264,7 @@ impl FullCopies<'_> {
         Ok(pieces)
     }
 
-    /// Auxiliary fields of a snapshot for replicas: the offset of the stream at its cut.
+    /// Auxiliary fields of a snapshot for replicas: the offset of the stream at the snapshot's cut.
     fn about_stream(&self, process: &mut dyn Process) -> RdbAux<'_> {
         let stream = &self.core.control.replication.stream;
         let db = stream.selected().filter(|_| !mistake::is_made(Mistake::SnapshotOfDbZero));

@@ -140,8 +140,8 @@ impl LinkSteps<'_> {
         }
     }
 
-    /// Reports to the link how the load of its snapshot has ended (D-9). Its outputs are carried out
-    /// with the next order: the link adopts the history of the data before a role that has waited for
+    /// Reports to the link how the load of its snapshot has ended (D-9). The link's outputs are carried out
+    /// with the next order, so the link adopts the history of the data before a role that has waited for
     /// the load is taken up.
     pub(crate) fn tell_link_of_load(&mut self, result: Result<(), NotLoaded>, process: &mut dyn Process) {
         let attempt = attempt_of(&self.core.control);

@@ -3,7 +3,8 @@
 //! to another server (MOVING). A client that asks while a notification still holds gets it, too, with the
 //! time left. A node of a cluster sends that slots leave it (SMIGRATING) and have left (SMIGRATED, or
 //! MIGRATED if they stay), and no other notification: clients of a cluster find primaries by MOVED.
-//! docs/maint-notifications.md says which client acts on which notification, and the forms.
+//! docs/maint-notifications.md says which client acts on which notification, and shows the forms of the
+//! notifications.
 //!
 //! Invariants: (1) the client that has asked for the failover or for the role gets no notification,
 //! because a program that controls a server watches that server on the same connection; (2) no
@@ -133,7 +134,7 @@ impl Notices<'_> {
         }
     }
 
-    /// Whether the target of a move owns its slots.
+    /// Whether the target of a move owns the moved slots.
     fn is_there(&self, link: &ExportLink, slots: &SlotSet) -> bool {
         let Some(mode) = self.delivery.control.cluster.as_deref() else { return false };
         let is_target = |slot| mode.map.owner(slot).is_some_and(|owner| owner.id == link.target);

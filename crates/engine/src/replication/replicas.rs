@@ -127,8 +127,8 @@ impl ReplicaFeeds<'_> {
         }
     }
 
-    /// Memory that the backlog takes beyond its size, and of bytes that were queued for replicas and
-    /// not received. O(replicas).
+    /// Memory that the backlog takes beyond its configured size, and memory of bytes that were queued for
+    /// replicas and are not received yet. O(replicas).
     pub(crate) fn held_for_replicas(&self) -> usize {
         let stream = &self.core.control.replication.stream;
         let kept = stream.backlog().map_or(0, Backlog::footprint);

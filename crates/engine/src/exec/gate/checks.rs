@@ -442,11 +442,11 @@ const FULL: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 /// Error when too few good replicas are connected.
 const LACKS_REPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
 
-/// Error for the target of a move of slots that sends a command which is no message about the move. The log
-/// shows the error when the connection ends.
+/// Error for the target of a move of slots that sends a command which is no message about the move. The
+/// target gets no reply, and the move fails.
 const NO_WORD: &str = "ERR This connection is that of a move of slots";
-/// Error for the source of a move of slots that writes to other slots. The log shows the error when the
-/// connection ends.
+/// Error for the source of a move of slots that writes to other slots. The error is logged, and the import
+/// fails.
 const NOT_OF_IMPORT: &str = "ERR The command is not about the slots that this connection moves";
 
 /// Error for a write of a script that has declared to write nothing.
