@@ -277,7 +277,7 @@ impl Engine {
         self.core.sessions.get(key)
     }
 
-    /// Whether a client has authenticated: [`Limits::admission`] decides with it and the password of the
+    /// Whether a client has authenticated: [`Limits::admission`] decides by this and by the password of the
     /// default user what the client may send. A client that is gone counts as unauthenticated.
     pub fn authentication(&self, key: SessionKey) -> AuthState {
         self.session(key).map_or(AuthState::Unauthenticated, |session| session.caller.admission())
@@ -348,7 +348,7 @@ impl Engine {
         !self.core.control.clients.ready.is_empty()
     }
 
-    /// Sessions with output since the last call, each once.
+    /// Appends to `into` the sessions that have got output since the last call, each once.
     pub fn take_ready(&mut self, into: &mut Vec<SessionKey>) {
         into.append(&mut self.core.control.clients.ready);
     }
@@ -412,12 +412,13 @@ impl Engine {
         !self.core.control.clients.to_close.is_empty()
     }
 
-    /// Sessions that were marked to end since the last call; the server closes their connections.
+    /// Appends to `into` the sessions that were marked to end since the last call; the server closes their
+    /// connections.
     pub fn take_to_close(&mut self, into: &mut Vec<SessionKey>) {
         into.append(&mut self.core.control.clients.to_close);
     }
 
-    /// Requests to the process since the last call.
+    /// Appends to `into` the requests to the process since the last call.
     pub fn take_actions(&mut self, into: &mut Vec<Action>) {
         into.append(&mut self.core.actions);
     }

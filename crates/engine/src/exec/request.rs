@@ -65,7 +65,7 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Next {
-        // The command before may have changed the state that this one is checked against.
+        // The previous command may have changed the state against which this command is checked.
         self.core.refresh_derived();
         let permit = match self.core.gate.pass(spec, session, Standing::Queued) {
             Some(permit) => permit,

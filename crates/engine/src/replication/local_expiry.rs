@@ -45,8 +45,8 @@ impl Core {
 }
 
 impl ExpirySlices<'_> {
-    /// Of the keys that clients of this replica have written, deletes those that have expired. Returns
-    /// whether there were any.
+    /// Deletes those keys that clients of this replica have written and that have expired. Returns whether
+    /// there were any.
     pub(crate) fn expire_local(&mut self, process: &mut dyn Process) -> bool {
         let start = process.now();
         let access = Access {

@@ -124,7 +124,7 @@ impl Engine {
         };
         match start_aside(&mut aside, program, &debugger.keys, &debugger.argv) {
             Ok(chunk) => {
-                // Calls of the evaluated program are served as the script's.
+                // Calls of the evaluated program are served like calls of the script.
                 std::mem::swap(&mut run.machine, &mut aside);
                 let line = self.run_aside(run, unit, session, process);
                 std::mem::swap(&mut run.machine, &mut aside);

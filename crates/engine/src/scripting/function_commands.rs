@@ -212,7 +212,7 @@ impl Scripts<'_> {
         let Some(load) = run.library.take() else { return Ok(Outcome::Done) };
         let replaces = load.replaces;
         let library = load.finish(&mut run.machine).map_err(without_code)?;
-        // An accepted library had no memory limit while it was loaded.
+        // The limit is set now, because an accepted library had no memory limit while it was loaded.
         run.machine.set_limit(machine_limits(&self.core.control.config).bytes);
         let name = library.name.clone();
         let old = self.core.control.functions.add(library, replaces).map_err(without_code)?;
@@ -316,7 +316,7 @@ impl Scripts<'_> {
                 self.core.control.functions.join(restored, true).map_err(without_code)?
             }
         };
-        // Accepted libraries had no memory limit while they were loaded.
+        // The limit is set now, because accepted libraries had no memory limit while they were loaded.
         self.core.control.functions.set_limit(machine_limits(&self.core.control.config).bytes);
         let is_async = self.core.control.config.bool(param::LAZYFREE_LAZY_USER_FLUSH);
         free_functions(&mut self.core.actions, old, is_async);
@@ -345,8 +345,8 @@ fn wrong_subcommand(args: Args<'_>) -> CmdError {
     CmdError::owned(text)
 }
 
-/// Memory limits of a library's machine while the library is loaded. They depend on who has accepted the
-/// library: a client, this server's primary, or a file.
+/// Memory limits of a library's machine while the library is loaded. The limits depend on where the library
+/// comes from: a client, this server's primary, or a file.
 fn limits_of_library(config: &Config, caller: &Caller) -> MachineLimits {
     let limits = machine_limits(config);
     match caller.kind {

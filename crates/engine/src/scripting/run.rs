@@ -539,7 +539,7 @@ impl Scripts<'_> {
                     library.machine = Some(machine);
                 }
             }
-            // The library was not accepted.
+            // The library was not accepted, so its machine is dropped.
             ScriptKind::Library => {}
         }
         self.scripting.running_bytes = 0;

@@ -23,7 +23,7 @@ impl<'a> CompactionSteps<'a> {
 }
 
 impl CompactionSteps<'_> {
-    /// Makes a step if one is due. Returns the milliseconds until the next. After a step that found
+    /// Makes a step if one is due. Returns the milliseconds until the next step. After a step that found
     /// nothing to do, `looks_again` says whether to look again.
     pub(crate) fn compact(&mut self, looks_again: bool, process: &mut dyn Process) -> u64 {
         let start = process.recent();

@@ -93,7 +93,7 @@ impl CronSteps<'_> {
             && is_due
         {
             self.core.upkeep.cron.last_ping_ns = Some(now.mono_ns);
-            // In lower case, as in the reference.
+            // The name of the command is in lower case, as in the reference.
             self.core.control.replication.stream.command_of_its_own([&b"ping"[..]].into_iter());
         }
     }

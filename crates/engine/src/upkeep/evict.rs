@@ -178,7 +178,8 @@ impl Evictions<'_> {
     /// is refused. `None` if that was not enough.
     fn clear_remains(&mut self, now: Now, process: &mut dyn Process) -> Option<Headroom> {
         if self.core.has_job() {
-            // Compaction, which frees this memory at other times, does nothing while a job runs either.
+            // Nothing is freed while a job runs. Compaction, which frees this memory at other times, does
+            // nothing then either.
             return None;
         }
         let (limit, budget_ns) =

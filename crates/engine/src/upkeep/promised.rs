@@ -1,6 +1,6 @@
-//! Promised bytes for replicas and the append-only file: a command with many deletions promises their
-//! stream, which is made in slices, one an iteration. If they were made at once, the bytes of a million
-//! removed members would stop all clients for some 50 ms.
+//! Promised bytes for replicas and the append-only file: a command with many deletions adds to the streams
+//! only a promise of the bytes of these deletions, and the bytes are made in slices, one an iteration. If
+//! they were made at once, the bytes of a million removed members would stop all clients for some 50 ms.
 
 use crate::core::Core;
 use sluice_control::action::Action;

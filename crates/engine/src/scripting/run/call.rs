@@ -137,7 +137,7 @@ impl Engine {
         self.preparing.preparer.prepare(&request, &mut batch);
         let item = batch.items()[0];
         let args = Args::new(&request, &item, &batch.hashing);
-        // The command before may have changed the state that this one is checked against.
+        // The previous command may have changed the state against which this command is checked.
         self.core.refresh_derived();
         if let Some(debugger) = run.debugger.as_deref_mut() {
             debugger.show_call((0..args.len()).map(|at| args.at(at)));
@@ -378,7 +378,7 @@ fn answer_nothing(run: &mut ScriptRun) {
     }
 }
 
-/// Shows a refused call in the debugger, as a client would get its error.
+/// Shows a refused call in the debugger, with the error that a client would get.
 fn show_refused_call(run: &mut ScriptRun, named: Named, args: Args<'_>, told: &[u8]) {
     let Some(debugger) = run.debugger.as_deref_mut() else { return };
     let error = match named {
