@@ -36,10 +36,10 @@ pub struct CachedScript {
     pub body: Box<[u8]>,
     /// The program in the machine.
     pub chunk: LoadedChunk,
-    /// The slot of the script used just before this one; [`NOBODY`] if there is none, or if SCRIPT LOAD has
-    /// taken this script out of the order of last use.
+    /// The slot of the script that was used just before this one; [`NOBODY`] if there is none, or if this
+    /// script is not in the order of last use, because SCRIPT LOAD has named it.
     older: u32,
-    /// The slot of the script used just after this one, or [`NOBODY`] as for `older`.
+    /// The slot of the script that was used just after this one, or [`NOBODY`] as for `older`.
     newer: u32,
     /// Approximate bytes of the compiled program.
     program_bytes: u32,

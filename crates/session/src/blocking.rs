@@ -1,7 +1,7 @@
 //! Clients that wait: for keys (BLPOP and the like), for replicas (WAIT), for the end of a pause.
 //!
 //! ```text
-//!  running ──Wait──► park ──► waiting ──key ready, replica's word, end of the pause──► run again ──► resumed
+//!  running ──Wait──► park ──► waiting ──key ready, replica's acks, end of the pause──► run again ──► resumed
 //!                                 └────deadline, CLIENT UNBLOCK──► reply ──────────────────────────► resumed
 //! ```
 //!

@@ -109,7 +109,7 @@ pub struct MultiShown {
     pub bytes: u32,
 }
 
-/// Names that a client has given itself. Boxed in [`Caller`], because few of many clients give any.
+/// Names that a client has given itself. Boxed in [`Caller`], because few clients give themselves names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels {
     /// Name set by CLIENT SETNAME; empty if none.
@@ -553,8 +553,8 @@ pub struct Session {
     pub feed: Option<Box<Feed>>,
     /// Command that waits; `None` if the client does not wait.
     pub waiting: Option<Box<Waiting>>,
-    /// Output before `outbox`: segments that wait until they are durable, which count as taken, and a
-    /// reply that a thread produces.
+    /// Output that precedes `outbox`: segments that wait until they are durable (they count as taken), and
+    /// a reply that a thread produces.
     pub front: Option<Box<FrontOutput>>,
     /// A command that has waited runs again: MONITOR and the client's counters have recorded it already.
     pub is_rerun: bool,
@@ -691,7 +691,8 @@ impl Session {
         self.outbox.capacity_bytes() + self.front.as_ref().map_or(0, |front| front.capacity_bytes())
     }
 
-    /// Output that the server may take now: nothing after a reply that a thread still produces.
+    /// Output that the server may take now. While a thread still produces a reply, this is nothing that
+    /// follows the reply.
     #[inline]
     pub fn unsent_mut(&mut self) -> &mut Outbox {
         match self.front.as_deref_mut() {

@@ -85,7 +85,7 @@ impl Notices<'_> {
     }
 
     /// If the client that runs a command has just asked for notifications, sends it those that still hold.
-    /// So a client whose library has reconnected because of a notification gets it again.
+    /// So a client whose library has closed the connection and has connected again gets them, too.
     #[cold]
     pub(crate) fn tell_newcomer(&mut self) {
         let newcomer: Vec<SessionKey> = self.caller.iter().map(|session| session.key).collect();

@@ -8,9 +8,9 @@ use std::sync::Arc;
 pub struct Identity {
     /// The user, as it is defined now.
     pub(crate) user: Arc<User>,
-    /// The client has authenticated, or connected while no password was required. Otherwise the
-    /// user is `default`, and the client may act as it only while `default` is open; or the
-    /// client's user was deleted.
+    /// The client has authenticated, or connected while no password was required. Otherwise the user is
+    /// `default`, as which the client may act only while `default` is open, or the client's user was
+    /// deleted.
     pub(crate) is_authenticated: bool,
 }
 

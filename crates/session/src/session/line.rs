@@ -65,7 +65,8 @@ impl Session {
         );
     }
 
-    /// The client as a log line names it; `hides` replaces its name and that of its user by `*redacted*`.
+    /// The client as a log line shows it; with `hides`, `*redacted*` replaces the names of the client and
+    /// of its user.
     pub fn short_line(&self, hides: bool) -> String {
         let caller = &self.caller;
         let hidden = std::borrow::Cow::Borrowed("*redacted*");

@@ -171,8 +171,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         name: "entry-space",
-        // Commands that store no value are checked, too, because even a new expiry time moves an entry to
-        // another block.
+        // Commands that only set an expiry time are checked, too, because a new expiry time moves an entry
+        // to another block.
         concerns: |spec| {
             spec.flags.has(Flags::WRITE) && !ONLY_FREE.iter().any(|free| free.id == spec.id)
                 || is_judged_inside(spec)
