@@ -385,7 +385,7 @@ fn missing_global(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
 /// # Errors
 /// `not enough memory`.
 pub fn error_table(heap: &mut Heap, text: &[u8]) -> Result<TableRef, Fault> {
-    // The text is searched and copied.
+    // The bytes are charged four times, because the text is searched and copied.
     heap.note_bytes(text.len().saturating_mul(4));
     let told = told_parts(text).concat();
     table_of_error(heap, told)

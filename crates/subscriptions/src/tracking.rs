@@ -2,7 +2,7 @@
 //! that changes can be reported to them.
 //!
 //! ```text
-//!  a reading command ends ──► rows of its keys (table.rs)        ──a key changes──► sent at once, the row is removed
+//!  a reading command ends ──► rows of its keys (table.rs)        ──a key changes──► sent at once, the row goes
 //!  CLIENT TRACKING BCAST  ──► prefixes of the client (prefixes.rs) ──a key changes──► one array at the iteration's end
 //! ```
 //!

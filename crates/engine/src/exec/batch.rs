@@ -44,7 +44,7 @@ struct BatchRun<'a> {
     requests: &'a Requests,
     executed: usize,
     flow: Flow,
-    /// End of the last command, which is the start of the next.
+    /// Time at which the last command ended, which is the start of the next.
     now: Now,
 }
 

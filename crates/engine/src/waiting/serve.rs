@@ -30,7 +30,8 @@ impl Engine {
         if self.core.control.persistence.has_stopped {
             return;
         }
-        // Checked each time, because the EXEC of a served client may be suspended.
+        // `between_units` is asked before each client, because the EXEC of a served client may be
+        // suspended.
         while self.core.control.between_units(BetweenUnits::Service)
             && let Some(due) = self.core.control.clients.blocking.next_due()
         {
