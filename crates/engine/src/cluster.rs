@@ -1,16 +1,16 @@
-//! Cluster mode: this server as a node. The node is the state machine of `sluice_cluster`. This folder
-//! steps the machine, carries out its decisions about the engine, and keeps its orders about the bus
-//! for the process.
+//! Cluster mode: this server as a node of a cluster. The node is the state machine of `sluice_cluster`.
+//! This folder steps the machine, carries out its decisions about the engine, and queues its orders about
+//! the bus (connections, messages, `nodes.conf`) until the process takes them.
 //!
 //! ```text
 //!  bytes, dials, saved files ──step_cluster──► machine ──outputs──► role, slots, replies, messages (here)
 //!  CLUSTER …, PUBLISH, cron  ──────────────►                   └──► BusOrder ──next_bus_order──► the process
 //! ```
 //!
-//! Invariants: (1) the machine is stepped between units, and its decisions about the engine are carried
-//! out before any other command is executed; (2) orders leave in the machine's order; (3) a client's
-//! command that changes the cluster is answered when the machine answers, by the ticket of its session,
-//! never when its handler returns.
+//! Invariants: (1) the machine is stepped between units, and its decisions about the engine are carried out
+//! before any other command is executed; (2) orders leave in the machine's order; (3) a command that
+//! changes the cluster is answered when the machine answers the command's ticket, never when its handler
+//! returns.
 
 pub(crate) mod driver;
 pub(crate) mod driving;

@@ -1,9 +1,9 @@
 //! The core: the data, the sessions and the control plane, and the consequences of their changes.
 //!
-//! A function that holds only a [`Core`] cannot run a command: a core has neither the specs and
-//! handlers, nor scripts, nor the open unit. These are fields of [`Engine`](crate::engine::Engine). So
-//! the steps that work on a core call no command. Follow-up work that runs commands, such as serving
-//! clients that waited, is left to the engine that called.
+//! A function that holds only a [`Core`] cannot run a command: a core has neither the specs and handlers,
+//! nor scripts, nor the open unit. These are fields of [`Engine`](crate::engine::Engine). So the steps that
+//! work on a core call no command. Follow-up work that runs commands, such as serving clients that waited,
+//! is left to the engine, which called the step.
 
 use crate::exec::gate::Gate;
 use sluice_base::Rng;
@@ -49,9 +49,10 @@ pub(crate) struct Core {
 pub(crate) struct UnitState {
     /// Number of changes of the command that is being committed.
     pub changes: u64,
-    /// Empty outboxes with memory, the last used one at the end: idle sessions hold none.
+    /// Empty outboxes that keep their memory for the next replies, because idle sessions keep none. The
+    /// last used one is at the end.
     pub spare_outboxes: Vec<Outbox>,
-    /// Memory for the commands of the next unit with commands for the stream.
+    /// Memory for the commands of the next unit that has commands for replicas or the append-only file.
     pub spare_commands: Option<Box<UnitCommands>>,
 }
 
@@ -69,7 +70,7 @@ pub(crate) struct Upkeep {
 /// Flags derived from the control plane, beside those that the gate and the effects keep themselves.
 #[derive(Debug, Default)]
 pub(crate) struct DerivedState {
-    /// The epoch for which all derived flags were computed.
+    /// Value of the control plane's epoch (`Control::epoch`) for which all derived flags were computed.
     pub epoch: u32,
     /// The configuration or a pause changes the way in which keys are looked up ([`Core::refresh_access`]).
     pub has_unusual_access: bool,
@@ -167,9 +168,9 @@ impl Core {
         self.evict_soon();
     }
 
-    /// Turns the recording of modified keys on while a client watches or tracks keys, waits for keys
-    /// or subscribes to their events. Where all these clients have named their keys, changes of other
-    /// keys cost nothing.
+    /// Turns the recording of modified keys on while a client watches or tracks keys, waits for keys or
+    /// subscribes to their events. If all these clients have named their keys, changes of other keys cost
+    /// nothing.
     #[inline]
     pub(crate) fn refresh_listening(&mut self) {
         let control = &self.control;
@@ -225,8 +226,8 @@ impl Core {
         Some(self.job.as_ref()?.state(&self.keyspace, self.effects.left_to_others()))
     }
 
-    /// Has memory checked at the end of this iteration, because `maxmemory` or the eviction policy
-    /// may have changed.
+    /// Makes the end of this iteration check the memory, because `maxmemory` or the eviction policy may
+    /// have changed.
     pub(crate) fn evict_soon(&mut self) {
         self.upkeep.eviction.is_running |= self.control.limits.maxmemory > 0;
     }

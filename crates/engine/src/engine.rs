@@ -38,7 +38,7 @@ use std::sync::Arc;
 
 /// A server without a process: data, sessions, control plane, and the execution of commands.
 pub struct Engine {
-    /// All state that the execution of commands is not part of.
+    /// The state of the engine without the execution of commands.
     pub(crate) core: Core,
     pub(crate) preparing: Preparing,
     /// The open unit; `None` if there is none.
@@ -105,7 +105,7 @@ impl Engine {
         Engine::with(control, keyspace, Rng::new(seeds.rng))
     }
 
-    /// An engine without clients for this keyspace: it replays the commands of a log.
+    /// An engine without clients that replays the commands of a log into this keyspace.
     pub(crate) fn for_replay(config: Config, limits: Arc<Limits>, keyspace: Keyspace, now: Now) -> Engine {
         let control = Control::new(config, limits, now, String::new(), String::new());
         Engine::with(control, keyspace, Rng::new(0))
@@ -131,8 +131,8 @@ impl Engine {
         engine
     }
 
-    /// Checks whether each database has room for entries, and notes a change: the gate refuses commands
-    /// that need more memory while one is nearly full.
+    /// Checks whether each database has room for entries, and notes a change: while a database is nearly
+    /// full, the gate refuses commands that need more memory.
     #[cold]
     pub(crate) fn check_entry_space(&mut self, process: &mut dyn Process) {
         let nearly_full =
@@ -241,9 +241,10 @@ impl Engine {
         self.core.sessions.put_back(session);
     }
 
-    /// Notes that a client has closed its sending side. Returns whether replies that were not taken yet, such
-    /// as those that wait until they are durable, are still to be sent: the session then ends after them, and
-    /// waits for nothing else. A replica, and a client whose reply a thread is producing, ends at once.
+    /// Notes that a client has closed its sending side. Returns whether the client still gets replies that
+    /// were not taken yet, such as those that wait until they are durable. If so, the session ends after
+    /// these replies, and waits for nothing else. The session of a replica, or of a client whose reply a
+    /// thread is producing, ends at once.
     #[cold]
     pub fn input_ended(&mut self, key: SessionKey, process: &mut dyn Process) -> bool {
         let is_owed = |session: &Session| {
@@ -265,7 +266,8 @@ impl Engine {
     /// Forgets a client whose socket is closed.
     pub fn disconnect(&mut self, key: SessionKey, process: &mut dyn Process) {
         let Some(session) = self.core.sessions.remove(key) else { return };
-        // The group is indexed by slot, which another client may have when an open unit ends.
+        // The client leaves its group now and not with its session: groups are indexed by the slot in the
+        // session table, which another client may have when an open unit ends.
         self.leave_group(key);
         self.forget_session(key, session, process);
     }
@@ -275,8 +277,8 @@ impl Engine {
         self.core.sessions.get(key)
     }
 
-    /// Whether a client has authenticated: [`Limits::admission`] decides with it and the password of the
-    /// default user what the client may send. A client that is gone has not.
+    /// Whether a client has authenticated: [`Limits::admission`] decides by this and by the password of the
+    /// default user what the client may send. A client that is gone counts as unauthenticated.
     pub fn authentication(&self, key: SessionKey) -> AuthState {
         self.session(key).map_or(AuthState::Unauthenticated, |session| session.caller.admission())
     }
@@ -323,7 +325,7 @@ impl Engine {
         if let Some(role) =
             self.core.control.replication.replica.as_mut().filter(|_| session.caller.is_primary())
         {
-            // Another attempt to resume would get these bytes again.
+            // The link must not resume here, because it would get these bytes again.
             role.can_resume = false;
         }
         session.caller.closing = Closing::AfterReply;
@@ -346,21 +348,21 @@ impl Engine {
         !self.core.control.clients.ready.is_empty()
     }
 
-    /// Sessions with output since the last call, each once.
+    /// Appends to `into` the sessions that have got output since the last call, each once.
     pub fn take_ready(&mut self, into: &mut Vec<SessionKey>) {
         into.append(&mut self.core.control.clients.ready);
     }
 
-    /// Takes the output that may be sent to a session's client. The bytes count against the output
-    /// limits until [`Engine::sent`]; the outbox itself should be returned by [`Engine::recycle`].
-    /// `None` when the session is gone or ends at once: nothing more is sent. Output that is not durable
-    /// stays, and the session is listed as ready when it is durable.
+    /// Takes the output that may be sent to a session's client. The bytes count against the output limits
+    /// until [`Engine::sent`]; the outbox itself should be returned by [`Engine::recycle`]. `None` when the
+    /// session is gone or ends at once: nothing more is sent. Output that must wait until the append-only
+    /// file is durable stays here, and the session is listed as ready when it may be sent.
     #[inline]
     pub fn take_output(&mut self, key: SessionKey) -> Option<(Outbox, Closing)> {
         self.take_output_up_to(key, self.output_bound())
     }
 
-    /// As [`Engine::take_output`], where the append-only file is durable up to the position `durable`.
+    /// As [`Engine::take_output`], given that the append-only file is durable up to the position `durable`.
     #[inline]
     pub fn take_output_up_to(&mut self, key: SessionKey, durable: u64) -> Option<(Outbox, Closing)> {
         let session = self.core.sessions.get_mut(key)?;
@@ -399,8 +401,7 @@ impl Engine {
         }
     }
 
-    /// Number of changes so far: a position in the history of the data, which a log on disk
-    /// follows. Never falls.
+    /// Number of changes so far, which never falls: a position in the history of the data.
     pub fn written(&self) -> u64 {
         self.core.control.persistence.written
     }
@@ -411,24 +412,25 @@ impl Engine {
         !self.core.control.clients.to_close.is_empty()
     }
 
-    /// Sessions that were marked to end since the last call; the server closes their connections.
+    /// Appends to `into` the sessions that were marked to end since the last call; the server closes their
+    /// connections.
     pub fn take_to_close(&mut self, into: &mut Vec<SessionKey>) {
         into.append(&mut self.core.control.clients.to_close);
     }
 
-    /// Requests to the process since the last call.
+    /// Appends to `into` the requests to the process since the last call.
     pub fn take_actions(&mut self, into: &mut Vec<Action>) {
         into.append(&mut self.core.actions);
     }
 
-    /// Sets the size in bytes above which a value that loses its key becomes [`Action::FreeValue`];
-    /// smaller values are freed at once. At first [`sluice_keyspace::LAZY_FREE_BYTES`].
+    /// Sets the size in bytes above which a value that loses its key becomes [`Action::FreeValue`]; smaller
+    /// values are freed at once. The initial size is [`sluice_keyspace::LAZY_FREE_BYTES`].
     pub fn set_lazyfree_threshold(&mut self, bytes: usize) {
         self.core.effects.lazyfree_threshold = sluice_keyspace::LazyFreeThreshold(bytes);
     }
 
-    /// Whether the next iteration has work even without input: actions, or promised bytes of the stream
-    /// for replicas or the append-only file.
+    /// Whether the next iteration has work even without input: actions, or promised bytes
+    /// (`upkeep/promised.rs`) for replicas or the append-only file.
     #[inline]
     pub fn has_more_to_do(&self) -> bool {
         !self.core.actions.is_empty() || self.core.control.has_promises()

@@ -1,7 +1,7 @@
 //! Execution: from a batch of parsed requests to replies.
 //!
-//! 1. `prepare`: every request's command and the hashes of its first 16 keys; buckets and
-//!    entries are prefetched.
+//! 1. `prepare` looks up the command of every request and hashes the request's first 16 keys; the buckets
+//!    and entries of these keys are prefetched.
 //! 2. For each request in order: existence and arity, gate, unit, context, handler, commit; then the
 //!    clients that waited for a key which the unit has filled are served.
 //!

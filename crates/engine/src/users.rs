@@ -149,8 +149,8 @@ impl UserUpdates<'_> {
     }
 }
 
-/// Why the session's user may not run the command in database `db`; `None` if it may. Cost: one AND if
-/// the user may run everything.
+/// Why the session's user may not run the command in database `db`; `None` if the user may run it. Cost:
+/// one AND if the user may run everything.
 #[inline(always)]
 pub(crate) fn denied(
     control: &Control,

@@ -1,10 +1,11 @@
 //! The cached scripts of EVAL: by the SHA-1 of their text, as clients name them, and by a keyed hash of
 //! their text, so that EVAL of a cached script computes no SHA-1.
 //!
-//! Invariants: (1) at most `EVALUATED_MAX` scripts that came by EVAL alone, the most recently used, and
-//! their bytes fit in `maxmemory-scripts`, except for the newest; counted are the text, the program, and
-//! the growth of the machine by the script, so that a name used by several scripts counts for the first of
-//! them; (2) scripts of SCRIPT LOAD stay until SCRIPT FLUSH.
+//! Invariants: (1) of the scripts that came by EVAL alone, the cache keeps at most `EVALUATED_MAX`, the
+//! most recently used ones, and their bytes fit in `maxmemory-scripts`, except that the newest alone may
+//! exceed it; the bytes of a script are its text, its program, and the growth of the machine when the
+//! program was loaded, so a name that several scripts use counts for the first of them; (2) scripts of
+//! SCRIPT LOAD stay until SCRIPT FLUSH.
 
 use crate::machine::{GlobalsRead, sha1_hex};
 use crate::shebang::ScriptFlags;
@@ -22,7 +23,7 @@ const SCRIPT_FIXED_BYTES: usize = 120;
 /// Scripts in one allocation: as many as fill a block of the allocator.
 const GROUP: usize = 23;
 
-/// The end of the order of last use, or a script outside of that order.
+/// No script: beyond either end of the order of last use, or next to a script outside of that order.
 const NOBODY: u32 = u32::MAX;
 
 /// The SHA-1 of a script's text, as 40 hexadecimal digits in lower case.
@@ -35,8 +36,10 @@ pub struct CachedScript {
     pub body: Box<[u8]>,
     /// The program in the machine.
     pub chunk: LoadedChunk,
-    /// The neighbours in the order of last use, for a script that came by EVAL alone.
+    /// The slot of the script that was used just before this one; [`NOBODY`] if there is none, or if this
+    /// script is not in the order of last use, because SCRIPT LOAD has named it.
     older: u32,
+    /// The slot of the script that was used just after this one, or [`NOBODY`] as for `older`.
     newer: u32,
     /// Approximate bytes of the compiled program.
     program_bytes: u32,
@@ -96,8 +99,9 @@ pub struct ScriptCache {
     free: Vec<u32>,
     by_sha: SlotIndex,
     by_text: SlotIndex,
-    /// The ends of the order of last use.
+    /// The slot of the least recently used script in the order of last use; [`NOBODY`] if the order is empty.
     oldest: u32,
+    /// The slot of the most recently used script in that order; [`NOBODY`] if the order is empty.
     newest: u32,
     /// The number of scripts in the order of last use.
     evaluated: usize,

@@ -28,7 +28,7 @@ use sluice_resp::Outbox;
 /// Nanoseconds between two checks of a stopped run: whether other clients must be answered with BUSY, and
 /// whether the run has lost its client.
 pub const LOOK_NS: u64 = 100_000_000;
-/// The name of the chunk whose lines are shown: EVAL's.
+/// The name of EVAL's chunk, the only one whose lines are shown.
 const CHUNK: &[u8] = b"@user_script";
 
 /// Bytes of a line that are shown until `maxlen` changes the number.
@@ -43,8 +43,8 @@ const BREAKPOINTS_MAX: usize = 64;
 const THRESHOLD_MS: u64 = 5000;
 /// Lines before and after the current one that `list` shows.
 const CONTEXT: u32 = 5;
-/// The most bytes of output that wait for the client: further values and calls, before the run
-/// stops, are left out.
+/// The most bytes of output that wait for the client. With more, values and calls are left out until the
+/// run stops.
 const LOG_BYTES_MAX: usize = 4 << 20;
 
 /// A session of the debugger, for one run of EVAL.
@@ -71,7 +71,7 @@ pub struct Debugger {
     /// Whether the client ended the run with `abort`.
     is_aborted: bool,
     breakpoints: Vec<u32>,
-    /// Bytes of a line that are shown; 0: no limit.
+    /// Most bytes of a line that are shown; 0 for no limit.
     shown_bytes: usize,
     /// The client has received the hint that lines are cut.
     has_told_of_cut: bool,
@@ -89,7 +89,7 @@ pub struct Debugger {
 /// The action that a request to the debugger wants from the engine.
 #[derive(Debug, PartialEq, Eq)]
 pub enum DebugStep {
-    /// None: the debugger has answered.
+    /// No action: the debugger has answered.
     Answered,
     /// Resume the run, which continues or ends.
     GoOn,

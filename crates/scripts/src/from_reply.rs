@@ -40,7 +40,8 @@ const DEPTH_MAX: usize = 64;
 /// `not enough memory`. Cost: O(bytes), without those that are shared.
 pub fn reply_value(outbox: &Outbox, heap: &mut Heap) -> Result<ReplyValue, Fault> {
     let (head, shared) = outbox.parts();
-    // With small elements, four bytes of the reply are one element.
+    // The bytes are charged four times, because the smallest elements take only four bytes of the reply
+    // each.
     heap.note_bytes(head.len().saturating_mul(4));
     let mut reader = ReplyReader { head, shared, at: 0 };
     let is_error = head.first() == Some(&b'-');

@@ -2,10 +2,10 @@
 //! state, the conversion of replies in both directions, the debugger.
 //!
 //! A run pauses between two instructions and requests a command; the engine decides who executes the
-//! command, and as which user: see `scripting/` there.
+//! command, and as which user (`scripting/` of the crate `engine`).
 //!
 //! Invariants: (1) this crate knows no session and no unit: a run receives the reply to its request; (2)
-//! the code of a library or file is bounded in memory, and in time where the engine sets a limit; (3) no
+//! the code of a library or file is bounded in memory, and in time if the engine sets a limit; (3) no
 //! clock: the time comes from [`library::LoadWatch`] or with each step.
 #![forbid(unsafe_code)]
 

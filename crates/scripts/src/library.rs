@@ -12,11 +12,12 @@ use sluice_commands::until_zero;
 use sluice_lua::{Fault, Heap, Kind, LoadedChunk, Pinned, RunLimit, RunOutcome, TableRef, Value, compile_as};
 use std::sync::Arc;
 
-/// The most functions that a client's library registers: their names are sorted in one step.
+/// The most functions that a client's library registers. There is a limit because their names are sorted in
+/// one step.
 const FUNCTIONS_MAX: usize = 10_000;
 
-/// The most flags, and the most named arguments, of a function of a client's library: they are
-/// read in one step.
+/// The most flags, and the most named arguments, of a function of a client's library. There is a limit
+/// because they are read in one step.
 const WORDS_MAX: usize = 1000;
 
 /// A bound on the bytes of a word that is an argument of `server.register_function`.
@@ -160,7 +161,7 @@ impl MachineLimits {
     /// A start that refuses a library logs the reason, and changes no file.
     pub(crate) const FILE_BYTES_MIN: usize = 2 << 30;
 
-    /// These limits without a bound on bytes, for what the primary has accepted.
+    /// These limits without a bound on bytes, for libraries that the primary has accepted.
     pub fn of_accepted(self) -> MachineLimits {
         MachineLimits { bytes: MachineLimits::ACCEPTED_BYTES, is_wish: false, ..self }
     }
@@ -190,8 +191,9 @@ pub struct LibraryLoad {
     /// Bytes of the functions registered so far.
     bytes: usize,
     chunk: LoadedChunk,
-    /// Approximate bytes of the compiled program, and the part of them in its functions.
+    /// Approximate bytes of the compiled program.
     program_bytes: usize,
+    /// The part of `program_bytes` that is in the program's functions.
     function_bytes: usize,
     /// Whether an existing library of the same name is replaced.
     pub replaces: bool,
@@ -259,7 +261,7 @@ impl LibraryLoad {
         let args = machine.vm.run().map(|run| run.request_args().to_vec()).unwrap_or_default();
         let words_max = if self.is_wish { WORDS_MAX } else { usize::MAX };
         let answered = match read_registration(machine.vm.heap(), &args, words_max) {
-            // Names and descriptions are not part of the machine's account.
+            // Names and descriptions have a limit of their own, because the machine does not count them.
             Ok(_) if self.bytes > machine.limit / 8 => Err(Fault::memory()),
             Ok(_) if self.is_wish && self.functions.len() >= FUNCTIONS_MAX => {
                 Err(thrown(machine.vm.heap(), b"a library registers at most 10000 functions"))
@@ -420,7 +422,8 @@ fn load_in_one_go(
     load.start(&mut machine);
     load.run(&mut machine, watch)?;
     let library = load.finish(&mut machine)?;
-    // All libraries' functions share one stack between runs.
+    // The machine's stack is dropped, because the functions of all libraries use one stack, kept between
+    // runs in `RunBuffers`.
     drop(machine.vm.take_stack());
     Ok(Library { machine: Some(machine), ..library })
 }

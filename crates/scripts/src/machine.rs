@@ -87,7 +87,8 @@ pub struct ScriptMachine {
     pub chunk_name: Arc<ChunkName>,
 }
 
-/// Which of the globals `KEYS` and `ARGV` a script can read; the others need not be made for a run.
+/// Which of the globals `KEYS` and `ARGV` a script can read. A global that it cannot read need not be made
+/// for a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GlobalsRead {
     /// Whether the script can read `KEYS`.
@@ -130,8 +131,8 @@ impl ScriptMachine {
         self.limit = bytes;
     }
 
-    /// Opens a machine with all Lua libraries that may use `limit` bytes. `is_insecure`: with
-    /// `getfenv`, `setfenv` and `newproxy`.
+    /// Opens a machine that has all Lua libraries and may use `limit` bytes. `is_insecure`: with `getfenv`,
+    /// `setfenv` and `newproxy`.
     ///
     /// # Errors
     /// The limit is too small for the libraries.
@@ -157,7 +158,8 @@ impl ScriptMachine {
         let meta = refuse_missing_globals(&mut vm.library(), globals)?;
         let mut run_globals = None;
         if kind == MachineKind::Functions {
-            // Before the library is loaded, no other reference keeps these globals alive.
+            // The globals are pinned, because no other reference keeps them alive before the library is
+            // loaded.
             vm.pin(globals.into());
             run_globals = Some(globals);
             let of_load = open_load_globals(&mut vm.library(), meta)?;
@@ -383,7 +385,7 @@ fn missing_global(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
 /// # Errors
 /// `not enough memory`.
 pub fn error_table(heap: &mut Heap, text: &[u8]) -> Result<TableRef, Fault> {
-    // The text is searched and copied.
+    // The bytes are charged four times, because the text is searched and copied.
     heap.note_bytes(text.len().saturating_mul(4));
     let told = told_parts(text).concat();
     table_of_error(heap, told)

@@ -1,5 +1,5 @@
-//! A hash table of slot numbers, whose keys are in the list that the slots belong to: four bytes for each
-//! slot, and some empty places.
+//! A hash table of slot numbers, which are indices in a list of the caller. The keys are in that list, so
+//! the table needs only four bytes for each slot, and some empty places.
 
 /// An empty place of the table.
 const EMPTY: u32 = u32::MAX;
@@ -88,7 +88,8 @@ impl SlotIndex {
         while self.places[next] != EMPTY {
             let mask = self.places.len() - 1;
             let home = self.home(hash_of(self.places[next]));
-            // The slot may move up unless that would put it before the place that its hash names.
+            // The slot may move up unless the move would put it before the place at which a look-up of its
+            // hash begins.
             if next.wrapping_sub(home) & mask >= next.wrapping_sub(place) & mask {
                 self.places[place] = self.places[next];
                 place = next;
@@ -106,7 +107,7 @@ mod tests {
 
     #[test]
     fn slots_are_found_until_they_are_removed() {
-        // Few hashes for many slots: long runs, also across the end.
+        // Few hashes for many slots make long runs of used places, also across the end of the table.
         let hash_of = |slot: u32| slot % 7 * 3;
         let (mut index, mut wanted, mut random) = (SlotIndex::default(), BTreeSet::new(), 1_u32);
         assert_eq!(index.find(5, |_| true), None);

@@ -266,10 +266,11 @@ pub fn is_machine_setting(id: sluice_config::ParamId) -> bool {
 }
 
 impl ScriptWatch {
-    /// A signal ends the server. A script that has written nothing is ended. A script that has written, or
-    /// comes from the primary, is waited for without a limit: otherwise the saved data would contain half
-    /// of its changes. `shutdown-timeout` does not apply; it is for replicas, which lose nothing. Returns a
-    /// line for the log the first time that the server waits.
+    /// Called when a signal ends the server. A script that has written nothing is ended. For a script that
+    /// has written, or comes from the primary, the end waits without a limit, because otherwise the saved
+    /// data would contain a part of the script's changes. `shutdown-timeout` does not apply: it limits the
+    /// wait for replicas, which lose nothing. Returns a line for the log the first time that the server
+    /// waits.
     pub fn end_for_server(&mut self) -> Option<String> {
         let running = self.running.as_deref_mut()?;
         if !running.has_written && !running.is_obeyed {

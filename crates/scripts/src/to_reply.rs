@@ -12,6 +12,7 @@ use sluice_resp::{Outbox, Protocol, Reply};
 /// The deepest nesting of tables in a reply; the reference's stack ends there.
 const DEPTH_MAX: usize = 7995;
 
+/// Error for a result whose tables are nested more deeply than [`DEPTH_MAX`].
 const TOO_DEEP: &[u8] = b"ERR reached lua stack limit";
 
 /// A string of at least so many bytes is shared with the script, not copied.
@@ -49,8 +50,9 @@ enum Level {
 pub struct ReplyConversion {
     /// The tables that are being written, the outermost first.
     levels: Vec<Level>,
-    /// Values to be written before the levels continue, in this order: for a pair, the key and the value.
+    /// The value to be written before the levels continue; of a pair, the key.
     next: Option<Value>,
+    /// The value to be written after `next`: of a pair, the value.
     then: Option<Value>,
     /// `server.setresp(3)`: booleans are written as RESP3 booleans.
     is_resp3: bool,
@@ -73,7 +75,7 @@ pub fn write_plain(
     out: &mut Outbox,
     bytes_max: usize,
 ) -> bool {
-    // The conversion handles results that may exceed the limit.
+    // Results that may exceed the limit are left to the conversion.
     if out.len() + 2 * PLAIN_BYTES_MAX > bytes_max {
         return false;
     }
@@ -131,7 +133,8 @@ impl ReplyConversion {
             let Some(level) = self.levels.last_mut() else { return ReplyProgress::Done };
             match level {
                 Level::Counting { table, len } => {
-                    // Counting an element costs less than writing one.
+                    // Eight elements are counted for one unit of work, because counting an element costs
+                    // less than writing it.
                     for _ in 0..8 {
                         if heap.get_int(*table, *len + 1).is_nil() {
                             Reply::new(out, protocol).array(*len as usize);

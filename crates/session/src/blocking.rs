@@ -1,7 +1,7 @@
 //! Clients that wait: for keys (BLPOP and the like), for replicas (WAIT), for the end of a pause.
 //!
 //! ```text
-//!  running ──Wait──► park ──► waiting ──key ready, replica's word, end of the pause──► run again ──► resumed
+//!  running ──Wait──► park ──► waiting ──key ready, replica's acks, end of the pause──► run again ──► resumed
 //!                                 └────deadline, CLIENT UNBLOCK──► reply ──────────────────────────► resumed
 //! ```
 //!
@@ -29,7 +29,7 @@ pub struct Waiting {
     pub on: WaitFor,
     /// Number of the wait: clients of a key are served by rising order.
     pub order: u64,
-    /// How CLIENT UNBLOCK ends this wait; `None` if it was not asked to.
+    /// How CLIENT UNBLOCK ends this wait; `None` if no CLIENT UNBLOCK has named the client.
     pub unblock: Option<Unblock>,
 }
 
@@ -227,7 +227,7 @@ impl Blocking {
         self.note_wants(before);
     }
 
-    /// Which changes of keys matter: any change, and deletions.
+    /// Whether any change of a key matters to a client, and whether deletions do.
     fn wants(&self) -> (bool, bool) {
         (self.wants_keys(), self.wants_removals())
     }
@@ -311,8 +311,9 @@ impl Blocking {
         self.replicas.values().copied().collect()
     }
 
-    /// Called when a reason for postponing ends, such as a pause or an open unit: all postponed requests run
-    /// again, in their order, and the gate postpones those that another reason still holds.
+    /// To be called when a reason for postponing ends, such as a pause or an open unit: all postponed
+    /// requests run again, in their order, and the gate postpones anew those that another reason still
+    /// holds.
     pub fn release_postponed(&mut self) {
         self.resumed.append(&mut self.paused);
         self.due |= !self.resumed.is_empty();

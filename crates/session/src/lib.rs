@@ -2,7 +2,8 @@
 //! of the sessions that wait for keys, for the end of a pause, for a thread that produces a reply,
 //! or for a migration.
 //!
-//! The engine executes requests, and goes on with a request when its wait is over: see `waiting/` there.
+//! The engine executes requests, and goes on with a request when its wait is over (`waiting/` of the crate
+//! `engine`).
 //!
 //! Invariants: (1) no socket: output waits in an outbox until the server takes it; (2) no control plane:
 //! a list says which client may go on, and the engine runs it; (3) each type counts the memory that it

@@ -5,15 +5,15 @@
 //!                    └── keys held: what would change them waits ──────────────────────────────────────────────────┘
 //! ```
 //!
-//! The *moment* of a migration is when its handler runs: the handler takes roots of the values, as a
-//! slow read does. Inside a transaction no client can be parked: the process copies the keys in place,
-//! and every client waits.
+//! The *moment* of a migration is when its handler runs: the handler takes roots of the values, which keep
+//! them as they are, as a slow read does. Inside a transaction no client can be parked: the process copies
+//! the keys in place, and every client waits.
 //!
-//! Invariants: (1) from the moment to the end no client changes a key that is to be deleted, so the
-//! deleted value is the one that the other server has; expiry and eviction may delete it earlier; (2)
-//! the keys that the other server has acknowledged are deleted, even if the client is gone; (3) nothing
-//! is deleted when this server has become a replica meanwhile: the data are the primary's; (4) no more
-//! than `IN_FLIGHT_MAX` migrations have roots.
+//! Invariants: (1) from the moment of a migration to its end, no client changes a key that is to be
+//! deleted, so the deleted value is the one that the other server has; expiry and eviction may delete the
+//! key earlier; (2) the keys that the other server has acknowledged are deleted, even if the client is
+//! gone; (3) nothing is deleted when this server has become a replica meanwhile: the data are the
+//! primary's; (4) no more than `IN_FLIGHT_MAX` migrations have roots.
 
 use sluice_base::SessionKey;
 use sluice_commands::{Migration, MigrationOutcome};

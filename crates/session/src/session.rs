@@ -1,9 +1,9 @@
 //! A client as the engine knows it: its identity, its output, its deferred commands. No socket is here.
 //!
-//! Invariants: (1) a [`SessionKey`] names a session by slot and generation, so a stale one finds
-//! nothing; (2) while a session executes, it is taken out of the table: commands reach it as
-//! `ctx.session`, and the other sessions as `ctx.sessions`; (3) a client to close is only marked here:
-//! the server closes its socket.
+//! Invariants: (1) a [`SessionKey`] names a session by its slot in the table and a generation, so the key
+//! of a session that has ended finds nothing; (2) while a session executes, it is taken out of the table:
+//! commands reach it as `ctx.session`, and the other sessions as `ctx.sessions`; (3) a client to close is
+//! only marked here: the server closes its socket.
 
 pub mod front;
 pub mod identity;
@@ -77,7 +77,7 @@ pub struct ClientOrigin {
     pub fd: i32,
     /// Time of the connection, seconds since the epoch.
     pub created_s: u32,
-    /// What a replica has announced by REPLCONF, its address for one; `None` before the first announcement.
+    /// What a replica has announced by REPLCONF, such as its address; `None` before the first announcement.
     pub announced: Option<Box<Announced>>,
 }
 
@@ -109,7 +109,7 @@ pub struct MultiShown {
     pub bytes: u32,
 }
 
-/// Names that a client has given itself. Boxed in [`Caller`], because few of many clients give any.
+/// Names that a client has given itself. Boxed in [`Caller`], because few clients give themselves names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels {
     /// Name set by CLIENT SETNAME; empty if none.
@@ -204,7 +204,7 @@ pub enum MaintenanceNotices {
     ToSame,
 }
 
-/// Bound on the memory of a client, idle or not, beside its connection: there can be many clients.
+/// The size of a session is bounded, because there can be many clients, and idle ones cost as much.
 const _: () = assert!(size_of::<Session>() <= 320);
 
 impl Caller {
@@ -414,13 +414,13 @@ pub struct ReplicaState {
     /// The connection carries the stream while a second connection carries the snapshot. Cleared when
     /// the replica reports that it has loaded the snapshot.
     pub is_main_channel: bool,
-    /// The replica acknowledges offsets (it came by PSYNC): one that is silent for
-    /// `repl-timeout` is closed.
+    /// The replica acknowledges offsets, because it came by PSYNC: it is closed if it is silent for
+    /// `repl-timeout`.
     pub sends_acks: bool,
     /// End of the stream when a later connection with the same announced address and port asked for the
     /// data or the stream. `None` again when that later connection has gone.
     pub superseded_at: Option<u64>,
-    /// Time at which the later connection asked for them, seconds since the epoch.
+    /// Time at which the later connection asked for the data or the stream, seconds since the epoch.
     pub superseded_s: i64,
 }
 
@@ -438,10 +438,10 @@ impl ReplicaState {
         is_there && now_s - self.acked_s <= lag_s
     }
 
-    /// Whether the replica counts beside those of later connections from the same address. A replica
-    /// that has reconnected acknowledges on its old connection nothing past the end that the stream had
-    /// at that time. A connection that has acknowledged more belongs to another replica: several can
-    /// have the same address because of address translation.
+    /// Whether this connection counts as a replica of its own, even if there is a later connection from the
+    /// same address. A replica that has reconnected acknowledges on its old connection nothing past the end
+    /// that the stream had at that time. A connection that has acknowledged more belongs to another
+    /// replica: several can have the same address because of address translation.
     pub fn is_counted(&self) -> bool {
         let is_other = |position: u64| u64::try_from(self.acked).is_ok_and(|acked| acked > position);
         self.superseded_at.is_none_or(is_other) || mistake::is_made(Mistake::CountedTwice)
@@ -553,8 +553,8 @@ pub struct Session {
     pub feed: Option<Box<Feed>>,
     /// Command that waits; `None` if the client does not wait.
     pub waiting: Option<Box<Waiting>>,
-    /// Output before `outbox`: segments that wait until they are durable, which count as taken, and a
-    /// reply that a thread produces.
+    /// Output that precedes `outbox`: segments that wait until they are durable (they count as taken), and
+    /// a reply that a thread produces.
     pub front: Option<Box<FrontOutput>>,
     /// A command that has waited runs again: MONITOR and the client's counters have recorded it already.
     pub is_rerun: bool,
@@ -562,13 +562,15 @@ pub struct Session {
     pub tracks_reads: bool,
     /// The request that runs again was postponed by a pause, a failover or a shutdown.
     pub was_postponed: bool,
-    /// Bytes of output that the server has taken or finds listed, or that wait until they are durable,
-    /// and that are not sent yet. They count against the output limits.
+    /// Bytes of output that are not sent yet, but not in `outbox` any more: the server has taken them, they
+    /// are listed for the client's group (`Multicasts`), or they wait until they are durable. They count
+    /// against the output limits.
     pub in_flight: usize,
     /// Position of the append-only file that must be durable before the session's output is sent.
     pub durable_at: u64,
-    /// The output has got pushed messages since [`Session::durable_at`] was last raised for them:
-    /// everything written by then must be durable first. Set only where replies wait for durability.
+    /// Messages were pushed to the output since [`Session::durable_at`] was last raised for pushed
+    /// messages: what was written before them must be durable before they are sent. Set only if replies
+    /// wait for durability.
     pub was_pushed: bool,
     /// Most bytes of output that were handed over at once since the cron last looked, for display;
     /// [`u32::MAX`] for more.
@@ -689,7 +691,8 @@ impl Session {
         self.outbox.capacity_bytes() + self.front.as_ref().map_or(0, |front| front.capacity_bytes())
     }
 
-    /// Output that the server may take now: nothing after a reply that a thread still produces.
+    /// Output that the server may take now. While a thread still produces a reply, this is nothing that
+    /// follows the reply.
     #[inline]
     pub fn unsent_mut(&mut self) -> &mut Outbox {
         match self.front.as_deref_mut() {

@@ -6,14 +6,16 @@
 //!     └──────none is free──────► parked, first come first served ──a thread is free──► run again from the beginning
 //! ```
 //!
-//! The *moment* of a slow read is when its handler runs and a thread is free: the handler looks keys up
-//! and takes roots, as any read does, and the thread then reads nothing but these roots.
+//! The *moment* of a slow read is when its handler runs and a thread is free: the handler looks keys up, as
+//! any read does, and takes roots of the values, which keep them as they are; the thread then reads nothing
+//! but these roots.
 //!
 //! A thread belongs to one read until the reply is whole. Two rules keep slow readers from stopping the
-//! others. (a) If a thread has waited a second for its client while other reads wait for a thread, the
-//! rest of the reply goes into the client's output; this holds for every slow reader while another read
-//! has waited a second, so that the seconds do not add up. (b) While slow readers have all threads,
-//! reads of up to four times the bound run in place.
+//! others. (a) If a thread has waited a second for its client while other reads wait for a thread, the rest
+//! of the reply goes into the client's output. Once another read has waited a second while slow readers
+//! hold all threads, this applies to all of them at once, so that the seconds do not add up. (b) While slow
+//! readers hold all threads, reads of up to four times the number of elements that makes a read slow run on
+//! the main thread.
 //!
 //! Invariants: (1) no more reads have roots than there are threads; (2) until the reply's last byte the
 //! server takes no other output of the session: output that follows the reply waits in the outbox
@@ -39,7 +41,7 @@ pub struct Producing {
     pub full_since_ns: Option<u64>,
     /// Time without room before `full_since_ns`, ns.
     pub full_ns: u64,
-    /// Whole time without room at the last look, ns.
+    /// All time without room, as last measured, ns.
     pub waited_ns: u64,
     /// The client took nothing for too long: the whole rest goes into its output, so that the roots
     /// can be dropped.

@@ -49,7 +49,7 @@ pub struct Listing {
     pub bytes: u32,
 }
 
-/// Identifies a list within one iteration: even for RESP2, odd for RESP3; below 2 no list.
+/// Identifies a list within one iteration: even for RESP2, odd for RESP3; values below 2 stand for no list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListId(u32);
 
@@ -75,9 +75,9 @@ pub struct GroupLists {
 #[derive(Debug, Default)]
 struct Lists {
     multicast: Multicast,
-    /// Some receiver of the message that is being listed did not receive the message before.
+    /// A receiver of the message that is being listed did not receive the previous message.
     is_mixed: bool,
-    /// Number of receivers in the iteration before, to be reserved for this one.
+    /// Number of receivers in the previous iteration; memory for as many is reserved in this one.
     room: usize,
 }
 
@@ -131,8 +131,8 @@ impl Multicast {
 }
 
 impl Lists {
-    /// Ends the list of a message. If the message before had exactly the same receivers, its list
-    /// is extended instead.
+    /// Ends the list of a message. If the previous message had exactly the same receivers, the list of that
+    /// message is extended instead.
     fn end(&mut self, id: ListId, spare: &mut Vec<Outbox>, append: impl FnOnce(&mut Outbox)) {
         let Multicast { text, receivers, lists } = &mut self.multicast;
         if text.capacity_bytes() == 0
@@ -193,7 +193,8 @@ impl Multicasts {
         self.are_pending = true;
     }
 
-    /// Ends the current message. `append` writes it once for each group and protocol version with a receiver.
+    /// Ends the current message. `append` writes the message once for each group and protocol version that
+    /// has a receiver.
     pub fn end(&mut self, spare: &mut Vec<Outbox>, mut append: impl FnMut(Protocol, &mut Outbox)) {
         if !self.are_pending {
             return;

@@ -5,9 +5,9 @@
 //! engine's `delivery.rs` sends.
 //!
 //! Cost: a subscription begins and ends in O(log topics), however many subscribers the topic has, because
-//! the last subscriber takes the index of a removed one. Removing a client costs that for each of its
-//! subscriptions. The number of subscriptions of a client has no limit: `tot-mem` of CLIENT LIST counts
-//! them, as in the reference.
+//! the last subscriber in the topic's list takes the index of a removed one. Removing a client costs O(log
+//! topics) for each of its subscriptions. The number of subscriptions of a client has no limit: `tot-mem`
+//! of CLIENT LIST counts them, as in the reference.
 
 use sluice_base::Epoch;
 use sluice_base::SessionKey;
@@ -177,7 +177,7 @@ struct Subscriber {
 }
 
 impl PubSub {
-    /// No subscriptions; `epoch` is advanced by changes.
+    /// A registry without subscriptions, which advances `epoch` (see the field).
     pub fn new(epoch: Epoch) -> PubSub {
         PubSub { epoch, ..PubSub::default() }
     }
@@ -410,8 +410,9 @@ impl PubSub {
     }
 }
 
-/// Up to this many patterns are all compared. With more, patterns that begin with another literal byte
-/// than the channel are skipped: five searches in the map cost about as much as this many comparisons.
+/// With up to this many patterns, a channel is compared with each of them. With more, patterns that begin
+/// with another literal byte than the channel are skipped by five searches in the map, which cost about as
+/// much as this many comparisons.
 const PATTERNS_LOOKED_AT: usize = 32;
 
 impl Topics {

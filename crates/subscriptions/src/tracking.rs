@@ -6,12 +6,12 @@
 //!  CLIENT TRACKING BCAST  ──► prefixes of the client (prefixes.rs) ──a key changes──► one array at the iteration's end
 //! ```
 //!
-//! Invariants: (1) a client that does not track has no entry, and its old rows are dead: their number
-//! belongs to no client; (2) removing dead rows never needs a scan of the whole table at once: one shard
-//! is swept every 100 ms, and all shards in slices once a quarter of the items is dead; (3) no session is
-//! known here: the engine sends; (4) a client that does not track costs no look-up here, because a flag
-//! of the session says so; (5) the filter of the effects contains all keys with rows, so a change of
-//! another key costs one look at the filter.
+//! Invariants: (1) a client that does not track has no entry, and its old items in rows are dead, because
+//! their tracking number belongs to no client; (2) removing dead items never needs a scan of the whole
+//! table at once: one shard is swept every 100 ms, and all shards in slices once a quarter of the items is
+//! dead; (3) no session is known here: the engine sends; (4) a client that does not track costs no look-up
+//! here, because a flag of the session says so; (5) the filter that commands check at each change
+//! (`KeyFilter`) contains all keys with rows, so a change of any other key costs one look at the filter.
 
 pub mod broadcast;
 pub mod prefixes;
@@ -43,7 +43,7 @@ pub struct Tracking {
     /// Indexed by the slot of the client's key.
     pub clients: Vec<Option<Box<TrackingClient>>>,
     client_count: usize,
-    /// The tracking number of the client that began last.
+    /// The tracking number of the client that began to track last.
     last_number: u32,
     /// Number of items in rows that belong to clients that no longer track.
     dead_items: usize,
@@ -51,7 +51,7 @@ pub struct Tracking {
     sweep_at: usize,
     /// Shards still to be swept in slices, because many items are dead.
     sweep_left: usize,
-    /// Time of the next sweep of one shard when few items are dead, in ns of the monotonic clock.
+    /// Time of the next sweep of one shard while few items are dead, in ns of the monotonic clock.
     sweep_due_ns: u64,
     /// Prefixes of clients that no longer track, to be removed in slices.
     dead_prefixes: Vec<(Tracker, BTreeSet<Arc<[u8]>>)>,
@@ -64,11 +64,11 @@ pub struct Tracking {
     pub orphaned: Vec<SessionKey>,
     /// Reused memory for the receivers of an invalidation.
     pub targets: Vec<SessionKey>,
-    /// Slots that this server no longer owns, and whose rows are being taken.
+    /// Hash slots that this server no longer owns, and whose rows are being taken.
     lost: Option<LostRows>,
 }
 
-/// Lost slots whose rows are taken, one shard of the table at a time.
+/// Lost hash slots whose rows are taken, one shard of the table at a time.
 #[derive(Debug)]
 struct LostRows {
     /// For each slot, whether it is lost.
@@ -142,7 +142,7 @@ pub enum HeldBack {
 }
 
 impl Tracking {
-    /// No tracking client; `epoch` is advanced by changes.
+    /// The state without tracking clients, which advances `epoch` (see the field).
     pub fn new(epoch: Epoch) -> Tracking {
         Tracking { epoch, ..Tracking::default() }
     }
@@ -350,8 +350,8 @@ impl Tracking {
         Some((hash, row))
     }
 
-    /// Notes slots that this server has lost. Changes of their keys are no longer reported, so clients that
-    /// have read such a key, present or missing, have to drop their copy. O(slots) if any row exists.
+    /// Notes hash slots that this server has lost. Changes of their keys are no longer reported, so clients
+    /// that have read such a key, present or missing, have to drop their copy. O(slots) if any row exists.
     pub fn note_lost(&mut self, slots: impl Iterator<Item = u16>) {
         if self.table.keys() == 0 {
             return;
@@ -393,7 +393,7 @@ impl Tracking {
         }
     }
 
-    /// Sends the held-back invalidations of a client, if any, at the end of the iteration.
+    /// Schedules the held-back invalidations of a client, if any, to be sent at the end of the iteration.
     pub fn release_held(&mut self, key: SessionKey) {
         if self.client(key).is_some_and(|client| client.held.is_some()) {
             self.releasing.push(key);
@@ -552,15 +552,15 @@ const PREFIXES_AT_ONCE: usize = 64;
 /// Number of items allowed for each key that `tracking-table-max-keys` allows.
 pub(crate) const ITEMS_PER_KEY: usize = 64;
 
-/// If more than one in this many items is dead, all shards are swept in slices.
+/// If more than one item in this many is dead, all shards are swept in slices.
 const DEAD_SHARE: usize = 4;
 
-/// Time between sweeps of one shard when fewer items are dead, in ns: a pass over all shards
-/// takes 102 seconds.
+/// Time between sweeps of one shard while fewer items than [`DEAD_SHARE`] says are dead, in ns: a pass over
+/// all shards takes 102 seconds.
 const SWEEP_EVERY_NS: u64 = 100_000_000;
 
 /// The longest key name that is held back, in bytes; for a longer one the client has to drop all copies.
 const HELD_NAME_BYTES_MAX: usize = 1024;
 
-/// Keys held back for one client at most; beyond these the client has to drop all copies.
+/// Most keys held back for one client; with more, the client has to drop all copies.
 const HELD_MAX: usize = 4096;

@@ -71,7 +71,7 @@ pub enum KeyPresence {
 }
 
 impl Watching {
-    /// No watched key; `epoch` is advanced by changes.
+    /// The state without watched keys, which advances `epoch` (see the field).
     pub fn new(epoch: Epoch) -> Watching {
         Watching { epoch, ..Watching::default() }
     }
@@ -182,8 +182,8 @@ impl Watching {
         });
     }
 
-    /// Marks the watchers of a key for which `is_changed` returns true. Its argument, whether the key had
-    /// expired when watched, may be modified.
+    /// Marks those watchers of a key for which `is_changed` returns true. The argument of `is_changed` says
+    /// whether the key had expired when the client began to watch it, and may be modified.
     fn mark_watchers(&mut self, db: usize, key: &[u8], mut is_changed: impl FnMut(&mut bool) -> bool) {
         let Some(watchers) = self.keys.get_mut(db, key) else { return };
         let mut marked = Vec::new();
@@ -203,8 +203,8 @@ impl Watching {
         keys.iter().for_each(|key| self.changed(db, key, WatchedChange::Expired));
     }
 
-    /// Marks watchers after SWAPDB exchanged a database. `look` returns whether the old one held the key,
-    /// and the state of the key in the new one. An expired key counts as absent, before and after.
+    /// Marks watchers after SWAPDB exchanged a database. `look` returns whether the database held the key
+    /// before, and the state of the key in it now. An expired key counts as absent, before and after.
     pub fn database_exchanged(&mut self, db: usize, mut look: impl FnMut(&[u8]) -> (bool, KeyPresence)) {
         let keys: Vec<(Box<[u8]>, bool, KeyPresence)> = self
             .keys

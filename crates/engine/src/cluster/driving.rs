@@ -98,7 +98,8 @@ impl ClusterDriver<'_> {
     pub(crate) fn advance_node(&mut self, process: &mut dyn Process) {
         notice_standstill(self.core, process);
         let offset = self.offset_for_nodes();
-        // A load that is not finished does not show whether there will be keys.
+        // During a load the machine is not told whether this node has keys, because the load may bring
+        // some.
         let is_whole = !self.core.is_loading();
         let now = process.recent();
         let next_tick_ns =
@@ -159,7 +160,7 @@ impl ClusterDriver<'_> {
         end_failed_imports(self.core, process);
         slot_moves::begin_jobs(self.core, process);
         self.take_cluster_outputs(process);
-        // Held writes may have kept the migrations from deleting keys.
+        // A migration deletes no key while writes are held: migrations that have waited for this end now.
         MigrationEnds::of(self.core).end_paused_migrations(process);
         if cfg!(debug_assertions)
             && !self.core.is_loading()
@@ -238,7 +239,7 @@ impl ClusterDriver<'_> {
             ClusterOutput::Deliver { channel, message, scope } => {
                 self.deliver_from_bus(&channel, &message, scope, process);
             }
-            // Orders for the process are never decisions.
+            // `take_cluster_outputs` handles these outputs itself, so none of them gets here.
             ClusterOutput::Dial { .. }
             | ClusterOutput::Close { .. }
             | ClusterOutput::Resolve { .. }
@@ -288,7 +289,8 @@ impl ClusterDriver<'_> {
                     false => address.tcp_port,
                 };
                 let primary = Primary { host: address.ip.to_string(), port };
-                // Data that were to be dropped at the end of a load are not those of the next primary either.
+                // If the role that still waits for the end of a load was to drop the data, the data do not
+                // belong to the history of this primary either, and are not kept.
                 let wanted = self.core.control.replication.role_wanted.as_ref();
                 let is_to_drop = wanted.is_some_and(|wanted| wanted.primary.is_some() && !wanted.keeps_data);
                 let keeps_data = *synchronisation == Synchronisation::Partial && !is_to_drop;
@@ -368,9 +370,9 @@ pub(crate) fn log_writes_too_late(control: &Control, unit: &Unit, process: &mut 
     }
 }
 
-/// Makes the node check its own state if this server was stopped for longer than T: another node may own
-/// its slots by now (S-24). Called before each batch of a client, because a process can be stopped
-/// anywhere in an iteration. Cost: a reading of the clock.
+/// Makes the node check its own state if this server was stopped for longer than the node timeout, because
+/// another node may own its slots by now (S-24). Called before each batch of a client, because a process
+/// can be stopped anywhere in an iteration. Cost: a reading of the clock.
 pub(crate) fn notice_standstill(core: &mut Core, process: &mut dyn Process) {
     let Some(mode) = &mut core.control.cluster else { return };
     let now = process.now();
@@ -397,7 +399,8 @@ fn contact_ms(role: Option<&mut ReplicaRole>, sessions: &Sessions, now: Now) -> 
     Some((now.mono_ns / 1_000_000).saturating_sub(age_s.saturating_mul(1_000)))
 }
 
-/// Least duration of a standstill, ms, even if T is shorter: the event loop may sleep until the next cron.
+/// Least duration that counts as a standstill, ms, even if the node timeout is shorter, because the event
+/// loop may sleep until the next cron.
 const STANDSTILL_MIN_MS: u64 = 500;
 
 #[cfg(test)]
@@ -431,7 +434,7 @@ mod tests {
         assert_eq!(contact(&mut next), None, "the data were given up for a copy");
         next.can_resume = true;
         assert_eq!(contact(&mut next), Some(470_000), "its link has not been up");
-        // A server that was stopped has a link that is up, and learns of the other primary first.
+        // A server that was stopped may learn of the other primary while its link still counts as up.
         assert_eq!(role.contact_at_end_s(true, now.unix_s()), 9_970);
         role.seen_up_s = 9_999;
         assert_eq!(role.contact_at_end_s(true, now.unix_s()), 10_000);

@@ -1,13 +1,14 @@
-//! Keys that this node loses: those of slots that another node owns now, and all keys if the
-//! node starts anew.
+//! Keys that this node loses: the keys of slots that another node owns now, or all keys if the node starts
+//! anew as an empty primary.
 //!
 //! The keys of a slot are hidden at once, and deleted in slices between units, each key by a unit of its
-//! own (G-21). Replicas and the append-only file get the deletions, and clients that watch or cache the
-//! key are notified; no keyspace notification is published. No key is deleted before `nodes.conf` is
-//! without the slot (E-53): a server that ended then would restart as the slot's owner without keys.
-//! Snapshots have the remaining keys: the stream deletes them. If the slot must be empty sooner, all
-//! remaining keys are removed at once (G-22). Keys of a slot that was open for a manual move are kept
-//! for a while, because the claim may be that of a node that has only a part of them.
+//! own (G-21). Replicas and the append-only file get the deletions, and clients that watch or cache the key
+//! are notified; no keyspace notification is published. No key is deleted before `nodes.conf` is saved
+//! without the slot (E-53), because a server that ended in between would restart as the slot's owner
+//! without keys. Snapshots contain the keys that are not deleted yet, because their deletions follow in the
+//! stream. If the slot must be empty sooner, all remaining keys are removed at once (G-22). Keys of a slot
+//! that was open for a manual move (MIGRATING) are kept for 30 s, because the node that claims the slot may
+//! have only a part of them.
 //!
 //! Invariant: the keyspace hides the slots that are being emptied, as leaving, and no others.
 
@@ -66,10 +67,10 @@ impl ClusterDriver<'_> {
         true
     }
 
-    /// Before a map is put in force: slots that this node owns again keep their keys, and a replica
-    /// deletes nothing. If some of a slot's keys are gone already, or a slot is about to be
-    /// imported key by key, the rest of the old keys is removed at once, because later they could not be
-    /// told from new ones (G-22).
+    /// Adapts the emptying to a map that is about to be put in force: slots that this node owns again keep
+    /// their keys, and a replica deletes nothing. If some of a slot's keys are gone already, or a
+    /// slot is about to be imported key by key, the rest of the old keys is removed at once, because later
+    /// they could not be told from new ones (G-22).
     pub(super) fn keep_returning_slots(&mut self, map: &SlotMap, process: &mut dyn Process) {
         let Some(mode) = &mut self.core.control.cluster else { return };
         if mode.emptying.slots.is_empty() {
@@ -81,12 +82,12 @@ impl ClusterDriver<'_> {
             return;
         }
         let Emptying { slots, begun, .. } = mode.emptying.clone();
-        // Requests to a slot that is imported key by key wait until the file is without the slot, and a
-        // map follows that.
+        // Requests to a slot that is imported key by key wait until `nodes.conf` is saved without the slot;
+        // after that, another map is put in force.
         let importing = map.importing.iter().map(|(slot, _)| *slot);
         let comes: Vec<HashSlot> = importing.filter(|slot| mode.machine.may_delete_keys_of(*slot)).collect();
         for slot in slots.iter() {
-            // Keys of an import under way belong to no owner, whoever owns the slot.
+            // A slot without an owner keeps its keys, unless an import of the slot is under way.
             let mut imports = self.core.keyspace.imports().iter();
             let stays_without_owner = !imports.any(|import| import.has(slot.number()));
             let is_back = map.owner(slot).map_or(stays_without_owner, |owner| owner.is_myself);
@@ -101,7 +102,8 @@ impl ClusterDriver<'_> {
         }
     }
 
-    /// Keeps the files that were loaded at the start, once. Returns whether they are kept.
+    /// Keeps the files that were loaded at the start under a second name; does so once. Returns whether
+    /// they are kept.
     fn keep_loaded_files(&mut self, slots: &SlotSet, process: &mut dyn Process) -> bool {
         let Some(mode) = &mut self.core.control.cluster else { return false };
         if mode.has_kept_files {
@@ -135,7 +137,7 @@ impl ClusterDriver<'_> {
         kept.is_ok()
     }
 
-    /// Deletes keys of slots that other nodes own for about half a millisecond, if there are any.
+    /// Spends about half a millisecond on deleting keys of slots that other nodes own, if there are any.
     pub(super) fn advance_emptying(&mut self, process: &mut dyn Process) {
         let began_ns = process.recent().mono_ns;
         if !LostKeySteps::of(self.core).are_due(process)

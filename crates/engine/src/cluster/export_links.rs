@@ -151,15 +151,16 @@ fn begin_stream(core: &mut Core, job: JobName, process: &mut dyn Process) {
     }
 }
 
-/// Sends a message to the target of a move, in its stream after whole commands. `false` if the job is no
-/// move from this node.
+/// Sends a message to the target of a move, in the stream between two whole commands. `false` if the job is
+/// no move from this node.
 pub(super) fn say(core: &mut Core, job: JobName, word: SyncMessage) -> bool {
     let Some(link) = link_of(core, job) else { return false };
     let (session, stream) = (link.session, link.stream);
     if let Some(id) = stream {
         exports::say(core, id, word.text().as_bytes());
         if word == SyncMessage::FailoverGranted && is_made(Mistake::HoldEndsAtGrant) {
-            // The bytes of the export that are not sent yet would be dropped with it.
+            // Bytes of the export that are not sent yet are queued first, because the end of the export
+            // drops them.
             feed(core);
             exports::end_export(core, id);
         } else if word == SyncMessage::FailoverGranted {
@@ -174,8 +175,8 @@ pub(super) fn say(core: &mut Core, job: JobName, word: SyncMessage) -> bool {
     true
 }
 
-/// Ends a move: its stream and its holds end, and its connection closes. Keys of slots that another node
-/// owns now are deleted because of the map, as after any claim.
+/// Ends a move: its stream ends, held writers go on, and its connection is closed. No key is deleted here:
+/// if another node owns the slots now, the new map leads to the deletion, as after any claim.
 fn end(core: &mut Core, job: JobName, process: &mut dyn Process) {
     let Some(mode) = core.control.cluster.as_deref_mut() else { return };
     let Some(at) = mode.moves.exports.iter().position(|link| link.job == job) else { return };

@@ -1,6 +1,6 @@
-//! Driver of the exports of slots (`control/cluster/exports.rs`): the walk in slices of a quarter of
-//! a millisecond an iteration, the holds of writers, and the calls of the code that has the link to
-//! the other node.
+//! Driver of the exports of slots (`control/cluster/exports.rs`): the walk over the keys in slices of a
+//! quarter of a millisecond an iteration, the holding of writers, and the functions that the code of the
+//! link to the other node calls.
 //!
 //! That code calls [`begin_export`] once it has sent ACK; [`take_export_output`] as the socket takes
 //! bytes, and [`note_link_backlog`] with the number of bytes that the socket has not taken;
@@ -25,10 +25,11 @@ use sluice_keyspace::Keyspace;
 
 /// Nanoseconds that work for exports may take in one iteration, during which every client waits.
 const SLICE_NS: u64 = 250_000;
-/// Bytes of changes waiting for the image of a large value for which a slice is lengthened by [`SLICE_NS`].
-/// They are in memory, and writers must not be faster than the formatting of the image.
+/// For each this many bytes of changes that wait for the image of a large value, a slice is longer by
+/// [`SLICE_NS`]. The changes are in memory, so writers must not add them faster than the image is
+/// formatted.
 const CHANGES_A_SLICE: usize = 4 << 20;
-/// Most times [`SLICE_NS`] that a slice may take.
+/// A slice takes at most this many times [`SLICE_NS`].
 const SLICES_MAX: u64 = 8;
 /// Nanoseconds between two looks at the streams while writers may be held.
 const LOOK_NS: u64 = 1_000_000;
@@ -88,8 +89,8 @@ pub(crate) fn grant(core: &mut Core, id: ExportId) {
     }
 }
 
-/// Ends an export and returns its slots, which are none if it has ended before. Writers that were held
-/// ask the gate again.
+/// Ends an export and returns its slots; there are none if the export has ended before. The gate checks the
+/// held writers again.
 pub(crate) fn end_export(core: &mut Core, id: ExportId) -> SlotSet {
     let Core { keyspace, control, .. } = core;
     drop_export(keyspace, control, id).map_or(SlotSet::EMPTY, |job| job.slots().clone())
@@ -121,7 +122,8 @@ pub(crate) fn walk_exports(core: &mut Core, process: &mut dyn Process) -> bool {
     let Core { keyspace, control, .. } = core;
     let (now_ns, exchanges) = (process.now().mono_ns, keyspace.exchanges());
     let Some(exports) = exports_of(control) else { return false };
-    // An export of exchanged databases fails at the end of the next iteration.
+    // Nothing is walked if databases were exchanged since an export began: that export fails at the end of
+    // the next iteration.
     let is_due = exports.work_ns().is_some_and(|due_ns| due_ns <= now_ns);
     if is_due && exports.begun_ahead_of(exchanges).is_none() {
         walk_slice(keyspace, control, now_ns, process);
@@ -174,7 +176,7 @@ fn walk_slice(keyspace: &mut Keyspace, control: &mut Control, began_ns: u64, pro
             let Some(slot) = exports.next_walk() else { return };
             keyspace.begin_slot_walk(slot.number());
             if is_first {
-                // Changes must be recorded for exports from now on.
+                // The new epoch makes the engine record changes for exports from now on.
                 control.epoch.advance();
             }
         }

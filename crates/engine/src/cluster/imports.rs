@@ -1,7 +1,7 @@
 //! The end of imports of slots that fail. Among them are imports that this server has learned of as a
-//! replica, or has loaded, and that it cannot continue as a primary. Keys of their slots
-//! that are not this node's by then are deleted; then replicas and the append-only file get the
-//! end, and the slots are shown again.
+//! replica, or has loaded, and that it cannot continue as a primary. Keys of their slots are
+//! deleted, except in slots that this node owns by then; after that, replicas and the append-only
+//! file get the command that ends the import, and the slots are shown again.
 //!
 //! A replica does nothing here: its primary's deletions and FINISH end the import. A full copy
 //! replaces the imports by those of its primary, and so does any load.
@@ -35,7 +35,7 @@ pub(crate) fn fail_imports(core: &mut Core, why: &'static str, process: &mut dyn
     let is_primary = replication.replica.is_none() && replication.role_wanted.is_none();
     let Some(mode) = &mut core.control.cluster else { return };
     if !is_primary || mode.map.my_primary.is_some() {
-        // Imports that have failed here are not this replica's to end any more.
+        // A replica ends no imports, not even those that have failed here, because its primary does.
         mode.emptying.failed_imports.clear();
         return;
     }
@@ -56,7 +56,7 @@ pub(super) fn clean_up(core: &mut Core, job: JobName, why: &'static str, process
     let Some(mode) = &mut core.control.cluster else { return };
     let imports = core.keyspace.imports();
     let Some(import) = imports.iter().find(|import| import.name == job.0) else {
-        // A load has replaced the data, and the import is not among them.
+        // A load has replaced the data, and the new data contain no such import.
         mode.machine.step(process.recent(), &ClusterInput::Migration(MigrationInput::CleanedUp { job }));
         return;
     };

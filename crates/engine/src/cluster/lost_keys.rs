@@ -42,7 +42,7 @@ impl LostKeySteps<'_> {
     }
 
     /// Deletes the keys of a few buckets of the next lost slot, each key by a unit of its own. Returns
-    /// whether there was such a slot. To be called between units.
+    /// whether there was a lost slot with keys to delete. To be called between units.
     pub(crate) fn delete_some(&mut self, process: &mut dyn Process) -> bool {
         let next = self.next(process);
         let Some(slot) = next else { return false };

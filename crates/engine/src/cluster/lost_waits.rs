@@ -33,9 +33,9 @@ impl ClusterDriver<'_> {
         }
     }
 
-    /// Before a map is put in force that takes slots from this node's shard: clients drop their copies
-    /// of these slots' keys, including copies of absent keys, because another node will report changes
-    /// of these keys.
+    /// Makes clients drop their copies of keys in the slots that `next`, a map about to be put in force,
+    /// takes from this node's shard. This includes copies of absent keys, because another node will report
+    /// changes of these keys.
     pub(super) fn tell_caches_of_lost(&mut self, next: &SlotMap, now: Now) {
         let Core { control, sessions, units, .. } = &mut *self.core;
         if !control.clients.tracking.is_active() {
@@ -53,7 +53,8 @@ impl ClusterDriver<'_> {
         }
         control.clients.tracking.note_lost(lost.into_iter());
         let spare = &mut units.spare_outboxes;
-        // Clients that track prefixes have no rows: the keys that they have read are not known.
+        // Clients that track prefixes drop all copies, because the keys that they have read are not
+        // recorded.
         Delivery { sessions, control, spare, now, own: Protocol::Resp2 }
             .drop_copies(|mode| mode == TrackingMode::Broadcast);
     }

@@ -1,5 +1,5 @@
-//! A check for state of moves of slots that is left without a job (H-29): in builds with assertions, at
-//! the end of each iteration between two units. A flag that is left over would hide keys, hold writers
+//! Checks that no state of a move of slots remains without its job (H-29). Builds with assertions check it
+//! at the end of each iteration between two units. A flag that is left over would hide keys, hold writers
 //! or fill a stream for ever.
 
 use sluice_cluster::JobName;
@@ -7,7 +7,8 @@ use sluice_control::Control;
 use sluice_control::cluster::mode::ClusterMode;
 use sluice_keyspace::Keyspace;
 
-/// Asserts that no such state exists. A job that a load or a change of the role is about to end is ignored.
+/// Asserts that no state of a move remains without its job. A job that a load or a change of the role is
+/// about to end is ignored.
 pub(super) fn assert_whole(control: &Control, keyspace: &Keyspace) {
     let Some(mode) = control.cluster.as_deref() else { return };
     if mode.has_decisions() {
@@ -18,7 +19,8 @@ pub(super) fn assert_whole(control: &Control, keyspace: &Keyspace) {
     assert!(faults.is_empty(), "of moves of slots is left: {}", faults.join(", "));
 }
 
-/// The leftover state, as text. `is_primary`: an import that is not carried out is given up at once.
+/// The leftover state, as text. A primary (`is_primary`) ends an import at once if no job carries it out,
+/// so there the mark of such an import counts as left over.
 fn faults(mode: &ClusterMode, keyspace: &Keyspace, is_primary: bool) -> Vec<String> {
     let mut faults = Vec::new();
     let text = |job: JobName| String::from_utf8_lossy(&job.0).into_owned();
@@ -30,7 +32,8 @@ fn faults(mode: &ClusterMode, keyspace: &Keyspace, is_primary: bool) -> Vec<Stri
         is_primary && !has_failed(&import.name) && !mode.machine.has_import(JobName(import.name))
     });
     faults.extend(marks.map(|import| format!("the mark of the import {}", text(JobName(import.name)))));
-    // State of exports; the exports are asked whose writers are held.
+    // State of exports. Held writers need no check, because the exports themselves are asked whose writers
+    // are held.
     let ended =
         mode.moves.exports.iter().filter(|link| mode.machine.slots_of_export(link.job).next().is_none());
     faults.extend(ended.map(|link| format!("the connection of the export {}", text(link.job))));

@@ -45,7 +45,8 @@ impl SlotRoute {
 /// Number of arguments that are listed without an allocation.
 const ARGS_INLINE: usize = 16;
 
-/// Visits the routing keys of a call, each with whether it is a key of the data.
+/// Passes the routing keys of a call to `visit`, each with whether it is a key of the data; a sharded
+/// channel is not.
 fn for_each_name<'a>(spec: &Spec, args: Args<'a>, mut visit: impl FnMut(&'a [u8], bool)) {
     let mut inline: [&[u8]; ARGS_INLINE] = [&[]; ARGS_INLINE];
     let listed: Vec<&[u8]>;
@@ -125,7 +126,7 @@ pub(crate) fn note_route(of: &mut QueueRoute, route: SlotRoute, spec: &Spec, arg
     of.leaves_db |= leaves_db(spec, args, db);
 }
 
-/// The route of EXEC: its queue, and the keys of its conditions (S-6).
+/// The route of EXEC: the slots of its queued commands, and of the keys of its conditions (S-6).
 pub(crate) fn route_of_exec(spec: &Spec, args: Args<'_>, queue: &QueueRoute) -> SlotRoute {
     let own = route_of(spec, args);
     if queue.crosses {
@@ -354,7 +355,8 @@ pub(super) fn end_of_wait(
         writes: spec.flags.has(Flags::WRITE),
         is_migrate: false,
         leaves_db: false,
-        // A client that waits in a slot that is being imported was admitted by ASKING.
+        // A client that waits in a slot that is being imported was admitted by ASKING, so it counts as
+        // asking.
         is_asking: true,
         is_readonly: session.caller.flags.read_only,
     };

@@ -31,7 +31,8 @@ impl Core {
         args: Args<'_>,
         cost: CommandCost,
     ) {
-        // The reference counts nothing for a wait for keys that ended without them.
+        // As in the reference, a command that waited for keys counts nothing if its wait has ended without
+        // a key.
         if ending == CommandEnding::Answered && spec.flags.has(Flags::BLOCKING) {
             return;
         }
@@ -45,7 +46,8 @@ impl Core {
             _ => unit.commands.as_ref().map_or(0, |commands| commands.bytes_for_replicas() * replicas),
         };
         let more = match ending {
-            // The command ends once more when its reply is complete.
+            // Only the bytes for replicas count now: the command ends a second time, when its reply is
+            // complete, and counts then.
             CommandEnding::Producing => {
                 SlotCounters { bytes_out: fed_bytes as u64, ..SlotCounters::default() }
             }

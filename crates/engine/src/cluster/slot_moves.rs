@@ -60,7 +60,8 @@ fn begin_or_wait(core: &mut Core, waiting: Establishing, process: &mut dyn Proce
     if old.is_empty() {
         return begin(core, waiting, process);
     }
-    // Old keys would be taken for keys of the source (G-16).
+    // The job begins when old keys of its slots are deleted, because they would be taken for keys of the
+    // source (G-16).
     let mut gone = SlotSet::EMPTY;
     for slot in old.iter() {
         mode.emptying.kept.remove(&slot);
@@ -82,7 +83,7 @@ fn begin_or_wait(core: &mut Core, waiting: Establishing, process: &mut dyn Proce
 /// Error of ESTABLISH if keys of an earlier owner cannot be deleted.
 const OLD_KEYS_STAY: &str = "ERR Keys of an earlier owner of the slots cannot be deleted here";
 
-/// Begins a job. The client that has asked for it is its source from now on.
+/// Begins a job. The client that has asked for the job is the source of the move from now on.
 fn begin(core: &mut Core, waiting: Establishing, process: &mut dyn Process) {
     let Establishing { ticket, client, job } = waiting;
     let now = process.recent();
@@ -280,7 +281,8 @@ pub(super) fn tell_heard(core: &mut Core, now: Now) {
     for at in 0..mode.moves.links.len() {
         let ImportLink { session, job, .. } = mode.moves.links[at];
         let Some(session) = core.sessions.get(session) else { continue };
-        // Measured by the bytes counted since the last time, because the wall clock may be set.
+        // A source was heard if its connection has carried bytes since the last call. The time of its last
+        // input is not used, because it is that of the wall clock, which may be set.
         if mode.moves.note_heard(at, session) {
             let input = MigrationInput::Heard { job, at: now.mono_ns / 1_000_000 };
             mode.machine.step(now, &ClusterInput::Migration(input));
@@ -294,7 +296,8 @@ pub(super) fn tell_heard(core: &mut Core, now: Now) {
     }
 }
 
-/// Reports to a replica's machine the moves that a snapshot contains. A primary gives such moves up.
+/// Reports to a replica's machine the moves that a snapshot contains. On a primary this does nothing,
+/// because a primary gives such moves up.
 fn tell_of_snapshots(core: &mut Core, now: Now) {
     let imports = core.keyspace.imports();
     if imports.is_empty() || core.is_loading() {

@@ -40,7 +40,7 @@ impl Engine {
         ClusterDriver::of(&mut self.core).begin_cluster(saved, local, process)
     }
 
-    /// Reports a new connection to the bus port. `None`: it is to be closed.
+    /// Reports a new connection to the bus port. `None` if the connection is to be closed.
     pub fn accept_bus_link(
         &mut self,
         peer: IpAddr,
@@ -56,8 +56,8 @@ impl Engine {
         self.serve_waiting(process);
     }
 
-    /// The next order for the process. Commands, [`Engine::step_cluster`] and [`Engine::end_iteration`]
-    /// add orders; the process takes all of them once an iteration, after these.
+    /// The next order for the process. Commands, [`Engine::step_cluster`] and [`Engine::end_iteration`] add
+    /// orders; the process takes all orders once an iteration, after these calls.
     pub fn next_bus_order(&mut self) -> Option<BusOrder> {
         self.core.control.cluster.as_mut()?.orders.pop_front()
     }
@@ -75,7 +75,8 @@ impl Engine {
         if self.core.keyspace.has_detached() {
             return 0;
         }
-        // When the kernel has taken all bytes of a link at once, no event reports it.
+        // If the kernel has taken all bytes of a link at once, no event reports that the link has room
+        // again.
         if export_links::have_room(mode, &self.core.sessions) {
             return 0;
         }

@@ -44,7 +44,7 @@ pub fn slot_exports(engine: &mut Engine) -> Option<&mut SlotExports> {
     exports::slot_exports(&mut engine.core)
 }
 
-/// Ends an export. Writers that were held ask the gate again.
+/// Ends an export. The gate checks the held writers again.
 pub fn end_export(engine: &mut Engine, id: ExportId) {
     exports::end_export(&mut engine.core, id);
 }

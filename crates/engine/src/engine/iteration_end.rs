@@ -1,14 +1,14 @@
 //! The end of an iteration of the event loop: the work that is done once an iteration, after the commands.
 //!
-//! Most servers have nothing to do here most of the time, and checking each step costs up to a tenth of
-//! a GET that arrives alone. So each step is on one of two lists. *Standing* reasons (a stream, a limit,
-//! a cluster, clients that track) are looked up when the epoch has moved, and at each end while one of
-//! them holds. *Passing* reasons (a replica that is to be asked, a full copy that is wanted) are flags
-//! that each end reads.
+//! Most servers have nothing to do here most of the time, and checking each step costs up to a tenth of the
+//! time of a GET that arrives alone. So the reasons for the steps are of two kinds. *Standing* reasons (a
+//! stream, a limit, a cluster, clients that track) are looked up after the epoch has advanced, and from
+//! then on at the end of each iteration while one of them holds. *Passing* reasons (a replica that is to be
+//! asked, a full copy that is wanted) are flags that each end reads.
 //!
-//! Invariants: (1) code that gives a step something to do advances the epoch, or sets a flag of the
-//! passing reasons; (2) at least one whole end follows each move of the epoch; (3) builds with debug
-//! assertions check that each step that was left out had nothing to do.
+//! Invariants: (1) code that gives a step something to do advances the epoch, or sets a flag of the passing
+//! reasons; (2) after each advance of the epoch, at least one end of an iteration takes all steps; (3)
+//! builds with debug assertions check that each step that was left out had nothing to do.
 
 use crate::core::Core;
 use crate::engine::Engine;
@@ -22,8 +22,8 @@ use sluice_control::process::Process;
 
 impl Engine {
     /// Does the work of the end of an iteration, after its commands: replicas get the snapshot that they
-    /// ask for, and the bytes that units have added to the replication stream. Cost: some reads where
-    /// there is nothing to do.
+    /// ask for, and the bytes that units have added to the replication stream. Cost: some reads if there is
+    /// nothing to do.
     #[inline]
     pub fn end_iteration(&mut self, process: &mut dyn Process) {
         let epoch = self.core.control.epoch.now();

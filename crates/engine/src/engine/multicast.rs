@@ -6,8 +6,8 @@ use sluice_control::process::Process;
 use sluice_subscriptions::multicast::{GroupLists, GroupOutput, Listing, Multicasts, OutputGroup};
 
 impl Engine {
-    /// Lets a client be listed with others of its group from now on. Its outbox must be sent the same
-    /// way as the lists, after them.
+    /// From now on, messages to this client may be listed together with those to others of its group. The
+    /// client's outbox must be sent by the same thread as the lists, after them.
     pub fn join_group(&mut self, key: SessionKey, group: OutputGroup) {
         let Multicasts { groups, clients, .. } = &mut self.core.control.clients.multicasts;
         if groups.len() <= usize::from(group.0) {

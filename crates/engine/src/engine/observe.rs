@@ -8,15 +8,16 @@ use sluice_numbers::info::sample::MetricsSample;
 use sluice_numbers::page::details::{PageAsk, PageDetails};
 
 impl Engine {
-    /// The rows of the page beside a sample. To be called where a sample may be made. Cost: tens of rows,
-    /// and a hash of each password, of at most [`JUDGED_MAX`](sluice_numbers::page::details::JUDGED_MAX).
+    /// The rows of the page beside a sample. To be called at the same points of an iteration as
+    /// [`Engine::metrics_sample`]. Cost: tens of rows, and one hash for each password to check, of which
+    /// there are at most [`JUDGED_MAX`](sluice_numbers::page::details::JUDGED_MAX).
     pub fn page_details(&mut self, ask: &PageAsk, process: &mut dyn Process) -> PageDetails {
         PageRows::of(&mut self.core).page_details(ask, process)
     }
 
-    /// All numbers at this moment. To be called between two phases of an iteration, even during a load,
-    /// a script or a save. Cost: some system calls, and a step for each field, database and command; of
-    /// clients at most `LOOKED_AT_MAX` are read.
+    /// All numbers at this moment. To be called between two phases of an iteration, even during a load, a
+    /// script or a save. Cost: some system calls, and a step for each field, database and command; at most
+    /// `LOOKED_AT_MAX` clients are read.
     pub fn metrics_sample(&mut self, process: &mut dyn Process) -> MetricsSample {
         let facts = process.sample_facts(&self.core.keyspace);
         let is_crowd = self.core.sessions.len() > LOOKED_AT_MAX;

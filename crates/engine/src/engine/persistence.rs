@@ -57,7 +57,7 @@ impl Engine {
     }
 
     /// As [`Engine::take_aof`], once an iteration, but only up to the first promised bytes that are not
-    /// made yet. `buffer` is called where there is something to take.
+    /// made yet. `buffer` is called if there is something to take.
     #[inline]
     pub fn take_made_aof(&mut self, buffer: impl FnOnce() -> Vec<u8>) -> Option<(Vec<u8>, Range<u64>)> {
         Appending::of(&mut self.core).take_made_aof(buffer)
@@ -98,7 +98,8 @@ impl Engine {
         self.core.control.note_latency(event, now, nanos);
     }
 
-    /// Writes the data as the base of an append-only file, piece by piece. Errors: those of `give`.
+    /// Writes the data as the base of an append-only file, piece by piece. Errors: those that `give`
+    /// returns.
     pub fn write_aof_base(
         &mut self,
         give: &mut dyn FnMut(&[u8]) -> Result<(), String>,
@@ -130,8 +131,8 @@ impl Engine {
         result
     }
 
-    /// Position of the append-only file up to which output may be sent: the durable position where
-    /// replies wait for the disk.
+    /// Position of the append-only file up to which output may be sent: the durable position if replies
+    /// wait for the disk.
     #[inline]
     pub fn output_bound(&self) -> u64 {
         bound_of(&self.core.control)
@@ -156,7 +157,7 @@ impl Engine {
             self.core.control.persistence.aof.await_durable(needs, key);
         }
         let output = front.take(durable);
-        // The connection ends after the output that waits.
+        // The connection is not closed before the deferred output is sent.
         let closing = if front.has_deferred_output() { Closing::No } else { session.caller.closing };
         session.front.take_if(|front| front.is_empty());
         Some((output, closing))
@@ -200,8 +201,8 @@ impl Engine {
         Saves::of(&mut self.core).end_waits_for_cron(process)
     }
 
-    /// Prepares the end of the server: saves the data where that is wanted. `false` if the server must
-    /// not end, because it would lose data; the log says why.
+    /// Prepares the end of the server: saves the data if that is wanted. `false` if the server must not
+    /// end, because it would lose data; the log says why.
     pub fn prepare_end(&mut self, order: &EndOrder, process: &mut dyn Process) -> bool {
         Saves::of(&mut self.core).prepare_end(order, process)
     }
@@ -225,8 +226,9 @@ impl Engine {
         self.serve_waiting(process);
     }
 
-    /// Notes that the file after the cut could not be made: the rewrite is of no use. Where the base is
-    /// written already, the process refuses it, and [`Engine::report_aof_rewrite`] reports so.
+    /// Notes that the append-only file for the units after the cut could not be made, so the rewrite is of
+    /// no use. If the base is written already, the process refuses the base, and reports that by
+    /// [`Engine::report_aof_rewrite`].
     pub fn report_aof_cut_failed(&mut self, process: &mut dyn Process) {
         Rewrites::of(&mut self.core).report_aof_cut_failed(process)
     }
@@ -290,7 +292,8 @@ impl Engine {
         } else if process.recent().mono_ns / 1_000_000 >= pending.deadline_ms
             && let Some(line) = self.core.control.scripts.end_for_server()
         {
-            // A read-only script may have begun while clients were being redirected.
+            // The time is over, and a script still runs: a read-only script may have begun while clients
+            // were being redirected.
             process.log(LogLevel::Warning, &line);
         }
     }

@@ -28,11 +28,10 @@ impl Engine {
         Some(self.core.control.limits.output[1].hard).filter(|hard| *hard > 0)
     }
 
-    /// Begins to load the snapshot of the primary:
-    /// [`Action::Load`](sluice_control::action::Action::Load). Replicas of this server are closed,
-    /// because their data are not those of the snapshot. The append-only file ends, because later units
-    /// belong to other data. The old data are freed when the snapshot's header was found good, or kept
-    /// until it is loaded.
+    /// Begins to load the snapshot of the primary: [`Action::Load`](sluice_control::action::Action::Load).
+    /// Replicas of this server are closed, because their data are not those of the snapshot. The
+    /// append-only file ends, because later units belong to other data. The old data are freed when the
+    /// snapshot's header has been accepted, or are kept until the snapshot is loaded.
     pub fn begin_sync_load(&mut self, from: SyncSource, process: &mut dyn Process) {
         RoleChanges::of(&mut self.core).replace_data(from, process);
         self.serve_waiting(process);
@@ -82,18 +81,18 @@ impl Engine {
         LinkSteps::of(&mut self.core).step_link(input, last_activity_ns, process)
     }
 
-    /// The next order about the link's connections. The link's decisions about the data, their history
-    /// and the clients of this server are carried out on the way. After the last order, a role that has
-    /// waited for the end of a load is taken up: only these decisions give the loaded data their history
-    /// and begin the stream of the link.
+    /// The next order about the link's connections. The link's decisions about the data, their history and
+    /// the clients of this server are carried out on the way. A role that has waited for the end of a load
+    /// is taken up only after the last order, because the decisions before it give the loaded data their
+    /// history and begin the stream of the link.
     pub fn next_transport_order(&mut self, process: &mut dyn Process) -> Option<TransportOrder> {
         let order = LinkSteps::of(&mut self.core).take_transport_order(process);
         self.serve_waiting(process);
         order
     }
 
-    /// The point of a history that the data have reached; `None` if they belong to none, or a snapshot
-    /// is about to replace them.
+    /// The point that the data have reached in their replication history; `None` if the data belong to no
+    /// history, or a snapshot is about to replace them.
     pub fn history_point(&self) -> Option<HistoryPoint> {
         match self.core.control.replication.link() {
             Some(_) if self.core.control.replication.is_file_committed() => None,

@@ -21,7 +21,7 @@ impl Engine {
     /// Does the work that is due. Returns the milliseconds until the next call.
     pub fn cron(&mut self, process: &mut dyn Process) -> u64 {
         self.core.refresh_derived();
-        // Before requests that were held and go on here.
+        // A standstill must be noticed before requests that were held go on here.
         notice_standstill(&mut self.core, process);
         let now = process.now();
         let hz = self.core.control.config.int(param::HZ).clamp(1, 500);

@@ -13,9 +13,9 @@ impl Engine {
         UserUpdates::of(&mut self.core).install_users(users)
     }
 
-    /// Puts the users of a file in force that another thread has checked, or replies to the client with
-    /// the errors found; after the open unit, if there is one. Where users were changed meanwhile, or the
-    /// file was written, the client's request is run again. Cost: the users, and a look at each session.
+    /// Puts the users of a file in force that another thread has checked, or replies to the client with the
+    /// errors found; after the open unit, if there is one. If users were changed meanwhile, or the file was
+    /// written, the client's request is run again. Cost: the users, and a look at each session.
     pub fn end_user_load(&mut self, judged: JudgedUsers, process: &mut dyn Process) {
         self.core.control.clients.users.loading.note_judged(judged);
         self.apply_user_load(process);
@@ -28,8 +28,9 @@ impl Engine {
     }
 
     /// Makes a client the user that its certificate names: the first of the names that an enabled user has.
-    /// If no user has one, the client keeps its user, and the refusal of the first name, or that there is no
-    /// name, is counted and logged. To be called before the client's first request. Cost: the names.
+    /// If no user has any of the names, the client keeps its user, and the refusal of the first name, or
+    /// that there is no name, is counted and logged. To be called before the client's first request. Cost:
+    /// the names.
     pub fn log_in_by_certificate(&mut self, key: SessionKey, names: &[Vec<u8>], process: &mut dyn Process) {
         UserUpdates::of(&mut self.core).log_in_by_certificate(key, names, process)
     }

@@ -44,7 +44,7 @@ struct BatchRun<'a> {
     requests: &'a Requests,
     executed: usize,
     flow: Flow,
-    /// End of the last command, which is the start of the next.
+    /// Time at which the last command ended, which is the start of the next.
     now: Now,
 }
 
@@ -139,7 +139,7 @@ impl Engine {
         if session.outbox.capacity_bytes() == 0
             && let Some(spare) = self.core.units.spare_outboxes.pop()
         {
-            // An outbox without memory has nothing to drop.
+            // `forget` saves a call, because an outbox without memory has nothing to drop.
             std::mem::forget(std::mem::replace(&mut session.outbox, spare));
         }
         Some(session)
@@ -205,8 +205,8 @@ impl Engine {
         self.core.control.park(session, OwnedRequests::of(&request), item, on);
     }
 
-    /// Serves the clients that wait, between two requests of a session. The session is put back into the
-    /// table meanwhile, so that commands of other sessions can reach it.
+    /// Serves the clients that wait, between two requests of a session. Meanwhile the session is in the
+    /// table, so that commands of other sessions can reach it.
     #[cold]
     fn serve_between(&mut self, session: Box<Session>, process: &mut dyn Process) -> Box<Session> {
         let key = session.key;

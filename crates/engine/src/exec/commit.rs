@@ -115,8 +115,8 @@ impl Core {
         }
     }
 
-    // A separate function, so that the arguments of most commands stay where they are, and session
-    // fields that few commands need are not read for all.
+    // This is a separate function, so that most commands, which do not call it, neither move their
+    // arguments nor read session fields that few commands need.
     #[inline(never)]
     fn commit_effects(&mut self, unit: &mut Unit, db: usize, args: Args<'_>, session: &Session) {
         let (now, proto, client) = (unit.now, session.caller.proto, session.key);
@@ -125,8 +125,8 @@ impl Core {
         self.commit_changes(unit, CommitCommand { db, args: Some(&args), now, proto, client: Some(client) });
     }
 
-    /// Deletes expired keys that a read has found. A key found twice by a command is deleted once, and a
-    /// key that has another value or expiry time by now stays.
+    /// Deletes expired keys that a read has found. A key that a command has found expired twice is deleted
+    /// once, and a key that has another value or expiry time by now stays.
     #[inline]
     fn delete_expired_keys(&mut self, _: &mut Unit, command: CommitCommand<'_>) {
         let Core { keyspace, effects, .. } = self;
@@ -190,8 +190,8 @@ impl Core {
             let key = bytes_of(&key, command);
             if is_change && control.clients.tracking.is_active() {
                 let (now, own) = (command.now, command.proto);
-                // An expiry or eviction has no writer: every client may hold a copy, the one that
-                // caused it included.
+                // An expiry or eviction has no writer, so the client whose command caused it is notified,
+                // too, because that client may hold a copy.
                 let is_written = !matches!(event, Event::Expired | Event::Evicted);
                 let writer = command.client.filter(|_| is_written);
                 Delivery { sessions, control, spare, now, own }.invalidate(hash, db, key, writer);
@@ -201,15 +201,16 @@ impl Core {
                 let (now, own) = (command.now, command.proto);
                 Delivery { sessions, control, spare, now, own }.notify(notify, db, key, event);
             }
-            // A key that had expired when it was watched did not exist for the watcher, even if a
-            // DEL deletes it.
+            // A deletion by DEL is reported like an expiry, because it changes nothing for a client that
+            // watched the key when it had already expired: for that client the key was absent.
             let is_gone = || keyspace.db(db).find(keyspace.key(key)).is_none();
             let is_deleted = event == Event::Del && !control.clients.watching.is_empty() && is_gone();
             let change = match event == Event::Expired || is_deleted {
                 true => WatchedChange::Expired,
                 false => WatchedChange::Modified,
             };
-            // A key freed with its slot was reported to its watchers then, and may exist again.
+            // A key of a flushed slot is not reported when it is freed: it was reported to its watchers at
+            // the flush, and may exist again.
             if is_change && event != Event::Freed {
                 control.clients.watching.changed(db, key, change);
             }
@@ -282,7 +283,8 @@ impl Core {
                     (Propagation::Promised(commands), _) => {
                         unit.encoded(command.db, audience, &commands.encoded());
                     }
-                    // The script has set this propagation, or the deletions above are all there is.
+                    // Nothing is added: the command is for replicas only and its receivers exclude them, or
+                    // there is no command besides the deletions above.
                     (Propagation::ToReplicas, Some(_))
                     | (Propagation::Verbatim | Propagation::Forced | Propagation::ToReplicas, None) => {}
                 }
@@ -342,8 +344,8 @@ impl Core {
         self.commit_unasked_before(now, Protocol::Resp2);
     }
 
-    /// Commits the deletions of a migration in one database. Their effects name the commands for
-    /// replicas. They count as the work of the client whose MIGRATE ran before.
+    /// Commits the deletions of a migration in one database. Their effects name the commands for replicas.
+    /// The deletions count as the work of the client whose MIGRATE ran before.
     pub(crate) fn commit_migrated(&mut self, db: usize, now: Now, caller: Author) {
         self.refresh_derived();
         let mut unit = self.begin_unit(now);
@@ -426,8 +428,8 @@ fn announce_database(
             }
         }
         DbChange::SlotFlushed(number, slot) => {
-            // Keys of another slot that was flushed earlier may not be freed yet: the watchers of these were
-            // told of that flush.
+            // Keys of another slot that was flushed earlier may not be freed yet. Their watchers were
+            // notified at that flush, so only keys of this slot count.
             let held = |key: &[u8]| key_slot(key) == slot && keyspace.was_detached(number, keyspace.key(key));
             control.clients.watching.database_emptied(number, held);
             if control.clients.blocking.wants_removals() {

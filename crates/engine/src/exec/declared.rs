@@ -1,6 +1,6 @@
-//! Checks in debug builds that a command accesses only the keys, databases and channels that it
-//! declares, and that a user without a right to one of these is refused. ACL, the cluster and the
-//! prefetch know them from the declaration alone.
+//! Checks in debug builds that a command accesses only the keys, databases and channels that it declares,
+//! and that a user without a right to one of these is refused. The declaration is all that ACL, the cluster
+//! and the prefetch know of a command's keys, databases and channels.
 //!
 //! Invariants: (1) a build with debug assertions checks each command that runs, and no other build does;
 //! (2) an access to a key that is not declared ends the process, so that every test, the differential
@@ -35,7 +35,7 @@ impl DeclaredKeysCheck {
     }
 }
 
-/// Users with all rights except those of one kind. A command that accesses a key, a database or a
+/// Users that each have all rights except those of one kind. A command that accesses a key, a database or a
 /// channel must be refused to the user without rights of that kind.
 #[derive(Debug)]
 pub(crate) struct RightsProbes {
@@ -62,8 +62,8 @@ impl RightsProbes {
         self.users.footprint()
     }
 
-    /// A kind of `met` that a user without any right of the kind could access, as text; `None` if there
-    /// is no such kind.
+    /// A kind of thing in the recorded accesses `met` that a user without any right of that kind could
+    /// access, as text; `None` if there is no such kind.
     fn unasked(
         &self,
         spec: &'static Spec,

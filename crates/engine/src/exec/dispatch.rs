@@ -149,8 +149,9 @@ impl HandlerContexts<'_> {
         }
     }
 
-    /// Whether the session's user may read keys that only the data name, as SORT does. If the user has
-    /// rules, only SORT needs the answer, so it is `false` for other commands.
+    /// Whether the session's user may read keys whose names are only in the data, as SORT by a pattern
+    /// does. For a user with rules, the answer is computed for SORT only, and is `false` for other
+    /// commands.
     #[inline(always)]
     fn reads_any_key(&self, session: &Session, spec: &'static Spec, args: Args<'_>) -> bool {
         session.mask & gate::RIGHTS == 0 || self.sorts_by_any_key(session, spec, args)
@@ -175,7 +176,8 @@ impl HandlerContexts<'_> {
         let is_called = standing == Standing::Script;
         let mut ctx = SessionCtx { caller, is_called, limits, reply };
         let result = run(&mut ctx, args);
-        // PING changes nothing, and computing the session's mask costs as much as the rest of a PING.
+        // The session's mask is not computed after a PING, which changes nothing, because that would cost
+        // as much as the rest of a PING.
         if ctx.caller.can_have_changed() {
             session.mask = gate.session_mask(session);
         }
@@ -370,8 +372,8 @@ impl HandlerContexts<'_> {
         self.after_server(session);
         Rewrites::of(self.core).follow_appendonly(process);
         Saves::of(self.core).carry_out_asks(process);
-        // A role that waited for a load is taken up after the link's step. If it were taken up here, the
-        // link's session, which ends with its role, would be executing.
+        // A command of the link takes up no role here, because the link's session, which ends with its
+        // role, is executing. A role that waited for a load is taken up after the link's step.
         if !session.caller.is_primary() {
             RoleChanges::of(self.core).apply_role(process);
         }
@@ -379,7 +381,7 @@ impl HandlerContexts<'_> {
         if std::mem::take(&mut self.core.control.replication.maintenance.has_newcomer) {
             Notices::of(self.core, Some(session), process).tell_newcomer();
         }
-        // The caller's session is not in the table while it runs.
+        // During a replica's own command nothing is counted, because its session is not in the table then.
         if self.core.control.replication.count_good_replicas && session.caller.replica.is_none() {
             ReplicaFeeds::of(self.core).count_good_replicas(unit.now);
         }
@@ -404,7 +406,7 @@ impl HandlerContexts<'_> {
             run(&mut ctx, args)
         });
         self.after_server(session);
-        // A load ends a save.
+        // DEBUG may have begun a load, which asks for the end of a save.
         Saves::of(self.core).carry_out_asks(process);
         result
     }
@@ -439,16 +441,17 @@ impl HandlerContexts<'_> {
         }
         let is_decided = session.caller.is_decided();
         let expiry = if self.core.control.replication.replica.is_some() {
-            // The primary decides when a key is deleted, and accesses it as alive until then; for other
-            // clients an expired key is hidden.
+            // On a replica, the primary decides when a key is deleted: its commands access the key as alive
+            // until then. For other clients an expired key is hidden.
             if is_decided { ExpiryMode::Ignore } else { ExpiryMode::Hide }
         } else if is_decided {
-            // The log has the deletions as commands.
+            // A log, or the source of a move of slots, contains the deletions as commands.
             ExpiryMode::Ignore
         } else if limits.import_mode {
             if session.caller.flags.import_source { ExpiryMode::Ignore } else { ExpiryMode::Hide }
         } else if self.core.control.is_write_paused(now) {
-            // A deletion is a write, which the pause holds back.
+            // Expired keys are hidden and not deleted, because a deletion is a write, which the pause holds
+            // back.
             ExpiryMode::Hide
         } else {
             ExpiryMode::Delete

@@ -105,7 +105,7 @@ impl<'a> Ended<'a> {
     }
 }
 
-/// Makes the table of steps, and the function that takes those of an ending in the order of the table.
+/// Makes the table of steps, and the function that takes the steps of an ending in the order of the table.
 macro_rules! endings {
     ($($step:ident: $($ending:ident)+;)+) => {
         /// The steps, and the endings that take each.
@@ -196,8 +196,8 @@ impl Core {
         }
     }
 
-    /// Remembers the keys that a tracking client has read. After the commit, which forgets the keys that
-    /// the command itself has found expired.
+    /// Remembers the keys that a tracking client has read. This step follows the commit, which forgets the
+    /// keys that the command itself has found expired.
     #[inline(always)]
     fn track_reads(
         &mut self,
@@ -268,7 +268,8 @@ impl Core {
             || ended.request_bytes as i64 >= limits.large_request
             || reply_bytes as i64 >= limits.large_reply;
         if is_loggable {
-            // By value: a reference would have the whole of `ended` written to memory for every command.
+            // The fields are taken by value, because a reference would make the compiler write the whole of
+            // `ended` to memory for every command.
             let Ended { spec, args, request_bytes, duration_ns, executing_ns, .. } = *ended;
             let command = Loggable { spec, args, request_bytes, reply_bytes, duration_ns, executing_ns };
             self.log_command(session, command, *now);
@@ -308,7 +309,8 @@ impl Core {
         }
     }
 
-    /// Counts the command for its slot of a cluster. After CLIENT REPLY, which may discard the reply.
+    /// Counts the command for its slot of a cluster. This step follows that of CLIENT REPLY, which may
+    /// discard the reply.
     #[inline(always)]
     fn count_slot(
         &mut self,
@@ -319,7 +321,7 @@ impl Core {
         _: &mut dyn Process,
     ) {
         if self.derived.counts_slots && ended.unit.standing.row().counts_request {
-            // By value, as for the log.
+            // The fields are taken by value, for the same reason as in `log`.
             let Ended { spec, args, request_bytes, duration_ns, .. } = *ended;
             let reply_bytes = session.outbox.len_since(ended.mark) + ended.produced_bytes;
             let cost = CommandCost { request_bytes, reply_bytes, duration_ns };

@@ -1,12 +1,13 @@
 //! The gate: checks before a command runs. It is asked for a client's request, for a queued command at
 //! EXEC, and for a script's call. Only the gate makes a [`Permit`].
 //!
-//! Invariants: (1) every reason is one row of one list, `checks::CHECKS`, whose order is that of a
-//! client's request; the order of a script's call is in the rows too, and a test prints both; (2) each
-//! row owns a bit. The engine keeps a word of the checks that can reject a command in the current state
-//! (`Gate::armed`), each session a word of those that can reject its requests, each spec a word of those
-//! that concern the command: a plain command costs one AND; (3) a queued command or a script's call
-//! never waits: a check that would postpone it rejects it instead.
+//! Invariants: (1) every reason to hold back or reject a command is one row of one list, `checks::CHECKS`;
+//! a client's request is checked in the order of the list, and a script's call in an order that the rows
+//! state; a test prints both; (2) each row owns a bit. The engine keeps a word with the bits of the checks
+//! that can reject a command in the current state (`Gate::armed`), each session a word with those that can
+//! reject its requests, and each spec a word with those that concern the command: a plain command costs one
+//! AND; (3) a queued command or a script's call never waits: a check that would postpone it rejects it
+//! instead.
 
 mod check;
 mod checks;
@@ -37,11 +38,11 @@ const READ_ONLY_SCRIPT: u32 = 1 << 6;
 const SLOTS_AHEAD: u32 = 1 << 30;
 
 /// Bit without a check, in the mask of a session that has sent ASKING: `Engine::ask_gate` notes to which
-/// requests that applies.
+/// requests ASKING applies.
 const NOTES_ASKING: u32 = 1 << 29;
 
-/// Bit without a check. `appendfsync always` holds replies until the data that they show are durable:
-/// `Engine::ask_gate` notes up to which position the reply of a command waits.
+/// Bit without a check. With `appendfsync always`, replies wait until the data that they show are durable:
+/// `Engine::ask_gate` notes the position of the append-only file for which the reply of a command waits.
 const NOTES_DURABILITY: u32 = 1 << 31;
 
 /// The checks, and the bits that decide which of them are asked.

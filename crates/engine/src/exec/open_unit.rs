@@ -25,7 +25,7 @@ pub(crate) struct OpenUnit {
     pub client: SessionKey,
     /// Where the run is suspended.
     pub at: StoodStill,
-    /// The part of the reply written so far: the client is sent the whole reply at the end.
+    /// The part of the reply that is written so far: the client is sent the whole reply when the unit ends.
     pub reply: Outbox,
     /// Messages that the unit's commands sent to its own client: they follow the whole reply.
     pub own_messages: Outbox,

@@ -1,11 +1,11 @@
-//! Replaying an append-only file: its commands run again as when they were appended. The engine is a
-//! separate one, on the thread of a load (`loading/aof.rs`).
+//! Replaying an append-only file: its commands run again as when they were appended. The engine that runs
+//! them is not the server's, but a second one on the thread of the load (`loading/aof.rs`).
 //!
-//! Invariants: (1) no command is refused, deferred, counted or propagated, because that was decided when
-//! it was appended; (2) a key past its expiry time exists until the log deletes it, because later
-//! commands may have used it alive; (3) a transaction runs when its EXEC is read, and does not run if
-//! the file ends before that, or DISCARD has ended it; (4) memory beside the keyspace: one piece of the
-//! file, one record, one transaction.
+//! Invariants: (1) no command is refused, deferred, counted or propagated, because that was decided when it
+//! was appended; (2) a key past its expiry time exists until the log deletes it, because later commands may
+//! have used it alive; (3) a transaction runs when its EXEC is read, and does not run if the file ends
+//! before that, or DISCARD has ended it; (4) besides the keyspace, a replay holds in memory one piece of
+//! the file, one record and one transaction.
 
 use crate::engine::Engine;
 use crate::exec::finish::{CommandEnding, Ended};
@@ -53,7 +53,7 @@ struct Replay {
 struct ReplayedFile<'a> {
     name: &'a str,
     is_old_style: bool,
-    /// Whether the log has named the snapshot at the file's beginning.
+    /// Whether the server's log has named the snapshot at the file's beginning.
     has_named_preamble: bool,
 }
 
@@ -67,8 +67,8 @@ fn loads_libraries(spec: &Spec) -> bool {
 
 impl Engine {
     /// Replays an opened file of an append-only file into the keyspace; `before` is the size in bytes of
-    /// the files before it. Returns how the file ended. Errors: the log has said why, and a part of the
-    /// data is loaded. Cost: O(file).
+    /// the files before it. Returns how the file ended. Errors: the reason is logged already, and a part of
+    /// the data is loaded. Cost: O(file).
     pub(crate) fn replay_aof(
         &mut self,
         part: &mut AofPart,
@@ -158,7 +158,8 @@ impl Engine {
                         process.log(LogLevel::Warning, &line);
                         return Err(file.preamble_failed(process));
                     }
-                    // Later commands may replace these libraries.
+                    // The libraries are loaded before the commands after the snapshot run, because these
+                    // may replace them.
                     let libraries = std::mem::take(&mut replay.preamble.brought().libraries);
                     if let Err(line) = self.load_libraries(libraries, process) {
                         process.log(LogLevel::Warning, &line);
@@ -214,8 +215,8 @@ impl Engine {
             member_seed: self.core.keyspace.hasher().seed(),
             set: self.core.control.limits.set,
         };
-        // A log may be older than a limit on the sizes of arguments, and its commands were acknowledged.
-        // The size of the file bounds them.
+        // No configured limit on the sizes of arguments applies, because the log may be older than the
+        // limit, and its commands were acknowledged. The size of the file bounds the arguments.
         LogOptions { preamble, arg_bytes_max: ARG_BYTES_MAX }
     }
 
@@ -300,8 +301,9 @@ impl Engine {
         process: &mut dyn Process,
     ) -> Result<(), CannotReplay> {
         let is_select = spec.id == connection::SELECT.id;
-        // The flags of a script command do not show whether it writes: files of earlier versions have
-        // EVAL, where today's have the commands of the script. Imports of slots hide keys and change none.
+        // The flags of a script command do not show whether it writes, and files of earlier versions
+        // contain EVAL itself in place of the commands that the script has called. Imports of slots hide
+        // keys and change none.
         let may_change = matches!(
             self.preparing.handlers[spec.id.0 as usize],
             Handler::Data(DataHandler::Keeping(_)) | Handler::Script(_) | Handler::Imports(_)
@@ -331,7 +333,8 @@ impl Engine {
                     "The append only file selects database {number}: {reason}. {remedy}"
                 )));
             }
-            // MOVE, COPY and SWAPDB: the keys would be lost, or in the wrong database.
+            // MOVE, COPY or SWAPDB names a database that does not exist here: the replay fails, because
+            // keys would be lost, or be in the wrong database.
             Err(CmdError::DbIndex) => {
                 let (command, remedy) = (spec.full_name, remedy(self.core.control.limits.databases));
                 return Err(CannotReplay(format!(

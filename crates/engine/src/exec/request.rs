@@ -65,7 +65,7 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Next {
-        // The command before may have changed the state that this one is checked against.
+        // The previous command may have changed the state against which this command is checked.
         self.core.refresh_derived();
         let permit = match self.core.gate.pass(spec, session, Standing::Queued) {
             Some(permit) => permit,
@@ -189,8 +189,8 @@ impl Engine {
         if is_checked {
             self.check_declared_keys(spec, args, db);
         }
-        // Computed anew on each path: a value that a cold path uses too would be written to memory
-        // for every command.
+        // The number is computed anew on each path, because a value that a cold path uses, too, would be
+        // written to memory for every command.
         let request_bytes = request.wire_len();
         if let Ok(Outcome::Done) = &result {
             // There is nothing to drop, but the compiler would call a function to find that out.
@@ -315,8 +315,8 @@ impl Engine {
         Next::Wait(on)
     }
 
-    /// The gate's answer to a request for which a check may have to be asked: in a cluster, the hashes
-    /// of its keys mostly decide.
+    /// The gate's answer to a request for which a check may have to be asked. In a cluster, the prepared
+    /// hashes of the keys are enough for most requests.
     #[inline]
     fn pass_or_ask(
         &mut self,
@@ -357,7 +357,7 @@ impl Engine {
         }
         let room = match self.core.control.limits.maxmemory {
             0 => Headroom::Enough,
-            // The request is postponed: memory is freed before the command when it runs again.
+            // While a unit is open the request is postponed: memory is freed when it runs again.
             _ if self.core.has_open_unit() => Headroom::Enough,
             _ => self.make_room_for(session, now, process),
         };
@@ -490,7 +490,7 @@ impl Engine {
     ) {
         let context =
             if session.transaction.is_some() { RefusalContext::Multi } else { RefusalContext::Toplevel };
-        // The log shows the command that the client asked for, not the one that it ran before.
+        // The ACL log shows the command that the client asked for, not the command that it ran before.
         session.caller.last_command = Some(spec);
         UserUpdates::of(&mut self.core).note_denial(session, denial, context, spec, args, now);
         let error = rights::error(denial, &session.caller, spec);
@@ -507,7 +507,7 @@ impl Engine {
         process: &mut dyn Process,
     ) {
         session.caller.traffic.net_in += request.wire_len() as u64;
-        // The primary has run the other commands of its transaction.
+        // A transaction of the primary is not aborted, because the primary has run its other commands.
         if let Some(transaction) = session.transaction.as_mut().filter(|_| !session.caller.is_primary()) {
             transaction.abort();
         }

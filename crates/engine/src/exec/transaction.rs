@@ -40,7 +40,8 @@ impl Engine {
         request: Request<'_>,
         process: &mut dyn Process,
     ) {
-        // The prepared hashes belong to the batch, which does not outlive this call.
+        // The queue keeps no prepared hashes, because they belong to the batch, which does not outlive this
+        // call.
         let prepared = prepared.alone();
         let hashing = Hashing { hasher: self.core.keyspace.hasher(), hashes: Vec::new() };
         let args = Args::new(&request, &prepared, &hashing);
@@ -64,7 +65,8 @@ impl Engine {
         if spec.id == connection::SELECT.id {
             match selected_by(args, self.core.control.limits.databases) {
                 Some(db) => transaction.select(db),
-                // None of the primary's transaction has been executed, and none will be.
+                // The link is cut: no command of the primary's transaction has been executed, and none will
+                // be.
                 None if session.caller.is_primary() => {
                     return self.core.control.cut_link(session, spec.full_name, process);
                 }
@@ -202,8 +204,8 @@ impl Engine {
                 unit.stood_still = Some(at);
                 return Ok(Outcome::StandStill);
             }
-            // A save for the end of the server is repeated after the last command, and must
-            // contain whole units.
+            // EXEC is not suspended after a save for the end of the server, because that save is repeated
+            // after the last command, and must contain whole units.
             let may_stand_still = !self.core.control.persistence.saved_for_end;
             if let Some(pause_ns) = self.core.control.debug.stand_still_ns.take().filter(|_| may_stand_still)
             {
@@ -356,7 +358,7 @@ impl Engine {
     }
 }
 
-/// The database that a queued SELECT will select; `None` where it will fail.
+/// The database that a queued SELECT will select; `None` if it will fail.
 fn selected_by(args: Args<'_>, databases: usize) -> Option<usize> {
     usize::try_from(args.int(1).ok()?).ok().filter(|db| *db < databases)
 }

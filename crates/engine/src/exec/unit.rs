@@ -25,7 +25,8 @@ pub(crate) struct Unit {
     pub commands: Option<Box<UnitCommands>>,
     /// Receivers of the recorded commands; `None` if a script has turned propagation off.
     pub audience: Option<Audience>,
-    /// Protocol of the client, while a script's call runs, whose reply is for the script.
+    /// Protocol of the client itself, set while a script's call runs: the reply to that call is for the
+    /// script, and may be in another protocol.
     pub client_proto: Option<Protocol>,
     /// Time that TIME replies with, if it differs from `now`.
     pub told_now: Option<Now>,
@@ -40,7 +41,7 @@ pub(crate) struct Unit {
 pub(crate) enum CountedSlot {
     /// The slot of the keys that the command names, if all are in one slot.
     OfKeys,
-    /// The slot of its queued commands' keys, or of the keys of its script's calls.
+    /// The slot of the keys of the queued commands, or of the keys of the script's calls.
     Of(HashSlot),
     /// No slot: a script that may cross slots has called a command with keys.
     None,

@@ -13,8 +13,8 @@ use sluice_session::Session;
 
 impl Core {
     /// Counts the keys that a command names, a random sample of them, after the command has run. Each
-    /// command of a transaction or a script is counted by itself. Commands of the primary count as the
-    /// primary's load, not this server's.
+    /// command of a transaction or a script is counted by itself. Commands from this server's primary are
+    /// not counted, because they are the primary's load.
     #[cold]
     pub(crate) fn count_hot_keys(
         &mut self,
@@ -52,7 +52,7 @@ pub(crate) fn forget_flushed_hot_keys(control: &mut Control, spec: &'static Spec
 
 fn for_each_name<'a>(spec: &'static Spec, args: Args<'a>, mut count: impl FnMut(Key<'a>)) {
     let row = key_row(spec);
-    // Most commands have one key spec, whose row is all of their keys, so no list of keys is made.
+    // Most commands have one key spec, which covers all of their keys, so no list of keys is made.
     let is_whole = matches!(spec.keys, Keys::Specs([_]) | Keys::Fn([_], _));
     match row.first(args.len()).filter(|_| is_whole) {
         Some(first) => {

@@ -93,7 +93,8 @@ impl Core {
             let own = *key == session.key;
             let target = if own { Some(&mut *session) } else { self.sessions.get_mut(*key) };
             let Some(target) = target else { continue };
-            // The line for the caller's own command is dropped with the command's reply.
+            // CLIENT REPLY of the caller itself is not checked here, because the line for its own command
+            // is dropped with the command's reply.
             if !own && matches!(target.caller.reply, ReplyMode::Off | ReplyMode::Skipping) {
                 continue;
             }
@@ -114,7 +115,7 @@ fn monitor_line(
 ) -> Vec<u8> {
     let caller = &session.caller;
     let mut line = Vec::with_capacity(64 + args.bytes());
-    // Only the path: `laddr` has a constant in place of a port after it.
+    // Only the path of a Unix socket is shown: in `laddr`, a constant follows the path in place of a port.
     let path = caller.origin.laddr.rsplit_once(':').map_or(&*caller.origin.laddr, |(path, _)| path);
     let (kind, address) = match (standing, caller.flags.medium == Medium::Unix) {
         (Standing::Script, _) => ("", "lua"),

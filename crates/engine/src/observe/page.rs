@@ -31,7 +31,8 @@ const NODES_SHOWN: usize = 100;
 const LOOK_NS_MAX: u64 = 2_500_000;
 /// Counting of the hottest keys: one access in twenty, in windows of two seconds.
 const HOT_KEY_LIMITS: HotKeyLimits = HotKeyLimits { keys: 100, percent: 5, window_s: 2 };
-/// Least accesses a second of a key that is shown: with fewer than three sampled accesses it may be chance.
+/// A key is shown if it has at least this many accesses a second, because fewer than three sampled accesses
+/// may be chance.
 const HOT_LEAST: u64 = 30;
 /// Most bytes kept of a name that a client has chosen.
 const LABEL_BYTES_MAX: usize = 256;
@@ -255,8 +256,8 @@ impl PageRows<'_> {
         }
     }
 
-    /// What these credentials may see, given that keys of the databases `names_in` are shown. A refusal
-    /// is counted and logged as one of AUTH is.
+    /// What these credentials may see, given that keys of the databases `names_in` are shown. A refusal is
+    /// counted and logged like a refusal of AUTH.
     fn judge(&mut self, shown: &BasicCredentials, names_in: &BTreeSet<usize>, now: Now) -> JudgedCredentials {
         let users = &mut self.core.control.clients.users;
         match users.users().authenticate(&shown.user, &shown.password) {
@@ -276,7 +277,7 @@ impl PageRows<'_> {
     }
 
     /// Names of keys are shown to a user who may read every key of each database that holds keys, and of
-    /// each one in `names_in`: a database whose key was hot may be empty by now.
+    /// each database in `names_in`, because a database whose key was hot may be empty by now.
     fn may_show(&self, user: &User, names_in: &BTreeSet<usize>) -> MayShow {
         let count = self.core.keyspace.databases();
         let reads_all = |spec: &'static Spec, args: &[&[u8]]| {

@@ -74,8 +74,8 @@ impl Appending<'_> {
         aof.note_history(stream);
     }
 
-    /// Notes that everything up to this position is on disk. `true` if the position has grown: clients
-    /// that wait for it are to be served.
+    /// Notes that everything up to this position is on disk. Returns `true` if the position has grown: the
+    /// caller then serves clients that wait for it.
     #[inline]
     pub(crate) fn note_durable(&mut self, position: u64) -> bool {
         let is_news = self.core.control.persistence.aof.report_durable(position);
@@ -91,7 +91,8 @@ impl Appending<'_> {
         self.core.control.persistence.aof.report_fault(fault);
     }
 
-    /// Notes how far the disk lags. When it has caught up, clients that have waited are to be served.
+    /// Notes how far the disk lags. When the disk has caught up, the caller serves the clients that have
+    /// waited.
     #[cold]
     pub(crate) fn note_backlog(&mut self, backlog: AofBacklog, process: &mut dyn Process) {
         if backlog == self.core.control.persistence.aof.report().backlog {
@@ -99,7 +100,8 @@ impl Appending<'_> {
         }
         let before = self.core.control.persistence.aof.report_backlog(backlog);
         match backlog {
-            // Every rewrite begins with this state, and it ends when the disk has synced: it is not logged.
+            // This state is not logged, because every rewrite begins with it, and it ends when the disk has
+            // synced.
             AofBacklog::Changing => {}
             AofBacklog::Full => {
                 let text = "The disk is too slow for the AOF file: writes wait until it has caught up.";
@@ -115,7 +117,7 @@ impl Appending<'_> {
         }
     }
 
-    /// Lists the sessions as ready whose output has become durable, or need not be durable any more.
+    /// Lists as ready the sessions whose output has become durable, or need not be durable any more.
     #[inline]
     pub(crate) fn list_durable_output(&mut self) {
         let bound = bound_of(&self.core.control);

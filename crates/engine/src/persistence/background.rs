@@ -12,21 +12,22 @@ use sluice_keyspace::Db;
 use sluice_persist::rdb::Version;
 use sluice_snapshot::{RdbAux, SnapshotFile};
 
-/// Seconds after which a thread that has written nothing is given up. A thread that forces the file to
-/// disk, which may be much at once, has longer.
+/// Seconds after which a job is given up whose thread has written nothing.
 const STALLED_S: i64 = 60;
 
+/// As [`STALLED_S`], while the thread forces the file to disk, which may be much at once.
 const STALLED_AT_END_S: i64 = 600;
 
-/// Bytes that a job may hold beyond the data, or a tenth of used memory where that is more. A job that
-/// holds more for longer than [`OVER_BUDGET_NS_MAX`] is given up: its thread gets too little processor
-/// time, and the copies for changes would grow to the size of the data.
+/// Bytes that a job may hold beyond the data, or a tenth of used memory if that is more. A job that holds
+/// more for longer than [`OVER_BUDGET_NS_MAX`] is given up: its thread gets too little processor time, and
+/// the copies for changes would grow to the size of the data.
 const HELD_BYTES_MAX: usize = 64 << 20;
 
+/// Used memory divided by this is the other bound on what a job may hold: see [`HELD_BYTES_MAX`].
 const HELD_SHARE: usize = 10;
 
-/// Time in which the thread must have written what exceeds the budget, ns: a single unit may
-/// capture any amount.
+/// Time in which the thread must have written what exceeds the budget, ns. There is such a time because a
+/// single unit may capture any amount.
 const OVER_BUDGET_NS_MAX: u64 = 2_000_000_000;
 
 /// Steps of the job that writes in the background.
@@ -42,7 +43,8 @@ impl<'a> Jobs<'a> {
 }
 
 impl Jobs<'_> {
-    /// Cuts the whole keyspace; the cut is written to the file `target`. To be called as [`Jobs::begin_job`].
+    /// Makes a cut of the whole keyspace, that is a snapshot of this moment, and has it written to the file
+    /// `target`. To be called as [`Jobs::begin_job`].
     pub(crate) fn begin_file_job(
         &mut self,
         target: BackgroundFile,
@@ -69,8 +71,9 @@ impl Jobs<'_> {
         Ok(())
     }
 
-    /// Cuts the whole keyspace; `writing` writes the cut from now on. To be called between units, while no
-    /// job is under way. Cost: one step for each chunk of entries.
+    /// Makes a cut of the whole keyspace, that is a snapshot of this moment, which `writing` writes from
+    /// now on. To be called between units, while no job is under way. Cost: one step for each chunk of
+    /// entries.
     pub(crate) fn begin_job(&mut self, writing: Box<dyn Background>, process: &mut dyn Process) {
         debug_assert!(self.core.job.is_none(), "one job at a time (1)");
         debug_assert!(!self.core.has_open_unit(), "a cut shows no part of a unit");
@@ -180,7 +183,7 @@ impl Jobs<'_> {
             + self.core.control.replication.full_syncs.held_bytes()
     }
 
-    /// Ends a save that is under way; the file of the save before stays.
+    /// Ends a save that is under way; the file of the previous save stays.
     pub(crate) fn break_off_save(&mut self, process: &mut dyn Process) {
         if let Some(UnderWay { began_s, .. }) = self.core.control.persistence.saving.under_way.take() {
             self.note_save_end(began_s, process.recent().unix_s());
@@ -246,7 +249,7 @@ impl Core {
         self.job.is_some()
     }
 
-    /// Takes over a database that was emptied while its cut is open; returns one that no job needs.
+    /// Keeps a database that was emptied while its cut is open; returns the database if no job needs it.
     pub(crate) fn keep_emptied_db_for_cut(&mut self, db: Db) -> Option<Db> {
         match &mut self.job {
             Some(job) if db.cut_state().is_some() => {

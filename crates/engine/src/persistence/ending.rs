@@ -7,8 +7,8 @@
 //!                         └ FAILOVER, on a replica ────────────^
 //! ```
 //!
-//! A step that takes too long is skipped: the server ends as after a plain order. The same happens if
-//! SHUTDOWN NOSAVE breaks off an open unit.
+//! A step that takes too long is skipped: the server then ends as after an order without FAILOVER. The same
+//! happens if SHUTDOWN NOSAVE breaks off an open unit.
 
 use crate::cluster::driver::ClusterDriver;
 use crate::core::Core;
@@ -28,8 +28,8 @@ use sluice_control::process::Process;
 
 /// Most milliseconds for which a node that has handed over redirects its clients before it ends.
 const LEAVING_MS_MAX: u64 = 3_000;
-/// Least milliseconds for which such a node stays, even without clients: other nodes must learn
-/// that it leaves.
+/// Least milliseconds for which a node that has handed over stays, even without clients, because other
+/// nodes must learn that it leaves.
 const LEAVING_MS_MIN: u64 = 200;
 
 /// Result of an order to end.
@@ -152,7 +152,8 @@ impl ServerEnd<'_> {
         log_replicas(&self.core.control, &self.core.sessions, offset, process);
         let successors = successors(&self.core.control, &self.core.sessions, offset);
         let has_legacy = has_legacy_replicas(&self.core.control, &self.core.sessions);
-        // The writes of an open unit would follow the order in the stream, and be lost.
+        // Nothing is handed over while a unit is open, because the unit's writes would follow the order to
+        // take over in the stream, and be lost.
         let hands_over = hands_over && self.core.control.between_units(BetweenUnits::End);
         let Some(mode) = self.core.control.cluster.as_mut().filter(|_| hands_over) else { return false };
         if !mode.machine.is_primary() {
@@ -179,9 +180,9 @@ fn change(control: &mut Control, change: impl FnOnce(&mut PendingEnd)) {
     }
 }
 
-/// No replica has all data and is a connected node of the cluster.
+/// Log line if no replica both has all data and is a connected node of the cluster.
 const NO_REPLICA: &str = "Unable to find a replica to perform the auto failover on shutdown.";
-/// The election of the replica takes too long, or has failed.
+/// Log line if the election of the replica takes too long, or has failed.
 const NOT_TAKEN_OVER: &str = "The replica has not taken over in time. Exit anyway.";
-/// A replica's version is too old for the order.
+/// Log line if a replica's version is too old for the order to take over.
 const LEGACY_REPLICAS: &str = "Unable to perform auto failover on shutdown since there are legacy replicas.";

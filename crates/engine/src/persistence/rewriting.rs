@@ -17,14 +17,15 @@ enum RewriteReason {
     Nothing,
     /// The file has grown by this many percent.
     Growth(u64),
-    /// Free bytes, too few for a rewrite at the size at which growth would ask for one.
+    /// The disk has this many free bytes: too few for a rewrite at the size at which growth would ask for a
+    /// rewrite.
     Space(u64),
-    /// Free bytes, too few for a rewrite now.
+    /// The disk has this many free bytes: too few for a rewrite even now.
     TooSmall(u64),
 }
 
-/// A file that has grown by less is not rewritten for want of space, because the next rewrite would
-/// follow at once.
+/// A file that has grown by less than this is not rewritten for want of space, because the next rewrite
+/// would follow at once.
 const SPACE_GROWTH_PERCENT: u64 = 10;
 
 /// Whether a file of this size needs a rewrite. The new base is expected to be as large as the last one.
@@ -64,7 +65,7 @@ impl<'a> Rewrites<'a> {
 }
 
 impl Rewrites<'_> {
-    /// Turns the append-only file off if the configuration has turned it off: between two units.
+    /// Turns the append-only file off, between two units, if the configuration has turned it off.
     pub(crate) fn follow_appendonly(&mut self, process: &mut dyn Process) {
         if !self.core.control.between_units(BetweenUnits::Rewrite) {
             return;
@@ -131,7 +132,7 @@ impl Rewrites<'_> {
         true
     }
 
-    /// Begins an append-only file whose base is the RDB file from which the data were just loaded.
+    /// Begins an append-only file that has the RDB file from which the data were just loaded as its base.
     /// Returns whether it has begun; otherwise a rewrite is needed.
     pub(crate) fn begin_aof_with_snapshot(&mut self, process: &mut dyn Process) -> bool {
         let control = &mut self.core.control;
@@ -164,14 +165,15 @@ impl Rewrites<'_> {
         true
     }
 
-    /// Begins the append-only file with the RDB file that had to wait as its base, if the data are still
-    /// those of that file.
+    /// Begins the append-only file with the awaited RDB file (`awaited_file`) as its base, if the data are
+    /// still those of that file.
     fn begin_aof_with_awaited(&mut self, process: &mut dyn Process) -> bool {
         let control = &mut self.core.control;
         let Some((name, offset)) = control.persistence.rewriting.awaited_file.take() else { return false };
         let is_same =
             control.config.bytes(param::DBFILENAME) == name && control.replication.stream.offset == offset;
-        // After a synchronisation, changes are counted from 0.
+        // The data are those of the file at 0 changes, because changes are counted from 0 after a
+        // synchronisation.
         control.persistence.loaded_file_at = is_same.then_some(0);
         self.begin_aof_with_snapshot(process)
     }
@@ -202,8 +204,8 @@ impl Rewrites<'_> {
             }
             AofIncrement::None => {}
         }
-        // The new file begins with the offset in the history, because a crash may lose the end of
-        // the file before.
+        // The new file begins with the offset in the replication history, because a crash may lose the end
+        // of the previous file.
         Appending::of(self.core).note_history();
         let offset = self.core.control.replication.stream.offset;
         if let Some(role) = self.core.control.replication.replica.as_mut() {
@@ -213,7 +215,8 @@ impl Rewrites<'_> {
         Ok(())
     }
 
-    /// Notes whether the process has put the new base in force. Clients that have waited are to be served.
+    /// Notes whether the process has put the new base in force. The caller then serves clients that have
+    /// waited.
     pub(crate) fn note_rewrite(&mut self, is_in_force: bool, process: &mut dyn Process) {
         if self.core.control.persistence.rewriting.began_s.is_none() {
             return;
@@ -355,7 +358,8 @@ impl Rewrites<'_> {
         }
     }
 
-    /// Schedules the beginning of an append-only file that had ended with the former data.
+    /// Schedules the rewrite that begins the append-only file again, after the file had ended with the
+    /// former data.
     pub(crate) fn begin_aof_again(&mut self) {
         self.core.control.persistence.rewriting.scheduled |=
             self.core.control.wants_aof() && !self.core.control.persistence.aof.is_on();

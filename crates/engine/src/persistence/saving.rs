@@ -138,14 +138,14 @@ impl Saves<'_> {
         // NOSAVE has broken off.
         let saves = self.core.control.persistence.saved_for_end && !self.core.has_open_unit();
         if saves && self.core.control.persistence.dirty > 0 {
-            // The save before has just worked. If this one fails, the log says so, and the latest
-            // changes are lost.
+            // The previous save has just worked. If this one fails, the log says so, and the latest changes
+            // are lost.
             let _ = save_for_end(&self.core.keyspace, &mut self.core.control, process);
         }
     }
 
-    /// Saves the empty databases after FLUSHALL if save points are configured. No change is
-    /// counted since then.
+    /// Saves the empty databases after FLUSHALL if save points are configured. After a successful save, no
+    /// change counts as unsaved.
     #[cold]
     pub(crate) fn save_emptiness(&mut self, process: &mut dyn Process) {
         self.core.control.replication.local_expiries.clear();

@@ -18,7 +18,7 @@ use sluice_session::{Closing, Session, Sessions};
 use sluice_subscriptions::multicast::Multicasts;
 use sluice_subscriptions::registry::{Outgoing, PubSub, TopicKind, TopicRef};
 
-/// Parts of the engine that sending needs.
+/// Parts of the engine that sending a message needs.
 pub(crate) struct Delivery<'a> {
     pub sessions: &'a mut Sessions,
     pub control: &'a mut Control,
@@ -176,7 +176,7 @@ struct DeliveryState {
     forms: [MessageForm; 2],
     /// Bytes of the message, summed over all receivers.
     bytes: usize,
-    /// Number of times that the client running the command receives it.
+    /// Number of times that the client which runs the command receives the message.
     to_self: usize,
     own: Protocol,
     /// Clients that the message has brought over their limits.
@@ -216,7 +216,8 @@ impl MessageReceivers<'_> {
             if session.caller.closing != Closing::No {
                 continue;
             }
-            // In the stream of a replica, a message would be read as a command.
+            // A replica that has subscribed is closed, because it would read a message in its stream as a
+            // command.
             if session.caller.replica.is_some() {
                 session.caller.closing = Closing::Now;
                 self.to_close.push(*key);
@@ -226,7 +227,7 @@ impl MessageReceivers<'_> {
             let form = &mut forms[proto as usize];
             let bytes = form.write(|buffer| write(proto, buffer));
             sent_bytes += bytes;
-            // Output in its `front` must be sent before the message.
+            // Output in the session's `front` must be sent before the message.
             let is_behind = session.front.is_some();
             session.was_pushed |= self.waits_until_durable;
             let may_list = !self.waits_until_durable && session.outbox.is_empty() && !is_behind;
@@ -268,7 +269,8 @@ fn put(form: &MessageForm, session: &mut Session, spare: &mut Vec<Outbox>, ready
 
 /// A message in one version of the protocol.
 enum MessageForm {
-    /// Not written, because no receiver needed it; a buffer to write it to.
+    /// The message is not written yet, because no receiver has needed this version. Holds the buffer to
+    /// write into.
     NotYet(Vec<u8>),
     /// Small enough to be copied.
     Copied(Vec<u8>),

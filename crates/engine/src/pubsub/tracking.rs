@@ -2,9 +2,10 @@
 //! reported at their commit or at the end of the iteration. The memory of clients that have ended is
 //! freed in slices.
 //!
-//! A change is reported to the client itself, if it uses RESP3; or to the client that it redirects to, by
-//! a push in RESP3, and in RESP2 by a message if that client has subscribed to anything. These messages
-//! are sent like those of channels (`delivery.rs`), so that they keep their position among replies.
+//! A change is reported to the tracking client itself if it uses RESP3. With REDIRECT, the change is
+//! reported to the target of the redirection instead: by a push in RESP3, and in RESP2 by a message if the
+//! target has subscribed to anything. These messages are sent like those of channels (`delivery.rs`), so
+//! that they keep their position among replies.
 
 mod broadcasts;
 
@@ -75,7 +76,7 @@ impl Core {
         }
     }
 
-    /// Evicts rows of the table while it is over its bound, at most `victims_max`: the clients of an
+    /// Evicts up to `victims_max` rows of the table while the table is over its bound: the clients of an
     /// evicted row drop their copies. A command may evict twice as many rows as it has added keys and
     /// items, so the table stays over its bound only after CONFIG SET has lowered the bound.
     fn evict_tracked(&mut self, now: Now, own: Protocol, victims_max: usize) {
@@ -90,8 +91,8 @@ impl Core {
         }
     }
 
-    /// Asks the clients of an evicted row to drop their copies of the key. The key's name is that kept
-    /// in the row, or the one found by its hash; without either they drop all copies.
+    /// Asks the clients of an evicted row to drop their copies of the key. The name of the key is kept in
+    /// the row, or found by the key's hash; if it is neither, the clients drop all copies.
     fn send_row_of_hash(&mut self, hash: u64, row: &Row, now: Now, own: Protocol) {
         let Core { keyspace, control, sessions, units, .. } = self;
         let searched = keyspace.databases().min(SEARCHED_DATABASES);
@@ -184,8 +185,8 @@ impl TrackingSteps<'_> {
         if is_behind { 1 } else { u64::MAX }
     }
 
-    /// Makes clients drop all copies if they got invalidations for clients that have ended: the keys
-    /// that those have read are not tracked any more.
+    /// Makes clients drop all copies if they got invalidations for clients that have ended: the keys that
+    /// the ended clients have read are not tracked any more.
     fn tell_orphaned_targets(&mut self, now: Now) {
         let Core { control, sessions, units, .. } = self.core;
         let mut targets = std::mem::take(&mut control.clients.tracking.orphaned);
@@ -197,8 +198,8 @@ impl TrackingSteps<'_> {
         delivery.send_names(&targets, &[], true);
     }
 
-    /// Sends the invalidations that were held back for clients that redirect. Those that wait for the
-    /// end of a slow read stay held.
+    /// Sends the invalidations that were held back for clients that redirect. Invalidations that wait for
+    /// the end of a slow read stay held.
     fn send_held(&mut self, now: Now) {
         let Core { control, sessions, units, .. } = self.core;
         for client in std::mem::take(&mut control.clients.tracking.releasing) {
@@ -230,7 +231,7 @@ impl Delivery<'_> {
         }
     }
 
-    /// Sends an invalidation to the clients of a row. Without a name they drop all copies.
+    /// Sends an invalidation to the clients of a row. Without a name, the clients drop all copies.
     pub(super) fn send_row(&mut self, row: &Row, name: Option<&[u8]>, writer: Option<SessionKey>) {
         let mut targets = std::mem::take(&mut self.control.clients.tracking.targets);
         for tracker in row.clients() {
@@ -271,10 +272,10 @@ impl Delivery<'_> {
         }
     }
 
-    /// The receiver of invalidations for a tracking client: the client itself, the client that it
-    /// redirects to, or `None`. An invalidation for another client is held until the reply to an older
-    /// read has been sent: while a thread produces a reply, and while the client runs a command, whose
-    /// unit may be suspended.
+    /// The receiver of invalidations for a tracking client: the client itself, the client that it redirects
+    /// to, or `None`. An invalidation that goes to another client is held while the reply to an older read
+    /// of the tracking client may still be unsent: while a thread produces a reply for that client, and
+    /// while it runs a command, whose unit may be suspended.
     pub(super) fn target_of(&mut self, client: SessionKey, told: &[Option<&[u8]>]) -> Option<SessionKey> {
         let tracking = &mut self.control.clients.tracking;
         let redirect = tracking.client(client)?.options.redirect;
@@ -372,17 +373,17 @@ fn encode(names: &[&[u8]], are_all: bool, proto: Protocol, buffer: Vec<u8>) -> V
     outbox.into_parts().0
 }
 
-/// The name of a key that could not be found by its hash later: the reader's database does not hold it, or
-/// is not searched. An existing key can be found as long as it has a row: a command that deletes the key,
-/// or moves it to another database, takes its row, and SWAPDB, FLUSHDB and loads, which do so to many
-/// keys, take all rows. A long name is not kept: when such a row is evicted, its clients drop all copies.
+/// The name of a key that could not be found by its hash later, because the reader's database does not hold
+/// the key, or is not searched. An existing key can be found as long as its row exists: a command that
+/// deletes the key, or moves it to another database, removes the row, and SWAPDB, FLUSHDB and loads remove
+/// all rows. A long name is not kept: when such a row is evicted, its clients drop all copies.
 fn name_to_keep(keyspace: &Keyspace, db: usize, key: Key<'_>) -> Option<Box<[u8]>> {
     let is_found = || db < SEARCHED_DATABASES && keyspace.db(db).find(key).is_some();
     (key.bytes.len() <= KEPT_NAME_BYTES_MAX && !is_found()).then(|| key.bytes.into())
 }
 
-/// Most bytes of a name that a row keeps. The bytes of names count, and a longer name would evict rows
-/// of other clients.
+/// Most bytes of a name that a row keeps. Longer names are not kept, because names count against the bound
+/// of the table, and a long one would evict rows of other clients.
 const KEPT_NAME_BYTES_MAX: usize = 1024;
 
 /// Number of databases in which the name of an evicted row is searched.

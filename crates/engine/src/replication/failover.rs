@@ -32,8 +32,8 @@ impl<'a> FailoverSteps<'a> {
 }
 
 impl FailoverSteps<'_> {
-    /// Ends the holding of writes if the role that was asked for is taken up. Clients that have waited
-    /// are to be served.
+    /// If the role that was asked for has been taken up, releases the held writes and returns `true`: the
+    /// caller then serves clients that have waited.
     pub(crate) fn takes_up_asked_role(&mut self) -> bool {
         let replication = &mut self.core.control.replication;
         let is_taken_up = replication.failover_asked && replication.role_wanted.is_none();
@@ -68,13 +68,14 @@ impl FailoverSteps<'_> {
                 Some(_) | None => FailoverStep::GiveUp,
             };
         }
-        // Migrations delete keys, and the deletions are part of the stream.
+        // The handover waits for migrations, because they delete keys, and the deletions are part of the
+        // stream.
         if control.clients.migrations.are_under_way() {
             return FailoverStep::Wait;
         }
-        // The current end of the stream, and not the end when FAILOVER came: a REPLCONF GETACK sent
-        // meanwhile is part of the stream, and the target would not know an offset after it. Replicas
-        // acknowledge once a second.
+        // The target must have reached the current end of the stream, not the end at the time of FAILOVER:
+        // a REPLCONF GETACK sent meanwhile is part of the stream, and without it the target would not know
+        // the offset from which this server resumes. Replicas acknowledge once a second.
         let has_all = |replica: ReplicaState| {
             let is_there = replica.is_online() && replica.is_counted();
             let has_end = has_reached(replica.acked, control.replication.stream.offset);
@@ -114,11 +115,11 @@ impl FailoverSteps<'_> {
         RoleChanges::of(self.core).apply_role(process);
     }
 
-    /// Ends the failover, whose target has taken over. Clients that have waited are to be served.
+    /// Ends the failover, whose target has taken over. The caller then serves clients that have waited.
     pub(crate) fn note_handed_over(&mut self, process: &mut dyn Process) {
         if let Some(failover) = self.core.control.replication.failover.take() {
-            // Before the replies to commands that wait, so that a client that gets READONLY knows
-            // the new address.
+            // The notification precedes the replies to commands that wait, so that a client that gets
+            // READONLY knows the new address.
             let mut notices = Notices::of(self.core, None, process);
             notices.tell_failed_over(&failover);
             notices.tell_moving(Some(failover.asked_by));
@@ -127,8 +128,8 @@ impl FailoverSteps<'_> {
         }
     }
 
-    /// After a command, and after an open unit: ends a failover that a client has aborted, and notifies
-    /// clients of one that has begun. `caller` is the session that runs the command.
+    /// Called after a command, and after an open unit: ends a failover that a client has aborted, and
+    /// notifies clients of a failover that has begun. `caller` is the session that runs the command.
     #[inline]
     pub(crate) fn apply_failover(&mut self, caller: Option<&Session>, process: &mut dyn Process) {
         let failover = self.core.control.replication.failover.as_deref();

@@ -5,17 +5,18 @@
 //!                     └── a newline each second, so that the replica does not give up
 //! ```
 //!
-//! A job of `background.rs` makes the snapshot from a cut, on a thread of the server. Pieces are taken
-//! while it is made ([`SnapshotPieces`]).
+//! A job of `background.rs` makes the snapshot from a cut, on a thread of the server. Pieces of the
+//! snapshot are taken while the job makes it ([`SnapshotPieces`]).
 //!
-//! Invariants: (1) one snapshot at a time: it begins when no replica reads another and no other job
-//! writes in the background, and all replicas that have asked until then share it, so that any number of
-//! clients that ask and do not read cost one snapshot; (2) a snapshot is queued piece by piece, a few
-//! pieces ahead of the replica, so that progress shows, and the job does not wait for replicas; (3) a
-//! replica that makes no progress for `repl-timeout` is closed; (4) the stream from the cut on waits in
-//! the backlog meanwhile; (5) a replica that reads up to a mark is sent the snapshot while it is made,
-//! and a replica that needs the length is sent it when it is whole; if the producer waits for all
-//! replicas, a replica that needs the length is closed at once, because neither would ever go on.
+//! Invariants: (1) there is one snapshot at a time: it begins when no replica reads an earlier one and no
+//! other job writes in the background, and all replicas that have asked by then share it, so any number of
+//! clients that ask for a snapshot and do not read it cost one snapshot; (2) a snapshot is queued piece by
+//! piece, a few pieces ahead of the replica, so that progress shows, and the job does not wait for
+//! replicas; (3) a replica that makes no progress for `repl-timeout` is closed; (4) the stream from the cut
+//! on waits in the backlog meanwhile; (5) a replica that reads a snapshot up to an end mark (capability
+//! `eof`) is sent the snapshot while it is made, and a replica that needs the length in advance is sent the
+//! snapshot when it is whole; if the producer of the snapshot waits for all replicas, a replica that needs
+//! the length is closed at once, because it and the producer would wait for each other.
 
 use crate::core::Core;
 use crate::persistence::background::Jobs;
@@ -60,9 +61,9 @@ fn codec_for(allowed: ReplCompression, all: &[Announced]) -> Option<CompressionM
     codecs.iter().copied().find(|codec| all.iter().all(|announced| reads(announced, *codec)))
 }
 
-/// Log line for a replica to which the whole snapshot was queued. "Synchronization … succeeded" is
-/// logged once: for a replica that reads up to a mark, and for one with a separate connection for the
-/// stream, the acknowledgement logs it.
+/// Log line for a replica to which the whole snapshot was queued. "Synchronization … succeeded" is logged
+/// once for each replica. For a replica that reads up to a mark, or has a separate connection for the
+/// stream, it is not logged here, but when the replica acknowledges.
 fn line_at_the_end(session: &Session) -> Option<String> {
     let (replica, name) = (session.caller.replica_state()?, session.caller.replica_name());
     match session.caller.origin.announced.as_deref() {
@@ -194,7 +195,7 @@ impl FullCopies<'_> {
             || !full_syncs.wanted.iter().all(is_delayed)
     }
 
-    /// Makes the cut, and attaches the replicas to the stream from there on.
+    /// Makes the cut of the snapshot, and attaches the replicas to the stream from this point on.
     fn begin_full_sync(&mut self, wanted: Vec<SyncRequest>, process: &mut dyn Process) {
         let announced = |wanted: &SyncRequest| {
             let session = self.core.sessions.get(wanted.client);
@@ -263,7 +264,7 @@ impl FullCopies<'_> {
         Ok(pieces)
     }
 
-    /// Auxiliary fields of a snapshot for replicas: the offset of the stream at its cut.
+    /// Auxiliary fields of a snapshot for replicas: the offset of the stream at the snapshot's cut.
     fn about_stream(&self, process: &mut dyn Process) -> RdbAux<'_> {
         let stream = &self.core.control.replication.stream;
         let db = stream.selected().filter(|_| !mistake::is_made(Mistake::SnapshotOfDbZero));
@@ -293,14 +294,15 @@ impl FullCopies<'_> {
         }
     }
 
-    /// Sends a snapshot without keys to replicas that want none: it is small, and made at once.
+    /// Sends a snapshot without keys to replicas that have asked for one without keys: the snapshot is
+    /// small, and is made at once.
     fn send_without_keys(&mut self, wanted: Vec<SyncRequest>, process: &mut dyn Process) {
         for one in wanted {
             let Some(session) = self.core.sessions.get(one.client) else { continue };
             let announced = session.caller.origin.announced.as_deref().cloned().unwrap_or_default();
             let version = version_for(&announced);
             let options = sluice_snapshot::options_for_replicas(&self.core.control.config, version, None);
-            // Imports concern keys.
+            // Imports are left out, because they concern keys.
             let about = RdbAux { imports: &[], ..self.about_stream(process) };
             let pieces = sluice_snapshot::pieces_without_keys(
                 &self.core.control.config,
@@ -312,8 +314,9 @@ impl FullCopies<'_> {
         }
     }
 
-    /// Begins to send a replica its snapshot, and attaches it to the stream. A replica that reads up to
-    /// a mark finds the mark only if no bytes follow it, so the stream waits for its acknowledgement.
+    /// Begins to send a replica its snapshot, and attaches it to the stream. A replica that reads up to a
+    /// mark finds the mark only if no bytes follow it, so the stream waits until the replica has
+    /// acknowledged the snapshot.
     fn begin_sending(
         &mut self,
         wanted: SyncRequest,
@@ -440,7 +443,7 @@ impl FullCopies<'_> {
                 session.note_output(&mut control.clients.ready);
             }
         }
-        // A replica with nothing to take is not late.
+        // A replica for which nothing is queued is not late.
         let late = |session: &Session| match (&session.feed, session.caller.replica_state()) {
             (Some(feed), Some(replica)) if replica.snapshot_queued > 0 => {
                 now.mono_ns.saturating_sub(feed.progress_ns) > timeout_s * 1_000_000_000
@@ -478,7 +481,7 @@ impl FullCopies<'_> {
     }
 }
 
-/// The line before a snapshot.
+/// The line that is sent before a snapshot.
 fn greet(greeting: SyncGreeting, stream: &mut ReplicationStream, client: ClientId) -> String {
     match greeting {
         SyncGreeting::None => String::new(),

@@ -1,10 +1,10 @@
 //! The link to the primary in the engine: the inputs of its state machine, and the decisions that the
 //! engine carries out.
 //!
-//! The machine belongs to the role ([`ReplicaRole`](sluice_control::replication::role::ReplicaRole)). It
-//! alone keeps the primary, the state of the link and whether a file is committed. Its outputs wait in
-//! order in `ReplicationState::link_outputs`. The engine carries out decisions about data, history and
-//! clients. Orders about connections are for the process, which
+//! The machine belongs to the role ([`ReplicaRole`](sluice_control::replication::role::ReplicaRole)). The
+//! machine alone keeps the primary's address, the state of the link and whether a file is being committed.
+//! Its outputs wait in order in `ReplicationState::link_outputs`. The engine carries out decisions about
+//! data, history and clients. Orders about connections are for the process, which
 //! [`LinkDriver`](crate::replication::transport::LinkDriver) drives.
 
 use crate::core::Core;
@@ -78,7 +78,8 @@ impl LinkSteps<'_> {
             role.transfer_since_ns = around.now_ns;
         }
         if before != after {
-            // Marks the state as changed, because derived flags depend on the state of the link.
+            // `as_mut` marks the replication state as changed, because derived flags depend on the state of
+            // the link.
             let _ = replication.replica.as_mut();
         }
     }
@@ -139,8 +140,8 @@ impl LinkSteps<'_> {
         }
     }
 
-    /// Reports to the link how the load of its snapshot has ended (D-9). Its outputs are carried out
-    /// with the next order: the link adopts the history of the data before a role that has waited for
+    /// Reports to the link how the load of its snapshot has ended (D-9). The link's outputs are carried out
+    /// with the next order, so the link adopts the history of the data before a role that has waited for
     /// the load is taken up.
     pub(crate) fn tell_link_of_load(&mut self, result: Result<(), NotLoaded>, process: &mut dyn Process) {
         let attempt = attempt_of(&self.core.control);
@@ -158,8 +159,8 @@ impl LinkSteps<'_> {
         }
     }
 
-    /// Whether the received snapshot is to replace the RDB file now. It waits while that file is about
-    /// to become the base of the append-only file. Returns `true` once.
+    /// Whether the received snapshot is to replace the RDB file now. The replacement waits while the RDB
+    /// file is about to become the base of the append-only file. Returns `true` only once for a snapshot.
     pub(crate) fn takes_commit(&mut self, process: &mut dyn Process) -> bool {
         if !self.core.control.replication.replica.as_ref().is_some_and(|role| role.commit_waits)
             || Rewrites::of(self.core).is_snapshot_wanted(process)

@@ -45,7 +45,7 @@ impl Core {
 }
 
 impl ExpirySlices<'_> {
-    /// Deletes the expired ones of the keys that clients of this replica have written. Returns whether
+    /// Deletes those keys that clients of this replica have written and that have expired. Returns whether
     /// there were any.
     pub(crate) fn expire_local(&mut self, process: &mut dyn Process) -> bool {
         let start = process.now();

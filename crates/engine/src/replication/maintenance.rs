@@ -1,9 +1,10 @@
 //! Maintenance notifications for clients that have asked by CLIENT MAINT_NOTIFICATIONS: a FAILOVER has
-//! begun (FAILING_OVER) or ended (FAILED_OVER), or this server has become a replica and clients are to
-//! go to another server (MOVING). A client that asks meanwhile gets the same, with the time left. A node
-//! of a cluster sends that slots leave it (SMIGRATING) and have left (SMIGRATED, or MIGRATED if they
-//! stay), and no other notification: clients of a cluster find primaries by MOVED.
-//! docs/maint-notifications.md says which client acts on which notification, and the forms.
+//! begun (FAILING_OVER) or ended (FAILED_OVER), or this server has become a replica and clients are to go
+//! to another server (MOVING). A client that asks while a notification still holds gets it, too, with the
+//! time left. A node of a cluster sends that slots leave it (SMIGRATING) and have left (SMIGRATED, or
+//! MIGRATED if they stay), and no other notification: clients of a cluster find primaries by MOVED.
+//! docs/maint-notifications.md says which client acts on which notification, and shows the forms of the
+//! notifications.
 //!
 //! Invariants: (1) the client that has asked for the failover or for the role gets no notification,
 //! because a program that controls a server watches that server on the same connection; (2) no
@@ -71,7 +72,7 @@ impl Notices<'_> {
     }
 
     /// Asks clients of this server, which has become a replica, to go to its primary: all clients except
-    /// the one that runs a command and `except`, and for a while also new ones.
+    /// `except` and the client that runs a command, and for a while also new clients.
     #[cold]
     pub(crate) fn tell_moving(&mut self, except: Option<SessionKey>) {
         let control = &*self.delivery.control;
@@ -83,8 +84,8 @@ impl Notices<'_> {
         }
     }
 
-    /// Sends the client that runs a command, and has asked for notifications by it, the notifications
-    /// that still hold. A client whose library has closed the connection returns by this way.
+    /// If the client that runs a command has just asked for notifications, sends it those that still hold.
+    /// So a client whose library has closed the connection and has connected again gets them, too.
     #[cold]
     pub(crate) fn tell_newcomer(&mut self) {
         let newcomer: Vec<SessionKey> = self.caller.iter().map(|session| session.key).collect();
@@ -133,7 +134,7 @@ impl Notices<'_> {
         }
     }
 
-    /// Whether the target of a move owns its slots.
+    /// Whether the target of a move owns the moved slots.
     fn is_there(&self, link: &ExportLink, slots: &SlotSet) -> bool {
         let Some(mode) = self.delivery.control.cluster.as_deref() else { return false };
         let is_target = |slot| mode.map.owner(slot).is_some_and(|owner| owner.id == link.target);
@@ -210,11 +211,12 @@ impl Notices<'_> {
     }
 }
 
-/// Seconds that a failover without TIMEOUT is announced to take: as long as StackExchange.Redis goes on
-/// with longer timeouts.
+/// Seconds that a failover without TIMEOUT is announced to take. StackExchange.Redis keeps its longer
+/// timeouts for as long.
 const FAILOVER_SECONDS: u64 = 30;
 
-/// Milliseconds for which clients prefer the address in a MOVING to the one that they are configured
-/// with, and for which new clients are sent it. A client that is sent no address reconnects after half
-/// of it. Clients were tested with such a time, and a Python program does not end before it is over.
+/// Milliseconds for which clients prefer the address in a MOVING notification to the address that they are
+/// configured with, and for which new clients are sent the notification. A client that is sent no address
+/// reconnects after half of this time. Clients were tested with such a time; a longer one would delay the
+/// end of Python programs, which wait until it is over.
 const MOVING_MS: u64 = 15_000;

@@ -2,11 +2,11 @@
 //! are too slow.
 //!
 //! Each replica is queued the stream from the backlog, up to a window ahead of the bytes that it has
-//! received. So a slow replica costs only the bytes that the backlog has to keep for it beyond its size:
-//! the output limit applies to these. Writers never wait for a replica: it is closed when it passes the
-//! limit, and returns with PSYNC. The stream after a snapshot that a replica still takes does not count:
-//! beyond the backlog's size it is written to disk (`stream/spooled.rs` of the crate
-//! `replication`).
+//! received. So a slow replica costs only the bytes that the backlog keeps for that replica beyond
+//! `repl-backlog-size`, and the output limit applies to these bytes. Writers never wait for a replica: a
+//! replica that passes the limit is closed, and returns with PSYNC. While a replica still takes a snapshot,
+//! the stream after that snapshot does not count: what exceeds the backlog's size is written to disk
+//! (`stream/spooled.rs` of the crate `replication`).
 
 use crate::core::Core;
 use crate::replication::full_sync::FullCopies;
@@ -127,8 +127,8 @@ impl ReplicaFeeds<'_> {
         }
     }
 
-    /// Memory that the backlog takes beyond its size, and of bytes that were queued for replicas and
-    /// not received. O(replicas).
+    /// Memory that the backlog takes beyond its configured size, and memory of bytes that were queued for
+    /// replicas and are not received yet. O(replicas).
     pub(crate) fn held_for_replicas(&self) -> usize {
         let stream = &self.core.control.replication.stream;
         let kept = stream.backlog().map_or(0, Backlog::footprint);
@@ -139,7 +139,7 @@ impl ReplicaFeeds<'_> {
             + sessions.map(|session| session.outbox_capacity() + session.in_flight).sum::<usize>()
     }
 
-    /// Closes each replica for which alone the backlog keeps more than the output limit of replicas.
+    /// Closes each replica that makes the backlog keep more bytes than the output limit of replicas allows.
     pub(crate) fn limit_replicas(&mut self, process: &mut dyn Process) {
         let now = process.recent();
         let Some(backlog) = self.core.control.replication.stream.backlog() else { return };
@@ -206,9 +206,9 @@ impl ReplicaFeeds<'_> {
         self.restore_superseded(session);
     }
 
-    /// When the last connection of a replica has gone, earlier connections from the same address count
-    /// again. Their acknowledgements start anew, because the replica may have acknowledged more before
-    /// it reconnected than it has now.
+    /// When the latest connection of a replica has gone, earlier connections from the same address count
+    /// again. Their acknowledgements start anew, because the replica may have acknowledged more before it
+    /// reconnected than it has now.
     fn restore_superseded(&mut self, gone: &Session) {
         let (ip, port) = gone.caller.replica_address();
         if !gone.caller.supersedes()
@@ -250,9 +250,9 @@ impl ReplicaFeeds<'_> {
         }
     }
 
-    /// Leaves the history of the former data: the data are those of a snapshot, or empty.
-    /// `Engine::adopt_history` names the new history next; if the link has ended meanwhile, no replica
-    /// can resume from here.
+    /// Leaves the replication history of the former data, which a snapshot has replaced, or which were
+    /// dropped. `Engine::adopt_history` names the new history next; if the link has ended meanwhile, no
+    /// replica can resume from here.
     pub(crate) fn leave_history(&mut self, process: &mut dyn Process) {
         if let Some(role) = self.core.control.replication.replica.as_mut() {
             role.can_resume = false;

@@ -72,8 +72,8 @@ impl RoleChanges<'_> {
     fn follow(&mut self, primary: Primary, by: &str, keeps_data: bool, process: &mut dyn Process) {
         let port = primary.port.to_string();
         let words = [primary.host.as_bytes(), port.as_bytes()];
-        // A node's primary is in `nodes.conf`. The handler has checked that the words are valid in
-        // the configuration file.
+        // `replicaof` is not set in a cluster, because a node's primary is in `nodes.conf`. The handler has
+        // checked that the words are valid in the configuration file.
         if self.core.control.cluster.is_none() {
             let _ = self.core.control.config.assign(param::REPLICAOF, &words);
         }
@@ -269,7 +269,8 @@ impl RoleChanges<'_> {
             role.is_cut = false;
         }
         self.core.control.replication.stream.relay_selects(db);
-        // The database that the stream had selected at the resume point does not exist here.
+        // The link is cut if the database that the stream had selected at the resume point does not exist
+        // here.
         if db >= databases
             && let Some(mut session) = self.core.sessions.take(key)
         {

@@ -65,8 +65,8 @@ pub trait LinkTransport {
     /// Sends the primary a newline, so that it does not time out.
     fn keep_link_alive(&mut self);
 
-    /// Executes input of the connection as the primary's: the bytes `rest` first, or those received
-    /// after a snapshot. Returns whether there is a connection.
+    /// Executes the input of the connection as commands of the primary, beginning with the bytes `rest`, or
+    /// with the bytes received after a snapshot. Returns whether there is a connection.
     fn stream_from_link(&mut self, rest: Vec<u8>) -> bool;
 
     /// Gives up the connections, and the threads that work for them, without waiting.

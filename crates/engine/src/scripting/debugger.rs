@@ -1,5 +1,5 @@
-//! The engine's side of the script debugger: it stops a run, passes the client's requests to the
-//! debugger, and evaluates and calls for it.
+//! The engine's side of the script debugger: the engine stops a run, passes the client's requests to the
+//! debugger, and evaluates programs and calls commands for the debugger.
 
 use crate::engine::Engine;
 use crate::exec::batch::{Flow, flow_of};
@@ -124,7 +124,7 @@ impl Engine {
         };
         match start_aside(&mut aside, program, &debugger.keys, &debugger.argv) {
             Ok(chunk) => {
-                // Calls of the evaluated program are served as the script's.
+                // Calls of the evaluated program are served like calls of the script.
                 std::mem::swap(&mut run.machine, &mut aside);
                 let line = self.run_aside(run, unit, session, process);
                 std::mem::swap(&mut run.machine, &mut aside);

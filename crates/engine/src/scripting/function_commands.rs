@@ -99,8 +99,8 @@ impl Engine {
         self.begin_load_run((load, machine), None, is_obeyed, unit, session, args, now, process)
     }
 
-    /// FUNCTION RESTORE: the programs of the libraries run one after another, in slices as that of
-    /// FUNCTION LOAD. If a client sends the command, all together have the time of one.
+    /// FUNCTION RESTORE: the programs of the libraries run one after another, in slices as that of FUNCTION
+    /// LOAD. If a client sends the command, all programs together have the time limit of one.
     fn function_restore(
         &mut self,
         unit: &mut Unit,
@@ -212,7 +212,7 @@ impl Scripts<'_> {
         let Some(load) = run.library.take() else { return Ok(Outcome::Done) };
         let replaces = load.replaces;
         let library = load.finish(&mut run.machine).map_err(without_code)?;
-        // An accepted library had no memory limit while it was loaded.
+        // The limit is set now, because an accepted library had no memory limit while it was loaded.
         run.machine.set_limit(machine_limits(&self.core.control.config).bytes);
         let name = library.name.clone();
         let old = self.core.control.functions.add(library, replaces).map_err(without_code)?;
@@ -253,8 +253,8 @@ impl Scripts<'_> {
         Ok(Outcome::Done)
     }
 
-    /// Takes up a library of FUNCTION RESTORE whose program has ended, and begins the next. Returns the
-    /// result of the command after the last one.
+    /// Adds a library of FUNCTION RESTORE whose program has ended to the restored ones, and begins the
+    /// program of the next. Returns the result of the command after the last library.
     pub(crate) fn go_on_restoring(&mut self, run: &mut ScriptRun, session: &mut Session) -> Option<Run> {
         let (Some(load), Some(mut restore)) = (run.library.take(), run.restore.take()) else {
             return Some(Ok(Outcome::Done));
@@ -316,7 +316,7 @@ impl Scripts<'_> {
                 self.core.control.functions.join(restored, true).map_err(without_code)?
             }
         };
-        // Accepted libraries had no memory limit while they were loaded.
+        // The limit is set now, because accepted libraries had no memory limit while they were loaded.
         self.core.control.functions.set_limit(machine_limits(&self.core.control.config).bytes);
         let is_async = self.core.control.config.bool(param::LAZYFREE_LAZY_USER_FLUSH);
         free_functions(&mut self.core.actions, old, is_async);
@@ -345,8 +345,8 @@ fn wrong_subcommand(args: Args<'_>) -> CmdError {
     CmdError::owned(text)
 }
 
-/// Memory limits of a library's machine while the library is loaded. They depend on who has accepted the
-/// library: a client, this server's primary, or a file.
+/// Memory limits of a library's machine while the library is loaded. The limits depend on where the library
+/// comes from: a client, this server's primary, or a file.
 fn limits_of_library(config: &Config, caller: &Caller) -> MachineLimits {
     let limits = machine_limits(config);
     match caller.kind {

@@ -52,7 +52,8 @@ const SHA_LEN: usize = 40;
 /// Bytes of large arguments that cost one unit of the machine's budget to copy.
 const COPIED_PER_UNIT: usize = 128;
 
-/// Error of a script that may not be suspended, has changed nothing, and has used up its slice.
+/// Error of a script that may not be suspended and has used up its slice, if it has written nothing, or if
+/// the load that replays it was stopped.
 const ENDS_WITH_SERVER: &str =
     "ERR The script was ended: the server is about to end, or its load was stopped";
 
@@ -168,8 +169,8 @@ impl Engine {
         begin!(self, run, unit, session, now, process)
     }
 
-    /// Runs the first slice. Returns the result of the run, or `None` if the run is suspended. `begin!`
-    /// does the rest.
+    /// Runs the first slice. Returns the result of the run, or `None` if the run is to be suspended;
+    /// `begin!` then ends or suspends the run.
     pub(crate) fn first_slice(
         &mut self,
         run: &mut ScriptRun,
@@ -356,7 +357,7 @@ impl Engine {
                     }
                     RunOutcome::Call(code) => {
                         self.serve_script(run, code, unit, session, now, process);
-                        // The time at which a called command ended, if the request was a call.
+                        // If the request was a call, `now` is the time at which the called command ended.
                         limit.note_time(now.mono_ns);
                         let copied = std::mem::take(&mut run.buffers.copied_bytes);
                         limit.charge((copied / COPIED_PER_UNIT) as u64);
@@ -450,7 +451,7 @@ impl Scripts<'_> {
     }
 
     /// Notes for INFO how far beyond `maxmemory` a writing script has come: scripts are checked against
-    /// it only when they begin.
+    /// `maxmemory` only when they begin.
     fn note_overrun(&mut self, run: &ScriptRun, process: &mut dyn Process) {
         let limit = self.core.control.limits.maxmemory;
         if limit > 0 && run.has_written && !run.rights.is_obeyed {
@@ -496,7 +497,7 @@ impl Scripts<'_> {
         share.base_ns = command_ns;
     }
 
-    /// Ends a run: returns its machine and memory to where the next run finds them.
+    /// Ends a run: returns its machine to the owner of the machine, and its buffers to the next run.
     pub(crate) fn end_run(&mut self, mut run: ScriptRun, session: &mut Session) {
         self.settle_run(&mut run, session);
         self.give_back(run.what, run.machine, run.buffers);
@@ -538,7 +539,7 @@ impl Scripts<'_> {
                     library.machine = Some(machine);
                 }
             }
-            // The library was not accepted.
+            // The library was not accepted, so its machine is dropped.
             ScriptKind::Library => {}
         }
         self.scripting.running_bytes = 0;
@@ -615,9 +616,10 @@ impl Scripts<'_> {
         Ok(slot)
     }
 
-    /// The slot to which the calls of a script are restricted (T13): that of the keys that it declares, or
-    /// of its first call if these name no single slot. A script is not restricted if it has no first line
-    /// with flags, declares that it crosses slots, or comes from the primary or a log.
+    /// The hash slot to which the calls of a script are restricted (T13): the slot of the keys that the
+    /// script declares, or of its first call if the declared keys name no single slot. A script is not
+    /// restricted if it has no first line with flags, declares that it crosses slots, or comes from the
+    /// primary or a log.
     pub(crate) fn slot_of_run(&self, flags: ScriptFlags, rights: ScriptRights, args: Args<'_>) -> RunSlot {
         let is_free = flags.has(ScriptFlags::COMPATIBLE) || flags.has(ScriptFlags::ALLOW_CROSS_SLOT_KEYS);
         match args.spec() {
@@ -819,5 +821,5 @@ fn compile_bounded(program: &[u8], machine: &ScriptMachine) -> Result<Arc<sluice
     compile_as(program, &machine.chunk_name).map_err(|text| error(&text))
 }
 
-/// Bytes of memory that the compiler takes at most, about, for a byte of a program.
+/// Approximate upper bound of the compiler's bytes for a byte of a program.
 const COMPILED_PER_BYTE: usize = 16;

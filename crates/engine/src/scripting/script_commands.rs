@@ -87,7 +87,8 @@ impl Engine {
             self.scripts().follow_script_settings();
         }
         if session.caller.flags.script_debugging == ScriptDebugging::Refused && runs_a_script(command) {
-            // Refused once. A client that believes to work on a copy must not change the data.
+            // The client's next script is refused, once, because a client that believes to work on a copy
+            // must not change the data.
             session.caller.flags.script_debugging = ScriptDebugging::No;
             return Err(CmdError::text(NO_COPY));
         }

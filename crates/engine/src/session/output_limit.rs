@@ -41,7 +41,8 @@ impl Core {
     }
 
     /// Closes a session that sent an HTTP request, and sends it nothing: a web page may have made a browser
-    /// talk to this port, and its headers must not be run as commands. Logged once a minute at most.
+    /// talk to this port, and its headers must not be run as commands. This is logged at most once a
+    /// minute.
     #[cold]
     pub(crate) fn end_http(&mut self, session: &mut Session, now_s: i64, process: &mut dyn Process) {
         session.caller.closing = Closing::Now;
@@ -66,9 +67,10 @@ pub(crate) fn is_over_limit(session: &mut Session, limits: &Limits, now: Now) ->
         ClientKind::Normal if session.caller.subscribed.is_any() => limits.output[2],
         ClientKind::Normal | ClientKind::SlotImport => limits.output[0],
         ClientKind::Replica => return false,
-        // These clients get a line of output a second.
+        // The output of these clients needs no limit: they get one line a second.
         ClientKind::Primary | ClientKind::Log => return false,
-        // The output is filled only as the socket takes it; the rest stays in the stream.
+        // Output is queued only as fast as the socket takes it (`export_links.rs`); the rest stays in the
+        // stream.
         ClientKind::SlotExport => return false,
     };
     exceeds(session.output_bytes(), limit, &mut session.caller, now)
@@ -98,6 +100,6 @@ pub(crate) fn note_query_buffer_disconnection(stats: &mut Stats, addr: &str, pro
 /// Seconds between two log lines about HTTP.
 const HTTP_SAID_EVERY_S: i64 = 60;
 
-/// Most bytes of replies that may wait for a client that has never authenticated: as the reference,
-/// whose first buffer of 16 KiB is followed by 1,024 bytes.
+/// Most bytes of replies that may wait for a client that has never authenticated: as in the reference,
+/// where 1,024 bytes may follow a first buffer of 16 KiB.
 const UNAUTHENTICATED_OUTPUT_MAX: usize = 16 * 1024 + 1024;

@@ -1,9 +1,9 @@
 //! Compaction of entries: steps of half a millisecond between units, while memory can be regained.
 //!
-//! Without `activedefrag` a step is made every 50 ms, one percent of the time. With it, the share of
-//! time is between `active-defrag-cycle-min` and `active-defrag-cycle-max`, in proportion to the waste
-//! between the two thresholds. Below `active-defrag-ignore-bytes` or the lower threshold it is the one
-//! percent. Large values are in the allocator's memory and are not moved.
+//! Without `activedefrag` a step is made every 50 ms, one percent of the time. With it, the share of time
+//! is between `active-defrag-cycle-min` and `active-defrag-cycle-max`, in proportion to the waste between
+//! the two thresholds. Below `active-defrag-ignore-bytes` or the lower threshold, the share is one percent,
+//! as without `activedefrag`. Large values are in the allocator's memory and are not moved.
 
 use crate::core::Core;
 use sluice_config::{Config, param};
@@ -23,7 +23,7 @@ impl<'a> CompactionSteps<'a> {
 }
 
 impl CompactionSteps<'_> {
-    /// Makes a step if one is due. Returns the milliseconds until the next. After a step that found
+    /// Makes a step if one is due. Returns the milliseconds until the next step. After a step that found
     /// nothing to do, `looks_again` says whether to look again.
     pub(crate) fn compact(&mut self, looks_again: bool, process: &mut dyn Process) -> u64 {
         let start = process.recent();
@@ -52,7 +52,7 @@ impl CompactionSteps<'_> {
     /// Moves entries until the time is up. Returns `false` if there is nothing left to move.
     fn compact_for(&mut self, budget_ns: u64, process: &mut dyn Process) -> bool {
         if self.core.has_job() {
-            // The cut refers to entries by their blocks.
+            // Nothing is moved during a job, because the job's cut refers to entries by their blocks.
             return false;
         }
         let databases = self.core.keyspace.databases();
@@ -126,10 +126,10 @@ impl StepBudget {
 const STEP_NS: u64 = 500_000;
 /// Stands for no next step: the cron checks in each of its periods whether a chunk has become sparse.
 const NEVER_NS: u64 = u64::MAX;
-/// Steps of the slab between two readings of the clock, and the nanoseconds reserved for them. There are
-/// few, because after a mass of deletions each step returns a chunk of empty blocks, which takes the
-/// kernel 0.1 ms.
+/// Steps of the slab between two readings of the clock. There are few, because after a mass of deletions
+/// each step returns a chunk of empty blocks, which takes the kernel 0.1 ms.
 const STEPS: usize = 4;
+/// Nanoseconds reserved for [`STEPS`] steps.
 const STEPS_NS: u64 = 30_000;
 
 #[cfg(test)]

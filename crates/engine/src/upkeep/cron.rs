@@ -78,21 +78,22 @@ impl CronSteps<'_> {
         self.core.stats.output_peaks.enter_second(now.unix_s());
         let period_s = self.core.control.config.int(param::REPL_PING_REPLICA_PERIOD);
         let period_ns = u64::try_from(period_s).unwrap_or(0).saturating_mul(1_000_000_000);
-        // The first PING is sent a period after the start, so that a replica that reconnects finds its
-        // own offset. A new stream at offset 0 gets a PING at once: in a cluster, a replica at 0 counts
-        // as one without data.
+        // The first PING is sent a period after the start, so that a replica that reconnects finds its own
+        // offset. A new stream at offset 0 gets a PING at once, because in a cluster a replica at offset 0
+        // counts as one without data.
         let last_ns = *self.core.upkeep.cron.last_ping_ns.get_or_insert(now.mono_ns);
         let stream = &self.core.control.replication.stream;
         let is_new = stream.offset == 0 && stream.earlier.is_none();
         let is_due = is_new || now.mono_ns.saturating_sub(last_ns) >= period_ns;
-        // The replica that a failover waits for must be able to reach the end of the stream.
+        // No PING is sent during a failover, because the replica that the failover waits for must be able
+        // to reach the end of the stream.
         if self.core.control.replication.failover.is_none()
             && !self.core.control.is_handing_over()
             && !self.core.control.replication.stream.replicas.is_empty()
             && is_due
         {
             self.core.upkeep.cron.last_ping_ns = Some(now.mono_ns);
-            // In lower case, as in the reference.
+            // The name of the command is in lower case, as in the reference.
             self.core.control.replication.stream.command_of_its_own([&b"ping"[..]].into_iter());
         }
     }

@@ -11,8 +11,8 @@ const SLICE_NS: u64 = 500_000;
 /// Most duration of a slice, ns.
 const SLICE_MAX_NS: u64 = 5_000_000;
 /// A slice may take this part of the time of the iteration's commands, so that keys do not pile up while
-/// commands take long. The time between slices is no measure: an iteration is long, too, if the machine
-/// has made the server wait.
+/// commands take long. The time between slices is not used for this, because an iteration is also long if
+/// the machine has made the server wait.
 const SHARE: u64 = 8;
 
 /// The steps of freeing.

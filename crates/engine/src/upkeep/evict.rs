@@ -19,9 +19,10 @@ use sluice_session::Closing;
 
 /// Nanoseconds for which a reading of the allocator is used if less than a quarter of the limit is left.
 const GAUGE_FRESH_NS: u64 = 1_000_000;
-/// Nanoseconds for which a reading is used if more is left. The cron takes a reading at each run, and with
-/// `hz` above 4 its runs are less than this apart, so writes need not take readings. A reading takes some
-/// 60 microseconds, and a client that writes seldom would wait for one with each write.
+/// Nanoseconds for which a reading is used if a quarter of the limit or more is left. The cron takes a
+/// reading at each run, and with `hz` above 4 its runs are less than this apart, so writes need not take
+/// readings. A reading takes some 60 microseconds, and a client that writes seldom would wait for one with
+/// each write.
 const GAUGE_FAR_NS: u64 = 250_000_000;
 
 /// Keys evicted between two readings of the clock.
@@ -37,6 +38,7 @@ const KEYS_PER_COMMIT: u64 = 128;
 /// [`CLIENTS_EVERY_NS`].
 const FEW_CLIENTS: usize = 256;
 
+/// Nanoseconds between two checks of the clients' sizes if there are more than [`FEW_CLIENTS`].
 const CLIENTS_EVERY_NS: u64 = 10_000_000;
 
 /// Steps that evict keys, and close the largest clients.
@@ -155,8 +157,8 @@ impl Evictions<'_> {
         self.note_room(room, end)
     }
 
-    /// Before a key is evicted or a command is refused: frees keys of detached slots (CLUSTER FLUSHSLOT),
-    /// and deletes keys of slots that another node owns now. `None` if that was not enough.
+    /// Frees keys of detached slots (CLUSTER FLUSHSLOT), and deletes keys of slots that another node owns
+    /// now, before a key is evicted or a command is refused. `None` if that was not enough.
     fn free_lost(&mut self, now: Now, process: &mut dyn Process) -> Option<Headroom> {
         let (limit, budget_ns) =
             (self.core.control.limits.maxmemory, self.core.control.limits.eviction.budget_ns);
@@ -176,7 +178,8 @@ impl Evictions<'_> {
     /// is refused. `None` if that was not enough.
     fn clear_remains(&mut self, now: Now, process: &mut dyn Process) -> Option<Headroom> {
         if self.core.has_job() {
-            // Compaction, which frees this memory at other times, does nothing while a job runs either.
+            // Nothing is freed while a job runs. Compaction, which frees this memory at other times, does
+            // nothing then either.
             return None;
         }
         let (limit, budget_ns) =

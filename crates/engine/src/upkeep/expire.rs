@@ -10,8 +10,9 @@ use sluice_keyspace::ExpireCycle;
 
 /// Most nanoseconds of a slice: the longest that a client waits for it.
 const SLICE_NS: u64 = 200_000;
-/// Percentage of the time for slices while clients work: at effort 1, and its increase for each further step.
+/// Percentage of the time that slices take while clients work, at `active-expire-effort` 1.
 const SHARE_PERCENT: u64 = 25;
+/// Increase of [`SHARE_PERCENT`] for each further step of the effort.
 const SHARE_PERCENT_PER_EFFORT: u64 = 2;
 /// Most nanoseconds of a slice that count. A slice whose thread was not scheduled takes longer, and the
 /// rest is ignored.
@@ -72,7 +73,7 @@ impl ExpirySlices<'_> {
         if !self.is_slice_due(start.mono_ns) {
             return false;
         }
-        // The rest of the cycle is left to the one that begins when expiry is no longer held.
+        // The rest of this cycle is left to the cycle that begins when expiry is no longer held.
         if self.core.control.is_expiry_held(start) || self.has_primary() {
             self.core.upkeep.expiry.is_running = false;
             return false;

@@ -1,6 +1,6 @@
-//! Promised bytes for replicas and the append-only file: a command with many deletions promises their
-//! stream, which is made in slices, one an iteration. Made at once, the bytes of a million removed
-//! members would stop all clients for some 50 ms.
+//! Promised bytes for replicas and the append-only file: a command with many deletions adds to the streams
+//! only a promise of the bytes of these deletions, and the bytes are made in slices, one an iteration. If
+//! they were made at once, the bytes of a million removed members would stop all clients for some 50 ms.
 
 use crate::core::Core;
 use sluice_control::action::Action;
@@ -8,8 +8,8 @@ use sluice_control::action::Action;
 /// Bytes that a slice makes for a receiver: about half a millisecond of work.
 const SLICE_BYTES: usize = 512 << 10;
 
-/// With this many bytes promised already, a command adds its whole stream when it runs. Later writes wait for
-/// promised bytes: these take a hundred iterations.
+/// With this many bytes promised already, a command adds its whole stream when it runs. Later writes wait
+/// for promised bytes, and this many take about a hundred iterations.
 pub(crate) const PROMISED_MAX: usize = 64 << 20;
 
 /// Steps that make promised bytes.

@@ -39,7 +39,7 @@ impl<'a> WaitEnds<'a> {
 }
 
 impl WaitEnds<'_> {
-    /// Ends the waits whose time is over. Returns the milliseconds until the next one.
+    /// Ends the waits whose time is over. Returns the milliseconds until the next deadline.
     pub(crate) fn expire_waits(&mut self, now: Now, process: &mut dyn Process) -> Option<u64> {
         let now_ms = now.mono_ns / 1_000_000;
         while let Some(client) = self.core.control.clients.blocking.next_expired(now_ms) {
@@ -173,15 +173,15 @@ impl WaitEnds<'_> {
         self.core.end_command(ending, ended, session, &mut now, process);
     }
 
-    /// Lets a client's next requests run.
+    /// Makes a client's next requests run.
     pub(crate) fn resume(&mut self, session: &mut Session, process: &mut dyn Process) {
         session.note_output(&mut self.core.control.clients.ready);
         self.after_batch(session, process);
         self.core.actions.push(Action::Resume(vec![session.key]));
     }
 
-    /// Counts a slow read whose session ends before its reply is complete. The command has taken effect,
-    /// as a pop has removed its elements: it counts with the time on the main thread.
+    /// Counts a slow read whose session ends before its reply is complete. The command has taken effect (a
+    /// pop, for example, has removed its elements), so it counts, with its time on the main thread.
     pub(crate) fn end_lost_read(&mut self, session: &mut Session, process: &mut dyn Process) {
         let Some(producing) = session.take_producing() else { return };
         let executing_ns = producing.executing_ns;

@@ -66,7 +66,8 @@ impl MigrationEnds<'_> {
         if deletes {
             self.core.refresh_derived();
             self.delete_migrated(db, &keys, &outcome.taken, now);
-            // Taken out of the table, so that invalidations for its own keys are sent after the reply.
+            // The session is taken out of the table, so that invalidations for its own keys are sent after
+            // the reply.
             let own = self.core.sessions.take(client);
             let proto = own.as_ref().map_or(Protocol::Resp2, |session| session.caller.proto);
             self.core.commit_migrated(db, now, Author { proto, client });
@@ -95,7 +96,7 @@ impl MigrationEnds<'_> {
             session.note_output(&mut self.core.control.clients.ready);
             self.core.sessions.put_back(session);
         }
-        // Requests that waited for these keys.
+        // Requests that waited for these keys can run now.
         self.core.control.clients.blocking.release_postponed();
     }
 
@@ -112,8 +113,8 @@ impl MigrationEnds<'_> {
         }
     }
 
-    /// Whether keys must not be deleted now: clients are paused, or writers of slots that are
-    /// being moved are.
+    /// Whether keys must not be deleted now, because CLIENT PAUSE is in force, the cluster holds writes for
+    /// a failover, or writers of slots that are being moved are held.
     fn is_paused(&self, now: Now) -> bool {
         let control = &self.core.control;
         let holds_slots = control.cluster.as_ref().is_some_and(|mode| mode.exports().hold_any());

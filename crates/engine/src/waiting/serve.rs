@@ -30,7 +30,8 @@ impl Engine {
         if self.core.control.persistence.has_stopped {
             return;
         }
-        // Checked each time, because the EXEC of a served client may be suspended.
+        // `between_units` is asked before each client, because the EXEC of a served client may be
+        // suspended.
         while self.core.control.between_units(BetweenUnits::Service)
             && let Some(due) = self.core.control.clients.blocking.next_due()
         {
@@ -58,7 +59,7 @@ impl Engine {
             let key = self.core.keyspace.key(name);
             let now = process.recent();
             let Some(session) = self.core.sessions.get(client) else { continue };
-            // Elements taken by a client that is being closed would be lost.
+            // A client that is being closed is not served, because elements that it took would be lost.
             if session.caller.closing != Closing::No {
                 continue;
             }
@@ -70,7 +71,7 @@ impl Engine {
             };
             match self.live_type(db, key, now) {
                 Some(found) if found == on.wanted => self.run_waiting(client, process),
-                // The command replies with an error.
+                // The key is gone or has another type: the command runs, and replies with an error.
                 Some(_) | None if on.ends_without_key => self.run_waiting(client, process),
                 Some(_) | None => {}
             }
@@ -227,8 +228,8 @@ impl Engine {
         }
     }
 
-    /// Runs a load of users again, because users have changed meanwhile: before the loads that wait, and
-    /// only if the client may still load users.
+    /// Runs a load of users again, because users have changed meanwhile. The load precedes the loads that
+    /// wait, and runs only if the client may still load users.
     fn repeat_user_load(&mut self, client: SessionKey, process: &mut dyn Process) {
         if self.core.sessions.get(client).is_none_or(|session| session.caller.closing != Closing::No) {
             let text = "ACL LOAD was stopped: users changed meanwhile, and its client has disconnected";

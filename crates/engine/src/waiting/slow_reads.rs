@@ -53,8 +53,8 @@ impl SlowReadSteps<'_> {
             session.caller.traffic.net_in.saturating_sub(request.wire_len() as u64);
     }
 
-    /// Begins the production of a slow read's reply, whose roots are taken. Returns what the
-    /// client waits for.
+    /// Begins the production of a slow read's reply. The roots of the values are taken already. Returns
+    /// what the client waits for.
     #[cold]
     pub(crate) fn begin_slow_read(
         &mut self,
@@ -109,8 +109,8 @@ impl SlowReadSteps<'_> {
         let is_too_slow = match others_waited_ns {
             None => false,
             Some(PATIENCE_NS..) if are_threads_held => all_ns >= SLOW_READER_NS,
-            // Threads that are busy producing are waited for, too: their clients take pieces as fast
-            // as they can.
+            // At least one thread is working and may soon be free for the read that waits, so this client
+            // keeps its full time.
             Some(_) => all_ns >= PATIENCE_NS,
         };
         producing.is_unbounded = full_ns >= PATIENCE_NS || is_too_slow;
@@ -163,8 +163,9 @@ impl SlowReadSteps<'_> {
 /// is 1 MiB in all.
 const AHEAD_BYTES: usize = 512 << 10;
 
-/// A client without room for a piece for this time, ns, gets the rest into its output: without a break, or in
-/// all while other reads wait for its thread. A slow reader gets it when another read has waited this long.
+/// A client that has had no room for a piece for this time, ns, gets the whole rest of the reply into its
+/// output. The time counts without a break, or in all if other reads wait for a thread. While slow readers
+/// hold all threads and another read has waited this long, [`SLOW_READER_NS`] in all is enough.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// Time without room in all, ns, from which a client is a slow reader.

@@ -149,7 +149,7 @@ fn lists_that_a_library_fills_are_bounded() {
         assert!(error.contains(wanted), "{error}");
         let code: Arc<[u8]> = format!("#!lua name=l\n{program}").into_bytes().into();
         let head = library_head(&code).unwrap();
-        // A library that was accepted elsewhere has no such limits.
+        // A library that was accepted elsewhere has no limits on its functions and words.
         let (images, watch) = (&mut LibraryImages::default(), &mut CountedWatch::until(u64::MAX));
         let accepted = load_library(head, code, LIMITS.of_accepted(), images, watch);
         assert!(accepted.is_ok(), "{accepted:?}");

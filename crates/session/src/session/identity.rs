@@ -1,16 +1,16 @@
-//! The user that a client acts as, until its session takes it up.
+//! The user that a client is to act as, on the way to the client's session.
 
 use sluice_acl::{User, Users};
 use std::sync::Arc;
 
-/// The user that a client acts as: [`super::Caller::act_as`] takes it up.
+/// The user that a client is to act as: [`super::Caller::act_as`] puts it into the session.
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// The user, as it is defined now.
     pub(crate) user: Arc<User>,
-    /// The client has authenticated, or connected while no password was required. Otherwise the
-    /// user is `default`, and the client may act as it only while `default` is open; or the
-    /// client's user was deleted.
+    /// The client has authenticated, or connected while no password was required. Otherwise the user is
+    /// `default`, as which the client may act only while `default` is open, or the client's user was
+    /// deleted.
     pub(crate) is_authenticated: bool,
 }
 

@@ -1,9 +1,9 @@
 //! A client as one line of text: CLIENT LIST, CLIENT INFO and the log.
 //!
-//! Fields of features that do not exist yet have the values of a client that does not use them. Sizes
-//! are what this server holds: `rbs` is the memory of the replies not yet handed to the socket and `rbp`
-//! the largest amount of them that was handed over at once lately; while part of that is not sent yet,
-//! all unsent output counts as `omem`.
+//! Fields of features that do not exist yet have the values of a client that does not use them. Sizes are
+//! what this server holds: `rbs` is the memory of the replies that are not handed to the socket yet, and
+//! `rbp` is the largest amount of replies that was handed over at once lately. While a part of what was
+//! handed over is not sent yet, all unsent output counts as `omem`.
 
 use crate::{Caller, Closing, Medium, Session};
 use sluice_resp::Protocol;
@@ -22,7 +22,7 @@ pub struct CommandUnderWay {
     pub outbox_capacity: usize,
 }
 
-/// Tables beside the session that a line shows facts of.
+/// Tables outside of the session from which a line shows facts.
 #[derive(Clone, Copy)]
 pub struct LineSources<'a> {
     /// Clients and the keys that they watch.
@@ -65,7 +65,8 @@ impl Session {
         );
     }
 
-    /// The client as a log line names it; `hides` replaces its name and that of its user by `*redacted*`.
+    /// The client as a log line shows it; with `hides`, `*redacted*` replaces the names of the client and
+    /// of its user.
     pub fn short_line(&self, hides: bool) -> String {
         let caller = &self.caller;
         let hidden = std::borrow::Cow::Borrowed("*redacted*");

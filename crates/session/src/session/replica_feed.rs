@@ -75,7 +75,8 @@ impl Session {
             replica.snapshot_queued += trailer.len();
         }
         replica.stage = SyncStage::Online;
-        // The replica had nothing to acknowledge until now.
+        // The time since the last acknowledgement counts from now on, because the replica had nothing to
+        // acknowledge before.
         replica.acked_s = now.unix_s();
         let rdb_only = self.caller.origin.announced.as_ref().is_some_and(|announced| announced.rdb_only);
         if rdb_only && self.caller.closing == Closing::No {
@@ -144,5 +145,5 @@ impl Session {
     }
 }
 
-/// Bytes of a snapshot queued and not sent yet, from which on no further piece is queued.
+/// No further piece of a snapshot is queued while at least this many bytes of it are queued and not sent.
 const AHEAD_BYTES: usize = 4 << 20;

@@ -1,4 +1,5 @@
-//! The table of sessions. A session has a slot, which the next client gets when the session has ended.
+//! The table of sessions. A session has a slot of the table, which another client may get when the session
+//! has ended.
 
 use super::Session;
 use sluice_base::{ClientId, SessionKey, heap};

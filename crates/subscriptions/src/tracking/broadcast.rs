@@ -7,8 +7,9 @@
 //! names are checked.
 //!
 //! Invariants: (1) a client receives the pieces of a prefix one after the other, and later changes after
-//! all of them; (2) a view belongs to one version of a user: if a client's user has changed since, the
-//! client gets another view; (3) everything left over is freed in slices.
+//! all of them; (2) a view (the names of a piece that a user may read) belongs to one version of the user:
+//! if a client's user has changed since, the client gets another view; (3) changes that were sent or given
+//! up are freed in slices.
 
 use sluice_acl::User;
 use sluice_base::{SessionKey, heap};
@@ -218,10 +219,10 @@ impl BroadcastPiece {
     }
 }
 
-/// Names of a piece, and so of one invalidation array, at most.
+/// Most names of a piece, and so of one invalidation array.
 const PIECE_KEYS_MAX: usize = 1024;
 
-/// Bytes of the names of a piece, unless its first name alone is longer.
+/// Most bytes of the names of a piece, unless its first name alone is longer.
 const PIECE_BYTES_MAX: usize = 256 << 10;
 
 /// Names checked for a user between two looks at the clock: a name may be long, and a user may

@@ -5,9 +5,9 @@
 //!
 //! Invariants: (1) a prefix without clients does not exist; (2) a changed key is once in the list of
 //! changes, and once in the list of each of its prefixes; (3) an ended client stays registered until its
-//! prefixes are removed, in slices: it is identified by its tracking number, so it is not confused with a
-//! new client of the same slot; (4) with more than `CHANGED_BYTES_MAX` bytes listed, further changes are
-//! not listed, and clients have to drop all copies.
+//! prefixes are removed, in slices: clients are identified by their tracking numbers, so the ended client
+//! is not confused with a new client of the same slot; (4) with more than `CHANGED_BYTES_MAX` bytes listed,
+//! further changes are not listed, and clients have to drop all copies.
 
 use sluice_base::HashItself;
 use sluice_base::SessionKey;
@@ -62,7 +62,8 @@ pub struct ChangedKey {
     db: usize,
     /// Other databases with a changed key of this name.
     other_dbs: BTreeSet<usize>,
-    /// Value of `begun` when the key was put into the lists of its prefixes: later prefixes lack it.
+    /// Value of `begun` when the key was put into the lists of its prefixes: prefixes that were registered
+    /// later do not list the key.
     listed: u64,
 }
 
@@ -272,13 +273,15 @@ pub(super) fn name_bytes(name: &Arc<[u8]>) -> usize {
     heap::block(2 * size_of::<usize>() + name.len())
 }
 
-/// A larger map is replaced by an empty one after an iteration; a smaller one keeps its memory.
+/// A map of changed keys with room for more keys than this is replaced by an empty one after an iteration;
+/// a smaller map keeps its memory.
 const SLOTS_KEPT: usize = 1024;
 
-/// Prefixes that are sorted by name before sending, at most: sorting more in one step would take too long.
+/// Up to this many prefixes are sorted by name before sending: to sort more in one step would take too
+/// long.
 const SORTED_MAX: usize = 1024;
 
-/// Approximate bytes of changed keys and of the lists that name them; beyond these, clients have to
+/// Most bytes, approximately, of changed keys and of the lists that name them; with more, clients have to
 /// drop all copies.
 const CHANGED_BYTES_MAX: usize = 64 << 20;
 

@@ -1,9 +1,10 @@
 //! The table of tracked keys: for each key read by a tracking client, the clients to notify of a change.
 //!
 //! A row is found by the 64-bit hash of the key's name, for all databases together: a change of `foo` in
-//! one database notifies clients that have read `foo` in another. A name is kept only for a key that was
-//! missing in the reader's database, or read in a database that is not searched: whoever evicts a row must
-//! name the key, and any other key is found by its hash.
+//! one database notifies clients that have read `foo` in another. When a row is evicted, its clients are
+//! sent the name of the key, which is found by the hash. So a row keeps the name only of a key that the
+//! hash would not find: one that was missing in the reader's database, or was read in a database that is
+//! not searched.
 //!
 //! Invariants: (1) `keys` and `items` are the sums over all rows; (2) a row contains at least one client,
 //! each once; (3) no step costs more than one shard, a thousandth of the table: each shard grows, is
@@ -48,7 +49,8 @@ pub(super) struct Shard {
     more: Vec<Trackers>,
 }
 
-/// A row in 8 bytes: the only client, of a key that existed when read, or an index in the shard's `more`.
+/// A row in 8 bytes: its only client, if the key existed when it was read; otherwise an index in the
+/// shard's `more`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct RowCell(u64);
 
@@ -343,7 +345,8 @@ impl TrackingTable {
                 stays
             }
         });
-        // From the end, so that the element moved into a freed index is one that stays.
+        // Rows are visited from the end, because the element that is moved into a freed index was visited
+        // already, and stays.
         for at in (0..shard.more.len()).rev() {
             if shard.more[at].clients.is_empty() {
                 self.charged_names -= shard.remove_more(at).charged_name();

@@ -25,8 +25,8 @@ pub(super) fn drop_export(
     Some(job)
 }
 
-/// Ends an export that cannot go on. An export whose slots the other node may own continues: that node
-/// has all data, and new writes on this node would be lost.
+/// Ends an export that cannot go on. An export whose slots the other node may own by now continues, and its
+/// writers stay held: that node has all data, and new writes on this node would be lost.
 pub(super) fn fail_export(keyspace: &mut Keyspace, control: &mut Control, id: ExportId, why: String) {
     if exports_of(control).and_then(|exports| exports.job(id)).is_some_and(|job| job.is_granted()) {
         return;

@@ -2,9 +2,9 @@
 //! slots they concern (A-32, H-20).
 //!
 //! The order is: entries that the keyspace has captured before the changes, deletions of expired and
-//! evicted keys, the keys of a flushed slot, the command itself. The receiving node shows nothing of the
-//! stream before it has all, so MULTI and EXEC are left out. A write that a script does not send to
-//! replicas is still in the stream.
+//! evicted keys, the keys of a flushed slot, the command itself. The receiving node shows none of the data
+//! before it has the whole stream, so MULTI and EXEC are left out. The stream also has the writes that a
+//! script excludes from replication.
 
 use super::ending::{exports_of, fail_export, fail_flushed};
 use crate::cluster::redirect::{SlotRoute, route_of, slot_of_name};
@@ -74,8 +74,9 @@ pub(crate) fn tap(
     }
 }
 
-/// Whether the changes of a command are recorded: for a stream always, for exports alone only if the
-/// command concerns their slots. A command without a key may have changed any slot.
+/// Whether the changes of a command are recorded. With replicas or an append-only file (`has_stream`) they
+/// always are; for exports alone, only if the command concerns their slots. A command without a key may
+/// have changed any slot.
 #[inline]
 pub(crate) fn tells(control: &Control, has_stream: bool, args: &Args<'_>) -> bool {
     let is_tapped = |hash| {
@@ -113,8 +114,9 @@ impl Tap<'_> {
         self.lapse(slot_of_name(key), db, &[verb, key]);
     }
 
-    /// Adds a change that the other node does not need after PAUSED: that node knows the expiry times,
-    /// and a key that was evicted here does no harm there.
+    /// Adds the deletion of an expired or evicted key, except after PAUSED: from then on the other node
+    /// does not need it, because that node knows the expiry times, and a key that was evicted here does no
+    /// harm there.
     fn lapse(&mut self, slot: HashSlot, db: usize, argv: &[&[u8]]) {
         if self.exports.job_of(slot).is_some_and(|job| !job.is_paused()) {
             self.command(slot, db, argv);
@@ -131,8 +133,9 @@ impl Tap<'_> {
         job.note_written(self.now_ns, bytes);
     }
 
-    /// Adds an executed command. While its slot is walked, the images of the keys that it reads precede it.
-    /// For a command that reads keys that only the data name, the image of its result is added instead.
+    /// Adds an executed command. While the slot of the command is walked, the images of the keys that the
+    /// command reads precede it. If a command reads keys whose names are only in the data, as SORT by a
+    /// pattern does, the image of its result is added in its place.
     fn executed(&mut self, slot: HashSlot, db: usize, argv: &[&[u8]]) {
         let is_walked = self.exports.walking().is_some_and(|job| job.walk == ExportWalk::In(slot));
         let Some(spec) = spec_of(argv).filter(|_| is_walked) else { return self.command(slot, db, argv) };
@@ -180,7 +183,7 @@ impl Tap<'_> {
                     }
                 }
             }
-            // The keys are those of the recorded changes.
+            // Encoded commands change keys that the call names, so they belong to the slot of the call.
             (Propagation::Encoded(commands), _, Some(slot)) => self.encoded(slot, command.db, commands),
             // The stream of an export has no promised bytes.
             (Propagation::Promised(commands), _, Some(slot)) if self.exports.tapped().contains(slot) => {

@@ -37,8 +37,8 @@ const EXEMPT: &[(&str, Exempt, &str)] = &[
     ("pfdebug", Exempt::Changes, "for developers, declared as in the reference"),
 ];
 
-/// A key that a command accessed or changed beyond its declaration, as text; `None` if there is none.
-/// `db` is the database in which it ran, `args` its call; `exempt` is [`EXEMPT`].
+/// A key that a command accessed or changed beyond its declaration, as text; `None` if there is none. `db`
+/// is the database in which the command ran, and `args` its words; `exempt` is [`EXEMPT`].
 fn undeclared(
     spec: &Spec,
     args: &[&[u8]],
@@ -184,7 +184,8 @@ mod tests {
 
     #[test]
     fn keys_that_are_not_declared_are_found() {
-        // The call, in database 0; then the keys accessed: a database, a key, and `!` if the key is changed.
+        // A row has the call, which runs in database 0; then the keys accessed, each as a database, a key,
+        // and `!` if the key is changed; last, whether the check accepts them.
         let cases = [
             ("GET a", "0a", true),
             ("GET a", "0b", false),

@@ -206,8 +206,9 @@ pub(super) enum Asker {
     /// A call of a script that this server's primary has sent. For calls of scripts in a log no
     /// check is asked.
     ObeyedCall,
-    /// A command from the source of a move of slots to this server: it was checked there, and must be
-    /// about those slots. The target of a move from this server may only send messages about the move.
+    /// A command from the source of a move of slots to this server: the source has checked it, and it must
+    /// be about the moved slots. The target of a move from this server may only send messages about the
+    /// move.
     Import,
 }
 

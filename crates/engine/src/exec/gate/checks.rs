@@ -1,7 +1,7 @@
 //! The checks of the gate: every reason for which a command may not run in the current state.
 //!
-//! A row says which askers it concerns, in which states of the server and of a session it can reject
-//! a command, and what it answers. A reason that clients and scripts share is one row: `Rejection`
+//! A row of [`CHECKS`] says which askers it concerns, in which states of the server and of a session it can
+//! reject a command, and what it answers. A reason that clients and scripts share is one row: `Rejection`
 //! has both wordings.
 
 use super::check::{Asked, Asker, Askers, Check, Rejection, Verdict, is_exec};
@@ -27,8 +27,8 @@ use sluice_session::{Authentication, Caller};
 /// they need no state, so an I/O thread can check them; only the main thread knows whether NOAUTH is the
 /// answer instead.
 pub(super) const CHECKS: &[Check] = &[
-    // Before all other checks, because they may answer otherwise after the unit. Acknowledgements of
-    // replicas change nothing and pass.
+    // This check comes before all others, because their answers may differ once the unit has ended.
+    // Acknowledgements of replicas change nothing and pass.
     Check {
         name: "open-unit",
         concerns: |_| true,
@@ -37,8 +37,8 @@ pub(super) const CHECKS: &[Check] = &[
         askers: Askers::CLIENT.and(Asker::Primary).and(Asker::Import),
         ask: |asked| {
             let acknowledges = asked.spec.id == server::REPLCONF.id && asked.caller.replica.is_some();
-            // Clients get the error of the check `busy` while a script is busy. Commands of other
-            // servers must not be lost: they wait.
+            // While a script is busy, clients pass here, and get the error of the check `busy`. Commands of
+            // other servers must not be lost: they wait.
             let is_sent = asked.caller.is_primary() || asked.caller.is_import();
             let is_told = *asked.control.scripts.is_busy && !is_sent;
             let is_forgotten =
@@ -105,8 +105,8 @@ pub(super) const CHECKS: &[Check] = &[
         askers: Askers::CLIENT.and(Asker::Queued).and_calls(20).and(Asker::ObeyedCall).and(Asker::Import),
         ask: |asked| {
             let Asked { spec, args, session, control, standing, .. } = *asked;
-            // MULTI queues for the database that its queue will have selected. Conditions of EXEC are
-            // about the client's own database, whatever the queue selects.
+            // A command that MULTI queues is checked for the database that the queue will have selected by
+            // then. Conditions of EXEC are about the client's own database, whatever the queue selects.
             let is_about_own = standing != Standing::Client || is_exec(spec) && args.len() > 1;
             let db = if is_about_own { session.caller.db } else { rights::database_of(session) };
             rights::check(asked.caller, spec, args, db, control.limits.databases).err().map(Verdict::Deny)
@@ -140,7 +140,8 @@ pub(super) const CHECKS: &[Check] = &[
         askers: Askers::CLIENT,
         ask: |asked| {
             let redirection = asked.control.redirection(asked.caller, asked.flags)?;
-            // Until the target has taken over, it would redirect the client back to this server.
+            // During a failover the request waits, because the target would redirect the client back to
+            // this server until it has taken over.
             let is_open = asked.control.replication.failover.is_some();
             Some(if is_open { Verdict::Postpone } else { Verdict::reject(redirection) })
         },
@@ -170,7 +171,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         name: "entry-space",
-        // Even a new expiry time moves an entry to another block.
+        // Commands that only set an expiry time are checked, too, because a new expiry time moves an entry
+        // to another block.
         concerns: |spec| {
             spec.flags.has(Flags::WRITE) && !ONLY_FREE.iter().any(|free| free.id == spec.id)
                 || is_judged_inside(spec)
@@ -220,8 +222,9 @@ pub(super) const CHECKS: &[Check] = &[
             let refuses = asked.control.replication.replica.is_some()
                 && asked.control.config.bool(param::REPLICA_READ_ONLY);
             (refuses && asked.begins_write()).then(|| match asked.waits_through_failover() {
-                // The request was postponed by something that is over now. It gets no error before the
-                // failover ends: a sentinel relies on clients waiting until it closes them.
+                // The request was postponed for a reason that is over now. It gets no error before the
+                // failover ends, because a sentinel relies on clients waiting until the sentinel closes
+                // their connections.
                 true => Verdict::Postpone,
                 false => Verdict::reject(CmdError::READ_ONLY_REPLICA),
             })
@@ -276,7 +279,8 @@ pub(super) const CHECKS: &[Check] = &[
             let load = asked.control.persistence.load.as_ref()?;
             let names_primary = [server::REPLICAOF.id, server::SLAVEOF.id].contains(&asked.spec.id);
             let is_allowed = match &asked.session.transaction {
-                // The new role waits for the end of the load (D-3), so the client need not ask again.
+                // REPLICAOF is accepted during this load: the new role waits for the end of the load (D-3),
+                // so the client need not ask again.
                 None if names_primary && asked.control.awaits_sync_file() => true,
                 _ if load.is_async() => !asked.flags.has(Flags::NO_ASYNC_LOADING),
                 Some(transaction) if is_exec(asked.spec) => {
@@ -339,7 +343,8 @@ pub(super) const CHECKS: &[Check] = &[
             (keeps_back && !goes_on).then_some(Verdict::Postpone)
         },
     },
-    // A key that is deleted once another server has it is not changed before that.
+    // While MIGRATE moves a key, nothing changes the key, because it is deleted here as soon as the other
+    // server has it.
     Check {
         name: "migrating",
         concerns: |spec| spec.flags.has(Flags::WRITE) || is_judged_inside(spec),
@@ -370,7 +375,7 @@ pub(super) const CHECKS: &[Check] = &[
         askers: Askers::CLIENT.and(Asker::Primary),
         ask: |asked| asked.session.transaction.as_ref().map(|_| Verdict::Queue),
     },
-    // After the check `queue`, because a transaction waits as a whole.
+    // This check follows `queue`, because a transaction waits as a whole.
     Check {
         name: "aof-backlog",
         concerns: |spec| spec.flags.has(Flags::WRITE) || is_judged_inside(spec),
@@ -437,9 +442,11 @@ const FULL: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 /// Error when too few good replicas are connected.
 const LACKS_REPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
 
-/// Error for the target of a move of slots that sends another command. The end of its connection reports it.
+/// Error for the target of a move of slots that sends a command which is no message about the move. The
+/// target gets no reply, and the move fails.
 const NO_WORD: &str = "ERR This connection is that of a move of slots";
-/// Error for the source of a move of slots that writes to other slots. The end of its connection reports it.
+/// Error for the source of a move of slots that writes to other slots. The error is logged, and the import
+/// fails.
 const NOT_OF_IMPORT: &str = "ERR The command is not about the slots that this connection moves";
 
 /// Error for a write of a script that has declared to write nothing.
@@ -466,7 +473,7 @@ const ONLY_FREE: [&Spec; 8] = [
 ];
 
 /// Whether a command may change a key that a migration is about to delete. A command without keys of its
-/// own, such as EXEC or one that changes whole databases, may.
+/// own, such as EXEC or a command that changes whole databases, counts as one that may.
 fn touches_held(asked: &Asked<'_>) -> bool {
     // A script may access keys that it does not declare.
     if runs_script(asked.spec) {

@@ -226,7 +226,7 @@ impl Engine {
         self.end_open_unit(process);
     }
 
-    /// Keeps the session of the open unit's client, which has gone: the unit goes on with it.
+    /// Keeps the session of the open unit's client, which has gone: the unit goes on with that session.
     pub(crate) fn keep_orphan(&mut self, session: Box<Session>) {
         if let Some(open) = self.open.as_mut().filter(|open| open.client == session.key) {
             open.orphan = Some(session);
@@ -292,14 +292,15 @@ impl Engine {
     /// Does the work that has waited for the end of the unit.
     fn end_open_unit(&mut self, process: &mut dyn Process) {
         self.apply_user_load(process);
-        // Before the held requests run, because another node may own their slots by now.
+        // The node's decisions are carried out before the held requests run, because another node may own
+        // their slots by now.
         ClusterDriver::of(&mut self.core).take_cluster_outputs(process);
         RoleChanges::of(&mut self.core).apply_role(process);
         FailoverSteps::of(&mut self.core).apply_failover(None, process);
         Rewrites::of(&mut self.core).follow_appendonly(process);
         Saves::of(&mut self.core).carry_out_asks(process);
         MigrationEnds::of(&mut self.core).end_paused_migrations(process);
-        // The held requests, in their order.
+        // The held requests run again, in their order.
         self.core.control.clients.blocking.release_postponed();
         self.serve_waiting(process);
     }
@@ -325,7 +326,8 @@ impl Engine {
         if session.caller.is_primary() {
             self.core.control.replication.forget_link_session(key);
         }
-        // Even if the kinds of the connections have changed since.
+        // Both are called whatever kind the connection has now, because the kind may have changed since the
+        // link was made.
         lose_import_link(&mut self.core.control, &session, process);
         lose_export_link(&mut self.core.control, &session, process);
         if session.caller.replica.is_some() {

@@ -72,7 +72,7 @@ impl Loads<'_> {
             return None;
         }
         let news = load.progress.take_news();
-        // Before the header was accepted there is nothing to report but the reason of a failure.
+        // Before the header is accepted, only the reason of a failure is reported.
         if news.is_accepted {
             self.free_old_data(process);
         }
@@ -121,7 +121,7 @@ impl Loads<'_> {
             load.plan.is_of_file && loaded.is_ok() && self.core.control.persistence.last_load.skipped == 0;
         self.core.control.persistence.loaded_file_at = has_all.then_some(self.core.control.persistence.dirty);
         self.core.announce_loaded(now);
-        // Commands of the primary were postponed during the load.
+        // Requests that were postponed during the load, such as commands of the primary, can run now.
         self.core.control.clients.blocking.release_postponed();
         match load.plan.purpose {
             LoadPurpose::Sync => {

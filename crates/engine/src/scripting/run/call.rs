@@ -137,7 +137,7 @@ impl Engine {
         self.preparing.preparer.prepare(&request, &mut batch);
         let item = batch.items()[0];
         let args = Args::new(&request, &item, &batch.hashing);
-        // The command before may have changed the state that this one is checked against.
+        // The previous command may have changed the state against which this command is checked.
         self.core.refresh_derived();
         if let Some(debugger) = run.debugger.as_deref_mut() {
             debugger.show_call((0..args.len()).map(|at| args.at(at)));
@@ -242,7 +242,8 @@ impl Engine {
         }
     }
 
-    /// Refuses a call for keys of another slot than the run's (T13): after all other checks.
+    /// Refuses a call for keys of another hash slot than that to which the run is restricted (T13). This
+    /// check follows all others.
     fn hold_to_slot(
         &self,
         run: &mut ScriptRun,
@@ -320,7 +321,7 @@ fn take_arguments(run: &mut ScriptRun, into: &mut ArgumentList) -> Result<bool, 
     let text_bytes = |value: &Value| value.as_str().map_or(0, |text| heap.bytes(text).len());
     let bytes: usize = asking.request_args().iter().map(text_bytes).sum();
     if bytes >= COUNTED_BYTES_MIN {
-        // A string may be among the arguments many times.
+        // Room for all copies is checked first, because one string may be among the arguments many times.
         asking.heap().room(bytes)?;
         run.buffers.copied_bytes = run.buffers.copied_bytes.saturating_add(bytes);
     }
@@ -356,7 +357,7 @@ fn thrown(run: &mut ScriptRun, text: &[u8]) -> Fault {
 
 /// The error of a command that did not run. It is marked as counted.
 fn refused(heap: &mut Heap, told: &[u8]) -> Result<ReplyValue, Fault> {
-    // A reply would not have line ends in its error.
+    // Line ends become spaces, because an error reply cannot contain any.
     let line = |byte: &u8| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte };
     let table = error_table(heap, &told.iter().map(line).collect::<Vec<u8>>())?;
     heap.set_text(table, b"ignore_error_stats_update", Value::TRUE)?;
@@ -377,7 +378,7 @@ fn answer_nothing(run: &mut ScriptRun) {
     }
 }
 
-/// Shows a refused call in the debugger, as a client would get its error.
+/// Shows a refused call in the debugger, with the error that a client would get.
 fn show_refused_call(run: &mut ScriptRun, named: Named, args: Args<'_>, told: &[u8]) {
     let Some(debugger) = run.debugger.as_deref_mut() else { return };
     let error = match named {

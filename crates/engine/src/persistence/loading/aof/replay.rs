@@ -151,7 +151,7 @@ fn fail(process: &mut ReplayProcess<'_, '_>, text: String) -> NotLoaded {
     NotLoaded::Failed
 }
 
-/// The process of the second engine: a clock and a log.
+/// The `Process` of the second engine, which has only a clock and the server's log.
 pub(crate) struct ReplayProcess<'a, 'b> {
     pub(crate) out: &'a mut Reporter<'b>,
     recent: Now,
@@ -193,7 +193,8 @@ impl ProcessClock for ReplayProcess<'_, '_> {
     }
 }
 
-/// Lets the loading of a base's function libraries read the clock and see a stop of the load.
+/// Gives the loading of a base's function libraries the clock and the log, and breaks it off if the load is
+/// stopped.
 impl LoadWatch for ReplayProcess<'_, '_> {
     fn now_ns(&mut self) -> u64 {
         if self.out.is_stopped() { u64::MAX } else { self.now().mono_ns }
