@@ -283,8 +283,7 @@ impl Core {
                     (Propagation::Promised(commands), _) => {
                         unit.encoded(command.db, audience, &commands.encoded());
                     }
-                    // Nothing is added: the command is for replicas only and its receivers exclude them, or
-                    // there is no command besides the deletions above.
+                    // Nothing is added: no receiver of the command is a replica, or there is no command.
                     (Propagation::ToReplicas, Some(_))
                     | (Propagation::Verbatim | Propagation::Forced | Propagation::ToReplicas, None) => {}
                 }

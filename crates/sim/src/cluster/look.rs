@@ -82,8 +82,7 @@ impl World {
         let began = serves && !self.looks.served.insert(host, serves).unwrap_or(false);
         self.looks.served.insert(host, serves);
         if view.own().role != Role::Primary {
-            // The time in the minority is forgotten for a replica, because a replica that takes over serves
-            // at once (F-21, F-23).
+            // A replica that takes over serves at once: its time in the minority does not count (F-21, F-23).
             self.looks.minority.remove(&host);
             return Ok(());
         }
@@ -127,8 +126,7 @@ impl World {
         let minority_ns = self.looks.minority.get(&host).copied().unwrap_or(0).max(record.started_ns);
         let waited_ms = (self.now_ns - minority_ns) / MS;
         let was_out = self.looks.minority.get(&host).is_some_and(|at| *at > record.started_ns);
-        // The tolerance includes a late tick, by which the node's own last check may be earlier than this
-        // one.
+        // The tolerance includes a late tick: the node's own last check may be earlier than this one.
         let tolerance_ms = 3 * LOOK_MS + timeout / 20 + self.plan.late_tick_ms;
         if began && was_out && waited_ms + tolerance_ms < rejoin_ms {
             return Err(format!("F-23: node {host} serves {waited_ms} ms after it was in a minority"));
