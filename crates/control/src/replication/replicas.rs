@@ -30,7 +30,7 @@ impl Control {
     }
 
     /// Drops positions of the stream that are reserved for a replica's second connection, if the connection
-    /// for its snapshot has been closed for [`RESERVED_S`] seconds, or if more bytes are kept than the
+    /// for its snapshot has been closed for `RESERVED_S` seconds, or if more bytes are kept than the
     /// output limit allows.
     pub fn forget_reserved(&mut self, now: Now) {
         let Control { replication: ReplicationState { stream, .. }, limits, .. } = self;
