@@ -1,39 +1,24 @@
 //! The declarations, one file for each group. `groups!` numbers the files and `specs!` the specs of a file,
 //! so that the compiler computes every id: ids follow the order of the files and of the names in them.
+#![allow(missing_docs, reason = "a spec has its name and its summary")]
 
 mod shorthand;
 
-#[allow(missing_docs, reason = "the names and summaries of the specs")]
 pub mod bitmap;
-#[allow(missing_docs, reason = "the names and summaries of the specs")]
 pub mod cluster;
-#[allow(missing_docs, reason = "the names and summaries of the specs")]
 pub mod connection;
-#[allow(missing_docs, reason = "the names and summaries of the specs")]
 pub mod generic;
-#[allow(missing_docs, reason = "the names and summaries of the specs")]
 pub mod geo;
-#[allow(missing_docs, reason = "the names and summaries of the specs")]
 pub mod hash;
-#[allow(missing_docs, reason = "the names and summaries of the specs")]
 pub mod hyperloglog;
-#[allow(missing_docs, reason = "the names and summaries of the specs")]
 pub mod list;
-#[allow(missing_docs, reason = "the names and summaries of the specs")]
 pub mod pubsub;
-#[allow(missing_docs, reason = "the names and summaries of the specs")]
 pub mod scripting;
-#[allow(missing_docs, reason = "the names and summaries of the specs")]
 pub mod server;
-#[allow(missing_docs, reason = "the names and summaries of the specs")]
 pub mod set;
-#[allow(missing_docs, reason = "the names and summaries of the specs")]
 pub mod sorted_set;
-#[allow(missing_docs, reason = "the names and summaries of the specs")]
 pub mod stream;
-#[allow(missing_docs, reason = "the names and summaries of the specs")]
 pub mod string;
-#[allow(missing_docs, reason = "the names and summaries of the specs")]
 pub mod transactions;
 
 use crate::spec::Spec;

@@ -1,4 +1,4 @@
-//! Rules for comments: their width, and that doc comments can be read without their neighbours.
+//! Rules for comments: their width, and that each can be read without its neighbours.
 
 use super::finding::Finding;
 use super::source::Source;
@@ -7,23 +7,26 @@ use super::source::Source;
 /// comments are read word by word, while code is skimmed.
 const WIDTH_MAX: usize = 110;
 
-/// Beginnings of doc comments that can only be read together with the comment above.
-const LEANING: [&str; 3] = ["The same", "It is.", "It does."];
+/// Beginnings of comments, and of their paragraphs, that can only be read together with the text above.
+const LEANING: [&str; 4] = ["The same", "Those of", "It is.", "It does."];
 
-/// Comments that are too wide, and doc comments that depend on their neighbours. Diagrams and tables may
+/// Comments that are too wide, and comments that depend on their neighbours. Diagrams and tables may
 /// have any width.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     sources.iter().flat_map(|source| wide_lines(source).into_iter().chain(leaning_lines(source))).collect()
 }
 
 fn leaning_lines(source: &Source) -> Vec<Finding> {
-    let is_doc = |index: usize| source.comments[index].starts_with("///");
-    let first_lines = (0..source.comments.len()).filter(|at| is_doc(*at) && (*at == 0 || !is_doc(at - 1)));
+    let text = |index: usize| match source.code[index].trim().is_empty() {
+        true => source.comments[index].trim_start_matches(['/', '!']).trim_start(),
+        false => "",
+    };
+    let is_prose = |index: usize| !text(index).is_empty() && !text(index).starts_with('#');
+    let first_lines = (0..source.comments.len()).filter(|at| *at == 0 || !is_prose(at - 1));
     let leaning = first_lines.filter_map(|at| {
-        let text = source.comments[at].trim_start_matches('/').trim_start();
+        let text = text(at);
         let begins = LEANING.iter().find(|begins| text.starts_with(**begins))?;
-        let what =
-            format!("a doc comment that begins `{begins}` leans on its neighbour: name what it is about");
+        let what = format!("a comment that begins `{begins}` leans on its neighbour: name what it is about");
         Some(Finding::new(&source.path, at + 1, what))
     });
     leaning.collect()
@@ -67,6 +70,8 @@ mod tests {
         assert_eq!(lines(&format!("//! {}\n", "x".repeat(WIDTH_MAX - 3))), [1]);
         assert_eq!(lines("/// The same, to change.\nfn f() {}\n    /// It is.\n    A,\n"), [1, 3]);
         assert!(lines("/// A list.\n/// The same list twice.\nfn f() {} // The same\n").is_empty());
+        assert_eq!(lines("//! The same twice.\nfn f() {\n    // The same again.\n"), [1, 3]);
+        assert_eq!(lines("/// A list.\n///\n/// # Errors\n/// Those of the other.\nfn f() {}\n"), [4]);
         // Lines of code, of a table and of a diagram may be wide; the fence of one comment does not affect
         // the next.
         assert!(lines(&format!("let a = \"{long}\"; // {long}\n/// | {long} |\n")).is_empty());

@@ -238,7 +238,7 @@ fn cl_x4_texts_that_may_not_be_stored_count_as_absent() {
         assert_eq!(gossip.passed_over().collect::<Vec<_>>(), [PassedOver::Refused(kind)]);
         assert!(gossip.has_extensions(), "W-10: the message has one");
     }
-    // The same rule for the address in a header: with a blank, or without an end.
+    // The address in a header is refused with a blank in it, and without an end.
     let mut bytes = golden("meet-first");
     bytes[2168..2172].copy_from_slice(b"1 2\0");
     let ip = |bytes: &[u8]| match parse(bytes) {

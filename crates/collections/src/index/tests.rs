@@ -539,7 +539,7 @@ fn replace_changes_the_handle_and_nothing_else() {
     for hashes in [Hashes::Mixed, Hashes::Equal] {
         let mut model = Model::new(hashes);
         (1..=500).for_each(|raw| model.insert(handle(raw)));
-        // The same entry under another handle: its hash is still that of the old handle.
+        // The entry gets another handle and keeps the hash of the old handle.
         let position = model.find(handle(77)).unwrap();
         assert_eq!(model.index.replace(position, handle(9_000)), handle(77));
         assert_eq!(model.index.handle(position), handle(9_000));

@@ -1,4 +1,4 @@
-//! The same requests to this crate and to a running reference server.
+//! Requests about directives, sent to this crate and to a running reference server, whose replies must agree.
 //!
 //! The tests run when the environment variable `SLUICE_PEER_SERVER` names the reference's binary, and
 //! print a note when it does not.

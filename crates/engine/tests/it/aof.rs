@@ -540,7 +540,7 @@ fn commands_that_write_wait_while_the_disk_is_behind_and_others_do_not() {
         assert_eq!(rig.run_as(reader, line), reply, "{line}");
     }
     assert_eq!(rig.appended(), "SELECT 0 SET a 1");
-    // The same report again changes nothing.
+    // A second report of a full backlog changes nothing.
     rig.engine.report_aof_backlog(AofBacklog::Full, &mut rig.process);
     assert_eq!(rig.appended(), "");
     rig.engine.report_aof_backlog(AofBacklog::Fine, &mut rig.process);

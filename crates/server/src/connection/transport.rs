@@ -139,7 +139,7 @@ impl Transport {
     /// Decodes received bytes; see [`Codec::decode`].
     ///
     /// # Errors
-    /// Those of [`Codec::decode`].
+    /// The errors of [`Codec::decode`].
     pub fn decode(&mut self, bytes: &[u8], buffers: &mut Buffers) -> Result<PeerSide, String> {
         match &mut self.coded {
             Some(coded) => coded.codec.decode(bytes, buffers),

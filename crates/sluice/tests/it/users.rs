@@ -549,7 +549,7 @@ fn ten_thousand_users_are_loaded_saved_and_rewritten() {
     admin.check("ACL LOAD", "+OK\r\n").check("ACL SAVE", "+OK\r\n").check("ACL LOAD", "+OK\r\n");
     let saved = std::fs::read_to_string(&acl).unwrap();
     assert_eq!(saved.lines().count(), USERS + 1);
-    // The same users as lines of the configuration.
+    // A server whose configuration has these users as lines writes them back unchanged.
     let server = configured(Dir::new(), &saved, &[]);
     let mut admin = server.client();
     admin.check("CONFIG REWRITE", "+OK\r\n");

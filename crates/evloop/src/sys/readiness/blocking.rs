@@ -126,7 +126,7 @@ impl<P: Poller> Readiness<P> {
         slot.input = if writes { InputMode::FileWrite(index) } else { InputMode::FileRead(index) };
         let mut registered = self.register(source);
         if registered == Err(Errno::EXIST) {
-            // The same descriptor is also open as another file, and a set holds each number only once.
+            // Another file has this descriptor, too, and a poll set holds each descriptor number only once.
             registered = self.renumber(source).and_then(|()| self.register(source));
         }
         if registered.is_err()
