@@ -8,9 +8,9 @@ use std::hash::Hasher;
 
 /// A hasher for tables whose keys are hashes already: it returns the key itself.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct HashItself(u64);
+pub struct IdentityHasher(u64);
 
-impl Hasher for HashItself {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }

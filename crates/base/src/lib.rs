@@ -7,8 +7,8 @@
 #![forbid(unsafe_code)]
 
 pub mod bytes;
+mod change_guard;
 pub mod crc16;
-mod entrusted;
 mod epoch;
 pub mod glob;
 mod grisu;
@@ -32,10 +32,10 @@ mod stream_position;
 pub mod version;
 
 pub use bytes::Bytes;
+pub use change_guard::ChangeGuard;
 pub use crc16::{key_slot, pattern_slot, slot_tag};
-pub use entrusted::Entrusted;
 pub use epoch::{Epoch, Watched};
-pub use hash::{HashItself, HashSeed, siphash13};
+pub use hash::{HashSeed, IdentityHasher, siphash13};
 pub use hex::hex;
 pub use histogram::Histogram;
 pub use id::ClientId;

@@ -103,7 +103,7 @@ pub enum Mistake {
     /// A voter without replicas that could take over stays FAIL for twice the node timeout (D22).
     HeirlessStaysFailed,
     /// Headers announce changes that are not in the file yet (K-9).
-    ToldBeforeFile,
+    SentBeforeFile,
     /// A replica moves to another primary although its own primary then has too few replicas (S-37).
     BarrierIgnored,
     /// A primary serves without a majority (K-18).
@@ -174,7 +174,7 @@ impl Mistake {
 
     /// Mistakes that the simulation of slot moves must find.
     pub const OF_MOVES: [Mistake; 11] = [
-        Mistake::ToldBeforeFile,
+        Mistake::SentBeforeFile,
         Mistake::FinishAheadOfUnlinks,
         Mistake::CommandAheadOfImage,
         Mistake::WrittenAfterPaused,
@@ -211,7 +211,7 @@ impl Mistake {
         Mistake::ForgottenNodeMet,
         Mistake::StrangeHeaderBelieved,
         Mistake::HeirlessStaysFailed,
-        Mistake::ToldBeforeFile,
+        Mistake::SentBeforeFile,
         Mistake::BarrierIgnored,
         Mistake::MinorityServes,
         Mistake::MournsForever,

@@ -34,7 +34,7 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
     m.cron.rounds += 1;
     m.blacklist.expire(m.time.now);
     let mut budget = dial_budget(m);
-    close_strangers(m);
+    close_unknown_links(m);
     for position in 0..m.table.positions() {
         let Some(ix) = m.table.at(position) else { continue };
         if ix != m.table.my_ix() && m.table.is_due(ix, m.time.now) {
@@ -184,7 +184,7 @@ fn limit_queues(m: &mut ClusterMachine, ix: NodeIx) {
 }
 
 /// Closes incoming links that were not bound to a node in time (G-5).
-fn close_strangers(m: &mut ClusterMachine) {
+fn close_unknown_links(m: &mut ClusterMachine) {
     let now = m.time.now;
     let limit = m.settings.handshake_ms();
     while let Some(key) = m.links.find_unbound(|link| now - link.since > limit) {

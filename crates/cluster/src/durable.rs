@@ -23,7 +23,7 @@ pub(crate) enum OwnClaim {
 
 /// The state that other nodes may receive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ToldView {
+pub(crate) struct PublishedView {
     pub(crate) current_epoch: ClusterEpoch,
     pub(crate) claim: OwnClaim,
     /// The shard that belongs to the claim. The two are kept together, because a role that is sent with the
@@ -60,7 +60,7 @@ pub(crate) enum Withheld {
 struct Writing {
     generation: Generation,
     /// The state that other nodes may receive once the write is durable.
-    view: ToldView,
+    view: PublishedView,
     /// The slots that this node owns in the file.
     owned: Box<SlotSet>,
     since: Ms,
@@ -95,7 +95,7 @@ enum Unsaved {
 /// The generations of the file, and the messages and answers that wait for them.
 #[derive(Clone, Debug)]
 pub(crate) struct Durable {
-    pub(crate) told: ToldView,
+    pub(crate) published: PublishedView,
     pub(crate) last_write: LastWrite,
     pub(crate) counts: SaveCounts,
     /// The slots that this node owns in the file that a restart would read.
@@ -116,10 +116,10 @@ const SAID_AGAIN_MS: u64 = 30_000;
 const RETRY_MS: u64 = 1_000;
 
 impl Durable {
-    /// The state at the start of the process: `told` counts as durable.
-    pub(crate) fn new(told: ToldView) -> Durable {
+    /// The state at the start of the process: `published` counts as durable.
+    pub(crate) fn new(published: PublishedView) -> Durable {
         Durable {
-            told,
+            published,
             last_write: LastWrite::Succeeded,
             counts: SaveCounts::default(),
             owned: Box::new(SlotSet::EMPTY),
@@ -133,8 +133,8 @@ impl Durable {
     }
 
     /// The file was read at the start: its claim may be sent, and this node owns `owned` in it.
-    pub(crate) fn loaded(&mut self, told: ToldView, owned: SlotSet) {
-        (self.told, self.owned) = (told, Box::new(owned));
+    pub(crate) fn loaded(&mut self, published: PublishedView, owned: SlotSet) {
+        (self.published, self.owned) = (published, Box::new(owned));
     }
 
     /// Whether this node would own a slot if its process restarted now.
@@ -173,11 +173,11 @@ impl Durable {
     }
 
     /// Begins a write of `view`, in a file in which this node owns `owned`; returns its generation.
-    pub(crate) fn begin(&mut self, view: ToldView, owned: SlotSet, now: Ms) -> Generation {
+    pub(crate) fn begin(&mut self, view: PublishedView, owned: SlotSet, now: Ms) -> Generation {
         self.generation = Generation(self.generation.0 + 1);
         self.unsaved = Unsaved::Nothing;
-        if is_made(Mistake::ToldBeforeFile) {
-            self.told = view.clone();
+        if is_made(Mistake::SentBeforeFile) {
+            self.published = view.clone();
         }
         self.writing =
             Some(Writing { generation: self.generation, view, owned: Box::new(owned), since: now });
@@ -201,8 +201,8 @@ impl Durable {
     /// claim sent before.
     fn end_write(&mut self, writing: Writing) -> bool {
         self.durable = writing.generation;
-        let before = std::mem::replace(&mut self.told, writing.view);
-        before.claim != self.told.claim
+        let before = std::mem::replace(&mut self.published, writing.view);
+        before.claim != self.published.claim
     }
 
     /// Ends a failed write after which the node continues (best-effort): waiting outputs are released,
@@ -240,20 +240,20 @@ impl Durable {
 
     /// Replaces the views that may be sent, because this node has a new id: claims of the old id must not
     /// be sent with the new one.
-    pub(crate) fn renamed(&mut self, view: ToldView) {
+    pub(crate) fn renamed(&mut self, view: PublishedView) {
         if let Some(writing) = &mut self.writing {
             writing.view = view.clone();
         }
-        self.told = view;
+        self.published = view;
     }
 
     /// Removes slots from the claim that may be sent, although the file still has them, because another
     /// node may claim these slots from now on.
     pub(crate) fn withhold(&mut self, slots: &SlotSet) {
         let written = self.writing.as_mut().map(|writing| &mut writing.view);
-        for view in written.into_iter().chain([&mut self.told]) {
-            if let OwnClaim::Primary { slots: told, .. } = &mut view.claim {
-                slots.iter().for_each(|slot| _ = told.remove(slot));
+        for view in written.into_iter().chain([&mut self.published]) {
+            if let OwnClaim::Primary { slots: published, .. } = &mut view.claim {
+                slots.iter().for_each(|slot| _ = published.remove(slot));
             }
         }
     }

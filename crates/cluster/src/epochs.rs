@@ -12,8 +12,8 @@ pub(crate) fn heard(m: &mut ClusterMachine, epoch: ClusterEpoch) {
     if epoch > m.epochs.current {
         m.epochs.current = epoch;
     }
-    let told = &mut m.durable.told;
-    told.current_epoch = told.current_epoch.max(epoch);
+    let published = &mut m.durable.published;
+    published.current_epoch = published.current_epoch.max(epoch);
 }
 
 /// Notes a primary's config epoch: a higher one is accepted (E-3), and the current epoch becomes at least

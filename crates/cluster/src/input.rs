@@ -24,7 +24,7 @@ pub enum ClusterInput<'a> {
     Deadline,
     /// This node's process was suspended for longer than the node timeout T and runs again (S-24). This
     /// input precedes all that clients and other nodes sent meanwhile.
-    StoodStill,
+    Suspension,
     /// A dialled connection is established.
     Connected { link: LinkKey },
     /// Bytes received on a link; messages may be split anywhere.

@@ -20,7 +20,7 @@ fn epochs(m: &ClusterMachine) {
         assert!(node.config_epoch <= m.epochs.current, "S-1: a configEpoch above currentEpoch");
     }
     assert!(m.epochs.last_vote <= m.epochs.current, "S-1: a vote above currentEpoch");
-    assert!(m.durable.told.current_epoch <= m.epochs.current, "no epoch is told that is not known");
+    assert!(m.durable.published.current_epoch <= m.epochs.current, "no epoch is published that is not known");
 }
 
 fn slots(m: &ClusterMachine) {
@@ -85,8 +85,8 @@ fn links(m: &ClusterMachine) {
             assert!(place.link_out.key() == Some(key) || place.link_in == Some(key), "S-5: a link too many");
         }
     }
-    let strangers = m.links.iter().filter(|(_, link)| link.node().is_none()).map(|(key, _)| key);
-    assert!(strangers.eq(m.links.strangers().map(|(key, _)| key)), "links without a node are known apart");
+    let unknown = m.links.iter().filter(|(_, link)| link.node().is_none()).map(|(key, _)| key);
+    assert!(unknown.eq(m.links.unknown().map(|(key, _)| key)), "links without a node are known apart");
     if let Some(replica) = m.failover.paused.replica() {
         assert!(m.table.has(replica), "S-9: paused for a node that is gone");
     }

@@ -77,7 +77,7 @@ pub use migration::held::{AWAITED_NS_MAX, HeldAction, HeldMessage, is_awaited};
 pub use migration::job::MigrationRow;
 pub use migration::{
     ExportHandshake, ExportInput, ImportFault, JobName, MOVE_TIMED_OUT, MigrationInput, MigrationOrder,
-    SlotMove, SlotsToMove, SyncMessage, ToldBy,
+    ReportSource, SlotMove, SlotsToMove, SyncMessage,
 };
 pub use node::{Initiator, Ms, NodeHealth, NodeStanding};
 pub use open_slots::OpenSlotList;
@@ -107,7 +107,7 @@ use wire::ReceiveBuffer;
 
 /// A connection is accepted only while fewer links are open than four for each known node plus this number
 /// (G-5).
-const STRANGERS_MAX: usize = 64;
+const UNKNOWN_LINKS_MAX: usize = 64;
 
 /// The state machine of a cluster's node: [`Cluster::step`] takes an input, [`Cluster::next_output`]
 /// returns the requests that follow from it.
@@ -226,7 +226,7 @@ impl Cluster {
         self.inputs += 1;
         let m = &mut self.machine;
         m.time = step_time(now);
-        if m.links.len() >= STRANGERS_MAX + 4 * m.table.len() {
+        if m.links.len() >= UNKNOWN_LINKS_MAX + 4 * m.table.len() {
             return None;
         }
         let (peer, local) = (addresses::text(peer), addresses::text(local));
@@ -560,7 +560,7 @@ impl Cluster {
         match *input {
             ClusterInput::Tick => cron::tick(m),
             ClusterInput::Deadline => cron::expired(m),
-            ClusterInput::StoodStill => health::stood_still(m),
+            ClusterInput::Suspension => health::suspensions(m),
             ClusterInput::Connected { link } => cron::connected(m, link),
             ClusterInput::ReceivedMessage { link, bytes } => receive::bytes(m, link, bytes),
             ClusterInput::Sent { link, lane, bytes } => info::sent(m, link, lane, bytes),

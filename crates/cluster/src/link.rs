@@ -125,7 +125,7 @@ pub(crate) struct Links {
     /// The sum of `kept` of all links.
     kept: usize,
     /// Positions of links without a node.
-    strangers: BTreeSet<u32>,
+    unknown: BTreeSet<u32>,
 }
 
 impl Links {
@@ -137,7 +137,7 @@ impl Links {
             (self.places.len() - 1) as u32
         });
         if link.node().is_none() {
-            self.strangers.insert(index);
+            self.unknown.insert(index);
         }
         let place = &mut self.places[index as usize];
         place.1 = Some(Box::new(link));
@@ -160,7 +160,7 @@ impl Links {
         let link = place.1.take()?;
         self.live -= 1;
         self.kept -= link.kept;
-        self.strangers.remove(&key.index);
+        self.unknown.remove(&key.index);
         if let Some(next) = place.0.checked_add(1) {
             place.0 = next;
             self.free.push(key.index);
@@ -188,7 +188,7 @@ impl Links {
             && let LinkKind::In { node, .. } = &mut link.kind
         {
             *node = Some(ix);
-            self.strangers.remove(&key.index);
+            self.unknown.remove(&key.index);
         }
     }
 
@@ -197,13 +197,13 @@ impl Links {
     pub(crate) fn unbind(&mut self, key: LinkKey) {
         if let Some(LinkKind::In { node, .. }) = self.get_mut(key).map(|link| &mut link.kind) {
             *node = None;
-            self.strangers.insert(key.index);
+            self.unknown.insert(key.index);
         }
     }
 
     /// Links without a node. O(links without a node).
-    pub(crate) fn strangers(&self) -> impl Iterator<Item = (LinkKey, &BusLink)> {
-        self.strangers.iter().filter_map(|index| {
+    pub(crate) fn unknown(&self) -> impl Iterator<Item = (LinkKey, &BusLink)> {
+        self.unknown.iter().filter_map(|index| {
             let (generation, link) = &self.places[*index as usize];
             Some((LinkKey { index: *index, generation: *generation }, link.as_deref()?))
         })
@@ -211,8 +211,8 @@ impl Links {
 
     /// The link without a node that has the most bytes of incomplete messages.
     pub(crate) fn fullest_stranger(&self) -> Option<LinkKey> {
-        let strangers = self.strangers().filter(|(_, link)| link.kept > 0);
-        strangers.max_by_key(|(_, link)| link.kept).map(|(key, _)| key)
+        let unknown = self.unknown().filter(|(_, link)| link.kept > 0);
+        unknown.max_by_key(|(_, link)| link.kept).map(|(key, _)| key)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -221,7 +221,7 @@ impl Links {
 
     /// The first link without a node for which `is_wanted` holds.
     pub(crate) fn find_unbound(&self, is_wanted: impl Fn(&BusLink) -> bool) -> Option<LinkKey> {
-        self.strangers().find(|(_, link)| is_wanted(link)).map(|(key, _)| key)
+        self.unknown().find(|(_, link)| is_wanted(link)).map(|(key, _)| key)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (LinkKey, &BusLink)> {

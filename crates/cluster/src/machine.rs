@@ -3,7 +3,7 @@
 
 use crate::address::LogName;
 use crate::candidacy::Candidacy;
-use crate::durable::{Durable, OwnClaim, ToldView, Withheld};
+use crate::durable::{Durable, OwnClaim, PublishedView, Withheld};
 use crate::id::{ClusterEpoch, NodeId, ShardId};
 use crate::link::{DialTarget, LinkKind, Links};
 use crate::link_key::LinkKey;
@@ -246,7 +246,8 @@ impl ClusterMachine {
         rng: Rng,
     ) -> ClusterMachine {
         let shard = table.me().shown_shard();
-        let told = ToldView { current_epoch: epochs.current, claim: OwnClaim::Replica { of: None }, shard };
+        let told =
+            PublishedView { current_epoch: epochs.current, claim: OwnClaim::Replica { of: None }, shard };
         let mut machine = ClusterMachine {
             settings,
             time: StepTime::default(),
@@ -286,12 +287,12 @@ impl ClusterMachine {
             statistics: Statistics::default(),
             out: VecDeque::new(),
         };
-        machine.durable.told = machine.view();
+        machine.durable.published = machine.view();
         machine
     }
 
     /// This node's role and slots as of now, without slots that another node may claim already.
-    pub(crate) fn view(&self) -> ToldView {
+    pub(crate) fn view(&self) -> PublishedView {
         let me = self.table.me();
         let claim = match me.role {
             NodeRole::Replica(primary) => {
@@ -303,7 +304,7 @@ impl ClusterMachine {
                 OwnClaim::Primary { config_epoch: me.config_epoch, slots }
             }
         };
-        ToldView { current_epoch: self.epochs.current, claim, shard: me.shown_shard() }
+        PublishedView { current_epoch: self.epochs.current, claim, shard: me.shown_shard() }
     }
 
     /// The node whose id is `text`.

@@ -39,8 +39,8 @@ pub(crate) fn of(m: &ClusterMachine) -> SlotMap {
 /// be deleted together with the old ones.
 fn postponed(m: &ClusterMachine) -> SlotSet {
     let mut slots = m.table.me().slots.clone();
-    if let OwnClaim::Primary { slots: told, .. } = &m.durable.told.claim {
-        told.iter().for_each(|slot| {
+    if let OwnClaim::Primary { slots: published, .. } = &m.durable.published.claim {
+        published.iter().for_each(|slot| {
             slots.remove(slot);
         });
     }

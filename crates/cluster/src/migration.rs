@@ -166,9 +166,9 @@ pub enum MigrationInput<'a> {
     /// The data of this node are replaced by other data.
     DataReplaced,
     /// The primary of this node, a log or a file reports a move.
-    Told { job: &'a SlotMove, from: ToldBy },
+    Told { job: &'a SlotMove, from: ReportSource },
     /// The primary of this node, or a log, reports the end of a move.
-    ToldEnd { job: JobName, success: bool, message: &'a [u8] },
+    ReportedEnd { job: JobName, success: bool, message: &'a [u8] },
     /// A reported move cannot continue, because this node has become the primary.
     Abandoned { job: &'a SlotMove, why: &'static str },
     /// The keys of a failed job are deleted, and its slots are visible again.
@@ -200,7 +200,7 @@ pub enum ExportInput<'a> {
 
 /// The origin of a report about a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ToldBy {
+pub enum ReportSource {
     /// A stream or a log: the move is newer than all moves that this node remembers.
     Command,
     /// A snapshot: the move is older than all moves that this node remembers.

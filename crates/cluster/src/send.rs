@@ -46,7 +46,7 @@ fn header(m: &ClusterMachine) -> BusHeader<'_> {
     let marks =
         marks.into_iter().filter(|(is_set, _)| *is_set).fold(NodeFlags(0), |all, (_, flag)| all | flag);
     BusHeader {
-        current_epoch: m.durable.told.current_epoch,
+        current_epoch: m.durable.published.current_epoch,
         config_epoch,
         offset: me.offset,
         sender: me.id,
@@ -70,7 +70,7 @@ fn header(m: &ClusterMachine) -> BusHeader<'_> {
 /// While the last durable file names a primary that is no longer known, a replica sends that id, because
 /// zeros would mean a primary (E-17).
 fn claim(m: &ClusterMachine) -> (NodeFlags, ClusterEpoch, &SlotSet, Option<NodeId>) {
-    match &m.durable.told.claim {
+    match &m.durable.published.claim {
         OwnClaim::Primary { config_epoch, slots } => (NodeFlags::PRIMARY, *config_epoch, slots, None),
         OwnClaim::Replica { of } => match of.and_then(|of| m.table.find(&of)) {
             Some(primary) => {
@@ -261,7 +261,7 @@ fn announce(m: &ClusterMachine, told: &mut GossipBuffer) {
         client_port: labels.client_port,
         client_tls_port: labels.client_tls_port,
         availability_zone: &labels.availability_zone,
-        shard: m.durable.told.shard,
+        shard: m.durable.published.shard,
     };
     let forgotten = m.blacklist.iter(m.time.now);
     told.announce(&announced, forgotten.map(|(node, seconds)| ForgottenNode { node, seconds }));
@@ -332,7 +332,7 @@ pub(crate) fn update(m: &mut ClusterMachine, to: NodeIx, about: NodeIx) {
     let slots = m.table.claimed_slots(about);
     let node = m.table.node(about);
     // An UPDATE about this node itself has the last durable state, as its headers have.
-    let (epoch, slots) = match &m.durable.told.claim {
+    let (epoch, slots) = match &m.durable.published.claim {
         OwnClaim::Primary { config_epoch, slots } if about == m.table.my_ix() => (*config_epoch, &**slots),
         _ => (node.config_epoch, &slots),
     };

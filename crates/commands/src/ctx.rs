@@ -62,7 +62,7 @@ pub struct WriteCtx<'a> {
 impl WriteCtx<'_> {
     /// Length in bytes of the largest string that the command may create.
     pub(crate) fn string_bytes_max(&self) -> usize {
-        if self.db.access.is_decided { STRING_BYTES_MAX } else { self.limits.proto_max_bulk_len }
+        if self.db.access.must_obey { STRING_BYTES_MAX } else { self.limits.proto_max_bulk_len }
     }
 }
 

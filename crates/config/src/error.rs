@@ -161,7 +161,7 @@ impl Location {
             let name = shown.split_whitespace().next().unwrap_or_default();
             return format!("This line is from the command line: option --{name}.\n");
         }
-        if self.has_comment_behind_words() {
+        if self.has_trailing_comment() {
             return format!("The line has a '#' behind its first word: {COMMENT_HINT}.\n");
         }
         String::new()
@@ -169,7 +169,7 @@ impl Location {
 
     /// Whether a word of the line after the first is `#` alone: a word that begins with `#` may be a
     /// password's hash. Options of the command line have no comments.
-    fn has_comment_behind_words(&self) -> bool {
+    fn has_trailing_comment(&self) -> bool {
         self.source != COMMAND_LINE && self.text.split_whitespace().skip(1).any(|word| word == "#")
     }
 }
@@ -194,7 +194,7 @@ impl std::fmt::Display for LoadError {
         if location.line > 0 {
             write!(f, ": '{}'", location.shown())?;
         }
-        if location.has_comment_behind_words() { write!(f, " ({COMMENT_HINT})") } else { Ok(()) }
+        if location.has_trailing_comment() { write!(f, " ({COMMENT_HINT})") } else { Ok(()) }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::persistence::background::JobNumbers;
 use crate::persistence::loading::aof::LogReplay;
 use crate::process::{MemoryShown, Process};
 use crate::users::UsersState;
-use sluice_base::{Entrusted, Now, SessionKey};
+use sluice_base::{ChangeGuard, Now, SessionKey};
 use sluice_cluster::SlotMap;
 use sluice_command::Spec;
 use sluice_commands::{Args, DataHandler, KeyRights, Limits, ReadCtx, Renames, Run, check_route};
@@ -68,7 +68,7 @@ pub struct ImportsCtx<'a> {
 /// The context of commands about the caller's own connection.
 pub struct SessionCtx<'a> {
     /// The client that runs the command.
-    pub caller: Entrusted<'a, Caller>,
+    pub caller: ChangeGuard<'a, Caller>,
     /// Whether a script of the client calls the command.
     pub is_called: bool,
     /// Numbers from the configuration.

@@ -237,8 +237,9 @@ pub trait Process:
     /// maximum, unlike a count, cannot be subtracted from later values.
     fn forget_longest_iteration(&mut self) {}
 
-    /// From now on marks the lines of the log as written by a replica, or by a primary.
-    fn set_log_role(&mut self, _is_replica: bool) {}
+    /// This server is a replica from now on, or a primary: lines of the log are marked so, and
+    /// `oom-score-adj-values` has a value for each role.
+    fn set_role(&mut self, _is_replica: bool) {}
 
     /// Writes a line to the log.
     fn log(&mut self, level: LogLevel, line: &str);

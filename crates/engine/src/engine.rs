@@ -99,7 +99,7 @@ impl Engine {
             let link = ReplicaLink::new(Primary { host, port }, seeds.rng, 0);
             *control.replication.replica = Some(Box::new(ReplicaRole::new(link)));
             control.replication.stream.set_has_primary(true);
-            process.set_log_role(true);
+            process.set_role(true);
         }
         control.clients.slow_reads.threads = 1;
         Engine::with(control, keyspace, Rng::new(seeds.rng))

@@ -44,7 +44,7 @@ pub use handle::{Fd, FileId, FileOpId, ProcessId, Source, Token};
 pub use mailbox::{Mailbox, Sender};
 pub use metrics::Metrics;
 pub use pool::{
-    Cancel, Finished, JobHandle, JobOutcome, JobState, NotPooled, PoolRefusal, PoolStatistics, Worker,
+    Cancel, Finished, JobHandle, JobOutcome, JobState, PoolRefusal, PoolStatistics, RejectedJob, Worker,
     WorkerPool,
 };
 pub use send_buf::{SendBuf, Shared};

@@ -68,7 +68,7 @@ pub enum JobOutcome<T> {
 }
 
 /// A job that the pool refused, unchanged.
-pub struct NotPooled<J> {
+pub struct RejectedJob<J> {
     /// The job as it was submitted.
     pub job: J,
     /// The reason for the refusal.
@@ -169,7 +169,7 @@ impl WorkerPool {
         home: &Sender<Finished<T>>,
         token: Token,
         job: J,
-    ) -> Result<JobHandle, NotPooled<J>>
+    ) -> Result<JobHandle, RejectedJob<J>>
     where
         T: Send + 'static,
         J: FnOnce(&Cancel) -> T + Send + 'static,
@@ -182,7 +182,7 @@ impl WorkerPool {
             (false, false) => None,
         };
         if let Some(why) = why {
-            return Err(NotPooled { job, why });
+            return Err(RejectedJob { job, why });
         }
         let task = Box::new(PooledJob { job, token, home: home.clone(), progress: progress.clone() });
         let sequence = queue.next;
@@ -365,8 +365,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// `NotPooled` is an error type, so it needs `Debug`, which closures lack.
-impl<J> fmt::Debug for NotPooled<J> {
+/// `RejectedJob` is an error type, so it needs `Debug`, which closures lack.
+impl<J> fmt::Debug for RejectedJob<J> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Refused").field("why", &self.why).finish_non_exhaustive()
     }

@@ -50,7 +50,7 @@ pub use store::ChunkMemory;
 use store::Store;
 pub(crate) use tables::IndexKind;
 use tables::Tables;
-use volatile::{VolatileKeys, earliest_in};
+use volatile::{FirstExpiry, VolatileKeys, earliest_in};
 
 /// One database: its entries, its indexes and the state of its background work.
 pub struct Db {
@@ -60,6 +60,8 @@ pub struct Db {
     pub(crate) detached: Detached,
     /// The hashes with fields that expire, in order of their first expiry.
     volatile: VolatileKeys,
+    /// The last hash that the active expiry cycle passed over because its slot is hidden or detached.
+    volatile_cursor: Option<FirstExpiry>,
     /// Cursor of the active expiry cycle among the keys with an expiry.
     pub(crate) expire_cursor: u64,
     /// Running average of the remaining life of keys with an expiry, in ms; 0 if unknown. For INFO.
@@ -77,6 +79,16 @@ impl std::fmt::Debug for Db {
 
 /// Number of hashes of hidden and detached slots that a step of the expiry cycle looks at, at most.
 const HIDDEN_LOOKS: usize = 64;
+
+/// A hash with expired fields, if there is one.
+pub(crate) enum VolatileDue {
+    /// The hash's key.
+    Hash(Box<[u8]>),
+    /// The hashes looked at are hidden; later ones may not be.
+    Unknown,
+    /// No hash has expired fields.
+    None,
+}
 
 /// An entry's position: valid until the next change of the database.
 #[derive(Clone, Copy, Debug)]
@@ -124,6 +136,7 @@ impl Db {
             tables,
             detached: Detached::default(),
             volatile: VolatileKeys::default(),
+            volatile_cursor: None,
             expire_cursor: 0,
             avg_ttl_ms: 0,
         }
@@ -168,18 +181,40 @@ impl Db {
         self.volatile.len()
     }
 
-    /// The key of the hash whose field expires first, if that is before `now_ms`. Hashes of hidden and
-    /// detached slots are skipped, at most [`HIDDEN_LOOKS`] of them.
-    pub(crate) fn volatile_due(&self, now_ms: i64) -> Option<&[u8]> {
-        let mut due = self.volatile.due(now_ms);
+    /// The next hash with a field that expired before `now_ms`. Hashes of hidden and detached slots are
+    /// passed over, at most [`HIDDEN_LOOKS`] of them for each call; the next call continues after them, and
+    /// a call that has reached the last hash makes the next one begin again.
+    pub(crate) fn next_volatile_due(&mut self, now_ms: i64) -> VolatileDue {
         if self.tables.hidden.is_none() && self.detached.is_empty() {
-            return due.next().map(|(_, key)| key);
+            let due = self.volatile.due(None, now_ms).next();
+            return due.map_or(VolatileDue::None, |(_, key)| VolatileDue::Hash(key.clone()));
         }
         let is_shown = |at: i64, key: &[u8]| {
             let key = Key::hashed(key, self.hasher());
             !self.tables.hides(slot_of(key.hash)) && earliest_of_key(self, key) == Some(at)
         };
-        due.take(HIDDEN_LOOKS).find(|(at, key)| is_shown(*at, key)).map(|(_, key)| key)
+        let mut passed_over = None;
+        let mut next = VolatileDue::None;
+        for (looks, hash) in self.volatile.due(self.volatile_cursor.as_ref(), now_ms).enumerate() {
+            if is_shown(hash.0, &hash.1) {
+                next = VolatileDue::Hash(hash.1.clone());
+                break;
+            }
+            passed_over = Some(hash);
+            if looks + 1 == HIDDEN_LOOKS {
+                next = VolatileDue::Unknown;
+                break;
+            }
+        }
+        match next {
+            VolatileDue::None => self.volatile_cursor = None,
+            VolatileDue::Hash(_) | VolatileDue::Unknown => {
+                if let Some(hash) = passed_over.cloned() {
+                    self.volatile_cursor = Some(hash);
+                }
+            }
+        }
+        next
     }
 
     /// Statistics of the indexes over all keys, summed. O(n).

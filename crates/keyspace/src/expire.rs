@@ -15,7 +15,7 @@
 
 use crate::Key;
 use crate::dataset::Keyspace;
-use crate::db::{Db, IndexKind, Meta};
+use crate::db::{Db, IndexKind, Meta, VolatileDue};
 use crate::edit::HashEdit;
 use crate::effects::{Effects, Event};
 use sluice_base::heap;
@@ -125,7 +125,8 @@ impl Keyspace {
             let number = walk.db % count;
             let fields = self.expire_fields_of_one(number, cycle.now_ms, effects);
             let round = self.expire_keys(number, cycle, walk, effects);
-            if fields > 0 || walk.keys_left.is_some_and(|left| left > 0) {
+            let (fields, has_more_fields) = (fields.unwrap_or(0), fields.is_none_or(|fields| fields > 0));
+            if has_more_fields || walk.keys_left.is_some_and(|left| left > 0) {
                 return ExpireOutcome { fields, ..round };
             }
             walk.next_db();
@@ -223,23 +224,27 @@ impl Keyspace {
         (step, is_pass_over)
     }
 
-    /// Deletes expired fields of the hash whose fields expire first; the result is their number.
-    fn expire_fields_of_one(&mut self, number: usize, now_ms: i64, effects: &mut Effects) -> u64 {
+    /// Deletes expired fields of the next hash that has some; the result is their number, and `None` if
+    /// the hashes looked at are hidden.
+    fn expire_fields_of_one(&mut self, number: usize, now_ms: i64, effects: &mut Effects) -> Option<u64> {
         let db = &mut self.dbs_mut()[number];
-        let Some(name) = db.volatile_due(now_ms) else { return 0 };
-        let name: Box<[u8]> = name.into();
+        let name = match db.next_volatile_due(now_ms) {
+            VolatileDue::Hash(name) => name,
+            VolatileDue::Unknown => return None,
+            VolatileDue::None => return Some(0),
+        };
         let key = Key::hashed(&name, db.hasher());
-        let Some(found) = db.find(key) else { return 0 };
+        let Some(found) = db.find(key) else { return Some(0) };
         let mut fields = Vec::new();
         let meta = Meta { expiry: db.expiry(found.handle), clock: db.clock(found.handle) };
-        let Some(open) = db.open(found) else { return 0 };
+        let Some(open) = db.open(found) else { return Some(0) };
         let mut edit = HashEdit::new(db, effects, (number, key), (meta, HashLimits::default()), open);
         let (hash, context) = edit.parts();
         hash.remove_expired(now_ms, FIELDS_PER_STEP, context, |field| fields.push(field.to_vec()));
         let expired = fields.len() as u64;
         edit.done(Event::HExpired, 0);
         effects.fields_expired(number, key, fields);
-        expired
+        Some(expired)
     }
 }
 

@@ -85,7 +85,7 @@ pub struct Access {
     /// The command was accepted elsewhere: this server's primary has sent it, or it is read from the
     /// AOF. Limits on clients' requests are not checked again. An import source counts as a client,
     /// although it sees expired keys as the primary does.
-    pub is_decided: bool,
+    pub must_obey: bool,
 }
 
 /// What a look-up writes into an entry's access clock.

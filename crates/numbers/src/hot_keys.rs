@@ -9,7 +9,7 @@
 //! in `hotkeys-top-k` of the sampled accesses has a row; (4) a shown window spans at least
 //! `hotkeys-window-seconds` and less than twice that; (5) nothing is allocated while detection is off.
 
-use sluice_base::{Epoch, HashItself, Watched, heap};
+use sluice_base::{Epoch, IdentityHasher, Watched, heap};
 use sluice_commands::HotKeyLimits;
 use sluice_keyspace::Key;
 use std::collections::HashMap;
@@ -78,7 +78,7 @@ pub struct HotKey<'a> {
 struct AccessWindow {
     rows: Vec<WindowRow>,
     /// Newest row of each hash; older ones follow by [`WindowRow::same_hash`].
-    by_hash: HashMap<u64, u32, BuildHasherDefault<HashItself>>,
+    by_hash: HashMap<u64, u32, BuildHasherDefault<IdentityHasher>>,
     /// Counts and row indexes as a min-heap: the pair at n is not greater than those at 2 n + 1 and 2 n + 2.
     by_count: Vec<(u64, u32)>,
     /// Number of sampled accesses, including those without a row.

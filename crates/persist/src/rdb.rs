@@ -81,7 +81,7 @@ pub enum Text<'a> {
 pub enum Usage {
     /// The file has no field about the last use.
     #[default]
-    Unsaid,
+    Unknown,
     /// Seconds since the last use.
     Idle(u64),
     /// The logarithmic counter of uses (LFU).

@@ -53,7 +53,7 @@ pub struct ReplicationStream {
     delivered: u64,
     /// Whether a replica may take more than at the last delivery although nothing was added, for example
     /// because the replica has acknowledged its snapshot.
-    owes: bool,
+    has_pending_replica: bool,
     /// Positions from which replicas will take the stream; these replicas now take a snapshot
     /// on another connection.
     pub reserved: Vec<Reserved>,
@@ -225,7 +225,7 @@ impl ReplicationStream {
     pub fn attach_within(&mut self, key: SessionKey) {
         debug_assert!(self.backlog.is_some());
         self.idle_since_s = None;
-        self.owes = true;
+        self.has_pending_replica = true;
         self.replicas.push(key);
     }
 
@@ -315,26 +315,26 @@ impl ReplicationStream {
         if let Some(backlog) = self.backlog.as_mut().filter(|backlog| backlog.has_promises()) {
             backlog.keep_promises(bytes, garbage);
             // The encoded bytes precede bytes that were offered already.
-            self.owes = true;
+            self.has_pending_replica = true;
         }
     }
 
     /// Whether there are bytes that replicas were not offered.
     #[inline]
     pub fn has_news(&self) -> bool {
-        self.offset != self.delivered || self.owes || self.spooled.has_news()
+        self.offset != self.delivered || self.has_pending_replica || self.spooled.has_news()
     }
 
     /// Notes that a replica which was sent a snapshot may now take the stream.
     pub fn mark_pending(&mut self) {
-        self.owes = true;
+        self.has_pending_replica = true;
     }
 
     /// Notes that all bytes were offered to the replicas, and trims the backlog to `size` bytes. `needed`
     /// is the offset of the byte that the slowest replica wants next.
     pub fn offered(&mut self, needed: u64, size: u64) {
         self.delivered = self.offset;
-        self.owes = false;
+        self.has_pending_replica = false;
         if let Some(backlog) = &mut self.backlog {
             backlog.trim(size, needed, |start, block| self.spooled.give(start, block));
         }

@@ -141,7 +141,7 @@ pub struct ScriptRights {
     pub is_full: bool,
     /// The command comes from this server's primary or from a log that is replayed, so the run
     /// must not be refused.
-    pub is_obeyed: bool,
+    pub must_obey: bool,
     /// The run may be paused and continued later.
     pub may_stand_still: bool,
     /// The cluster slot that the calls are restricted to.
@@ -152,7 +152,7 @@ impl ScriptRights {
     /// Lifts the memory limit for a script from the primary or a replayed log: a failure here would
     /// make the data differ.
     pub fn lift_limit(self, machine: &mut ScriptMachine) {
-        if self.is_obeyed {
+        if self.must_obey {
             machine.set_limit(MachineLimits::ACCEPTED_BYTES);
         }
     }

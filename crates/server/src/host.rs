@@ -375,8 +375,9 @@ impl Process for Host {
         crate::migrate::run(&migration, &source, &self.kept_links)
     }
 
-    fn set_log_role(&mut self, is_replica: bool) {
+    fn set_role(&mut self, is_replica: bool) {
         self.log.set_role(if is_replica { LogRole::Replica } else { LogRole::Primary });
+        self.adjust_oom_score(is_replica);
     }
 
     fn log(&mut self, level: LogLevel, line: &str) {

@@ -288,9 +288,9 @@ impl Caller {
         self.kind == ClientKind::SlotExport
     }
 
-    /// Whether the client's commands were decided elsewhere: see [`sluice_keyspace::Access::is_decided`].
+    /// Whether the client's commands were decided elsewhere: see [`sluice_keyspace::Access::must_obey`].
     #[inline]
-    pub fn is_decided(&self) -> bool {
+    pub fn must_obey(&self) -> bool {
         matches!(self.kind, ClientKind::Primary | ClientKind::Log | ClientKind::SlotImport)
     }
 

@@ -69,10 +69,10 @@ pub struct Met {
     pub disk_faults: u64,
     /// Snapshots that arrived on a connection of their own.
     pub dual_syncs: u64,
-    /// `runs` counts scripts and functions that clients have started, `stood_still` iterations that found
+    /// `runs` counts scripts and functions that clients have started, `suspensions` iterations that found
     /// one of them interrupted by a slice.
     pub runs: u64,
-    pub stood_still: u64,
+    pub suspensions: u64,
     /// The ends of these scripts and functions, in the order of the fields: completed, killed, not
     /// killable, abandoned by their client, and lost in the middle of their writes.
     pub ended: u64,
@@ -103,7 +103,7 @@ impl Met {
         self.disk_faults += other.disk_faults;
         self.dual_syncs += other.dual_syncs;
         self.runs += other.runs;
-        self.stood_still += other.stood_still;
+        self.suspensions += other.suspensions;
         self.ended += other.ended;
         self.killed += other.killed;
         self.unkillable += other.unkillable;

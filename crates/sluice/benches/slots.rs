@@ -58,7 +58,7 @@ fn keyspace(layout: Layout) -> Keyspace {
 
 fn fill(keyspace: &mut Keyspace, count: usize, value: &[u8], expiry: SetExpiry) {
     let now = Now { mono_ns: 0, unix_us: 0 };
-    let access = Access { now, touch: AccessUpdate::Lru(1), expiry: ExpiryMode::Delete, is_decided: false };
+    let access = Access { now, touch: AccessUpdate::Lru(1), expiry: ExpiryMode::Delete, must_obey: false };
     let mut effects = Effects::default();
     let mut db = keyspace.write(0, access, &mut effects);
     for number in 0..count {

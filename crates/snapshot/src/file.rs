@@ -164,7 +164,7 @@ impl FileLoad {
         let LoadOptions { duplicates, now, lfu, .. } = self.options;
         let expired = match (self.options.keeps_expired, self.options.ends_process) {
             (true, _) => ExpiredKeys::Loaded,
-            (false, true) => ExpiredKeys::ToldToReplicas,
+            (false, true) => ExpiredKeys::ReportedToReplicas,
             (false, false) => ExpiredKeys::LeftOut,
         };
         let rules = LoadRules { duplicates, now, lfu, expired, left: self.left };
@@ -329,7 +329,7 @@ enum ExpiredKeys {
     LeftOut,
     /// Expired keys are left out. If the file belongs to a history, replicas that continue from the file
     /// still have these keys and fields of hashes, so the stream begins with their deletions.
-    ToldToReplicas,
+    ReportedToReplicas,
     /// Expired keys are loaded, because a log follows the file.
     Loaded,
 }
@@ -523,7 +523,7 @@ impl LoadTarget<'_> {
         let (db, now_ms) = (self.state.db, self.rules.now.unix_ms());
         let (is_loaded, is_told) = match self.rules.expired {
             ExpiredKeys::LeftOut => (false, false),
-            ExpiredKeys::ToldToReplicas => (false, self.state.brought.history.has_id()),
+            ExpiredKeys::ReportedToReplicas => (false, self.state.brought.history.has_id()),
             ExpiredKeys::Loaded => (true, false),
         };
         let mut has_expired = !is_loaded && expiry_ms.is_some_and(|at| at < now_ms);
@@ -596,8 +596,8 @@ impl LoadTarget<'_> {
             (Usage::Frequency(counter), true) => u32::from(minutes) << 8 | u32::from(counter),
             (Usage::Idle(idle_s), false) => (now_s as u32).wrapping_sub(idle_s as u32) & CLOCK_MASK,
             // The clock of a new key.
-            (Usage::Unsaid | Usage::Idle(_), true) => u32::from(minutes) << 8 | 5,
-            (Usage::Unsaid | Usage::Frequency(_), false) => now_s as u32 & CLOCK_MASK,
+            (Usage::Unknown | Usage::Idle(_), true) => u32::from(minutes) << 8 | 5,
+            (Usage::Unknown | Usage::Frequency(_), false) => now_s as u32 & CLOCK_MASK,
         }
     }
 }

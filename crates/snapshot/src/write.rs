@@ -400,7 +400,7 @@ impl KeyWriter {
     /// The field about the last use of an entry that has this access clock.
     fn usage_of(self, clock: u32) -> Usage {
         match self.usage {
-            UsageField::None => Usage::Unsaid,
+            UsageField::None => Usage::Unknown,
             UsageField::Idle => {
                 Usage::Idle(u64::from((self.now.unix_s() as u32).wrapping_sub(clock) & CLOCK_MASK))
             }

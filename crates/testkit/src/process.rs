@@ -693,7 +693,7 @@ impl Process for FakeProcess {
         self.migration_outcome.clone()
     }
 
-    fn set_log_role(&mut self, is_replica: bool) {
+    fn set_role(&mut self, is_replica: bool) {
         self.logs_as_replica = is_replica;
     }
 

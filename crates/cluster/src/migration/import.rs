@@ -4,7 +4,7 @@ use super::contested;
 use super::export;
 use super::job::{ImportJob, ImportState, Takeover};
 use super::{
-    ImportFault, JobName, MOVE_TIMED_OUT, MigrationInput, MigrationOrder, SlotMove, SyncMessage, ToldBy,
+    ImportFault, JobName, MOVE_TIMED_OUT, MigrationInput, MigrationOrder, ReportSource, SlotMove, SyncMessage,
 };
 use crate::epochs;
 use crate::health;
@@ -63,7 +63,7 @@ pub(crate) fn handle(m: &mut ClusterMachine, input: MigrationInput<'_>) {
         }
         MigrationInput::DataReplaced => forget_all(m),
         MigrationInput::Told { job, from } => told(m, job, from),
-        MigrationInput::ToldEnd { job, success, message } => {
+        MigrationInput::ReportedEnd { job, success, message } => {
             let state = if success { ImportState::Success } else { ImportState::Failed };
             end(m, job, state, String::from_utf8_lossy(message).into_owned().into());
         }
@@ -294,23 +294,23 @@ fn hand_over(m: &mut ClusterMachine, name: JobName) {
     }
 }
 
-fn told(m: &mut ClusterMachine, job: &SlotMove, from: ToldBy) {
+fn told(m: &mut ClusterMachine, job: &SlotMove, from: ReportSource) {
     let job = SlotMove { source: None, ..job.clone() };
     let import =
         ImportJob::new(&job, ImportState::OccurringOnPrimary, None, m.time.now, m.time.wall_ms / 1_000);
     match from {
-        ToldBy::Command => {
+        ReportSource::Command => {
             log!(m, Notice, "New slot import job created: {}.", import.described);
             m.keys.moves.add(import);
         }
-        ToldBy::Snapshot => m.keys.moves.add_oldest(import),
+        ReportSource::Snapshot => m.keys.moves.add_oldest(import),
     }
 }
 
 /// Ends a job that was reported to this node and cannot continue.
 fn abandon(m: &mut ClusterMachine, job: &SlotMove, why: &'static str) {
     if m.keys.moves.unfinished(job.name).is_none() {
-        told(m, job, ToldBy::Snapshot);
+        told(m, job, ReportSource::Snapshot);
     }
     clean_up(m, job.name, why);
 }

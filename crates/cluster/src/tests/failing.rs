@@ -95,7 +95,7 @@ fn cl_s24_a_node_that_stood_still_serves_when_a_quorum_has_answered_anew() {
         let mut network = Network::cluster(3, 3);
         network.cut(0, 1);
         network.cut(0, 2);
-        network.step(0, &ClusterInput::StoodStill);
+        network.step(0, &ClusterInput::Suspension);
         assert_eq!(state(&network), ClusterState::Fail, "whatever was said last");
         network.run(TIMEOUT_MS - 200);
         assert_eq!(network.flags(0, 1), "master", "nobody is suspected yet");
@@ -114,7 +114,7 @@ fn cl_s24_a_node_that_stood_still_serves_when_a_quorum_has_answered_anew() {
 #[test]
 fn cl_s24_the_only_voter_needs_nobodys_answer() {
     let mut network = Network::cluster(2, 1);
-    network.step(0, &ClusterInput::StoodStill);
+    network.step(0, &ClusterInput::Suspension);
     assert_eq!(network.peers[0].cluster.info().state, ClusterState::Ok);
 }
 

@@ -380,7 +380,7 @@ fn cb_a46_nothing_is_claimed_while_another_node_may_have_this_ones_place() {
     type Prepare = fn(&mut Network);
     let rows: [(Prepare, &str); 3] = [
         (
-            |network| network.step(0, &ClusterInput::StoodStill),
+            |network| network.step(0, &ClusterInput::Suspension),
             "The target does not hear a majority of the primaries",
         ),
         (
@@ -415,7 +415,7 @@ fn cb_a48_a_node_that_was_apart_outbids_nobody_and_keeps_nothing_from_its_source
     let machine = |network: &Network| network.peers[0].cluster.machine.keys.granted_here.len();
     assert!(machine(&network) > 0);
     let epoch = network.peers[0].cluster.info().my_epoch;
-    network.step(0, &ClusterInput::StoodStill);
+    network.step(0, &ClusterInput::Suspension);
     assert!(machine(&network) > 0, "what waits on a link may be older than the claim");
     network.run(6_000);
     assert_eq!(machine(&network), 0);
@@ -469,7 +469,7 @@ fn cb_a15_the_rows_are_those_of_the_reference_the_newest_first() {
     assert_eq!(row.numbers.map(|number| number.1 - created), [0, 2, 2]);
     // A replica knows neither end of a move that its primary carries out.
     let second = SlotMove { name: JobName([b'b'; 40]), ..job(&network, 1, &[(9_000, 9_001)]) };
-    step(&mut network, MigrationInput::Told { job: &second, from: ToldBy::Snapshot });
+    step(&mut network, MigrationInput::Told { job: &second, from: ReportSource::Snapshot });
     let rows: Vec<_> = network.peers[0].cluster.migrations().collect();
     assert_eq!(rows[0].name, JOB, "one of a file stands at the tail");
     assert_eq!((rows[1].nodes, rows[1].state), (None, "occurring-on-primary"));
@@ -481,8 +481,8 @@ fn cb_a16_finished_jobs_are_forgotten_from_the_tail_on() {
     network.configure(0, |settings| settings.migration.log_len_max = 2);
     for number in b'b'..=b'f' {
         let told = SlotMove { name: JobName([number; 40]), ..job(&network, 1, &[(9_000, 9_000)]) };
-        step(&mut network, MigrationInput::Told { job: &told, from: ToldBy::Command });
-        let end = MigrationInput::ToldEnd { job: told.name, success: true, message: b"" };
+        step(&mut network, MigrationInput::Told { job: &told, from: ReportSource::Command });
+        let end = MigrationInput::ReportedEnd { job: told.name, success: true, message: b"" };
         step(&mut network, end);
     }
     network.run(100);

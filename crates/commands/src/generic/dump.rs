@@ -97,7 +97,7 @@ pub(super) fn restore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
 fn load<'p>(ctx: &WriteCtx<'_>, payload: &'p [u8]) -> Result<Loaded<'p>, CmdError> {
     let options = ReadOptions {
         // A payload that was accepted elsewhere is accepted here, whatever `rdb-version-check` says.
-        unknown: match ctx.limits.any_rdb_version || ctx.db.access.is_decided {
+        unknown: match ctx.limits.any_rdb_version || ctx.db.access.must_obey {
             true => Unknown::Skip,
             false => Unknown::Refuse,
         },

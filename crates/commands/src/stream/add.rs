@@ -130,12 +130,12 @@ impl TrimWords {
             return Ok(None);
         };
         // For the primary and the AOF, the extent of trimming is already decided.
-        let is_decided = ctx.db.access.is_decided;
-        if self.limit.is_some() && !self.is_approximate && !is_decided {
+        let must_obey = ctx.db.access.must_obey;
+        if self.limit.is_some() && !self.is_approximate && !must_obey {
             return Err(LIMIT_WITHOUT_APPROXIMATION);
         }
         let limit = match self.limit {
-            _ if is_decided => 0,
+            _ if must_obey => 0,
             Some(limit) => limit.unsigned_abs(),
             None => default_limit(ctx),
         };

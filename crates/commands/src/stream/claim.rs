@@ -383,7 +383,7 @@ impl ClaimCall {
         }
         // A time in the future is accepted only from the primary and the AOF: the primary has used its
         // own clock, and the AOF the clock at the time when it was written.
-        if claim.delivered_ms < 0 || claim.delivered_ms > now_ms && !access.is_decided {
+        if claim.delivered_ms < 0 || claim.delivered_ms > now_ms && !access.must_obey {
             claim.delivered_ms = now_ms;
         }
         Ok(ClaimCall { claim, ids_end, last_id })

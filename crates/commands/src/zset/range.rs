@@ -34,12 +34,12 @@ impl ScoreRange {
             Ok((score, is_open))
         };
         let from = match bound(min)? {
-            (score, true) => Edge::BehindScore(score),
+            (score, true) => Edge::AfterScore(score),
             (score, false) => Edge::Score(score),
         };
         let to = match bound(max)? {
             (score, true) => Edge::Score(score),
-            (score, false) => Edge::BehindScore(score),
+            (score, false) => Edge::AfterScore(score),
         };
         Ok(ScoreRange { from, to })
     }
@@ -135,12 +135,12 @@ impl<'a> LexRange<'a> {
                     LexBound::Lowest => 0,
                     LexBound::Highest => zset.len(),
                     LexBound::Closed(min) => zset.count_before(Edge::Member(min)),
-                    LexBound::Open(min) => zset.count_before(Edge::BehindMember(min)),
+                    LexBound::Open(min) => zset.count_before(Edge::AfterMember(min)),
                 };
                 let end = match self.max {
                     LexBound::Lowest => 0,
                     LexBound::Highest => zset.len(),
-                    LexBound::Closed(max) => zset.count_before(Edge::BehindMember(max)),
+                    LexBound::Closed(max) => zset.count_before(Edge::AfterMember(max)),
                     LexBound::Open(max) => zset.count_before(Edge::Member(max)),
                 };
                 start..end.max(start)

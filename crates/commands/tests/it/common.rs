@@ -200,7 +200,7 @@ impl Bench {
                 dice: 0,
             },
         };
-        Access { now: self.now, touch, expiry: self.expiry, is_decided: false }
+        Access { now: self.now, touch, expiry: self.expiry, must_obey: false }
     }
 
     /// Produces the whole reply of a slow read.

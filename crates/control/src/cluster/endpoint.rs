@@ -34,7 +34,7 @@ pub enum NodeEndpoint<'a> {
 
 /// A client that receives addresses of nodes, with the rules that apply to it.
 #[derive(Clone, Debug)]
-pub struct ToldClient<'a> {
+pub struct EndpointClient<'a> {
     /// The properties of the client on which nodes' announcements depend.
     pub client: AskingClient,
     /// The rules of `announce-endpoint-for`.
@@ -44,9 +44,9 @@ pub struct ToldClient<'a> {
     pub matching: Vec<u16>,
 }
 
-impl<'a> ToldClient<'a> {
+impl<'a> EndpointClient<'a> {
     /// The client of a session, with its matching rules. O(rules).
-    pub fn of(caller: &Caller, config: &'a Config) -> ToldClient<'a> {
+    pub fn of(caller: &Caller, config: &'a Config) -> EndpointClient<'a> {
         let rules = config.endpoint_rules();
         let (client, mut matching) = (asking(caller), Vec::new());
         if !rules.is_empty()
@@ -56,7 +56,7 @@ impl<'a> ToldClient<'a> {
             let positions = (0_u16..).zip(rules).filter(|(_, rule)| rule.subnet.has(address));
             matching.extend(positions.map(|(position, _)| position));
         }
-        ToldClient { client, rules, matching }
+        EndpointClient { client, rules, matching }
     }
 
     /// The first rule that matches both the client's network and the node.

@@ -378,7 +378,7 @@ pub(crate) fn notice_standstill(core: &mut Core, process: &mut dyn Process) {
     let now = process.now();
     let stood_ns = now.mono_ns.saturating_sub(std::mem::replace(&mut mode.pulse.moved_ns, now.mono_ns));
     if stood_ns / 1_000_000 > mode.machine.node_timeout_ms().max(STANDSTILL_MIN_MS) {
-        mode.machine.step(now, &ClusterInput::StoodStill);
+        mode.machine.step(now, &ClusterInput::Suspension);
         ClusterDriver::of(core).take_cluster_outputs(process);
     }
 }

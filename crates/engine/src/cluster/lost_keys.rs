@@ -15,7 +15,7 @@ const KEYS_PER_COMMAND: usize = 64;
 /// Access with which the cluster deletes keys, expired or not.
 pub(super) fn access(process: &mut dyn Process) -> Access {
     let now = process.recent();
-    Access { now, touch: AccessUpdate::No { fresh: 0 }, expiry: ExpiryMode::Ignore, is_decided: false }
+    Access { now, touch: AccessUpdate::No { fresh: 0 }, expiry: ExpiryMode::Ignore, must_obey: false }
 }
 
 /// Steps that delete keys of lost slots.

@@ -14,7 +14,7 @@ use sluice_command::{Flags, KeyFlags, Named, Spec};
 use sluice_commands::{Args, CmdError, Hashing, WaitFor};
 use sluice_config::choice::EndpointType;
 use sluice_config::{Config, param};
-use sluice_control::cluster::endpoint::{NodeEndpoint, ToldClient};
+use sluice_control::cluster::endpoint::{EndpointClient, NodeEndpoint};
 use sluice_control::cluster::mode::ClusterMode;
 use sluice_keyspace::{Keyspace, slot_of};
 use sluice_session::transaction::{QueueRoute, Transaction};
@@ -324,7 +324,7 @@ fn redirect(
     caller: &Caller,
     config: &Config,
 ) -> Cow<'static, str> {
-    let client = ToldClient::of(caller, config);
+    let client = EndpointClient::of(caller, config);
     let kind = config.choice::<EndpointType>(param::CLUSTER_PREFERRED_ENDPOINT_TYPE);
     let (word, host) = match (word, client.endpoint_of(node, kind)) {
         (RedirectWord::Ask, NodeEndpoint::At(host)) => ("ASK", host),

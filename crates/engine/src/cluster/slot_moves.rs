@@ -13,7 +13,7 @@ use sluice_base::mistake::{Mistake, is_made};
 use sluice_base::{LogLevel, Now, SessionKey};
 use sluice_cluster::{
     AWAITED_NS_MAX, ClusterAnswer, ClusterInput, HashSlot, HeldAction, HeldMessage, ImportFault, JobName,
-    LostSlots, MigrationInput, MigrationOrder, NodeId, SlotSet, SyncMessage, ToldBy, is_awaited,
+    LostSlots, MigrationInput, MigrationOrder, NodeId, ReportSource, SlotSet, SyncMessage, is_awaited,
 };
 use sluice_commands::{ReplyMode, WaitFor};
 use sluice_control::between_units::BetweenUnits;
@@ -310,7 +310,7 @@ fn tell_of_snapshots(core: &mut Core, now: Now) {
         if mode.machine.has_import(JobName(import.name)) {
             continue;
         }
-        let input = MigrationInput::Told { job: &move_of(import), from: ToldBy::Snapshot };
+        let input = MigrationInput::Told { job: &move_of(import), from: ReportSource::Snapshot };
         mode.machine.step(now, &ClusterInput::Migration(input));
     }
 }

@@ -137,7 +137,7 @@ impl Core {
             now: command.now,
             touch: AccessUpdate::No { fresh: 0 },
             expiry: ExpiryMode::Delete,
-            is_decided: false,
+            must_obey: false,
         };
         let before = effects.modified_len();
         for (db, name) in effects.take_expired_by_read() {

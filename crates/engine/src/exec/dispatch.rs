@@ -14,7 +14,7 @@ use crate::replication::maintenance::Notices;
 use crate::replication::replicas::ReplicaFeeds;
 use crate::replication::role::RoleChanges;
 use crate::users::UserUpdates;
-use sluice_base::{Entrusted, Now};
+use sluice_base::{ChangeGuard, Now};
 use sluice_cluster::SlotMap;
 use sluice_command::Spec;
 use sluice_command::specs::{cluster, generic, server};
@@ -172,7 +172,7 @@ impl HandlerContexts<'_> {
     ) -> Run {
         let Core { control, gate, .. } = self.core;
         let reply = Reply::new(&mut session.outbox, session.caller.proto);
-        let (caller, limits) = (Entrusted::new(&mut session.caller), &control.limits);
+        let (caller, limits) = (ChangeGuard::new(&mut session.caller), &control.limits);
         let is_called = standing == Standing::Script;
         let mut ctx = SessionCtx { caller, is_called, limits, reply };
         let result = run(&mut ctx, args);
@@ -423,12 +423,7 @@ impl HandlerContexts<'_> {
         if self.core.derived.has_unusual_access || session.caller.flags.no_touch {
             return self.unusual_access(session, spec, now);
         }
-        Access {
-            now,
-            touch: AccessUpdate::Lru(lru_clock(now)),
-            expiry: ExpiryMode::Delete,
-            is_decided: false,
-        }
+        Access { now, touch: AccessUpdate::Lru(lru_clock(now)), expiry: ExpiryMode::Delete, must_obey: false }
     }
 
     #[cold]
@@ -439,12 +434,12 @@ impl HandlerContexts<'_> {
         if session.caller.flags.no_touch && spec.id != generic::TOUCH.id {
             touch = AccessUpdate::No { fresh: touch.fresh() };
         }
-        let is_decided = session.caller.is_decided();
+        let must_obey = session.caller.must_obey();
         let expiry = if self.core.control.replication.replica.is_some() {
             // On a replica, the primary decides when a key is deleted: its commands access the key as alive
             // until then. For other clients an expired key is hidden.
-            if is_decided { ExpiryMode::Ignore } else { ExpiryMode::Hide }
-        } else if is_decided {
+            if must_obey { ExpiryMode::Ignore } else { ExpiryMode::Hide }
+        } else if must_obey {
             // A log, or the source of a move of slots, contains the deletions as commands.
             ExpiryMode::Ignore
         } else if limits.import_mode {
@@ -456,7 +451,7 @@ impl HandlerContexts<'_> {
         } else {
             ExpiryMode::Delete
         };
-        Access { now, touch, expiry, is_decided }
+        Access { now, touch, expiry, must_obey }
     }
 
     fn lfu_touch(&self, now: Now) -> AccessUpdate {

@@ -8,7 +8,7 @@
 
 mod lifecycle;
 
-use crate::exec::unit::{StoodStill, Unit};
+use crate::exec::unit::{Suspension, Unit};
 use sluice_base::SessionKey;
 use sluice_base::heap;
 use sluice_resp::Outbox;
@@ -24,7 +24,7 @@ pub(crate) struct OpenUnit {
     /// Key of the client that sent the command.
     pub client: SessionKey,
     /// Where the run is suspended.
-    pub at: StoodStill,
+    pub at: Suspension,
     /// The part of the reply that is written so far: the client is sent the whole reply when the unit ends.
     pub reply: Outbox,
     /// Messages that the unit's commands sent to its own client: they follow the whole reply.

@@ -293,7 +293,7 @@ impl Engine {
         let ending = match &mut *on {
             WaitFor::SlowRead { since_ns } => {
                 *since_ns = ended.unit.now.mono_ns;
-                SlowReadSteps::of(&mut self.core).put_off_slow_read(session, request);
+                SlowReadSteps::of(&mut self.core).postpone_slow_read(session, request);
                 CommandEnding::Deferred
             }
             WaitFor::Keys(_)

@@ -12,7 +12,7 @@ use crate::exec::finish::{CommandEnding, Ended};
 use crate::exec::gate::NotPermitted;
 use crate::exec::request::Next;
 use crate::exec::standing::Standing;
-use crate::exec::unit::{CountedSlot, StoodStill, TransactionPosition, Unit};
+use crate::exec::unit::{CountedSlot, Suspension, TransactionPosition, Unit};
 use crate::session::output_limit::note_query_buffer_disconnection;
 use crate::users::UserUpdates;
 use sluice_acl::RefusalContext;
@@ -198,10 +198,10 @@ impl Engine {
                 // The link was cut: the remaining commands are not executed on these data.
                 break;
             }
-            if let Some(mut at) = unit.stood_still.take() {
+            if let Some(mut at) = unit.suspended.take() {
                 unit.standing = outer;
                 at.transaction = Some(TransactionPosition { transaction, next: i });
-                unit.stood_still = Some(at);
+                unit.suspended = Some(at);
                 return Ok(Outcome::StandStill);
             }
             // EXEC is not suspended after a save for the end of the server, because that save is repeated
@@ -212,7 +212,7 @@ impl Engine {
                 unit.standing = outer;
                 let until_ns = now.mono_ns.saturating_add(pause_ns);
                 let transaction = Some(TransactionPosition { transaction, next: i + 1 });
-                unit.stood_still = Some(Box::new(StoodStill { transaction, script: None, until_ns }));
+                unit.suspended = Some(Box::new(Suspension { transaction, script: None, until_ns }));
                 return Ok(Outcome::StandStill);
             }
         }
@@ -234,7 +234,7 @@ impl Engine {
         let Ended { unit, spec, args, db, request_bytes, mark, .. } = ended;
         let yielded = Ended::new(unit, spec, args, db, request_bytes, mark);
         let spent_ns = self.core.end_command(CommandEnding::Yields, yielded, session, now, process);
-        if let Some(run) = unit.stood_still.as_mut().and_then(|at| at.script.as_mut()) {
+        if let Some(run) = unit.suspended.as_mut().and_then(|at| at.script.as_mut()) {
             run.spent_ns += spent_ns;
         }
         Next::Done

@@ -33,7 +33,7 @@ pub(crate) struct Unit {
     /// Slot of a cluster for which the client's command counts.
     pub counts_for: CountedSlot,
     /// Where the run was just suspended: taken by the code that leaves the unit open.
-    pub stood_still: Option<Box<StoodStill>>,
+    pub suspended: Option<Box<Suspension>>,
 }
 
 /// Slot of a cluster for which a client's command counts.
@@ -49,7 +49,7 @@ pub(crate) enum CountedSlot {
 
 /// Where a run is suspended.
 #[derive(Debug)]
-pub(crate) struct StoodStill {
+pub(crate) struct Suspension {
     /// The transaction that is suspended; `None` if the script is no part of one.
     pub transaction: Option<TransactionPosition>,
     /// The script that is suspended; `None` between two commands of a transaction.
@@ -79,7 +79,7 @@ impl Unit {
             client_proto: None,
             told_now: None,
             counts_for: CountedSlot::OfKeys,
-            stood_still: None,
+            suspended: None,
         }
     }
 }

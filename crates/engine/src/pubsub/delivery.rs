@@ -228,9 +228,9 @@ impl MessageReceivers<'_> {
             let bytes = form.write(|buffer| write(proto, buffer));
             sent_bytes += bytes;
             // Output in the session's `front` must be sent before the message.
-            let is_behind = session.front.is_some();
+            let has_front = session.front.is_some();
             session.was_pushed |= self.waits_until_durable;
-            let may_list = !self.waits_until_durable && session.outbox.is_empty() && !is_behind;
+            let may_list = !self.waits_until_durable && session.outbox.is_empty() && !has_front;
             let group = self.multicasts.group(*key, proto).filter(|_| may_list);
             match group {
                 Some(_) => session.in_flight += bytes,

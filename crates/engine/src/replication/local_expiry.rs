@@ -53,7 +53,7 @@ impl ExpirySlices<'_> {
             now: start,
             touch: AccessUpdate::No { fresh: 0 },
             expiry: ExpiryMode::Delete,
-            is_decided: false,
+            must_obey: false,
         };
         let mut deleted = false;
         for met in 0..self.core.control.replication.local_expiries.count() {

@@ -18,7 +18,7 @@ use sluice_base::{Now, SessionKey};
 use sluice_cluster::{JobName, MapNode, SlotSet};
 use sluice_config::choice::EndpointType;
 use sluice_config::param;
-use sluice_control::cluster::endpoint::ToldClient;
+use sluice_control::cluster::endpoint::EndpointClient;
 use sluice_control::cluster::slot_moves::ExportLink;
 use sluice_control::process::Process;
 use sluice_control::replication::failover::Failover;
@@ -146,7 +146,7 @@ impl Notices<'_> {
     fn ends_of_move(&self, link: &ExportLink, caller: &Caller) -> Option<(String, String)> {
         let control = &*self.delivery.control;
         let map = &control.cluster.as_deref()?.map;
-        let client = ToldClient::of(caller, &control.config);
+        let client = EndpointClient::of(caller, &control.config);
         let kind = control.config.choice::<EndpointType>(param::CLUSTER_PREFERRED_ENDPOINT_TYPE);
         let address = |is_end: &dyn Fn(&MapNode) -> bool| {
             client.host_and_port(map.nodes.iter().find(|node| is_end(node))?, kind)

@@ -106,7 +106,7 @@ impl RoleChanges<'_> {
         self.core.control.clients.migrations.keep_all();
         self.core.control.replication.stream.set_has_primary(true);
         *self.core.control.replication.replica = Some(Box::new(role));
-        process.set_log_role(true);
+        process.set_role(true);
         if !by.is_empty() {
             process.log(LogLevel::Notice, &format!("REPLICAOF {host}:{port} enabled ({by})"));
         }
@@ -114,7 +114,7 @@ impl RoleChanges<'_> {
 
     fn promote(&mut self, by: &str, process: &mut dyn Process) {
         let Some(role) = self.core.control.replication.replica.take() else { return };
-        process.set_log_role(false);
+        process.set_role(false);
         self.core.control.replication.give_link_up(&role.link);
         // This cannot fail: the words are those of the directive.
         let _ = self.core.control.config.assign(param::REPLICAOF, &[b"no", b"one"]);

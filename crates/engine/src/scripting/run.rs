@@ -9,7 +9,7 @@ mod frame;
 use crate::cluster::redirect::{SlotRoute, route_of};
 use crate::engine::Engine;
 use crate::exec::standing::Standing;
-use crate::exec::unit::{StoodStill, Unit};
+use crate::exec::unit::{Suspension, Unit};
 use crate::scripting::scripts::Scripts;
 use sluice_base::Now;
 use sluice_command::Spec;
@@ -133,8 +133,8 @@ impl Engine {
         let slot = match kind {
             EvalKind::Sha => self.scripting.cache.find_sha(args.at(1)).ok_or(NO_SCRIPT)?,
             EvalKind::Text => {
-                let is_obeyed = unit.standing == Standing::Replay || session.caller.is_primary();
-                self.scripts().script_of_text(args.at(1), false, is_obeyed)?
+                let must_obey = unit.standing == Standing::Replay || session.caller.is_primary();
+                self.scripts().script_of_text(args.at(1), false, must_obey)?
             }
         };
         let Some(script) = self.scripting.cache.get(slot) else { return Err(NO_SCRIPT) };
@@ -438,7 +438,7 @@ impl Scripts<'_> {
                 name: run.name.shared(),
                 command: std::mem::take(&mut run.command),
                 is_eval: matches!(run.what, ScriptKind::Eval(_)),
-                is_obeyed: run.rights.is_obeyed,
+                must_obey: run.rights.must_obey,
                 has_written: run.has_written,
                 ending: None,
                 began_ns: run.began_ns,
@@ -447,14 +447,14 @@ impl Scripts<'_> {
         });
         running.has_written = run.has_written;
         let until_ns = if run.is_stopped() { at_ns.saturating_add(LOOK_NS) } else { at_ns };
-        unit.stood_still = Some(Box::new(StoodStill { transaction: None, script: Some(run), until_ns }));
+        unit.suspended = Some(Box::new(Suspension { transaction: None, script: Some(run), until_ns }));
     }
 
     /// Notes for INFO how far beyond `maxmemory` a writing script has come: scripts are checked against
     /// `maxmemory` only when they begin.
     fn note_overrun(&mut self, run: &ScriptRun, process: &mut dyn Process) {
         let limit = self.core.control.limits.maxmemory;
-        if limit > 0 && run.has_written && !run.rights.is_obeyed {
+        if limit > 0 && run.has_written && !run.rights.must_obey {
             let beyond = process.counted_memory(&self.core.keyspace).saturating_sub(limit) as u64;
             self.core.stats.eviction.script_overrun_max =
                 self.core.stats.eviction.script_overrun_max.max(beyond);
@@ -551,7 +551,7 @@ impl Scripts<'_> {
 
     /// Sets a machine's memory limit back to that for clients' scripts.
     fn end_lift(&self, machine: &mut ScriptMachine, rights: ScriptRights) {
-        if rights.is_obeyed {
+        if rights.must_obey {
             machine.set_limit(machine_limits(&self.core.control.config).bytes);
         }
     }
@@ -565,7 +565,7 @@ impl Scripts<'_> {
         &mut self,
         text: &[u8],
         is_kept: bool,
-        is_obeyed: bool,
+        must_obey: bool,
     ) -> Result<u32, CmdError> {
         let hash = self.core.keyspace.hasher().hash(text);
         if let Some(slot) = self.scripting.cache.find_text(hash, text) {
@@ -574,8 +574,8 @@ impl Scripts<'_> {
             }
             return Ok(slot);
         }
-        let added = self.add_script(text, hash, is_kept, self.core.control.limits_of_load(is_obeyed));
-        if is_obeyed && let Some(machine) = self.scripting.machine.as_mut() {
+        let added = self.add_script(text, hash, is_kept, self.core.control.limits_of_load(must_obey));
+        if must_obey && let Some(machine) = self.scripting.machine.as_mut() {
             machine.set_limit(machine_limits(&self.core.control.config).bytes);
         }
         added
@@ -623,7 +623,7 @@ impl Scripts<'_> {
     pub(crate) fn slot_of_run(&self, flags: ScriptFlags, rights: ScriptRights, args: Args<'_>) -> RunSlot {
         let is_free = flags.has(ScriptFlags::COMPATIBLE) || flags.has(ScriptFlags::ALLOW_CROSS_SLOT_KEYS);
         match args.spec() {
-            Some(spec) if self.core.control.cluster.is_some() && !is_free && !rights.is_obeyed => {
+            Some(spec) if self.core.control.cluster.is_some() && !is_free && !rights.must_obey => {
                 match route_of(spec, args) {
                     SlotRoute::Slot(slot) => RunSlot::Of(slot.number()),
                     SlotRoute::Keyless | SlotRoute::Crosses => RunSlot::OfFirstCall,
@@ -649,8 +649,8 @@ impl Scripts<'_> {
             return Err(CmdError::text("ERR Can not run script on cluster, 'no-cluster' flag is set."));
         }
         let is_replayed = unit.standing == Standing::Replay;
-        let is_obeyed = is_replayed || session.caller.is_primary();
-        let is_full = self.scripting.is_full && control.limits.maxmemory > 0 && !is_obeyed;
+        let must_obey = is_replayed || session.caller.is_primary();
+        let is_full = self.scripting.is_full && control.limits.maxmemory > 0 && !must_obey;
         let is_compatible = flags.has(ScriptFlags::COMPATIBLE);
         let writes = !flags.has(ScriptFlags::NO_WRITES);
         if control.is_stale() && !is_replayed && (is_compatible || !flags.has(ScriptFlags::ALLOW_STALE)) {
@@ -663,7 +663,7 @@ impl Scripts<'_> {
             });
         }
         if !is_compatible && writes {
-            if !is_obeyed {
+            if !must_obey {
                 self.core.control.may_write_by_script()?;
             }
             if is_read_only {
@@ -684,7 +684,7 @@ impl Scripts<'_> {
             is_read_only: is_read_only || !is_compatible && !writes,
             allows_oom: !is_compatible && flags.has(ScriptFlags::ALLOW_OOM),
             is_full,
-            is_obeyed,
+            must_obey,
             may_stand_still: !is_replayed && !control.persistence.saved_for_end,
             slot: RunSlot::Any,
         })

@@ -127,7 +127,7 @@ impl MigrationEnds<'_> {
             now,
             touch: AccessUpdate::No { fresh: 0 },
             expiry: ExpiryMode::Ignore,
-            is_decided: false,
+            must_obey: false,
         };
         let mut argv = vec![b"DEL".to_vec()];
         for (hash, name) in taken.iter().filter_map(|number| keys.get(*number)) {

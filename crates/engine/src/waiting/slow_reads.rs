@@ -47,7 +47,7 @@ impl SlowReadSteps<'_> {
 
     /// Undoes the counting of a slow read for which no thread is free: it will run again.
     #[cold]
-    pub(crate) fn put_off_slow_read(&mut self, session: &mut Session, request: Request<'_>) {
+    pub(crate) fn postpone_slow_read(&mut self, session: &mut Session, request: Request<'_>) {
         let _ = self.core.effects.take_lookups();
         session.caller.traffic.net_in =
             session.caller.traffic.net_in.saturating_sub(request.wire_len() as u64);

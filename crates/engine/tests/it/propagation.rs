@@ -990,7 +990,7 @@ fn a_snapshot_has_lists() {
     rig.run("PEXPIREAT k 33177117420123");
     let replica = rig.connect();
     let (_, file) = attach(&mut rig, replica, "SYNC");
-    assert_eq!(items(&file).pop(), Some("k [\"a\", \"7\"] Some(33177117420123) Unsaid".to_owned()));
+    assert_eq!(items(&file).pop(), Some("k [\"a\", \"7\"] Some(33177117420123) Unknown".to_owned()));
 }
 
 #[test]
@@ -1019,7 +1019,7 @@ fn sync_sends_a_snapshot_and_then_the_stream() {
     );
     assert_eq!(
         names[8..],
-        ["db 0", "sizes 1 0", "a 1 None Unsaid", "db 2", "sizes 1 1", "b v Some(33177117420123) Unsaid"]
+        ["db 0", "sizes 1 0", "a 1 None Unknown", "db 2", "sizes 1 1", "b v Some(33177117420123) Unknown"]
     );
     rig.run("SET c 3");
     rig.run("SELECT 0");
@@ -1094,8 +1094,8 @@ fn the_snapshot_follows_the_configuration() {
         ("volatile-lru", "Idle(3)"),
         ("allkeys-lfu", "Frequency(5)"),
         ("volatile-lfu", "Frequency(5)"),
-        ("volatile-ttl", "Unsaid"),
-        ("noeviction", "Unsaid"),
+        ("volatile-ttl", "Unknown"),
+        ("noeviction", "Unknown"),
     ] {
         let mut rig =
             Rig::with(&[("maxmemory-policy", policy), ("rdbcompression", "no"), ("rdbchecksum", "no")]);

@@ -321,7 +321,7 @@ impl<K: Kernel> Uring<K> {
     }
 
     /// Ends everything on a slot that its user has closed or detached.
-    fn wind_up(&mut self, source: Source, life: Life) {
+    fn end_slot(&mut self, source: Source, life: Life) {
         let index = source.index;
         let slot = &mut self.slots[index as usize];
         slot.life = life;
@@ -337,7 +337,7 @@ impl<K: Kernel> Uring<K> {
             // The cancellation is submitted after the send, so bytes that the socket takes at once are sent.
             self.cancel(index, OpKind::Send);
         }
-        self.wind_up_input(index);
+        self.end_input(index);
         self.finish(index);
     }
 
@@ -582,14 +582,14 @@ impl<K: Kernel> Driver for Uring<K> {
     fn close(&mut self, source: Source) {
         if self.slot(source).is_some() {
             self.drop_held(source.index);
-            self.wind_up(source, Life::Closing);
+            self.end_slot(source, Life::Closing);
         }
     }
 
     fn detach(&mut self, source: Source) {
         if self.slot(source).is_some() {
             self.deliver_held(source.index);
-            self.wind_up(source, Life::Detaching);
+            self.end_slot(source, Life::Detaching);
         }
     }
 

@@ -4,12 +4,15 @@
 use sluice_base::heap;
 use sluice_value::Value;
 use std::collections::BTreeSet;
+use std::ops::Bound;
+
+/// First expiry of a field, ms since the epoch, and the hash's key.
+pub(super) type FirstExpiry = (i64, Box<[u8]>);
 
 /// The hashes with fields that expire.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct VolatileKeys {
-    /// First expiry of a field, ms since the epoch, and key.
-    by_expiry: BTreeSet<(i64, Box<[u8]>)>,
+    by_expiry: BTreeSet<FirstExpiry>,
     /// Bytes of the keys, as the allocator rounds them.
     key_bytes: usize,
 }
@@ -47,14 +50,20 @@ impl VolatileKeys {
         self.by_expiry.len()
     }
 
-    /// The keys whose first field expired before `now_ms`, each with that time, in order of the time.
-    pub(crate) fn due(&self, now_ms: i64) -> impl Iterator<Item = (i64, &[u8])> {
-        self.by_expiry.iter().take_while(move |(at, _)| *at < now_ms).map(|(at, key)| (*at, &**key))
+    /// The hashes whose first field expired before `now_ms`, in order of that time; only those that come
+    /// after `position` if there is one.
+    pub(super) fn due(
+        &self,
+        position: Option<&FirstExpiry>,
+        now_ms: i64,
+    ) -> impl Iterator<Item = &FirstExpiry> {
+        let from = position.map_or(Bound::Unbounded, Bound::Excluded);
+        self.by_expiry.range((from, Bound::Unbounded)).take_while(move |(at, _)| *at < now_ms)
     }
 
     /// Bytes that the allocator has given.
     pub(super) fn footprint(&self) -> usize {
-        heap::tree::<(i64, Box<[u8]>), ()>(self.by_expiry.len()) + self.key_bytes
+        heap::tree::<FirstExpiry, ()>(self.by_expiry.len()) + self.key_bytes
     }
 }
 

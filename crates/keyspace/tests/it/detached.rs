@@ -12,7 +12,7 @@ const NOW_MS: i64 = 1_700_000_000_000;
 
 fn access() -> Access {
     let now = Now { mono_ns: 0, unix_us: NOW_MS * 1000 };
-    Access { now, touch: AccessUpdate::Lru(1), expiry: ExpiryMode::Delete, is_decided: false }
+    Access { now, touch: AccessUpdate::Lru(1), expiry: ExpiryMode::Delete, must_obey: false }
 }
 
 /// A keyspace with `keys` keys in the slot of `a`, every second one with an expiry, and one key

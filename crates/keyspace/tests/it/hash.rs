@@ -50,7 +50,7 @@ struct Twin {
 impl Twin {
     fn access(&self) -> Access {
         let now = Now { mono_ns: 0, unix_us: self.now_ms * 1000 };
-        Access { now, touch: AccessUpdate::Lru(7), expiry: ExpiryMode::Delete, is_decided: false }
+        Access { now, touch: AccessUpdate::Lru(7), expiry: ExpiryMode::Delete, must_obey: false }
     }
 
     fn key(&mut self) -> Vec<u8> {
@@ -274,7 +274,7 @@ fn another_type_is_refused_and_overwriting_forgets_expiring_fields() {
     let mut keyspace = Keyspace::new(1, hasher);
     let mut effects = Effects::default();
     let now = Now { mono_ns: 0, unix_us: 1_000_000 };
-    let access = Access { now, touch: AccessUpdate::Lru(7), expiry: ExpiryMode::Delete, is_decided: false };
+    let access = Access { now, touch: AccessUpdate::Lru(7), expiry: ExpiryMode::Delete, must_obey: false };
     let (h, s) = (Key::hashed(b"h", hasher), Key::hashed(b"s", hasher));
     let mut db = keyspace.write(0, access, &mut effects);
     db.set(s, NewValue::Str(b"v"), SetExpiry::Clear, Event::Set);
@@ -296,7 +296,7 @@ fn a_string_over_a_hash_of_its_length_leaves_the_large_block() {
     let mut keyspace = Keyspace::new(1, hasher);
     let mut effects = Effects::default();
     let now = Now { mono_ns: 0, unix_us: 1_000_000 };
-    let access = Access { now, touch: AccessUpdate::Lru(7), expiry: ExpiryMode::Delete, is_decided: false };
+    let access = Access { now, touch: AccessUpdate::Lru(7), expiry: ExpiryMode::Delete, must_obey: false };
     let key = Key::hashed(b"k", hasher);
     // At one of these lengths the string fits the hash's block to the byte.
     for len in 1400..1440 {

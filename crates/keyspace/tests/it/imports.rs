@@ -193,6 +193,41 @@ fn cb_g13_fields_of_hidden_slots_do_not_expire() {
     assert_eq!(keyspace.db(0).volatile_len(), 0);
 }
 
+#[test]
+fn hidden_hashes_however_many_do_not_keep_fields_of_others_from_expiring() {
+    let (mut keyspace, mut effects, mut walk) = (keyspace(1), Effects::default(), ExpireWalk::default());
+    let hash_of = |ago_ms: i64| {
+        let mut hash = Hash::default();
+        let mut context = sluice_value::HashContext::default();
+        hash.set(b"field", b"value", HashExpiry::At(NOW_MS - ago_ms), &mut context);
+        hash.set(b"stays", b"value", HashExpiry::Clear, &mut context);
+        NewValue::Hash(hash)
+    };
+    // The hidden hashes' fields expire first, and the shown ones stand between and after them.
+    for number in 0..1_000_i64 {
+        let tag = if number % 100 == 99 { "b" } else { "a" };
+        keyspace.load(0, format!("{{{tag}}}{number}").as_bytes(), hash_of(2_000 - number), None, 0);
+    }
+    let slot = key_slot(b"a");
+    keyspace.import_marks().begin(import(b'a', &[(slot, slot)]));
+    let cycle = ExpireCycle { now_ms: NOW_MS, keys_per_round: 20, tolerated_percent: 10 };
+    let mut run = |keyspace: &mut Keyspace| {
+        walk.begin(1);
+        while !walk.is_over() {
+            keyspace.expire_step(cycle, &mut walk, &mut effects);
+        }
+    };
+    run(&mut keyspace);
+    assert_eq!(keyspace.db(0).volatile_len(), 990);
+    // A hash that expires ahead of the position that the cycle has reached is found by the next cycle.
+    keyspace.load(0, b"{b}early", hash_of(5_000), None, 0);
+    run(&mut keyspace);
+    assert_eq!(keyspace.db(0).volatile_len(), 990);
+    keyspace.import_marks().end(&[b'a'; 40]);
+    run(&mut keyspace);
+    assert_eq!(keyspace.db(0).volatile_len(), 0);
+}
+
 /// A new import takes precedence: an older one with the same name, or with one of its slots, has ended
 /// without a report. Therefore there are never more imports, or ranges, than slots.
 #[test]
@@ -220,7 +255,7 @@ fn imports_share_no_slot_and_are_bounded_by_the_slots() {
 #[test]
 fn cb_g15_every_database_hides_the_slots_whatever_becomes_of_its_keys() {
     let access =
-        Access { now: NOW, touch: AccessUpdate::Lru(1), expiry: ExpiryMode::Ignore, is_decided: true };
+        Access { now: NOW, touch: AccessUpdate::Lru(1), expiry: ExpiryMode::Ignore, must_obey: true };
     let (mut keyspace, mut effects) = (keyspace(2), Effects::default());
     let slot = key_slot(b"a");
     keyspace.import_marks().begin(import(b'a', &[(slot, slot)]));

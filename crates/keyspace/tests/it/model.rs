@@ -64,7 +64,7 @@ impl Twin {
 
     fn access(&self) -> Access {
         let now = Now { mono_ns: 0, unix_us: self.now_ms * 1000 };
-        Access { now, touch: AccessUpdate::Lru(77), expiry: self.mode, is_decided: false }
+        Access { now, touch: AccessUpdate::Lru(77), expiry: self.mode, must_obey: false }
     }
 
     fn write<R>(&mut self, db: usize, run: impl FnOnce(&mut sluice_keyspace::DbMut<'_>) -> R) -> R {

@@ -49,7 +49,7 @@ impl Twin {
 
     fn access(&self) -> Access {
         let now = Now { mono_ns: 0, unix_us: self.now_ms * 1000 };
-        Access { now, touch: AccessUpdate::Lru(77), expiry: ExpiryMode::Delete, is_decided: false }
+        Access { now, touch: AccessUpdate::Lru(77), expiry: ExpiryMode::Delete, must_obey: false }
     }
 
     fn write<R>(&mut self, db: usize, run: impl FnOnce(&mut DbMut<'_>) -> R) -> R {
@@ -360,7 +360,7 @@ fn tables_of_slots_agree_with_a_map() {
 fn filled(layout: Layout, keys: impl Iterator<Item = String>) -> Keyspace {
     let mut keyspace = Keyspace::new(1, KeyHasher::new(SEED, layout));
     let now = Now { mono_ns: 0, unix_us: 0 };
-    let access = Access { now, touch: AccessUpdate::Lru(1), expiry: ExpiryMode::Delete, is_decided: false };
+    let access = Access { now, touch: AccessUpdate::Lru(1), expiry: ExpiryMode::Delete, must_obey: false };
     let mut effects = Effects::default();
     let mut db = keyspace.write(0, access, &mut effects);
     for key in keys {
@@ -412,7 +412,7 @@ fn a_walk_in_a_table_that_is_emptied_begins_the_next_at_its_beginning() {
     }
     assert_eq!(cursor & 16383, u64::from(key_slot(first.as_bytes())), "in the midst of the first table");
     let now = Now { mono_ns: 0, unix_us: 0 };
-    let access = Access { now, touch: AccessUpdate::Lru(1), expiry: ExpiryMode::Delete, is_decided: false };
+    let access = Access { now, touch: AccessUpdate::Lru(1), expiry: ExpiryMode::Delete, must_obey: false };
     let mut effects = Effects::default();
     let mut db = keyspace.write(0, access, &mut effects);
     for name in names(first) {
@@ -455,7 +455,7 @@ fn a_table_that_has_become_empty_gives_its_memory_back() {
         now: Now { mono_ns: 0, unix_us: 0 },
         touch: AccessUpdate::Lru(1),
         expiry: ExpiryMode::Delete,
-        is_decided: false,
+        must_obey: false,
     };
     let mut effects = Effects::default();
     let names: Vec<String> = (1..2000).map(|i| format!("{{t}}{i}")).collect();

@@ -10,7 +10,7 @@ const SEED: HashSeed = HashSeed { k0: 43, k1: 44 };
 #[test]
 fn every_live_key_is_visited_once_however_many_there_are() {
     let now = Now { mono_ns: 0, unix_us: 1_700_000_000_000_000 };
-    let access = Access { now, touch: AccessUpdate::Lru(1), expiry: ExpiryMode::Hide, is_decided: false };
+    let access = Access { now, touch: AccessUpdate::Lru(1), expiry: ExpiryMode::Hide, must_obey: false };
     for layout in [Layout::One, Layout::PerSlot] {
         for keys in [0, 1, 31, 32, 33, 63, 64, 65, 1000] {
             let mut keyspace = Keyspace::new(1, KeyHasher::new(SEED, layout));

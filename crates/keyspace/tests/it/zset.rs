@@ -53,7 +53,7 @@ impl Twin {
     fn write<R>(&mut self, db: usize, run: impl FnOnce(&mut sluice_keyspace::DbMut<'_>) -> R) -> R {
         let now = Now { mono_ns: 0, unix_us: 1_700_000_000_000_000 };
         let access =
-            Access { now, touch: AccessUpdate::Lru(77), expiry: ExpiryMode::Delete, is_decided: false };
+            Access { now, touch: AccessUpdate::Lru(77), expiry: ExpiryMode::Delete, must_obey: false };
         let result = run(&mut self.keyspace.write(db, access, &mut self.effects));
         self.effects.drain_garbage();
         self.effects.drain_modified();

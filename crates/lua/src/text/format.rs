@@ -222,7 +222,7 @@ pub(crate) fn push_float(out: &mut Vec<u8>, layout: &FieldLayout, letter: u8, n:
     let case = if letter.is_ascii_uppercase() { Case::Upper } else { Case::Lower };
     let alternate = if layout.alternate { Alternate::Yes } else { Alternate::No };
     let precision = layout.precision.unwrap_or(6);
-    let padding = if layout.zero && n.is_finite() { Padding::ZerosBehindSign } else { Padding::Spaces };
+    let padding = if layout.zero && n.is_finite() { Padding::ZerosAfterSign } else { Padding::Spaces };
     pad(out, layout, padding, |out| {
         if n.is_sign_positive() {
             out.extend(if layout.plus { Some(b'+') } else { layout.space.then_some(b' ') });
@@ -275,7 +275,7 @@ pub(crate) fn push_quoted_inside(out: &mut Vec<u8>, text: &[u8]) {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Padding {
     Spaces,
-    ZerosBehindSign,
+    ZerosAfterSign,
 }
 
 /// Calls `write`, and pads the appended bytes to the width of `layout`.
@@ -292,7 +292,7 @@ fn pad(out: &mut Vec<u8>, layout: &FieldLayout, padding: Padding, write: impl Fn
     }
     let (at, fill) = match padding {
         Padding::Spaces => (start, b' '),
-        Padding::ZerosBehindSign => {
+        Padding::ZerosAfterSign => {
             (start + usize::from(matches!(out.get(start), Some(b'-' | b'+' | b' '))), b'0')
         }
     };

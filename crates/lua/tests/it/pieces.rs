@@ -17,10 +17,10 @@ fn answer_by(units: u64, source: &str) -> (String, u32) {
     let proto = compile(source.as_bytes(), b"=test").expect("a program");
     let chunk = vm.load(&proto).expect("room");
     let mut run = vm.start(chunk);
-    let mut stood_still = 0;
+    let mut suspensions = 0;
     let outcome = loop {
         match run.resume_unwatched(units) {
-            RunOutcome::OutOfBudget => stood_still += 1,
+            RunOutcome::OutOfBudget => suspensions += 1,
             outcome => break outcome,
         }
     };
@@ -30,7 +30,7 @@ fn answer_by(units: u64, source: &str) -> (String, u32) {
         other => panic!("{source}: {other:?}"),
     };
     let texts: Vec<String> = values.into_iter().map(|value| text(&mut vm, value)).collect();
-    (texts.join(" "), stood_still)
+    (texts.join(" "), suspensions)
 }
 
 #[test]
@@ -70,9 +70,9 @@ fn a_long_text_comes_out_the_same_wherever_the_run_stands_still() {
         let (whole, _) = answer_by(PLENTY, &source);
         assert!(whole == wanted, "{source}: {} bytes, wanted {}", whole.len(), wanted.len());
         for units in [1, 1_000, 5_000] {
-            let (answer, stood_still) = answer_by(units, &source);
+            let (answer, suspensions) = answer_by(units, &source);
             assert!(answer == whole, "{source}, {units} units at a time: {} bytes", answer.len());
-            assert!(stood_still > 0, "{source}");
+            assert!(suspensions > 0, "{source}");
         }
     }
 }

@@ -294,7 +294,7 @@ mod tests {
         let mut writer = Writer::new(options);
         // The text compresses to some 1.8 MB, which are kept until the last of them has arrived.
         let value: Vec<u8> = (0..8_000_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-        writer.string(b"k", Text::Bytes(&value), None, Usage::Unsaid);
+        writer.string(b"k", Text::Bytes(&value), None, Usage::Unknown);
         let start = writer.take();
         let mut reader = Reader::new(ReadOptions::default());
         let mut largest = 0;

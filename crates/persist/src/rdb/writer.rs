@@ -394,7 +394,7 @@ impl Writer {
             self.out.extend_from_slice(&at.to_le_bytes());
         }
         match usage {
-            Usage::Unsaid => {}
+            Usage::Unknown => {}
             Usage::Idle(seconds) => {
                 self.out.push(op::IDLE);
                 self.len(seconds);

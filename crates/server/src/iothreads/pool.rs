@@ -377,7 +377,7 @@ impl Pool {
     }
 
     /// Whether the ring to some I/O thread is full: the main thread must then flush again soon.
-    pub fn is_behind(&self) -> bool {
+    pub fn has_overflow(&self) -> bool {
         self.threads.iter().flatten().any(|thread| !thread.overflow.is_empty())
     }
 

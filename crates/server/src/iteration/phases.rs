@@ -267,7 +267,7 @@ fn stands_and_goes_on(server: &Server) -> bool {
 fn goes_on(server: &Server) -> bool {
     let pool = &server.io_threads.pool;
     pool.has_messages()
-        || pool.is_behind()
+        || pool.has_overflow()
         || server.io_threads.moves.are_pending()
         || server.arrivals.are_waiting()
         || server.bus.has_more_to_send()

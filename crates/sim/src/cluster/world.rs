@@ -182,7 +182,7 @@ impl World {
             return Ok(());
         }
         host.stood_until_ns = Some(self.now_ns);
-        self.step(number, |host, now| host.input(now, &ClusterInput::StoodStill))
+        self.step(number, |host, now| host.input(now, &ClusterInput::Suspension))
     }
 
     /// The host whose process the event is for, if the process is suspended.

@@ -40,7 +40,7 @@ impl World {
         node.replies(key);
         let mut library = None;
         match how {
-            HowPromised::BehindLibrary => {
+            HowPromised::AfterLibrary => {
                 node.request_run(key, &scripts::load_kept(self.promises));
                 library = Some(self.promises);
                 node.request(key, &[b"SET", &name, b"1"]);

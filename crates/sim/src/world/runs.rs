@@ -128,7 +128,7 @@ impl World {
             return HowPromised::Plainly;
         }
         match self.runs.rng.below(6) {
-            0 if self.runs.has_libraries => HowPromised::BehindLibrary,
+            0 if self.runs.has_libraries => HowPromised::AfterLibrary,
             1 | 2 => HowPromised::ByRun(self.promise_by_run(at, key.to_vec())),
             _ => HowPromised::Plainly,
         }
@@ -159,7 +159,7 @@ impl World {
         if !is_open {
             return;
         }
-        self.met.stood_still += 1;
+        self.met.suspensions += 1;
         let choice = self.runs.rng.below(90);
         match choice {
             0..4 => self.kill_run(id),

@@ -24,7 +24,7 @@ fn histories_promises_and_disks_hold_whatever_goes_wrong() {
     assert!(at_least(met.handed_over, 150) && at_least(met.not_handed_over, 450), "{met:?}");
     assert!(at_least(met.resumed, 450), "{met:?}");
     assert!(at_least(met.drilled, 150) && at_least(met.slow_steps, 1500), "{met:?}");
-    assert!(at_least(met.runs, 10_000) && at_least(met.stood_still, 50_000), "{met:?}");
+    assert!(at_least(met.runs, 10_000) && at_least(met.suspensions, 50_000), "{met:?}");
     assert!(at_least(met.ended, 2000) && at_least(met.left, 400), "{met:?}");
     assert!(at_least(met.killed, 30) && at_least(met.unkillable, 400), "{met:?}");
     assert!(at_least(met.lost_halves, 200) && at_least(met.shutdowns, 300), "{met:?}");

@@ -380,9 +380,27 @@ fn the_kernel_is_told_whom_to_kill() {
     assert_eq!(read().trim(), "100");
     server.client().check("CONFIG SET oom-score-adj-values \"150 200 300\"", "+OK\r\n");
     assert_eq!(read().trim(), "150");
+    server.client().check("REPLICAOF 127.0.0.1 1", "+OK\r\n");
+    assert_eq!(read().trim(), "200", "a replica has the second value");
+    server.client().check("REPLICAOF NO ONE", "+OK\r\n");
+    assert_eq!(read().trim(), "150");
     let own = std::fs::read_to_string("/proc/self/oom_score_adj").unwrap();
     server.client().check("CONFIG SET oom-score-adj no", "+OK\r\n");
     assert_eq!(read(), own);
+    // A server that starts as a replica, with the value of a replica.
+    let server = Server::start(&[
+        "--oom-score-adj",
+        "absolute",
+        "--oom-score-adj-values",
+        "100",
+        "200",
+        "300",
+        "--replicaof",
+        "127.0.0.1",
+        "1",
+    ]);
+    let path = format!("/proc/{}/oom_score_adj", server.child.id());
+    assert_eq!(std::fs::read_to_string(path).unwrap().trim(), "200");
 }
 
 #[test]

@@ -9,7 +9,7 @@
 //! is not confused with a new client of the same slot; (4) with more than `CHANGED_BYTES_MAX` bytes listed,
 //! further changes are not listed, and clients have to drop all copies.
 
-use sluice_base::HashItself;
+use sluice_base::IdentityHasher;
 use sluice_base::SessionKey;
 use sluice_base::heap;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -34,7 +34,7 @@ pub struct Prefixes {
     /// A change was not listed because of the bound on bytes.
     is_beyond: bool,
     /// Index in `changed` of each changed key, by the hash of the key.
-    indexes: HashMap<u64, u32, BuildHasherDefault<HashItself>>,
+    indexes: HashMap<u64, u32, BuildHasherDefault<IdentityHasher>>,
     /// Indexes in `nodes` of the prefixes with changed keys.
     pending: Vec<u32>,
     /// Number of prefixes ever registered, including removed ones.

@@ -10,7 +10,7 @@
 //! each once; (3) no step costs more than one shard, a thousandth of the table: each shard grows, is
 //! swept and is freed by itself.
 
-use sluice_base::{HashItself, heap};
+use sluice_base::{IdentityHasher, heap};
 use sluice_keyspace::KeyFilter;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -44,7 +44,7 @@ pub(super) struct TrackingTable {
 /// The rows of one part of the hashes.
 #[derive(Debug, Default)]
 pub(super) struct Shard {
-    cells: HashMap<u64, RowCell, BuildHasherDefault<HashItself>>,
+    cells: HashMap<u64, RowCell, BuildHasherDefault<IdentityHasher>>,
     /// Rows that do not fit a cell.
     more: Vec<Trackers>,
 }

@@ -6,28 +6,28 @@ pub enum Edge<'a> {
     /// The position after all elements with lower scores.
     Score(f64),
     /// The position after all elements with this score or a lower one.
-    BehindScore(f64),
+    AfterScore(f64),
     /// Before this element, or before the position that it would have.
     Element(f64, &'a [u8]),
     /// After this element, or after the position that it would have.
-    BehindElement(f64, &'a [u8]),
+    AfterElement(f64, &'a [u8]),
     /// The position after all smaller members, in a set where all scores are equal.
     Member(&'a [u8]),
     /// The position after this member and all smaller ones, in a set where all scores are equal.
-    BehindMember(&'a [u8]),
+    AfterMember(&'a [u8]),
 }
 
 impl Edge<'_> {
     /// Whether an element lies before the edge. `member` is called only if the score does not decide.
     #[inline]
-    pub(super) fn is_behind<'m>(self, score: f64, member: impl FnOnce() -> &'m [u8]) -> bool {
+    pub(super) fn is_after<'m>(self, score: f64, member: impl FnOnce() -> &'m [u8]) -> bool {
         match self {
             Edge::Score(edge) => score < edge,
-            Edge::BehindScore(edge) => score <= edge,
+            Edge::AfterScore(edge) => score <= edge,
             Edge::Element(edge, of) => score < edge || score == edge && member() < of,
-            Edge::BehindElement(edge, of) => score < edge || score == edge && member() <= of,
+            Edge::AfterElement(edge, of) => score < edge || score == edge && member() <= of,
             Edge::Member(of) => member() < of,
-            Edge::BehindMember(of) => member() <= of,
+            Edge::AfterMember(of) => member() <= of,
         }
     }
 }

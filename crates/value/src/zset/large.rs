@@ -232,7 +232,7 @@ impl Large {
     /// Rank and score of a member. Cost: O(log n).
     pub(super) fn rank(&self, member: &[u8]) -> Option<(usize, f64)> {
         let (number, position) = self.find(member).position?;
-        let edge = Edge::BehindElement(position.score, member);
+        let edge = Edge::AfterElement(position.score, member);
         let (before, leaf) = self.leaf_before(edge);
         if leaf == Some(number) {
             return Some((before + position.index, position.score));
@@ -353,8 +353,8 @@ impl FreeNumbers {
 /// The child in which an edge lies: the last child whose first element is before the edge, or the first one.
 #[inline]
 fn child_before(children: &[Branch], edge: Edge<'_>, paged: &PagedArray<RowLeaf>) -> usize {
-    let is_before = |child: &Branch| edge.is_behind(child.first, || first_member(&child.link, paged));
-    let (Edge::Element(score, _) | Edge::BehindElement(score, _)) = edge else {
+    let is_before = |child: &Branch| edge.is_after(child.first, || first_member(&child.link, paged));
+    let (Edge::Element(score, _) | Edge::AfterElement(score, _)) = edge else {
         return children.partition_point(is_before).saturating_sub(1);
     };
     // The scores are compared first; only for the few children that begin with exactly this score, first

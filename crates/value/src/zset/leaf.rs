@@ -106,7 +106,7 @@ impl RowLeaf {
         let row = self.row();
         let is_before = |at: usize| {
             let entry = row.get(at..).and_then(row::read);
-            entry.is_some_and(|entry| edge.is_behind(entry.score, || entry.member))
+            entry.is_some_and(|entry| edge.is_after(entry.score, || entry.member))
         };
         row::gap_from(row, self.0.header.marks.last_before(is_before), edge)
     }

@@ -79,9 +79,9 @@ impl RowMarks {
         let is_last = at + len == bytes;
         let (at, len) = (at as u16, len as u16);
         for mark in &mut self.0 {
-            let is_behind = u16::from(mark.at > at);
-            mark.at += is_behind * len;
-            mark.index += is_behind;
+            let is_after = u16::from(mark.at > at);
+            mark.at += is_after * len;
+            mark.index += is_after;
         }
         if count < MARKED_FROM {
             return false;

@@ -245,7 +245,7 @@ pub(super) fn gap_from(row: &[u8], from: RowGap, edge: Edge<'_>) -> RowGap {
     // This loop handles what the quick search leaves: elements with long members or at the end of the
     // row, and the other kinds of edges.
     for entry in RowIter::new(row.get(gap.at..).unwrap_or_default()) {
-        if !edge.is_behind(entry.score, || entry.member) {
+        if !edge.is_after(entry.score, || entry.member) {
             break;
         }
         gap.index += 1;

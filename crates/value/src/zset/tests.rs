@@ -143,11 +143,11 @@ fn edges_are_found_where_one_score_spans_leaves() {
     let (zset, _) = filled(20_000, |number| f64::from((number / 7000) as u32));
     let view = zset.view();
     assert_eq!(view.count_before(Edge::Score(0.0)), 0);
-    assert_eq!(view.count_before(Edge::BehindScore(0.0)), 7000);
+    assert_eq!(view.count_before(Edge::AfterScore(0.0)), 7000);
     assert_eq!(view.count_before(Edge::Score(1.0)), 7000);
-    assert_eq!(view.count_before(Edge::BehindScore(1.0)), 14_000);
+    assert_eq!(view.count_before(Edge::AfterScore(1.0)), 14_000);
     assert_eq!(view.count_before(Edge::Score(1.5)), 14_000);
-    assert_eq!(view.count_before(Edge::BehindScore(9.0)), 20_000);
+    assert_eq!(view.count_before(Edge::AfterScore(9.0)), 20_000);
     for number in (0..20_000).step_by(97) {
         let name = format!("member:{number:06}");
         assert_eq!(view.rank(name.as_bytes()), Some((number, f64::from((number / 7000) as u32))));
@@ -157,7 +157,7 @@ fn edges_are_found_where_one_score_spans_leaves() {
     for number in (0..20_000).step_by(97) {
         let name = format!("member:{number:06}");
         assert_eq!(view.count_before(Edge::Member(name.as_bytes())), number);
-        assert_eq!(view.count_before(Edge::BehindMember(name.as_bytes())), number + 1);
+        assert_eq!(view.count_before(Edge::AfterMember(name.as_bytes())), number + 1);
     }
 }
 

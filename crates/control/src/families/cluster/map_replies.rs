@@ -5,7 +5,7 @@
 //! which change with every bus message: it is also encoded again after each tick of the machine. NODES
 //! contains times and links, and is encoded again after each input of the machine.
 
-use crate::cluster::endpoint::{NodeEndpoint, ToldClient};
+use crate::cluster::endpoint::{EndpointClient, NodeEndpoint};
 use crate::cluster::mode::{ClusterMode, KeptReply, MapReply};
 use crate::ctx::ClusterCtx;
 use sluice_base::Bytes;
@@ -21,7 +21,7 @@ const SHARED_BYTES_MIN: usize = 4096;
 
 /// The properties of clients that get the same reply.
 struct MapAudience<'a> {
-    client: ToldClient<'a>,
+    client: EndpointClient<'a>,
     endpoints: EndpointType,
 }
 
@@ -55,7 +55,7 @@ fn kept(
     write: impl FnOnce(&ClusterMode, &MapAudience<'_>, &mut Reply<'_>),
 ) -> Run {
     let audience = MapAudience {
-        client: ToldClient::of(&ctx.session.caller, ctx.config),
+        client: EndpointClient::of(&ctx.session.caller, ctx.config),
         endpoints: ctx.config.choice::<EndpointType>(param::CLUSTER_PREFERRED_ENDPOINT_TYPE),
     };
     let key = KeptReply {

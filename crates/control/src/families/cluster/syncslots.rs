@@ -11,7 +11,7 @@
 use super::ranges::{self, RangesJudge};
 use crate::cluster::slot_moves::{Establishing, move_of};
 use crate::ctx::ImportsCtx;
-use sluice_cluster::{Cluster, ClusterInput, JobName, MigrationInput, SyncMessage, ToldBy};
+use sluice_cluster::{Cluster, ClusterInput, JobName, MigrationInput, ReportSource, SyncMessage};
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor};
 use sluice_keyspace::{IMPORT_NAME_LEN, SlotImport};
 use sluice_session::ClientKind;
@@ -38,7 +38,7 @@ pub(super) fn syncslots(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
 fn told(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
     if args.is(2, "ESTABLISH") {
         let import = parse_establish(args, None)?;
-        let input = MigrationInput::Told { job: &move_of(&import), from: ToldBy::Command };
+        let input = MigrationInput::Told { job: &move_of(&import), from: ReportSource::Command };
         step(ctx, input);
         ctx.imports.begin(import);
         ctx.effects.force();
@@ -46,7 +46,7 @@ fn told(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
         let finish = parse_finish(args)?;
         let ended = ctx.imports.end(finish.name).ok_or(NO_IMPORT)?;
         let FinishWords { is_success: success, message, .. } = finish;
-        step(ctx, MigrationInput::ToldEnd { job: JobName(ended.name), success, message });
+        step(ctx, MigrationInput::ReportedEnd { job: JobName(ended.name), success, message });
         ctx.effects.force();
     } else {
         ctx.effects.force_to_replicas();

@@ -6,7 +6,7 @@ use crate::cluster::driving::log_writes_too_late;
 use crate::engine::Engine;
 use crate::exec::finish::{CommandEnding, Ended};
 use crate::exec::request::Next;
-use crate::exec::unit::{StoodStill, Unit};
+use crate::exec::unit::{Suspension, Unit};
 use crate::persistence::rewriting::Rewrites;
 use crate::persistence::saving::Saves;
 use crate::replication::failover::FailoverSteps;
@@ -113,7 +113,7 @@ impl Engine {
         now: &mut Now,
         process: &mut dyn Process,
     ) -> Next {
-        let Some(at) = ended.unit.stood_still.take() else {
+        let Some(at) = ended.unit.suspended.take() else {
             debug_assert!(false, "whoever stands still says where");
             self.core.end_command(CommandEnding::Done, ended, session, now, process);
             return Next::Done;
@@ -171,14 +171,14 @@ impl Engine {
         let pushed = std::mem::replace(&mut session.outbox, reply);
         self.core.control.clients.pubsub.outgoing.own = own_messages;
         let mut now = process.now();
-        let StoodStill { transaction, mut script, .. } = at;
+        let Suspension { transaction, mut script, .. } = at;
         if !is_connected && let Some(run) = script.as_deref_mut() {
             run.debugger = None;
         }
         let mut ended = OpenEnd { spent_ns, result: Ok(Outcome::Done) };
         match (transaction, script) {
             (Some(position), script) => {
-                // `unit.stood_still` says whether the run is suspended again.
+                // `unit.suspended` says whether the run is suspended again.
                 let _ =
                     self.run_queued_commands(&mut unit, &mut session, position, script, &mut now, process);
             }
@@ -193,7 +193,7 @@ impl Engine {
             }
             (None, None) => {}
         }
-        if let Some(at) = unit.stood_still.take() {
+        if let Some(at) = unit.suspended.take() {
             let reply = std::mem::replace(&mut session.outbox, pushed);
             let own_messages = std::mem::take(&mut self.core.control.clients.pubsub.outgoing.own);
             let at = *at;

@@ -186,5 +186,5 @@ fn take_open_slots(outcome: &mut LoadOutcome, process: &mut dyn Process) -> Open
 
 /// Access for exchanging databases without a command.
 fn access_between_units(now: Now) -> Access {
-    Access { now, touch: AccessUpdate::No { fresh: 0 }, expiry: ExpiryMode::Delete, is_decided: false }
+    Access { now, touch: AccessUpdate::No { fresh: 0 }, expiry: ExpiryMode::Delete, must_obey: false }
 }

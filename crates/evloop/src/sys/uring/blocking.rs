@@ -138,7 +138,7 @@ impl<K: Kernel> Uring<K> {
     }
 
     /// Ends all files and waits, for the end of the loop.
-    pub(super) fn wind_up_blocking(&mut self) {
+    pub(super) fn end_blocking(&mut self) {
         for file in self.blocking.files.all() {
             self.close_file(file);
         }

@@ -18,10 +18,10 @@ impl<K: Kernel> Uring<K> {
             let slot = &self.slots[index as usize];
             let source = Source { index, generation: slot.generation };
             if slot.fd.is_some() && slot.life == Life::Open {
-                self.wind_up(source, Life::Closing);
+                self.end_slot(source, Life::Closing);
             }
         }
-        self.wind_up_blocking();
+        self.end_blocking();
         self.cancel_target(Other::Wake.user_data(0));
         // Reaped completions that the caller has not taken are ends of operations, too. They are handled
         // after the winding up, so that none of them begins another operation.

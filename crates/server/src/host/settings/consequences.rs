@@ -36,9 +36,20 @@ impl Host {
     /// Applies `oom-score-adj`. Errors: text for the client.
     pub fn apply_oom_score(&mut self, config: &Config) -> Result<(), String> {
         self.settings.oom_score.apply(config).map_err(|error| {
-            self.note(LogLevel::Warning, &format!("Unable to write oom_score_adj: {}", plain_error(&error)));
+            self.log_oom_error(&error);
             "Failed to apply new oom_score_adj configuration, check server logs.".to_owned()
         })
+    }
+
+    /// Applies the value of `oom-score-adj-values` for a new role. An error is logged.
+    pub fn adjust_oom_score(&mut self, is_replica: bool) {
+        if let Err(error) = self.settings.oom_score.set_role(is_replica) {
+            self.log_oom_error(&error);
+        }
+    }
+
+    fn log_oom_error(&mut self, error: &std::io::Error) {
+        self.note(LogLevel::Warning, &format!("Unable to write oom_score_adj: {}", plain_error(error)));
     }
 
     /// Starts or ends the allocator's own background thread, as `jemalloc-bg-thread` says. Errors: text

@@ -27,7 +27,7 @@ pub(in crate::world) enum HowPromised {
     /// A SET, without a library.
     Plainly,
     /// A SET, after a library was loaded.
-    BehindLibrary,
+    AfterLibrary,
     /// A run by this command.
     ByRun(Words),
 }

@@ -30,7 +30,7 @@ impl Large {
     /// Whether the leaf that has this element is part of the tree, and was not cut off.
     #[inline]
     pub(super) fn is_live(&self, number: u32, score: f64, member: &[u8]) -> bool {
-        self.remains.is_empty() || self.leaf_before(Edge::BehindElement(score, member)).1 == Some(number)
+        self.remains.is_empty() || self.leaf_before(Edge::AfterElement(score, member)).1 == Some(number)
     }
 
     /// Cuts off the elements of these ranks, which must not be all elements.

@@ -162,7 +162,7 @@ impl Large {
             return true;
         }
         let (mut parts, top, _) = self.parts(garbage);
-        let edge = Edge::BehindElement(position.score, member);
+        let edge = Edge::AfterElement(position.score, member);
         let taken = parts.take(top, edge, number, position.at..position.end);
         debug_assert!(taken, "the index names the leaf that the order names");
         parts.lower(top);

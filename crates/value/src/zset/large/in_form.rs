@@ -101,7 +101,7 @@ impl Large {
         position: RowPosition,
         garbage: &mut Vec<ZsetPart>,
     ) -> bool {
-        let Some(path) = self.path_before(Edge::BehindElement(position.score, member)) else { return false };
+        let Some(path) = self.path_before(Edge::AfterElement(position.score, member)) else { return false };
         let Some(leaf) = self.paged.get(number as usize) else { return false };
         let bytes = leaf.row().len();
         let left = bytes - (position.end - position.at);

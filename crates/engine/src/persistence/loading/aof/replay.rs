@@ -63,13 +63,13 @@ fn load_parts(
         total += open(part, process)?;
     }
     process.out.progress.bytes_total.store(total, Relaxed);
-    let (count, mut before, mut is_behind_log) = (parts.len(), 0, false);
+    let (count, mut before, mut is_after_log) = (parts.len(), 0, false);
     for (at, mut part) in parts.into_iter().enumerate() {
         let size = open(&mut part, process)?;
         if at > 0 {
-            process.history.begin_file(is_behind_log);
+            process.history.begin_file(is_after_log);
         }
-        is_behind_log = !part.is_base;
+        is_after_log = !part.is_base;
         load_part(engine, part, at + 1 == count, before, process)?;
         before += size;
     }

@@ -3,18 +3,18 @@
 use std::ops::{Deref, DerefMut};
 
 /// A borrowed value that records whether it can have been changed. Reading costs nothing, and
-/// conclusions from the value need to be drawn anew only if [`Entrusted::can_have_changed`].
+/// conclusions from the value need to be drawn anew only if [`ChangeGuard::can_have_changed`].
 #[derive(Debug)]
-pub struct Entrusted<'a, T> {
+pub struct ChangeGuard<'a, T> {
     value: &'a mut T,
     can_have_changed: bool,
 }
 
-impl<'a, T> Entrusted<'a, T> {
+impl<'a, T> ChangeGuard<'a, T> {
     /// A value that has not been changed yet.
     #[inline]
-    pub fn new(value: &'a mut T) -> Entrusted<'a, T> {
-        Entrusted { value, can_have_changed: false }
+    pub fn new(value: &'a mut T) -> ChangeGuard<'a, T> {
+        ChangeGuard { value, can_have_changed: false }
     }
 
     /// Whether the value was ever borrowed mutably.
@@ -24,7 +24,7 @@ impl<'a, T> Entrusted<'a, T> {
     }
 }
 
-impl<T> Deref for Entrusted<'_, T> {
+impl<T> Deref for ChangeGuard<'_, T> {
     type Target = T;
 
     #[inline(always)]
@@ -33,7 +33,7 @@ impl<T> Deref for Entrusted<'_, T> {
     }
 }
 
-impl<T> DerefMut for Entrusted<'_, T> {
+impl<T> DerefMut for ChangeGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         self.can_have_changed = true;
@@ -48,11 +48,11 @@ mod tests {
     #[test]
     fn a_value_that_was_only_read_has_not_changed() {
         let mut value = vec![1];
-        let mut entrusted = Entrusted::new(&mut value);
-        assert_eq!(entrusted.len(), 1);
-        assert!(!entrusted.can_have_changed());
-        entrusted.push(2);
-        assert!(entrusted.can_have_changed());
+        let mut guard = ChangeGuard::new(&mut value);
+        assert_eq!(guard.len(), 1);
+        assert!(!guard.can_have_changed());
+        guard.push(2);
+        assert!(guard.can_have_changed());
         assert_eq!(value, [1, 2]);
     }
 }
