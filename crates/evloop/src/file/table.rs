@@ -344,9 +344,10 @@ impl FileTable {
     /// If the pool takes the job, [`FileTable::lent`] records its handle.
     pub(crate) fn lend(&mut self, index: u32) -> Option<(Arc<OwnedFd>, Arc<Mutex<Lent>>)> {
         let entry = &mut self.entries[index as usize];
+        let fd = entry.fd.clone()?;
         let Running { holder: Holder::Here(op), bytes, .. } = entry.running.as_mut()? else { return None };
         let op = std::mem::replace(op, FileOp::sync());
-        Some((entry.fd.clone()?, Arc::new(Mutex::new(Lent { op, bytes: *bytes }))))
+        Some((fd, Arc::new(Mutex::new(Lent { op, bytes: *bytes }))))
     }
 
     /// Records that the pool took the job.

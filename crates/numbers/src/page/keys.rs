@@ -160,12 +160,15 @@ impl KeyScan {
         }
         let (name, kind) = (entry.key(), entry.type_of());
         let kept = name.get(..NAME_BYTES_MAX).unwrap_or(name);
-        // A scan may return an entry twice.
-        if self.so_far.iter().any(|key| key.db == db && *key.name == *kept) {
+        let is_cut = kept.len() < name.len();
+        // A scan may return an entry twice. Names of which only the beginning is kept may be different.
+        let is_same = |key: &LargeKey| {
+            key.db == db && *key.name == *kept && key.is_cut == is_cut && (!is_cut || key.bytes == bytes)
+        };
+        if self.so_far.iter().any(is_same) {
             return;
         }
         let at = self.so_far.partition_point(|key| key.bytes >= bytes);
-        let is_cut = kept.len() < name.len();
         let key = LargeKey { db, name: kept.into(), is_cut, bytes, kind, elements: elements(entry.value()) };
         self.so_far.insert(at, key);
         self.so_far.truncate(KEYS_SHOWN);

@@ -58,8 +58,8 @@ pub enum ToMain {
     Ended(SessionKey, Box<str>),
     /// A connection that the I/O thread gives back.
     Released(Box<Moving>),
-    /// This I/O thread has ended; its last message.
-    Stopped(IoThreadId),
+    /// This I/O thread has ended; its last message. The text says why its event loop failed, if it did.
+    Stopped(IoThreadId, Option<Box<str>>),
 }
 
 /// A connection that moves between two threads.

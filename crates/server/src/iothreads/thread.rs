@@ -28,8 +28,10 @@ use sluice_evloop::{AnyLoop, Deadline, SendBuf, Waker};
 use sluice_queue::lanes::Lane;
 use sluice_queue::{Notified, spsc};
 use sluice_resp::{AuthState, Outbox, ParseLimits, Parser, State};
+use sluice_storage::plain_error;
 use sluice_value::Value;
 use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -99,6 +101,8 @@ pub struct IoThread {
     stopping: bool,
     /// Whether [`ToMain::Stopped`] was sent.
     said_so: bool,
+    /// Why the event loop failed.
+    failure: Option<Box<str>>,
     empty_waits: u32,
     /// Whether the present iteration, or the last one, had work.
     had_work: bool,
@@ -162,6 +166,7 @@ impl IoThread {
             report_at_ns: 0,
             stopping: false,
             said_so: false,
+            failure: None,
             empty_waits: 0,
             had_work: false,
             worked_ns: 0,
@@ -211,7 +216,7 @@ impl IoThread {
                 Ok(waited) if waited.ready > 0 => add(&self.channels.published.polls, 1),
                 Ok(_) => {}
                 // The event loop is broken and can serve no connection, so all connections are given up.
-                Err(_) => return self.give_up(),
+                Err(error) => return self.give_up(&error),
             }
             let began = self.clock.now().mono_ns;
             self.began_ns = began;
@@ -274,7 +279,8 @@ impl IoThread {
     /// Sends the thread's last message; returns whether the ring has taken it.
     fn ended(&mut self) -> bool {
         if !std::mem::replace(&mut self.said_so, true) {
-            self.send(ToMain::Stopped(self.channels.id));
+            let failure = self.failure.take();
+            self.send(ToMain::Stopped(self.channels.id, failure));
             self.flush();
         }
         self.overflow.is_empty()
@@ -493,7 +499,8 @@ impl IoThread {
 
     /// Ends all connections after a failure of the event loop. The main thread ends the connections that
     /// this thread was sent and did not receive.
-    fn give_up(mut self) {
+    fn give_up(mut self, error: &io::Error) {
+        self.failure = Some(plain_error(error).into());
         for slot in 0..self.connections.len() {
             if let Some(connection) = self.connections[slot].take() {
                 self.end(connection, "the I/O thread's event loop failed");

@@ -98,15 +98,17 @@ impl Server {
             ToMain::Traffic(key, traffic) => self.count_traffic(key, traffic),
             ToMain::Ended(key, why) => self.connection_lost(key, &why),
             ToMain::Released(moving) => self.returned(*moving),
-            ToMain::Stopped(id) => self.io_thread_stopped(id),
+            ToMain::Stopped(id, failure) => self.io_thread_stopped(id, failure.as_deref()),
         }
     }
 
     /// Notes that an I/O thread has ended. If the thread still has connections, they are lost: this occurs
     /// only when its event loop has failed.
-    fn io_thread_stopped(&mut self, id: IoThreadId) {
+    fn io_thread_stopped(&mut self, id: IoThreadId, failure: Option<&str>) {
         if self.io_threads.pool.stopped(id) {
-            self.host.note(LogLevel::Warning, "An I/O thread failed (event loop): its clients are closed.");
+            let reason = failure.unwrap_or("it ended without being told to");
+            let text = format!("The event loop of an I/O thread failed ({reason}): its clients are closed.");
+            self.host.note(LogLevel::Warning, &text);
         }
         let is_lost = |owner: &SocketOwner| owner.io_thread() == Some(id);
         let lost = self.sockets.clients.iter().filter(|(_, owner)| is_lost(owner));

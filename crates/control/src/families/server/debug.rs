@@ -55,10 +55,16 @@ const SUBS: &[Sub] = &[
     ),
     sub("ASSERT", "", "Ends the process by a failed assertion.", 0..=0, |ctx, _| crash(ctx, Crash::Assert)),
     sub("CHANGE-REPL-ID", "", "Changes the replication id.", 0..=0, change_repl_id),
-    sub("CLIENT-ENFORCE-REPLY-LIST", "(0|1)", "Accepted; replies have one form here.", 1..=1, |ctx, args| {
-        ctx.control.debug.enforce_reply_list = switch(args, 2);
-        ok(ctx)
-    }),
+    sub(
+        "CLIENT-ENFORCE-REPLY-LIST",
+        "(0|1)",
+        "Unauthenticated clients with waiting output are closed.",
+        1..=1,
+        |ctx, args| {
+            ctx.control.debug.enforce_reply_list = switch(args, 2);
+            ok(ctx)
+        },
+    ),
     sub(
         "CONFIG-REWRITE-FORCE-ALL",
         "",
