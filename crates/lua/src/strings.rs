@@ -173,14 +173,7 @@ impl Strings {
             return self.add(&bytes, colour);
         }
         let len = bytes.len();
-        let body = if len >= SHARED_MIN && bytes.capacity() - len > len / 8 {
-            let mut bytes = bytes;
-            bytes.shrink_to_fit();
-            StringForm::Owned(bytes.into_boxed_slice())
-        } else {
-            StringForm::Owned(bytes.into_boxed_slice())
-        };
-        (self.store(body, colour), len)
+        (self.store(StringForm::Owned(bytes.into_boxed_slice()), colour), len)
     }
 
     /// Makes a string of shared bytes; short ones are copied.

@@ -220,7 +220,7 @@ pub(super) fn xadd(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let (stream, context) = edit.parts();
     stream.append(id, args.iter_from(id_at + 1), context);
     let trimmed = options.trimming.map(|trimming| trimming.trim(stream, context));
-    let threshold = options.trimming.and_then(|trimming| trimming.exact_threshold(args, stream));
+    let threshold = options.trimming.and_then(|trimming| trimming.exact_threshold(stream));
     edit.modified(Event::XAdd, 1);
     if trimmed.is_some_and(|trimmed| trimmed > 0) {
         edit.publish_only(Event::XTrim);
@@ -261,7 +261,7 @@ impl Trimming {
     }
 
     /// The threshold that gives the same stream on a receiver; `None` if it is the requested one.
-    fn exact_threshold(self, _: Args<'_>, stream: &Stream) -> Option<ExactThreshold> {
+    fn exact_threshold(self, stream: &Stream) -> Option<ExactThreshold> {
         if self.extent == TrimExtent::Exact {
             return None;
         }
@@ -284,7 +284,7 @@ pub(super) fn xtrim(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     };
     let (stream, context) = edit.parts();
     let removed = trimming.trim(stream, context);
-    let threshold = trimming.exact_threshold(args, stream);
+    let threshold = trimming.exact_threshold(stream);
     if removed > 0 {
         edit.modified(Event::XTrim, removed);
         if let Some(threshold) = threshold {

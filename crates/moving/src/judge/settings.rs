@@ -4,7 +4,7 @@
 use crate::facts::{SettingFact, SettingValue};
 use crate::finding::{FindingWeight, Findings};
 use crate::shown::shown;
-use sluice_config::{Config, Honoured, ParamId, param};
+use sluice_config::{Config, ParamId, param};
 use std::collections::BTreeSet;
 
 /// Judges all directives; unknown ones share one finding.
@@ -63,10 +63,7 @@ fn plain(verdict: &mut Findings, config: &mut Config, id: ParamId, text: &[u8]) 
     }
     let name = param.name;
     let is_their_default = THEIR_DEFAULTS.iter().any(|(of, value)| *of == name && value.as_bytes() == text);
-    // Cluster directives that have no effect here yet are left out, because a server that is no node of a
-    // cluster does not use them.
-    let is_about_clusters = name.starts_with("cluster-");
-    if is_their_default || is_about_clusters && matches!(param.honoured, Honoured::NotYet(_)) {
+    if is_their_default {
         return;
     }
     if let Some(sentence) = config.no_effect_of(id) {

@@ -42,7 +42,7 @@ const SUBS: &[Sub] = &[
     sub(
         "STAND-STILL",
         "<milliseconds>",
-        "For tests: behind this command an EXEC stands still so long, its unit open.",
+        "For tests: suspends the EXEC in progress after this command for so long.",
         1..=1,
         stand_still,
     ),

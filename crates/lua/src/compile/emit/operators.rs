@@ -154,10 +154,10 @@ impl Func {
             Binary::Equal(when) => self.equal(lex, when, left, right)?,
             Binary::Order { strict, swap } => {
                 if swap {
-                    self.order(lex, strict, right, left, Freed::LeftFirst)?;
+                    self.order(lex, strict, right, left, LaterOperand::Left)?;
                     *left = *right;
                 } else {
-                    self.order(lex, strict, left, right, Freed::RightFirst)?;
+                    self.order(lex, strict, left, right, LaterOperand::Right)?;
                 }
             }
         }
@@ -272,7 +272,7 @@ impl Func {
         strict: bool,
         first: &mut Expr,
         second: &mut Expr,
-        _freed: Freed,
+        later: LaterOperand,
     ) -> Result<()> {
         let numeral = |expr: &Expr| expr.as_numeral();
         let (a, b) = (numeral(first), numeral(second));
@@ -294,9 +294,9 @@ impl Func {
             _ => {
                 // The operand that is later in the source may not have a register yet, so it is put into
                 // one first.
-                let (x, y) = match _freed {
-                    Freed::RightFirst => self.two_registers(lex, first, second)?,
-                    Freed::LeftFirst => {
+                let (x, y) = match later {
+                    LaterOperand::Right => self.two_registers(lex, first, second)?,
+                    LaterOperand::Left => {
                         let (b, a) = self.two_registers(lex, second, first)?;
                         (a, b)
                     }
@@ -323,11 +323,11 @@ enum Operand {
     Constant(u32),
 }
 
-/// The operand of a comparison that was evaluated last.
+/// Which operand of a comparison comes later in the source.
 #[derive(Clone, Copy, Debug)]
-enum Freed {
-    LeftFirst,
-    RightFirst,
+enum LaterOperand {
+    Left,
+    Right,
 }
 
 /// The unary operators of the language.
