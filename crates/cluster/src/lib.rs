@@ -193,12 +193,7 @@ impl Cluster {
 
     /// Handles one input. Outputs follow from [`Cluster::next_output`].
     pub fn step(&mut self, now: Now, input: &ClusterInput<'_>) {
-        // The machine's time never goes back: a PUBLISH within a long execution unit comes with the time of
-        // the unit, which may be earlier.
-        let time = step_time(now);
-        if time.now >= self.machine.time.now {
-            self.machine.time = time;
-        }
+        self.advance(now);
         self.handle(input);
         let may_wait = matches!(input, ClusterInput::ReceivedMessage { .. } | ClusterInput::Sent { .. });
         if !may_wait && std::mem::take(&mut self.machine.todo.reconsider) {
@@ -209,6 +204,15 @@ impl Cluster {
         self.inputs += u64::from(!matches!(input, ClusterInput::Sent { .. }));
         #[cfg(test)]
         invariants::check(&self.machine);
+    }
+
+    /// Sets the machine's time, which never goes back: a PUBLISH within a long execution unit comes with the
+    /// time of the unit, which may be earlier.
+    fn advance(&mut self, now: Now) {
+        let time = step_time(now);
+        if time.now >= self.machine.time.now {
+            self.machine.time = time;
+        }
     }
 
     /// The next output; outputs have to be carried out in this order.
@@ -224,8 +228,8 @@ impl Cluster {
     /// Adds an accepted connection. `None`: it has to be closed, because there are too many links (G-5).
     pub fn accept(&mut self, now: Now, peer: IpAddr, local: IpAddr) -> Option<LinkKey> {
         self.inputs += 1;
+        self.advance(now);
         let m = &mut self.machine;
-        m.time = step_time(now);
         if m.links.len() >= UNKNOWN_LINKS_MAX + 4 * m.table.len() {
             return None;
         }

@@ -46,10 +46,11 @@ pub(crate) fn bytes(m: &mut ClusterMachine, key: LinkKey, mut input: &[u8]) {
     loop {
         let of_link = m.links.get(key).and_then(|link| link.node());
         let is_known = |ix: NodeIx| !m.table.node(ix).is_handshake();
+        let is_of_known_node = of_link.is_some_and(is_known);
         let mut rest = input;
         let received = inbox.next(&mut rest, PUBLISHED_MAX, |sender| match sender {
             Some(id) => m.table.find(&id).is_some_and(is_known),
-            None => of_link.is_some_and(is_known),
+            None => is_of_known_node,
         });
         input = &input[input.len() - rest.len()..];
         match received {
@@ -57,7 +58,7 @@ pub(crate) fn bytes(m: &mut ClusterMachine, key: LinkKey, mut input: &[u8]) {
             Some(ReceivedMessage::BusMessage(bytes)) => whole(m, key, bytes),
             Some(ReceivedMessage::PassedOver(prefix)) => {
                 count(m, prefix, prefix.length as usize);
-                if prefix.is_light {
+                if prefix.is_light && !is_of_known_node {
                     close_unbound(m, key);
                 }
             }
