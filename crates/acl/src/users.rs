@@ -1,8 +1,8 @@
 //! The set of all users and roles.
 //!
-//! Invariants: (1) there is a user `default`; (2) no two users ever have the same identity; (3) a version
-//! of a user that is not in the set is stale; (4) a role that a user holds is in the set, in the version
-//! that the user holds.
+//! Invariants: (1) there is a user `default`, except in a set that is still being read from a file; (2) no
+//! two users ever have the same identity; (3) a version of a user is stale once it is no longer in the set;
+//! (4) a role that a user holds is in the set, in the version that the user holds.
 
 use crate::password::Digest;
 use crate::role::{Role, Roles, SetRoleError, check_name};

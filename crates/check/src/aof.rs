@@ -241,7 +241,8 @@ fn read_log(
     let mut piece = vec![0; PIECE_BYTES];
     let mut fed = 0;
     loop {
-        // Before a timestamp the file may be cut off here, after the last whole transaction or command.
+        // If the next item is a timestamp, the file may be cut off here, after the last whole transaction or
+        // command.
         let before = reader.tail().valid_up_to;
         let line = match reader.next() {
             Ok(LogProgress::Item(LogItem::Timestamp(time))) => match mode {

@@ -512,7 +512,7 @@ fn capitalised(word: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_ascii_uppercase().to_string() + letters.as_str())
 }
 
-/// The reader's options: an entry that delimits itself is read even if its type is unknown.
+/// The reader's options: a value of an unknown type is skipped if its format shows where it ends.
 pub(crate) fn read_options() -> ReadOptions {
     ReadOptions { unknown: Unknown::Skip, ..ReadOptions::default() }
 }

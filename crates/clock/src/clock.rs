@@ -209,7 +209,7 @@ impl<M: Machine> Clock<M> {
     }
 
     /// Reads both kernel clocks between two counter reads. Returns the first try whose counter reads are
-    /// close enough together, or of [`ANCHOR_TRIES`] tries the closest.
+    /// close enough together, or the closest of [`ANCHOR_TRIES`] tries.
     fn take_anchor(&mut self) -> CommonInstant {
         let mut best = CommonInstant { bracket_ticks: u64::MAX, ..CommonInstant::default() };
         for _ in 0..ANCHOR_TRIES {
@@ -265,7 +265,8 @@ impl<M: Machine> Clock<M> {
         self.window_ticks = ((u128::from(WINDOW_NS) << 32) / u128::from(factor)) as u64;
         if span_ns > BASE_MAX_NS {
             // A doubt replaces the base, so the counter has agreed since the base was taken. Earlier doubts
-            // came from a pause or a migration of the machine, of which there may be any number.
+            // are forgotten: they came from a pause or a migration of the machine, of which there may be any
+            // number.
             self.doubts = 0;
             self.base = Some(*fresh);
         }

@@ -25,8 +25,8 @@ pub(super) enum SegmentFound {
     GaveUp,
 }
 
-/// Finds the first position of the text, from `from` on, at which the elements of `source` match that
-/// begin at `star` and end before the next star. Elements that end the pattern have to end the text.
+/// Finds the first position of the text, from `from` on, at which the elements from `star` to the next star
+/// match. If these elements end the pattern, their match has to end the text.
 #[cold]
 pub(super) fn find<S: PatternSource, W: MatchWork>(
     source: S,
@@ -168,7 +168,7 @@ impl<const WORDS: usize> ElementPart<WORDS> {
 
 /// Positions of the first run, which is short because the elements are often near.
 const POSITIONS_MIN: usize = 256;
-/// Positions of a run at most.
+/// The most positions of a run.
 const POSITIONS_MAX: usize = 8192;
 /// Steps for building a table, in addition to those for its elements.
 const TABLE_STEPS: usize = 256;

@@ -23,10 +23,11 @@ pub(super) trait PatternSource: Copy {
 
     fn pattern(&self) -> &[u8];
 
-    /// Whether the class that begins at `p`, after its bracket, holds `byte`, and the position after it.
+    /// Whether the class that begins at `p`, after its bracket, holds `byte`, and the position after the
+    /// class.
     fn class(self, p: usize, byte: u8) -> (bool, usize);
 
-    /// The bytes that the class at `p` holds, and the position after it.
+    /// The bytes that the class at `p` holds, and the position after the class.
     fn class_set(self, p: usize) -> (ByteSet, usize);
 
     /// Whether the element at `p`, which is not a star, matches `byte`, and the position after the
