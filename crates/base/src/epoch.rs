@@ -5,11 +5,11 @@
 //! conclusion was drawn (`Engine::notice`). A command of an EXEC therefore sees the changes of the
 //! command before it.
 //!
-//! Two kinds of owners advance the number. A [`Watched`] value advances it whenever the value could have
-//! been changed. Types with private fields, few of whose changes matter (waiting, watching and
-//! subscribed clients, the stream, the append-only file), advance it in the methods that make such a
-//! change. The configuration does neither: its changes take effect by `Control::apply_limits`, whose
-//! numbers are watched.
+//! Two kinds of owners advance the number. A [`Watched`] value advances it whenever the value could have been
+//! changed. Types with private fields, few of whose changes matter (waiting, watching and subscribed clients,
+//! the stream, the append-only file), advance it in the methods that make such a change. The configuration
+//! does neither: its changes take effect by `Control::apply_limits`, whose numbers are watched. Cluster mode
+//! calls [`Epoch::advance`] itself.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;

@@ -184,10 +184,10 @@ pub(crate) fn is_near(m: &ClusterMachine) -> bool {
     is_failed || awaits_offset(m)
 }
 
-/// Continues the election under way. Called by the cron, after a vote, and at the end of an event loop
-/// iteration in which a message arrived that an election waits for. The messages of one iteration together
-/// show how many shards have failed and which replicas have more data: after the first message alone a
-/// replica could take another one's rank.
+/// Continues the election under way. Called by the cron, after a command or a vote, and at the end of an
+/// event loop iteration in which a message arrived that an election waits for. The messages of one iteration
+/// together show how many shards have failed and which replicas have more data: after the first message alone
+/// a replica could take another one's rank.
 pub(crate) fn advance(m: &mut ClusterMachine) {
     m.todo.elect = false;
     if let WantedFailover::CatchesUp { end, goal } = m.failover.candidacy.wanted
@@ -296,7 +296,7 @@ fn expire(m: &mut ClusterMachine, schedule: Schedule) {
     say(m, Obstacle::Expired);
 }
 
-/// The base delay *d*, ms.
+/// The base delay of an election, ms.
 fn delay_ms(m: &ClusterMachine) -> u64 {
     (m.settings.node_timeout_ms / 30).min(DELAY_MAX_MS)
 }

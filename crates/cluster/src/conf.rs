@@ -127,7 +127,8 @@ impl ConfReader {
         for name in &vars.unknown {
             self.repairs.unknown(number, "variable", name);
         }
-        // Of two `vars` lines the higher epochs are used, because either line may be outdated.
+        // If there are several `vars` lines, the highest epochs are used, because any of these lines may be
+        // outdated.
         self.current = self.current.max(vars.current);
         self.last_vote = self.last_vote.max(vars.last_vote);
         if let Some(why) = vars.damage {
@@ -165,7 +166,8 @@ impl ConfReader {
             self.repairs.warn(number, format_args!("dropped, line {} is of the same node.", me.number));
             return Ok(());
         }
-        // A line about this node from another node's view counts less than this node's own line.
+        // An earlier line with this node's id lacks the flag `myself`, as if another node had written it.
+        // That line is dropped.
         if let Some(other) = self.numbers.insert(id, number) {
             self.lines.retain(|line| line.number != other);
             self.repairs.warn(other, format_args!("dropped, line {number} is of the same node."));

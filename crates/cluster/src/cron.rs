@@ -268,7 +268,7 @@ fn warn_if_unsure(m: &mut ClusterMachine) {
     }
 }
 
-/// An outgoing link is established: a PING or MEET is its first message (G-6).
+/// Handles an outgoing link that is now established: its first message is a PING or MEET (G-6).
 pub(crate) fn connected(m: &mut ClusterMachine, key: LinkKey) {
     let Some(link) = m.links.get_mut(key) else { return };
     let LinkKind::Out { node: ix, .. } = link.kind else { return };

@@ -53,7 +53,7 @@ pub(crate) struct BusLink {
     pub(crate) kept: usize,
 }
 
-/// Messages of a link that are handed out and not yet written.
+/// Messages of a link that were given to the host and are not written yet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SendQueue {
     /// For each message the bytes that are left to write, and its memory; the control lane is first.
@@ -75,7 +75,7 @@ impl SendQueue {
         self.memory[lane as usize] += memory;
     }
 
-    /// Removes `bytes` that were written from a lane.
+    /// Notes that `bytes` of a lane were written.
     pub(crate) fn written(&mut self, mut bytes: usize, lane: BusLane) {
         let messages = &mut self.lanes[lane as usize];
         while let Some((left, memory)) = messages.front_mut() {

@@ -167,7 +167,7 @@ pub(crate) fn answered_by_other_node(m: &mut ClusterMachine, key: LinkKey, ix: N
     }
 }
 
-/// A message of the node itself has arrived, so MEET need not be repeated (G-13).
+/// Notes that a message of the node itself has arrived, so that MEET need not be repeated (G-13).
 pub(crate) fn heard_from(m: &mut ClusterMachine, ix: NodeIx) {
     if m.table.node(ix).meet == MeetFlag::Wanted {
         m.table.node_mut(ix).meet = MeetFlag::No;

@@ -1,9 +1,9 @@
 //! The nodes, the owners of slots, open slots, and the replicas of each primary.
 //!
 //! Invariants: (1) the table of owners, the nodes' bitmaps and their counts agree; (2) a node's list of
-//! replicas has exactly the nodes whose primary it is, ordered by id; (3) no part of the table refers to
-//! a deleted node; (4) exactly one node is this node, and it is never deleted; (5) nodes are visited in
-//! the order of their positions, so that a machine is a function of its inputs; (6) the next tick checks
+//! replicas has exactly the nodes whose primary it is, ordered by id; (3) no part of the table refers to a
+//! deleted node; (4) exactly one node is this node, and it is never deleted; (5) nodes are visited in the
+//! order of their positions, so that the state machine is a function of its inputs; (6) the next tick checks
 //! every node that may have changed.
 
 use crate::id::NodeId;
@@ -197,7 +197,8 @@ impl NodeTable {
         self.suspects
     }
 
-    /// Gives a node its own id: at the end of a handshake, or at RESET HARD of this node.
+    /// Gives a node another id: its own one at the end of a handshake, or a new one of this node at RESET
+    /// HARD.
     pub(crate) fn rename(&mut self, ix: NodeIx, id: NodeId) {
         let old = std::mem::replace(&mut self.node_mut(ix).id, id);
         self.by_id.remove(&old);
@@ -295,7 +296,7 @@ impl NodeTable {
         Some(owner)
     }
 
-    /// Makes a node a primary; replicas may migrate to it (R21).
+    /// Makes a node a primary. If it was a replica and is not this node, replicas may migrate to it (R21).
     pub(crate) fn make_primary(&mut self, ix: NodeIx) {
         let was_replica = self.node(ix).is_replica();
         self.leave_primary(ix);
