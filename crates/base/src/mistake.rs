@@ -74,7 +74,7 @@ pub enum Mistake {
     /// A message that a primary has become a replica is accepted although its epoch is older than the
     /// known one (K-10).
     StaleRoleTaken,
-    /// UPDATE messages include slots that their node does not claim any more (K-11).
+    /// UPDATE messages include slots that the node they are about does not claim any more (K-11).
     UnclaimedSlotsTold,
     /// Keys of slots that went to another shard are kept (K-12).
     LostKeysKept,

@@ -20,7 +20,7 @@ pub struct WorkProgress {
     pub spent_ns: u64,
 }
 
-/// The unit of a progress.
+/// The unit in which progress is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProgressUnit {
     /// Bytes of a file or of a transfer.

@@ -15,8 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Checks a log according to the arguments, of which the first is the program's name; returns
-/// the exit status.
+/// Checks a log according to the arguments, without the program's name; returns the exit status.
 pub fn check_aof(words: &[OsString], console: &mut Console<'_>) -> i32 {
     let checked = run(words, console);
     match (checked, console.out.flush()) {

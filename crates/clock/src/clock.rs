@@ -43,8 +43,8 @@ pub enum News {
 }
 
 impl SourceWatch {
-    /// The report that is new since the last call; `None` for none, and while the clock learns
-    /// its counter's rate.
+    /// The report that is new since the last call; `None` if there is none, and while the clock learns its
+    /// counter's rate.
     pub fn look<M: Machine>(&mut self, clock: &Clock<M>) -> Option<News> {
         if clock.is_learning() {
             return None;

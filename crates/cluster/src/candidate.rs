@@ -357,7 +357,8 @@ fn rank(m: &ClusterMachine, primary: NodeIx) -> u64 {
     m.table.node(primary).replicas.iter().filter(is_ahead).count() as u64
 }
 
-/// The number of failed primaries with slots and replicas whose shard id is smaller than this node's.
+/// The number of recently failed primaries with slots and replicas whose shard id is smaller than this
+/// node's.
 fn shard_rank(m: &ClusterMachine) -> u64 {
     let factor = m.settings.replica.validity_factor;
     let limit = m.settings.node_timeout_ms.saturating_mul(factor);
@@ -369,8 +370,8 @@ fn shard_rank(m: &ClusterMachine) -> u64 {
     m.table.iter().filter(|(_, node)| is_ahead(node)).count() as u64
 }
 
-/// Whether no other replica can precede this one: this one has data, and every replica of its primary
-/// considers the primary failed (E-43).
+/// Whether no other replica can precede this one: its ranks are 0, it has data, and every replica of its
+/// primary considers the primary failed (E-43).
 fn is_best_ranked(m: &ClusterMachine, primary: NodeIx, rank: u64, shard_rank: u64) -> bool {
     let all_say_so = m.table.node(primary).replicas.iter().all(|ix| m.table.node(*ix).marks.my_primary_fail);
     m.table.me().offset != 0 && rank == 0 && shard_rank == 0 && all_say_so

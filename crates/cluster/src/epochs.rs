@@ -81,9 +81,9 @@ pub(crate) fn bump(m: &mut ClusterMachine) -> Option<ClusterEpoch> {
     Some(epoch)
 }
 
-/// A primary that gets slots at epoch 0 takes a new epoch if there are other nodes (E-7). The new epoch is
-/// needed for two reasons: any claim beats epoch 0; and a node may have had an epoch and lost it, as a
-/// replica does at a restart, while other nodes remember that epoch.
+/// Takes a new epoch if this node is a primary that gets slots at epoch 0, and there are other nodes (E-7).
+/// The new epoch is needed for two reasons: any claim beats epoch 0; and a node may have had an epoch and
+/// lost it, as a replica does at a restart, while other nodes remember that epoch.
 pub(crate) fn leave_zero(m: &mut ClusterMachine) {
     if m.table.me().is_primary() && m.table.me().config_epoch == ClusterEpoch(0) && m.table.len() > 1 {
         bump(m);

@@ -339,8 +339,8 @@ impl Cluster {
         !self.machine.durable.is_owned_in_file(slot)
     }
 
-    /// Checks what concerns this node alone before slots may move to it: it must be a primary, and none of
-    /// its slots may be open for a move by hand with SETSLOT (A-10, rows 1 to 3).
+    /// Checks what concerns this node alone before slots may move to it: it must be a primary, and no slot
+    /// may be open for a move by hand with SETSLOT (A-10, rows 1 to 3).
     ///
     /// # Errors
     /// The error for the client.

@@ -68,7 +68,7 @@ pub(crate) const QUEUE_BASE_BYTES: usize = 48;
 const MESSAGE_OVERHEAD_BYTES: usize = 24 + 16;
 
 impl SendQueue {
-    /// Adds a message of `bytes`, for which `allocated` bytes count.
+    /// Adds a message of `bytes` bytes, whose memory counts as `allocated` bytes.
     pub(crate) fn push(&mut self, bytes: usize, allocated: usize, lane: BusLane) {
         let memory = allocated + MESSAGE_OVERHEAD_BYTES;
         self.lanes[lane as usize].push_back((bytes, memory));
@@ -168,7 +168,7 @@ impl Links {
         Some(*link)
     }
 
-    /// Returns a link's buffer after the bytes in it were handled.
+    /// Gives a link its buffer back after the bytes in it were handled.
     pub(crate) fn keep(&mut self, key: LinkKey, inbox: ReceiveBuffer) {
         let kept = inbox.kept();
         let Some(link) = self.get_mut(key) else { return };

@@ -144,9 +144,9 @@ pub(crate) struct Todo {
     pub(crate) evaluate: bool,
     /// Give out a new map of slots.
     pub(crate) map: bool,
-    /// Evaluate the state and give out a new map at the end of the event loop iteration, because other
-    /// nodes' health has changed. When many nodes fail or return together, the messages about them arrive
-    /// together.
+    /// Evaluate the state and give out a new map at the end of the event loop iteration, because other nodes'
+    /// health has changed. When many nodes fail or return together, the messages about them arrive together,
+    /// and one evaluation is enough.
     pub(crate) reconsider: bool,
     /// Decide at the end of the event loop iteration whether this replica starts an election.
     pub(crate) elect: bool,

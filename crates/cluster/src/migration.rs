@@ -46,12 +46,13 @@ impl fmt::Debug for JobName {
     }
 }
 
-/// A move to this shard, as ESTABLISH describes it.
+/// The name, source and slots of a move, as ESTABLISH describes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotMove {
     /// The job's name, drawn by its source.
     pub name: JobName,
-    /// The node that the slots come from; `None` if this node only has another node's report of the move.
+    /// The node that the slots come from; `None` if that is this node, or if this node only has another
+    /// node's report of the move.
     pub source: Option<NodeId>,
     /// The first and the last slot of each range, in the order of the command. No slot is in two ranges.
     pub ranges: Box<[(HashSlot, HashSlot)]>,

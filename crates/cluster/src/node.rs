@@ -112,7 +112,8 @@ pub(crate) struct Marks {
     /// here come from the file of the start or from another node's report of a failover; the node may have
     /// given them up, so they are reported to no node (E-20).
     pub(crate) has_claimed: bool,
-    /// MEETs that were sent without a command since an incoming link was last bound to the node (G-13).
+    /// Number of MEETs that were sent without a command since an incoming link was last bound to the node
+    /// (G-13).
     pub(crate) auto_meets: u8,
     /// The time until which the node would be forgotten if its own MEET had not readmitted it: until then,
     /// other nodes' reports of the same FORGET are ignored.

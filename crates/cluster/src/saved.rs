@@ -216,7 +216,7 @@ fn share_shards(m: &mut ClusterMachine) {
     }
 }
 
-/// The last primary of the chain above `ix`, which has no circle.
+/// The last primary of the chain that begins at `ix`; the chain has no circle.
 fn top(m: &ClusterMachine, ix: NodeIx) -> NodeIx {
     let mut at = ix;
     while let Some(above) = m.table.node(at).primary() {

@@ -14,7 +14,8 @@ use sluice_base::HashSeed;
 use sluice_base::mistake::{Mistake, is_made};
 use std::collections::BTreeMap;
 
-/// The most nodes that may be known. MEETs and gossip about more are ignored with a warning.
+/// The most nodes that may be known. MEETs from, and gossip about, further nodes are ignored; for
+/// MEETs with a warning.
 pub const NODES_MAX: usize = 2_000;
 /// The most handshakes at one time.
 pub const HANDSHAKES_MAX: usize = 64;
