@@ -1,9 +1,9 @@
 //! Glob patterns, as KEYS, SCAN, PSUBSCRIBE, CONFIG GET and ACL rules match them.
 //!
-//! `*` matches any run, `?` any byte, `[a-c]` and `[^a]` a class, `\x` the byte x. A class that is not
-//! closed ends with the pattern; its ranges may be given either way round; a backslash at the end stands
-//! for itself. An empty text matches the empty pattern only, not even `*`: callers for which `*` means
-//! everything (KEYS, SCAN) handle that case.
+//! `*` matches any run, `?` any byte, `[a-c]` and `[^a]` a class, `\x` the byte x. A class that is not closed
+//! ends with the pattern; the ends of a range may be in either order; a backslash at the end stands for
+//! itself. An empty text matches the empty pattern only, not even `*`: callers for which `*` means everything
+//! (KEYS, SCAN) handle that case.
 //!
 //! Invariants: (1) a mismatch goes back to the last `*` only, because an earlier star can reach nothing that
 //! the last cannot; (2) no recursion; (3) beyond a number of steps that is linear in pattern and text, the
@@ -239,7 +239,7 @@ fn run<S: PatternSource, W: MatchWork>(source: S, text: &[u8], work: &mut W) -> 
             }
         }
         credit -= spent;
-        // If the star's next element is a plain byte, positions without that byte are skipped.
+        // If the element after the star is a plain byte, positions without that byte are skipped.
         let byte = pattern[star];
         if S::IS_EXACT && is_plain(byte) {
             match text[from..].iter().position(|&other| other == byte) {

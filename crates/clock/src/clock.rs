@@ -2,9 +2,9 @@
 //! counter is sound.
 //!
 //! The factor is not calibrated by waiting. A new clock answers from the kernel's clocks until its first
-//! anchor is [`LEARN_NS`] old; then two anchors give the factor, and each later one, measured against an ever
-//! older base, makes it better. A base older than [`BASE_MAX_NS`] is replaced, so that the factor follows a
-//! kernel clock that is being slewed.
+//! anchor is [`LEARN_NS`] old; then two anchors give the factor. Each later anchor is measured against the
+//! older of the two, the base, and makes the factor better the longer ago the base was taken. A base older
+//! than [`BASE_MAX_NS`] is replaced, so that the factor follows a kernel clock that is being slewed.
 
 use sluice_base::Now;
 
@@ -139,7 +139,7 @@ impl<M: Machine> Clock<M> {
         self.settle(Now { mono_ns: self.anchor.mono_ns + ns, unix_us })
     }
 
-    /// Keeps both times from going backwards by the error of an estimate.
+    /// Prevents errors of estimates from making either time go backwards.
     #[inline]
     fn settle(&mut self, now: Now) -> Now {
         let mono_ns = now.mono_ns.max(self.last.mono_ns);
@@ -307,7 +307,8 @@ const STILL_MAX: u32 = 64;
 /// How many contradictions make the clock give the counter up; [`BASE_MAX_NS`] of agreement resets their
 /// count.
 const DOUBTS_MAX: u32 = 8;
-/// Disagreement of an anchor that is no reason for doubt.
+/// The greatest difference between the counter and the kernel's clock at an anchor that is no reason for
+/// doubt.
 const SLACK_NS: u64 = 5_000;
 /// Factor of the fastest counter that is trusted, 10 GHz: nanoseconds per tick, 32.32 fixed point.
 const FACTOR_MIN: u64 = (1 << 32) / 10;

@@ -12,7 +12,8 @@ use crate::slots::{HashSlot, SlotSet};
 use sluice_base::mistake::{Mistake, is_made};
 use std::collections::BTreeMap;
 
-/// Handles the slots in a primary's header (step 10); a claim that changes nothing is ignored.
+/// Handles the slots in a primary's header (step 10 of `receive.rs`); a claim that changes nothing is
+/// ignored.
 pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) {
     let node = m.table.node(sender);
     if !node.is_primary() {

@@ -166,8 +166,8 @@ impl ConfReader {
             self.repairs.warn(number, format_args!("dropped, line {} is of the same node.", me.number));
             return Ok(());
         }
-        // An earlier line with this node's id lacks the flag `myself`, as if another node had written it.
-        // That line is dropped.
+        // An earlier line with this node's id lacks the flag `myself`, like the line about this node in
+        // another node's file. That line is dropped.
         if let Some(other) = self.numbers.insert(id, number) {
             self.lines.retain(|line| line.number != other);
             self.repairs.warn(other, format_args!("dropped, line {number} is of the same node."));

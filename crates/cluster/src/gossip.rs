@@ -120,8 +120,8 @@ fn pong_by_hearsay(m: &mut ClusterMachine, ix: NodeIx, entry: &GossipEntry<'_>) 
     }
 }
 
-/// Handles the extensions of a known sender (step 12). A name, address or port whose extension is absent is
-/// cleared (W-10).
+/// Handles the extensions of a known sender (step 12 of `receive.rs`). A name, address or port whose
+/// extension is absent is cleared (W-10).
 pub(crate) fn extensions(m: &mut ClusterMachine, sender: NodeIx, gossip: &Gossip<'_>) {
     let mut shard = None;
     for extension in gossip.extensions() {

@@ -161,8 +161,8 @@ pub(crate) struct Todo {
 /// This node's own keys in slots of other nodes, and the moves that bring keys to this node.
 #[derive(Clone, Debug)]
 pub(crate) struct StrayKeys {
-    /// Slots that have keys here although another node owned them at the start. The keys are deleted when the
-    /// owner claims the slot.
+    /// Slots that had keys here at the start or at a promotion although another node owned them. The keys are
+    /// deleted when the owner claims the slot.
     pub(crate) strays: SlotSet,
     /// Slots taken from this node by the current message, possibly with keys here (E-15).
     pub(crate) dirty: SlotSet,

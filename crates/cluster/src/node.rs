@@ -100,7 +100,7 @@ pub(crate) struct Clocks {
     pub(crate) updated: Option<(NodeIx, Ms)>,
 }
 
-/// Capabilities and flags of a node, and marks of its conduct.
+/// Capabilities and flags of a node, and facts that this node has noted about it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Marks {
     /// The bits EXTENSIONS, LIGHT_PUBLISH and MULTI_MEET.

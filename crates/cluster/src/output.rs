@@ -103,7 +103,8 @@ pub enum ClusterOutput {
 pub enum LostSlots {
     /// The other node has claimed the slots from this one (E-15).
     TakenOver,
-    /// The data loaded at the start have keys in slots of the other node (R30).
+    /// At the start, or when this node became the primary, its data had keys in slots of the other node
+    /// (R30).
     FoundAtStart,
 }
 

@@ -132,7 +132,7 @@ pub(crate) fn regain(m: &mut ClusterMachine) {
     m.save();
 }
 
-/// Whether voters other than this node have sent their epochs, so many that at least one of them took part in
+/// Whether so many voters other than this node have sent their epochs that at least one of them took part in
 /// any election that was won.
 fn have_spoken(m: &ClusterMachine, heard: &[NodeId]) -> bool {
     let size = m.cluster.size as usize;

@@ -1,4 +1,5 @@
-//! Finds the first match of the elements between two stars: 256 elements at a time, for runs of positions.
+//! Finds the first match of the elements between two stars: 256 elements at a time, at many positions of the
+//! text at once.
 //!
 //! ```text
 //!  positions that may be a match   1 1 1 1 1 1 1 …     one bit each, PositionS at a time
@@ -6,7 +7,7 @@
 //!  after elements 256–511          0 0 0 1 0 0 0 …     the bytes so far have matched, shifted by each byte
 //! ```
 //!
-//! Cost: a pass takes one step for each position and each of its 256 elements, and the time to read the
+//! Cost: a pass takes one step for each position, one for each of its 256 elements, and the time to read the
 //! elements' text. There is no pass once no position is left. No memory is allocated.
 
 use super::class::ByteSet;

@@ -4,7 +4,8 @@ use super::class::{ByteSet, LetterCase};
 
 /// The limit or the count of a match's steps.
 pub(super) trait MatchWork {
-    /// Steps for each byte of pattern and text before elements are looked for in blocks.
+    /// Steps that the plain walk may take for each byte of pattern and text before the search in blocks takes
+    /// over.
     const CREDIT: usize = 8;
 
     /// Counts steps of the plain walk.

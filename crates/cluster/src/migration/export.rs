@@ -2,9 +2,9 @@
 //! to ).
 //!
 //! Invariant: from [`ExportState::FailoverGranted`] on the target may own the slots. Then the end of the
-//! connection, CANCELSLOTMIGRATIONS and a flush do not end the job. It ends by a new owner of the
-//! slots in the map, by the end of the pause, by an unexpected message of the target, or when other data are
-//! loaded here. In this state a manual failover to a replica of this node is refused, because the replica
+//! connection, CANCELSLOTMIGRATIONS and a flush do not end the job. The job then ends when the map has
+//! a new owner of the slots, when the pause ends, at an unexpected message of the target, or when other data
+//! are loaded here. In this state a manual failover to a replica of this node is refused, because the replica
 //! would claim the same slots.
 
 use super::contested;

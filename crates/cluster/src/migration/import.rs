@@ -214,7 +214,7 @@ pub(crate) fn advance(m: &mut ClusterMachine) {
     }
 }
 
-/// The reason that this node claims no slots now: another node has its place, or may get it.
+/// The reason that this node claims no slots now: another node has this node's place, or may get it.
 fn obstacle(m: &ClusterMachine) -> Option<&'static str> {
     // No slots are claimed while a replica of this node is about to take over: the claim's new epoch would
     // outbid the replica's.

@@ -215,7 +215,7 @@ impl HashInner {
     }
 }
 
-/// Moves the contents of `right`, the next child, to `left` if one node has room for both.
+/// Adds the contents of `right`, the next child, to `left` if one node has room for both.
 fn join_nodes(left: &mut HashChild, right: &HashChild) -> bool {
     match (&mut left.node, &right.node) {
         (HashNode::Leaf(into), HashNode::Leaf(from)) => {
