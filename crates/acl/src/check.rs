@@ -131,8 +131,9 @@ impl User {
     }
 
     /// [`User::check`] for arguments as received; the first is the command's name. Keys, channels and
-    /// databases are looked up only if the user's rights depend on them. Cost of the lookup: nothing for a
-    /// command whose only key has a fixed position; otherwise a walk over the arguments, which allocates.
+    /// databases are looked up only if the user's rights depend on them. Cost of looking up the keys: nothing
+    /// for a command without keys, or with one key at a fixed position; otherwise a walk over the arguments,
+    /// which allocates.
     pub fn check_args(
         &self,
         spec: &'static Spec,

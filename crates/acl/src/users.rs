@@ -149,9 +149,9 @@ impl Users {
     }
 
     /// Checks a name and a password and returns the user. Cost: the digest of the password, and
-    /// `COMPARED_MIN` comparisons or as many as the user has passwords. An unknown name, a disabled user,
-    /// a user without a password and a wrong password cost the same, so the time of a refusal does not
-    /// reveal a name.
+    /// `COMPARED_MIN` comparisons or as many as the user has passwords. Unless the user has more passwords
+    /// than that, an unknown name, a disabled user, a user without a password and a wrong password cost the
+    /// same, so the time of a refusal does not reveal a name.
     pub fn authenticate(&self, name: &[u8], password: &[u8]) -> Result<Arc<User>, AuthError> {
         let digest = Digest::of(password);
         let user = self.get(name);

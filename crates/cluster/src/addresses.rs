@@ -1,8 +1,8 @@
 //! Changes of addresses: by a node's own messages, by gossip, and by host names (G-17, G-18, G-23).
 //!
 //! Invariants: (1) an address that only gossip or a resolver has named is a candidate, not the node's
-//! address: if another node answers there, only the list of candidates changes; (2) each change of a node's
-//! address is one line of the log with the old and the new one.
+//! address: if another node answers there, only the list of candidates changes; (2) each new address of
+//! another node is one line of the log with the old and the new one.
 
 use crate::address::{IpText, NodeAddress, Seen};
 use crate::link::DialTarget;

@@ -184,10 +184,10 @@ pub(crate) fn is_near(m: &ClusterMachine) -> bool {
     is_failed || awaits_offset(m)
 }
 
-/// Continues the election under way. Called by the cron, after a command or a vote, and at the end of an
-/// event loop iteration in which a message arrived that an election waits for. The messages of one iteration
-/// together show how many shards have failed and which replicas have more data: after the first message alone
-/// a replica could take another one's rank.
+/// Begins or continues this replica's election. Called by the cron, after a command or a vote, and at the end
+/// of an event loop iteration in which a message arrived that an election waits for. The messages of one
+/// iteration together show how many shards have failed and which replicas have more data: after the first
+/// message alone a replica could take another one's rank.
 pub(crate) fn advance(m: &mut ClusterMachine) {
     m.todo.elect = false;
     if let WantedFailover::CatchesUp { end, goal } = m.failover.candidacy.wanted
@@ -345,8 +345,8 @@ fn tell_siblings(m: &mut ClusterMachine, primary: NodeIx) {
     siblings.into_iter().for_each(|key| send::gossip(m, key, MessageType::Pong));
 }
 
-/// The number of replicas of this node's primary that precede this one: they have more data, or as much
-/// data and a smaller id.
+/// The number of replicas of this node's primary that precede this one: they have more data, or as much data
+/// and a smaller id. Replicas with NOFAILOVER do not count.
 fn rank(m: &ClusterMachine, primary: NodeIx) -> u64 {
     let me = m.table.me();
     let is_ahead = |ix: &&NodeIx| {

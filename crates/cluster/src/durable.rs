@@ -77,7 +77,7 @@ pub(crate) enum LastWrite {
     },
 }
 
-/// Counts of written files, for INFO (V-6).
+/// Counts of begun and of failed writes of the file, for INFO (V-6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 // Fields without a comment are explained by their names.
 #[allow(missing_docs)]
@@ -206,8 +206,8 @@ impl Durable {
         before.claim != self.published.claim
     }
 
-    /// Ends a failed write after which the node continues (best-effort): waiting outputs are released,
-    /// except votes, which are dropped. `true` if the claim that may be sent has changed.
+    /// Ends a failed write after which the node continues (best-effort): outputs that wait for the write are
+    /// released, except votes, which are dropped. `true` if the claim that may be sent has changed.
     pub(crate) fn failed(&mut self, generation: Generation, now: Ms) -> bool {
         let Some(writing) = self.writing.take_if(|writing| writing.generation == generation) else {
             return false;

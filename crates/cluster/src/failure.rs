@@ -130,8 +130,8 @@ pub(crate) fn told(m: &mut ClusterMachine, sender: NodeIx, about: NodeId) {
     condemn(m, ix);
 }
 
-/// Handles a PONG on a node's outgoing link: the node is no longer suspected, and no longer FAIL if no
-/// replica took over (F-8).
+/// Handles a PONG on a node's outgoing link: the node is no longer suspected. It is no longer FAIL either if
+/// it has no slots or no replicas, or has been FAIL for two node timeouts (F-8).
 pub(crate) fn answered(m: &mut ClusterMachine, ix: NodeIx) {
     let node = m.table.node(ix);
     let is_voter = node.is_voter();

@@ -16,8 +16,8 @@ use sluice_base::mistake::{Mistake, is_made};
 /// The most MEETs that this node sends on its own to a node that has no bound incoming link (G-13).
 const AUTO_MEETS_MAX: u8 = 3;
 
-/// Begins a handshake with an address. `None` if a handshake with this address is under way, or if there
-/// are too many handshakes.
+/// Begins a handshake with an address. `None` if a handshake with this address is under way, or if there are
+/// too many handshakes or nodes.
 pub(crate) fn begin(m: &mut ClusterMachine, seen: &Seen<'_>, initiator: Initiator) -> Option<NodeIx> {
     let handshakes = m.table.iter().filter(|(_, node)| node.is_handshake());
     let mut count = 0;

@@ -133,7 +133,7 @@ pub(crate) fn regain(m: &mut ClusterMachine) {
 }
 
 /// Whether so many voters other than this node have sent their epochs that at least one of them took part in
-/// any election that was won.
+/// any election that was won. If this node is the only voter, its reachable replicas must have sent theirs.
 fn have_spoken(m: &ClusterMachine, heard: &[NodeId]) -> bool {
     let size = m.cluster.size as usize;
     let known = |id: &&NodeId| m.table.find(id).is_some();

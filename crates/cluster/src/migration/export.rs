@@ -3,9 +3,9 @@
 //!
 //! Invariant: from [`ExportState::FailoverGranted`] on the target may own the slots. Then the end of the
 //! connection, CANCELSLOTMIGRATIONS and a flush do not end the job. The job then ends when the map has
-//! a new owner of the slots, when the pause ends, at an unexpected message of the target, or when other data
-//! are loaded here. In this state a manual failover to a replica of this node is refused, because the replica
-//! would claim the same slots.
+//! a new owner of the slots, when the pause ends, at a refusal or an unexpected message of the target, or
+//! when other data are loaded here. In this state a manual failover to a replica of this node is refused,
+//! because the replica would claim the same slots.
 
 use super::contested;
 use super::export_job::{ExportJob, ExportState};
@@ -23,7 +23,7 @@ use std::borrow::Cow;
 
 /// Milliseconds between two ACKs of this node.
 const ACK_MS: u64 = 1_000;
-/// Shortest time for which writes stay held back after the slots were granted to the target, ms.
+/// The least time that a target has to claim granted slots, ms; writes stay held back for as long.
 const GRANT_MS: u64 = 2_000;
 
 /// Checks that slots of one owner may leave this node (A-10, rows 12 and 13).
