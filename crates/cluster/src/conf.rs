@@ -1,9 +1,9 @@
 //! The reader of `nodes.conf`: the contents of the file, and the parts that are ignored (N-10 to N-16, N-25).
 //!
-//! Invariants: (1) a file that [`crate::Cluster`] wrote is read without a loss; (2) any text gives a
-//! whole [`SavedCluster`] or a reason not to start, in time linear in its bytes; (3) ignored parts are
-//! reported with the number of their line; (4) an identity is never guessed, and an epoch that may be
-//! too low is not used.
+//! Invariants: (1) a file that [`crate::Cluster`] wrote is read without a loss; (2) any text gives a whole
+//! [`SavedCluster`] or a reason not to start, in time linear in its bytes; (3) ignored parts are reported
+//! with the number of their line, unknown names once; (4) an identity is never guessed, and an epoch that may
+//! be too low is not used.
 
 mod line;
 #[cfg(test)]
@@ -239,8 +239,8 @@ impl ConfReader {
     }
 
     /// The epochs of `vars`. A file that was written while the node's last vote was unknown has only
-    /// currentEpoch, which is used, because other nodes may have received it. Nothing of a damaged line is
-    /// used.
+    /// currentEpoch, which is used, because other nodes may have received it. If one `vars` line is damaged,
+    /// none is used.
     fn epochs(&self) -> SavedEpochs {
         match self.current {
             Some(current) if !self.vars_are_damaged => SavedEpochs { current, last_vote: self.last_vote },

@@ -68,9 +68,9 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
     warn_if_unsure(m);
 }
 
-/// The time before which no work is due for a node as long as its state does not change; 0 if work may be
-/// due at any tick. A healthy node needs one action in half a timeout: a PING, or the reaction to a missing
-/// answer. In a cluster of 1,000 nodes nearly all nodes are healthy, so a tick skips most of them.
+/// The time before which no work is due for a node as long as its state does not change; 0 if work may be due
+/// at any tick. By default a healthy node needs one action in half a timeout: a PING, or the reaction to a
+/// missing answer. In a cluster of 1,000 nodes nearly all nodes are healthy, so a tick skips most of them.
 pub(crate) fn quiet_until(m: &ClusterMachine, ix: NodeIx) -> Ms {
     let node = m.table.node(ix);
     let place = &node.place;

@@ -94,7 +94,7 @@ pub enum OwnLine {
 }
 
 /// The state machine that starts from a file. `local` are addresses of the host: if this node's saved address
-/// is none of them and there is only one, that one replaces it.
+/// is none of them, `own_address` replaces it.
 pub(crate) fn load(
     time: StepTime,
     settings: Arc<ClusterSettings>,
