@@ -317,8 +317,8 @@ impl Linear {
         ((home + 1) % self.table.len()) as u64
     }
 
-    /// A uniformly random entry; `None` in an empty index. Tries random lanes: at most three on average
-    /// in an index that is not about to shrink.
+    /// A random entry, chosen uniformly unless the index is very sparse; `None` in an empty index. Tries
+    /// random lanes: at most five on average if no halving is due.
     fn sample(&self, rng: &mut Rng) -> Option<Handle> {
         if self.len() == 0 {
             return None;
