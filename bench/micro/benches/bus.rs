@@ -78,7 +78,7 @@ fn ip_of(number: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, high, low)
 }
 
-/// A number as 40 digits, all of which differ from those of its neighbours, as in real ids.
+/// The id of a node: 40 random hexadecimal digits, as in real ids, but the same for a number in every run.
 fn id_text(number: usize) -> String {
     let mut rng = Rng::new(number as u64);
     (0..40).map(|_| char::from(b"0123456789abcdef"[rng.below(16) as usize])).collect()
@@ -232,7 +232,8 @@ impl Bench {
         bytes
     }
 
-    /// Receives a message on a node's own link; only the time of the step counts.
+    /// Passes a message to the machine on the sender's accepted link; `times` gets the time of that step
+    /// alone.
     fn receive(&mut self, times: &mut StepTimes, from: usize, bytes: &[u8]) -> usize {
         let link = match self.accepted[from] {
             Some(link) => link,

@@ -1,10 +1,10 @@
-//! Group commit: appends a block to a file, forces it to disk, and notifies the main thread. Three arms: a
-//! thread that writes and syncs, a thread whose ring gets write and sync as linked entries, and the main
-//! thread's own ring.
+//! Group commit: appends a block to a file, forces it to disk, and notifies the main thread. Four arms: the
+//! write and the sync are two system calls or linked entries of a ring, each on a second thread or on the
+//! main thread.
 //!
 //! `cargo bench -p sluice-micro --bench commit -- [FOLDER [ROUNDS]]`. Rounds are interleaved. The bench
-//! prints, for each arm and block size, median and 99th percentile of the time from submitting a block to
-//! the notification that it is durable, and the processor time of the process.
+//! prints, for each arm and block size, the median and the 99th and 99.9th percentiles of the time from
+//! submitting a block to the notification that it is durable, and the processor time of the process.
 #![allow(missing_docs, unsafe_code)]
 
 #[cfg(not(target_os = "linux"))]
@@ -124,7 +124,7 @@ mod linux {
     impl Commit for Ring {
         fn commit(&mut self, block: &[u8]) {
             let fd = Fd(self.file.as_raw_fd());
-            // The offset means the end of the file, which was opened for appending.
+            // This offset means the end of the file, which was opened for appending.
             let write = opcode::Write::new(fd, block.as_ptr(), block.len() as u32).offset(u64::MAX);
             let write = write.build().flags(squeue::Flags::IO_LINK).user_data(1);
             let sync = opcode::Fsync::new(fd).flags(FsyncFlags::DATASYNC).build().user_data(2);

@@ -1,7 +1,6 @@
-//! The loop compared with mio and polling, timers compared with a heap with tombstones and an ordered
-//! map, the clock compared with the kernel's. Rounds are interleaved (A B C A B C …); printed are the
-//! median and the middle 90 % of the rounds. `cargo bench -p sluice-micro --bench evloop`, or with the
-//! name of one part.
+//! Compares our event loop with mio and polling, its timers with a heap with tombstones and an ordered map,
+//! and our clock with the kernel's. Rounds are interleaved (A B C A B C …); the bench prints the median and
+//! the middle 90 % of the rounds. `cargo bench -p sluice-micro --bench evloop`, or with the name of one part.
 #![allow(missing_docs)]
 
 use std::cmp::Reverse;
@@ -144,7 +143,7 @@ const MAKERS: [(&str, fn() -> Box<dyn Sleeper>); 4] = [
     ("polling", || Box::new(polling_poll())),
 ];
 
-/// E1: from the wake call to the sleeper's return, with the sleeper asleep.
+/// E1: the time from the call that wakes a sleeping poller to the poller's return.
 fn wake_parked() {
     let mut threads = Vec::new();
     let mut arms: Vec<Arm<'_>> = Vec::new();
@@ -350,7 +349,7 @@ fn timers(count: u64) {
     );
 }
 
-/// Reads both clocks once.
+/// The time to read our clock, compared with that of the system's clocks.
 #[allow(clippy::disallowed_methods, reason = "the arms to compare with")]
 fn clocks() {
     const COUNT: u64 = 100_000;

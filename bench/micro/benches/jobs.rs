@@ -1,12 +1,12 @@
 //! Passing the job of a slow read to a thread: the pool's own queue (a lock) compared with the ring
 //! `queue::spmc` and threads that park: `cargo bench -p sluice-micro --bench jobs`.
 //!
-//! Pool and ring have the same jobs, threads, mailbox and event loop for the results; only the queue and
-//! the way in which threads sleep and wake differ. A burst of jobs is submitted, then the loop waits until
-//! all are done. The bench prints, for each burst, number of threads and length of a job, the processor
-//! time of the main thread for each job (submitting, waiting, taking the result), and the time from the
-//! first submission to the last end; medians over the rounds, and the ratio ring / pool with the interval
-//! that contains nine tenths of the rounds' pairs. Words after `--bench`: `rounds=N`, `bursts=N`.
+//! Pool and ring have the same jobs, threads, mailbox and event loop for the results; only the queue and the
+//! way in which threads sleep and wake differ. A burst of jobs is submitted, then the loop waits until all
+//! are done. The bench prints, for each burst, number of threads and length of a job, the processor time of
+//! the main thread for each job (submitting, waiting, taking the result), and the time from the first
+//! submission to the last end; medians over the rounds, and the ratio ring / pool with the interval that
+//! contains nine tenths of the rounds' pairs. Words after `--`: `rounds=N`, `bursts=N`.
 
 // A bench measures time and needs threads.
 #![allow(clippy::disallowed_methods)]
@@ -24,8 +24,8 @@ use sluice_evloop::{
 use sluice_micro::{Arguments, quantile};
 use sluice_queue::{Capacity, spmc};
 
-/// The capacity of the ring. In the server, no more jobs are in progress than there are threads; here there
-/// may be more.
+/// The capacity of both queues. In the server, no more jobs are in progress than there are threads; here
+/// there may be more.
 const QUEUE_MAX: usize = 64;
 
 /// A set of threads that run jobs.
@@ -34,7 +34,7 @@ trait Threads {
     fn submit(&mut self, home: &Sender<Finished<u64>>, token: Token, length: Duration);
 }
 
-/// A job: spins, as a read of that length would.
+/// The work of a job: keeps the processor busy for `length`, as a slow read does.
 fn work(length: Duration) -> u64 {
     let began = Instant::now();
     let mut turns = 0;

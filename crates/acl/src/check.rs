@@ -7,8 +7,8 @@ use sluice_command::derive::keys::keys_that_fit;
 use sluice_command::spec::{Begin, Cat, Find, Flags, KeyFlags, Keys, Spec};
 use sluice_command::specs::pubsub;
 
-/// The kind of right that a request lacks. If the request is refused for several kinds, the last of them in
-/// this order is reported.
+/// The kind of right that a request lacks. If the user's selectors refuse a request for different kinds, the
+/// last of these in this order is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs)]
 pub enum Reason {
@@ -50,7 +50,7 @@ impl Denial {
         }
     }
 
-    /// The text with which ACL DRYRUN answers: it names the argument.
+    /// The text of ACL DRYRUN's reply, which names the refused command, key, channel or database.
     pub fn dryrun_text(&self, user: &[u8], spec: &Spec, args: &[&[u8]]) -> Vec<u8> {
         let object = args.get(self.position).copied().unwrap_or_default();
         match self.reason {
@@ -131,8 +131,9 @@ impl User {
     }
 
     /// [`User::check`] for arguments as received; the first is the command's name. Keys, channels and
-    /// databases are looked up only if the user's rights depend on them. Cost of the lookup: nothing for a
-    /// command whose only key has a fixed position; otherwise a walk over the arguments, which allocates.
+    /// databases are looked up only if the user's rights depend on them. Cost of looking up the keys: nothing
+    /// for a command without keys, or with one key at a fixed position; otherwise a walk over the arguments,
+    /// which allocates.
     pub fn check_args(
         &self,
         spec: &'static Spec,

@@ -150,8 +150,8 @@ fn apply_line<'a>(
                         .concat(),
                 );
             }
-            // A first error may cause the others of the line, so only the first one is reported. Unknown
-            // commands are all reported.
+            // The first error of a line may cause the others, so only the first one is reported. Unknown
+            // commands and categories are all reported.
             Err(error) if !is_told => {
                 is_told = true;
                 faults.extend([&file_line.text()[..], b": ", error.text().as_bytes(), b". "].concat());

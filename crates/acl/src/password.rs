@@ -47,8 +47,9 @@ impl Digest {
         sluice_base::hex(&self.0)
     }
 
-    /// Whether one of `known` equals this digest. Every one is compared, and at least `least` comparisons
-    /// are made, so the time shows neither the position of a match nor a number of passwords up to `least`.
+    /// Whether one of `known` equals this digest. All of `known` are compared, and at least `least`
+    /// comparisons are made. So the time shows neither the position of a match nor, up to `least`, how many
+    /// passwords there are.
     pub(crate) fn is_among(&self, known: &[Digest], least: usize) -> bool {
         let found = known.iter().fold(false, |found, known| found | known.is_same(self));
         // These comparisons only take time: a name with fewer passwords must not be answered sooner.

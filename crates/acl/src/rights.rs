@@ -35,8 +35,8 @@ impl Rights {
     }
 
     /// Applies a rule about commands, keys, channels, databases or selectors; a selector in parentheses is
-    /// one rule. Any other rule is a syntax error. Cost: depends on the kind of rule; linear in the present
-    /// rights.
+    /// one rule. Any other rule is a syntax error. Cost: depends on the kind of rule, at most linear in the
+    /// present rights.
     pub(crate) fn apply(&mut self, rule: &[u8], all_channels: bool) -> Result<(), RuleError> {
         if rule.is_empty() {
             return Ok(());

@@ -23,7 +23,7 @@ pub enum RuleError {
     FirstArgOfSubcommand,
     /// The number of a database is negative or above 2³¹ - 1.
     DatabaseOutOfRange,
-    /// A parenthesis is not closed.
+    /// A parenthesis is not closed, or a line of the configuration file lacks the name.
     Unmatched,
     /// `role=` names a role that does not exist.
     NoSuchRole,

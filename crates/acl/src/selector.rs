@@ -292,8 +292,8 @@ impl Selector {
         }
     }
 
-    /// Appends a rule about a command to `rules`, and removes the rules that it replaces: those about the
-    /// same command or a subcommand of it.
+    /// Appends a rule about a command or category to `rules`, and removes the rules that it replaces: those
+    /// about the same name, and those about a subcommand or first argument of that command.
     fn note(&mut self, name: &[u8], allow: bool) {
         let name = name.to_ascii_lowercase();
         self.rules.retain(|rule| match rule.name.strip_prefix(name.as_slice()) {
@@ -464,15 +464,15 @@ fn push_key_pattern(out: &mut Vec<u8>, pattern: &KeyPattern) {
     out.extend_from_slice(match (pattern.access, &*pattern.pattern) {
         (READ, _) => b"%R~",
         (WRITE, _) => b"%W~",
-        // `~*` means all keys, and no pattern may follow it.
+        // Written as `~*`, the pattern would mean all keys, and no pattern may follow that rule.
         (_, b"*") => b"%RW~",
         _ => b"~",
     });
     out.extend_from_slice(&pattern.pattern);
 }
 
-/// The access and the pattern of `~p`, `%R~p`, `%W~p` or `%RW~p`. The `~` may be missing at the end
-/// of the rule.
+/// The access and the pattern of `~p`, `%R~p`, `%W~p` or `%RW~p`. `%R`, `%W` or `%RW` alone stands for an
+/// empty pattern.
 fn key_pattern(rule: &[u8]) -> Option<(u8, &[u8])> {
     let Some(mut rest) = rule.strip_prefix(b"%") else { return Some((READ | WRITE, &rule[1..])) };
     let mut access = 0;

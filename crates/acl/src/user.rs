@@ -11,8 +11,8 @@ use sluice_command::KeyFlags;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A version of a user. A session keeps one and calls [`User::is_stale`] before it uses the rights;
-/// [`crate::Users::renew`] then returns the present version.
+/// A version of a user. A session keeps one and calls [`User::is_stale`] before it uses the rights; if the
+/// version is stale, [`crate::Users::renew`] returns the present one.
 #[derive(Debug)]
 pub struct User {
     pub(crate) name: Box<[u8]>,

@@ -1,8 +1,8 @@
 //! The set of all users and roles.
 //!
-//! Invariants: (1) there is a user `default`; (2) no two users ever have the same identity; (3) a version
-//! of a user that is not in the set is stale; (4) a role that a user holds is in the set, in the version
-//! that the user holds.
+//! Invariants: (1) there is a user `default`, except in a set that is still being read from a file; (2) no
+//! two users ever have the same identity; (3) a version of a user is stale once it is no longer in the set;
+//! (4) a role that a user holds is in the set, in the version that the user holds.
 
 use crate::password::Digest;
 use crate::role::{Role, Roles, SetRoleError, check_name};
@@ -149,9 +149,9 @@ impl Users {
     }
 
     /// Checks a name and a password and returns the user. Cost: the digest of the password, and
-    /// `COMPARED_MIN` comparisons or as many as the user has passwords. An unknown name, a disabled user,
-    /// a user without a password and a wrong password cost the same, so the time of a refusal does not
-    /// reveal a name.
+    /// `COMPARED_MIN` comparisons or as many as the user has passwords. Unless the user has more passwords
+    /// than that, an unknown name, a disabled user, a user without a password and a wrong password cost the
+    /// same, so the time of a refusal does not reveal a name.
     pub fn authenticate(&self, name: &[u8], password: &[u8]) -> Result<Arc<User>, AuthError> {
         let digest = Digest::of(password);
         let user = self.get(name);

@@ -1,5 +1,5 @@
-//! Random rules are applied in both servers, and errors, texts and decisions compared. Runs only if
-//! `SLUICE_PEER_SERVER` names the reference.
+//! Random rules are applied in Sluice and in the reference, a Valkey server, and errors, texts and decisions
+//! are compared. The tests only run if `SLUICE_PEER_SERVER` names the program of the reference.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -44,7 +44,7 @@ impl Reference {
             println!("skipped: SLUICE_PEER_SERVER names no reference");
             return None;
         };
-        // A free port could be taken by another test meanwhile; the name of a socket is unique
+        // Another test could take a free port before the reference binds it; the name of a socket is unique
         // to this server.
         let number = STARTED.fetch_add(1, Relaxed);
         let name = format!("sluice-acl-{}-{number}.sock", std::process::id());
@@ -69,7 +69,7 @@ impl Reference {
         panic!("the reference does not answer");
     }
 
-    /// One reply. An array becomes its elements, each followed by a line end.
+    /// Sends a command and returns its reply. An array becomes its elements, each followed by a line end.
     fn call(&mut self, args: &[&[u8]]) -> Vec<u8> {
         let mut request = format!("*{}\r\n", args.len()).into_bytes();
         for arg in args {
@@ -455,7 +455,7 @@ fn every_category_has_the_commands_of_the_reference() {
                 Err(denial) => denial.dryrun_text(b"u", found, &call),
             };
             let (here, there) = (String::from_utf8_lossy(&here), String::from_utf8_lossy(&there));
-            // Commands that only Sluice has, or that the reference has only as a sentinel.
+            // Skips commands that only Sluice has, or that the reference has only in its sentinel mode.
             if there.starts_with("-ERR Command") {
                 continue;
             }

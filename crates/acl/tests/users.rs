@@ -80,7 +80,8 @@ fn a_faulty_rule_changes_nothing() {
     assert_eq!(text(&users), before);
 }
 
-/// The reference writes such words unquoted, and reads a different selector from its own text.
+/// The reference does not quote words of a selector that have quotes or parentheses, and then reads a
+/// different selector from its own text.
 #[test]
 fn odd_words_of_selectors_are_read_as_they_were_written() {
     let mut users = Users::new(false);
@@ -97,7 +98,7 @@ fn odd_words_of_selectors_are_read_as_they_were_written() {
     assert_eq!(check(&copy, &["GET", "a\"b"]), None);
 }
 
-/// The reference writes `~*`, and then refuses its own text if another pattern follows.
+/// For `%RW~*` the reference writes `~*`, and then refuses its own text if another pattern follows.
 #[test]
 fn a_pattern_of_all_keys_may_stand_beside_others() {
     let mut users = Users::new(false);

@@ -83,8 +83,8 @@ fn has_brace(key: &[u8]) -> bool {
         differing.wrapping_sub(ONES) & !differing & (ONES << 7) != 0
     };
     match key.last_chunk() {
-        // The last word overlaps the one before, so that the last seven bytes at most need no loop
-        // over single bytes.
+        // The last word overlaps the one before, so the up to seven remaining bytes need no loop over single
+        // bytes.
         Some(last) => key.as_chunks().0.iter().any(has) || has(last),
         None => key.contains(&b'{'),
     }

@@ -1,15 +1,15 @@
-//! A number that advances whenever the control plane changes in a way that cached conclusions depend on.
-//! The gate caches which checks can refuse a command, and the effects cache what has to be recorded.
+//! A number that advances whenever the control plane changes in a way that cached conclusions depend on. Such
+//! conclusions are which checks can refuse a command, and which of a command's effects have to be recorded.
 //!
-//! Before each command, the owner of a conclusion compares the number with the one at which the
-//! conclusion was drawn (`Engine::notice`). A command of an EXEC therefore sees the changes of the
-//! command before it.
+//! Before each command, the owner of a conclusion compares the number with the one at which the conclusion
+//! was drawn (`Core::refresh_derived`). A command of an EXEC therefore sees the changes of the command before
+//! it.
 //!
-//! Two kinds of owners advance the number. A [`Watched`] value advances it whenever the value could have
-//! been changed. Types with private fields, few of whose changes matter (waiting, watching and
-//! subscribed clients, the stream, the append-only file), advance it in the methods that make such a
-//! change. The configuration does neither: its changes take effect by `Control::apply_limits`, whose
-//! numbers are watched.
+//! Two kinds of owners advance the number. A [`Watched`] value advances it whenever the value could have been
+//! changed. Types with private fields, few of whose changes matter (waiting, watching and subscribed clients,
+//! the stream, the append-only file), advance it in the methods that make such a change. The configuration
+//! does neither: its changes take effect by `Control::apply_limits`, whose numbers are watched. Cluster mode
+//! calls [`Epoch::advance`] itself.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub struct Watched<T> {
 }
 
 impl<T> Watched<T> {
-    /// A value that advances this epoch of its control plane.
+    /// Wraps a value, so that every mutable access advances `epoch`.
     pub fn new(value: T, epoch: &Epoch) -> Watched<T> {
         Watched { value, epoch: epoch.clone() }
     }

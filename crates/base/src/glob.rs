@@ -1,17 +1,17 @@
 //! Glob patterns, as KEYS, SCAN, PSUBSCRIBE, CONFIG GET and ACL rules match them.
 //!
-//! `*` matches any run, `?` any byte, `[a-c]` and `[^a]` a class, `\x` the byte x. A class that is not
-//! closed ends with the pattern; its ranges may be given either way round; a backslash at the end stands
-//! for itself. An empty text matches the empty pattern only, not even `*`: callers for which `*` means
-//! everything (KEYS, SCAN) handle that case.
+//! `*` matches any run, `?` any byte, `[a-c]` and `[^a]` a class, `\x` the byte x. A class that is not closed
+//! ends with the pattern; the ends of a range may be in either order; a backslash at the end stands for
+//! itself. An empty text matches the empty pattern only, not even `*`: callers for which `*` means everything
+//! (KEYS, SCAN) handle that case.
 //!
-//! Invariants: (1) a mismatch goes back to the last `*` only, because an earlier star can reach nothing
-//! that the last cannot; (2) no recursion; (3) beyond a number of steps that is linear in pattern and
-//! text, the elements between two stars are searched 256 at a time (`blocks.rs`), so a match costs
-//! O(pattern + text) and at most elements × text ÷ 256 steps of a few nanoseconds; (4) a [`Pattern`]
-//! that is matched with many texts reads each class of more than `CLASS_BYTES_MAX` bytes once: a byte of
-//! a text never costs more than that many steps; (5) a [`Pattern`] with one star, or with plain bytes
-//! between two stars, never goes back (`form.rs`), and takes nothing from an [`Allowance`].
+//! Invariants: (1) a mismatch goes back to the last `*` only, because an earlier star can reach nothing that
+//! the last cannot; (2) no recursion; (3) beyond a number of steps that is linear in pattern and text, the
+//! elements between two stars are searched 256 at a time (`blocks.rs`), so a match costs O(pattern + text)
+//! and at most elements × text ÷ 256 steps of a few nanoseconds; (4) a [`Pattern`] that is matched with many
+//! texts reads each class of more than `CLASS_BYTES_MAX` bytes once: a byte of a text never costs more than
+//! that many steps; (5) a [`Pattern`] in one of the simple forms of `form.rs`, such as one with a single
+//! star, never goes back and takes nothing from an [`Allowance`].
 
 mod blocks;
 mod class;
@@ -141,7 +141,7 @@ impl LongClasses {
 /// A pattern of at most this many bytes has no class worth compiling: [`LongClasses::of`] returns `None`.
 pub const SHORT_BYTES_MAX: usize = CLASS_BYTES_MAX;
 
-/// Steps that a number of matches may take together beyond the linear ones.
+/// The steps that several matches together may take in addition to those that are linear in pattern and text.
 #[derive(Clone, Copy, Debug)]
 pub struct Allowance {
     left: usize,
@@ -168,8 +168,8 @@ pub fn fuzz_glob(data: &[u8]) {
     assert_eq!(matches(b"*", text), !text.is_empty());
 }
 
-/// The number of plain bytes at the beginning of the pattern; `None` where the text begins with others.
-/// Most texts fail here.
+/// The number of plain bytes at the beginning of the pattern (0 if case is ignored); `None` where the text
+/// begins with other bytes, as most texts do.
 #[inline(always)]
 fn plain_start<S: PatternSource>(pattern: &[u8], text: &[u8]) -> Option<usize> {
     let mut p = 0;
@@ -239,7 +239,7 @@ fn run<S: PatternSource, W: MatchWork>(source: S, text: &[u8], work: &mut W) -> 
             }
         }
         credit -= spent;
-        // If the star's next element is a plain byte, positions without that byte are skipped.
+        // If the element after the star is a plain byte, positions without that byte are skipped.
         let byte = pattern[star];
         if S::IS_EXACT && is_plain(byte) {
             match text[from..].iter().position(|&other| other == byte) {

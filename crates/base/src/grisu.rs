@@ -1,10 +1,9 @@
-//! Shortest-or-nearly digits of a double: Grisu2.
+//! The shortest digits of a double, or nearly the shortest ones: Grisu2.
 //!
-//! Source: F. Loitsch, "Printing Floating-Point Numbers Quickly and Accurately with Integers" (2010),
-//! section 5.
-//! The digits always read back to the same double, but in 0.3 % of cases they are not the closest
-//! among the shortest, which newer algorithms find. Clients compare bytes, and the reference server
-//! prints these digits.
+//! Source: F. Loitsch, "Printing Floating-Point Numbers Quickly and Accurately with Integers" (2010), section
+//! 5. The digits always read back to the same double, but in a few cases of a thousand they are not the
+//! shortest, or not the closest among the shortest, which newer algorithms find. Clients compare bytes, and
+//! the reference server prints these digits.
 //!
 //! Invariant: (1) the value is finite and greater than zero.
 

@@ -69,7 +69,7 @@ pub fn short(bytes: usize) -> u32 {
 /// The largest size class; larger requests are rounded up to pages.
 const CLASSES_MAX: usize = 16 * 1024;
 const PAGE: usize = 4096;
-/// Pairs in a node of the standard library's trees at most.
+/// The most pairs in a node of the standard library's trees.
 const TREE_NODE: usize = 11;
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
 //! Durations, counted in logarithmic buckets with linear steps: within 1.6 % from 1 ns to 1 s.
 //!
-//! Recording is an index and an increment, cheap enough for every command; a general histogram costs
-//! several times that and 30 KiB per command. The layout is that of HdrHistogram (Tene, 2012): 64 steps
-//! per power of two.
+//! Recording computes an index and increments two counters, which is cheap enough for every command; a
+//! general histogram costs several times that and 30 KiB per command. The layout is that of HdrHistogram
+//! (Tene, 2012): 64 steps per power of two.
 
 use crate::heap;
 
 /// A histogram of durations in nanoseconds; longer than one second counts as one second.
 #[derive(Clone, Debug)]
 pub struct Histogram {
-    /// 64 bits wide, so that no counter saturates: a saturated one would leave `powers` ahead of the sum.
+    /// 64 bits wide, so that no counter saturates: if one did, `powers` would exceed the sum of the counts.
     counts: Box<[u64; BUCKETS]>,
     /// The sum of the counts of each power of two. The total is the sum of these, so a recording costs
     /// no more than it would with a single total.
@@ -18,9 +18,9 @@ pub struct Histogram {
 
 const STEP_BITS: u32 = 6;
 const STEPS: usize = 1 << STEP_BITS;
-/// 2^30 ns is the last power counted.
+/// The last bucket ends at 2^30 ns.
 const BUCKETS: usize = (30 - STEP_BITS as usize + 1) * STEPS;
-/// Longest duration with a bucket of its own, nanoseconds.
+/// The longest duration that is distinguished, nanoseconds; longer ones count as this one.
 pub(crate) const MAX_NS: u64 = 1_000_000_000;
 
 impl Default for Histogram {

@@ -1,7 +1,7 @@
 //! The 80-bit extended double of the x87, as INCRBYFLOAT and HINCRBYFLOAT compute with it.
 //!
-//! Values that clients and replicas see depend on its 64-bit significand, on every machine. Texts are read as
-//! C's `strtold` reads them and printed with at most 17 digits after the point.
+//! Clients and replicas see values that depend on its 64-bit significand, so it is emulated on every machine.
+//! Texts are read as C's `strtold` reads them and printed with at most 17 digits after the point.
 //!
 //! Invariants: (1) every operation rounds once, to nearest, ties to even; (2) text of the usual size (up
 //! to 19 digits, a small exponent) is read without big numbers; `rustc_apfloat`, which is exact for any
@@ -15,7 +15,7 @@ use rustc_apfloat::{Float, Round};
 
 use crate::num;
 
-/// An extended double: finite, infinite, or NaN as the result of an addition.
+/// An extended double: finite, infinite, or NaN as the result of an addition or subtraction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LongDouble(X87DoubleExtended);
 

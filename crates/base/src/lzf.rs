@@ -76,7 +76,8 @@ pub fn decompress(input: &[u8], len: usize) -> Option<Vec<u8>> {
 /// malformed or has another length; `out` then holds some bytes.
 pub fn decompress_into(input: &[u8], len: usize, out: &mut Vec<u8>) -> Option<()> {
     out.clear();
-    // No piece yields more than this from its bytes, so a false length cannot make us allocate.
+    // No byte of the input yields more than `MATCH_MAX` bytes, so a false length cannot cause a large
+    // allocation.
     if len > input.len().saturating_mul(MATCH_MAX) {
         return None;
     }
@@ -118,7 +119,7 @@ pub fn decompress_into(input: &[u8], len: usize, out: &mut Vec<u8>) -> Option<()
     (out.len() == len).then_some(())
 }
 
-/// Remembered positions at most, as a power of two.
+/// The most positions that are remembered, as a power of two.
 const HASH_BITS_MAX: u32 = 13;
 const DISTANCE_MAX: usize = 1 << 13;
 const LITERALS_MAX: usize = 32;

@@ -1,6 +1,7 @@
-//! Mistakes that are made on purpose, to test that the simulations of replication and of clusters find
-//! them. Only a build with `--cfg sluice_mistakes` can make one; in every other build [`is_made`] is the
-//! constant `false` and costs nothing.
+//! Mistakes that are made on purpose, to test that the simulations of replication, of clusters and of slot
+//! moves find them. Only a build with `--cfg sluice_mistakes` can make one; in every other build [`is_made`]
+//! is the constant `false` and costs nothing. Ids such as K-1 number mistakes
+//! (`docs/design/cluster-arrows.md`); ids with other letters name rules of the cluster that a mistake breaks.
 
 /// A mistake that a simulation must detect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,11 +15,12 @@ pub enum Mistake {
     KeptReplid,
     /// A snapshot says that the stream has selected database 0.
     SnapshotOfDbZero,
-    /// WAIT counts replicas that were sent the write.
+    /// WAIT counts replicas to which the write was sent, whether they have acknowledged the write or not.
     AckOfSent,
     /// A replica acknowledges everything as durable.
     UnsyncedAck,
-    /// A replica acknowledges increments as durable although their base is not in force yet.
+    /// A replica acknowledges increments of the append-only file as durable although their base is not
+    /// installed yet.
     AckWithoutBase,
     /// A replica that has acknowledged nothing counts as one that has the write.
     SilentReplicaCounts,
@@ -30,7 +32,7 @@ pub enum Mistake {
     IdOfLastRun,
     /// A replica that continues the stream (+CONTINUE) begins in database 0.
     LinkOfDbZero,
-    /// A replica counts the commands of a transaction before its end.
+    /// A replica adds the commands of a transaction to its replication offset before the transaction ends.
     TransactionByParts,
     /// The append-only file of a primary does not name the database that the stream has selected.
     DbNotNoted,
@@ -40,7 +42,7 @@ pub enum Mistake {
     HandedOverEarly,
     /// A failover that fails leaves the writes of clients paused.
     PausedForGood,
-    /// A rewrite of the append-only file whose base cannot be put in force counts as successful.
+    /// A rewrite of the append-only file whose new base cannot be installed counts as successful.
     FailedRewriteCounts,
     /// A replica that cannot load a received snapshot continues as if it had loaded it.
     UnreadSnapshotCounts,
@@ -67,12 +69,12 @@ pub enum Mistake {
     EpochHeardFromMyself,
     /// A slot goes to a claimant whose epoch equals that of its owner (K-7).
     ReboundAtEqualEpoch,
-    /// Both of two primaries with equal epochs advance (K-8).
+    /// Both of two primaries with equal epochs advance their epochs (K-8).
     GreaterIdMovesToo,
     /// A message that a primary has become a replica is accepted although its epoch is older than the
     /// known one (K-10).
     StaleRoleTaken,
-    /// UPDATE messages include slots that their node does not claim any more (K-11).
+    /// UPDATE messages include slots that the node they are about does not claim any more (K-11).
     UnclaimedSlotsTold,
     /// Keys of slots that went to another shard are kept (K-12).
     LostKeysKept,

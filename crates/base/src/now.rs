@@ -1,4 +1,4 @@
-//! The time of one execution unit, read once by the server and passed down.
+//! The time of one command or transaction, read once by the server and passed down.
 
 /// One reading of the clock: a monotonic and a wall time taken together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Integers and doubles as the wire writes them.
 //!
 //! Invariants: (1) [`parse_i64`] and `push_i64` are inverses: only the canonical decimal form is a number, so
-//! that a value kept as an integer prints as the bytes the client sent; (2) [`push_f64`] prints what
-//! [`parse_f64`] reads back to the same bits.
+//! that a value kept as an integer prints as the bytes the client sent; (2) except for NaN, [`push_f64`]
+//! prints what [`parse_f64`] reads back to the same bits.
 
 use crate::grisu::{self, ShortestDigits};
 use std::io::Write;

@@ -20,7 +20,7 @@ pub struct WorkProgress {
     pub spent_ns: u64,
 }
 
-/// The unit of a progress.
+/// The unit in which progress is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProgressUnit {
     /// Bytes of a file or of a transfer.
@@ -153,13 +153,13 @@ pub fn printable(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }
 
-/// Brackets and blanks around a bar.
+/// Columns of the brackets and blanks around a bar.
 const BAR_FRAME: usize = 4;
-/// Cells of a bar.
+/// The fewest cells of a bar; with less room no bar is drawn.
 const BAR_MIN: usize = 8;
 const BAR_MAX: usize = 40;
 
-/// The display of progress at the place where a program was started.
+/// How a program shows its progress to the user who has started it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProgressDisplay {
     /// No display, because the stream is no terminal.
@@ -190,7 +190,7 @@ pub struct TerminalLine {
 }
 
 impl TerminalLine {
-    /// The bytes that put `text` in the place of the last one.
+    /// The bytes that put `text` in the place of the text drawn last.
     pub fn draw(&mut self, text: &str) -> String {
         self.is_drawn = true;
         format!("\r{text}{CLEAR_REST}")

@@ -11,8 +11,8 @@ pub struct Unbalanced;
 pub enum Dialect {
     /// A configuration file or a value of CONFIG SET.
     Config,
-    /// An inline request: if its very last bytes are a backslash and a quote, they mean the byte `\\`
-    /// and the closing quote.
+    /// An inline request: if its very last bytes are a backslash and a quote, they mean a backslash and the
+    /// closing quote.
     Inline,
 }
 
@@ -118,7 +118,8 @@ fn hex(digit: u8) -> u8 {
 }
 
 /// Appends words separated by single spaces so that [`split_args`] returns them: words with quotes in them,
-/// and words that `also` selects, are quoted, all others are not. For words without blanks and zero bytes.
+/// and words that `also` selects, are quoted, all others are not. No word may contain white space or a zero
+/// byte.
 pub fn push_words(out: &mut Vec<u8>, words: &[u8], also: impl Fn(&[u8]) -> bool) {
     for (at, word) in words.split(|&byte| byte == b' ').enumerate() {
         out.extend_from_slice(if at > 0 { b" " } else { b"" });

@@ -76,7 +76,8 @@ fn scores_read_and_print_as_in_the_reference() {
             let mut ours = Vec::new();
             match num::parse_f64(text) {
                 None => ours.extend_from_slice(b"ERR value is not a valid float"),
-                // A score of a small set passes through an integer, which has no negative zero.
+                // In the reference, the score of a small sorted set passes through an integer, which has no
+                // negative zero.
                 Some(value) => num::push_f64(&mut ours, if value == 0.0 { 0.0 } else { value }),
             }
             let expected = if added == b"1" { score } else { added };
@@ -125,7 +126,7 @@ fn globs_match_what_keys_finds() {
     peer.reply();
 }
 
-/// Texts that are nearly numbers, or numbers at the edges.
+/// A text that is nearly a number, or a number that is often at the edge of a range.
 fn hostile_number(rng: &mut Rng) -> Vec<u8> {
     let mut text = match rng.below(12) {
         0 => format!("{}", rng.next_u64() as i64),

@@ -15,8 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Checks a log according to the arguments, of which the first is the program's name; returns
-/// the exit status.
+/// Checks a log according to the arguments, without the program's name; returns the exit status.
 pub fn check_aof(words: &[OsString], console: &mut Console<'_>) -> i32 {
     let checked = run(words, console);
     match (checked, console.out.flush()) {
@@ -241,7 +240,8 @@ fn read_log(
     let mut piece = vec![0; PIECE_BYTES];
     let mut fed = 0;
     loop {
-        // Before a timestamp the file may be cut off here, after the last whole transaction or command.
+        // If the next item is a timestamp, the file may be cut off here, after the last whole transaction or
+        // command.
         let before = reader.tail().valid_up_to;
         let line = match reader.next() {
             Ok(LogProgress::Item(LogItem::Timestamp(time))) => match mode {

@@ -4,10 +4,10 @@
 //! Options, exit statuses and the lines that scripts look for are those of `valkey-check-rdb` and
 //! `valkey-check-aof`.
 //!
-//! Invariants: (1) a file is read in pieces, so a checker needs memory only for one value or one command;
-//! (2) without `--fix` or `--truncate-to-timestamp` no file is changed; with them only the end of the last
-//! file of a log is cut off, after a whole command outside of a transaction, and only when the bytes to be
-//! removed are durable in another file; (3) no file makes a checker panic.
+//! Invariants: (1) a file is read in pieces, so a checker needs memory only for one value or one command; (2)
+//! without `--fix` or `--truncate-to-timestamp` no checked file is changed; with them only the end of the
+//! last file of a log is cut off, after a whole command outside of a transaction, and only when the bytes to
+//! be removed are durable in another file; (3) no file makes a checker panic.
 #![forbid(unsafe_code)]
 
 mod aof;

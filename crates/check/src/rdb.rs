@@ -15,8 +15,7 @@ use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Checks an RDB file according to the arguments, of which the first is the program's name; returns
-/// the exit status.
+/// Checks an RDB file according to the arguments, without the program's name; returns the exit status.
 pub fn check_rdb(words: &[OsString], console: &mut Console<'_>) -> i32 {
     match run(words, console) {
         Ok(()) => 0,
@@ -227,7 +226,7 @@ impl SnapshotReport {
         Ok(self.is_compressed)
     }
 
-    /// Checks the version in the first bytes of a file. A version that belongs to other servers is
+    /// Checks the version in the first bytes of a file. A version of other servers, or of a later Valkey, is
     /// reported. A version from 80 on after the magic `REDIS` is an error.
     pub(crate) fn header(&mut self, start: &[u8], console: &mut Console<'_>) -> Checked<()> {
         let head = start.get(..HEADER_LEN).unwrap_or_default();
@@ -512,7 +511,7 @@ fn capitalised(word: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_ascii_uppercase().to_string() + letters.as_str())
 }
 
-/// The reader's options: an entry that delimits itself is read even if its type is unknown.
+/// The reader's options: a value of an unknown type is skipped if its format shows where it ends.
 pub(crate) fn read_options() -> ReadOptions {
     ReadOptions { unknown: Unknown::Skip, ..ReadOptions::default() }
 }

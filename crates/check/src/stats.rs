@@ -38,9 +38,9 @@ struct TypeStats {
 #[derive(Debug, Default)]
 struct ElementFigures {
     bytes: u64,
-    /// Elements of each value.
+    /// The numbers of elements of the values.
     counts: Spread,
-    /// Bytes of each element.
+    /// The sizes of the elements, in bytes.
     sizes: Spread,
 }
 

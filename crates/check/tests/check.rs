@@ -332,7 +332,7 @@ fn a_bad_manifest_is_refused_with_its_line() {
 
 #[test]
 fn a_snapshot_before_the_commands_is_checked_with_them() {
-    // The reference's check tool takes the base that the reference's own server writes for a file of
+    // The reference's check tool mistakes the base file that the reference's own server writes for a file of
     // commands, and refuses it.
     let (status, lines) = run(check_aof, "@", &corpus("valkey-9.1.2-aof/a b.aof.manifest"), "");
     assert_eq!(status, 0, "{lines:#?}");

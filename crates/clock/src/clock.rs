@@ -2,9 +2,9 @@
 //! counter is sound.
 //!
 //! The factor is not calibrated by waiting. A new clock answers from the kernel's clocks until its first
-//! anchor is [`LEARN_NS`] old; then two anchors give the factor, and each later one, measured against an ever
-//! older base, makes it better. A base older than [`BASE_MAX_NS`] is replaced, so that the factor follows a
-//! kernel clock that is being slewed.
+//! anchor is [`LEARN_NS`] old; then two anchors give the factor. Each later anchor is measured against the
+//! older of the two, the base, and makes the factor better the longer ago the base was taken. A base older
+//! than [`BASE_MAX_NS`] is replaced, so that the factor follows a kernel clock that is being slewed.
 
 use sluice_base::Now;
 
@@ -43,8 +43,8 @@ pub enum News {
 }
 
 impl SourceWatch {
-    /// The report that is new since the last call; `None` for none, and while the clock learns
-    /// its counter's rate.
+    /// The report that is new since the last call; `None` if there is none, and while the clock learns its
+    /// counter's rate.
     pub fn look<M: Machine>(&mut self, clock: &Clock<M>) -> Option<News> {
         if clock.is_learning() {
             return None;
@@ -139,7 +139,7 @@ impl<M: Machine> Clock<M> {
         self.settle(Now { mono_ns: self.anchor.mono_ns + ns, unix_us })
     }
 
-    /// Keeps both times from going backwards by the error of an estimate.
+    /// Prevents errors of estimates from making either time go backwards.
     #[inline]
     fn settle(&mut self, now: Now) -> Now {
         let mono_ns = now.mono_ns.max(self.last.mono_ns);
@@ -209,7 +209,7 @@ impl<M: Machine> Clock<M> {
     }
 
     /// Reads both kernel clocks between two counter reads. Returns the first try whose counter reads are
-    /// close enough together, or of [`ANCHOR_TRIES`] tries the closest.
+    /// close enough together, or the closest of [`ANCHOR_TRIES`] tries.
     fn take_anchor(&mut self) -> CommonInstant {
         let mut best = CommonInstant { bracket_ticks: u64::MAX, ..CommonInstant::default() };
         for _ in 0..ANCHOR_TRIES {
@@ -265,7 +265,8 @@ impl<M: Machine> Clock<M> {
         self.window_ticks = ((u128::from(WINDOW_NS) << 32) / u128::from(factor)) as u64;
         if span_ns > BASE_MAX_NS {
             // A doubt replaces the base, so the counter has agreed since the base was taken. Earlier doubts
-            // came from a pause or a migration of the machine, of which there may be any number.
+            // are forgotten: they came from a pause or a migration of the machine, of which there may be any
+            // number.
             self.doubts = 0;
             self.base = Some(*fresh);
         }
@@ -306,7 +307,8 @@ const STILL_MAX: u32 = 64;
 /// How many contradictions make the clock give the counter up; [`BASE_MAX_NS`] of agreement resets their
 /// count.
 const DOUBTS_MAX: u32 = 8;
-/// Disagreement of an anchor that is no reason for doubt.
+/// The greatest difference between the counter and the kernel's clock at an anchor that is no reason for
+/// doubt.
 const SLACK_NS: u64 = 5_000;
 /// Factor of the fastest counter that is trusted, 10 GHz: nanoseconds per tick, 32.32 fixed point.
 const FACTOR_MIN: u64 = (1 << 32) / 10;

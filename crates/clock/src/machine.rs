@@ -82,7 +82,7 @@ fn kernel_ns(source: ThreadTimeSource, id: libc::clockid_t) -> i64 {
     time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
 }
 
-/// `clock_gettime` past the vDSO.
+/// `clock_gettime` as a system call, without the vDSO.
 #[cfg(target_os = "linux")]
 fn system_call(id: libc::clockid_t, time: &mut libc::timespec) -> libc::c_int {
     // SAFETY: `time` is a valid timespec to write to, for the duration of the call; 64-bit kernels know no
@@ -115,7 +115,8 @@ fn counter_permission() -> Permission {
     // SAFETY: `mode` is a valid int to write to, for the duration of the call.
     // JUSTIFICATION: there is no safe wrapper of this option.
     let failed = unsafe { libc::prctl(libc::PR_GET_TSC, &raw mut mode) } != 0;
-    // A kernel that does not know the option cannot forbid the counter; any other error leaves that open.
+    // A kernel that does not know the option cannot forbid the counter. After any other error the counter
+    // counts as forbidden.
     let unknown = failed && std::io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL);
     if unknown || (!failed && mode == libc::PR_TSC_ENABLE) {
         Permission::Allowed
@@ -154,7 +155,8 @@ fn is_steady(cpuinfo: &str) -> bool {
 
 /// The counters of all processors must be in step, which the flags do not say. The kernel watches that for
 /// `tsc`, and Hyper-V promises it for its page, which has one offset for all processors. `kvm-clock` and
-/// `xen` have one for each, and the kernel chooses them only over a counter that it does not trust.
+/// `xen` have an offset for each processor, and the kernel prefers them only if it does not trust the
+/// counter.
 #[cfg(target_arch = "x86_64")]
 fn is_synchronised(clocksource: &str) -> bool {
     matches!(clocksource.trim_end(), "tsc" | "hyperv_clocksource_tsc_page")

@@ -79,7 +79,8 @@ pub enum BusTransport {
     Tls,
 }
 
-/// Names and addresses that a node announces in extensions (2.3). Empty texts and 0 stand for none.
+/// Names and addresses that a node announces in the extensions of its messages (2.3). Empty texts and 0 stand
+/// for none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 // Fields without a comment are explained by their names.
 #[allow(missing_docs)]

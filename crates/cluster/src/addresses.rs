@@ -1,8 +1,8 @@
 //! Changes of addresses: by a node's own messages, by gossip, and by host names (G-17, G-18, G-23).
 //!
 //! Invariants: (1) an address that only gossip or a resolver has named is a candidate, not the node's
-//! address: if another node answers there, only the list of candidates changes; (2) each change of a node's
-//! address is one line of the log with the old and the new one.
+//! address: if another node answers there, only the list of candidates changes; (2) each new address of
+//! another node is one line of the log with the old and the new one.
 
 use crate::address::{IpText, NodeAddress, Seen};
 use crate::link::DialTarget;
@@ -36,9 +36,9 @@ pub(crate) fn confirmed(m: &mut ClusterMachine, ix: NodeIx, address: NodeAddress
     report(m, ix, &old);
 }
 
-/// Handles reports of other nodes that a node which does not answer this one is healthy at another address
-/// (G-10 item 5): that address becomes the candidate to dial next. If the node answers there, the candidate
-/// becomes the node's address.
+/// Handles another node's report that a node is healthy at a different address (G-10 item 5). If that node
+/// does not answer this one, the reported address becomes the candidate to dial next; if the node answers
+/// there, the candidate becomes its address.
 pub(crate) fn heard(m: &mut ClusterMachine, ix: NodeIx, seen: &Seen<'_>) {
     let (now, patience) = (m.time.now, m.settings.node_timeout_ms);
     let node = m.table.node_mut(ix);
@@ -133,8 +133,8 @@ pub(crate) fn drop_candidate(m: &mut ClusterMachine, ix: NodeIx, address: &NodeA
     candidates.turn = 0;
 }
 
-/// The next address of a node to dial, and its port. Until the announced address has failed for the node
-/// timeout T, only that address is dialled; after that, all known addresses in turn.
+/// The next address of a node to dial, and its port. Until the announced address has failed for as long as
+/// `patience_ms` says, only that address is dialled; after that, all known addresses in turn.
 pub(crate) fn next_target(m: &mut ClusterMachine, ix: NodeIx) -> Option<(DialTarget, IpText, u16)> {
     let now = m.time.now;
     let patience = patience_ms(m, ix);
@@ -158,9 +158,10 @@ pub(crate) fn next_target(m: &mut ClusterMachine, ix: NodeIx) -> Option<(DialTar
     can_be_dialled.then(|| (target, Arc::clone(&address.ip), address.bus_port))
 }
 
-/// How long the announced address of a node must have failed before candidates are dialled, ms: T, or 0 for
-/// a node that has not answered in this process. For such a node T would be too long: all nodes may have
-/// new addresses since the file was written, and after T of silence other nodes consider a node dead.
+/// How long the announced address of a node must have failed before candidates are dialled, ms: the node
+/// timeout, or 0 for a node that has not answered in this process. For such a node the timeout would be too
+/// long: all nodes may have new addresses since the file was written, and nodes suspect one another after a
+/// timeout without answers.
 fn patience_ms(m: &ClusterMachine, ix: NodeIx) -> u64 {
     match m.table.node(ix).clocks.pong_received {
         None => 0,
@@ -179,8 +180,8 @@ pub(crate) fn unreachable(m: &mut ClusterMachine, ix: NodeIx) {
     }
 }
 
-/// Notes whether a node answers. If it has not answered for T, looks up its host name, at most once in T/2.
-/// Called by the cron.
+/// Notes whether a node answers. If its address has failed for as long as `patience_ms` says, looks up its
+/// host name, at most once in half a node timeout. Called by the cron.
 pub(crate) fn look_for(m: &mut ClusterMachine, ix: NodeIx) {
     let now = m.time.now;
     let timeout = m.settings.node_timeout_ms;

@@ -85,7 +85,8 @@ pub(crate) enum Obstacle {
 }
 
 impl Candidacy {
-    /// Ends a failover against a primary that this node no longer follows (R1, M6).
+    /// Gives up this replica's election and any failover that was ordered, for example because the node no
+    /// longer follows the failed primary (R1, M6).
     pub(crate) fn give_up(&mut self) {
         self.stage = ElectionStage::Idle;
         self.wanted = WantedFailover::None;

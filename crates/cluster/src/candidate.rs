@@ -184,10 +184,10 @@ pub(crate) fn is_near(m: &ClusterMachine) -> bool {
     is_failed || awaits_offset(m)
 }
 
-/// Continues the election under way. Called by the cron, after a vote, and at the end of an event loop
-/// iteration in which a message arrived that an election waits for. The messages of one iteration together
-/// show how many shards have failed and which replicas have more data: after the first message alone a
-/// replica could take another one's rank.
+/// Begins or continues this replica's election. Called by the cron, after a command or a vote, and at the end
+/// of an event loop iteration in which a message arrived that an election waits for. The messages of one
+/// iteration together show how many shards have failed and which replicas have more data: after the first
+/// message alone a replica could take another one's rank.
 pub(crate) fn advance(m: &mut ClusterMachine) {
     m.todo.elect = false;
     if let WantedFailover::CatchesUp { end, goal } = m.failover.candidacy.wanted
@@ -296,7 +296,7 @@ fn expire(m: &mut ClusterMachine, schedule: Schedule) {
     say(m, Obstacle::Expired);
 }
 
-/// The base delay *d*, ms.
+/// The base delay of an election, ms.
 fn delay_ms(m: &ClusterMachine) -> u64 {
     (m.settings.node_timeout_ms / 30).min(DELAY_MAX_MS)
 }
@@ -345,8 +345,8 @@ fn tell_siblings(m: &mut ClusterMachine, primary: NodeIx) {
     siblings.into_iter().for_each(|key| send::gossip(m, key, MessageType::Pong));
 }
 
-/// The number of replicas of this node's primary that precede this one: they have more data, or as much
-/// data and a smaller id.
+/// The number of replicas of this node's primary that precede this one: they have more data, or as much data
+/// and a smaller id. Replicas with NOFAILOVER do not count.
 fn rank(m: &ClusterMachine, primary: NodeIx) -> u64 {
     let me = m.table.me();
     let is_ahead = |ix: &&NodeIx| {
@@ -357,7 +357,8 @@ fn rank(m: &ClusterMachine, primary: NodeIx) -> u64 {
     m.table.node(primary).replicas.iter().filter(is_ahead).count() as u64
 }
 
-/// The number of failed primaries with slots and replicas whose shard id is smaller than this node's.
+/// The number of recently failed primaries with slots and replicas whose shard id is smaller than this
+/// node's.
 fn shard_rank(m: &ClusterMachine) -> u64 {
     let factor = m.settings.replica.validity_factor;
     let limit = m.settings.node_timeout_ms.saturating_mul(factor);
@@ -369,8 +370,8 @@ fn shard_rank(m: &ClusterMachine) -> u64 {
     m.table.iter().filter(|(_, node)| is_ahead(node)).count() as u64
 }
 
-/// Whether no other replica can precede this one: this one has data, and every replica of its primary
-/// considers the primary failed (E-43).
+/// Whether no other replica can precede this one: its ranks are 0, it has data, and every replica of its
+/// primary considers the primary failed (E-43).
 fn is_best_ranked(m: &ClusterMachine, primary: NodeIx, rank: u64, shard_rank: u64) -> bool {
     let all_say_so = m.table.node(primary).replicas.iter().all(|ix| m.table.node(*ix).marks.my_primary_fail);
     m.table.me().offset != 0 && rank == 0 && shard_rank == 0 && all_say_so

@@ -12,7 +12,8 @@ use crate::slots::{HashSlot, SlotSet};
 use sluice_base::mistake::{Mistake, is_made};
 use std::collections::BTreeMap;
 
-/// Handles the slots in a primary's header (step 10); a claim that changes nothing is ignored.
+/// Handles the slots in a primary's header (step 10 of `receive.rs`); a claim that changes nothing is
+/// ignored.
 pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) {
     let node = m.table.node(sender);
     if !node.is_primary() {
@@ -31,8 +32,8 @@ pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch,
     }
 }
 
-/// Deletes keys that were found at the start in another node's slots, once the owner has claimed the slot
-/// in a message to this process, with an epoch that is not below the owner's known epoch.
+/// Deletes keys that were found at the start or at a promotion in another node's slots, once the owner has
+/// claimed the slot in a message to this process, with an epoch that is not below the owner's known epoch.
 fn confirm_strays(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) {
     if m.keys.strays.is_empty() || epoch < m.table.node(sender).config_epoch {
         return;
@@ -219,8 +220,8 @@ fn disclaim(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: 
     }
 }
 
-/// Slots migrate from this node to a shard in which a failover has happened: the winner becomes their
-/// target (E-12).
+/// If slots migrate from this node to a shard in which a failover has happened, makes the winner of the
+/// failover their target (E-12).
 fn follow_targets(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) {
     let moved: SlotSet = m
         .table
@@ -250,7 +251,7 @@ fn follow_targets(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, s
     );
 }
 
-/// The source of imports has given up the slots: this node takes them (E-13).
+/// Takes slots that this node imports and that their source no longer claims (E-13).
 fn finish_imports(m: &mut ClusterMachine, slots: &SlotSet) {
     // A node that is not sure of its state, because its line of the file was damaged, gets no slots by
     // other nodes' messages (N-26).
@@ -314,7 +315,7 @@ fn become_what_is_left(m: &mut ClusterMachine, sender: NodeIx, lost: u16, claim:
     }
 }
 
-/// Sends one UPDATE about the first slot for which the sender knows an old owner (E-19).
+/// Sends one UPDATE, about the owner of the first slot that the sender claims with too old an epoch (E-19).
 fn correct(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) {
     let newer = slots.iter().find_map(|slot| {
         let owner = m.table.owner(slot).filter(|owner| *owner != sender && !m.table.is_unclaimed(slot))?;
@@ -326,7 +327,7 @@ fn correct(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &
 }
 
 /// Handles the slots that a replica of this node ascribes to this node. The replica may not know that this
-/// node has given a slot away, and would claim the slot when it takes over. Its epoch would then be above
+/// node has given a slot away, and would claim the slot when it takes over. Its epoch could then be above
 /// that of the slot's new owner, because this node's epoch may have risen since the grant. Therefore
 /// epochs are not compared here, unlike for slots that another node ascribes to itself (E-19).
 pub(crate) fn heard_by_replica(m: &mut ClusterMachine, replica: NodeIx, slots: &SlotSet) {
@@ -342,7 +343,7 @@ pub(crate) fn heard_by_replica(m: &mut ClusterMachine, replica: NodeIx, slots: &
     }
 }
 
-/// Whether other nodes may be sent the slots of a node.
+/// Whether the slots of `owner` may be sent to other nodes.
 fn has_claimed(m: &ClusterMachine, owner: NodeIx) -> bool {
     owner == m.table.my_ix() || m.table.node(owner).marks.has_claimed
 }
@@ -400,8 +401,8 @@ pub(crate) fn updated(
     contested::heard(m, subject, epoch, None);
 }
 
-/// Compares keys with slots, at the start and at promotion (R30): this node takes slots without an
-/// owner, and keys of other nodes' slots wait for the owner's claim.
+/// Compares keys with slots, at the start and at promotion (R30): this node takes slots without an owner, and
+/// remembers other nodes' slots, whose keys are deleted when the owner claims them.
 pub(crate) fn check_keys(m: &mut ClusterMachine, keys: &SlotSet) {
     if !m.table.me().is_primary() || m.rights.sureness != Sureness::Sure {
         return;

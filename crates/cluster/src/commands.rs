@@ -1,8 +1,8 @@
 //! Commands that change this node's state, or its view of other nodes.
 //!
-//! Invariants: (1) an answer that reports a change leaves when the file with the change is durable (E-53),
-//! so the answer waits for the generation (the version of `nodes.conf`) that the change belongs to; (2)
-//! errors leave at once.
+//! Invariants: (1) an answer that reports a change leaves when the file with the change is durable (E-53), so
+//! the answer waits for the generation (the version of `nodes.conf`) that the change belongs to; only MEET,
+//! FAILOVER and [`execute_at_once`] answer sooner; (2) errors leave at once.
 
 use crate::address::Seen;
 use crate::candidate;
@@ -281,7 +281,7 @@ fn del_slots(m: &mut ClusterMachine, slots: &[HashSlot]) -> Result<ClusterAnswer
     Ok(ClusterAnswer::Ok)
 }
 
-/// CLUSTER FLUSHSLOTS; refused while this node has keys.
+/// CLUSTER FLUSHSLOTS; refused while this node has keys, or slots that the target of a move may own already.
 fn flush_slots(m: &mut ClusterMachine, data: HasKeys) -> Result<ClusterAnswer, String> {
     if data == HasKeys::Yes {
         return Err("ERR DB must be empty to perform CLUSTER FLUSHSLOTS.".to_owned());

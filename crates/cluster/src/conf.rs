@@ -1,9 +1,9 @@
 //! The reader of `nodes.conf`: the contents of the file, and the parts that are ignored (N-10 to N-16, N-25).
 //!
-//! Invariants: (1) a file that [`crate::Cluster`] wrote is read without a loss; (2) any text gives a
-//! whole [`SavedCluster`] or a reason not to start, in time linear in its bytes; (3) ignored parts are
-//! reported with the number of their line; (4) an identity is never guessed, and an epoch that may be
-//! too low is not used.
+//! Invariants: (1) a file that [`crate::Cluster`] wrote is read without a loss; (2) any text gives a whole
+//! [`SavedCluster`] or a reason not to start, in time linear in its bytes; (3) ignored parts are reported
+//! with the number of their line, unknown names once; (4) an identity is never guessed, and an epoch that may
+//! be too low is not used.
 
 mod line;
 #[cfg(test)]
@@ -127,7 +127,8 @@ impl ConfReader {
         for name in &vars.unknown {
             self.repairs.unknown(number, "variable", name);
         }
-        // Of two `vars` lines the higher epochs are used, because either line may be outdated.
+        // If there are several `vars` lines, the highest epochs are used, because any of these lines may be
+        // outdated.
         self.current = self.current.max(vars.current);
         self.last_vote = self.last_vote.max(vars.last_vote);
         if let Some(why) = vars.damage {
@@ -165,7 +166,8 @@ impl ConfReader {
             self.repairs.warn(number, format_args!("dropped, line {} is of the same node.", me.number));
             return Ok(());
         }
-        // A line about this node from another node's view counts less than this node's own line.
+        // An earlier line with this node's id lacks the flag `myself`, like the line about this node in
+        // another node's file. That line is dropped.
         if let Some(other) = self.numbers.insert(id, number) {
             self.lines.retain(|line| line.number != other);
             self.repairs.warn(other, format_args!("dropped, line {number} is of the same node."));
@@ -237,8 +239,8 @@ impl ConfReader {
     }
 
     /// The epochs of `vars`. A file that was written while the node's last vote was unknown has only
-    /// currentEpoch, which is used, because other nodes may have received it. Nothing of a damaged line is
-    /// used.
+    /// currentEpoch, which is used, because other nodes may have received it. If one `vars` line is damaged,
+    /// none is used.
     fn epochs(&self) -> SavedEpochs {
         match self.current {
             Some(current) if !self.vars_are_damaged => SavedEpochs { current, last_vote: self.last_vote },

@@ -68,9 +68,9 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
     warn_if_unsure(m);
 }
 
-/// The time before which no work is due for a node as long as its state does not change; 0 if work may be
-/// due at any tick. A healthy node needs one action in half a timeout: a PING, or the reaction to a missing
-/// answer. In a cluster of 1,000 nodes nearly all nodes are healthy, so a tick skips most of them.
+/// The time before which no work is due for a node as long as its state does not change; 0 if work may be due
+/// at any tick. By default a healthy node needs one action in half a timeout: a PING, or the reaction to a
+/// missing answer. In a cluster of 1,000 nodes nearly all nodes are healthy, so a tick skips most of them.
 pub(crate) fn quiet_until(m: &ClusterMachine, ix: NodeIx) -> Ms {
     let node = m.table.node(ix);
     let place = &node.place;
@@ -268,7 +268,7 @@ fn warn_if_unsure(m: &mut ClusterMachine) {
     }
 }
 
-/// An outgoing link is established: a PING or MEET is its first message (G-6).
+/// Handles an outgoing link that is now established: its first message is a PING or MEET (G-6).
 pub(crate) fn connected(m: &mut ClusterMachine, key: LinkKey) {
     let Some(link) = m.links.get_mut(key) else { return };
     let LinkKind::Out { node: ix, .. } = link.kind else { return };

@@ -1,11 +1,12 @@
 //! Messages and answers wait until the file (`nodes.conf`) with their state is durable (E-53).
 //!
-//! Invariants: (1) at most one write is under way, and generations only rise; (2) headers carry the claim
-//! of the last durable file, never a newer claim of this node; (3) an output that waits for a generation
-//! leaves when a file of that generation or a later one is durable; for a vote there is no exception; (4)
-//! keys of a lost slot are deleted only when the file that a restart would read no longer names this node
-//! as the slot's owner, whatever `cluster-config-save-behavior` is: otherwise a restarted process would own
-//! a slot whose keys are deleted.
+//! Invariants: (1) at most one write is under way, and generations (versions of the file) only rise; (2)
+//! headers carry the claim of the last write that has ended, never a newer claim of this node; (3) an output
+//! that waits for a generation leaves when the write of that generation or a later one has ended; after a
+//! failed write votes are dropped, and the rest leaves only with `cluster-config-save-behavior best-effort`;
+//! (4) keys of a lost slot are deleted only when the file that a restart would read no longer names this node
+//! as the slot's owner, whatever `cluster-config-save-behavior` is: otherwise a restarted process would own a
+//! slot whose keys are deleted.
 
 use crate::id::{ClusterEpoch, NodeId, ShardId};
 use crate::migration::JobName;
@@ -49,7 +50,7 @@ pub(crate) enum Withheld {
     },
     /// A PONG to every node.
     Announce,
-    /// The end of a job whose slots this node has claimed.
+    /// The end of a slot move to this node, which has claimed the slots.
     Takeover {
         job: JobName,
     },
@@ -76,7 +77,7 @@ pub(crate) enum LastWrite {
     },
 }
 
-/// Counts of written files, for INFO (V-6).
+/// Counts of begun and of failed writes of the file, for INFO (V-6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 // Fields without a comment are explained by their names.
 #[allow(missing_docs)]
@@ -132,7 +133,7 @@ impl Durable {
         }
     }
 
-    /// The file was read at the start: its claim may be sent, and this node owns `owned` in it.
+    /// Notes that the file was read at the start: its claim may be sent, and this node owns `owned` in it.
     pub(crate) fn loaded(&mut self, published: PublishedView, owned: SlotSet) {
         (self.published, self.owned) = (published, Box::new(owned));
     }
@@ -205,8 +206,8 @@ impl Durable {
         before.claim != self.published.claim
     }
 
-    /// Ends a failed write after which the node continues (best-effort): waiting outputs are released,
-    /// except votes, which are dropped. `true` if the claim that may be sent has changed.
+    /// Ends a failed write after which the node continues (best-effort): outputs that wait for the write are
+    /// released, except votes, which are dropped. `true` if the claim that may be sent has changed.
     pub(crate) fn failed(&mut self, generation: Generation, now: Ms) -> bool {
         let Some(writing) = self.writing.take_if(|writing| writing.generation == generation) else {
             return false;

@@ -1,4 +1,4 @@
-//! Epochs (section 5.1): epochs of other nodes, and new epochs of this node.
+//! Epochs (section 5.1 of the specification of the bus): epochs of other nodes, and new epochs of this node.
 
 use crate::candidacy::ElectionStage;
 use crate::id::ClusterEpoch;
@@ -31,9 +31,9 @@ pub(crate) fn claimed(m: &mut ClusterMachine, ix: NodeIx, epoch: ClusterEpoch) {
     }
 }
 
-/// A voter has refused its vote because this node's request had an older epoch than its primary's (E-50),
-/// and this node has only now learnt that epoch. Voters do not refuse the next request for this reason, so
-/// the next election begins without waiting for the end of this one.
+/// Ends the open election, so that the next one begins at once. Voters may have refused their votes, because
+/// this node's request had an older config epoch of its primary than they know (E-50). This node has only now
+/// learnt the new one, so the next request is not refused for this reason.
 fn ask_anew(m: &mut ClusterMachine) {
     let ElectionStage::Requested { epoch, .. } = m.failover.candidacy.stage else { return };
     log!(
@@ -45,9 +45,9 @@ fn ask_anew(m: &mut ClusterMachine) {
     m.todo.elect = true;
 }
 
-/// A primary claims an epoch that is not below that of this node's open election (E-3). The election
-/// cannot be won any more, because votes of that epoch are given. A new election begins at once, not
-/// when the time of this one is over.
+/// Handles the epoch that a primary claims. If the epoch is not below that of this node's open election
+/// (E-3), the election cannot be won any more, because the votes of that epoch have been given. Then a new
+/// election begins at once, not when the time of this one is over.
 fn outbid(m: &mut ClusterMachine, by: NodeIx, claimed: ClusterEpoch) {
     let ElectionStage::Requested { epoch, .. } = m.failover.candidacy.stage else { return };
     if claimed < epoch {
@@ -81,9 +81,9 @@ pub(crate) fn bump(m: &mut ClusterMachine) -> Option<ClusterEpoch> {
     Some(epoch)
 }
 
-/// A primary that gets slots at epoch 0 takes a new epoch if there are other nodes (E-7). The new epoch is
-/// needed for two reasons: any claim beats epoch 0; and a node may have had an epoch and lost it, as a
-/// replica does at a restart, while other nodes remember that epoch.
+/// Takes a new epoch if this node is a primary that gets slots at epoch 0, and there are other nodes (E-7).
+/// The new epoch is needed for two reasons: any claim beats epoch 0; and a node may have had an epoch and
+/// lost it, as a replica does at a restart, while other nodes remember that epoch.
 pub(crate) fn leave_zero(m: &mut ClusterMachine) {
     if m.table.me().is_primary() && m.table.me().config_epoch == ClusterEpoch(0) && m.table.len() > 1 {
         bump(m);
@@ -108,8 +108,8 @@ fn advance(m: &mut ClusterMachine) -> ClusterEpoch {
     epoch
 }
 
-/// Another primary has the same config epoch: the one with the smaller id takes a new epoch (E-6), so that
-/// the primary with the greatest id never has to.
+/// Handles a primary's config epoch: if this node has the same one, the primary with the smaller id takes a
+/// new epoch (E-6), so that the one with the greatest id never has to.
 pub(crate) fn collide(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch) {
     let me = m.table.me();
     let other = m.table.node(sender);
@@ -125,8 +125,8 @@ pub(crate) fn collide(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoc
     log!(m, Warning, "configEpoch collision with node {}. configEpoch set to {epoch}", m.name(sender));
 }
 
-/// This node takes the place of another voter, which may have voted in any epoch up to this one. This node
-/// does not vote in these epochs again: if the old and the new voter of one place both voted in an epoch,
+/// Called when this node becomes a voter in place of another one, which may have voted in any epoch up to the
+/// present one. This node then does not vote in these epochs: if both voters of one place voted in an epoch,
 /// two replicas could win that epoch (S-20).
 pub(crate) fn takes_seat(m: &mut ClusterMachine) {
     m.epochs.last_vote = m.epochs.current;

@@ -1,4 +1,5 @@
-//! Failure detection: suspicion, reports, FAIL, and its end (section 4).
+//! Failure detection: suspicion, reports, FAIL, and the end of FAIL (section 4 of the specification of the
+//! bus).
 
 use crate::health;
 use crate::id::NodeId;
@@ -7,7 +8,8 @@ use crate::node::{Ms, NodeHealth, NodeIx};
 use crate::send;
 use sluice_base::mistake::{Mistake, is_made};
 
-/// Suspects a node that has not answered for the node timeout T (F-1). Called for each node by the cron.
+/// Suspects a node that has not answered for the node timeout T (F-1). Called for each node by the cron and
+/// at the deadline of a suspicion.
 pub(crate) fn suspect(m: &mut ClusterMachine, ix: NodeIx) {
     let node = m.table.node(ix);
     let Some(sent) = node.clocks.ping_sent else { return };
@@ -128,8 +130,8 @@ pub(crate) fn told(m: &mut ClusterMachine, sender: NodeIx, about: NodeId) {
     condemn(m, ix);
 }
 
-/// Handles a PONG on a node's outgoing link: the node is no longer suspected, and no longer FAIL if no
-/// replica took over (F-8).
+/// Handles a PONG on a node's outgoing link: the node is no longer suspected. It is no longer FAIL either if
+/// it has no slots or no replicas, or has been FAIL for two node timeouts (F-8).
 pub(crate) fn answered(m: &mut ClusterMachine, ix: NodeIx) {
     let node = m.table.node(ix);
     let is_voter = node.is_voter();

@@ -1,4 +1,5 @@
-//! Gossip about other nodes, and extensions about the sender, in received messages (G-10, W-10).
+//! The gossip and the extensions in received messages: what a sender says about other nodes and about itself
+//! (G-10, W-10).
 
 use crate::address::{NodeLabels, Seen};
 use crate::addresses;
@@ -11,13 +12,14 @@ use crate::table::NODES_MAX;
 use crate::wire::{Extension, ForgottenNode, Gossip, GossipEntry, NodeFlags};
 use std::sync::Arc;
 
-/// Flags of a gossip entry that are accepted for an unknown node.
+/// The flags of a gossip entry that become the capabilities of a new node.
 const TAKEN: NodeFlags =
     NodeFlags(NodeFlags::EXTENSIONS.0 | NodeFlags::LIGHT_PUBLISH.0 | NodeFlags::MULTI_MEET.0);
 /// How far a sender's wall clock may be ahead for its pong times to count.
 const AHEAD_MS: i64 = 500;
-/// A FORGET that another node reports counts as the known FORGET if it ends at most this much later, ms:
-/// nodes round seconds, and messages have delays.
+/// A node may be readmitted by its own MEET before its FORGET has ended. Another node's report of a FORGET
+/// that ends at most this many ms later is taken for the same FORGET and ignored: nodes round to seconds, and
+/// messages are delayed.
 const SAME_FORGET_MS: u64 = 2_000;
 
 /// Handles the gossip entries of a known sender.
@@ -39,7 +41,8 @@ pub(crate) fn entries(m: &mut ClusterMachine, sender: NodeIx, gossip: &Gossip<'_
     }
 }
 
-/// Handles the gossip entries of an unknown sender; only a deliberate mistake of the tests believes them.
+/// Handles the gossip entries of an unknown sender. This is wrong on purpose: it is called only if a test has
+/// switched on `Mistake::StrangersBelieved`.
 pub(crate) fn of_stranger(m: &mut ClusterMachine, gossip: &Gossip<'_>) {
     for entry in gossip.entries() {
         if m.table.find(&entry.node).is_none() {
@@ -117,7 +120,8 @@ fn pong_by_hearsay(m: &mut ClusterMachine, ix: NodeIx, entry: &GossipEntry<'_>) 
     }
 }
 
-/// Handles the extensions of a known sender (step 12). Names without an extension are cleared (W-10).
+/// Handles the extensions of a known sender (step 12 of `receive.rs`). A name, address or port whose
+/// extension is absent is cleared (W-10).
 pub(crate) fn extensions(m: &mut ClusterMachine, sender: NodeIx, gossip: &Gossip<'_>) {
     let mut shard = None;
     for extension in gossip.extensions() {
@@ -137,7 +141,7 @@ pub(crate) fn extensions(m: &mut ClusterMachine, sender: NodeIx, gossip: &Gossip
     take_shard(m, sender, shard);
 }
 
-/// Takes the names from the extensions; equal texts are kept as they are.
+/// Takes the names, addresses and ports from the extensions; does nothing if all of them are unchanged.
 fn labels(m: &mut ClusterMachine, sender: NodeIx, gossip: &Gossip<'_>) {
     let (mut host, mut human, mut zone) = ("", &b""[..], &b""[..]);
     let (mut ipv4, mut ipv6, mut port, mut tls_port) = (None, None, 0, 0);
@@ -173,8 +177,8 @@ fn labels(m: &mut ClusterMachine, sender: NodeIx, gossip: &Gossip<'_>) {
     m.todo.map = true;
 }
 
-/// Sets the shard that a sender names for itself (N-5). A replica that names no shard gets the shard of its
-/// primary.
+/// Handles the shard that a sender names (N-5): a primary gets it. A replica always gets its primary's shard;
+/// if that is not known yet, the primary gets the shard that the replica names.
 pub(crate) fn take_shard(m: &mut ClusterMachine, sender: NodeIx, shard: Option<ShardId>) {
     if let Some(primary) = m.table.node(sender).primary() {
         let theirs = m.table.node(primary).shard;
@@ -192,8 +196,7 @@ pub(crate) fn take_shard(m: &mut ClusterMachine, sender: NodeIx, shard: Option<S
         if theirs.is_some() || shard.is_none() {
             return roles::adopt_shard(m, sender, primary);
         }
-        // The sender is a replica and names the shard of its primary, which has not announced the shard
-        // itself yet.
+        // The sender is a replica, and its primary has not named a shard itself yet.
         if let Some(id) = shard {
             set_shard(m, primary, id);
         }
@@ -227,8 +230,8 @@ pub(crate) fn shard_ahead_of_role(m: &mut ClusterMachine, sender: NodeIx, gossip
     take_shard(m, sender, shard);
 }
 
-/// Forgets a node that an operator has forgotten at another node (extension 2, G-21). Such a report
-/// about this node, its primary or the sender is ignored.
+/// Forgets a node that an operator has forgotten at another node (extension 2, G-21). A report about the
+/// receiving node itself, its primary or the sender is ignored.
 fn forget(m: &mut ClusterMachine, sender: NodeIx, forgotten: ForgottenNode) {
     let Some(ix) = m.table.find(&forgotten.node) else { return };
     if ix == m.table.my_ix() || m.is_my_primary(ix) || ix == sender || forgotten.seconds == 0 {

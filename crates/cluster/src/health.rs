@@ -1,5 +1,5 @@
-//! The cluster's state, ok or fail, and the number of voters (F-20 to F-24); and a process that was
-//! suspended for long (S-24).
+//! The cluster's state, ok or fail, and the number of voters (F-20 to F-24); and the consequences of a long
+//! suspension of this node's process (S-24).
 
 use crate::machine::{ClusterMachine, DownReason, Sureness, log};
 use crate::node::{ClusterNode, NodeIx};
@@ -50,11 +50,11 @@ pub(crate) fn is_coming_back(m: &ClusterMachine) -> bool {
     m.cluster.has_come_back && is_patient && m.cluster.state == ClusterState::Fail
 }
 
-/// This node's process was suspended for longer than the node timeout T, and a replica may have taken over.
-/// This node serves no slots until a quorum has answered again (S-24) and then for the delay after a
-/// minority (F-23), in which voters with newer state can report it. All links are dialled again, because an
-/// answer that waits on an old link may be from before the suspension; links to replicas, too, because a
-/// replica may have become a voter.
+/// Handles that this node's process was suspended for longer than the node timeout T, so that a replica may
+/// have taken over. This node serves no slots until a quorum has answered again (S-24) and then for the delay
+/// after a minority (F-23), in which voters with newer state can report it. All links are dialled again,
+/// because an answer that waits on an old link may be from before the suspension; links to replicas, too,
+/// because a replica may have become a voter.
 pub(crate) fn suspensions(m: &mut ClusterMachine) {
     if is_made(Mistake::ServesAfterStandstill) {
         return;
@@ -78,8 +78,8 @@ pub(crate) fn suspensions(m: &mut ClusterMachine) {
     m.todo.evaluate = true;
 }
 
-/// Whether this node was out of contact with a majority of the voters at the last evaluation, or has been
-/// since it was suspended. In that case another node may have taken this node's place.
+/// Whether this node was out of contact with a majority of the voters at the last evaluation, or was
+/// suspended and no majority has answered since. In that case another node may have taken this node's place.
 pub(crate) fn is_apart(m: &ClusterMachine) -> bool {
     m.cluster.stood_until.is_some() || m.cluster.reason == Some(DownReason::Minority)
 }
@@ -120,8 +120,8 @@ fn why_down(m: &mut ClusterMachine) -> Option<DownReason> {
 }
 
 /// The number of voters of which a majority decides about a failure: the number at the last evaluation, or,
-/// before the first evaluation, the number of known voters. Otherwise a node that has just started would
-/// decide alone. Otherwise a node that has just started would decide alone.
+/// before the first evaluation, the number of known voters. Without the latter, a node that has just started
+/// would decide alone.
 pub(crate) fn deciding_size(m: &ClusterMachine) -> u32 {
     match m.cluster.size {
         0 => known_voters(m),
@@ -133,7 +133,7 @@ fn known_voters(m: &ClusterMachine) -> u32 {
     m.table.iter().filter(|(_, node)| node.is_voter()).count() as u32
 }
 
-/// The number of voters that decide, out of `size`.
+/// The number of voters that decide, out of `size`: a majority.
 pub(crate) fn quorum(size: u32) -> u32 {
     size / 2 + u32::from(!is_made(Mistake::HalfDecides))
 }

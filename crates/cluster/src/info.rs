@@ -1,4 +1,4 @@
-//! The machine's state in texts and figures: CLUSTER INFO, LINKS, NODES, and the file.
+//! The node's state in texts and figures: CLUSTER INFO, LINKS and NODES, and `nodes.conf`.
 
 use crate::address::AskingClient;
 use crate::id::{ClusterEpoch, NodeId};
@@ -13,7 +13,7 @@ use sluice_base::num::push_u64;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// The figures of CLUSTER INFO (V-1), and those of this server (V-6).
+/// The figures of CLUSTER INFO (V-1), and further ones that only this server has (V-6).
 #[derive(Clone, Debug, PartialEq, Eq)]
 // Fields without a comment are explained by their names.
 #[allow(missing_docs)]
@@ -118,7 +118,7 @@ pub struct NodeFacts<'a> {
     pub health: NodeHealth,
     /// Whether this node's connection to the node's bus is open; always true for this node itself.
     pub is_linked: bool,
-    /// Wall time of the last PONG of the node in milliseconds; 0 for none, and for the node itself.
+    /// Wall time of the last PONG of the node in milliseconds; 0 for none, and for this server's own node.
     pub pong_wall_ms: i64,
 }
 
@@ -160,7 +160,7 @@ pub(crate) fn links(m: &ClusterMachine) -> impl Iterator<Item = LinkFacts> + '_ 
     })
 }
 
-/// Bytes of a link's lane were written (V-2).
+/// Notes that bytes of a link's lane were written (V-2).
 pub(crate) fn sent(m: &mut ClusterMachine, key: LinkKey, lane: BusLane, bytes: usize) {
     m.statistics.bytes_sent += bytes as u64;
     if lane == BusLane::Publish {

@@ -1,4 +1,4 @@
-//! The inputs of the machine: each step takes one.
+//! The inputs of the state machine ([`crate::Cluster`]): each step takes one.
 
 use crate::candidate::FailoverKind;
 use crate::id::{ClusterEpoch, NodeId};
@@ -49,8 +49,8 @@ pub enum ClusterInput<'a> {
     /// When this replica last received data on the replication link, on the clock of `now`; `None`:
     /// never in this process.
     PrimaryContact { at: Option<Ms> },
-    /// The slots that have keys: sent when the data of the start are loaded, and as the
-    /// answer to [`crate::ClusterOutput::AskKeys`].
+    /// The slots that have keys: sent when the server has loaded its data at the start, and as the answer to
+    /// [`crate::ClusterOutput::AskKeys`].
     KeysIn(&'a SlotSet),
     /// Whether the keyspace has keys in any database: sent before a tick, and not while data are loaded.
     /// Without this input the node counts as one with keys.
@@ -59,8 +59,8 @@ pub enum ClusterInput<'a> {
     /// changes of other nodes' health, are decided here, from all inputs of the iteration together. Needed
     /// if [`crate::Cluster::awaits_iteration_end`] says so.
     IterationEnd,
-    /// The execution unit of commands that were executed at once has ended. Needed if
-    /// [`crate::Cluster::awaits_unit_end`] says so.
+    /// The command or transaction in which [`crate::Cluster::execute_at_once`] was called has ended. Needed
+    /// if [`crate::Cluster::awaits_unit_end`] says so.
     UnitEnd,
     /// The open slots of this replica's primary, from a full sync.
     OpenSlots(&'a OpenSlotList),

@@ -45,9 +45,9 @@ pub(crate) fn set_leaving(m: &mut ClusterMachine, is_leaving: bool) {
     }
 }
 
-/// The best of the candidates that the bus reaches. Replicas that send an offset are preferred to those
-/// that are about to end, then replicas that start elections to those that do not, then smaller ids. A
-/// replica that the bus does not reach cannot ask for votes.
+/// The best of the candidates that the bus reaches. Replicas with an offset are preferred to those that have
+/// no data or are about to end (offset 0), then replicas that start elections to those that do not, then
+/// smaller ids. A replica that the bus does not reach cannot ask for votes.
 fn best(m: &ClusterMachine, candidates: &[NodeId]) -> Option<NodeIx> {
     let my_ix = m.table.my_ix();
     let can_win = |ix: &NodeIx| {

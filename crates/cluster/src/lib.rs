@@ -2,12 +2,14 @@
 //! replicas and their primaries.
 //!
 //! Invariants: (1) no socket, file, thread, clock, key or client: time is an argument of each step, and
-//! requests to the host are outputs that are drained; (2) a machine is a function of its inputs and its
-//! seed, so that a simulation can replay it; (3) a message changes nothing before the whole of it has
-//! been checked; (4) state that other nodes rely on (votes, own epochs, own slots, own role) is sent
-//! only when it is durable.
+//! requests to the host are outputs that are drained; (2) a machine is a function of its inputs and its seed,
+//! so that a simulation can replay it; (3) a message changes nothing before the whole of it has been checked;
+//! (4) state that other nodes rely on (votes, own epochs, own slots, own role) is sent only when it is
+//! durable; with `cluster-config-save-behavior best-effort`, all but votes may also be sent after a failed
+//! write.
 //!
-//! Ids such as N-7, E-53 or M3, in comments and names of tests, are those of the specification of the bus.
+//! Ids such as N-7, E-53 or M3, in comments and names of tests, and sections such as 2.3, are those of the
+//! specification of the bus; `docs/formats/cluster-bus.md` describes the messages.
 #![forbid(unsafe_code)]
 
 mod address;
@@ -206,8 +208,8 @@ impl Cluster {
         invariants::check(&self.machine);
     }
 
-    /// Sets the machine's time, which never goes back: a PUBLISH within a long execution unit comes with the
-    /// time of the unit, which may be earlier.
+    /// Sets the machine's time, which never goes back: a PUBLISH within a long transaction or script comes
+    /// with the time at which that began, which may be earlier.
     fn advance(&mut self, now: Now) {
         let time = step_time(now);
         if time.now >= self.machine.time.now {
@@ -253,7 +255,7 @@ impl Cluster {
         self.machine.todo.elect || self.machine.todo.reconsider
     }
 
-    /// Whether [`ClusterInput::UnitEnd`] is needed once the execution unit ends. O(1).
+    /// Whether [`ClusterInput::UnitEnd`] is needed once the present command or transaction ends. O(1).
     pub fn awaits_unit_end(&self) -> bool {
         self.machine.todo.is_in_unit
     }
@@ -341,8 +343,8 @@ impl Cluster {
         !self.machine.durable.is_owned_in_file(slot)
     }
 
-    /// Checks what concerns this node alone before slots may move to it: it must be a primary, and none of
-    /// its slots may be open for a move by hand with SETSLOT (A-10, rows 1 to 3).
+    /// Checks what concerns this node alone before slots may move to it: it must be a primary, and no slot
+    /// may be open for a move by hand with SETSLOT (A-10, rows 1 to 3).
     ///
     /// # Errors
     /// The error for the client.

@@ -53,7 +53,7 @@ pub(crate) struct BusLink {
     pub(crate) kept: usize,
 }
 
-/// Messages of a link that are handed out and not yet written.
+/// Messages of a link that were given to the host and are not written yet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SendQueue {
     /// For each message the bytes that are left to write, and its memory; the control lane is first.
@@ -68,14 +68,14 @@ pub(crate) const QUEUE_BASE_BYTES: usize = 48;
 const MESSAGE_OVERHEAD_BYTES: usize = 24 + 16;
 
 impl SendQueue {
-    /// Adds a message of `bytes`, for which `allocated` bytes count.
+    /// Adds a message of `bytes` bytes, whose memory counts as `allocated` bytes.
     pub(crate) fn push(&mut self, bytes: usize, allocated: usize, lane: BusLane) {
         let memory = allocated + MESSAGE_OVERHEAD_BYTES;
         self.lanes[lane as usize].push_back((bytes, memory));
         self.memory[lane as usize] += memory;
     }
 
-    /// Removes `bytes` that were written from a lane.
+    /// Notes that `bytes` of a lane were written.
     pub(crate) fn written(&mut self, mut bytes: usize, lane: BusLane) {
         let messages = &mut self.lanes[lane as usize];
         while let Some((left, memory)) = messages.front_mut() {
@@ -168,7 +168,7 @@ impl Links {
         Some(*link)
     }
 
-    /// Returns a link's buffer after the bytes in it were handled.
+    /// Gives a link its buffer back after the bytes in it were handled.
     pub(crate) fn keep(&mut self, key: LinkKey, inbox: ReceiveBuffer) {
         let kept = inbox.kept();
         let Some(link) = self.get_mut(key) else { return };

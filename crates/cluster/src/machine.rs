@@ -1,5 +1,5 @@
-//! The state of the machine, and functions that all parts of it use: log lines, names of nodes, closing
-//! links, deleting nodes.
+//! The state of a node's state machine, and functions that all modules of the crate use: log lines, names of
+//! nodes, closing links, deleting nodes.
 
 use crate::address::LogName;
 use crate::candidacy::Candidacy;
@@ -144,25 +144,25 @@ pub(crate) struct Todo {
     pub(crate) evaluate: bool,
     /// Give out a new map of slots.
     pub(crate) map: bool,
-    /// Evaluate the state and give out a new map at the end of the event loop iteration, because other
-    /// nodes' health has changed. When many nodes fail or return together, the messages about them arrive
-    /// together.
+    /// Evaluate the state and give out a new map at the end of the event loop iteration, because other nodes'
+    /// health has changed. When many nodes fail or return together, the messages about them arrive together,
+    /// and one evaluation is enough.
     pub(crate) reconsider: bool,
     /// Decide at the end of the event loop iteration whether this replica starts an election.
     pub(crate) elect: bool,
-    /// Begin no write of the file before the current execution unit ends: otherwise other nodes could
-    /// receive slots that one command of the unit gives up and the next one takes back.
+    /// Begin no write of the file before the present transaction ends: otherwise other nodes could take slots
+    /// that one of its commands gives up and the next one takes back.
     pub(crate) is_in_unit: bool,
-    /// Let writes continue that a manual failover has held back, unless another manual failover has begun.
-    /// The new map, which decides where they are executed, is given out first.
+    /// Let the writes that a manual failover has held back continue, unless another manual failover has
+    /// begun. The new map, which decides where these writes are executed, is given out first.
     pub(crate) unpause: bool,
 }
 
 /// This node's own keys in slots of other nodes, and the moves that bring keys to this node.
 #[derive(Clone, Debug)]
 pub(crate) struct StrayKeys {
-    /// Slots that have keys here although another node owned them at the start: they wait for
-    /// the owner's claim.
+    /// Slots that had keys here at the start or at a promotion although another node owned them. The keys are
+    /// deleted when the owner claims the slot.
     pub(crate) strays: SlotSet,
     /// Slots taken from this node by the current message, possibly with keys here (E-15).
     pub(crate) dirty: SlotSet,
@@ -172,7 +172,8 @@ pub(crate) struct StrayKeys {
     pub(crate) are_known: bool,
     /// Atomic moves of slots.
     pub(crate) moves: MoveLog,
-    /// Slots claimed by a grant, each with its source, until the source no longer claims them.
+    /// Slots that this node has claimed after their source granted them (at the end of a move), each with the
+    /// source, until the source no longer claims them.
     pub(crate) granted_here: BTreeMap<HashSlot, NodeId>,
 }
 
@@ -338,7 +339,8 @@ impl ClusterMachine {
         self.todo.reconsider = true;
     }
 
-    /// An operator's command has confirmed this node's role, so that it is sure of itself again (N-26).
+    /// Notes that an operator's command has confirmed this node's role, so that the node is sure of its state
+    /// again (N-26).
     pub(crate) fn grow_sure(&mut self) {
         if self.rights.sureness != Sureness::Sure {
             self.rights.sureness = Sureness::Sure;
@@ -397,9 +399,9 @@ impl ClusterMachine {
         true
     }
 
-    /// The other end has closed a connection. If the link is outgoing, the time to the suspicion of the
-    /// node (F-1) starts here, because a killed process gives no other sign. Otherwise it would start with
-    /// the next due PING, up to half of the node timeout later.
+    /// Handles the end of a connection. If the link is outgoing, the time to the suspicion of the node (F-1)
+    /// starts now, because a killed process gives no other sign. Without that, the time would start with the
+    /// next due PING, up to half of the node timeout later.
     pub(crate) fn lost(&mut self, key: LinkKey) {
         let node = self.links.get(key).filter(|link| link.is_open).and_then(|link| match link.kind {
             LinkKind::Out { node, target: DialTarget::AnnouncedLabels } => Some(node),

@@ -31,9 +31,9 @@ pub(crate) fn requested(m: &mut ClusterMachine, key: LinkKey, sender: NodeIx) {
     m.out.push_back(ClusterOutput::PauseWrites { until: end.saturating_add(timeout) });
 }
 
-/// Writes are held back from this offset on, and the replica is sent the offset on the link of its request.
-/// The offset is not sent earlier, because then a write could still be acknowledged after that offset, and
-/// be lost (S-26).
+/// Handles that writes are held back from this offset on: the offset is sent to the replica, on the link of
+/// its request. The offset is not sent earlier, because then a write could still be acknowledged after that
+/// offset, and be lost (S-26).
 pub(crate) fn paused(m: &mut ClusterMachine, offset: u64) {
     m.table.me_mut().offset = offset;
     if let ManualFailover::Pausing { replica, end, link } = m.failover.paused {

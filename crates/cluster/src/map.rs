@@ -1,4 +1,4 @@
-//! Makes the map of slots for the gate, CLUSTER SLOTS and CLUSTER SHARDS.
+//! Makes the map of slots for the gate (the checks before a command runs), CLUSTER SLOTS and CLUSTER SHARDS.
 
 use crate::durable::OwnClaim;
 use crate::health;

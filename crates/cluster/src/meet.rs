@@ -16,8 +16,8 @@ use sluice_base::mistake::{Mistake, is_made};
 /// The most MEETs that this node sends on its own to a node that has no bound incoming link (G-13).
 const AUTO_MEETS_MAX: u8 = 3;
 
-/// Begins a handshake with an address. `None` if a handshake with this address is under way, or if there
-/// are too many handshakes.
+/// Begins a handshake with an address. `None` if a handshake with this address is under way, or if there are
+/// too many handshakes or nodes.
 pub(crate) fn begin(m: &mut ClusterMachine, seen: &Seen<'_>, initiator: Initiator) -> Option<NodeIx> {
     let handshakes = m.table.iter().filter(|(_, node)| node.is_handshake());
     let mut count = 0;
@@ -167,7 +167,7 @@ pub(crate) fn answered_by_other_node(m: &mut ClusterMachine, key: LinkKey, ix: N
     }
 }
 
-/// A message of the node itself has arrived, so MEET need not be repeated (G-13).
+/// Notes that a message of the node itself has arrived, so that MEET need not be repeated (G-13).
 pub(crate) fn heard_from(m: &mut ClusterMachine, ix: NodeIx) {
     if m.table.node(ix).meet == MeetFlag::Wanted {
         m.table.node_mut(ix).meet = MeetFlag::No;

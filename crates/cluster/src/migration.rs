@@ -1,5 +1,5 @@
-//! Atomic moves of slots (section 6 of the specification of the slots): the state of each job on its
-//! source and on its target.
+//! Atomic moves of slots (section 6 of the specification of the slots): the state of each job (the move of
+//! some slots) on its source and on its target.
 //!
 //! On the target `establish.rs` decides whether a move may begin, and `import.rs` carries it out; on the
 //! source `export.rs` does both. `contested.rs` defends slots that this node has claimed while their source
@@ -46,12 +46,13 @@ impl fmt::Debug for JobName {
     }
 }
 
-/// A move to this shard, as ESTABLISH describes it.
+/// The name, source and slots of a move, as ESTABLISH describes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotMove {
     /// The job's name, drawn by its source.
     pub name: JobName,
-    /// The node that the slots come from; `None` if this node only has another node's report of the move.
+    /// The node that the slots come from; `None` if that is this node, or if this node only has another
+    /// node's report of the move.
     pub source: Option<NodeId>,
     /// The first and the last slot of each range, in the order of the command. No slot is in two ranges.
     pub ranges: Box<[(HashSlot, HashSlot)]>,
@@ -165,9 +166,9 @@ pub enum MigrationInput<'a> {
     SlotFlushed(HashSlot),
     /// The data of this node are replaced by other data.
     DataReplaced,
-    /// The primary of this node, a log or a file reports a move.
+    /// The primary of this node, an append-only file or a snapshot reports a move.
     Told { job: &'a SlotMove, from: ReportSource },
-    /// The primary of this node, or a log, reports the end of a move.
+    /// The primary of this node, or an append-only file, reports the end of a move.
     ReportedEnd { job: JobName, success: bool, message: &'a [u8] },
     /// A reported move cannot continue, because this node has become the primary.
     Abandoned { job: &'a SlotMove, why: &'static str },
@@ -201,7 +202,8 @@ pub enum ExportInput<'a> {
 /// The origin of a report about a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportSource {
-    /// A stream or a log: the move is newer than all moves that this node remembers.
+    /// The replication stream or an append-only file: the move is newer than all moves that this node
+    /// remembers.
     Command,
     /// A snapshot: the move is older than all moves that this node remembers.
     Snapshot,
@@ -233,6 +235,7 @@ pub enum MigrationOrder {
     /// A move from this node has ended, and the current map shows the result: stop its stream, let held
     /// writes continue, and close the connection. No input reports the end.
     EndExport { job: JobName },
-    /// Show the slots of a job, which this node owns now, also to replicas and in the log.
+    /// Make the keys of a job's slots visible, because this node owns the slots now, and report that to
+    /// replicas and in the append-only file.
     Show { job: JobName },
 }

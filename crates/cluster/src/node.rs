@@ -1,9 +1,9 @@
 //! The state that this node keeps of one node of the cluster (N-1).
 //!
-//! Invariants: (1) flags on the wire are derived from states when a message is written; states are never
-//! derived from such flags of our own; (2) times are milliseconds of the monotonic clock, except the
-//! wall time of the last pong, which is for display; (3) an index of a node is valid until the node is
-//! deleted, and the table removes the index of a deleted node from all other nodes.
+//! Invariants: (1) the flags that this node sends are derived from its state when a message is written, and
+//! no state is derived from them; (2) times are milliseconds of the monotonic clock, except the wall times of
+//! the last ping and pong, which are for display and gossip; (3) an index of a node is valid until the node
+//! is deleted, and the table removes the index of a deleted node from all other nodes.
 
 use crate::address::{NodeAddress, NodeLabels};
 use crate::id::{ClusterEpoch, NodeId, ShardId};
@@ -15,7 +15,7 @@ use crate::wire::NodeFlags;
 /// Milliseconds of the monotonic clock.
 pub type Ms = u64;
 
-/// Addresses that are tried for one node in addition to the announced one.
+/// The most addresses that are tried for one node in addition to the announced one.
 pub(crate) const CANDIDATES_MAX: usize = 8;
 
 /// The position of a node in the table.
@@ -46,7 +46,7 @@ pub enum Initiator {
     MetBy,
 }
 
-/// A node's health as this node sees it (section 4).
+/// A node's health as this node sees it (section 4 of the specification of the bus).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 // Variants without a comment are explained by their names.
 #[allow(missing_docs)]
@@ -100,7 +100,7 @@ pub(crate) struct Clocks {
     pub(crate) updated: Option<(NodeIx, Ms)>,
 }
 
-/// Capabilities and flags of a node, and marks of its conduct.
+/// Capabilities and flags of a node, and facts that this node has noted about it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Marks {
     /// The bits EXTENSIONS, LIGHT_PUBLISH and MULTI_MEET.
@@ -112,7 +112,8 @@ pub(crate) struct Marks {
     /// here come from the file of the start or from another node's report of a failover; the node may have
     /// given them up, so they are reported to no node (E-20).
     pub(crate) has_claimed: bool,
-    /// MEETs that were sent without a command since an incoming link was last bound to the node (G-13).
+    /// Number of MEETs that were sent without a command since an incoming link was last bound to the node
+    /// (G-13).
     pub(crate) auto_meets: u8,
     /// The time until which the node would be forgotten if its own MEET had not readmitted it: until then,
     /// other nodes' reports of the same FORGET are ignored.

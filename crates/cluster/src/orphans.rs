@@ -40,7 +40,7 @@ fn good_replicas<'a>(m: &'a ClusterMachine, node: &'a ClusterNode) -> impl Itera
     node.replicas.iter().copied().filter(|ix| !m.table.node(*ix).is_failed())
 }
 
-/// Notes the primaries without replicas, and since when they have none.
+/// Notes the primaries with slots that want a replica (R21) and have none that works, and since when.
 fn note_orphans(m: &mut ClusterMachine) {
     let is_orphaned = |ix: NodeIx, node: &ClusterNode| {
         let wants_one = node.is_voter() && node.marks.migrate_to;

@@ -1,4 +1,4 @@
-//! The outputs of the machine: actions for the host, drained after each step.
+//! The outputs of the state machine ([`crate::Cluster`]): actions for the host, drained after each step.
 
 use crate::address::{IpText, NodeAddress, NodeLabels};
 use crate::id::{ClusterEpoch, NodeId, ShardId};
@@ -66,9 +66,9 @@ pub enum ClusterOutput {
     },
     /// Change the role of this node in replication.
     Role(RoleChange),
-    /// The map of slots that the gate reads; it replaces the earlier map.
+    /// The map of slots that the gate (the checks before a command runs) reads; it replaces the earlier map.
     Slots(Arc<SlotMap>),
-    /// Hide the keys of slots that another node owns, and delete those of each as soon as
+    /// Hide the keys of slots that another node owns, and delete the keys of each slot as soon as
     /// [`crate::Cluster::may_delete_keys_of`] says so.
     EmptySlots {
         slots: Box<SlotSet>,
@@ -78,7 +78,7 @@ pub enum ClusterOutput {
     ChannelsGone(Box<SlotSet>),
     /// Report the slots that have keys, by [`crate::ClusterInput::KeysIn`].
     AskKeys,
-    /// Hold client writes, expiry, eviction and traffic to replicas (M3);
+    /// Hold back client writes, expiry, eviction and traffic to replicas (M3);
     /// [`crate::ClusterInput::WritesPaused`] follows.
     PauseWrites {
         until: Ms,
@@ -103,7 +103,8 @@ pub enum ClusterOutput {
 pub enum LostSlots {
     /// The other node has claimed the slots from this one (E-15).
     TakenOver,
-    /// The data loaded at the start have keys in slots of the other node (R30).
+    /// At the start, or when this node became the primary, its data had keys in slots of the other node
+    /// (R30).
     FoundAtStart,
 }
 
@@ -177,7 +178,7 @@ pub struct MapNode {
     pub address: NodeAddress,
     pub labels: NodeLabels,
     pub health: NodeHealth,
-    /// Whether the node's offset is 0, as of a replica that has no data yet (N-8).
+    /// Whether the node is a replica with offset 0, which has no data yet (N-8).
     pub is_loading: bool,
     pub primary: Option<NodeId>,
     pub is_myself: bool,
@@ -201,8 +202,8 @@ pub struct SlotMap {
     pub postponed: SlotSet,
     /// Whether this node is a replica that is about to end: its readers are redirected to the slot's owner.
     pub is_leaving: bool,
-    /// Whether this node has restarted and does not know yet whether it is still a primary: requests
-    /// that the state would refuse wait, for at most two seconds after the node's first step.
+    /// Whether this node has restarted and does not know yet whether it is still a primary: requests that
+    /// would be refused in the present state wait, for at most two seconds after the node's first step.
     pub is_coming_back: bool,
     /// This node's primary; `None` if this node is no replica.
     pub my_primary: Option<NodeId>,

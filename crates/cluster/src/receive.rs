@@ -1,4 +1,4 @@
-//! Handles received messages one after another, in the order of section 2.5.
+//! Handles received messages one after another, in the order of section 2.5 of the specification of the bus.
 
 use crate::address::IpText;
 use crate::addresses;
@@ -32,7 +32,7 @@ use sluice_base::mistake::{Mistake, is_made};
 
 /// Time after which a node that has connected to this one certainly knows this one, ms.
 const INTRODUCTION_MS: Ms = 2 * CRON_MS;
-/// Bytes of a published message that a known node may send.
+/// The most bytes of a published message that a known node may send.
 const PUBLISHED_MAX: usize = 32 + 2 * 512 * 1024 * 1024;
 /// Bytes of incomplete messages that all links together may keep, without published messages.
 pub(crate) const KEPT_MAX: usize = 64 << 20;
@@ -138,7 +138,7 @@ fn whole(m: &mut ClusterMachine, key: LinkKey, bytes: &[u8]) {
     }
 }
 
-/// Ends a handshake whose other end is no node.
+/// Ends the handshake of an outgoing link whose other end turns out to be no other node.
 fn end_handshake(m: &mut ClusterMachine, key: LinkKey) {
     let link = m.links.get(key).filter(|link| link.is_out());
     if let Some(ix) = link.and_then(|link| link.node()).filter(|ix| m.table.node(*ix).is_handshake()) {
@@ -203,7 +203,8 @@ fn full(m: &mut ClusterMachine, key: LinkKey, header: &BusHeader<'_>, body: &Mes
     let of_link = link.node();
     let is_out = link.is_out();
     if header.sender == m.table.me().id {
-        // this node's own id only ends a handshake with itself.
+        // a message with this node's own id ends a handshake with itself, or gets a PONG; nothing else
+        // in it counts.
         if is_out && of_link.is_some_and(|ix| m.table.node(ix).is_handshake()) {
             end_handshake(m, key);
         } else if !is_out && matches!(body, MessageBody::Ping(_) | MessageBody::Meet(_)) {
@@ -211,8 +212,8 @@ fn full(m: &mut ClusterMachine, key: LinkKey, header: &BusHeader<'_>, body: &Mes
         }
         return;
     }
-    // A header with another id than that of the link's node says nothing about that node. The reference
-    // takes epochs and offset from it, and so from any node that got the address.
+    // A header with another id than that of the link's node says nothing about that node. The reference takes
+    // epochs and offset from such a header, and so from any node that has got the address.
     let sender = m.table.find(&header.sender).filter(|ix| !m.table.node(*ix).is_handshake());
     let is_strange =
         is_out && of_link.is_some_and(|ix| !m.table.node(ix).is_handshake() && Some(ix) != sender);
@@ -246,13 +247,15 @@ fn claims_of_header(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx, header: &B
     }
     node.marks.capabilities = NodeFlags(capabilities);
     node.marks.my_primary_fail = header.flags.contains(NodeFlags::MY_PRIMARY_FAIL);
-    // A replica at offset 0 is hidden and loading; other offsets are read when needed (N-8).
+    // The map shows a replica at offset 0 as loading, so a change from or to 0 needs a new map; other offsets
+    // are read when needed (N-8).
     let was_loading = std::mem::replace(&mut node.offset, header.offset) == 0;
     m.todo.map |= was_loading != (header.offset == 0);
     epochs::heard(m, header.current_epoch);
     voter::heard(m, ix);
     if header.replica_of.is_none() {
-        // Slots with a new epoch only count in PING, PONG and MEET.
+        // Slots are read only from PING, PONG and MEET. If another message has a new epoch, the node has not
+        // claimed its slots at that epoch yet.
         let node = m.table.node_mut(ix);
         node.marks.has_claimed &= header.config_epoch <= node.config_epoch;
         epochs::claimed(m, ix, header.config_epoch);

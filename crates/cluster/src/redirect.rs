@@ -1,7 +1,8 @@
 //! Decides where a request is executed, by its slot: a pure function of the map (S-11 to S-19).
 //!
-//! Invariants: (1) keys are looked up only if the slot is open, that is, migrating or imported; (2) a
-//! request that may be executed here gets [`SlotVerdict::Local`], whatever later checks decide.
+//! Invariants: (1) keys are looked up only if the slot is open, that is, migrating or imported; (2) a request
+//! that may be executed here gets [`SlotVerdict::Local`] or [`SlotVerdict::LocalLater`], whatever later
+//! checks decide.
 
 use crate::output::{ClusterState, MapNode, SlotMap};
 use crate::slots::HashSlot;

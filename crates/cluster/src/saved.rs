@@ -1,5 +1,5 @@
-//! The contents of `nodes.conf` as plain data, and the machine that starts from them (N-15 to
-//! N-17, N-26, N-27).
+//! The contents of `nodes.conf` as plain data, and the state machine that starts from them (N-15 to N-17,
+//! N-26, N-27).
 //!
 //! Invariants: (1) for any data the resulting table is consistent: the first claim of a slot and the
 //! first line of an id count, and circles of primaries are broken; (2) after the load, other nodes
@@ -35,7 +35,7 @@ pub struct SavedNode {
     pub shard: Option<ShardId>,
     /// The node's role by its flags.
     pub role: SavedRole,
-    /// Whether flag FAIL or NOADDR is set.
+    /// Whether flag FAIL is set.
     pub is_failed: bool,
     /// Whether flag NOADDR is set.
     pub is_without_address: bool,
@@ -89,12 +89,12 @@ pub struct SavedEpochs {
 pub enum OwnLine {
     /// Every field could be read.
     Whole,
-    /// Only id and flags could be read: the node is not sure of its role and slots.
+    /// A field could not be read: the node is not sure of its role and slots.
     Damaged,
 }
 
-/// The machine that starts from a file. `local` are addresses of this machine: if this node's saved address
-/// is none of them and there is only one, that one replaces it.
+/// The state machine that starts from a file. `local` are addresses of the host: if this node's saved address
+/// is none of them, `own_address` replaces it.
 pub(crate) fn load(
     time: StepTime,
     settings: Arc<ClusterSettings>,
@@ -195,7 +195,7 @@ fn set_role(m: &mut ClusterMachine, saved: &SavedNode) {
             }
         }
     }
-    // This node has a role, even if the file names none.
+    // This node is a primary if the file names no role for it.
     if ix == m.table.my_ix() && m.table.me().role == NodeRole::Unknown {
         m.table.make_primary(ix);
     }
@@ -216,7 +216,7 @@ fn share_shards(m: &mut ClusterMachine) {
     }
 }
 
-/// The last primary of the chain above `ix`, which has no circle.
+/// The last primary of the chain that begins at `ix`; the chain has no circle.
 fn top(m: &ClusterMachine, ix: NodeIx) -> NodeIx {
     let mut at = ix;
     while let Some(above) = m.table.node(at).primary() {
@@ -277,8 +277,8 @@ fn open_slots(m: &mut ClusterMachine, saved: &SavedCluster) {
     }
 }
 
-/// Keeps this node's saved address if the machine has it; otherwise takes the machine's only address, or
-/// leaves it to the next PING.
+/// Keeps this node's saved address if the machine has it; otherwise takes the machine's only address, or none
+/// if there are several, so that the next PING decides.
 fn own_address(m: &mut ClusterMachine, local: &[IpAddr]) {
     let old = IpText::clone(&m.table.me().place.address.ip);
     let mut here =

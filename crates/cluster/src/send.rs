@@ -23,9 +23,10 @@ pub(crate) const CAPABILITIES: NodeFlags =
 
 /// The most UPDATEs about one owner that a node is sent within the node timeout T.
 const UPDATES_A_TIMEOUT: u64 = 10;
-/// Bytes of messages, without published ones, that may wait on one link.
+/// The most bytes of messages, without published ones, that may wait on one link.
 pub(crate) const CONTROL_MAX: u64 = 16 << 20;
-/// Bytes that the reference allocates at least for a PING; the memory of its queue includes them (G-30).
+/// The fewest bytes that the reference allocates for a PING; the memory of a queue is counted with them
+/// (G-30).
 const PING_ALLOCATION_MIN: usize = 4_352;
 
 /// The present header. Role, slots and epochs that this node itself has made are those of the last
@@ -117,7 +118,8 @@ fn overfull(m: &mut ClusterMachine, key: LinkKey, bytes: usize, lane: BusLane) {
     }
 }
 
-/// Sends PING on the outgoing link, or MEET if the node has that flag (G-6), and notes when it was sent.
+/// Sends PING on the outgoing link, or MEET if the node's [`MeetFlag`] asks for one (G-6), and notes the
+/// time.
 pub(crate) fn ping_or_meet(m: &mut ClusterMachine, ix: NodeIx) {
     match m.table.node(ix).meet {
         MeetFlag::Wanted => {
@@ -321,7 +323,7 @@ fn to_all(m: &mut ClusterMachine, kind: MessageType, message: &Arc<[u8]>) {
     }
 }
 
-/// Sends `to` an UPDATE about the owner of slots of which it has an old state (E-19).
+/// Sends `to` an UPDATE about the slots of `about`, of which `to` has an old state (E-19).
 pub(crate) fn update(m: &mut ClusterMachine, to: NodeIx, about: NodeIx) {
     let Some(key) = m.table.node(to).place.link_out.key() else { return };
     let (now, pause) = (m.time.now, m.settings.node_timeout_ms / UPDATES_A_TIMEOUT);

@@ -1,4 +1,4 @@
-//! The directives that the machine reads (C-1).
+//! The directives that the state machine reads (C-1).
 
 use crate::address::{BusTransport, IpText, NodeLabels};
 use sluice_base::LogLevel;
@@ -143,7 +143,7 @@ pub enum OnPacketDrop {
     Close,
 }
 
-/// Whether a part of the machine's work is done.
+/// Whether a part of the node's work is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Switch {
     /// The work is done, as in production.
@@ -182,7 +182,7 @@ impl ClusterSettings {
         if self.ping_interval_ms > 0 { self.ping_interval_ms } else { self.node_timeout_ms / 2 }
     }
 
-    /// Milliseconds that a handshake lasts, and that a node waits before it repeats a MEET (G-13, G-15).
+    /// Milliseconds that a handshake may last, and that a node waits before it repeats a MEET (G-13, G-15).
     pub(crate) fn handshake_ms(&self) -> u64 {
         self.node_timeout_ms.max(1_000)
     }

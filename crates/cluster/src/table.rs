@@ -1,9 +1,9 @@
 //! The nodes, the owners of slots, open slots, and the replicas of each primary.
 //!
 //! Invariants: (1) the table of owners, the nodes' bitmaps and their counts agree; (2) a node's list of
-//! replicas has exactly the nodes whose primary it is, ordered by id; (3) no part of the table refers to
-//! a deleted node; (4) exactly one node is this node, and it is never deleted; (5) nodes are visited in
-//! the order of their positions, so that a machine is a function of its inputs; (6) the next tick checks
+//! replicas has exactly the nodes whose primary it is, ordered by id; (3) no part of the table refers to a
+//! deleted node; (4) exactly one node is this node, and it is never deleted; (5) nodes are visited in the
+//! order of their positions, so that the state machine is a function of its inputs; (6) the next tick checks
 //! every node that may have changed.
 
 use crate::id::NodeId;
@@ -14,7 +14,8 @@ use sluice_base::HashSeed;
 use sluice_base::mistake::{Mistake, is_made};
 use std::collections::BTreeMap;
 
-/// The most nodes that may be known. MEETs and gossip about more are ignored with a warning.
+/// The most nodes that may be known. MEETs from, and gossip about, further nodes are ignored; for
+/// MEETs with a warning.
 pub const NODES_MAX: usize = 2_000;
 /// The most handshakes at one time.
 pub const HANDSHAKES_MAX: usize = 64;
@@ -39,8 +40,8 @@ impl CronDue {
 #[derive(Clone, Debug)]
 pub(crate) struct NodeTable {
     nodes: Vec<Option<Box<ClusterNode>>>,
-    /// The next check of each node, by position: the cron reads this array, and of the nodes only the few
-    /// that are due.
+    /// The next check of each node, by position: the cron reads this array, and only the few nodes that are
+    /// due.
     due: Vec<CronDue>,
     free: Vec<u32>,
     /// The nodes ordered by id, for display.
@@ -197,7 +198,8 @@ impl NodeTable {
         self.suspects
     }
 
-    /// Gives a node its own id: at the end of a handshake, or at RESET HARD of this node.
+    /// Gives a node another id: its own one at the end of a handshake, or a new one of this node at RESET
+    /// HARD.
     pub(crate) fn rename(&mut self, ix: NodeIx, id: NodeId) {
         let old = std::mem::replace(&mut self.node_mut(ix).id, id);
         self.by_id.remove(&old);
@@ -295,7 +297,7 @@ impl NodeTable {
         Some(owner)
     }
 
-    /// Makes a node a primary; replicas may migrate to it (R21).
+    /// Makes a node a primary. If it was a replica and is not this node, replicas may migrate to it (R21).
     pub(crate) fn make_primary(&mut self, ix: NodeIx) {
         let was_replica = self.node(ix).is_replica();
         self.leave_primary(ix);

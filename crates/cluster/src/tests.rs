@@ -1,4 +1,4 @@
-//! Machines that exchange messages in memory.
+//! State machines of cluster nodes that exchange messages in memory.
 
 mod demotion;
 mod elections;

@@ -8,7 +8,7 @@ use std::fmt;
 use std::net::{AddrParseError, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// Bytes of an address: the field in messages has 46, one of which is a NUL.
+/// The most bytes of an address: the field in messages has 46, one of which is a NUL.
 pub const IP_MAX: usize = 45;
 /// An IPv6 address as the operator wrote it: an address has several spellings, and clients are
 /// shown the operator's.
@@ -57,10 +57,10 @@ impl fmt::Debug for Ipv6Text {
     }
 }
 
-/// Bytes of a host name; the reference has the same limit.
+/// The most bytes of a host name; the reference has the same limit.
 pub const HOST_NAME_MAX: usize = 255;
-/// Bytes of a human name and of a zone: with 1,024 forgotten nodes, all extensions of a message then fit
-/// into 64 KiB ([`crate::wire::EXTENSIONS_MAX`]). The reference has no limit.
+/// The most bytes of a human name and of a zone: with 1,024 forgotten nodes, all extensions of a message then
+/// fit into 64 KiB ([`crate::wire::EXTENSIONS_MAX`]). The reference has no limit.
 pub const NAME_MAX: usize = 1_024;
 
 /// The reason that a text is refused, in the words of CONFIG SET.

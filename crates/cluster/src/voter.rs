@@ -1,4 +1,5 @@
-//! Votes for replicas of other nodes (E-50, E-51), and the right to vote after a damaged file (N-26, N-27).
+//! Votes for replicas that want to take over (E-50, E-51), and the right to vote after a damaged file (N-26,
+//! N-27).
 
 use crate::claims;
 use crate::durable::Withheld;
@@ -92,8 +93,8 @@ fn outdated(m: &mut ClusterMachine, candidate: NodeIx, header: &BusHeader<'_>) -
     Err(format!("(slot {} epoch ({epoch}) > reqConfigEpoch ({}))", slot.number(), header.config_epoch))
 }
 
-/// Whether this node may vote at all: it is safe to join, its file is written, and its epochs and
-/// role are known.
+/// Whether this node may vote at all: the delay after its start is over (F-21), its file is written, and its
+/// epochs and role are known.
 fn may_vote(m: &ClusterMachine) -> bool {
     m.cluster.is_safe_to_join
         && !m.durable.bars_votes(m.time.now, m.settings.node_timeout_ms)
@@ -101,8 +102,8 @@ fn may_vote(m: &ClusterMachine) -> bool {
         && m.rights.sureness == Sureness::Sure
 }
 
-/// Notes that a voter, or a replica of this node, has sent its epoch: it knows of elections in which this
-/// node may have voted (N-27).
+/// Notes that a voter, or a replica of this node, has sent its epoch. Such nodes know of elections in which
+/// this node may have voted (N-27).
 pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx) {
     let (id, is_voter) = (m.table.node(sender).id, m.table.node(sender).is_voter());
     let follows_me = m.table.node(sender).primary() == Some(m.table.my_ix());
@@ -131,8 +132,8 @@ pub(crate) fn regain(m: &mut ClusterMachine) {
     m.save();
 }
 
-/// Whether enough voters other than this node have sent their epochs: one of them took part in any
-/// election that was won.
+/// Whether so many voters other than this node have sent their epochs that at least one of them took part in
+/// any election that was won. If this node is the only voter, its reachable replicas must have sent theirs.
 fn have_spoken(m: &ClusterMachine, heard: &[NodeId]) -> bool {
     let size = m.cluster.size as usize;
     let known = |id: &&NodeId| m.table.find(id).is_some();

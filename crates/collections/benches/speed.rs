@@ -213,7 +213,7 @@ fn find_in_batches(store: &Store, keys: &[[u8; 16]]) -> usize {
     seen
 }
 
-/// The instructions without the cache misses: few keys, hashes computed in advance.
+/// Measures searches without cache misses: there are few keys, and hashes are computed in advance.
 fn find_in_cache() {
     let count = 2_000;
     let store = Store::with(count);
@@ -227,7 +227,7 @@ fn find_in_cache() {
     println!("find: {count} keys in cache, hash known: {:.1} ns", ns_each(start, count * 1_000));
 }
 
-/// Removes and inserts at a constant size.
+/// Removes and inserts keys at a constant size, then removes all; draws samples.
 fn churn() {
     let count = MILLION;
     let mut store = Store::with(count);

@@ -137,7 +137,8 @@ fn count_ones_portable(bytes: &[u8]) -> u64 {
     whole + rest.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>()
 }
 
-/// The portable code counts fewer bytes than this as fast, without a check of the processor's features.
+/// For fewer bytes than this the portable code is as fast, because it does not check the processor's
+/// features.
 #[cfg(target_arch = "x86_64")]
 const WIDE_COUNT_BYTES_MIN: usize = 256;
 

@@ -1,9 +1,9 @@
 //! A hash table of packed leaves that can be shared: fields with values and expiries, or members only.
 //!
-//! The fields are in the order of their hashes, in leaves of up to 64 fields or 4 KiB; inner nodes of up
-//! to 64 children find a leaf by hash. Each node is reference-counted: [`HashTree::share`] takes the
-//! root, and a writer copies the nodes of its path that have another owner. A write splits or joins a
-//! few nodes at most, so no write waits for the table to grow.
+//! Leaves of up to 64 fields or 4 KiB are in the order of their fields' hashes, and the fields of a leaf in
+//! any order; inner nodes of up to 64 children find a leaf by hash. Each node is reference-counted:
+//! [`HashTree::share`] takes the root, and a writer copies the nodes of its path that have another owner. A
+//! write splits or joins a few nodes at most, so no write waits for the table to grow.
 //!
 //! A **set** is `HashTree::new(seed, Content::Members)`: `insert(member, b"", Expiry::Clear, ..)` returns
 //! whether the member is new, and `contains`, `remove`, `iter`, `nth` (SRANDMEMBER and SPOP with a random
@@ -128,7 +128,7 @@ impl HashTree {
     pub fn insert(&mut self, name: &[u8], value: &[u8], expiry: Expiry, garbage: &mut Vec<Bytes>) -> bool {
         let hash = self.hash(name);
         let content = self.content;
-        // Most members added to a large set exist already, so a shared path is not copied for them.
+        // Members that are added to a large set often exist already; a shared path is not copied for them.
         if content == Content::Members
             && expiry == Expiry::Clear
             && !self.root.is_unique()
@@ -227,7 +227,7 @@ impl HashTree {
         self.sums.bulk
     }
 
-    /// The field at index `rank` in the order of the hashes. A random rank gives a random field.
+    /// The field at index `rank` in the order of [`HashTree::iter`]. A random rank gives a random field.
     /// Cost: O(log n).
     pub fn nth(&self, rank: usize) -> Option<Field<'_>> {
         let (mut node, mut rank) = (&self.root, rank);

@@ -16,7 +16,8 @@
 //!    split (its number is below `split`).
 //! 2. A chain is the bucket in the table, followed by buckets of the overflow pool. All of them are full
 //!    except the first overflow bucket; the table's bucket may have holes only if it is alone. So
-//!    an insert and a removal touch the first buckets of a chain alone, however long the chain is.
+//!    an insert touches only the first two buckets of a chain, and a removal these and the bucket of the
+//!    entry, however long the chain is.
 //! 3. The pool has no holes: when a bucket becomes free, the pool's last bucket takes its place. So
 //!    memory shrinks, and a lane (a place for one entry) that is drawn uniformly is a uniform sample. The
 //!    buckets are numbered from 1.
@@ -34,10 +35,10 @@
 //!
 //! 6. *Walking:* [`Index::walk`] visits buckets by their numbers. A halving lays bucket `i + half` onto
 //!    bucket `i`, so at most two buckets that are still to be walked meet there, and a walk that removes
-//!    the entries it visits keeps chains short. After a scan that removes, the remaining hashes end in the
-//!    same bits, and a halving gathers them in a few long chains. The price: a merge may move an entry to a
-//!    bucket that was walked already, so only a walk without merges is sure to visit all entries that stay.
-//!    A caller repeats the walk until nothing is left.
+//!    the entries it visits keeps chains short. With a scan (5) that removes the entries it visits, the
+//!    remaining hashes would end in the same bits, and a halving would gather them in a few long chains. The
+//!    price of walking: a merge may move an entry to a bucket that was walked already, so only a walk without
+//!    merges is sure to visit all entries that stay. A caller repeats the walk until nothing is left.
 //!
 //! Equal hashes are allowed, and cost time linear in their number for each lookup; the caller must
 //! use a keyed hash.
@@ -219,8 +220,8 @@ impl Linear {
     /// At most two buckets are split; `prefetch` is called for their entries first.
     ///
     /// # Panics
-    /// At 2^31 overflow buckets, which take more entries than a slab has blocks: all buckets of a chain
-    /// but one are full.
+    /// At 2^31 overflow buckets. A slab has too few blocks for that, because all buckets of a chain but one
+    /// are full.
     #[inline]
     fn insert(
         &mut self,
@@ -316,8 +317,8 @@ impl Linear {
         ((home + 1) % self.table.len()) as u64
     }
 
-    /// A uniformly random entry; `None` in an empty index. Tries random lanes: at most three on average
-    /// in an index that is not about to shrink.
+    /// A random entry, chosen uniformly unless the index is very sparse; `None` in an empty index. Tries
+    /// random lanes: at most five on average if no halving is due.
     fn sample(&self, rng: &mut Rng) -> Option<Handle> {
         if self.len() == 0 {
             return None;
@@ -671,8 +672,7 @@ impl Linear {
         buckets > 1 && !enough
     }
 
-    /// Merges the last bucket of the table into the bucket that it was split from. A merge needs the hash
-    /// of no key.
+    /// Merges the last bucket of the table into the bucket that it was split from. A merge computes no hash.
     fn merge_last(&mut self) {
         let Some(gone) = self.drop_last() else { return };
         let home = self.split();
@@ -720,7 +720,7 @@ impl Linear {
     }
 }
 
-/// Buckets that are created in advance at most: enough for as many entries as there are handles.
+/// The most buckets that are created in advance: enough for as many entries as there are handles.
 const BUCKETS_RESERVED_MAX: usize = 1 << 29;
 
 /// The byte of a hash that a bucket stores: the highest one, because the lowest bits choose the
@@ -737,9 +737,9 @@ fn tag_of(hash: u64) -> u8 {
 const GROW_FROM: usize = 8;
 /// Further entries until the next split is due.
 const GROW_PER_SPLIT: usize = 4;
-/// Splits per insert at most.
+/// The most splits for one insert.
 const SPLITS_MAX: usize = 2;
-/// Merges per removal at most.
+/// The most merges for one removal.
 const MERGES_MAX: usize = 2;
 /// Random lanes that are tried before a sample is searched linearly.
 const SAMPLE_TRIES: usize = 64;

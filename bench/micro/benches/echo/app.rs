@@ -6,7 +6,7 @@
 use super::machine::Counters;
 use super::wire::{HEADER, Kind, header};
 
-/// Missing bytes from which on a value may be received at its final place.
+/// The fewest missing bytes of a value for which they may be received directly at their final place.
 const DIRECT_MIN: usize = 64 * 1024;
 
 /// The state of one connection.

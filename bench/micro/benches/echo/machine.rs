@@ -110,7 +110,7 @@ impl Server {
 
     /// The counters with memory and descriptors.
     pub fn census(&mut self) -> Counters {
-        // One request is made first, because a ring closes descriptors only in the next iteration.
+        // Two other requests are made first, because a ring closes descriptors only in the next iteration.
         self.ask(Kind::Mark);
         self.ask(Kind::Mark);
         self.ask(Kind::Census)
@@ -164,7 +164,7 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// Binds this thread to one processor, if there are two.
+/// Binds this thread to a processor; prints an error if the machine lacks it.
 pub fn pin(processor: usize) {
     let mut set = CpuSet::new();
     set.set(processor);

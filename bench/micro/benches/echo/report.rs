@@ -205,7 +205,7 @@ impl Report {
     }
 }
 
-/// The value with three or four significant digits.
+/// The value with about four significant digits.
 pub fn digits(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_string(),

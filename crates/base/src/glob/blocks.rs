@@ -1,4 +1,5 @@
-//! Finds the first match of the elements between two stars: 256 elements at a time, for runs of positions.
+//! Finds the first match of the elements between two stars: 256 elements at a time, at many positions of the
+//! text at once.
 //!
 //! ```text
 //!  positions that may be a match   1 1 1 1 1 1 1 …     one bit each, PositionS at a time
@@ -6,7 +7,7 @@
 //!  after elements 256–511          0 0 0 1 0 0 0 …     the bytes so far have matched, shifted by each byte
 //! ```
 //!
-//! Cost: a pass takes one step for each position and each of its 256 elements, and the time to read the
+//! Cost: a pass takes one step for each position, one for each of its 256 elements, and the time to read the
 //! elements' text. There is no pass once no position is left. No memory is allocated.
 
 use super::class::ByteSet;
@@ -25,8 +26,8 @@ pub(super) enum SegmentFound {
     GaveUp,
 }
 
-/// Finds the first position of the text, from `from` on, at which the elements of `source` match that
-/// begin at `star` and end before the next star. Elements that end the pattern have to end the text.
+/// Finds the first position of the text, from `from` on, at which the elements from `star` to the next star
+/// match. If these elements end the pattern, their match has to end the text.
 #[cold]
 pub(super) fn find<S: PatternSource, W: MatchWork>(
     source: S,
@@ -168,7 +169,7 @@ impl<const WORDS: usize> ElementPart<WORDS> {
 
 /// Positions of the first run, which is short because the elements are often near.
 const POSITIONS_MIN: usize = 256;
-/// Positions of a run at most.
+/// The most positions of a run.
 const POSITIONS_MAX: usize = 8192;
 /// Steps for building a table, in addition to those for its elements.
 const TABLE_STEPS: usize = 256;

@@ -7,7 +7,7 @@ pub(super) trait LetterCase: Copy {
     fn fold(byte: u8) -> u8;
 }
 
-/// Whether the class that begins at `p`, after its bracket, holds `byte`, and the position after it.
+/// Whether the class that begins at `p`, after its bracket, holds `byte`, and the position after the class.
 pub(super) fn holds<C: LetterCase>(pattern: &[u8], p: usize, byte: u8) -> (bool, usize) {
     let mut found = false;
     let (negated, end) = walk(pattern, p, |part| {
@@ -20,7 +20,7 @@ pub(super) fn holds<C: LetterCase>(pattern: &[u8], p: usize, byte: u8) -> (bool,
     (found != negated, end)
 }
 
-/// The bytes that the class at `p`, after its bracket, holds, and the position after it. O(class).
+/// The bytes that the class at `p`, after its bracket, holds, and the position after the class. O(class).
 pub(super) fn set<C: LetterCase>(pattern: &[u8], p: usize) -> (ByteSet, usize) {
     let mut escaped_bytes = ByteSet::NONE;
     let mut folded = ByteSet::NONE;

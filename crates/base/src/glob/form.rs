@@ -20,8 +20,8 @@ pub(super) enum PatternForm<'a> {
         end: usize,
     },
     Infix(Box<Finder<'a>>),
-    /// One run of stars, from `star` to `after_stars`, between elements of which `elements_after` follow
-    /// it. Without a star, both positions are the pattern's end.
+    /// One run of stars, from `star` to `after_stars`, with `elements_after` elements after it. Without a
+    /// star, both positions are the pattern's end.
     OneStar {
         star: usize,
         after_stars: usize,
@@ -31,7 +31,7 @@ pub(super) enum PatternForm<'a> {
 }
 
 impl<'a> PatternForm<'a> {
-    /// The form of a pattern in which every byte equals only itself. O(1): patterns longer than
+    /// The form of a pattern that distinguishes upper and lower case. O(1): patterns longer than
     /// [`FORM_BYTES_MAX`] count as `Stars`.
     pub(super) fn of(pattern: &'a [u8], source: impl PatternSource) -> PatternForm<'a> {
         if pattern.len() > FORM_BYTES_MAX {

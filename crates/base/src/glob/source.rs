@@ -4,7 +4,8 @@ use super::class::{ByteSet, LetterCase};
 
 /// The limit or the count of a match's steps.
 pub(super) trait MatchWork {
-    /// Steps for each byte of pattern and text before elements are looked for in blocks.
+    /// Steps that the plain walk may take for each byte of pattern and text before the search in blocks takes
+    /// over.
     const CREDIT: usize = 8;
 
     /// Counts steps of the plain walk.
@@ -23,10 +24,11 @@ pub(super) trait PatternSource: Copy {
 
     fn pattern(&self) -> &[u8];
 
-    /// Whether the class that begins at `p`, after its bracket, holds `byte`, and the position after it.
+    /// Whether the class that begins at `p`, after its bracket, holds `byte`, and the position after the
+    /// class.
     fn class(self, p: usize, byte: u8) -> (bool, usize);
 
-    /// The bytes that the class at `p` holds, and the position after it.
+    /// The bytes that the class at `p` holds, and the position after the class.
     fn class_set(self, p: usize) -> (ByteSet, usize);
 
     /// Whether the element at `p`, which is not a star, matches `byte`, and the position after the

@@ -1,7 +1,8 @@
 use super::*;
 use crate::Rng;
 
-/// The definition: an empty text is special, any other is matched by plain recursion.
+/// The definition of a match: an empty text only matches the empty pattern, and any other text is matched by
+/// plain recursion.
 fn oracle(pattern: &[u8], text: &[u8], fold: fn(&u8) -> u8) -> bool {
     if text.is_empty() { pattern.is_empty() } else { oracle_rest(pattern, text, fold) }
 }
@@ -76,7 +77,7 @@ fn agrees_with_the_definition_on_random_patterns() {
     assert!(matched > 10_000, "the patterns must match now and then, not {matched} times");
 }
 
-/// Patterns whose form has a linear match, which takes nothing from an allowance.
+/// Random patterns of every form, and texts so short that a match takes nothing from the allowance.
 #[test]
 fn every_form_agrees_with_the_definition_without_an_allowance() {
     let mut rng = Rng::new(11);
@@ -164,8 +165,9 @@ impl MatchWork for Counted {
     }
 }
 
-/// Elements of several kinds between stars, and a text that nearly matches: longer than a part, than a
-/// word and than a run of positions.
+/// Elements of several kinds stand between stars, and the text nearly matches. Some patterns have more
+/// elements than a 64-bit word has bits and than an `ElementPart` has room for, and some texts have more
+/// positions than the search looks at in one run.
 #[test]
 fn long_elements_between_stars_are_found_wherever_they_stand() {
     let mut rng = Rng::new(16);
@@ -202,7 +204,8 @@ fn long_elements_between_stars_are_found_wherever_they_stand() {
     assert!(matched > 500 && missed > 200, "{matched} {missed}");
 }
 
-/// Steps of any pair stay below [`STEPS_PER_BYTE`] for each byte and the product divided by 250.
+/// The steps for a pair stay below [`STEPS_PER_BYTE`] for each byte plus the product of both lengths divided
+/// by 250.
 #[test]
 fn hostile_pairs_take_steps_that_are_nearly_linear() {
     for bytes in [16 << 10, 60_000] {
@@ -272,7 +275,7 @@ fn hostile_pairs(bytes: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
     ]
 }
 
-/// Linear steps for each byte of a pattern and its text.
+/// The steps that each byte of a pattern and of its text may take.
 const STEPS_PER_BYTE: usize = 40;
 
 fn random(rng: &mut Rng, alphabet: &[u8], len_max: u64) -> Vec<u8> {

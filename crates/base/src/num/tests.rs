@@ -132,7 +132,7 @@ fn doubles_print_in_the_layout_of_the_wire() {
         (f64::INFINITY, "inf"),
         (f64::NEG_INFINITY, "-inf"),
         (f64::NAN, "nan"),
-        // Grisu2's result is not the closest among the shortest here.
+        // Here Grisu2's result is not the shortest, or not the closest among the shortest.
         (743059790718056.2, "743059790718056.3"),
         (1.9311904907226562e-05, "1.9311904907226563e-5"),
         (6.195626866399892e-221, "6.1956268663998915e-221"),

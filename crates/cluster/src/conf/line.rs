@@ -16,7 +16,7 @@ const BUS_PORT_OFFSET: u16 = 10_000;
 /// The reason that a line cannot be read, as the end of a sentence.
 pub(super) type Damage = &'static str;
 
-/// A line that names no node.
+/// A line from which neither a node nor epochs can be read.
 pub(super) struct Unreadable {
     pub(super) why: Damage,
 }
@@ -88,7 +88,7 @@ fn split(line: &[u8]) -> (Vec<Vec<u8>>, Option<Damage>) {
                 words.push(word);
                 rest = after;
             }
-            // A zero byte ends the line for the splitter; slots may follow it.
+            // The splitter takes a zero byte for the end of the line, but slots may follow the byte.
             Ok(None) => return (words, rest.contains(&0).then_some("it has a zero byte")),
             Err(_) => return (words, Some("its quotes do not end")),
         }
@@ -286,7 +286,7 @@ fn place(line: &mut NodeLine, word: &[u8], transport: BusTransport) -> Result<()
     Ok(())
 }
 
-/// The value that was read, or the default, which is noted as ignored.
+/// The value that was read. If there is none, the default, and the value in the file is noted as ignored.
 fn value<T: Default>(notes: &mut Vec<LineNote>, name: &'static str, read: Option<T>) -> T {
     if read.is_none() {
         notes.push(LineNote::BadValue(name));

@@ -1,13 +1,13 @@
 //! Slots that this node has claimed by a grant (the permission that the source of a move gives its target),
 //! until the source no longer claims them.
 //!
-//! The source accepts the claim whatever its epoch is. Until then the source still claims the
-//! slots, and may get a higher epoch meanwhile, for example as the target of another move. With that
-//! epoch, this node and all others would give the slots back to a node that is about to give them up,
-//! and both would delete the keys. Therefore this node keeps its epoch above the source's until a header
-//! of the source is without the slots. A PING follows the claim, because its answer has such a header:
-//! an operator may give a slot back by SETSLOT at the next moment, and this node learns of that only by
-//! the source's claim.
+//! The source accepts the claim whatever its epoch is. Until the source hears of the claim, it still
+//! claims the slots, and may get a higher epoch, for example as the target of another move. With that epoch,
+//! this node and all others would give the slots back to a node that is about to give them up, and both would
+//! delete the keys. Therefore this node keeps its epoch above the source's until a header of the source is
+//! without the slots. To get such a header, this node sends a PING right after its claim. From then on it
+//! accepts claims of the source again, because an operator may give a slot back by SETSLOT, and this node
+//! learns of that only by the source's claim.
 
 use crate::epochs;
 use crate::health;

@@ -1,9 +1,10 @@
 //! A move from this node: operators' commands, the target's messages, holding writes back, the end (A-10
 //! to ).
 //!
-//! Invariant: from [`ExportState::FailoverGranted`] on the target may own the slots. From then on the job
-//! ends only by a new owner of the slots in the map or by the end of the pause; events of the connection or
-//! of the data here do not end it. Meanwhile a manual failover to a replica of this node is refused,
+//! Invariant: from [`ExportState::FailoverGranted`] on the target may own the slots. Then the end of the
+//! connection, CANCELSLOTMIGRATIONS and a flush do not end the job. The job then ends when the map has
+//! a new owner of the slots, when the pause ends, at a refusal or an unexpected message of the target, or
+//! when other data are loaded here. In this state a manual failover to a replica of this node is refused,
 //! because the replica would claim the same slots.
 
 use super::contested;
@@ -22,7 +23,7 @@ use std::borrow::Cow;
 
 /// Milliseconds between two ACKs of this node.
 const ACK_MS: u64 = 1_000;
-/// Shortest time for which writes stay held back after the slots were granted to the target, ms.
+/// The least time that a target has to claim granted slots, ms; writes stay held back for as long.
 const GRANT_MS: u64 = 2_000;
 
 /// Checks that slots of one owner may leave this node (A-10, rows 12 and 13).
@@ -133,7 +134,7 @@ pub(crate) fn handle(m: &mut ClusterMachine, name: JobName, input: ExportInput<'
             change(m, name, ExportState::Snapshotting);
         }
         (ExportInput::ImageSent, ExportState::Snapshotting) => image_sent(m, name),
-        // All data were sent before the grant.
+        // The end of the stream does not matter, because all data were sent before the grant.
         (ExportInput::StreamBroke(_), ExportState::FailoverGranted) => {}
         (ExportInput::StreamBroke(why), _) => fail(m, name, why.to_owned()),
         (ExportInput::Held { left }, ExportState::WaitingToPause) => held(m, name, left),
@@ -156,7 +157,8 @@ fn image_sent(m: &mut ClusterMachine, name: JobName) {
     change(m, name, ExportState::Replicating);
 }
 
-/// Writes to the job's slots are held back from now on, and the stream has all earlier writes and PAUSED.
+/// Handles that writes to the job's slots are held back from now on; the stream has all earlier writes and
+/// PAUSED.
 fn held(m: &mut ClusterMachine, name: JobName, left: u64) {
     let unpauses = m.time.now.saturating_add(m.settings.manual_failover_timeout_ms.saturating_mul(2));
     let Some(job) = m.keys.moves.unfinished_export(name) else { return };
@@ -224,7 +226,7 @@ pub(crate) fn settings_changed(m: &mut ClusterMachine) {
     }
 }
 
-/// The target has all data, and may claim the slots from now on.
+/// Grants the slots to the target, which has all data and may claim the slots from now on.
 fn granted(m: &mut ClusterMachine, name: JobName) {
     let now = m.time.now;
     let Some(job) = m.keys.moves.unfinished_export(name) else { return };
@@ -273,8 +275,8 @@ pub(crate) fn fail_all(m: &mut ClusterMachine, why: &'static str) {
     m.keys.moves.unfinished_exports().into_iter().for_each(|name| fail(m, name, why));
 }
 
-/// A database was emptied: all exports fail except those whose slots the target may own, because later
-/// writes here would be lost.
+/// Handles that a database was emptied: all exports fail, except those whose slots the target may own. If
+/// these failed, writes would continue here, and be lost to the target's claim.
 pub(crate) fn flushed(m: &mut ClusterMachine) {
     for name in m.keys.moves.unfinished_exports() {
         let is_granted = |job: &mut ExportJob| job.state == ExportState::FailoverGranted;
@@ -369,7 +371,7 @@ fn fail(m: &mut ClusterMachine, name: JobName, why: impl Into<Cow<'static, str>>
 fn end(m: &mut ClusterMachine, name: JobName, state: ExportState, message: Cow<'static, str>) {
     let Some(job) = m.keys.moves.unfinished_export(name) else { return };
     if job.state == ExportState::FailoverGranted && state != ExportState::Success {
-        // After the write of a file, the claim that other nodes are sent has the slots again.
+        // The next write of the file puts the slots back into the claim that is sent to other nodes.
         m.save();
     }
     change(m, name, state);

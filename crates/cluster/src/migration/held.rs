@@ -4,8 +4,8 @@
 use super::SyncMessage;
 use crate::id::NodeId;
 
-/// The source is asked to hold writers back only if the replicas' last acknowledgement came within this
-/// time of the request, ns: the writers then have to wait about as long.
+/// The source is asked to hold writers back only if the replicas' last acknowledgement came within this time
+/// of the request, ns: the writers then have to wait about as long for the next one.
 const LAG_NS_MAX: u64 = 50_000_000;
 /// How long replicas are waited for before the source is asked to hold writes back, ns. Slower replicas
 /// are left out.

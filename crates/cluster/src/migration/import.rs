@@ -214,7 +214,7 @@ pub(crate) fn advance(m: &mut ClusterMachine) {
     }
 }
 
-/// The reason that this node claims no slots now: another node has its place, or may get it.
+/// The reason that this node claims no slots now: another node has this node's place, or may get it.
 fn obstacle(m: &ClusterMachine) -> Option<&'static str> {
     // No slots are claimed while a replica of this node is about to take over: the claim's new epoch would
     // outbid the replica's.
@@ -224,7 +224,7 @@ fn obstacle(m: &ClusterMachine) -> Option<&'static str> {
     health::is_apart(m).then_some("The target does not hear a majority of the primaries")
 }
 
-/// This node takes the slots of a job, without asking for votes.
+/// Takes the slots of a job for this node, without asking for votes.
 fn claim(m: &mut ClusterMachine, name: JobName, slots: &SlotSet, source: Option<NodeIx>) {
     if let Some(why) = obstacle(m) {
         return fail(m, name, why);
@@ -321,7 +321,9 @@ fn fail(m: &mut ClusterMachine, name: JobName, why: &'static str) {
     else {
         return;
     };
-    // The source holds writes back; without a message it would do so for ten seconds after its grant.
+    // From FAILOVER-REQUESTED on, the source holds writes back; after its grant it would do so until the
+    // pause ends (by default about ten seconds), because the end of the connection does not end the job
+    // there.
     order(
         m,
         match state {
@@ -334,7 +336,7 @@ fn fail(m: &mut ClusterMachine, name: JobName, why: &'static str) {
     clean_up(m, name, why);
 }
 
-/// Has the keys of a job deleted.
+/// Asks the host to delete the keys of a job.
 fn clean_up(m: &mut ClusterMachine, name: JobName, why: &'static str) {
     change(m, name, ImportState::CleaningUp);
     if let Some(job) = m.keys.moves.find(name) {

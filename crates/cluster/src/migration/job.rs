@@ -1,4 +1,4 @@
-//! A job of an atomic move, and the row that commands show for it.
+//! A job whose slots move to this node or to its primary, and the row that commands show for a job.
 
 use super::{JobName, SlotMove};
 use crate::address::NodeLabels;

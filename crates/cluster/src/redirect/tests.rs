@@ -1,4 +1,4 @@
-//! The table of the specification (1.3), each row as it is there.
+//! Compares the answers with the table in the specification of the slots (1.3), row by row.
 
 use super::*;
 use crate::address::{NodeAddress, NodeLabels};
@@ -103,7 +103,7 @@ fn told(verdict: SlotVerdict<'_>) -> String {
     }
 }
 
-/// The keys of a request by their name: all here, none, or one of two.
+/// The counts of a request's keys in the case of this name: all are here, none is, or one of two is.
 fn keys(name: &str) -> KeyCounts {
     let of = |existing, missing, are_several| KeyCounts { existing, missing, are_several };
     match name {
@@ -120,8 +120,8 @@ fn answer(name: &str, role: Role, flags: &str, found: &str) -> String {
     told(state(name, role).answer(&request(flags), rules, || keys(found)))
 }
 
-/// State, keys, and the answers: at a primary (without and with ASKING), at a replica, and at a replica
-/// with READONLY to a read and to a write.
+/// Each row has the state of the slot, the keys, and five answers: at a primary without and with ASKING, at a
+/// replica, and at a replica with READONLY to a read and to a write.
 #[test]
 fn cb_s11_to_s19_answer_as_the_table() {
     let rows: [(&str, &str, [&str; 5]); 14] = [
@@ -152,7 +152,7 @@ fn cb_s11_to_s19_answer_as_the_table() {
     }
 }
 
-/// Rules of the table that are not in its columns.
+/// Requests for which the specification has rules beside the columns of its table.
 #[test]
 fn cb_s13_to_s18_special_requests() {
     let rows = [
@@ -164,7 +164,7 @@ fn cb_s13_to_s18_special_requests() {
         ("importing", Role::Replica, "raw", "one here", "local"),
         ("importing", Role::Replica, "ra", "some", "try again"),
         ("importing", Role::Primary, "a", "all missing", "try again"),
-        // MIGRATE (S-15), which is not sent to a replica.
+        // MIGRATE (S-15), which a primary executes and a replica does not.
         ("migrating", Role::Primary, "m", "all missing", "local"),
         ("importing", Role::Primary, "m", "some", "local"),
         ("migrating", Role::Replica, "mw", "all missing", "moved primary"),

@@ -1,4 +1,4 @@
-//! This node's view of roles, slots and epochs, by other nodes' messages.
+//! How other nodes' messages change a node's view of roles, slots and epochs.
 use super::network::{Network, header_of};
 use crate::*;
 
@@ -167,7 +167,7 @@ fn cl_e19_a_replica_learns_from_its_primary_who_owns_what_that_has_let_go() {
         m.table.unbind(slot);
         m.table.bind(slot, to);
         m.save();
-        // The old owner no longer sends its former claim.
+        // Node 0 no longer claims the slot when node 1 binds it.
         network.run(1_000);
     }
     assert_eq!(owner(&network, 3, slot), Some(network.id(1)));
@@ -270,7 +270,7 @@ fn cl_e7_a_node_that_gets_slots_at_epoch_0_among_others_takes_a_new_epoch() {
     assert!(info.my_epoch > ClusterEpoch(9) && info.my_epoch == info.current_epoch, "{info:?}");
     network.run(500);
     assert_eq!(network.line(0, at_zero).unwrap()[6], info.my_epoch.to_string());
-    // SETSLOT of a slot that is not imported takes no new epoch.
+    // SETSLOT of a slot that is not imported takes a new epoch only because the node is at epoch 0.
     network.peers[at_zero].cluster.machine.table.me_mut().config_epoch = ClusterEpoch(0);
     let slots = [other];
     assert_eq!(network.command(at_zero, ClusterCommand::DelSlots { slots: &slots }), ClusterAnswer::Ok);

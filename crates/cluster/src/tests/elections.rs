@@ -308,7 +308,8 @@ fn cl_e46_a_vote_of_another_epoch_counts_for_nothing() {
     assert_eq!(masters(&network, 3), [0, 1, 2]);
 }
 
-/// The present header of a node of the network, with empty gossip.
+/// A request for a vote with the present header of a node of the network, but with these slots and this
+/// offset.
 fn pong_of<'a>(network: &Network, from: usize, slots: &'a SlotSet, offset: u64) -> wire::BusMessage<'a> {
     let m = &network.peers[from].cluster.machine;
     let primary = m.table.me().primary().map(|primary| m.table.node(primary).id);
@@ -323,8 +324,8 @@ fn pong_of<'a>(network: &Network, from: usize, slots: &'a SlotSet, offset: u64) 
     wire::BusMessage::Full(header, wire::MessageBody::AuthRequest)
 }
 
-/// The FAIL of its primary and the offset of its sibling reach a replica together; the rank must result
-/// from both messages. With 15 replicas on one host, 5 took the first rank at once.
+/// The FAIL about its primary and the offset of its sibling reach a replica together; the rank must result
+/// from both messages. When it did not, 5 of 15 replicas on one host took the first rank at once.
 #[test]
 fn cl_e42_messages_that_come_together_decide_together_on_the_rank() {
     let mut network = with_replicas();
@@ -385,7 +386,8 @@ fn cl_d23_an_election_whose_votes_went_to_two_replicas_is_held_again() {
     assert!(network.peers[3].cluster.info().my_epoch > epoch);
 }
 
-/// Voters write their files so slowly that all votes arrive after the time for which votes are awaited.
+/// A replica of another shard asks for votes in each epoch of node 3, so that no election has a majority. The
+/// waits must grow, because voters that write their files slowly answer late.
 #[test]
 fn cl_d23_each_split_election_is_waited_for_longer_than_the_one_before() {
     let mut network = with_replicas();

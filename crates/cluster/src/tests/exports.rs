@@ -39,7 +39,8 @@ fn begun_in(mut network: Network) -> (Network, JobName) {
     (network, name)
 }
 
-/// The events that bring a job into each of its states, in order.
+/// An event that brings a job into its next state: an input, or a message from the target. `COURSE` has the
+/// events of a whole move, in order.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Is(ExportInput<'static>),
@@ -112,7 +113,7 @@ fn owner(network: &Network, of: usize, number: u16) -> Option<NodeId> {
     table.owner(slot(number)).map(|ix| table.node(ix).id)
 }
 
-/// Node 1 claims the slots in a header, with an epoch that the test chooses.
+/// Makes node `by` take the slots and claim them in its messages, with its present epoch.
 fn claim(network: &mut Network, by: usize, ranges: &[(u16, u16)]) {
     let m = &mut network.peers[by].cluster.machine;
     let ix = m.table.my_ix();
@@ -287,7 +288,7 @@ fn cb_a47_a_lost_connection_is_no_failure_once_the_slots_may_be_claimed() {
 fn cb_a48_a_claim_counts_at_any_epoch_once_it_was_granted_and_not_before() {
     for (state, is_taken) in [("failover-paused", false), ("failover-granted", true)] {
         let (mut network, _) = in_state(state);
-        // The source's epoch is above the target's, even after the target has taken a new one.
+        // The source's epoch is above the one with which the target claims.
         for _ in 0..3 {
             network.command(0, ClusterCommand::BumpEpoch);
         }
@@ -505,7 +506,8 @@ fn cb_a23_a_name_belongs_to_one_job() {
     assert_eq!(network.peers[0].cluster.may_import(&import), Err(taken.to_owned()));
 }
 
-/// After a restart, the target has the claim in its file and has forgotten the source of the slots.
+/// A target that restarts has the claim in its file but no longer knows the source of the slots, so no claim
+/// of the source may beat its own.
 #[test]
 fn cb_a47_slots_that_were_granted_are_not_claimed_until_the_move_fails() {
     let claims = |network: &Network| {

@@ -41,7 +41,7 @@ fn cl_f4_reports_expire() {
     let mut network = Network::cluster(3, 3);
     network.cut(0, 2);
     network.run(2 * TIMEOUT_MS);
-    // The reporter is cut off from node 0.
+    // The reporter, node 0, is cut off from node 1.
     network.cut(0, 1);
     let node = network.id(2);
     network.run(2 * TIMEOUT_MS + 1_000);

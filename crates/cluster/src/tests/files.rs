@@ -161,9 +161,9 @@ fn cl_e16_a_takeover_of_a_shard_without_keys_is_made_good() {
     takeover_is_made_good(&ClusterInput::Offset(100), 90);
 }
 
-/// `data` is the input by which the winner learns that its data are the shard's; the shard's earlier
-/// primary is at `offset`. If a node without keys at a smaller offset, or beside a primary without an
-/// offset, qualified, the primary would copy an empty data set.
+/// `data` is the input by which the winner learns that its data are the shard's; the shard's earlier primary
+/// is at `offset`. If a node without keys could become the primary again at a smaller offset, or beside a
+/// primary without an offset, that primary would copy an empty data set.
 fn takeover_is_made_good(data: &ClusterInput, offset: u64) {
     let mut network = Network::with_replicas();
     let forgetful = saved(&network, 3);
@@ -476,7 +476,7 @@ fn cl_n12_the_file_has_a_line_for_each_node_and_the_epochs() {
     let network = Network::cluster(3, 3);
     let (_, file) = network.peers[0].written.last().unwrap();
     assert_eq!(file.lines().count(), 4);
-    // With its first slots the node took the place of a voter, in epoch 1.
+    // With its first slots the node became a voter, in epoch 1, in which it does not vote any more (S-20).
     assert!(file.ends_with("vars currentEpoch 3 lastVoteEpoch 1\n"), "{file}");
     assert!(file.contains("myself,master - 0 0 1 connected 0-5461\n"), "{file}");
     assert!(file.contains(",,tls-port=0,shard-id="));

@@ -26,7 +26,7 @@ fn ping(network: &mut Network, from: usize, to: usize, told: &GossipBuffer) {
     network.inject(from, to, &BusMessage::Full(header, MessageBody::Ping(told.gossip())));
 }
 
-/// Gossip without entries, in which some nodes are forgotten for so many seconds.
+/// Gossip without entries, which says that some nodes are forgotten for `seconds`.
 fn forgotten(network: &Network, by: usize, nodes: &[NodeId], seconds: u64) -> GossipBuffer {
     let shard = network.peers[by].cluster.machine.table.me().shard.unwrap();
     let labels = AnnouncedLabels {

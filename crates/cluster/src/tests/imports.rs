@@ -66,8 +66,8 @@ fn owner(network: &Network, of: usize, number: u16) -> Option<NodeId> {
 
 const CLOSE: MigrationOrder = MigrationOrder::Close { job: JOB };
 
-/// How a failing job closes its connection after so many of [`WORDS`]: a source that holds writers back
-/// is sent a refusal.
+/// How a failing job closes its connection after `said` of the messages [`WORDS`]: a source that holds
+/// writers back is sent a refusal.
 fn close_after(said: usize) -> MigrationOrder {
     if said < 3 { CLOSE } else { MigrationOrder::Refuse { job: JOB } }
 }
@@ -134,8 +134,8 @@ fn cb_a46_the_source_takes_nothing_back_by_an_epoch_that_it_took_while_the_slots
     assert!(network.peers[0].cluster.machine.keys.granted_here.is_empty());
 }
 
-/// SETSLOT as an operator's tool sends it: opens the slot at both ends, and assigns it to `target`,
-/// first at the target.
+/// SETSLOT as an operator's tool sends it: opens the slot at the target and, if `opens_source`, at the
+/// source, and assigns it to `target`, first at the target.
 fn move_by_hand(network: &mut Network, from: usize, target: usize, opens_source: bool) {
     let (source_id, target_id) = (network.id(from), network.id(target));
     let of = |network: &mut Network, node: usize, action: SlotAction<'_>| {
@@ -168,8 +168,8 @@ fn cb_a46_a_slot_goes_back_to_its_source_by_hand_in_the_next_moment() {
     }
 }
 
-/// A stock source that has granted its last slot follows its target at once: its later headers have its
-/// primary's slots. Found with a stock node, whose election divided the shard.
+/// A source of stock Valkey that has granted its last slot follows its target at once: its later headers have
+/// its primary's slots. Found with such a source, whose election divided the shard.
 #[test]
 fn cb_a46_a_source_that_follows_its_target_may_be_elected_for_the_slots_it_gave() {
     let mut network = begun();
@@ -345,7 +345,8 @@ fn cb_a46_nothing_is_told_of_a_takeover_before_its_file_is_durable() {
     network.run(300);
     assert_eq!(owner(&network, 1, FIRST), Some(network.id(1)), "the source knows nothing yet");
     assert_eq!(state(&network), "failover-granted");
-    // The source has ended meanwhile: the slots are taken all the same.
+    // The link to the source is lost and the data are flushed before the file is written: the slots are taken
+    // all the same.
     step(&mut network, MigrationInput::LinkLost { job: JOB });
     step(&mut network, MigrationInput::Flushed);
     network.write(0);
@@ -544,7 +545,7 @@ fn cb_a48_the_source_takes_nothing_back_by_an_epoch_that_it_made_ahead_of_the_ne
     tells(&mut network, 9, &old);
     assert_eq!(owner(&network, 0, FIRST), Some(network.id(0)), "the grant binds the source");
     assert!(epoch(&network) > ClusterEpoch(9), "others are to believe this node");
-    // The news has arrived, and the source has taken another epoch meanwhile.
+    // The news of the claim has arrived at the source, which has taken another epoch before.
     let mut given_up = old.clone();
     [FIRST, 8_300].into_iter().for_each(|number| _ = given_up.remove(slot(number)));
     tells(&mut network, 20, &given_up);

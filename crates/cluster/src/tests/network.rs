@@ -40,7 +40,7 @@ pub(super) struct Peer {
     /// The lengths of these messages.
     pub(super) lengths: Vec<usize>,
     pub(super) dials: usize,
-    /// Whether an execution unit is open, so that a pause of writes is not in force yet.
+    /// Whether a command or script is still being executed, so that a pause of writes is not in force yet.
     pub(super) is_busy: bool,
 }
 
@@ -90,7 +90,7 @@ pub(super) fn header_of(sender: NodeId, slots: &SlotSet) -> wire::BusHeader<'_> 
 }
 
 impl Network {
-    /// `count` nodes that know no other, after the writable delay of their start.
+    /// `count` nodes that have just started and know no other.
     pub(super) fn of(count: usize) -> Network {
         let mut network = Network { now_ms: 1_000_000, ..Network::default() };
         for number in 0..count {
@@ -99,8 +99,8 @@ impl Network {
         network
     }
 
-    /// A cluster: `count` nodes that know each other; the first `primaries` of them share the slots, and
-    /// have different epochs.
+    /// A cluster: `count` nodes that know each other; the first `primaries` of them share the slots. All have
+    /// different epochs.
     pub(super) fn cluster(count: usize, primaries: usize) -> Network {
         let mut network = Network::of(count);
         for number in 0..count {
@@ -295,7 +295,7 @@ impl Network {
         self.peers[from].sent.iter().filter(|sent| **sent == (kind as u16, to)).count()
     }
 
-    /// Makes a node take a slot of another one with a higher epoch, and lets a second pass.
+    /// Makes a node take a slot of another one with a higher epoch, and runs the network for one second.
     pub(super) fn outbid(&mut self, number: usize, slot: HashSlot) {
         let m = &mut self.peers[number].cluster.machine;
         let my_ix = m.table.my_ix();

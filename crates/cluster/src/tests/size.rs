@@ -105,7 +105,7 @@ fn cl_f7_failures_that_are_told_together_give_one_map_and_their_file_none() {
     let has_failed = |node: &&MapNode| matches!(node.health, NodeHealth::Fail { .. });
     let failed: Vec<usize> = maps.iter().map(|map| map.nodes.iter().filter(has_failed).count()).collect();
     assert_eq!((failed, files.len()), (vec![100], 1));
-    // The file holds nothing about this node that it has not announced yet.
+    // The file has no news of this node itself, so no map waits for it.
     cluster.step(now, &ClusterInput::Saved { generation: files[0] });
     let (maps, files) = maps_and_files(&mut cluster);
     assert_eq!((maps.len(), files.len()), (0, 1), "what came after the first file began is written, too");

@@ -117,7 +117,7 @@ fn cl_p1_p2_p3_published_messages_go_to_all_or_to_the_shard() {
 #[test]
 fn cl_w6_nodes_are_drawn_alike_and_each_once() {
     let mut network = Network::cluster(40, 3);
-    // Positions without a node.
+    // Leaves positions of the table without a node.
     for gone in [5, 11, 17] {
         network.kill(gone);
         let id = network.id(gone);
@@ -437,7 +437,7 @@ fn cb_e13_what_a_transaction_gives_up_and_takes_again_is_told_to_nobody() {
         let now = network.now();
         let answer = network.peers[0].cluster.execute_at_once(now, "test", &command);
         assert_eq!(answer, ClusterAnswer::Ok);
-        // The execution unit may stay open meanwhile.
+        // The transaction stays open while time passes.
         network.run(2_000);
         assert!(network.peers[0].cluster.awaits_unit_end());
     }

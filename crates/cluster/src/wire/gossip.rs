@@ -12,8 +12,8 @@ use std::net::Ipv4Addr;
 pub enum PassedOver {
     /// An unknown type, for which the reference logs `Received unknown extension type <n>`.
     Unknown(u16),
-    /// A text, of the extension with this number, that CONFIG SET would refuse. The value
-    /// counts as absent.
+    /// A text that CONFIG SET would refuse, in the extension with this number. The value counts as
+    /// absent.
     Refused(u16),
 }
 
@@ -23,7 +23,7 @@ impl<'a> Gossip<'a> {
         (self.entries.len() / layout::ENTRY_LEN) as u16
     }
 
-    /// Whether the message has any extensions, even unknown ones only. A message without extensions
+    /// Whether the message has extensions, even if all of them are unknown. A message without extensions
     /// resets all values that extensions carry (W-10).
     pub fn has_extensions(&self) -> bool {
         self.extensions.is_some()

@@ -1,4 +1,5 @@
-//! The positions of fields in messages, and the lengths of their parts (2.1 to 2.3 of the specification).
+//! The positions of fields in messages, and the lengths of their parts (2.1 to 2.3 of the specification of
+//! the bus).
 
 use super::message::MessageType;
 use crate::id::ID_LEN;

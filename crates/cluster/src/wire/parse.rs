@@ -16,7 +16,7 @@ use crate::text;
 
 /// Parses `bytes`, which are one whole message.
 ///
-/// Cost: constant, except for gossip, of which each entry and extension is checked once.
+/// Cost: constant, except for gossip: each entry and each extension is checked once.
 pub fn parse(bytes: &[u8]) -> Result<BusMessage<'_>, InvalidMessage> {
     let raw = u16_at(bytes, layout::TYPE);
     let number = raw & !layout::LIGHT;

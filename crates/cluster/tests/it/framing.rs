@@ -10,7 +10,8 @@ use sluice_cluster::wire::{BUFFER_MIN, MESSAGE_MAX, MessagePrefix, ReceiveBuffer
 /// Longer than every message of these tests.
 const PUBLISHED_MAX: usize = 100_000;
 
-/// The items of `stream` in words, when it is split into pieces of the lengths that `piece` returns.
+/// A text for each item that is received from `stream`, when it is split into pieces of the lengths that
+/// `piece` returns.
 fn receive(
     stream: &[u8],
     mut piece: impl FnMut() -> usize,

@@ -1,4 +1,5 @@
-//! Messages of stock nodes: the values that are read from them, and that writing gives equal bytes.
+//! Messages of stock Valkey nodes: checks the values that are read from them, and that writing them gives
+//! equal bytes.
 
 use sluice_cluster::wire::{
     BusHeader, BusMessage, Extension, ForgottenNode, GossipEntry, LightBody, MessageBody, MessageFlags,

@@ -1,4 +1,4 @@
-//! Compares the bus's messages and `nodes.conf` with those of stock nodes.
+//! Compares the bus's messages and `nodes.conf` with those of stock Valkey nodes.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 

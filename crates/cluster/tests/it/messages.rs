@@ -159,7 +159,7 @@ fn cl_x1_a_modules_payload_has_to_fit() {
     assert_eq!(refused(&bytes).breach, Breach::Length { length: 32, expected: 31 });
 }
 
-/// A PING with one extension of `kind` with `payload`, and `length` in the extension's length field.
+/// A MEET with one extension, which has `kind`, `payload`, and `length` in its length field.
 fn with_extension(kind: u16, length: u32, payload: &[u8]) -> Vec<u8> {
     let mut bytes = golden("meet-first");
     bytes[2215] = 1;
@@ -205,7 +205,7 @@ fn cl_x3_extensions_that_are_too_short_or_have_no_end() {
     assert_eq!(refused(&with_extension(6, 24, &[0; 8])).to_string(), text);
 }
 
-/// Redis 8 uses the number of an address for clients for another extension.
+/// Redis 8 sends a secret in extension 4, which in Valkey has an IPv4 address for clients.
 #[test]
 fn cl_w8_the_secret_of_a_redis_8_says_nothing_and_drops_no_message() {
     let bytes = with_extension(4, 48, &[b'a'; 40]);

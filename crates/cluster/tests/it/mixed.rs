@@ -1,5 +1,5 @@
-//! Stock nodes and nodes of ours in one cluster, over sockets. The tests run where `SLUICE_PEER_SERVER`
-//! names the reference.
+//! Stock Valkey nodes and nodes of ours in one cluster, over sockets. The tests run where
+//! `SLUICE_PEER_SERVER` names the reference.
 
 use crate::reference::{StockNode, free_port};
 use crate::sockets::SocketNode;

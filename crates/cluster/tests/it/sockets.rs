@@ -39,7 +39,7 @@ fn unix_us() -> i64 {
 }
 
 impl SocketNode {
-    /// A new node at 127.0.0.1 with these settings, except for its ports.
+    /// A new node at 127.0.0.1 with these settings, except for the port of the bus.
     pub(crate) fn start(settings: ClusterSettings, seed: u64) -> SocketNode {
         let bus_port = crate::reference::free_port();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, bus_port)).unwrap();

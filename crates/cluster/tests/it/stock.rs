@@ -1,5 +1,5 @@
-//! Stock nodes that start from files of this crate. The tests run where `SLUICE_PEER_SERVER`
-//! names the reference.
+//! Stock Valkey nodes that start from files of this crate. The tests run where `SLUICE_PEER_SERVER` names the
+//! reference.
 
 use crate::reference::StockNode;
 use sluice_base::{Now, Rng};

@@ -10,11 +10,14 @@
 //!
 //! | part of an entry | meaning |
 //! |---|---|
-//! | 1–2 bytes | bit 0: has an expiry; bit 1: the field is long; above: length of the field, or its index among the long strings |
+//! | 1–2 bytes | bit 0: has an expiry; bit 1: long field; higher bits: length or index of the field |
 //! | n bytes | the field, unless long |
 //! | 8 bytes | the expiry, little endian; only with bit 0 |
-//! | 1–2 bytes | bit 0: the value is long; above: length of the value, or its index; absent from trees of members |
+//! | 1–2 bytes | bit 0: long value; higher bits: length or index of the value; not in trees of members |
 //! | n bytes | the value, unless long |
+//!
+//! A *long* field or value (more than [`INSIDE_MAX`] bytes) is in the leaf's list of long strings; the entry
+//! has only its index.
 //!
 //! A number of up to 127 takes one byte, a larger one two: the low seven bits with the top bit set,
 //! then the rest.
@@ -236,8 +239,8 @@ impl HashLeaf {
         leaf
     }
 
-    /// Bytes of a member's entry at most, for a member of `len` bytes. A long member with a small index
-    /// takes one byte less.
+    /// The most bytes of the entry of a member of `len` bytes. A long member with a small index takes one
+    /// byte less.
     pub(super) fn entry_len_max(len: usize) -> usize {
         if len > INSIDE_MAX { 2 } else { number_len(len << 2) + len }
     }

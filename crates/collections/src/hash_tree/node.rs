@@ -66,19 +66,19 @@ enum Reshape {
     Small,
 }
 
-/// Children of an inner node at most.
+/// The most children of an inner node.
 const FAN_OUT: usize = 64;
-/// Fields of a leaf at most, unless all have the same hash.
+/// The most fields of a leaf, unless all have the same hash.
 const LEAF_LEN_MAX: usize = 64;
-/// Bytes of a leaf's entries at most, unless it has a single entry.
+/// The most bytes of a leaf's entries, unless the leaf has a single entry, or all have the same hash.
 const LEAF_BYTES_MAX: usize = 4096;
 
-/// Fields of a leaf of a tree that is built at once: as many as joined leaves have at most, which leaves
-/// room for more.
+/// Number of fields that fill a leaf of a tree that is built at once. Two leaves are joined up to this
+/// number, too, because it leaves room for more fields.
 pub(super) const LEAF_LEN_FILLED: usize = LEAF_LEN_MAX * 3 / 4;
 /// Bytes of the entries of a leaf of such a tree.
 pub(super) const LEAF_BYTES_FILLED: usize = LEAF_BYTES_MAX * 3 / 4;
-/// Children of an inner node of such a tree at most.
+/// The most children of an inner node of such a tree.
 const FAN_OUT_FILLED: usize = FAN_OUT * 3 / 4;
 
 impl Sums {
@@ -215,7 +215,7 @@ impl HashInner {
     }
 }
 
-/// Moves the contents of `right`, the next child, to `left` if one node has room for both.
+/// Adds the contents of `right`, the next child, to `left` if one node has room for both.
 fn join_nodes(left: &mut HashChild, right: &HashChild) -> bool {
     match (&mut left.node, &right.node) {
         (HashNode::Leaf(into), HashNode::Leaf(from)) => {
@@ -460,8 +460,8 @@ fn take_from_node(node: &mut HashNode, ranks: Range<usize>, pieces: &mut Vec<Has
     };
     let inner = Arc::make_mut(shared);
     let (mut at, mut first) = (0, 0);
-    // Whole children are cut out; the children at both ends of the ranks may lose only a part, and are
-    // joined with a neighbour below if they have become small.
+    // Whole children are cut out; the children at both ends of the ranks may lose only a part, and are then
+    // joined with a neighbour if they have become small.
     let mut reduced = Vec::new();
     while at < inner.children.len() {
         let child = &mut inner.children[at];
@@ -522,8 +522,8 @@ fn is_small_leaf(leaf: &HashLeaf) -> bool {
     leaf.len() < LEAF_LEN_MAX / 4 && leaf.entry_bytes() < LEAF_BYTES_MAX / 4
 }
 
-/// The number that begins the upper part of a split: of all numbers that differ from the one before them,
-/// the one nearest to the middle.
+/// The number that begins the upper part of a split: the one nearest to the middle, among the numbers that
+/// differ from the one before them.
 fn middle_step(sorted: &[u64]) -> Option<u64> {
     let middle = sorted.len() / 2;
     let steps = (1..sorted.len()).filter(|at| sorted[at - 1] != sorted[*at]);

@@ -1,4 +1,5 @@
-//! Random operations compared with a map of the standard library, with shares taken between writes.
+//! Random operations compared with a map of the standard library, with shares (copies that have nodes in
+//! common, `HashTree::share`) taken between writes.
 
 use super::*;
 use sluice_base::rng::Rng;
@@ -251,7 +252,7 @@ fn bulk_bytes_are_those_of_every_field_written_as_a_bulk_string() {
     }
 }
 
-/// The rest of a tree may begin at any hash: an element inserted into the gap must be found after the
+/// What is left of a tree may begin at any hash: an element inserted into the gap must be found after the
 /// nodes around the gap are joined.
 #[test]
 fn what_comes_into_a_gap_is_found_when_nodes_are_joined() {

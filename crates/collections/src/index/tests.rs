@@ -1,4 +1,4 @@
-//! The index compared with a map, and its invariants checked by walking it.
+//! The index compared with a set, and its invariants checked by walking it.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -39,7 +39,7 @@ struct Model {
     index: Linear,
     oracle: HashSet<Handle>,
     hashes: Hashes,
-    /// Entries may be rehashed only while they exist.
+    /// The entries that exist: the index may only ask for the hashes of these.
     alive: RefCell<HashSet<Handle>>,
 }
 
@@ -107,7 +107,7 @@ impl Model {
     }
 }
 
-/// Invariants (1) to (3).
+/// Asserts invariants (1) to (3) of the index.
 fn check_invariants(index: &Linear, rehash: impl Fn(Handle) -> u64) {
     assert!((index.mask + 1).is_power_of_two());
     assert!(index.split() <= index.mask);
@@ -422,8 +422,8 @@ fn a_walk_shows_everything_once_when_nothing_changes_and_takes_any_cursor() {
 }
 
 /// Walks several times from end to end while the table grows and, in every other walk, shrinks. A walk
-/// without merges visits every key below `STAYS`, wherever the walk before has left it. Returns by how
-/// much the table changed its size during a walk.
+/// without merges visits every key below `STAYS`, wherever the walk before has left it. Returns the greatest
+/// factor by which the table's size changed during a walk.
 fn walk_during_changes(seed: u64, hashes: Hashes) -> usize {
     const STAYS: u32 = 120;
     let mut rng = Rng::new(seed);
@@ -490,8 +490,8 @@ fn scan_takes_any_cursor() {
     }
 }
 
-/// Compares Pearson's statistic of `draws` against a uniform choice among `cells` with its bound,
-/// five standard deviations.
+/// Asserts that `draws` draws look like a uniform choice among `cells`: Pearson's statistic is at most five
+/// standard deviations above its mean.
 fn assert_uniform(counts: &HashMap<Handle, u64>, cells: usize, draws: u64) {
     let expected = draws as f64 / cells as f64;
     let seen: f64 = counts.values().map(|&count| (count as f64 - expected).powi(2) / expected).sum();

@@ -15,8 +15,8 @@ use super::app::{App, Taking};
 use super::machine::pin;
 
 /// Serves with this setup until the process is ended: `epoll`, `io_uring`, `poll`, `mio` or `polling`,
-/// followed after slashes by a number of ring buffers, `small` (eight of them), `direct` (large values
-/// are received at their final place) or `drain`.
+/// followed after slashes by a number of ring buffers, `small` (eight of them), `direct` (large values are
+/// received at their final place) or, for mio, `drain` (a connection is read until it is empty).
 pub fn serve(setup: &str) {
     let mut words = setup.split('/');
     let driver = words.next().unwrap_or_default();

@@ -1,4 +1,5 @@
-//! The work of an application on readiness: receiving, sending, accepting, counting its system calls.
+//! The work of an application whose event loop reports readiness: it receives, sends, accepts, and counts its
+//! system calls.
 
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;

@@ -180,7 +180,7 @@ impl Pings {
         }
     }
 
-    /// Floods, as far as the socket takes it; returns the bytes.
+    /// Sends as much of the flood as the socket takes; returns the number of bytes.
     fn pour(&mut self) -> u64 {
         match self.flooder.write(&self.flood[self.at..]) {
             Ok(bytes) => {
