@@ -1,4 +1,5 @@
-//! Production of a reply piece by piece.
+//! Production of a reply piece by piece from roots. A root is a shared owner of a value (`root_of`), which
+//! keeps the value as it was when the command ran.
 
 use sluice_base::Bytes;
 use sluice_keyspace::{Str, ValueRef};

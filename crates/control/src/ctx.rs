@@ -1,7 +1,7 @@
-//! Contexts: the parts of the server that a handler may touch. A route states the kind of its
-//! handler's context; `Handler::rights` states as data what each kind may do, and `route` refuses at
-//! compile time a kind that contradicts the command's declared flags. Contexts of commands about data
-//! are in the crate `commands`.
+//! Contexts: the parts of the server that a handler may touch. An execution unit is a command, or a
+//! transaction or script as a whole. A route states the kind of its handler's context; `Handler::rights`
+//! states as data what each kind may do, and `route` refuses at compile time a kind that contradicts the
+//! command's declared flags. Contexts of commands about data are in the crate `commands`.
 
 use crate::Control;
 use crate::action::Action;
@@ -51,7 +51,7 @@ pub struct ImportsCtx<'a> {
     pub client: SessionKey,
     /// The client that runs the command.
     pub caller: &'a mut Caller,
-    /// Whether the command may block: not inside a transaction.
+    /// Whether the command may block: not inside a transaction or a script.
     pub may_wait: bool,
     /// The cluster node; `None` without cluster mode.
     pub mode: Option<&'a mut ClusterMode>,
@@ -101,7 +101,7 @@ pub struct UsersCtx<'a> {
     pub actions: &'a mut Vec<Action>,
     /// The destination of the reply.
     pub reply: Reply<'a>,
-    /// Whether the command may block: not inside a transaction.
+    /// Whether the command may block: not inside a transaction or a script.
     pub may_wait: bool,
 }
 
@@ -151,7 +151,7 @@ pub struct ReportCtx<'a> {
     pub stats: &'a Stats,
     /// The data, for statistics.
     pub keyspace: &'a Keyspace,
-    /// Numbers of the background job, if one runs.
+    /// Numbers of the background save or rewrite, if one runs.
     pub job: Option<JobNumbers>,
     /// Memory and counts of scripts.
     pub scripts: ScriptFacts,
@@ -195,7 +195,7 @@ pub struct ServerCtx<'a> {
     pub actions: &'a mut Vec<Action>,
     /// The destination of the reply.
     pub reply: Reply<'a>,
-    /// Whether the command may block: not inside a transaction.
+    /// Whether the command may block: not inside a transaction or a script.
     pub may_wait: bool,
 }
 
@@ -249,7 +249,7 @@ pub struct DebugCtx<'a> {
     pub actions: &'a mut Vec<Action>,
     /// The destination of the reply.
     pub reply: Reply<'a>,
-    /// Whether the command may block: not inside a transaction.
+    /// Whether the command may block: not inside a transaction or a script.
     pub may_wait: bool,
     /// The function that loads an append-only file.
     pub replay: LogReplay,

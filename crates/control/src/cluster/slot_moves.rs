@@ -99,7 +99,8 @@ pub struct ImportLink {
     pub job: JobName,
     /// The slots of the job: the source writes to no others.
     pub slots: Box<SlotSet>,
-    /// Received bytes when the machine was last informed of the source's activity; all are counted.
+    /// Received bytes when the machine was last informed of the source's activity; they are already included
+    /// in [`SlotMoves::carried`].
     pub heard_bytes: u64,
     /// A protocol message that waits for the replicas.
     pub kept: Option<HeldMessage>,

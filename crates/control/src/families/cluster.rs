@@ -1,6 +1,7 @@
 //! CLUSTER, and the commands that control a connection's access to a node: ASKING, READONLY and
-//! READWRITE. Without a cluster the last two have no effect and answer OK as in the reference, because
-//! tools send READONLY without checking for a cluster.
+//! READWRITE. Without a cluster the last two also answer OK, as in the reference, because tools send READONLY
+//! without checking for a cluster. They then have an effect only for clients that a replica redirects to its
+//! primary (CLIENT CAPA).
 
 mod change;
 mod flush;
