@@ -3,9 +3,9 @@
 //! of an export handles the link to the other node and its messages.
 //!
 //! ```text
-//!  begin ──► slots are walked, one after the other ──► SNAPSHOT-EOF ──► changes ──request_pause──► PAUSED ─► end
-//!            a slot's changes are in the stream                         writers are held for moments:
-//!            from its walk on                                           `Convergence`
+//!  begin ─► slots are walked, one after the other ─► SNAPSHOT-EOF ─► changes ─request_pause─► PAUSED ─► end
+//!           a slot's changes are in the stream                       writers are held for moments:
+//!           from its walk on                                         `Convergence`
 //! ```
 //!
 //! A walk visits the keys of one slot after the other. Before the walk reaches a slot, nothing of the slot is
