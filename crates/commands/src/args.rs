@@ -119,8 +119,8 @@ impl<'a> Args<'a> {
     }
 
     /// The positions of members or fields, every `step`-th from `first` on, in groups. For a large
-    /// collection, the caller can so prefetch all memory that a group's look-ups read before the first
-    /// look-up of the group.
+    /// collection, the caller prefetches all memory that a group's look-ups read before the first look-up of
+    /// the group.
     pub(crate) fn member_groups(
         &self,
         first: usize,

@@ -1,4 +1,4 @@
-//! The command line: a config file's path, and options that become lines after that file's.
+//! The command line: a config file's path, and options that become lines after the lines of that file.
 
 use sluice_base::quote::{Dialect, push_quoted, split_args};
 

@@ -25,8 +25,8 @@ pub struct Config {
     pub(crate) locations: Locations,
 }
 
-/// Lines that set parameters, in the order read. Errors that only the process can find (a port that is
-/// taken, for example) name the line.
+/// Lines that set parameters, in the order read, so that errors that only the process can find (a port that
+/// is taken, for example) can name the line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Locations(pub(crate) Vec<(ParamId, Location)>);
 

@@ -180,7 +180,7 @@ impl<'a> Load<'a> {
                 }
                 let mut location = location();
                 if id.param().traits.has(Traits::SENSITIVE) {
-                    // Only the name is kept of a line with a secret: later errors need no more.
+                    // Of a line with a secret only the name is kept, which suffices for later errors.
                     location.text = String::from_utf8_lossy(name).into_owned();
                 }
                 self.config.locations.0.push((id, location));

@@ -18,7 +18,7 @@ pub enum Action {
     FreeValue(Value),
     /// Free a whole database on another thread.
     FreeDb(Box<Db>),
-    /// Free on another thread the captured entries that a snapshot no longer needs.
+    /// Free on another thread the captured entries that no snapshot needs.
     FreeCaptured(Vec<Captured>),
     /// Free scripts and functions on another thread.
     FreeScripts(Box<ScriptGarbage>),

@@ -42,8 +42,8 @@ pub struct DatasetCtx<'a> {
     pub reply: Reply<'a>,
 }
 
-/// The context of commands about slots being imported. A replayed log contains them too, so a node
-/// is not required.
+/// The context of commands about slots being imported. An append-only file that is loaded may contain such
+/// commands, too, so a cluster node is not required.
 pub struct ImportsCtx<'a> {
     /// Time of the execution unit, by which keys expire.
     pub now: Now,
@@ -413,8 +413,8 @@ impl Handler {
                 HandlerRights { subscriptions: None, ..of(KeyRights::None, [None, None, Change, None]) }
             }
             Handler::Server(_) => of(KeyRights::None, [Change, Change, Change, Change]),
-            // The commands inside have their own rights to keys. The right to read keys for the conditions
-            // of EXEC is not stated, because no key spec names those keys.
+            // The commands that EXEC or a script runs have rights to keys of their own. The right to read
+            // keys for the conditions of EXEC is not stated, because no key spec names those keys.
             Handler::Exec | Handler::Script(_) => of(KeyRights::None, [Change, Change, Change, Change]),
             Handler::Debug(_) => of(KeyRights::AllDbs, [Change, Change, Change, Change]),
         }

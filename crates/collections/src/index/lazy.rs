@@ -83,7 +83,7 @@ impl Index {
     }
 
     /// Makes room for `entries` entries in an empty index, so that inserting them splits no bucket. If
-    /// fewer are inserted, [`Index::step`] frees the room. Cost: one step for each eight entries.
+    /// fewer are inserted, [`Index::step`] frees the room. Cost: one step for every eight entries.
     pub fn reserve(&mut self, entries: usize) {
         if entries > 0 {
             self.linear.get_or_insert_with(begin).reserve(entries);

@@ -165,8 +165,8 @@ impl<'d> SearchCall<'d> {
         Ok(Some(1))
     }
 
-    /// Reads an option at `at` of GEOSEARCH about the region; the result is its number of words, `None`
-    /// if it is another option.
+    /// Reads an option of GEOSEARCH about the region at `at`; returns the number of its words, or `None` if
+    /// it is another option.
     fn region_option(&mut self, args: Args<'_>, at: usize) -> Result<Option<usize>, CmdError> {
         let left = args.len() - at - 1;
         if !self.asking.is_search() {

@@ -37,7 +37,7 @@ impl NamedFields {
         }
     }
 
-    /// Checks the number of fields against the arguments; `each` is the number of arguments of a field.
+    /// Checks the number of fields against the arguments; `each` is the number of arguments for each field.
     pub(super) fn check(&self, args: Args<'_>, each: usize, error: CmdError) -> Result<(), CmdError> {
         let count = args.int(self.first - 1)?;
         let there = args.len().saturating_sub(self.first);

@@ -193,8 +193,8 @@ fn spop_count(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Propagates the removal of the members that were cut out. A very large removal is encoded later, unless
-/// further commands of the same transaction or script may follow.
+/// Propagates the removal of the members in `pieces`. A very large removal is encoded later, unless further
+/// commands of the same transaction or script may follow.
 fn tell_of(ctx: &mut WriteCtx<'_>, key: Key<'_>, pieces: &[Set], count: usize, is_slow: bool) {
     let is_propagated = ctx.db.effects.propagating;
     let is_promised = is_propagated && is_slow && count >= PROMISED_FROM;
@@ -207,7 +207,7 @@ fn tell_of(ctx: &mut WriteCtx<'_>, key: Key<'_>, pieces: &[Set], count: usize, i
     }
 }
 
-/// Replies with members that are no longer in the data. Another thread frees them, and also produces the
+/// Replies with members that were removed from the set. Another thread frees them, and also produces the
 /// reply if producing it is slow.
 fn give_away(ctx: &mut WriteCtx<'_>, pieces: Vec<Set>, is_slow: bool) -> Run {
     let is_sent = ctx.slow.mode == ReplyMode::On;

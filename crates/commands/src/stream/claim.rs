@@ -13,7 +13,7 @@ use sluice_resp::Reply;
 use sluice_value::stream::{ConsumerGroup, EntryLog, PendingEntry, Stream, StreamId};
 
 /// The XCLAIM that makes entries pending on receivers, all with the same delivery time and count. Arguments:
-/// key, group and consumer; ids; the group's last id.
+/// key, group and consumer; the ids; delivery time and count; the group's last id.
 pub(super) fn claim_argv(
     (key, group, consumer): (&[u8], &[u8], &[u8]),
     ids: &[StreamId],

@@ -104,8 +104,8 @@ pub struct Emptying {
 }
 
 impl Emptying {
-    /// The next slot to delete keys from: the slot already begun, or else the first slot without a grace
-    /// period (or after it) that `may_delete` allows.
+    /// The next slot to delete keys from: the slot already begun, or else the first slot that is not in a
+    /// grace period and that `may_delete` allows.
     pub fn next(&self, now_ns: u64, may_delete: impl Fn(HashSlot) -> bool) -> Option<HashSlot> {
         let is_due = |slot: &HashSlot| self.kept.get(slot).is_none_or(|until_ns| now_ns >= *until_ns);
         self.begun.or_else(|| self.slots.iter().find(|slot| is_due(slot) && may_delete(*slot)))

@@ -1,5 +1,5 @@
-//! Slot migrations for the metrics endpoint and its page: the machine's row of each job, and its progress
-//! in keys and bytes.
+//! Slot migrations for the metrics endpoint and its page: the row of each migration (job) in the node's state
+//! machine, and its progress in keys and bytes.
 
 use crate::cluster::mode::ClusterMode;
 use sluice_cluster::{JobName, MigrationRow, SlotSet};

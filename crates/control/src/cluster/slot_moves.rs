@@ -1,5 +1,5 @@
 //! Connections of slot migrations to and from this node: the connection of each job, and the clients that
-//! wait for a job to begin. The jobs themselves are in the node's machine.
+//! wait for a job to begin. The jobs, which are the migrations themselves, are in the node's state machine.
 //!
 //! Invariant: a job has at most one connection, and a session belongs to at most one job.
 

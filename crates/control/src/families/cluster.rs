@@ -62,8 +62,8 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::READWRITE, Handler::Session(readwrite)),
 ];
 
-/// ASKING applies to the next command. If that is MULTI, ASKING applies to the whole transaction; within a
-/// transaction, to the commands that follow.
+/// ASKING applies to the next command. If the next command is MULTI, ASKING applies to the whole transaction.
+/// Within a transaction, ASKING applies to the commands that follow.
 fn asking(ctx: &mut SessionCtx<'_>, _: Args<'_>) -> Run {
     if !ctx.limits.is_cluster {
         return Err(CmdError::NO_CLUSTER);

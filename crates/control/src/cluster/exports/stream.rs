@@ -159,7 +159,7 @@ impl ExportStream {
         self.late.push_back(Bytes::from_vec(block));
     }
 
-    /// Formats waiting parts until `is_over`, called after each command, returns true; at least one
+    /// Formats waiting parts, at least one command, until `is_over` returns true, which is called after each
     /// command. Returns whether parts are left.
     pub fn make(&mut self, is_over: &mut dyn FnMut() -> bool) -> bool {
         while let Some(part) = self.waiting.pop_front() {

@@ -18,7 +18,7 @@ use sluice_session::ClientKind;
 
 /// The error of FINISH for a name that no import has.
 const NO_IMPORT: CmdError = CmdError::text("ERR No such slot migration job");
-/// The error for a misplaced message of the source, reported to it by closing the connection.
+/// The error for a misplaced message of the other node: the migration fails, and its connection is closed.
 const NOT_HERE: CmdError =
     CmdError::text("ERR This word does not belong on the connection of a move of slots");
 
