@@ -9,8 +9,8 @@ pub enum WaitFor {
     Pause,
     /// The end of a suspended transaction or script; the request has not been processed yet.
     Held,
-    /// The turn to run a script or function: scripts have used up their share of the time, and clients that
-    /// already wait for a turn go first.
+    /// The turn to run a script or function: scripts have used up their share of the time, or other clients
+    /// already wait for their turn.
     Turn,
     /// The end of the client's own EXEC, which is suspended.
     Unit,
