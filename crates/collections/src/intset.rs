@@ -1,5 +1,5 @@
-//! The intset: distinct integers in ascending order, in the format of snapshots. All integers have the
-//! width of the widest one; the width never shrinks.
+//! The intset: distinct integers in ascending order, in the format of snapshots. All integers have the same
+//! width, that of the widest one so far; the width never shrinks.
 //!
 //! | offset | size | meaning |
 //! |---|---|---|

@@ -159,7 +159,7 @@ fn splice_bytes(
     if listpack.len() < EMPTY_LEN || u32::try_from(listpack.len() + more).is_err() {
         return false;
     }
-    // The row is extended once; entries are written in place.
+    // The listpack is extended once, and the new entries are written into the gap.
     let from = at.start;
     listpack.splice(at, std::iter::repeat_n(0, more));
     let mut rest = &mut listpack[from..from + more];

@@ -1,13 +1,13 @@
 //! Blocks of bytes in size classes eight bytes apart, named by 32-bit handles.
 //!
 //! ```text
-//!  handle   31          12 11          0          chunk (4,096 blocks of one class, or 1 MiB worth where that is less)
+//!  handle   31          12 11          0          chunk (4,096 blocks of one class, at most 1 MiB)
 //!          ┌──────────────┬─────────────┐        ┌───────┬───────┬───────┬──────┐
 //!          │ chunk number │ block       │ ──────►│ block │ block │ block │ ...  │
 //!          └──────────────┴─────────────┘        └───────┴───────┴───────┴──────┘
 //!                                                  │
 //!  block    offset 0, 4 bytes: head word (atomic)  ▼
-//!           offset 4, the rest: body; of a free block the first four bytes are the number of the next free block
+//!           offset 4, the rest: body (in a free block, 4 bytes with the number of the next free block)
 //! ```
 //!
 //! Invariants:
@@ -144,8 +144,8 @@ struct Book {
     next: u32,
     /// `ceil(4 * 2^16 / count)`: turns `used` into quarters by one multiplication.
     scale: u32,
-    /// Bytes from the start that were handed out since the chunk's pages were given back, and so
-    /// may be resident.
+    /// Bytes from the start that were handed out since the chunk's pages were last given back, and so may be
+    /// resident.
     touched: u32,
     /// The quarter whose list the chunk is on; `UNLISTED` for none, `EVACUATING` while compaction
     /// empties the chunk.
@@ -232,8 +232,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
     }
 
     /// Hands out a block of at least `size` bytes, head word included. The head is zero; the body keeps
-    /// its old contents. Constant time; a new chunk when no chunk of the class has room, which costs a system
-    /// call once in 1 to 64 MiB.
+    /// its old contents. Constant time. If no chunk of the class has room, a new one is opened, which costs a
+    /// system call once in 1 to 64 MiB.
     ///
     /// # Errors
     /// [`SlabFull`]; the slab is unchanged.
@@ -279,8 +279,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         }
     }
 
-    /// The first word of the block, for bits that readers change, too. Access is relaxed: the
-    /// word orders nothing.
+    /// The first word of the block, which is atomic because readers, too, change bits of it. Relaxed accesses
+    /// suffice: the word orders no other memory.
     #[inline(always)]
     pub fn head(&self, handle: Handle) -> &AtomicU32 {
         match self.locate(handle) {
@@ -382,7 +382,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
     }
 
     /// Bytes of chunks that were handed out at least once and whose pages were not given back since:
-    /// approximately the resident bytes, with pages rounded down. O(1).
+    /// approximately the resident bytes. A page that was handed out in part counts in part. O(1).
     pub fn bytes_touched(&self) -> usize {
         self.books.as_deref().map_or(0, |books| books.bytes_touched)
     }
@@ -599,8 +599,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         Ok(number)
     }
 
-    /// Creates a vacant chunk with a piece of `units`, the first of its list: under a new number, or,
-    /// once every number is in use, under that of a vacant chunk of another length.
+    /// Creates a vacant chunk with a piece of `units` and puts it first in its list. The chunk gets a new
+    /// number or, once every number is in use, that of a vacant chunk of another length.
     fn map(&mut self, units: usize) -> Result<u32, SlabFull> {
         let Some(books) = self.books.as_deref_mut() else { return Err(SlabFull) };
         let number = books.rows.as_slice().len();
@@ -659,7 +659,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         (book.class, book.quarter, book.is_pinned) = (0, UNLISTED, false);
         book.next = std::mem::replace(&mut books.vacant[book.units as usize], number);
         if is_evacuated {
-            // Compaction has emptied the chunk to win its pages, so they are given back at once.
+            // Compaction has emptied the chunk to regain its pages, so they are given back at once.
             books.evacuation = None;
             return self.cool(number);
         }

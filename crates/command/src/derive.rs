@@ -1,5 +1,5 @@
-//! Facts derived from a declaration. Each part is a pure function of a [`crate::Spec`], and of the
-//! arguments if it is about a call.
+//! Facts derived from a declaration. Each module here has pure functions of a [`crate::Spec`], and of the
+//! arguments where they are about a call.
 
 pub mod acl;
 pub mod arity;

@@ -23,8 +23,8 @@ pub mod transactions;
 
 use crate::spec::Spec;
 
-/// Lists the files in the order of the ids; computes the first id of each file, the number of specs, and
-/// the table of tables.
+/// Lists the files in the order of the ids. Defines an enum of the files, the table of their tables of specs,
+/// and the number of specs in each file.
 macro_rules! groups {
     ($($file:ident),+ $(,)?) => {
         /// The files by name; the number of a member is its index in the list.

@@ -17,8 +17,8 @@ pub static ALL: [&Spec; COUNT] = all();
 pub static TOP: [&Spec; TOP_COUNT] = top();
 
 /// The top-level command with this name, ignoring case; `None` for an unknown name and for that of a
-/// subcommand. Costs a hash of at most three words and one comparison; most requests have a name of up
-/// to eight bytes, which is a single word.
+/// subcommand. Costs a hash of at most three words and usually one comparison; the name in most requests has
+/// up to eight bytes and fits one word.
 #[inline]
 pub fn lookup(name: &[u8]) -> Option<&'static Spec> {
     if matches!(name.len(), 1..=SHORT_LEN_MAX) {
@@ -37,7 +37,7 @@ fn lookup_long(name: &[u8]) -> Option<&'static Spec> {
     probe(key, |known| *known == key)
 }
 
-/// Probes the hash table from the slot of `key` on; the command for whose name `is_it` is true.
+/// Probes the hash table from the slot of `key` on; returns the first command for whose name `is_it` is true.
 #[inline(always)]
 fn probe(key: NameKey, is_it: impl Fn(&NameKey) -> bool) -> Option<&'static Spec> {
     let mut at = key.hash();
@@ -51,8 +51,8 @@ fn probe(key: NameKey, is_it: impl Fn(&NameKey) -> bool) -> Option<&'static Spec
     }
 }
 
-/// The subcommand with this name, ignoring case, without its container's name. Costs a walk over
-/// the container's subcommands.
+/// The subcommand with this name, ignoring case. `name` does not contain the container's name. Costs a walk
+/// over the container's subcommands.
 pub fn lookup_sub(container: &Spec, name: &[u8]) -> Option<&'static Spec> {
     // `is_word` ends the name at a zero byte: in the reference a subcommand's name ends there, whereas a
     // command's name does not.
@@ -70,7 +70,7 @@ pub fn is_word(arg: &[u8], word: &str) -> bool {
     }
 }
 
-/// The command that the first words of a request name.
+/// The command named by the first words of a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Named {
     /// A command, or a subcommand if the second word names one. A container without a second word is the
@@ -150,8 +150,8 @@ const fn word(name: &[u8], at: usize) -> u64 {
     }
 }
 
-/// A name of one to eight bytes as a word: its first and last four bytes, which may overlap; of fewer
-/// than four bytes the first, middle and last byte, some of which may coincide.
+/// A name of one to eight bytes as a word: its first and last four bytes, which may overlap. A name of fewer
+/// than four bytes is represented by its first, middle and last byte, some of which may coincide.
 #[inline(always)]
 const fn short_word(name: &[u8]) -> u64 {
     if let (Some(first), Some(last)) = (name.first_chunk(), name.last_chunk()) {
@@ -171,8 +171,8 @@ const fn short_word(name: &[u8]) -> u64 {
 const fn lower(word: u64) -> u64 {
     const EACH: u64 = 0x0101_0101_0101_0101;
     let ascii = word & (0x7f * EACH);
-    // The top bit of each byte records that the byte is at least `A`, or beyond `Z`. Seven-bit bytes
-    // cannot carry into their neighbours.
+    // In `from_a` the top bit of each byte records that the byte is at least `A`; in `past_z`, that it is
+    // beyond `Z`. Seven-bit bytes cannot carry into their neighbours.
     let from_a = ascii + (0x80 - b'A' as u64) * EACH;
     let past_z = ascii + (0x80 - b'Z' as u64 - 1) * EACH;
     let upper = from_a & !past_z & !word & (0x80 * EACH);

@@ -1,4 +1,5 @@
-//! A command's arguments: ranges of the query buffer, or large arguments received apart; never copies.
+//! A command's arguments: ranges of the query buffer, or, for large arguments received apart from it, buffers
+//! of their own; never copies.
 
 use crate::error::CmdError;
 use crate::prepare::{Hashing, KEYS_AHEAD, Prepared};
@@ -18,7 +19,7 @@ pub struct Args<'a> {
     ranges: &'a [Span],
     /// The arguments that are not ranges of `input`.
     apart: &'a Apart,
-    /// What was prepared ahead for the prefetch: the command, and the hash of its first key.
+    /// What was prepared ahead for the prefetch: the command, and the hashes of its first keys.
     prepared: &'a Prepared,
     hashing: &'a Hashing,
 }
@@ -118,8 +119,8 @@ impl<'a> Args<'a> {
     }
 
     /// The positions of members or fields, every `step`-th from `first` on, in groups. For a large
-    /// collection, the memory that a group's look-ups read is prefetched before the first look-up
-    /// of the group.
+    /// collection, the caller prefetches all memory that a group's look-ups read before the first look-up of
+    /// the group.
     pub(crate) fn member_groups(
         &self,
         first: usize,
@@ -174,8 +175,8 @@ pub struct KeyWindows<'a> {
     step: usize,
     /// The last key, if it is alone in its window, as the only key of most commands is.
     one: [(usize, Key<'a>); 1],
-    /// The keys of a window of several. Not written for a command with one key: that would cost half as
-    /// much as the rest of an EXISTS.
+    /// The keys of a window of several keys. `None` for a command with one key, because filling the array
+    /// would cost half as much as the rest of an EXISTS.
     many: Option<[(usize, Key<'a>); KEYS_AHEAD]>,
 }
 
@@ -230,8 +231,8 @@ pub(crate) fn int_from(
     }
 }
 
-/// The arguments of a command that takes elements from the first of several keys that has any, from the
-/// number of keys on: `numkeys key [key ...] end [COUNT count]`.
+/// The last arguments of a command that takes elements from the first of several keys that has elements:
+/// `numkeys key [key ...] end [COUNT count]`.
 pub(crate) struct FirstOfKeys<E> {
     /// Positions of the keys.
     pub keys: Range<usize>,
@@ -242,8 +243,7 @@ pub(crate) struct FirstOfKeys<E> {
 }
 
 impl<E> FirstOfKeys<E> {
-    /// Reads the arguments from `at`, the position of the number of keys, on; `end` parses the word
-    /// for an end.
+    /// Reads the arguments from the number of keys on, which is at `at`; `end` parses the word for an end.
     pub(crate) fn parse(
         args: Args<'_>,
         at: usize,

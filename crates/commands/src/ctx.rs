@@ -33,7 +33,7 @@ pub struct ReadCtx<'a> {
     pub slow: SlowReadAsk<'a>,
     /// The writer of the command's reply.
     pub reply: Reply<'a>,
-    /// Whether the command may wait: false inside a transaction.
+    /// Whether the command may wait; false, for example, inside a transaction or a script.
     pub may_wait: bool,
     /// Whether the user may read keys that no argument names; set for SORT and SORT_RO only.
     pub reads_any_key: bool,
@@ -49,11 +49,11 @@ pub struct WriteCtx<'a> {
     pub reply: Reply<'a>,
     /// Source of random numbers for the command.
     pub rng: &'a mut Rng,
-    /// Decides whether another thread produces the reply, from what the command has removed from the data.
+    /// Decides whether another thread produces the reply of a command that replies with what it has removed.
     pub slow: SlowReadAsk<'a>,
     /// Spec of the running command.
     pub spec: &'static Spec,
-    /// Whether the command may wait: false inside a transaction.
+    /// Whether the command may wait; false, for example, inside a transaction or a script.
     pub may_wait: bool,
     /// Whether the user may read keys that no argument names; set for SORT and SORT_RO only.
     pub reads_any_key: bool,
@@ -125,7 +125,7 @@ pub(crate) const fn route(spec: &'static Spec, handler: DataHandler) -> DataRout
 /// flags that COMMAND INFO shows, the gate checks and replication trusts are always right.
 ///
 /// # Panics
-/// If it may not: in a constant that is a compile error.
+/// If the handler may not run the command. In a constant, the panic is a compile error.
 pub const fn check_route(spec: &'static Spec, keys: KeyRights) {
     let writes = spec.flags.has(Flags::WRITE);
     match keys {

@@ -1,7 +1,7 @@
 //! Hashes.
 //!
 //! An expired field is absent to every command except HLEN, which counts stored fields, as in the reference.
-//! Reads delete nothing: expired fields are deleted by a write that meets them, or by the expiry cycle.
+//! Reads delete nothing: an expired field is replaced by a write to it, or deleted by the expiry cycle.
 
 mod common;
 mod expiry;

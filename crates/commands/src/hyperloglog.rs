@@ -55,8 +55,8 @@ fn pfadd(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Adds elements to a HyperLogLog that is not in the keyspace, and stores it under the key. `changes` is
-/// the number of changes made so far; the result is the new number.
+/// Adds elements to `hll`, which is new or a copy of the key's value, and stores it under the key if anything
+/// has changed. `changes` is the number of changes made so far; the result is the new number.
 fn add(
     ctx: &mut WriteCtx<'_>,
     args: Args<'_>,
@@ -152,7 +152,7 @@ fn pfmerge(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     }
     let mut target = target.unwrap_or_else(Hll::empty);
     if is_dense {
-        // `registers` includes the target's own, so they replace those of the target.
+        // The target's registers are already merged into `registers`, so `registers` can replace them.
         target.set_dense(&registers)?;
     } else {
         target.merge_from(&registers, ctx.limits.hll_sparse_bytes_max)?;

@@ -1,6 +1,6 @@
-//! Commands of the replication stream that have many items of one key: SREM for the members drawn by
-//! SPOP, RPUSH for the elements stored by SORT. They are encoded at once, with a limited number of items
-//! for each command; removals of very many members are encoded later.
+//! Commands of the replication stream with many items of one key: SREM for the members drawn by SPOP, RPUSH
+//! for the elements stored by SORT. They are encoded when the command is executed, with a limited number of
+//! items in each command of the stream; only removals of very many members are encoded later.
 
 use sluice_base::num::IntBuffer;
 use sluice_keyspace::{CommandSource, DbMut, EncodedCommands, ExpiryMode, PromisedCommands};
@@ -8,7 +8,7 @@ use sluice_resp::command::{push_argument, push_command, push_command_head};
 use sluice_value::{Set, Value};
 
 /// Whether a command that combines several keys is propagated as its result. In import mode and on a
-/// writable replica, expired keys are absent here but stay, and a receiver would find them.
+/// writable replica, expired keys count as absent but stay in the keyspace, and a receiver would find them.
 pub(crate) fn is_told_by_result(db: &DbMut<'_>) -> bool {
     db.access.expiry == ExpiryMode::Hide && db.effects.propagating
 }
@@ -74,8 +74,8 @@ impl<'k> ItemCommands<'k> {
     }
 }
 
-/// SREMs for the members of large sets that are no longer in the data; encoded later. `None` if one of
-/// the sets is not a tree. Cost: a step for each set and command.
+/// SREMs for the members of large sets that were removed from a key; encoded later. `None` if one of the sets
+/// is not a tree. Cost: a step for each set and command.
 pub(crate) fn promised_removals(key: &[u8], sets: &[Set]) -> Option<PromisedCommands> {
     let members = sets.iter().map(Set::bulk_bytes).sum::<Option<usize>>()?;
     // The sets are in reverse order, so that finished ones are removed from the end.
@@ -96,7 +96,7 @@ struct MemberRemovals {
     passed: usize,
     /// Number of members of all sets.
     count: usize,
-    /// Number of members of all sets that are written.
+    /// Number of members written so far, of all sets.
     written: usize,
 }
 

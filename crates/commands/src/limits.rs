@@ -1,7 +1,7 @@
 //! Settings from the configuration, in the form in which commands need them.
 //!
-//! A [`Limits`] is immutable; CONFIG SET makes a new one. A command therefore reads plain fields, and an
-//! I/O thread can hold the settings that were in force when its job began.
+//! A [`Limits`] is immutable; CONFIG SET makes a new one. A command therefore reads plain fields, and an I/O
+//! thread can hold the settings that were in force when its present work began.
 
 use sluice_base::hash::HashSeed;
 use sluice_config::choice::{AppendFsync, EvictionPolicy, RdbVersionCheck};

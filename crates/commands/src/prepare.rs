@@ -217,8 +217,8 @@ impl PreparedBatch {
 
     /// Prefetches the members or fields that consecutive requests look up in the set, hash or sorted set
     /// of one key, and in a second key if all of these requests have the same one. `request` returns a
-    /// request by number. Requests for changing keys are skipped: another look-up of each key would cost
-    /// as much as it saves.
+    /// request by number. A request whose key differs from that of its neighbours is skipped: looking its key
+    /// up once more would cost as much as the prefetch saves.
     #[inline]
     pub fn prefetch_members<'r>(&self, db: &Db, request: impl Fn(usize) -> Request<'r>) {
         // Only the first request and the middle one are checked: most batches hold requests of one kind,

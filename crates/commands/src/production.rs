@@ -1,4 +1,5 @@
-//! Production of a reply piece by piece.
+//! Production of a reply piece by piece from roots. A root is a shared owner of a value (`root_of`), which
+//! keeps the value as it was when the command ran.
 
 use sluice_base::Bytes;
 use sluice_keyspace::{Str, ValueRef};
@@ -58,7 +59,8 @@ pub struct SlowRead {
     production: Box<dyn Production>,
     /// Protocol version of the reply.
     pub proto: Protocol,
-    /// Whether the roots were removed from the data: the read then holds no earlier version of a value.
+    /// Whether the roots were removed from the keyspace: the read then keeps no earlier version of a value
+    /// alive.
     is_of_taken: bool,
     /// Length of the last piece in bytes; the next one may be as long.
     last_len: usize,
@@ -95,7 +97,8 @@ impl SlowRead {
         (piece, progress)
     }
 
-    /// Bytes of the roots, including those with other owners; 0 for roots removed from the data.
+    /// Bytes of the roots, including bytes with other owners; 0 for roots that were removed from the
+    /// keyspace.
     pub fn root_bytes(&self) -> usize {
         if self.is_of_taken { 0 } else { self.roots.iter().map(Value::heap_bytes).sum() }
     }

@@ -48,7 +48,8 @@ pub struct SlowReadAsk<'a> {
     pub elements_max: usize,
     /// Whether the client receives the reply.
     pub mode: ReplyMode,
-    /// Whether the client can wait for the reply: no later command belongs to the same unit.
+    /// Whether the client can wait for the reply; `false`, for example, inside a transaction or a script,
+    /// because further commands of it may follow.
     pub may_wait: bool,
 }
 
@@ -95,7 +96,7 @@ impl SlowReadAsk<'_> {
         self.mode == ReplyMode::On && !self.reads.has_free_thread()
     }
 
-    /// Starts the read that `make` returns once a thread is free. Nothing is produced if the client
+    /// Starts the read that `make` returns, or waits for a free thread. Nothing is produced if the client
     /// receives no reply.
     #[cold]
     pub(crate) fn begin(&self, make: impl FnOnce() -> SlowRead) -> Run {

@@ -7,12 +7,12 @@ use sluice_value::Type;
 pub enum WaitFor {
     /// The end of a CLIENT PAUSE.
     Pause,
-    /// The end of an open execution unit; the request has not been processed yet.
+    /// The end of a suspended transaction or script; the request has not been processed yet.
     Held,
-    /// The turn of a script: scripts have used their share of the time, and clients that wait for a
-    /// turn go first.
+    /// The turn to run a script or function: scripts have used up their share of the time, or other clients
+    /// already wait for their turn.
     Turn,
-    /// The end of the client's own EXEC, which is interrupted.
+    /// The end of the client's own EXEC, which is suspended.
     Unit,
     /// The end of the load that the client has begun.
     Load,
@@ -32,7 +32,7 @@ pub enum WaitFor {
     Reply,
     /// The end of the migration with this number.
     Migration(u64),
-    /// The reply of the cluster to the command with this ticket.
+    /// The answer of the cluster node's state machine to the command with this ticket.
     Cluster(u64),
     /// A value of a given type under one of the command's keys.
     Keys(BlockOn),

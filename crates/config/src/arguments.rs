@@ -1,4 +1,4 @@
-//! The command line: a config file's path, and options that become lines after that file's.
+//! The command line: a config file's path, and options that become lines after the lines of that file.
 
 use sluice_base::quote::{Dialect, push_quoted, split_args};
 
@@ -16,8 +16,8 @@ pub struct CommandLine {
 /// Reads the arguments that follow the program's name.
 ///
 /// A first argument without `-` is the config file. `-` as the first or last argument stands for standard
-/// input. `--name` begins a line, and the arguments that follow are its words; an argument with `--` in
-/// front is also a word if its line has no word yet. So `--port 6380 --save ""` is two lines. `--save`
+/// input. `--name` begins a line, and the arguments that follow are its words; an argument with `--` in front
+/// is a word, too, if its line has no word yet. For example, `--port 6380 --save ""` is two lines. `--save`
 /// without words is `--save ""`, and a `--name` that follows it begins the next line.
 pub fn command_line(arguments: &[&[u8]]) -> CommandLine {
     let mut result = CommandLine::default();
@@ -47,14 +47,15 @@ pub fn command_line(arguments: &[&[u8]]) -> CommandLine {
     result
 }
 
-/// Begins a line with an option's name. Returns whether the next argument is a word of it in any case.
+/// Begins a line with an option's name. Returns whether the next argument is a word of this line even if it
+/// begins with `--`.
 fn begin_line(options: &mut Vec<u8>, name: &[u8], next: Option<&[u8]>) -> bool {
     if !options.is_empty() {
         options.push(b'\n');
     }
     options.extend(name);
     options.push(b' ');
-    // An argument may contain the option and its words: `--port 6380`.
+    // A single argument may contain the option and its words: `"--port 6380"`.
     let alone = split_args(name, Dialect::Config).is_ok_and(|words| words.len() == 1);
     if !alone {
         return false;

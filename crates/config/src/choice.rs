@@ -63,7 +63,7 @@ choices! {
     Guard { No = "no", Yes = "yes", Local = "local" }
     /// How nodes name themselves to clients.
     EndpointType { Ip = "ip", Hostname = "hostname", Unknown = "unknown-endpoint" }
-    /// What to do when the node's file cannot be saved.
+    /// What to do when `nodes.conf` cannot be saved.
     ClusterSaveBehavior { Sync = "sync", BestEffort = "best-effort" }
     /// What to do when a command from the replication stream fails.
     PropagationErrorBehavior { Ignore = "ignore", Panic = "panic", PanicOnReplicas = "panic-on-replicas" }

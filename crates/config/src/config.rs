@@ -18,15 +18,15 @@ pub struct Config {
     pub(crate) values: Box<[ParamValue]>,
     /// `rename-command` directives, in the order given.
     pub(crate) renames: Vec<Rename>,
-    /// `user` lines, in the order given, until [`Config::take_user_lines`].
+    /// `user` and `role` lines, in the order given, until [`Config::take_user_lines`].
     pub(crate) user_lines: Vec<UserLine>,
     /// Users that are defined outside of the config file itself.
     pub(crate) outside_users: Vec<OutsideUser>,
     pub(crate) locations: Locations,
 }
 
-/// Lines that set parameters, in the order read. Errors that only the process can find (a port that is
-/// taken, for example) name the line.
+/// Lines that set parameters, in the order read, so that errors that only the process can find (a port that
+/// is taken, for example) can name the line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Locations(pub(crate) Vec<(ParamId, Location)>);
 

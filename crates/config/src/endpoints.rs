@@ -1,18 +1,18 @@
-//! `announce-endpoint-for`: the endpoint of a cluster node that clients of a certain network are sent.
+//! `announce-endpoint-for`: the endpoint that clients of a certain network receive for a cluster node.
 
 use crate::subnets::Subnet;
 use std::net::{IpAddr, SocketAddr};
 
-/// A rule: clients of a network are sent this endpoint in place of a node's own.
+/// A rule: clients of a network receive this endpoint in place of a node's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointRule {
     /// The network of the clients.
     pub subnet: Subnet,
     /// The node whose endpoint the rule replaces.
     pub node: RuleNode,
-    /// Address or host name that these clients are sent.
+    /// Address or host name that these clients receive.
     pub host: Box<str>,
-    /// The port that these clients are sent; 0: the port that they would be sent without the rule.
+    /// The port that these clients receive; 0: the port that they would receive without the rule.
     pub port: u16,
     /// The three words, as they were written.
     words: [Box<str>; 3],
@@ -83,8 +83,8 @@ impl RuleNode {
             return Ok(RuleNode::At(address.ip().to_string().into(), address.port()));
         }
         match () {
-            // Such a word is refused as a mistyped id: no host name looks like this, and the rule would
-            // silently do nothing.
+            // A word of at least 32 hexadecimal digits that is no id is refused as a mistyped id: as a host
+            // name, it would most likely match no node, and the rule would silently do nothing.
             () if is_hex && word.len() >= MISTYPED_ID_DIGITS => {
                 Err("is no id of a node, which has 40 digits")
             }
@@ -108,7 +108,7 @@ fn shown(word: &[u8]) -> String {
     format!("{}{more}", word[..word.len().min(SHOWN_MAX)].escape_ascii())
 }
 
-/// `host`, `host:port`, `[::1]:port`, or an IPv6 address by itself. No port is 0.
+/// `host`, `host:port`, `[::1]:port`, or an IPv6 address by itself. The port is 0 if the word has none.
 fn host_and_port(word: &str) -> Option<(&str, u16)> {
     let is_host = |host: &str| is_host_name(host) || host.parse::<IpAddr>().is_ok();
     let (host, port) = match word.strip_prefix('[') {

@@ -1,5 +1,5 @@
-//! The location of a configuration line, and the error that ends the start. An error shows its line without
-//! the secrets in it.
+//! The location of a configuration line, and the error that prevents the server's start. An error shows its
+//! line without the secrets in it.
 
 use crate::secret::{DirectiveName, HIDDEN, directive, names_secret, shown_part};
 use sluice_base::quote;
@@ -78,9 +78,9 @@ impl LoadError {
     }
 }
 
-/// A word of a `user` line with its secret hidden: after `>`, `<`, `#` or `!` follows a password or its
-/// digest. A word that begins with an escape may be any of these. After `(` a password is not allowed, but
-/// a password that was written there must not be shown by the error. `None`: the word has no secret.
+/// A word of a `user` line with its secret hidden. A password or its digest follows after `>`, `<`, `#` or
+/// `!`. A word that begins with an escape may be any of these. After `(` a password is not allowed, but a
+/// password that was written there must not be shown by the error. `None`: the word has no secret.
 pub(crate) fn without_secret(word: &str) -> Option<String> {
     let head = word.len() - word.trim_start_matches(['"', '\'', '(']).len();
     let shown = match word[head..].chars().next()? {
@@ -119,8 +119,8 @@ const CHECK_HINT: &str =
 const COMMENT_HINT: &str = "a comment must stand on a line of its own";
 
 impl Location {
-    /// The line without its secrets: terminals and logs have many readers. Where quotes do not match, the
-    /// text after the first secret is left out.
+    /// The line without its secrets, because terminals and logs have many readers. Where quotes do not match,
+    /// the text after the first secret is left out.
     fn shown(&self) -> Cow<'_, str> {
         let words = quoted_words(&self.text);
         let name = words.first().map_or("", |name| name.trim_matches(['"', '\'']));
@@ -167,8 +167,8 @@ impl Location {
         String::new()
     }
 
-    /// Whether a word of the line after the first is `#` alone: a word that begins with `#` may be a
-    /// password's hash. Options of the command line have no comments.
+    /// Whether a word of the line after the first is `#` alone. Longer words with `#` do not count, because
+    /// they may be hashes of passwords. Options of the command line have no comments.
     fn has_trailing_comment(&self) -> bool {
         self.source != COMMAND_LINE && self.text.split_whitespace().skip(1).any(|word| word == "#")
     }

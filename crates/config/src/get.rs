@@ -15,7 +15,7 @@ impl Config {
     }
 }
 
-/// Names, plain ones as given, with their parameters, sorted by name. No name is listed twice.
+/// Names with their parameters, sorted by name; plain names are as given. No name is listed twice.
 pub(crate) fn found_by(patterns: &[&[u8]]) -> Vec<(Vec<u8>, ParamId)> {
     let mut found: Vec<(Vec<u8>, ParamId)> = Vec::new();
     let add = |name: &[u8], id: ParamId, found: &mut Vec<(Vec<u8>, ParamId)>| {

@@ -13,11 +13,11 @@
 //!
 //! Deliberate differences from the reference: memory sizes and counts that overflow are refused
 //! instead of wrapping around; `save` lines after an `include` still add up; a line break at the end of a
-//! file is not one more empty line in a rewrite; `repl-backlog-size` has its least value in files too;
+//! file is not one more empty line in a rewrite; the minimum of `repl-backlog-size` also applies in files;
 //! addresses are quoted in a rewrite where they need it.
 //!
-//! The crate never applies a value (listens on a port, changes a directory, opens a log). The server does
-//! so, between [`Config::apply`] and, when it fails, [`Config::rollback`].
+//! The crate never applies a value (listens on a port, changes a directory, opens a log). The server does so
+//! after [`Config::apply`], and calls [`Config::rollback`] if it fails.
 #![forbid(unsafe_code)]
 
 mod arguments;

@@ -9,7 +9,8 @@ use crate::table::{RETIRED, param};
 use crate::user_line::UserLine;
 use crate::value::{Onto, Reason};
 
-/// Effects of a line on the process, on which later lines depend.
+/// The work that some lines require from the process while the file is read, because later lines depend on
+/// it.
 pub trait Loader {
     /// Reads the files that an `include` names: all that match a pattern, each with its name, in order.
     ///
@@ -179,7 +180,7 @@ impl<'a> Load<'a> {
                 }
                 let mut location = location();
                 if id.param().traits.has(Traits::SENSITIVE) {
-                    // Only the name is kept of a line with a secret: later errors need no more.
+                    // Of a line with a secret only the name is kept, which suffices for later errors.
                     location.text = String::from_utf8_lossy(name).into_owned();
                 }
                 self.config.locations.0.push((id, location));
@@ -194,8 +195,8 @@ impl<'a> Load<'a> {
         if !multi && arguments.len() != 1 {
             return Err("wrong number of arguments".into());
         }
-        // A single argument may itself contain several quoted words: `--bind "a b"`. An argument that
-        // does not split has no words.
+        // A single argument may itself contain several quoted words: `--bind "a b"`. An argument with
+        // unbalanced quotes has no words.
         let inner = match arguments {
             [only] if multi && !only.is_empty() => {
                 Some(split_args(only, Dialect::Config).unwrap_or_default())

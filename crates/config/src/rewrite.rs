@@ -171,7 +171,8 @@ fn lines_of(id: ParamId, config: &Config) -> Vec<Line> {
             })
             .collect();
     }
-    // These three are left out, as in the reference, although a line would do no harm.
+    // An unset text, an unset primary, and an unchanged list that is empty or `bind` are left out, as in the
+    // reference, although a line would do no harm.
     let absent = match value {
         ParamValue::Text(None) | ParamValue::ReplicaOf(None) => true,
         ParamValue::List(items) => !changed && (id == param::BIND.any() || items.is_empty()),

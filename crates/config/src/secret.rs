@@ -1,9 +1,9 @@
-//! Secrets of a configuration: found by the table of parameters, and by the name where the
-//! table does not have it.
+//! Secrets of a configuration: recognised by the table of parameters or, if the table does not have a name,
+//! by the name itself.
 //!
-//! Invariants: (1) a line that is shown has no value of a directive that is a secret, nor of one whose name
-//! is close to the name of a known secret or begins with such a name; (2) in doubt more is hidden: the text
-//! after the first such name in a line is not shown.
+//! Invariants: (1) a shown line does not contain the value of a directive whose name is the name of a known
+//! secret, resembles it, or begins with it; (2) in doubt more is hidden: the text after the first such name
+//! in a line is not shown.
 
 use crate::row::{ParamId, Traits};
 use crate::table::RETIRED;
@@ -50,8 +50,8 @@ pub(crate) fn directive(name: &[u8]) -> DirectiveName {
 /// first word is a directive without a secret.
 pub(crate) fn shown_part(text: &str, is_known: bool) -> Option<String> {
     let mut at = 0;
-    // Names are searched between all other characters, not only between blanks: a blank may be part of a
-    // quoted word, and any character may join a name to its value.
+    // Here every character that cannot be part of a name ends a name, not only a blank: a blank may be part
+    // of a quoted word, and any other character may join a name to its value.
     for (number, run) in text.split(|char: char| !is_of_name(char)).enumerate() {
         let end = if is_known && number == 0 { None } else { name_end(run, is_known) };
         if let Some(end) = end

@@ -10,7 +10,7 @@ pub struct UserLine {
     location: Location,
 }
 
-/// Equal when the words are equal, whatever the location.
+/// Equal when the words and the default for channels are equal, whatever the location.
 impl PartialEq for UserLine {
     fn eq(&self, other: &UserLine) -> bool {
         (&self.words, self.all_channels) == (&other.words, other.all_channels)
@@ -29,7 +29,7 @@ impl std::fmt::Debug for UserLine {
 pub struct OutsideUser {
     /// The name of the user or role.
     pub name: Vec<u8>,
-    /// The canonical line at the start, `user NAME …` or `role NAME …`.
+    /// The canonical line as of the server's start, `user NAME …` or `role NAME …`.
     pub line: Vec<u8>,
     /// The included file, or [`COMMAND_LINE`].
     pub source: String,
@@ -60,7 +60,7 @@ impl UserLine {
     /// The error that the line is not valid; `word` is the position of the word that the error shows.
     pub fn error(&self, word: usize, reason: &str) -> LoadError {
         let shown = self.words.get(word).map_or(&[][..], |word| crate::number::until_zero(word));
-        // The error hides a password in the word, which may be a rule.
+        // The word may be a rule that contains a password, so the password is hidden.
         let shown = String::from_utf8_lossy(shown);
         let shown = crate::error::without_secret(&shown).unwrap_or(shown.into_owned());
         let what = if self.is_role() { "role" } else { "user" };

@@ -171,7 +171,8 @@ pub mod notify {
 pub(crate) enum Onto {
     /// The new value replaces the old one.
     Replace,
-    /// The new value is appended: later lines of a file, of `save` and `announce-endpoint-for`.
+    /// The new value is appended to the old one: for `save` and `announce-endpoint-for` in later lines of a
+    /// file.
     Extend,
 }
 

@@ -11,14 +11,14 @@ use sluice_scripts::state::ScriptGarbage;
 use sluice_value::Value;
 use std::sync::Arc;
 
-/// A request that the engine leaves for the process, carried out after the current step.
+/// A request that the engine leaves for the process, which carries it out after the engine has returned.
 #[derive(Debug)]
 pub enum Action {
     /// Free a value on another thread.
     FreeValue(Value),
     /// Free a whole database on another thread.
     FreeDb(Box<Db>),
-    /// Free on another thread the captures that a snapshot does not need.
+    /// Free on another thread the captured entries that no snapshot needs.
     FreeCaptured(Vec<Captured>),
     /// Free scripts and functions on another thread.
     FreeScripts(Box<ScriptGarbage>),
@@ -54,7 +54,7 @@ pub enum Action {
     /// End the process in an orderly way, and start the same program in its place after this many
     /// milliseconds: for DEBUG.
     Restart(u64),
-    /// Forget the signal to end the process, because the shutdown was given up; the next signal counts as
+    /// Forget the signal to end the process, because the shutdown was cancelled; the next signal counts as
     /// the first. See `Engine::end_waits_for_cron`.
     KeepRunning,
     /// End the process at once, with or without a fault: for DEBUG.

@@ -1,4 +1,6 @@
-//! Work that runs only between two execution units, never while one is open.
+//! Work that runs only between two execution units, never while one is open. A unit is what takes effect at
+//! one moment for all other clients: a command, or a transaction or script as a whole. It stays open while it
+//! is suspended.
 //!
 //! A suspended unit has made only a part of its changes. Work that shows the data to a new reader, or that
 //! changes the data or its history in a way the rest of the unit would see, waits for the end of the unit.
@@ -22,11 +24,11 @@ use sluice_base::mistake::{self, Mistake};
 /// Kinds of work that wait for the end of an open unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BetweenUnits {
-    /// The cut of the data for a save begins: from then on the snapshot shows this moment.
+    /// A save begins: its snapshot shows the data of this moment.
     Save,
-    /// The cut of the data for a rewrite of the append-only file begins.
+    /// A rewrite of the append-only file begins: the new base has the data of this moment.
     Rewrite,
-    /// The cut of the data for a full synchronisation begins.
+    /// A full synchronisation begins: its snapshot shows the data of this moment.
     FullSync,
     /// Loaded data replaces the present data.
     Load,

@@ -81,8 +81,8 @@ pub struct Control {
 pub struct ClientRelations {
     /// Sessions with MONITOR on; those that no longer exist are dropped at the next feed.
     pub monitors: Vec<SessionKey>,
-    /// An execution unit is open: no other client's request is executed, and nothing
-    /// of [`BetweenUnits`](crate::between_units::BetweenUnits) happens.
+    /// An execution unit is open, for example a suspended transaction or script: no other client's request is
+    /// executed, and nothing of [`BetweenUnits`](crate::between_units::BetweenUnits) happens.
     pub unit_stands_open: Watched<bool>,
     /// Work refused while a unit was open, one bit for each of
     /// [`BetweenUnits`](crate::between_units::BetweenUnits): for tests.
@@ -122,11 +122,11 @@ pub struct PersistenceState {
     pub aof: AofStream,
     /// Rewrites of the append-only file.
     pub rewriting: Rewriting,
-    /// Background jobs that commands have requested.
+    /// Background saves and rewrites that commands have requested.
     pub asked: Vec<JobAsk>,
     /// State of background saves.
     pub saving: Watched<Saving>,
-    /// A background job is writing a file.
+    /// A background save or rewrite is writing a file.
     pub is_writing: bool,
     /// Number of changes since the last save.
     pub dirty: u64,
@@ -173,10 +173,10 @@ pub struct ReplicationState {
     pub replica: Watched<Option<Box<crate::replication::role::ReplicaRole>>>,
     /// Requests of the link to the primary, to be carried out in order.
     pub link_outputs: VecDeque<LinkOutput>,
-    /// Number of the last connection attempt of the links given up so far; the next link continues the
+    /// Number of the last connection attempt of all links that have ended; the next link continues the
     /// numbering, so late results of old links are recognised.
     pub link_attempts: u64,
-    /// Results of links to primaries, counted.
+    /// Counts of the results of links to primaries.
     pub link_counts: LinkCounts,
     /// The role that a client has requested, until it takes effect.
     pub role_wanted: Option<crate::replication::role::RoleWanted>,

@@ -1,7 +1,7 @@
-//! Contexts: the parts of the server that a handler may touch. A route states the kind of its
-//! handler's context; `Handler::rights` states as data what each kind may do, and `route` refuses at
-//! compile time a kind that contradicts the command's declared flags. Contexts of commands about data
-//! are in the crate `commands`.
+//! Contexts: the parts of the server that a handler may touch. An execution unit is a command, or a
+//! transaction or script as a whole. A route states the kind of its handler's context; `Handler::rights`
+//! states as data what each kind may do, and `route` refuses at compile time a kind that contradicts the
+//! command's declared flags. Contexts of commands about data are in the crate `commands`.
 
 use crate::Control;
 use crate::action::Action;
@@ -42,8 +42,8 @@ pub struct DatasetCtx<'a> {
     pub reply: Reply<'a>,
 }
 
-/// The context of commands about slots being imported. A replayed log contains them too, so a node
-/// is not required.
+/// The context of commands about slots being imported. An append-only file that is loaded may contain such
+/// commands, too, so a cluster node is not required.
 pub struct ImportsCtx<'a> {
     /// Time of the execution unit, by which keys expire.
     pub now: Now,
@@ -51,7 +51,7 @@ pub struct ImportsCtx<'a> {
     pub client: SessionKey,
     /// The client that runs the command.
     pub caller: &'a mut Caller,
-    /// Whether the command may block: not inside a transaction.
+    /// Whether the command may block: not inside a transaction or a script.
     pub may_wait: bool,
     /// The cluster node; `None` without cluster mode.
     pub mode: Option<&'a mut ClusterMode>,
@@ -101,7 +101,7 @@ pub struct UsersCtx<'a> {
     pub actions: &'a mut Vec<Action>,
     /// The destination of the reply.
     pub reply: Reply<'a>,
-    /// Whether the command may block: not inside a transaction.
+    /// Whether the command may block: not inside a transaction or a script.
     pub may_wait: bool,
 }
 
@@ -151,7 +151,7 @@ pub struct ReportCtx<'a> {
     pub stats: &'a Stats,
     /// The data, for statistics.
     pub keyspace: &'a Keyspace,
-    /// Numbers of the background job, if one runs.
+    /// Numbers of the background save or rewrite, if one runs.
     pub job: Option<JobNumbers>,
     /// Memory and counts of scripts.
     pub scripts: ScriptFacts,
@@ -195,7 +195,7 @@ pub struct ServerCtx<'a> {
     pub actions: &'a mut Vec<Action>,
     /// The destination of the reply.
     pub reply: Reply<'a>,
-    /// Whether the command may block: not inside a transaction.
+    /// Whether the command may block: not inside a transaction or a script.
     pub may_wait: bool,
 }
 
@@ -249,7 +249,7 @@ pub struct DebugCtx<'a> {
     pub actions: &'a mut Vec<Action>,
     /// The destination of the reply.
     pub reply: Reply<'a>,
-    /// Whether the command may block: not inside a transaction.
+    /// Whether the command may block: not inside a transaction or a script.
     pub may_wait: bool,
     /// The function that loads an append-only file.
     pub replay: LogReplay,
@@ -413,8 +413,8 @@ impl Handler {
                 HandlerRights { subscriptions: None, ..of(KeyRights::None, [None, None, Change, None]) }
             }
             Handler::Server(_) => of(KeyRights::None, [Change, Change, Change, Change]),
-            // The commands inside have their own rights to keys. The right to read keys for the conditions
-            // of EXEC is not stated, because no key spec names those keys.
+            // The commands that EXEC or a script runs have rights to keys of their own. The right to read
+            // keys for the conditions of EXEC is not stated, because no key spec names those keys.
             Handler::Exec | Handler::Script(_) => of(KeyRights::None, [Change, Change, Change, Change]),
             Handler::Debug(_) => of(KeyRights::AllDbs, [Change, Change, Change, Change]),
         }

@@ -198,10 +198,10 @@ fn ten_thousand_postponed_clients_are_counted_and_their_memory_comes_back() {
     let value = vec![b'v'; VALUE];
     let clients: Vec<SessionKey> = (0..CLIENTS).map(|_| rig.connect()).collect();
     for &client in &clients {
-        // Allocations that a client keeps for good are made before.
+        // These requests make the allocations that a client keeps for good.
         assert_eq!(rig.argv(client, &[b"SET", b"key", &value]), b"+OK\r\n");
     }
-    // Buffers that a listing needs are kept as well.
+    // The first CLIENT LIST allocates buffers that are kept, too.
     total_memory(&mut rig);
     let (counted, used) = (total_memory(&mut rig), LIVE.get());
     rig.check("CLIENT PAUSE 100000 WRITE", "+OK");

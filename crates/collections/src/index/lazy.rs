@@ -1,6 +1,6 @@
 //! The public form of the index, which takes eight bytes until the first entry is added.
 //!
-//! Invariant: `linear` exists from the first insert on.
+//! Invariant: `linear` exists from the first [`Index::insert`] or [`Index::reserve`] on.
 
 use sluice_base::Rng;
 
@@ -69,8 +69,8 @@ impl Index {
     /// At most two buckets are split; `prefetch` is called for their entries first.
     ///
     /// # Panics
-    /// At 2^31 overflow buckets, which take more entries than a slab has blocks: all buckets of a chain
-    /// but one are full.
+    /// At 2^31 overflow buckets. A slab has too few blocks for that, because all buckets of a chain but one
+    /// are full.
     #[inline]
     pub fn insert(
         &mut self,
@@ -83,7 +83,7 @@ impl Index {
     }
 
     /// Makes room for `entries` entries in an empty index, so that inserting them splits no bucket. If
-    /// fewer are inserted, [`Index::step`] frees the room. Cost: one step for each eight entries.
+    /// fewer are inserted, [`Index::step`] frees the room. Cost: one step for every eight entries.
     pub fn reserve(&mut self, entries: usize) {
         if entries > 0 {
             self.linear.get_or_insert_with(begin).reserve(entries);
@@ -101,7 +101,7 @@ impl Index {
     }
 
     /// Removes the entries of one bucket, for a caller that empties the index. The memory of the index
-    /// shrinks with it. `rehash` is called for entries that stay. Cost: O(entries removed).
+    /// shrinks accordingly. `rehash` is called for entries that stay. Cost: O(entries removed).
     pub fn take_bucket(&mut self, taken: &mut Vec<Handle>, rehash: impl Fn(Handle) -> u64) {
         if let Some(linear) = self.linear.as_deref_mut() {
             linear.take_last(taken, rehash);
@@ -180,7 +180,7 @@ impl Index {
         self.linear.iter().flat_map(|linear| linear.iter())
     }
 
-    /// Counts the fill and layout. Cost: one step for each bucket.
+    /// Counts how full the index is, and how long its chains are. Cost: one step for each bucket.
     pub fn stats(&self) -> IndexStats {
         self.linear.as_deref().map(Linear::stats).unwrap_or_default()
     }

@@ -1,6 +1,7 @@
 //! The entries of a listpack, as a row of bytes without header and end.
 //!
-//! An entry is an encoding, its bytes, and the length of both, written to be read backwards:
+//! An entry consists of an encoding, the bytes that it announces, and the length of these two, which can be
+//! read backwards:
 //!
 //! | first byte | then | element |
 //! |---|---|---|
@@ -26,7 +27,7 @@ pub enum Element<'a> {
 }
 
 impl<'a> Element<'a> {
-    /// The element as which a string is stored.
+    /// The element that represents a string in a listpack.
     #[inline]
     pub fn of(value: &'a [u8]) -> Element<'a> {
         // Only a string that can be an integer is parsed: most strings begin with a letter, and integers
@@ -202,7 +203,7 @@ pub fn read_body(row: &[u8]) -> Option<(Element<'_>, usize)> {
     Some((element, body))
 }
 
-/// Bytes of the last entry of a row by the length at its end; `None` if the row is empty or the
+/// Length of the last entry of a row, read from the end of the entry; `None` if the row is empty or the
 /// length is impossible.
 #[inline]
 pub(crate) fn last_len(row: &[u8]) -> Option<usize> {

@@ -4,10 +4,10 @@
 //! and confirms the move ([`SlabOf::finish_move`]). Between two calls the slab can be used as usual.
 //!
 //! Invariants:
-//! 1. A chunk is chosen only if it is less than three quarters full and its blocks fit elsewhere: into
-//!    the free blocks of the class's other chunks, so that a whole chunk is won; or, if they do not fit
-//!    there and less than a quarter of its touched bytes are in use, into a fresh chunk, so that at
-//!    least `WASTE_MIN` bytes are won.
+//! 1. A chunk is chosen only if it is less than three quarters full and its blocks fit elsewhere: into the
+//!    free blocks of the class's other chunks, so that a whole chunk becomes free; or, if they do not fit
+//!    there and less than a quarter of its touched bytes are in use, into a fresh chunk, so that at least
+//!    `WASTE_MIN` bytes are regained.
 //! 2. A chunk under evacuation is on no list, so that no new block comes from it. The evacuation ends when
 //!    the chunk's last block is freed, when the other chunks have no room left, or when a block has no owner.
 //! 3. First the chunk's free list is walked, which marks the free blocks; blocks freed meanwhile are
@@ -226,5 +226,5 @@ fn per_chunk(blocks_max: usize, class: usize) -> usize {
     blocks_max.min(Slab::CHUNK_BYTES / (class * 8).max(1))
 }
 
-/// Bytes that a move into a fresh chunk must win.
+/// Bytes that a move into a fresh chunk must regain.
 const WASTE_MIN: usize = 256 << 10;

@@ -115,8 +115,8 @@ impl<T: Copy> StableVec<T> {
         StableVec { at: NonNull::dangling(), len: 0, room: 0 }
     }
 
-    /// Appends a value to an array that never has more than `max` values, the same at every call.
-    /// `None`, with no change, if the array is full or the system has no address space.
+    /// Appends a value to an array of at most `max` values; `max` must be the same at every call. `None`,
+    /// with no change, if the array is full or the system has no address space.
     pub(super) fn push(&mut self, value: T, max: usize) -> Option<()> {
         if self.len == self.room {
             self.grow(max)?;
@@ -142,7 +142,7 @@ impl<T: Copy> StableVec<T> {
         unsafe { std::slice::from_raw_parts_mut(self.at.as_ptr(), self.len) }
     }
 
-    /// Bytes taken: from the allocator, or touched of the reserved mapping.
+    /// Bytes taken from the allocator, or touched in the reserved mapping.
     pub(super) fn bytes(&self) -> usize {
         if self.room <= SMALL { self.room * size_of::<T>() } else { self.len * size_of::<T>() }
     }

@@ -16,7 +16,7 @@ fn pattern(number: u64, len: usize) -> Vec<u8> {
 /// A slab with its expected contents.
 struct Model<const CHUNK_BITS: u32, const BLOCK_BITS: u32> {
     slab: SlabOf<CHUNK_BITS, BLOCK_BITS>,
-    /// Handle to (number, requested size).
+    /// The number and the requested size of each block, by handle.
     live: HashMap<Handle, (u64, usize)>,
     order: Vec<Handle>,
 }
@@ -105,8 +105,8 @@ fn blocks_keep_their_bytes_under_random_traffic_and_compaction() {
         let mut model = Model::<20, 12>::new();
         let mut moves = 0;
         for number in 0..60_000u64 {
-            // Waves, so that chunks fill and become empty; few classes at a time, so that some
-            // need several chunks.
+            // Blocks are allocated in waves, so that chunks fill and become empty, and in few classes at a
+            // time, so that some classes need several chunks.
             let grows = (number / 10_000) % 2 == 0;
             if rng.below(10) < if grows { 8 } else { 2 } {
                 let size = if rng.below(4) == 0 {
@@ -139,7 +139,7 @@ fn blocks_keep_their_bytes_under_random_traffic_and_compaction() {
 
 #[test]
 fn a_slab_of_few_chunks_runs_full_and_recovers() {
-    // 16 chunks of at most 8 blocks.
+    // The slab has at most 16 chunks of at most 8 blocks.
     let (mut moves, mut refused, mut last) = (0, 0, 0);
     for seed in 0..40 {
         let mut rng = Rng::new(seed);
@@ -147,7 +147,8 @@ fn a_slab_of_few_chunks_runs_full_and_recovers() {
         for number in 0..3_000u64 {
             let grows = (number / 200) % 2 == 0;
             if rng.below(10) < if grows { 8 } else { 2 } {
-                // Chunks of two lengths, so that numbers change their pieces.
+                // Sizes for chunks of two lengths, so that a chunk number is reused with another piece of
+                // memory.
                 let size = if number / 500 % 2 == 0 { 16 + rng.below(3) * 8 } else { 900 + rng.below(100) };
                 match model.alloc(number, size as usize) {
                     Ok(handle) => last = last.max(handle.raw()),
@@ -169,7 +170,7 @@ fn a_slab_of_few_chunks_runs_full_and_recovers() {
 
 #[test]
 fn chunk_numbers_go_from_one_length_to_another() {
-    // Chunks of 128 blocks: of 16 bytes each they take one unit, of 1,024 bytes two.
+    // A chunk of 128 blocks takes one unit of memory if the blocks have 16 bytes, and two if they have 1,024.
     let mut slab = SlabOf::<3, 7>::new();
     let fill = |slab: &mut SlabOf<3, 7>, size| {
         let handles: Vec<Handle> = std::iter::from_fn(|| slab.alloc(size).ok()).collect();
@@ -198,14 +199,14 @@ fn chunk_numbers_go_from_one_length_to_another() {
 #[test]
 fn mappings_do_not_grow_with_the_number_of_chunks() {
     let lines = || std::fs::read_to_string("/proc/self/maps").unwrap().lines().count();
-    // Eight blocks a chunk, so that 20,000 chunks are few pages.
+    // A chunk has eight blocks, so that 20,000 chunks take few pages.
     let mut slab = SlabOf::<16, 3>::new();
     let before = lines();
     let handles: Vec<Handle> = (0..160_000).map(|_| slab.alloc(64).unwrap()).collect();
     assert_eq!(slab.chunks_taken(), 20_001);
-    // Other tests run beside this one, each with a few mappings of its own.
+    // Other tests, which run at the same time, add a few mappings of their own.
     assert!(lines() < before + 500, "{} mappings, {before} before", lines());
-    // Every second chunk gives its pages back: no mapping is split.
+    // Every second chunk gives its pages back, which must not split a mapping.
     let gone = handles.iter().filter(|handle| handle.raw() >> 3 & 1 == 1);
     gone.for_each(|&handle| slab.free(handle));
     assert_eq!(slab.chunks_taken(), 10_001);
@@ -226,7 +227,7 @@ fn compaction_brings_sparse_chunks_together_and_gives_their_pages_back() {
         model.free(&mut rng);
     }
     let touched = model.slab.bytes_touched();
-    // Compaction makes one step at a time, as between commands.
+    // Each call has a budget of one step, as compaction between commands may have.
     let moves: usize = (0..100_000).map(|_| model.compact(1)).sum();
     assert!(moves < 6_000, "{moves} moves: no block is moved twice");
     model.check_all();
@@ -301,7 +302,7 @@ fn an_empty_slab_allocates_nothing_and_a_small_one_little() {
     for size in (24..=Slab::MAX_BLOCK).step_by(8) {
         slab.alloc(size).unwrap();
     }
-    // One block in each of 254 classes: the memory in use is that of the blocks.
+    // With one block in each of 254 classes, the memory in use is that of the blocks.
     assert_eq!(slab.bytes_used(), (16..=Slab::MAX_BLOCK).step_by(8).sum::<usize>());
     assert!(slab.bytes_touched() < slab.bytes_used() + 256, "handle 0 does not exist");
     assert!(slab.bytes_directories() < 24 << 10, "{}", slab.bytes_directories());

@@ -1,14 +1,14 @@
 //! The databases named in a call.
 //!
-//! Invariant: a number that is not valid for a database is skipped; the handler refuses it.
+//! Invariant: a word that is not an integer of at least 0 is skipped; the handler refuses it.
 
 use crate::spec::Spec;
 use crate::specs::{connection, generic, server};
 use sluice_base::num::parse_i64;
 
-/// Adds to `found` the databases that a call names, other than the one in which it runs. `args` starts
-/// with the command's name. Commands on all databases have the flag `ALL_DBS` and name none. Costs a
-/// walk over the arguments of COPY.
+/// Adds to `found` the databases whose numbers are arguments of a call. `args` starts with the command's
+/// name. Commands on all databases have the flag `ALL_DBS` and name none. For COPY the cost is a walk over
+/// the arguments.
 pub fn databases(spec: &Spec, args: &[&[u8]], found: &mut Vec<usize>) {
     let number = |at: usize| {
         let number = args.get(at).and_then(|text| parse_i64(text));

@@ -1,8 +1,8 @@
 //! Positions of the keys of a call.
 //!
-//! Invariants: (1) a position found is less than the number of arguments; (2) an invalid call adds
-//! nothing to the list; (3) names that only look like keys (channels of sharded publish/subscribe) are
-//! not reported as keys.
+//! Invariants: (1) a position found is less than the number of arguments; (2) [`keys`] adds nothing to the
+//! list for an invalid call; (3) names that only look like keys (channels of sharded publish/subscribe) are
+//! reported by [`routing_keys`] alone.
 
 use crate::spec::{Begin, Find, KeyFlags, KeySpec, Keys, Spec};
 use crate::specs::stream;
@@ -32,8 +32,8 @@ pub fn keys(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> 
 /// Adds the keys found by those key specs that a call fits; permissions are checked for these keys. A
 /// call that does not fit all of its specs may run all the same (PFMERGE with only a target), and
 /// scripts ask about calls that lack arguments. A call whose number of keys is 0, not a number, or too
-/// large for its arguments has no keys, as in the reference: commands refuse such a call, except for
-/// scripts, which may have 0 keys and have no others.
+/// large for its arguments has no keys, as in the reference: commands refuse such a call, except for EVAL and
+/// its relatives, which may be called with 0 keys and then have no keys at all.
 pub fn keys_that_fit(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) {
     let before = found.len();
     if keys(spec, args, found).is_ok() {
@@ -302,8 +302,8 @@ fn names_of_spec(spec: &KeySpec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlag
         Find::Range { last, step, limit } => (start, range_end(start, last, limit, args.len())?, step),
         Find::KeyNum { num_index, first, step } => {
             let text = args.get(start + num_index as usize).ok_or(Invalid)?;
-            // The reference uses the key spec only for MSETEX, which has pairs, and a function for
-            // all other commands.
+            // Among the commands with a number of keys, the reference applies the key spec only to MSETEX,
+            // whose keys have values; for the others it has functions, which parse the number less strictly.
             let count = if step == 2 { strict_key_count(text)? } else { key_count(text)? };
             let first = start + first as usize;
             let more = (count - 1).checked_mul(step as usize).ok_or(Invalid)?;
@@ -318,8 +318,8 @@ fn names_of_spec(spec: &KeySpec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlag
     Ok(())
 }
 
-/// Position after the first `word` found from argument `from` to the end, or, if `from` is negative,
-/// backwards to the command's name.
+/// Position after the first `word` found from argument `from` on. A negative `from` counts from the end, and
+/// the search goes backwards, to argument 2.
 fn keyword_end(args: &[&[u8]], word: &str, from: i8) -> Option<usize> {
     let is_word = |at: &usize| crate::is_word(args[*at], word);
     let after = |at: usize| at + 1;
@@ -352,7 +352,7 @@ fn strict_key_count(text: &[u8]) -> Result<usize, Invalid> {
 }
 
 /// Parses a number of keys, which must be at least 1, as the reference does: text after the digits is
-/// ignored, and of a large number the lower 32 bits count. The command itself refuses such numbers.
+/// ignored, and only the lower 32 bits of a large number count. The command itself refuses such numbers.
 fn key_count(text: &[u8]) -> Result<usize, Invalid> {
     let blank = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
     let text = &text[text.iter().take_while(|byte| blank(byte)).count()..];

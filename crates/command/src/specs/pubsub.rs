@@ -22,7 +22,8 @@ specs! {
     UNSUBSCRIBE,
 }
 
-/// A channel of sharded publish/subscribe: found like a key, so that a cluster knows its slot, but not a key.
+/// A channel of sharded publish/subscribe is found like a key, so that a cluster knows its slot, but it is no
+/// key.
 const NOT_KEY: KeyFlags = KeyFlags::NOT_KEY;
 
 /// Flags of every command of the group: allowed while the data set is loading or a replica's data is stale.

@@ -54,7 +54,8 @@ pub(super) const fn range(at: u8, last: i8, step: u8, flags: KeyFlags) -> KeySpe
     KeySpec { begin: Begin::Index(at), find: Find::Range { last, step, limit: 0 }, flags, notes: "" }
 }
 
-/// Keys whose number is at a fixed index; `num_index` and `first` are relative to that index.
+/// Keys whose number is an argument. `num_index`, the position of the number, and `first`, that of the first
+/// key, are relative to the fixed index `at`.
 pub(super) const fn counted(at: u8, num_index: u8, first: u8, step: u8, flags: KeyFlags) -> KeySpec {
     KeySpec { begin: Begin::Index(at), find: Find::KeyNum { num_index, first, step }, flags, notes: "" }
 }

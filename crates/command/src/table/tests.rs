@@ -118,8 +118,8 @@ fn a_request_names_a_command_or_a_subcommand() {
 fn commands_write_keys_if_and_only_if_they_are_flagged_so() {
     for spec in ALL.iter().filter(|spec| !spec.keys.specs().is_empty()) {
         // PFCOUNT stores its estimate in the value but is a reader by its flags. XREADGROUP changes
-        // groups, but the reference declares its keys as read. Scripts are not writers by their flags;
-        // only the commands inside are.
+        // groups, but the reference declares its keys as read. Commands that run scripts are not writers by
+        // their flags; the commands that a script calls may be.
         let is_script = spec.group == crate::Group::Scripting;
         if is_script || matches!(spec.full_name, "pfcount" | "xreadgroup") {
             continue;

@@ -96,7 +96,8 @@ pub(super) fn restore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
 /// Decodes the value of a payload.
 fn load<'p>(ctx: &WriteCtx<'_>, payload: &'p [u8]) -> Result<Loaded<'p>, CmdError> {
     let options = ReadOptions {
-        // A payload that was accepted elsewhere is accepted here, whatever `rdb-version-check` says.
+        // A payload from the primary or the AOF was accepted before, so it is accepted whatever
+        // `rdb-version-check` says.
         unknown: match ctx.limits.any_rdb_version || ctx.db.access.must_obey {
             true => Unknown::Skip,
             false => Unknown::Refuse,
@@ -122,8 +123,9 @@ fn load<'p>(ctx: &WriteCtx<'_>, payload: &'p [u8]) -> Result<Loaded<'p>, CmdErro
 
 /// The command as it is propagated; `None` if the request is propagated unchanged. `at_ms` replaces a
 /// time to live with the time of expiry, so the delay of propagation does not matter. A payload that
-/// other servers would refuse or decode differently is replaced with that of DUMP. Only the type of the
-/// payload is checked, because encoding a large collection would take as long as decoding one.
+/// other servers would refuse or decode differently is replaced with that of DUMP. To recognize such a
+/// payload, only its version and type are checked, because encoding every value again would take as long as
+/// decoding it.
 fn told(ctx: &WriteCtx<'_>, args: Args<'_>, value: &Loaded<'_>, at_ms: Option<i64>) -> Option<Argv> {
     if !ctx.db.effects.propagating {
         return None;

@@ -37,7 +37,8 @@ fn expire_by(ctx: &mut WriteCtx<'_>, args: Args<'_>, unit: ExpiryUnit) -> Run {
         ctx.db.expire_now(key);
         return answer(ctx, true);
     }
-    // Only import mode can set a time before the epoch; 0 has the same effect.
+    // A time before the epoch gets here only while expired keys are not deleted, as in import mode; 0 has the
+    // same effect.
     let at = at.max(0);
     ctx.db.set_expiry(key, Some(at), Event::Expire);
     if unit != ExpiryUnit::AtMs {

@@ -33,8 +33,8 @@ struct SortOptions<'a> {
 }
 
 impl<'a> SortOptions<'a> {
-    /// `reads_any_key`: whether BY and GET may refer to keys. In a cluster, these must provably be in
-    /// the slot of the sorted key, by the pattern alone.
+    /// `reads_any_key`: whether BY and GET may refer to keys. In a cluster, the pattern alone must prove that
+    /// these keys are in the slot of the sorted key.
     fn parse(
         args: Args<'a>,
         may_store: bool,
@@ -229,8 +229,8 @@ fn sorted(
     Ok(Sorted { texts, rows })
 }
 
-/// All elements. Those that keep their order are reversed if the order is descending and the value is a
-/// list or a sorted set. For an alphabetic order all elements are bytes.
+/// All elements. If they keep their order, the order is descending, and the value is a list or a sorted set,
+/// they are reversed. For an alphabetic order all elements are bytes.
 fn elements(value: ValueRef<'_>, options: &SortOptions<'_>) -> Result<(Texts, Vec<SortText>), CmdError> {
     let is_turned = options.keeps_order && options.is_descending;
     let mut texts = Texts::default();
@@ -384,7 +384,8 @@ impl SortOptions<'_> {
 }
 
 /// Looks up the value that a pattern of BY or GET gives for an element: the string of a key, with `->` a
-/// field of a hash, with `#` the element itself. `take` gets its bytes; `None` if there is no value.
+/// field of a hash, with `#` the element itself. `take` gets the bytes of the value; `None` if there is no
+/// value.
 fn looked_up<R>(
     db: &mut DbRef<'_>,
     pattern: &[u8],

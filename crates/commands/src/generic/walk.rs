@@ -93,8 +93,8 @@ fn reply_cursor(ctx: &mut ReadCtx<'_>, cursor: u64) {
 }
 
 impl<'a> KeyWalk<'a> {
-    /// The options of a command whose cursor is its first argument. `own` reads options that not every
-    /// walk has: the result is whether there is one at this position, with the next argument as its value.
+    /// The options of a command whose cursor is its first argument. `own` reads options that not every walk
+    /// has: it returns whether there is one at this position, whose value is then the next argument.
     ///
     /// # Errors
     /// The error for the client.
@@ -194,8 +194,9 @@ fn known_type(name: &[u8]) -> Result<&[u8], CmdError> {
     Err(CmdError::owned([b"ERR unknown type name '", name, b"'"].concat()))
 }
 
-/// Parses a cursor as C's `strtoull` does, which the reference uses: white space and a sign may precede
-/// it, and a negative one wraps, unless it is a plain 64-bit integer. It ends at a zero byte.
+/// Parses a cursor as C's `strtoull` does, which the reference uses: white space and a sign may precede the
+/// digits, a negative number wraps, and the text ends at a zero byte. But a negative number that is the
+/// canonical form of a 64-bit integer is refused.
 pub(crate) fn parse_cursor(text: &[u8]) -> Option<u64> {
     if let Some(number) = sluice_base::num::parse_i64(text) {
         return u64::try_from(number).ok();
@@ -217,7 +218,7 @@ pub(crate) fn parse_cursor(text: &[u8]) -> Option<u64> {
     Some(if sign == b'-' { number.wrapping_neg() } else { number })
 }
 
-/// Names of all types, including those that no key can have yet.
+/// The names of types that the option TYPE accepts.
 const TYPES: [&str; 6] = ["string", "list", "set", "zset", "hash", "stream"];
 /// Number of buckets that one call visits, at most, for each requested key. The limit bounds the time of
 /// a call in a sparse table.

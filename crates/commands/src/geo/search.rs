@@ -133,8 +133,8 @@ impl<'d> SearchCall<'d> {
         Ok(call)
     }
 
-    /// Reads an option at `at` that every command accepts; the result is its number of words, `None` if
-    /// it is another option.
+    /// Reads an option at `at` that is not about the region; returns the number of its words, or `None` if it
+    /// is another option or not accepted by this command.
     fn option(&mut self, args: Args<'_>, at: usize) -> Result<Option<usize>, CmdError> {
         let has_value = at + 1 < args.len();
         let stores = self.asking.may_store() && has_value;
@@ -165,8 +165,8 @@ impl<'d> SearchCall<'d> {
         Ok(Some(1))
     }
 
-    /// Reads an option at `at` of GEOSEARCH about the region; the result is its number of words, `None`
-    /// if it is another option.
+    /// Reads an option of GEOSEARCH about the region at `at`; returns the number of its words, or `None` if
+    /// it is another option.
     fn region_option(&mut self, args: Args<'_>, at: usize) -> Result<Option<usize>, CmdError> {
         let left = args.len() - at - 1;
         if !self.asking.is_search() {
@@ -361,8 +361,7 @@ impl<'d> SearchCall<'d> {
     }
 }
 
-/// A score as a signed integer; one beyond 64 bits becomes the value that the reference's
-/// machine code yields.
+/// A score as a signed integer; one beyond 64 bits becomes `i64::MIN`, as in the reference on x86.
 fn whole(score: f64) -> i64 {
     const BOUND: f64 = (1u64 << 63) as f64;
     if (-BOUND..BOUND).contains(&score) { score as i64 } else { i64::MIN }
@@ -434,7 +433,7 @@ fn slow_search(call: SearchCall<'static>, search: Option<(ZsetRef<'_>, Region)>)
 
 fn search_or_store(ctx: &mut WriteCtx<'_>, args: Args<'_>, asking: Asking, event: Event) -> Run {
     if ctx.db.access.expiry == ExpiryMode::Delete {
-        // An expired key is deleted before the command propagates, because a replica reads what it has.
+        // An expired source key is deleted here, because the search below only reads.
         ctx.db.delete_if_expired(args.key(if asking == Asking::SearchStore { 2 } else { 1 }));
     }
     let limits = ctx.limits.zset;

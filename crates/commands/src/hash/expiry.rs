@@ -9,7 +9,7 @@ use crate::outcome::{Outcome, Run};
 use crate::string::ExpiryUnit;
 use sluice_keyspace::{Argv, Event, ExpiryMode};
 
-/// The error if the number of fields differs from the fields given.
+/// The error if the number after FIELDS is not the number of fields given.
 pub(super) const FIELD_COUNT: CmdError =
     CmdError::text("ERR numfields should be greater than 0 and match the provided number of fields");
 
@@ -37,7 +37,7 @@ impl NamedFields {
         }
     }
 
-    /// Checks the number of fields against the arguments; `each` is the number of arguments of a field.
+    /// Checks the number of fields against the arguments; `each` is the number of arguments for each field.
     pub(super) fn check(&self, args: Args<'_>, each: usize, error: CmdError) -> Result<(), CmdError> {
         let count = args.int(self.first - 1)?;
         let there = args.len().saturating_sub(self.first);
@@ -126,8 +126,8 @@ fn hpexpireat_argv(args: Args<'_>, at_ms: i64) -> Argv {
     argv
 }
 
-/// The change of the expiry of these fields only. A receiver still has the fields that have expired
-/// here, and a command that names them would bring them back.
+/// The command that changes the expiry of these fields only. A receiver still has the fields that have
+/// expired here, and a command that names them would bring them back.
 pub(super) fn expiry_argv(args: Args<'_>, at: Option<i64>, names: &[&[u8]]) -> Argv {
     let mut argv = match at {
         Some(at) => vec![b"HPEXPIREAT".to_vec(), args.at(1).to_vec(), at.to_string().into_bytes()],

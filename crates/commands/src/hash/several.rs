@@ -1,4 +1,4 @@
-//! HSETEX, HGETEX, HGETDEL: several fields at once, with options.
+//! HSETEX and HGETEX, which take options, and HGETDEL: several fields at once.
 
 use super::expiry::{FIELD_COUNT, NamedFields, expiry_argv, has_passed, hdel_argv};
 use super::write::{before_adding, set_field};
@@ -55,7 +55,8 @@ impl FieldOptions {
         Ok(options)
     }
 
-    /// Reads the option at `i`; the result is its number of arguments, `None` if it is no valid option.
+    /// Reads the option at `i`; returns how many words it takes, its name included, or `None` if it is not
+    /// valid here.
     fn take(&mut self, args: Args<'_>, i: usize, end: usize, asked: FieldCommand) -> Option<usize> {
         let stores = asked == FieldCommand::Hsetex;
         let want = |condition: &mut Presence, wanted: Presence| {
@@ -172,8 +173,8 @@ fn store(mut edit: HashEdit<'_>, clock: FieldClock, args: Args<'_>, first: usize
 }
 
 /// Deletes these fields, because they would be stored with an expiry that has passed. Returns the
-/// names of the fields that existed, expired or not. If there were none, the key counts as unchanged
-/// for watching clients.
+/// names of the fields that existed, expired or not. If no field existed, the key counts as unchanged for
+/// watching clients.
 fn set_in_the_past<'a>(
     mut edit: HashEdit<'_>,
     names: impl Iterator<Item = &'a [u8]>,

@@ -138,7 +138,7 @@ fn distinct(ctx: &mut ReadCtx<'_>, hash: HashRef<'_>, clock: FieldClock, count: 
         }
         return;
     }
-    // Each field is chosen with the probability that is left for it, so every selection is equally likely.
+    // Each field is chosen with the probability `needed / left`, so every selection is equally likely.
     let (mut needed, mut left) = (count as u64, len as u64);
     for field in hash.iter().filter(live) {
         if ctx.rng.below(left) < needed {

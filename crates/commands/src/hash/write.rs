@@ -115,8 +115,8 @@ pub(super) fn hdel(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let (hash, context) = edit.parts();
     let all_live = clock.all_live(hash.view());
     // An expired field is absent for the client, and is left to the expiry cycle, which propagates its
-    // deletion. The command propagates without that field: a receiver that deleted it too could delete
-    // the whole hash.
+    // deletion. The command propagates without that field: a receiver that deleted it, too, could empty and
+    // so delete a hash that still exists here.
     let mut living = ActedNames::new(is_told);
     let removed = match all_live {
         true => hash.remove_each(args.iter_from(2), context) as u64,

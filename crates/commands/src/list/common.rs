@@ -73,7 +73,7 @@ pub(crate) fn range(start: i64, stop: i64, len: usize) -> Range<usize> {
     if start > stop || start >= len { 0..0 } else { start..stop.saturating_add(1).min(len) }
 }
 
-/// An integer argument other than the smallest, which has no magnitude.
+/// An integer argument other than `i64::MIN`, whose magnitude does not fit an `i64`.
 pub(crate) fn int_with_magnitude(args: Args<'_>, index: usize) -> Result<i64, CmdError> {
     match args.int(index)? {
         i64::MIN => Err(CmdError::text(

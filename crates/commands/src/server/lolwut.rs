@@ -20,8 +20,9 @@ enum Picture {
     None,
 }
 
-/// Draws ripples on water: `LOLWUT [VERSION n] [columns] [rows]`. Every version has the same picture,
-/// and accepts the arguments that the reference's picture of that version accepts.
+/// Draws ripples on water: `LOLWUT [VERSION n] [columns] [rows]`. Versions 5, 6 and 9 and a call without
+/// VERSION draw the same picture, and accept the arguments that the reference's picture of that version
+/// accepts; any other version is replied to without a picture.
 pub(super) fn lolwut(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let (picture, at) = picture(args)?;
     match picture {

@@ -99,8 +99,8 @@ pub(crate) fn unite(sets: &[Option<SetRef<'_>>], limits: SetLimits, visit: Visit
     }
 }
 
-/// Whether a union looks up each member in the earlier sets, instead of recording visited members: a
-/// look-up in the order of a table takes a fifth of the time of an insertion.
+/// Whether a union looks up each member in the earlier sets, instead of recording visited members. A look-up
+/// takes a fifth of the time of an insertion, if the members come in the order of a hash table.
 pub(crate) fn is_looked_up(sets: &[Option<SetRef<'_>>]) -> bool {
     let mut before_last = sets.iter().flatten();
     let _last = before_last.next_back();
@@ -111,11 +111,11 @@ pub(crate) fn is_looked_up(sets: &[Option<SetRef<'_>>]) -> bool {
 /// A union of at most this many sets looks members up in the earlier sets.
 pub(crate) const LOOKED_UP_MAX: usize = 5;
 
-/// Total number of members, at most, of the rows that such a union searches: searching more takes longer
-/// than an insertion into a table.
+/// A union looks members up only if the sets that are searched member by member (listpacks and intsets) have
+/// at most this many members in total: searching more takes longer than an insertion into a table.
 pub(crate) const SEARCHED_LEN_MAX: usize = 128;
 
-/// Visits each member of any set once: of each set, the members that are in no earlier one.
+/// Visits each member of any set once, in the first set that has it.
 pub(crate) fn unite_by_looking_up(sets: &[Option<SetRef<'_>>], visit: Visit<'_>) {
     let mut before: Vec<SetFinder<'_>> = Vec::new();
     let mut digits = IntBuffer::new();

@@ -20,7 +20,8 @@ use std::collections::HashSet;
 fn draw(set: SetRef<'_>, count: usize, rng: &mut Rng, mut visit: impl FnMut(ListItem<'_>)) {
     let len = set.len();
     if set.encoding() != SetEncoding::Hashtable || count.saturating_mul(DENSE) > len {
-        // Each member is drawn with the probability that is left for it.
+        // Each member is drawn with the probability `left / (len - at)`, so every selection is equally
+        // likely.
         let mut left = count;
         for (at, member) in set.iter().enumerate() {
             if rng.below((len - at) as u64) < left as u64 {
@@ -81,7 +82,7 @@ fn srandmember_count(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     let reply = &mut ctx.reply;
     if count < 0 {
-        // A larger count is refused, because the reply alone would take more memory than the server has.
+        // A larger count is refused, because the reply alone could take all memory.
         if wanted > REPEATED_MAX {
             return Err(CmdError::text("ERR value is out of range"));
         }
@@ -192,8 +193,8 @@ fn spop_count(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Propagates the removal of the members that were cut out. A very large removal is encoded later,
-/// unless commands of the same unit may follow.
+/// Propagates the removal of the members in `pieces`. A very large removal is encoded later, unless further
+/// commands of the same transaction or script may follow.
 fn tell_of(ctx: &mut WriteCtx<'_>, key: Key<'_>, pieces: &[Set], count: usize, is_slow: bool) {
     let is_propagated = ctx.db.effects.propagating;
     let is_promised = is_propagated && is_slow && count >= PROMISED_FROM;
@@ -206,7 +207,7 @@ fn tell_of(ctx: &mut WriteCtx<'_>, key: Key<'_>, pieces: &[Set], count: usize, i
     }
 }
 
-/// Replies with members that are no longer in the data. Another thread frees them, and also produces the
+/// Replies with members that were removed from the set. Another thread frees them, and also produces the
 /// reply if producing it is slow.
 fn give_away(ctx: &mut WriteCtx<'_>, pieces: Vec<Set>, is_slow: bool) -> Run {
     let is_sent = ctx.slow.mode == ReplyMode::On;
@@ -224,14 +225,15 @@ fn give_away(ctx: &mut WriteCtx<'_>, pieces: Vec<Set>, is_slow: bool) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Removes `count` members, fewer than all, from a large set in a few steps: runs of neighbours in the
-/// order of their hashes. The hashes reveal nothing about the members, because the server's seed is
-/// secret. Every member has the same probability. `None` if the set is too small to be a tree.
+/// Removes `count` members, fewer than all, from a large set in a few steps, each of which takes a run of
+/// neighbours in the order of the members' hashes. The hashes reveal nothing about the members, because the
+/// server's seed is secret. Every member has the same probability. `None` if the set is too small to be a
+/// tree.
 fn cut(set: &mut Set, count: usize, rng: &mut Rng) -> Option<Vec<Set>> {
     let len = set.len();
     let rank_of = |section: usize| (len as u128 * section as u128 / SECTIONS as u128) as usize;
-    // Number of members drawn before a rank. So each section gives members in proportion to its size,
-    // and never more than it has. `chance` decides which sections give one more where the proportion
+    // Number of members drawn before a rank. With this formula each section gives members in proportion to
+    // its size, and never more than it has. `chance` decides which sections give one more if the proportion
     // is a fraction.
     let chance = u128::from(rng.below(len as u64));
     let drawn_before = |rank: usize| ((count as u128 * rank as u128 + chance) / len as u128) as usize;

@@ -129,7 +129,7 @@ impl TrimWords {
             }
             return Ok(None);
         };
-        // For the primary and the AOF, the extent of trimming is already decided.
+        // In commands of the primary and of the AOF, the extent of trimming is already decided.
         let must_obey = ctx.db.access.must_obey;
         if self.limit.is_some() && !self.is_approximate && !must_obey {
             return Err(LIMIT_WITHOUT_APPROXIMATION);

@@ -12,8 +12,8 @@ use sluice_keyspace::{Access, Argv, Event, StreamEdit};
 use sluice_resp::Reply;
 use sluice_value::stream::{ConsumerGroup, EntryLog, PendingEntry, Stream, StreamId};
 
-/// XCLAIM that makes entries pending on receivers, all with the same delivery time and count. Arguments:
-/// key, group and consumer; ids; the group's last id.
+/// The XCLAIM that makes entries pending on receivers, all with the same delivery time and count. Arguments:
+/// key, group and consumer; the ids; delivery time and count; the group's last id.
 pub(super) fn claim_argv(
     (key, group, consumer): (&[u8], &[u8], &[u8]),
     ids: &[StreamId],
@@ -44,7 +44,7 @@ pub(super) fn delivered_again(deliveries: u64) -> u64 {
 /// The largest number that RETRYCOUNT accepts.
 const DELIVERIES_MAX: u64 = i64::MAX as u64;
 
-/// XGROUP SETID that moves a group on receivers.
+/// The XGROUP SETID that gives a group this position on receivers.
 pub(super) fn position_argv(
     (key, group): (&[u8], &[u8]),
     last_id: StreamId,
@@ -413,7 +413,7 @@ pub(super) fn xclaim(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
             }
         }
         reply.end_array(deferred, len);
-        // Without changes, no other command propagates the group's position.
+        // If no pending entry has changed, no XCLAIM propagates the group's position, so XGROUP SETID does.
         if is_behind && claiming.changes == 0 {
             claiming.changes = 1;
             let position = (claiming.group.last_id(), claiming.group.entries_read());

@@ -306,7 +306,8 @@ struct GroupTurn<'a> {
     no_ack: bool,
 }
 
-/// The changes that reading made, for the replication stream; ids only if the stream has a reader.
+/// The changes that reading made, for the replication stream. Ids are recorded only if the stream has a
+/// reader.
 #[derive(Default)]
 struct Delivered {
     /// Ids of new entries that became pending.
@@ -369,7 +370,7 @@ impl GroupTurn<'_> {
         Ok(())
     }
 
-    /// Sends entries that no consumer has been sent.
+    /// Sends entries that were not sent to any consumer yet.
     fn deliver(
         &self,
         group: &mut ConsumerGroup,

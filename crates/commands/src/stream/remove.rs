@@ -18,7 +18,7 @@ enum ReferenceMode {
     KeepRef,
     /// The entry is deleted and removed from all lists of pending entries.
     DelRef,
-    /// The entry is deleted only if every group has been sent it and none has it pending.
+    /// The entry is deleted only if it was sent to every group and is pending in none.
     Acked,
 }
 

@@ -90,7 +90,7 @@ impl EntryRange {
         if left == 0 || self.left.is_none() { Progress::End } else { Progress::More }
     }
 
-    /// Passes entries as long as `visit` returns true.
+    /// Calls `visit` for the entries that are left, as long as it returns true.
     fn visit(&mut self, log: &EntryLog, mut visit: impl FnMut(EntryRef<'_>) -> bool) {
         let Some((start, end)) = self.left else { return };
         let mut passed = None;

@@ -56,7 +56,7 @@ impl<'a> Increment<'a> {
         }
     }
 
-    /// Reads the option at `i`, if it is allowed there; the result is its number of arguments.
+    /// Reads the option at `i`, if it is allowed there; returns how many words it takes, its name included.
     fn take(&mut self, args: Args<'a>, i: usize) -> Option<usize> {
         if args.is(i, "NX") && matches!(self.condition, Condition::Always | Condition::Absent) {
             self.condition = Condition::Absent;

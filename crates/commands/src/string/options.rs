@@ -60,7 +60,7 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// Reads the option at `i`, if it is allowed there; the result is its number of arguments.
+    /// Reads the option at `i`, if it is allowed there; returns how many words it takes, its name included.
     fn take(&mut self, args: Args<'a>, i: usize, accepted: OptionsOf) -> Option<usize> {
         let stores = accepted != OptionsOf::Getex;
         let word = args.at(i);
@@ -132,7 +132,7 @@ pub(super) fn has_passed(ctx: &WriteCtx<'_>, at_ms: i64) -> bool {
     ctx.db.access.expiry == ExpiryMode::Delete && at_ms <= ctx.db.access.now.unix_ms()
 }
 
-/// The unit and base of a given expiry.
+/// The unit of a given expiry, and whether it counts from now or from the epoch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExpiryUnit {
     Seconds,

@@ -99,8 +99,8 @@ fn without_condition(args: Args<'_>, expiry: ExpiryOption) -> Argv {
     argv
 }
 
-/// SET without its option GET, for replicas and the AOF, which read no reply. The operand of IFEQ may be
-/// the same word; it is kept.
+/// SET without its option GET, for replicas and the AOF, which read no reply. A word `GET` that is the
+/// operand of IFEQ is kept.
 fn without_get(args: Args<'_>) -> Argv {
     let mut argv: Argv = args.iter_from(0).take(3).map(<[u8]>::to_vec).collect();
     let mut rest = args.iter_from(3);

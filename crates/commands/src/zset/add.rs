@@ -117,7 +117,7 @@ pub(crate) fn op_add<'m>(
     let mut added = ZaddResult::default();
     for (member, score) in elements {
         if let Err(error) = add_one(&mut edit, flags, (member, score), &mut added) {
-            // INCR takes one element, so nothing was changed before.
+            // Only INCR can fail, and it takes one element, so nothing was changed before.
             edit.unchanged();
             return Err(error);
         }

@@ -71,7 +71,8 @@ fn store(
     (name, event): (&'static str, Event),
 ) -> Run {
     let keys = keys_of(args, 2, name)?;
-    // An expired key is deleted before the command propagates, because a replica reads what it has.
+    // These look-ups delete expired keys before the command is propagated, because a replica executes the
+    // command with the keys that it has.
     for index in keys.clone() {
         if let Some(entry) = ctx.db.get(args.key(index)) {
             Members::of(entry.value())?;

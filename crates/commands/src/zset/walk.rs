@@ -146,7 +146,7 @@ pub(super) fn zscan(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     filter.reply(ctx, |ctx| reply_scan_cursor(ctx, cursor), values, items)
 }
 
-/// Number of index pages that one call visits, at most, for each requested element.
+/// Number of scan steps that one call makes, at most, for each requested element.
 const STEPS_PER_ELEMENT: u64 = 10;
 
 /// Roughly the length of a score with 17 digits, in bytes.

@@ -278,7 +278,7 @@ impl Bench {
     }
 }
 
-/// Runs each line on a fresh bench and compares the rendered replies: `(line, expected)`.
+/// Runs the lines in order on one new bench and compares the rendered replies: `(line, expected)`.
 #[track_caller]
 pub(crate) fn check(script: &[(&str, &str)]) {
     let mut bench = Bench::new();

@@ -1,5 +1,5 @@
-//! DUMP and RESTORE. The payloads and replies are those of 9.1.2, except that those of version 81
-//! are Valkey 9.2's.
+//! DUMP and RESTORE. The payloads and replies are those of Valkey 9.1.2; payloads of version 81 are those of
+//! Valkey 9.2.
 
 use crate::common::{Bench, check};
 

@@ -475,7 +475,8 @@ fn elements_are_sorted() {
 #[test]
 fn sort_gets_texts_of_every_length() {
     let mut bench = Bench::new();
-    // Strings in the entry, outside it, and in pages; likewise for the values of fields.
+    // With these lengths, strings are inside their entry, outside of it, and in pages; values of fields
+    // likewise.
     let lens = [0, 1, 5000, 200_000];
     let text = |len: usize| "x".repeat(len);
     for (number, len) in lens.into_iter().enumerate() {

@@ -419,7 +419,7 @@ fn large_lists_behave_as_small_ones() {
 fn an_emptied_list_leaves_no_bytes_counted() {
     let mut bench = Bench::new();
     bench.check("CONFIG SET list-max-listpack-size 1", "+OK");
-    // Two nodes, which do not fit an entry's block; neither has spare room.
+    // The list has two nodes, so it does not fit its entry's block; neither node has spare room.
     bench.check("LPUSH small a a", ":2");
     // The edit of `small` below reuses the memory of this list, which is larger than that of `small`.
     bench.check(&format!("RPUSH large {}", "x".repeat(800)), ":1");

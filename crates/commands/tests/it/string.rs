@@ -1,4 +1,5 @@
-//! Behaviour of the string commands. The replies are those of the reference.
+//! Behaviour of the string commands. The replies are those of the reference, Valkey 9.1, except for INCREX,
+//! DELEX and SET with IFNE, which come from Valkey 9.2.
 
 use crate::common::{Bench, check};
 
@@ -275,8 +276,8 @@ fn increx_adds_integers_within_bounds() {
         ("EXISTS none", ":0"),
         ("INCREX k XX", "[:5, :1]"),
         ("INCREX n NX BYINT 3", "[:3, :3]"),
-        // A sum out of the bounds changes nothing without SATURATE; a bound may be on the other side
-        // of the value.
+        // Without SATURATE, a sum outside the bounds changes nothing. The value may lie outside the bounds
+        // from the start: UBOUND may be below it, and LBOUND above it.
         ("SET k 10", "+OK"),
         ("INCREX k BYINT 5 UBOUND 12", "[:10, :0]"),
         ("INCREX k BYINT 5 UBOUND 5", "[:10, :0]"),
@@ -500,8 +501,8 @@ fn setrange_writes_over() {
 fn a_large_string_is_like_any_other() {
     const LEN: usize = 300_000;
     let text: String = (0..LEN).map(|i| char::from(b'a' + (i / 7 % 26) as u8)).collect();
-    // Written whole, written far past the end of an absent key, of an integer and of a short
-    // string, and grown.
+    // The string is made by SET, by SETRANGE on an absent key, by SETRANGE far past the end of an integer and
+    // of a short string, and by APPEND.
     for setup in [
         &[format!("SET k {text}"), "SETRANGE k 0 a".to_owned()][..],
         &[format!("SETRANGE k 0 {text}")],
@@ -854,7 +855,7 @@ fn a_value_expires_when_its_time_has_passed() {
 
 #[test]
 fn set_keeps_or_clears_the_expiry() {
-    // A write to a key with 100 ms to live, and whether the key still exists later.
+    // Rows: a write to a key with 100 ms to live, and whether the key still exists later.
     let rows = [
         ("SET k v", true),
         ("SET k v KEEPTTL", false),
@@ -923,8 +924,8 @@ fn an_expired_key_is_absent_to_every_command() {
     }
 }
 
-/// Pages of zeros take no memory: under a very high limit, SETRANGE made strings whose
-/// bit numbers overflowed.
+/// Pages of zeros take no memory, so under a very high `proto-max-bulk-len` SETRANGE could once make strings
+/// so long that their bit numbers overflowed. Now lengths have a fixed bound.
 #[test]
 fn no_limit_lets_a_string_have_bits_that_cannot_be_counted() {
     let mut bench = Bench::with(&[("proto-max-bulk-len", "9223372036854775807")]);
@@ -1040,8 +1041,8 @@ fn commands_that_read_count_hits_and_misses() {
 
 #[test]
 fn changes_are_counted_by_key_and_expired_keys_are_not() {
-    // A command, and the changes that it makes to an absent key, to one with an expiry, and to one
-    // that has expired.
+    // Rows: a command, and the number of changes that it makes to an absent key, to one with an expiry, and
+    // to one that has expired.
     let rows = [
         ("GET k", [0, 0, 0]),
         ("SET k v", [1, 1, 1]),
@@ -1093,7 +1094,7 @@ fn options_end_at_a_zero_byte() {
     ]);
 }
 
-/// The limit on a string, one byte below and above; a refused command allocates nothing.
+/// Writes that end exactly at the limit on a string's length succeed; writes that go beyond it are refused.
 #[test]
 fn strings_end_at_the_limit() {
     let mut bench = Bench::new();

@@ -151,7 +151,8 @@ fn forcing_writes_every_value() {
     let text = String::from_utf8(rewrite(None, &Config::default(), &[], Force::All)).expect("text");
     let names: Vec<&str> = text.lines().filter_map(|line| line.split(' ').next()).collect();
     for id in ParamId::all() {
-        // The addresses of clients are written only when they were changed, as in the reference.
+        // Unset texts, an unset primary, and unchanged lists that are empty or `bind` have no line, as in the
+        // reference.
         let absent = id == param::BIND.any()
             || matches!(
                 id.param().kind,

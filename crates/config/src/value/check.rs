@@ -111,8 +111,8 @@ fn shows_something(mut rest: &[u8]) -> Option<bool> {
             }
             [b'{', after @ ..] => {
                 let end = after.iter().position(|byte| *byte == b'}')?;
-                // `title` and `server-mode` are empty while a template is checked, and so is the socket
-                // unless there is one.
+                // `title` and `server-mode` are empty while a template is checked, and there may be no
+                // socket.
                 shown |= match &after[..end] {
                     b"title" | b"server-mode" | b"unixsocket" => false,
                     b"listen-addr" | b"config-file" | b"port" | b"tls-port" => true,

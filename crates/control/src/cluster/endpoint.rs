@@ -3,8 +3,8 @@
 //! machine (`sluice_cluster`) and shows the announced addresses.
 //!
 //! In addition to a node's announcements, `announce-endpoint-for` of the answering node sets endpoints
-//! for clients of certain networks. These are not sent to other nodes: the bus has no message for them,
-//! and nodes of Valkey log a warning for each unknown extension.
+//! for clients of certain networks. These endpoints are not sent to other nodes: the bus has no message for
+//! them, and nodes of Valkey log a warning for each unknown extension.
 
 use sluice_cluster::{AskingClient, MapNode};
 use sluice_config::choice::EndpointType;

@@ -1,20 +1,22 @@
-//! Exports of slots: for each job a stream of commands that transfers the slots' keys to another node,
-//! each key before its changes (A-82, A-83). `engine/cluster/exports.rs` drives them; the owner of an
-//! export handles the link to the other node and its messages.
+//! Exports of slots: for each slot migration (job) a stream of commands that transfers the slots' keys to
+//! another node, each key before its changes (A-82, A-83). `engine/cluster/exports.rs` drives them; the owner
+//! of an export handles the link to the other node and its messages.
 //!
 //! ```text
-//!  begin ──► slots are walked, one after the other ──► SNAPSHOT-EOF ──► changes ──request_pause──► PAUSED ──► end
-//!            a slot's changes are in the stream from its walk on        writers are held for moments: `Convergence`
+//!  begin ─► slots are walked, one after the other ─► SNAPSHOT-EOF ─► changes ─request_pause─► PAUSED ─► end
+//!           a slot's changes are in the stream                       writers are held for moments:
+//!           from its walk on                                         `Convergence`
 //! ```
 //!
-//! Nothing of a slot that the walk has not reached is in the stream: its keys are sent as they are when
-//! the walk arrives. So one rule suffices: *the walk of a slot begins between two units, and from then on
-//! each change of the slot is appended after the keys that the walk has captured*. The keyspace captures
-//! an entry before its first change ([`begin_slot_walk`](sluice_keyspace::Keyspace::begin_slot_walk)).
+//! A walk visits the keys of one slot after the other. Before the walk reaches a slot, nothing of the slot is
+//! in the stream: its keys are sent as they are when the walk arrives. So one rule suffices: *the walk of a
+//! slot begins between two commands or transactions, and from then on each change of the slot is appended
+//! after the keys that the walk has captured*. The keyspace captures an entry before its first change
+//! ([`begin_slot_walk`](sluice_keyspace::Keyspace::begin_slot_walk)).
 //!
 //! Invariants: (1) a slot belongs to at most one job; (2) only one slot of one job is walked at a time; the
 //! next slot is taken from the oldest job whose link lacks data; (3) after PAUSED only protocol messages of
-//! the nodes are appended; (4) `tapped` has the slots of all jobs whose walk has begun.
+//! the nodes are appended; (4) `tapped` has exactly the slots, of all jobs, whose walk has begun.
 
 mod stream;
 
@@ -47,7 +49,8 @@ struct WalkPace {
     until_ns: u64,
 }
 
-/// Durations for which writers of exported slots were held, since the start or CONFIG RESETSTAT.
+/// Durations for which writers of exported slots were held, that is, had to wait, since the start or CONFIG
+/// RESETSTAT.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HoldStatistics {
     /// Duration of the last hold, in ns.

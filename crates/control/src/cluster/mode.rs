@@ -1,7 +1,10 @@
 //! The engine's state as a node of a cluster.
 //!
+//! The machine is the state machine of the node (`sluice_cluster`). An execution unit is a command, or a
+//! transaction or script as a whole; it is open while it is suspended.
+//!
 //! Invariants: (1) `map` is the machine's newest map, and `served` is computed from it: both change together,
-//! between units; (2) each ticket belongs to one waiting session, or to a session that no longer exists.
+//! between two units; (2) each ticket belongs to one waiting session, or to a session that no longer exists.
 
 use crate::cluster::exports::SlotExports;
 use crate::cluster::order::BusOrder;
@@ -19,7 +22,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
-/// At most this many bytes of published messages of other nodes wait for the end of a unit; further
+/// At most this many bytes of published messages of other nodes wait for the end of an open unit; further
 /// messages are dropped.
 const WAITING_MESSAGES_MAX: usize = 64 << 20;
 /// Bytes counted for a waiting message in addition to its text.
@@ -101,8 +104,8 @@ pub struct Emptying {
 }
 
 impl Emptying {
-    /// The next slot to delete keys from: the slot already begun, or else the first slot without a grace
-    /// period (or after it) that `may_delete` allows.
+    /// The next slot to delete keys from: the slot already begun, or else the first slot that is not in a
+    /// grace period and that `may_delete` allows.
     pub fn next(&self, now_ns: u64, may_delete: impl Fn(HashSlot) -> bool) -> Option<HashSlot> {
         let is_due = |slot: &HashSlot| self.kept.get(slot).is_none_or(|until_ns| now_ns >= *until_ns);
         self.begun.or_else(|| self.slots.iter().find(|slot| is_due(slot) && may_delete(*slot)))

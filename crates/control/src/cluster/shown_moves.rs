@@ -1,5 +1,5 @@
-//! Slot migrations for the metrics endpoint and its page: the machine's row of each job, and its progress
-//! in keys and bytes.
+//! Slot migrations for the metrics endpoint and its page: the row of each migration (job) in the node's state
+//! machine, and its progress in keys and bytes.
 
 use crate::cluster::mode::ClusterMode;
 use sluice_cluster::{JobName, MigrationRow, SlotSet};
@@ -18,10 +18,10 @@ pub struct ShownMove<'a> {
 /// The progress of a slot migration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MoveProgress {
-    /// For an export, keys appended to the stream by the walk, without those written meanwhile; for an
-    /// import, keys present here.
+    /// For an export, keys appended to the stream by the walk over the slots, without keys that clients wrote
+    /// meanwhile; for an import, keys present here.
     pub keys: u64,
-    /// Keys in slots of an export whose walk has not begun.
+    /// For an export, keys in the slots whose walk has not begun.
     pub keys_left: u64,
     /// Bytes sent or received so far.
     pub bytes: u64,

@@ -1,5 +1,5 @@
 //! Connections of slot migrations to and from this node: the connection of each job, and the clients that
-//! wait for a job to begin. The jobs themselves are in the node's machine.
+//! wait for a job to begin. The jobs, which are the migrations themselves, are in the node's state machine.
 //!
 //! Invariant: a job has at most one connection, and a session belongs to at most one job.
 
@@ -99,7 +99,8 @@ pub struct ImportLink {
     pub job: JobName,
     /// The slots of the job: the source writes to no others.
     pub slots: Box<SlotSet>,
-    /// Received bytes when the machine was last informed of the source's activity; all are counted.
+    /// Received bytes when the machine was last informed of the source's activity; they are already included
+    /// in [`SlotMoves::carried`].
     pub heard_bytes: u64,
     /// A protocol message that waits for the replicas.
     pub kept: Option<HeldMessage>,

@@ -1,6 +1,7 @@
 //! CLUSTER, and the commands that control a connection's access to a node: ASKING, READONLY and
-//! READWRITE. Without a cluster the last two have no effect and answer OK as in the reference, because
-//! tools send READONLY without checking for a cluster.
+//! READWRITE. Without a cluster the last two also answer OK, as in the reference, because tools send READONLY
+//! without checking for a cluster. They then have an effect only for clients that a replica redirects to its
+//! primary (CLIENT CAPA).
 
 mod change;
 mod flush;
@@ -61,8 +62,8 @@ pub(crate) const ROUTES: &[Route] = &[
     route(&specs::READWRITE, Handler::Session(readwrite)),
 ];
 
-/// ASKING applies to the next command. If that is MULTI, ASKING applies to the whole transaction; within a
-/// transaction, to the commands that follow.
+/// ASKING applies to the next command. If the next command is MULTI, ASKING applies to the whole transaction.
+/// Within a transaction, ASKING applies to the commands that follow.
 fn asking(ctx: &mut SessionCtx<'_>, _: Args<'_>) -> Run {
     if !ctx.limits.is_cluster {
         return Err(CmdError::NO_CLUSTER);

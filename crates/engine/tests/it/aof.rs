@@ -111,8 +111,8 @@ fn strict() -> (Rig, SessionKey) {
     (rig, other)
 }
 
-/// Output of a client that the engine releases, as far as the file is reported durable; and whether the
-/// client ends with it.
+/// The output of a client that the engine releases, because the file is reported durable so far, and whether
+/// the client is closed after this output.
 fn sent(rig: &mut Rig, client: SessionKey) -> (String, Closing) {
     let (outbox, closing) = rig.engine.take_output(client).expect("the session is there");
     (String::from_utf8(outbox.flatten()).unwrap(), closing)
@@ -424,7 +424,7 @@ fn a_rewrite_waits_for_a_save_and_for_the_end_of_a_transaction() {
     assert_eq!(rig.appended(), "SELECT 0 SET c 1");
 }
 
-/// Writes the rest of the job under way.
+/// Completes the background save or rewrite under way.
 fn slices(rig: &mut Rig) {
     while rig.engine.has_job() {
         rig.engine.save_slice(1_000_000, &mut rig.process);
@@ -455,7 +455,7 @@ fn rewrites_that_fail_leave_an_increment_each_and_after_three_of_them_growth_beg
     assert_eq!(rig.process.aof_cuts.len(), 4);
     slices(&mut rig);
     rig.engine.report_aof_rewrite(false, &mut rig.process);
-    // After the fourth failure, growth rests longer; BGREWRITEAOF need not wait.
+    // After the fourth failure, rewrites because of growth pause for longer; BGREWRITEAOF need not wait.
     rig.pass_ms(61_000);
     rig.cron();
     assert_eq!(rig.process.aof_cuts.len(), 4);
@@ -503,7 +503,8 @@ fn a_file_that_is_turned_off_before_it_could_begin_does_not_begin() {
     assert!(rig.run("INFO persistence").contains("aof_rewrite_scheduled:0"));
     let said = "AOF was disabled but there is a scheduled AOF background, cancel it.";
     assert_eq!(rig.process.log.iter().filter(|(_, text)| text == said).count(), 1);
-    // Only this cancels the rewrite that BGREWRITEAOF has scheduled.
+    // Only turning `appendonly` off cancels a scheduled rewrite: a CONFIG SET that changes nothing does not
+    // cancel the one that BGREWRITEAOF has scheduled.
     rig.check("BGREWRITEAOF", "+Background append only file rewriting scheduled");
     rig.check("CONFIG SET appendonly no", "+OK");
     rig.check("CONFIG SET maxmemory 0", "+OK");
@@ -689,7 +690,8 @@ fn the_server_does_not_end_before_the_first_base_unless_it_is_told_to() {
             if ends { "Writing initial AOF. Exit anyway." } else { "Writing initial AOF, can't exit." };
         assert!(rig.process.log.iter().any(|(_, text)| text == said), "{line}");
     }
-    // A base that could not be written does not keep it, either; the data are saved where that is wanted.
+    // A first base that could not be written does not keep the server from ending, either; the data are saved
+    // if SAVE is given.
     for (line, saves) in [("SHUTDOWN", false), ("SHUTDOWN SAVE", true)] {
         let mut rig = before_the_first_base();
         rig.check("CONFIG SET save \"\"", "+OK");

@@ -243,13 +243,14 @@ fn cb_k8_what_a_command_changes_is_in_force_for_the_next_one_of_anybody() {
     let (operator, client) = (rig.connect(), rig.connect());
     let slot = sluice_base::key_slot(b"{b}").to_string();
     rig.holds_saves = true;
-    // One iteration of the event loop.
+    // These requests arrive in one iteration of the event loop.
     rig.argv_unread(client, &[b"SET", b"{b}0", b"v"]);
     rig.argv_unread(operator, &[b"CLUSTER", b"DELSLOTS", slot.as_bytes()]);
     rig.argv_unread(client, &[b"SET", b"{b}1", b"v"]);
     assert_eq!(rig.output(client), b"+OK\r\n-CLUSTERDOWN Hash slot not served\r\n");
     assert_eq!(rig.output(operator), b"", "its file is not durable");
-    // A whole transaction is checked before its commands; later commands are not.
+    // A transaction is checked as a whole before its commands run; a command after it already sees its
+    // changes.
     rig.argv_unread(operator, &[b"PING"]);
     rig.argv_unread(client, &[b"MULTI"]);
     rig.argv_unread(client, &[b"CLUSTER", b"DELSLOTS", b"1"]);
@@ -321,7 +322,7 @@ impl Buses {
         })
     }
 
-    /// Lets time pass, and delivers all messages that are sent meanwhile.
+    /// Lets time pass, and delivers all bus messages that are sent meanwhile.
     pub(crate) fn pass_ms(&mut self, ms: u64) {
         for _ in 0..ms / 100 {
             for at in 0..self.nodes.len() {
@@ -419,7 +420,7 @@ fn cl_r30_keys_of_others_stay_until_their_owner_has_spoken() {
     let mut buses = Buses::new(vec![(7000, rig)]);
     buses.pass_ms(5_000);
     buses.nodes[0].1.check("DBSIZE", ":300");
-    // The owner joins: the node whose file names these two.
+    // The owner joins: a node whose `nodes.conf` names this node and the replica.
     let (me, replica) = (two_shards().me, two_shards().others.remove(1));
     let saved = SavedCluster { me: two_shards().others.remove(0), others: vec![me, replica], ..two_shards() };
     let other = Rig::node(Some(&saved), &[("port", "7001"), ("cluster-announce-ip", "10.0.0.1")]);
@@ -462,7 +463,8 @@ fn cl_m3_a_failover_and_client_pause_do_not_end_each_other() {
     let mut buses = joined();
     let (_, slot) = keys_of_a_slot(1);
     assert!(slot > 8191, "of the second node");
-    // The stream never reaches the node that is to take over: the failover waits until its time is over.
+    // The replication stream never reaches the node that is to take over, so the failover waits until its
+    // time is over.
     let replica = buses.nodes[1].1.replica();
     buses.nodes[1].1.fed(replica);
     buses.nodes[1].1.check("SET {a} 1", "+OK");
@@ -493,7 +495,7 @@ fn cl_s26_a_pause_tells_the_offset_of_its_beginning() {
     let replica = buses.nodes[1].1.replica();
     buses.nodes[1].1.fed(replica);
     buses.pass_ms(200);
-    // Between two ticks: a write, and then the request.
+    // Between two ticks come a write and then the request for a failover.
     buses.nodes[1].1.check("SET {a} 1", "+OK");
     buses.nodes[2].1.check("CLUSTER FAILOVER", "+OK");
     while (0..3).any(|at| buses.carry_out(at)) {}
@@ -563,7 +565,8 @@ fn cb_g22_a_slot_that_comes_back_when_some_of_its_keys_are_gone_comes_back_empty
     rig.check("DBSIZE", ":0");
     assert_eq!(rig.engine.keyspace().db(0).len(), 0, "all at once");
     rig.check("SET {a} new", "+OK");
-    // In commands that replicas of any version know: each key that was left, and no other.
+    // The stream has UNLINK, which replicas of any version know, for each key that was left, and for no other
+    // key.
     let told = rig.appended();
     let told = told.strip_suffix(" SET {a} new").expect(&told);
     let unlinked: Vec<&str> = told.split(' ').filter(|word| word.starts_with("{a}")).collect();
@@ -681,7 +684,7 @@ fn cb_g22_what_a_lost_slot_has_left_makes_room_ahead_of_keys_and_of_refusals() {
         (rig.process.facts.used_memory, rig.process.counts_data) = (0, true);
         let limit = rig.engine.keyspace().data_bytes();
         rig.check(&format!("CONFIG SET maxmemory {limit} maxmemory-policy {policy}"), "+OK");
-        // In one iteration, without a slice of deletions in between.
+        // These commands run in one iteration, without a slice of deletions in between.
         let names = (0..).map(|n| format!("p{n}"));
         let is_own = |name: &String| {
             let of = sluice_base::key_slot(name.as_bytes());

@@ -231,8 +231,8 @@ fn cb_g22_flushslot_of_many_keys_ends_at_once_and_frees_in_slices() {
     rig.check_as(watcher, "MULTI", "+OK");
     rig.check_as(watcher, "PING", "+QUEUED");
     rig.check_as(watcher, "EXEC", "nil-array");
-    // New keys with names that are still to be freed, and a transaction that watches one: no slice
-    // touches new keys.
+    // New keys have names of detached keys that are still to be freed, and a transaction watches one of them:
+    // no slice may touch the new keys.
     (0..20).for_each(|number| rig.check(&format!("SET {{a}}:{number} new"), "+OK"));
     rig.check_as(watcher, "WATCH {a}:7", "+OK");
     rig.fed(replica);
@@ -270,7 +270,7 @@ fn cb_g22_a_slice_of_freeing_is_no_longer_after_a_time_in_which_nothing_ran() {
         rig.end_iteration();
         slices += 1;
     }
-    // With five milliseconds each it would be two.
+    // With slices of five milliseconds there would be only two.
     assert!(slices > 3, "{slices}");
 }
 
@@ -297,8 +297,8 @@ fn cb_g20_flushslot_is_refused_to_clients_of_a_replica() {
     rig.check("CLUSTER FLUSHSLOT 1", "-READONLY You can't write against a read only replica.");
 }
 
-/// A watched key that was deleted with its slot was reported then, though it is not freed yet: emptying
-/// another slot is no change of it.
+/// A watched key that was deleted with its slot was reported as changed at that time, though it is not freed
+/// yet. Emptying another slot does not change it again.
 #[test]
 fn cb_g22_the_end_of_a_slot_changes_no_key_of_another_that_is_left_to_free() {
     let mut rig = alone(&[]);

@@ -54,10 +54,9 @@ fn the_log_keeps_so_many_entries() {
     rig.check("SLOWLOG LEN", ":0");
 }
 
-/// Lists with a bound, how each is filled and counted: each keeps its bound while it fills, and is
-/// within a lower bound as soon as the command that sets it is answered. ACL LOG is not among them: a
-/// lower bound applies from the next refusal on, as in the reference, so that an operator who turns the
-/// log off can still read it.
+/// Each list with a bound keeps this bound while it fills, and is within a lower bound as soon as the command
+/// that sets the bound is answered. ACL LOG is not among these lists: a lower bound applies from the next
+/// refusal on, as in the reference, so that an operator who turns the log off can still read it.
 #[test]
 fn a_list_with_a_bound_is_within_it_at_once() {
     type Fill = fn(&mut Rig, usize);
@@ -157,7 +156,7 @@ fn secrets_are_not_logged() {
     assert!(text.contains("[\"CONFIG\", \"SET\", \"primaryauth\", \"(redacted)\"]"), "{text}");
     for (line, logged) in [
         ("CONFIG SET hz 10 PrimaryAuth a maxclients 9", "hz, 10, PrimaryAuth, (redacted), maxclients, 9"),
-        // Without its quotes.
+        // The password was sent without quotes, so it has several words.
         ("CONFIG SET hz 10 requirepass my secret", "hz, 10, requirepass, (redacted), (redacted)"),
         ("CONFIG SET requirepass my secret words", "requirepass, (redacted), (redacted), (redacted)"),
     ] {

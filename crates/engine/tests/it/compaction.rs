@@ -81,7 +81,7 @@ fn without_activedefrag_it_is_compacted_too() {
     let mut rig = Rig::new();
     sparse(&mut rig);
     let before = rig.engine.keyspace().chunk_memory().touched_bytes;
-    // The clock of the rig advances a microsecond with each reading: a step is some two thousand moves.
+    // The clock of the rig advances a microsecond with each reading, so a step makes some two thousand moves.
     for _ in 0..40 {
         rig.pass_ms(200);
         rig.cron();
@@ -98,7 +98,7 @@ fn random_traffic_loses_nothing_while_entries_move() {
     let mut oracle: BTreeMap<String, (String, bool)> = BTreeMap::new();
     for round in 0..120_000u64 {
         let number = rng.below(24_000);
-        // Keys inside and outside of blocks; values inside, outside, and integers.
+        // Keys are inside and outside of their entry's block; values are inside, outside, and integers.
         let key = match number % 50 {
             0 => format!("{number}{}", "k".repeat(300)),
             _ => format!("key:{number}"),

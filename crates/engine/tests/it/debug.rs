@@ -4,8 +4,8 @@ use sluice_control::action::{Action, Crash};
 use sluice_engine::DeclaredKeysCheck;
 use sluice_testkit::{Rig, check};
 
-/// The canary of the check that commands meet the keys that they declare: the weights of SORT are exempt, and
-/// here they are not.
+/// The check of declared keys ends the process if a command accesses a key that it does not declare. The
+/// weights of SORT are exempt, but not in this test, which shows that the check works.
 #[cfg(debug_assertions)]
 #[test]
 #[should_panic(expected = "sort met a key that it does not declare: \"w_a\" in database 0")]

@@ -179,7 +179,7 @@ fn a_run_goes_on_without_its_client() {
         rig.pass_ms(200);
         rig.engine.advance_unit(&mut rig.process);
         assert!(!rig.engine.has_open_unit());
-        // A script that has changed nothing ends; a script that has written is finished.
+        // A script that has changed nothing is aborted; a script that has written runs to its end.
         rig.check("GET k", if has_written { "\"v\"" } else { "nil" });
     }
 }

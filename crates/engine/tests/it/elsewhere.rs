@@ -219,7 +219,7 @@ fn some_templates(rng: &mut Rng) -> Vec<&'static str> {
 const NEIGHBOURS: usize = 24;
 const OTHERS: usize = 8;
 
-/// Runs a program of so many steps. Returns how a receiver's data differ, if they do.
+/// Runs a program of `steps` steps. Returns how a receiver's data differ, if they do.
 fn differs(seed: u64, steps: usize) -> Option<String> {
     let mut rng = Rng::new(seed);
     let sender = &SENDERS[rng.below(SENDERS.len() as u64) as usize];
@@ -247,7 +247,7 @@ fn differs(seed: u64, steps: usize) -> Option<String> {
             match line.strip_prefix("!pass ") {
                 Some(ms) => rig.pass_ms(ms.parse().unwrap()),
                 None if line == "!cron" => rig.cron(),
-                // A client that waits does not keep others waiting.
+                // A command that may block gets a client of its own, so that the program goes on.
                 None if line.starts_with('B') || line.contains("BLOCK") => {
                     let client = rig.connect();
                     rig.run_as(client, line);

@@ -2,7 +2,7 @@
 
 use sluice_testkit::Rig;
 
-/// A server with this policy and room for about so many keys of [`fill`].
+/// A server with this policy on which only the data count as memory; it has no limit yet.
 fn rig_with(policy: &str, extra: &[(&str, &str)]) -> Rig {
     let mut rig =
         Rig::with(&[&[("maxmemory-policy", policy), ("maxmemory-eviction-tenacity", "100")], extra].concat());
@@ -48,7 +48,7 @@ fn every_policy_for_all_keys_keeps_memory_below_the_limit_and_takes_every_write(
         limit_to(&mut rig, limit);
         for n in 0..3000 {
             rig.check(&format!("SET after:{n} {}", "w".repeat(100)), "+OK");
-            // Keys are evicted before a command.
+            // Keys are evicted before a command, so the command itself may exceed the limit.
             assert!(used(&rig) <= limit + 4096, "{policy}: {} above {limit}", used(&rig));
         }
         let left = count(&mut rig);
@@ -66,7 +66,7 @@ fn cb_g22_what_a_flushed_slot_has_left_to_free_makes_room_ahead_of_keys_and_of_r
         let limit = used(&rig);
         limit_to(&mut rig, limit);
         rig.check(&format!("CLUSTER FLUSHSLOT {}", sluice_base::key_slot(b"a")), "+OK");
-        // Each of these commands makes a table.
+        // Each of these keys is in another slot, so each command makes a table.
         for n in 0..200 {
             rig.check(&format!("SET after:{n} {}", "w".repeat(100)), "+OK");
         }
@@ -237,8 +237,8 @@ fn a_call_takes_no_longer_than_the_tenacity_lets_it_and_the_clock_goes_on() {
     // ends the call.
     rig.pass_ms(10);
     let before = stat(&mut rig, "evicted_keys");
-    // Before the command and at the end of its iteration; the command that reads the number is
-    // an iteration, too.
+    // Keys are evicted before the command and at the end of its iteration; the command that reads the number
+    // is an iteration of its own.
     rig.check("SET new 1", "+OK");
     let evicted = stat(&mut rig, "evicted_keys") - before;
     assert!(
@@ -337,7 +337,8 @@ fn a_database_that_was_emptied_under_a_cut_makes_no_more_room_than_without() {
         count(&mut rig) as f64
     };
     let (without, with) = (kept(false), kept(true));
-    // The tables of the cut count as memory that only the cut holds, and this process does not know them.
+    // Tables that only the rewrite's view of the old data holds do not count, so about as many keys stay with
+    // a rewrite as without.
     assert!((with / without - 1.0).abs() < 0.1, "{with} against {without}");
 }
 

@@ -59,7 +59,8 @@ impl Target {
         Target { rig, link, commands: Vec::new(), rest: Vec::new() }
     }
 
-    /// Executes received bytes of a stream. A prefix of a stream is whole commands, and the begin of another.
+    /// Executes received bytes of a stream. A prefix of a stream consists of whole commands and the begin of
+    /// another one.
     fn receive(&mut self, bytes: &[u8]) {
         self.rest.extend_from_slice(bytes);
         let mut at = 0;
@@ -73,8 +74,8 @@ impl Target {
                 let command = self.rest[at..at + len].to_vec();
                 assert!(self.rig.bytes(self.link, &command).is_empty(), "a link is not answered");
             } else if text.ends_with("SNAPSHOT-EOF") {
-                // Receivers differ in the database that is selected afterwards: the next command
-                // names its own.
+                // Receivers differ in the database that is selected afterwards, so the next command must
+                // select its own. Here another one is selected.
                 let elsewhere = b"*2\r\n$6\r\nSELECT\r\n$1\r\n2\r\n";
                 assert!(self.rig.bytes(self.link, elsewhere).is_empty());
             }
@@ -384,7 +385,7 @@ fn cb_a31_a_slot_is_sent_by_the_commands_of_each_type_in_the_database_of_each_ke
 fn cb_a32_changes_of_the_slots_alone_come_as_the_replication_stream_has_them() {
     let (mut rig, mut export) = streaming(&["SET {a}s 1", "RPUSH {a}l x y"]);
     for (line, fed) in [
-        // After the snapshot the database is named again, for a stock target and for one of ours.
+        // After the snapshot the database is selected again, for a Valkey target and for a Sluice target.
         ("INCR {a}s", "SELECT 0; INCR {a}s"),
         ("SET {b}s 1", ""),
         ("SET {a}t v PX 1000", "SET {a}t v PXAT 1700000003100"),
@@ -421,7 +422,8 @@ fn cb_a32_changes_of_the_slots_alone_come_as_the_replication_stream_has_them() {
     export.check(&rig, &TAGS[..1], "behind the walk");
 }
 
-/// The stream of an export has no promised bytes: the commands are in it when the command has run.
+/// Nothing in the stream of an export is encoded later: when a command has run, its commands for the stream
+/// are there.
 #[test]
 fn cb_a32_a_large_pop_comes_whole_and_ahead_of_what_follows() {
     let members: Vec<String> = (0..20_000).map(|number| format!("member:{number}")).collect();
@@ -465,7 +467,7 @@ fn cb_a82_what_waits_for_the_target_is_not_counted_for_maxmemory() {
     rig.process.facts.used_memory = (1 << 20) - 5_000;
     for _ in 0..100 {
         rig.run(&format!("SET {{a}}s {}", "x".repeat(100)));
-        // Bytes of the stream that the target does not take.
+        // These bytes are those of the stream that the target does not take.
         rig.process.facts.used_memory += 100;
         rig.pass_ms(20);
     }
@@ -509,7 +511,7 @@ fn cb_a60_flushing_any_database_ends_the_export_and_lets_writers_go() {
     end_export(&mut rig.engine, export.id);
     rig.end_iteration();
     assert_eq!((rig.output(writer), rig.output(flush)), (b"+OK\r\n".to_vec(), b"+OK\r\n".to_vec()));
-    // During the walk, too: nothing of the export is left.
+    // A flush during the walk makes the export fail, too.
     let mut rig = source(&[]);
     (0..50).for_each(|n| drop(rig.run(&format!("SET {{a}}{n} 1"))));
     let mut export = Export::begin(&mut rig, &slots_of(&TAGS[..1]));
@@ -883,7 +885,7 @@ fn nothing_is_walked_ahead_of_the_replies_of_an_iteration() {
     assert_ne!(rig.engine.cluster_deadline_ns(), 0, "the walk is over, and nothing more is to be done");
 }
 
-/// Keys with values that together are many times the bytes that a link is given ahead.
+/// Writes keys whose values together are many times the bytes that a link is given ahead.
 fn filled(rig: &mut Rig, tag: &str) {
     let client = rig.connect();
     for n in 0..1_000 {

@@ -287,8 +287,8 @@ fn what_its_transaction_writes_behind_it_is_handed_over() {
     assert_eq!(state(&mut rig), "failover-in-progress");
 }
 
-/// A client aborts the failover in the iteration that brings the target's answer: the writes that have
-/// waited are in no history of the target.
+/// A client aborts the failover in the iteration that brings the target's answer. The answer must be ignored,
+/// because the target's history lacks the writes that have waited.
 #[test]
 fn an_answer_that_comes_behind_the_end_of_a_failover_is_not_taken() {
     for is_given_up in [false, true] {

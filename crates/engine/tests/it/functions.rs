@@ -10,7 +10,7 @@ fn load(library: &str, function: &str, body: &str) -> String {
     )
 }
 
-/// A rig with such a library.
+/// A rig with the library that `load` describes.
 fn with(library: &str, function: &str, body: &str) -> Rig {
     let mut rig = Rig::new();
     rig.check(&load(library, function, body), &format!("\"{library}\""));
@@ -203,7 +203,7 @@ fn a_function_that_goes_on_is_shown_and_killed() {
     let answer = render(&rig.output(client));
     assert!(answer.starts_with("-ERR Script killed by user with FUNCTION KILL."), "{answer}");
     rig.check_as(other, "FUNCTION KILL", "-NOTBUSY No scripts in execution right now.");
-    // The library has its machine again.
+    // The library can be called again.
     assert_eq!(rig.run("FCALL spin 1 k"), "");
     assert!(rig.engine.has_open_unit());
 }
@@ -315,7 +315,7 @@ fn the_end_of_the_server_ends_a_script_that_has_written_nothing() {
         "{answer}"
     );
     assert!(!rig.engine.end_waits_for_cron(&mut rig.process));
-    // A function that has written is waited for, and the log says what can be done.
+    // The server waits for a function that has written, and the log says what can be done.
     let (mut rig, _) = endless("server.call('SET',keys[1],1)");
     for _ in 0..3 {
         assert!(rig.engine.end_waits_for_cron(&mut rig.process));

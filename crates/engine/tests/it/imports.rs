@@ -1,6 +1,6 @@
 //! Slots that are being moved to this server's primary (specification of the slots, 5.2 and 6.5):
-//! visibility of their keys, how an import ends, and its state in files and at a promotion. No stock
-//! node takes part: the primary's commands are written out.
+//! visibility of their keys, how an import ends, and its state in files and at a promotion. No Valkey node
+//! takes part: the primary's commands are written out.
 
 use crate::cluster::{ME, OTHER, node, slots, two_shards};
 use sluice_base::{SessionKey, key_slot};
@@ -76,8 +76,8 @@ fn databases(rig: &mut Rig) -> String {
     text.split("\\r\\n").filter(|line| line.starts_with("db")).collect::<Vec<_>>().join(" ")
 }
 
-/// A replica with one key of its shard, and another of it in database 1. It has got the begin of an
-/// import and three of its keys, another one in database 2.
+/// A replica with one key of its own shard in database 0, and one in database 1. It has received the begin of
+/// an import and three keys of the import in database 0, and one in database 2.
 fn half_imported() -> (Rig, SessionKey) {
     half_imported_by(&[("cluster-databases", "4")])
 }
@@ -118,7 +118,7 @@ fn cb_g13_what_looks_at_a_database_does_not_see_slots_that_are_on_their_way() {
     rig.check("RANDOMKEY", "nil");
     rig.check("DBSIZE", ":0");
     rig.check("SELECT 0", "+OK");
-    // Commands that do show the keys.
+    // These commands do show the keys.
     rig.check(&format!("CLUSTER COUNTKEYSINSLOT {BAR}"), ":3");
     assert_eq!(rig.run(&format!("CLUSTER GETKEYSINSLOT {BAR} 10")).matches("bar").count(), 3);
     assert_ne!(rig.run("DEBUG DIGEST-VALUE bar"), rig.run("DEBUG DIGEST-VALUE nothing"));
@@ -161,7 +161,7 @@ fn cb_a60_a_flush_leaves_the_mark_until_the_primary_ends_it() {
     rig.check("DBSIZE", ":2");
 }
 
-/// Messages of the two ends to each other are in the stream of a stock primary, too.
+/// Messages of the two ends to each other are in the stream of a Valkey primary, too.
 #[test]
 fn cb_a20_other_words_of_a_move_say_nothing_here() {
     let (mut rig, primary) = half_imported();
@@ -205,7 +205,8 @@ fn cb_a23_an_establish_of_another_form_hides_nothing() {
         assert!(said(&rig).contains(error), "{line}: {}", said(&rig));
         rig.check("DBSIZE", ":1");
     }
-    // In any order, and without a look at the map: the slots have no known owner.
+    // ESTABLISH in the stream takes its options in any order, and is not checked against the map, which does
+    // not know this source.
     let (mut rig, primary) = following(&[]);
     let line =
         format!("cluster syncslots establish slotsrange 5061 5061 0 0 name {JOB} source {}", "f".repeat(40));
@@ -494,7 +495,8 @@ fn cb_a37_a_rewrite_keeps_imports_that_are_under_way() {
     }
 }
 
-/// A base that replaces a snapshot without the id of the source is still a base of commands.
+/// An import that was loaded from a snapshot lacks the id of its source; a rewrite can write a base of
+/// commands all the same.
 #[test]
 fn a_base_of_commands_needs_no_source() {
     let (mut rig, _) = half_imported();

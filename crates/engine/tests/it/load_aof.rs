@@ -619,8 +619,8 @@ fn a_file_with_more_databases_than_there_are_is_not_loaded() {
     }
 }
 
-/// Limits on requests, lower than earlier accepted values, and a request that each of them would refuse:
-/// a command of the log, and a query with its reply.
+/// Rows: a limit on requests, lower than a value that was accepted earlier; a command of the log that this
+/// limit would refuse in a request; and a query with its reply.
 pub(crate) const LOWERED: [(&str, &str, &str, &str, &str); 7] = [
     ("proto-max-bulk-len", "1mb", "SETRANGE k 2000000 x", "STRLEN k", ":2000001"),
     ("proto-max-bulk-len", "1mb", "SETBIT k 16000000 1", "STRLEN k", ":2000001"),
@@ -646,13 +646,13 @@ pub(crate) const LOWERED: [(&str, &str, &str, &str, &str); 7] = [
 #[test]
 fn limits_that_were_lowered_lose_nothing_of_what_was_accepted() {
     for (directive, value, line, question, answer) in LOWERED {
-        // At a start from a log.
+        // The value is accepted at a start from a log.
         let mut rig = starting(&[(directive, value)], &[log_of(&["SELECT 0", line])]);
         rig.loads.pop().expect("it was begun").run(&mut Nothing);
         assert_eq!(rig.finish_loads(), Some(LoadEnded::Start(Ok(()))), "{directive}: {}", said(&rig));
         rig.check(question, answer);
         rig.holds_loads = false;
-        // From a snapshot, written by the server that has accepted the value.
+        // The value is accepted from a snapshot, written by the server that has accepted it before.
         assert_eq!(
             rig.run(&format!("CONFIG SET {directive} 0")).starts_with("+OK"),
             directive != "proto-max-bulk-len"

@@ -205,7 +205,7 @@ fn the_time_left_is_that_of_timeout() {
 
 #[test]
 fn one_that_comes_to_nothing_moves_nobody() {
-    // Aborted by a client that has asked for notifications: its reply comes first.
+    // The failover is aborted by a client that has asked for notifications: its reply comes first.
     let (mut rig, replica) = with_replica("10.0.0.2", &[]);
     let (client, aborts) = (asking(&mut rig, BY_IP), asking(&mut rig, BY_IP));
     rig.check("FAILOVER", "+OK");
@@ -214,12 +214,12 @@ fn one_that_comes_to_nothing_moves_nobody() {
     rig.argv_unread(aborts, &[b"FAILOVER", b"ABORT"]);
     assert_eq!(told(&mut rig, aborts), format!("+OK|{ENDED}"));
     assert_eq!(told(&mut rig, client), ENDED);
-    // Refused by the target.
+    // The failover is refused by the target.
     rig.check("FAILOVER", "+OK");
     hand_over(&mut rig, replica);
     rig.engine.abort_failover("Failover target rejected psync request", &mut rig.process);
     assert_eq!(told(&mut rig, client), format!("{BEGUN}{ENDED}"));
-    // Ended by its timeout.
+    // The failover ends with its timeout.
     let (mut rig, _) = with_replica("10.0.0.2", &[]);
     let client = asking(&mut rig, BY_IP);
     rig.check("FAILOVER TIMEOUT 500", "+OK");
@@ -340,7 +340,7 @@ fn ids_grow_and_an_event_has_one_for_all() {
         assert!(last < seen[0][0] && seen[0][0] < seen[0][1], "{seen:?}");
         last = seen[0][1];
     }
-    // Comparable with ids of another server: they are near the current time.
+    // Ids can be compared with those of another server, because they are near the current time.
     let behind_clock = rig.process.now.unix_ms() - last;
     assert!((-10..10).contains(&behind_clock), "{behind_clock}");
 }
@@ -397,7 +397,7 @@ fn nobody_is_named_an_address_that_it_cannot_use() {
         (plain, "10.0.0.3", Tcp, by_name, true),
         (plain, "db.example", Tcp, by_ip, true),
         (plain, "db.example", Tcp, by_name, true),
-        // Whether the port is one for TLS.
+        // The port must be one for TLS if and only if the client uses TLS.
         (plain, "10.0.0.3", Tls, by_ip, false),
         (tls, "10.0.0.3", Tcp, by_ip, false),
         (tls, "10.0.0.3", Tls, by_ip, true),

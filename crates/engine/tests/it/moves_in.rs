@@ -1,5 +1,5 @@
 //! Atomic moves of slots to this server (specification of the slots, section 6): messages and commands
-//! of a source, propagation to replicas and files, and how a move ends. No stock node takes part: the
+//! of a source, propagation to replicas and files, and how a move ends. No Valkey node takes part: the
 //! source's commands are written out.
 
 use crate::cluster::{ME, OTHER, REPLICA, slots, two_shards};
@@ -49,13 +49,13 @@ fn say(rig: &mut Rig, source: SessionKey, lines: &[&str]) -> String {
     answer.replace("*3\\r\\n$7\\r\\nCLUSTER\\r\\n$9\\r\\nSYNCSLOTS\\r\\n", "").replace("\\r\\n", " ")
 }
 
-/// A job of which everything but the end has arrived; two databases.
+/// A migration (job) of which everything but the end has arrived, in two databases.
 fn all_come(rig: &mut Rig) -> SessionKey {
     let source = begun(rig);
     let ack = word("ACK");
     send(rig, source, &[&ack, "SELECT 0", "SET foo 1", "PEXPIREAT foo 1", "SELECT 2", "RPUSH foo a b"]);
     assert_eq!(say(rig, source, &[&word("SNAPSHOT-EOF")]), "$13 REQUEST-PAUSE ");
-    // A stock source selects no database here, whichever database its image ends with.
+    // A Valkey source selects no database here, whichever database its snapshot ends with.
     send(rig, source, &["SET {foo}2 v", "INCR {foo}3"]);
     assert_eq!(say(rig, source, &[&word("PAUSED")]), "$16 REQUEST-FAILOVER ");
     source
@@ -319,7 +319,7 @@ fn cb_a60_a_lost_connection_deletes_what_has_come_and_tells_replicas() {
     rig.check("GET {foo}3", "\"1\"");
 }
 
-/// A connection that has become a replica's, or was reset, is still the job's.
+/// A connection that has become a replica's, or was reset, still belongs to the migration.
 #[test]
 fn cb_a60_the_end_of_the_connection_counts_whatever_it_has_become() {
     for line in ["PSYNC ? -1", "RESET", "CLIENT REPLY ON"] {

@@ -225,7 +225,7 @@ fn a_move_that_does_not_begin_is_not_told() {
     assert_eq!(told(&mut buses, client).0, "");
 }
 
-/// If clients are sent no host, or one with colons, they find the new owner by MOVED.
+/// If clients would receive no host, or one with colons, they find the new owner by MOVED instead.
 #[test]
 fn clients_are_named_no_node_that_they_could_not_reach_by_it() {
     for directive in
@@ -390,7 +390,7 @@ fn cb_g21_caches_are_told_of_what_leaves_with_its_slot_and_of_what_was_not_there
     rig.check_as(reader, &format!("GET {}", MOVED[0]), "\"1\"");
     rig.check_as(reader, &format!("GET {missing}"), "null");
     rig.check_as(reader, "GET akof", "null");
-    // A long name is not kept.
+    // A long name of an absent key is not kept.
     rig.check_as(short, &format!("GET {long}"), "null");
     let mut moving = Moving::begin(buses);
     moving.pass_ms(1_000);
@@ -407,7 +407,7 @@ fn cb_g21_caches_are_told_of_what_leaves_with_its_slot_and_of_what_was_not_there
     assert_eq!(told(rig, reader), one("akof"), "what has stayed is tracked on");
 }
 
-/// How a side's job has ended, and which node serves the slots in the view of each.
+/// Checks that a side's migration has failed for this reason, and that none is active there.
 #[track_caller]
 fn has_failed(rig: &mut Rig, why: &str) {
     let row = row(rig);

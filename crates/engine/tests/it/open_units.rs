@@ -1,5 +1,5 @@
-//! The open unit: what other clients see meanwhile, and work that waits for its end. DEBUG STAND-STILL
-//! stands for scripts, which are suspended in the same way.
+//! An open unit, that is, a suspended transaction or script: what other clients see meanwhile, and work that
+//! waits for its end. Here DEBUG STAND-STILL suspends transactions; scripts are suspended in the same way.
 
 use sluice_base::SessionKey;
 use sluice_commands::MigrationOutcome;
@@ -536,7 +536,7 @@ fn a_history_that_nobody_follows_ends_behind_it() {
     assert_eq!(replid(&rig.run("INFO replication")), replid(&id));
 }
 
-/// Work that is asked for without an event of its own.
+/// Work that becomes due by time alone.
 #[test]
 fn what_the_clock_brings_is_refused_meanwhile() {
     let mut rig = Rig::with(&[("maxmemory", "1gb"), ("save", "1 1")]);

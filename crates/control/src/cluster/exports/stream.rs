@@ -5,8 +5,9 @@
 //!                      (empty: straight to made)
 //! ```
 //!
-//! An image of entries is formatted late, in slices, and later appends wait for it. So commands leave in
-//! the order in which they were appended, and a large value does not stop the server.
+//! An image, that is, a batch of captured entries, is formatted late, in slices, and later appends wait for
+//! it. So commands leave in the order in which they were appended, and a large value does not stop the
+//! server.
 //!
 //! Invariants: (1) the bytes taken so far are always a prefix of a sequence of whole commands, each in
 //! the database of the SELECT before it; (2) the parts of `made` are in order: `memory`, spool, `late`;
@@ -103,8 +104,8 @@ impl ExportStream {
     }
 
     /// Appends SNAPSHOT-EOF: all keys are in the stream. The next command selects its database again,
-    /// because targets differ after SNAPSHOT-EOF: a Sluice node continues in database 0, where the changes
-    /// of a stock source begin, and a stock node in the database of the last key.
+    /// because targets differ after SNAPSHOT-EOF: a Sluice node continues in database 0, where the changes of
+    /// a Valkey source begin, and a Valkey node in the database of the last key.
     pub(super) fn end_snapshot(&mut self) {
         self.say(b"SNAPSHOT-EOF");
         self.selected = None;
@@ -158,7 +159,7 @@ impl ExportStream {
         self.late.push_back(Bytes::from_vec(block));
     }
 
-    /// Formats waiting parts until `is_over`, called after each command, returns true; at least one
+    /// Formats waiting parts, at least one command, until `is_over` returns true, which is called after each
     /// command. Returns whether parts are left.
     pub fn make(&mut self, is_over: &mut dyn FnMut() -> bool) -> bool {
         while let Some(part) = self.waiting.pop_front() {

@@ -150,8 +150,8 @@ fn refuse_overlap(prefixes: &[&[u8]], current: Option<&TrackingClient>) -> Resul
     Err(CmdError::owned(text.concat()))
 }
 
-/// Indexes of the first prefix that overlaps another, and of the first such other; overlapping means that
-/// one begins with the other.
+/// Indexes of the first prefix that overlaps another one, and of the first prefix that it overlaps. Two
+/// prefixes overlap if one begins with the other.
 fn first_overlap(prefixes: &[&[u8]]) -> Option<(usize, usize)> {
     let mut sorted: Vec<(&[u8], usize)> =
         prefixes.iter().enumerate().map(|(i, prefix)| (*prefix, i)).collect();

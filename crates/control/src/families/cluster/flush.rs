@@ -12,8 +12,8 @@ const FEW_KEYS: usize = 256;
 
 /// CLUSTER FLUSHSLOT (G-20), whoever owns the slot. Many keys are detached at once and freed in slices,
 /// even with `SYNC`: freeing them before the reply would stop the server. If clients receive an event for
-/// each key, or another node receives the slot, all keys are deleted one by one before the reply, because
-/// the next command may create one again.
+/// each key, or another node receives the slot, all keys are deleted one by one before the reply, because the
+/// next command may create one of the keys again.
 pub(super) fn flushslot(ctx: &mut DatasetCtx<'_>, args: Args<'_>) -> Run {
     if !ctx.limits.is_cluster {
         return Err(CmdError::NO_CLUSTER);

@@ -6,7 +6,7 @@
 //! to the job. The stream of a primary, and an append-only file, contain the begin and the end of a
 //! migration: ESTABLISH hides the slots, FINISH shows them. Keys arrive by ordinary commands between the
 //! two, and keys of a failed migration are deleted by ordinary commands before FINISH. The other
-//! messages, which the stream of a stock primary also contains, have no effect there.
+//! messages, which the stream of a Valkey primary also contains, have no effect there.
 
 use super::ranges::{self, RangesJudge};
 use crate::cluster::slot_moves::{Establishing, move_of};
@@ -18,7 +18,7 @@ use sluice_session::ClientKind;
 
 /// The error of FINISH for a name that no import has.
 const NO_IMPORT: CmdError = CmdError::text("ERR No such slot migration job");
-/// The error for a misplaced message of the source, reported to it by closing the connection.
+/// The error for a misplaced message of the other node: the migration fails, and its connection is closed.
 const NOT_HERE: CmdError =
     CmdError::text("ERR This word does not belong on the connection of a move of slots");
 
@@ -67,8 +67,8 @@ fn said(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
     let Some(job) = link.map(|link| link.job) else { return Err(NOT_HERE) };
     let word = if args.len() == 3 { SyncMessage::parse(args.at(2)) } else { SyncMessage::Unknown };
     if word == SyncMessage::SnapshotEof {
-        // After SNAPSHOT-EOF the source's commands begin in database 0: a stock source sends the snapshot
-        // from another process, and begins its own commands without a SELECT.
+        // After SNAPSHOT-EOF the source's commands begin in database 0: a Valkey node sends the snapshot from
+        // another process, and begins its own commands without a SELECT.
         ctx.caller.db = 0;
     }
     step(ctx, MigrationInput::Said { job, word });

@@ -110,8 +110,8 @@ fn answers(check: Check) -> [&'static str; 3] {
     ]
 }
 
-/// A check is asked only for its own askers, armed by the server or by the session; a check that would
-/// postpone a queued command or a call rejects it.
+/// A check is made only for its own askers, if the server or the session has armed it. Where a check would
+/// postpone a queued command or a script's call, it rejects it.
 #[test]
 fn each_asker_is_asked_what_concerns_it() {
     let all = Askers::CLIENT.and(Asker::Queued).and_calls(10);
