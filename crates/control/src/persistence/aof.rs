@@ -7,8 +7,9 @@
 //!                                       └── position: its end          durable ◄── reported ┘
 //! ```
 //!
-//! Commands of a unit may be *promised*: their length counts at execution, and their bytes are made later
-//! in slices. The process receives no bytes from the start of such a unit on until the unit is complete.
+//! A *unit* is a command, a transaction or a script with all its changes. Commands of a unit may be
+//! *promised*: their length is added to the position at execution, and their bytes are made later in slices.
+//! The process receives no bytes from the start of such a unit on until the unit is complete.
 //!
 //! A *position* counts all bytes appended since the start of the process, in whatever file they are.
 //!
@@ -273,8 +274,8 @@ impl AofStream {
         std::mem::replace(&mut self.report.backlog, backlog)
     }
 
-    /// Appends a closed unit. With `stamp`, a timestamp precedes it if its second differs from
-    /// the last timestamp's.
+    /// Appends a closed unit. With `stamp`, a timestamp precedes the unit if its second is later than the
+    /// last timestamp's.
     pub fn add_unit(&mut self, unit: &UnitCommands, grouping: Grouping, stamp: Option<Now>) {
         if !self.is_on || !unit.changes_data() {
             return;

@@ -6,9 +6,10 @@
 //! queried at most once a millisecond, and only by the cron while a quarter of the limit is free; between
 //! two queries, the growth of the data since the last query is added to its result.
 //!
-//! Invariants: (1) eviction runs between two units, and each deletion is propagated separately; (2) one
-//! call takes about as long as `maxmemory-eviction-tenacity` allows; (3) no key is evicted during a pause,
-//! during a load, or on a replica, whose primary deletes; in import mode writes are refused instead.
+//! Invariants: (1) eviction runs between two commands or transactions, and each deletion is propagated
+//! separately; (2) one call takes about as long as `maxmemory-eviction-tenacity` allows; (3) no key is
+//! evicted during a pause, during a load, or on a replica, whose primary deletes; in import mode writes are
+//! refused instead.
 
 use sluice_keyspace::EvictionPool;
 

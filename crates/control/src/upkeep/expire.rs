@@ -8,7 +8,8 @@
 //!
 //! Invariants: (1) a slice takes at most 200 microseconds and one step of the keyspace, including the commit
 //! of its deletions; (2) expiry is a write: a pause, a failover, a shutdown, import mode and a primary hold
-//! it back; (3) each step of the keyspace is a unit, and each deletion is propagated separately.
+//! it back; (3) each step of the keyspace is committed like a command, and each deletion is propagated
+//! separately.
 
 use sluice_keyspace::ExpireWalk;
 

@@ -75,7 +75,7 @@ impl MemoryReport {
         report
     }
 
-    /// Percentage of the data in the memory allocated since the start.
+    /// Size of the data in percent of the memory allocated since the start.
     pub(crate) fn dataset_percent(&self) -> f64 {
         percent(self.dataset, self.used.saturating_sub(self.startup))
     }

@@ -17,8 +17,8 @@ const TAKES_ORDERS: u32 = 9 << 16;
 pub enum EndStep {
     /// The condition does not hold yet.
     Wait,
-    /// The open unit has ended, or this node became a primary again in the last stage: the required
-    /// offset is set to the present end of the stream.
+    /// The transaction or script that was in progress has ended, or this node became a primary again in the
+    /// last stage: the required offset is set to the present end of the stream.
     CountWrites,
     /// The wait for replicas is over: one takes over, or the server ends.
     PastReplicas,

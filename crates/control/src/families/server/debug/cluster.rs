@@ -50,7 +50,7 @@ fn disabled(args: Args<'_>) -> Switch {
 }
 
 /// SLOTMIGRATION PREVENT-FAILOVER: whether an import waits before its takeover; PREVENT-PAUSE: whether an
-/// export waits before it holds writers.
+/// export waits before it pauses writing clients.
 pub(super) fn hold_moves(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     let held = if switch(args, 3) { Switch::Disabled } else { Switch::Runs };
     if args.is(2, "PREVENT-FAILOVER") {
