@@ -69,8 +69,8 @@ pub const READY: &str = "Ready to accept connections";
 
 /// Time between two notes to systemd, ns; equal to that between two log lines about progress.
 const TOLD_EVERY_NS: u64 = 5_000_000_000;
-/// The time that a note extends the limit by, microseconds: work on a disk that stalls for less does not
-/// end the start.
+/// Microseconds by which a note extends systemd's time limit: a disk that stalls for less does not make
+/// systemd end the start.
 const EXTENSION_US: u64 = 60_000_000;
 /// Maximum works that a status names.
 const NAMED_MAX: usize = 3;
