@@ -1,6 +1,7 @@
 //! The engine: a server without a process. Parsed requests enter by [`Engine::submit`], time by
-//! [`Engine::cron`], connections by [`Engine::connect`]; replies leave by [`Engine::take_output`],
-//! requests to the process by [`Engine::take_actions`].
+//! [`Engine::cron`], connections by [`Engine::connect`]; replies leave by [`Engine::take_output`], requests
+//! to the process by [`Engine::take_actions`]. An *execution unit*, or unit, is a command, transaction or
+//! script with its effects; a unit that is suspended is open.
 
 mod cluster;
 pub mod exports;
@@ -266,8 +267,8 @@ impl Engine {
     /// Forgets a client whose socket is closed.
     pub fn disconnect(&mut self, key: SessionKey, process: &mut dyn Process) {
         let Some(session) = self.core.sessions.remove(key) else { return };
-        // The client leaves its group now and not with its session: groups are indexed by the slot in the
-        // session table, which another client may have when an open unit ends.
+        // The client leaves its group now, not when its session is forgotten after an open unit: groups are
+        // indexed by the slot in the session table, and another client may have that slot by then.
         self.leave_group(key);
         self.forget_session(key, session, process);
     }

@@ -1,5 +1,6 @@
-//! Connections of the moves of slots from this node. Orders of the node's machine about them are carried
-//! out by the exports (`exports.rs`), by the process, which connects, and by the session of the target.
+//! Connections of the moves of slots (slot migrations) from this node. Orders of the node's machine about
+//! them are carried out by the exports (`exports.rs`), by the process, which connects, and by the session of
+//! the target.
 
 use super::exports;
 use crate::core::Core;
@@ -84,7 +85,7 @@ fn connect(core: &mut Core, job: JobName, ip: &str, port: u16) {
     })));
 }
 
-/// Ranges of slots as clients are sent them: separated by commas, a range of one slot as its number.
+/// Ranges of slots in the form that clients receive: separated by commas, a range of one slot as its number.
 fn shown(ranges: &str) -> String {
     let shown = ranges.split(' ').map(|range| match range.split_once('-') {
         Some((first, last)) if first == last => first,

@@ -86,15 +86,15 @@ impl Engine {
         mode.pulse.next_tick_ns.min(own).min(exports).min(emptying_ns)
     }
 
-    /// Goes on with the walk of slots that leave: once an iteration, after replies were sent. Cost:
-    /// about a quarter of a millisecond at most. Returns whether there was something to do.
+    /// Continues the walk over the keys of slots that are exported: once an iteration, after replies were
+    /// sent. Cost: about a quarter of a millisecond at most. Returns whether there was something to do.
     #[inline]
     pub fn walk_exports(&mut self, process: &mut dyn Process) -> bool {
         self.core.control.cluster.is_some() && exports::walk_exports(&mut self.core, process)
     }
 
-    /// Reports the time and this server's offset to the node, and carries out what an open unit has held
-    /// back: once an iteration.
+    /// Reports the time and this server's offset to the node, and carries out what a transaction or script in
+    /// progress has held back: once an iteration.
     pub(crate) fn advance_cluster(&mut self, process: &mut dyn Process) {
         if self.core.control.cluster.is_some() {
             ClusterDriver::of(&mut self.core).advance_node(process);

@@ -193,8 +193,8 @@ impl PageRows<'_> {
         fault.map(|fault| ("aof_fault", fault.clone())).into_iter().collect()
     }
 
-    /// Samples some keys while a viewer asks for the largest; ends the counting of accesses when
-    /// no viewer does.
+    /// Samples some keys while a viewer asks for the largest keys or for the sizes of slots; ends the
+    /// counting of accesses when no viewer does.
     pub(crate) fn look_at_keys(&mut self, now: Now, hz: u64, process: &mut dyn Process) {
         let (watch, hot_keys) =
             (&mut self.core.upkeep.cron.page, &mut self.core.control.clients.hot_keys.page);
@@ -221,7 +221,7 @@ impl PageRows<'_> {
     }
 
     /// The rows of clients, and of clients that are sent replies of slow reads. If there are few
-    /// clients, each is read now; otherwise the cron has read them within the last second.
+    /// clients, each is read now; otherwise the cron has read them within the last two seconds.
     fn shown_clients(&self, now: Now) -> (Vec<ClientRow>, Vec<ClientRow>) {
         let (mut keys, mut reading) = self.core.upkeep.cron.page.clients.found();
         if self.core.sessions.len() <= LOOKED_AT_MAX {

@@ -5,8 +5,8 @@
 //!                     └── a newline each second, so that the replica does not give up
 //! ```
 //!
-//! A job of `background.rs` makes the snapshot from a cut, on a thread of the server. Pieces of the
-//! snapshot are taken while the job makes it ([`SnapshotPieces`]).
+//! A job of `background.rs` makes the snapshot from a cut (all entries as they are at one moment), on a
+//! thread of the server. Pieces of the snapshot are taken while the job makes it ([`SnapshotPieces`]).
 //!
 //! Invariants: (1) there is one snapshot at a time: it begins when no replica reads an earlier one and no
 //! other job writes in the background, and all replicas that have asked by then share it, so any number of

@@ -17,7 +17,7 @@ const SHARE_PERCENT_PER_EFFORT: u64 = 2;
 /// Most nanoseconds of a slice that count. A slice whose thread was not scheduled takes longer, and the
 /// rest is ignored.
 const SPENT_NS_MAX: u64 = 5_000_000;
-/// Clients count as working if a command was executed in this many nanoseconds.
+/// Nanoseconds after a command for which clients count as working.
 const WORKING_NS: u64 = 5_000_000;
 
 /// The cycle of active expiry, slice by slice.

@@ -26,7 +26,7 @@ pub(crate) struct TappedCommand<'a> {
     pub db: usize,
     /// Arguments of the command; `None` for work that no client asked for.
     pub args: Option<&'a Args<'a>>,
-    /// Time at which the unit happens.
+    /// Time of the command's execution.
     pub now: Now,
     /// Number of changes that the command has made.
     pub changes: u64,

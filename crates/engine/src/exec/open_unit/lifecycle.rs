@@ -1,4 +1,4 @@
-//! How a unit becomes open, goes on and ends.
+//! How an open unit, a suspended EXEC or script, begins, continues and ends.
 
 use super::OpenUnit;
 use crate::cluster::driver::ClusterDriver;
