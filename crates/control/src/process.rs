@@ -208,7 +208,7 @@ pub trait Process:
         self.facts(keyspace)
     }
 
-    /// [`Process::facts`] for a sample of the metrics endpoint, at most once a second: the allocator's
+    /// [`Process::facts`] for a sample of the metrics endpoint. Called at most once a second. The allocator's
     /// numbers may be some tenths of a second old, and numbers that another thread reads itself
     /// ([`ProcessNumbers`]) are left out. Cost: some microseconds.
     fn sample_facts(&mut self, keyspace: &Keyspace) -> Facts {
@@ -237,7 +237,7 @@ pub trait Process:
     /// maximum, unlike a count, cannot be subtracted from later values.
     fn forget_longest_iteration(&mut self) {}
 
-    /// This server is a replica from now on, or a primary: lines of the log are marked so, and
+    /// Reports the server's new role to the process: lines of the log show the role, and
     /// `oom-score-adj-values` has a value for each role.
     fn set_role(&mut self, _is_replica: bool) {}
 

@@ -41,8 +41,8 @@ pub struct Job {
     left_before: u64,
     /// The thread's progress number when last checked, and the time at which it last changed.
     pub progress: (u64, Now),
-    /// Time since which the job holds more memory than its budget, in ns of the monotonic clock;
-    /// `None` within it.
+    /// Time since which the job holds more memory than its budget, in ns of the monotonic clock; `None` while
+    /// it holds no more.
     pub over_budget_since_ns: Option<u64>,
 }
 
@@ -76,8 +76,8 @@ pub struct JobNumbers {
     pub held_bytes: usize,
     /// Bytes of entries in databases emptied since the cut.
     pub detached_bytes: usize,
-    /// Bytes that the allocator has given for these databases: the process does not count entries outside
-    /// of the keyspace.
+    /// Bytes that the allocator has given for these databases. All of them count as used memory, because the
+    /// process learns only of the keyspace's chunks which parts are in use.
     pub detached_allocated_bytes: usize,
 }
 

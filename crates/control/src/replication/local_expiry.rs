@@ -40,7 +40,7 @@ impl LocalExpiries {
         *self = LocalExpiries::default();
     }
 
-    /// Bytes that the allocator has given. O(keys).
+    /// Bytes that the allocator has given out. O(keys).
     pub fn footprint(&self) -> usize {
         let met = self.met.as_ref().map_or(0, |(_, key)| sluice_base::heap::block(key.len()));
         self.keys.footprint() + met

@@ -189,7 +189,7 @@ impl ReplicaRole {
         }
     }
 
-    /// Whether the link has been up since this primary is followed.
+    /// Whether the link has been up since this server began to follow this primary.
     pub(crate) fn has_been_up(&self) -> bool {
         self.is_up() || self.down_since_s > 0
     }
@@ -205,7 +205,7 @@ impl ReplicaRole {
         self.durable.awaited = Some((position, offset));
     }
 
-    /// Bytes that the allocator has given.
+    /// Bytes that the allocator has given out.
     pub fn footprint(&self) -> usize {
         sluice_base::heap::boxed::<ReplicaRole>()
             + sluice_base::heap::block(self.primary().host.capacity())

@@ -124,7 +124,7 @@ impl UserLoading {
         self.overtaken >= OVERTAKEN_MAX
     }
 
-    /// Bytes that the allocator has given. Cost: the users of the file.
+    /// Bytes that the allocator has given out. Cost: the users of the file.
     pub(crate) fn footprint(&self) -> usize {
         match self.under_way.as_ref().and_then(|under_way| under_way.judged.as_ref()) {
             Some(Ok(users)) => users.footprint(),

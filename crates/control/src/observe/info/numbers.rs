@@ -8,7 +8,7 @@ use sluice_replication::Backlog;
 /// The parts of used memory, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MemoryReport {
-    /// Bytes that the allocator has given.
+    /// Bytes that the allocator has given out.
     pub used: u64,
     /// Greatest `used` so far.
     pub peak: u64,

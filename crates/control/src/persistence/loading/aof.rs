@@ -20,8 +20,8 @@ pub struct AofLoad {
     pub skip_checksum: bool,
 }
 
-/// The function that loads an append-only file into a keyspace; the engine passes it in, because it makes a
-/// second engine.
+/// The function that loads an append-only file into a keyspace; the engine passes this function in, because
+/// loading needs a second engine.
 pub(crate) type LogReplay = fn(AofLoad, &mut Keyspace, &mut Reporter<'_>) -> Result<LoadResult, NotLoaded>;
 
 impl AofLoad {

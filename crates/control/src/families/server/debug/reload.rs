@@ -33,8 +33,8 @@ pub(super) fn reload(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
         saving::in_place::save(ctx.data.keyspace(), ctx.control, ctx.process)
             .map_err(|_| CmdError::text("ERR"))?;
     }
-    // A running background save is broken off only after the save above, because it continues if that save
-    // fails.
+    // A running background save is broken off only after the save above, because the background save
+    // continues if that save fails.
     if ctx.control.persistence.saving.under_way.is_some() {
         ctx.control.persistence.asked.push(JobAsk::BreakSavesOff);
     }
