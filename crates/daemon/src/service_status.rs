@@ -1,5 +1,6 @@
 //! Progress of long work for the operator: the status of the service in systemd, and a bar on the
-//! terminal of a server that was started by hand. The engine reports it in INFO and the log.
+//! terminal of a server that was started by hand. The engine also reports this progress in INFO and in the
+//! log.
 //!
 //! Invariants: (1) nothing here waits: output that systemd or the terminal does not accept at once is
 //! lost, and later output follows; (2) the bar is drawn only by the log that writes to the same terminal,
