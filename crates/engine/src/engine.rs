@@ -243,9 +243,9 @@ impl Engine {
     }
 
     /// Notes that a client has closed its sending side. Returns whether the client still gets replies that
-    /// were not taken yet, such as those that wait until they are durable. If so, the session ends after
-    /// these replies, and waits for nothing else. The session of a replica, or of a client whose reply a
-    /// thread is producing, ends at once.
+    /// were not taken yet, such as those that wait until the append-only file is durable. If so, the session
+    /// ends after these replies, and waits for nothing else. The session of a replica, or of a client whose
+    /// reply a thread is producing, ends at once.
     #[cold]
     pub fn input_ended(&mut self, key: SessionKey, process: &mut dyn Process) -> bool {
         let is_owed = |session: &Session| {
@@ -466,10 +466,10 @@ fn shown_input(input: &[u8]) -> String {
     format!("'{}'{more}", shown.escape_ascii())
 }
 
-/// Most bytes of a broken request that the log shows.
+/// Maximum bytes of a broken request that the log shows.
 pub const SHOWN_INPUT_BYTES: usize = 128;
 
-/// Most empty outboxes kept for the next replies.
+/// Maximum number of empty outboxes that are kept for the next replies.
 const SPARE_OUTBOXES: usize = 64;
 /// Largest memory in bytes of an outbox that is kept.
 const SPARE_OUTBOX_BYTES: usize = 64 * 1024;

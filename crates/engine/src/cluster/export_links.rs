@@ -22,7 +22,8 @@ use sluice_resp::command::push_command;
 use sluice_session::identity::Identity;
 use sluice_session::{ClientAddress, ClientKind, Closing, Session, Sessions};
 
-/// Most bytes of output of a target's session: the rest stays in the stream, which can be spooled to disk.
+/// Maximum bytes of queued output of a target's session: the rest stays in the stream, which can be spooled
+/// to disk.
 const WINDOW_BYTES: usize = 1 << 20;
 
 /// Carries out an order of the machine about a move from this node.
@@ -226,7 +227,7 @@ pub(super) fn advance(core: &mut Core, process: &mut dyn Process) {
     feed(core);
 }
 
-/// Whether a target's session has room for bytes of its stream.
+/// Whether any target's session has room for bytes of its stream.
 pub(crate) fn have_room(mode: &ClusterMode, sessions: &Sessions) -> bool {
     mode.moves.exports.iter().any(|link| {
         let session = link.session.and_then(|key| sessions.get(key));

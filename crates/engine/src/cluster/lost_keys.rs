@@ -57,7 +57,7 @@ impl LostKeySteps<'_> {
         true
     }
 
-    /// Ends the deletion in a slot, which is empty or keeps its keys.
+    /// Ends the deletion in a slot, because the slot is empty or its keys are kept.
     pub(super) fn end(&mut self, slot: HashSlot) {
         if let Some(mode) = &mut self.core.control.cluster {
             mode.emptying.remove(slot);

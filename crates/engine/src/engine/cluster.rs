@@ -66,7 +66,7 @@ impl Engine {
     /// without cluster mode.
     pub fn cluster_deadline_ns(&self) -> u64 {
         let Some(mode) = &self.core.control.cluster else { return u64::MAX };
-        // Input that was stepped after the end of an iteration must not wait for the next event.
+        // Input that the machine received after the end of an iteration must not wait for the next event.
         let is_unit_over = mode.machine.awaits_unit_end() && !self.core.has_open_unit();
         if mode.machine.awaits_iteration_end() || is_unit_over {
             return 0;

@@ -154,7 +154,7 @@ impl Engine {
         self.core.control.replication.full_syncs.began_s.is_some()
     }
 
-    /// Marks a client whose output is beyond its limit to be closed.
+    /// Marks a client to be closed if its output is beyond its limit.
     pub fn check_output_limit(&mut self, key: SessionKey, process: &mut dyn Process) {
         ReplicaFeeds::of(&mut self.core).check_output_limit(key, process)
     }

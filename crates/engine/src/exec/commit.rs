@@ -201,8 +201,8 @@ impl Core {
                 let (now, own) = (command.now, command.proto);
                 Delivery { sessions, control, spare, now, own }.notify(notify, db, key, event);
             }
-            // A deletion by DEL is reported like an expiry, because it changes nothing for a client that
-            // watched the key when it had already expired: for that client the key was absent.
+            // A deletion by DEL is reported like an expiry, because a deletion changes nothing for a client
+            // that began to watch the key after the key had expired: for that client the key was absent.
             let is_gone = || keyspace.db(db).find(keyspace.key(key)).is_none();
             let is_deleted = event == Event::Del && !control.clients.watching.is_empty() && is_gone();
             let change = match event == Event::Expired || is_deleted {

@@ -490,5 +490,5 @@ fn bad_format(name: &str) -> String {
     )
 }
 
-/// Most bytes of an argument of a command in a log.
+/// Maximum bytes of an argument of a command in a log.
 const ARG_BYTES_MAX: u64 = 1 << 40;

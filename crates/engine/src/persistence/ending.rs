@@ -26,9 +26,9 @@ use sluice_control::persistence::ending::readiness::{
 use sluice_control::persistence::ending::{EndOrder, EndStage, NOT_ENDED, PendingEnd};
 use sluice_control::process::Process;
 
-/// Most milliseconds for which a node that has handed over redirects its clients before it ends.
+/// Maximum milliseconds for which a node that has handed over redirects its clients before it ends.
 const LEAVING_MS_MAX: u64 = 3_000;
-/// Least milliseconds for which a node that has handed over stays, even without clients, because other
+/// Minimum milliseconds for which a node that has handed over stays, even without clients, because other
 /// nodes must learn that it leaves.
 const LEAVING_MS_MIN: u64 = 200;
 

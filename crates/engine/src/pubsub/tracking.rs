@@ -382,7 +382,7 @@ fn name_to_keep(keyspace: &Keyspace, db: usize, key: Key<'_>) -> Option<Box<[u8]
     (key.bytes.len() <= KEPT_NAME_BYTES_MAX && !is_found()).then(|| key.bytes.into())
 }
 
-/// Most bytes of a name that a row keeps. Longer names are not kept, because names count against the bound
+/// Maximum bytes of a name that a row keeps. Longer names are not kept, because names count against the bound
 /// of the table, and a long one would evict rows of other clients.
 const KEPT_NAME_BYTES_MAX: usize = 1024;
 

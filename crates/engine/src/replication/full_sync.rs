@@ -113,7 +113,7 @@ impl FullCopies<'_> {
     }
 
     /// Begins a snapshot for the replicas that have asked for one, unless another is still being read,
-    /// and queues the new pieces of the current one. Cost: as that of a cut.
+    /// and queues the new pieces of the current one. Cost: that of a cut.
     #[inline]
     pub(crate) fn serve_full_syncs(&mut self, process: &mut dyn Process) {
         if self.core.control.replication.full_syncs.are_under_way() {

@@ -22,7 +22,7 @@ use sluice_scripts::state::machine_limits;
 use sluice_session::{Caller, ClientKind, Session};
 use std::sync::Arc;
 
-/// Most milliseconds that a library's program may run when a client loads it.
+/// Maximum milliseconds that a library's program may run when a client loads it.
 const LOAD_MS_MAX: u64 = 500;
 
 impl Engine {

@@ -46,7 +46,7 @@ pub(crate) const SHARE_NS: u64 = 20_000_000;
 /// Nanoseconds of a slice of a run.
 pub(crate) const SLICE_NS: u64 = 2_000_000;
 
-/// Hexadecimal digits of a script's SHA-1 name.
+/// Number of hexadecimal digits in a script's SHA-1 name.
 const SHA_LEN: usize = 40;
 
 /// Bytes of large arguments that cost one unit of the machine's budget to copy.
@@ -806,7 +806,7 @@ fn shown(heap: &mut sluice_lua::Heap, value: Value) -> Option<Vec<u8>> {
     text.map(|text| heap.bytes(text).to_vec())
 }
 
-/// Most bytes of a script's reply.
+/// Maximum bytes of a script's reply.
 fn reply_limit(machine: &ScriptMachine) -> usize {
     machine.limit
 }

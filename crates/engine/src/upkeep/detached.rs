@@ -6,7 +6,7 @@ use sluice_base::Now;
 use sluice_control::between_units::BetweenUnits;
 use sluice_control::process::Process;
 
-/// Least duration of a slice, ns.
+/// Minimum duration of a slice, ns.
 const SLICE_NS: u64 = 500_000;
 /// Maximum duration of a slice, ns.
 const SLICE_MAX_NS: u64 = 5_000_000;

@@ -326,8 +326,8 @@ impl Engine {
         if session.caller.is_primary() {
             self.core.control.replication.forget_link_session(key);
         }
-        // Both are called whatever kind the connection has now, because the kind may have changed since the
-        // link was made.
+        // Both functions are called whatever kind the connection has now, because the kind may have changed
+        // since the link was made.
         lose_import_link(&mut self.core.control, &session, process);
         lose_export_link(&mut self.core.control, &session, process);
         if session.caller.replica.is_some() {
