@@ -399,7 +399,7 @@ impl Engine {
     }
 
     /// Rejects a request that names no command, or has a wrong number of arguments. Unauthenticated
-    /// clients get NOAUTH, so that they do not learn which commands exist. Only for a wrong number of
+    /// clients get NOAUTH, so that the names of existing commands stay hidden. Only for a wrong number of
     /// arguments of a command that needs no authentication they get the error of arity.
     #[cold]
     fn reject_unknown(
