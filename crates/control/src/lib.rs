@@ -2,13 +2,13 @@
 //! state of the append-only file, of saving and loading, of roles, users and limits; the contexts of
 //! handlers, their routes, and the families of commands about the server, its clients and its replicas.
 //!
-//! Executing commands, and the work between two of them, is done by the engine: its folders have the
-//! names of the modules here, and contain the steps that change the state here.
+//! The engine executes commands and does the work between two commands. Its folders have the names of the
+//! modules here, and contain the steps that change the state kept here.
 //!
 //! Invariants: (1) no socket, file, thread, clock or entropy: time and facts are passed in through
 //! [`process::Process`], and requests to the host are passed out as [`action::Action`]s; (2) a handler
-//! touches only the contents of its context; (3) no code here runs a unit: a handler returns the outcome
-//! that it wants, and the caller carries it out.
+//! touches only the contents of its context; (3) no code here executes or commits a whole command or
+//! transaction: a handler returns the outcome that it wants, and the caller carries it out.
 #![forbid(unsafe_code)]
 
 pub mod action;

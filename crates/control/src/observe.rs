@@ -1,4 +1,5 @@
-//! Information for operators: the sections of INFO, clients on the page, the progress of long work.
+//! Information for operators: the sections of INFO, clients on the page of the metrics endpoint, the progress
+//! of long work.
 
 pub mod info;
 mod latency;

@@ -60,14 +60,14 @@ pub trait ProcessMemory {
 
 /// Effects of the configuration outside of the engine.
 pub trait ProcessSettings {
-    /// Applies a parameter changed by CONFIG SET outside of the engine (listeners, log, descriptor
-    /// limits). `Err` is the reason of a failure: the engine then rolls the change back, and calls this
-    /// again for the parameters already applied. Each parameter has its own call, so that the engine's
+    /// Applies a parameter, which CONFIG SET has changed, to things outside of the engine (listeners, log,
+    /// descriptor limits). `Err` is the reason of a failure: the engine then rolls the change back, and calls
+    /// this again for the parameters already applied. Each parameter has its own call, so that the engine's
     /// error can name the faulty one; `config` has all new values from the first call on.
     fn apply_config(&mut self, config: &Config, changed: ParamId) -> Result<(), String>;
 
-    /// The effective value of a parameter just applied, if it differs from the given text: the working
-    /// directory becomes absolute. `None` for all other parameters.
+    /// The effective value of a parameter just applied, if it differs from the given text, as for the working
+    /// directory, which becomes absolute. `None` for all other parameters.
     fn in_force(&mut self, _changed: ParamId) -> Option<Vec<u8>> {
         None
     }
@@ -107,8 +107,8 @@ pub trait SnapshotFiles {
     /// far. `Err` is a line for the log.
     fn spool_stream(&mut self, replicas: usize) -> Result<Box<dyn StreamSpool>, SaveError>;
 
-    /// Gives each data file, snapshot and append-only file, a second name that ends in `ending`, so that
-    /// replacing it loses nothing. Returns the names; none in a process without files.
+    /// Gives each data file (snapshots, append-only files) a second name that ends in `ending`, so that
+    /// replacing the file loses nothing. Returns the names; none in a process without files.
     ///
     /// # Errors
     /// The reason, for the log, why a file could not get a second name.
@@ -208,7 +208,7 @@ pub trait Process:
         self.facts(keyspace)
     }
 
-    /// [`Process::facts`] for a sample of the metrics endpoint, at most once a second: the allocator's
+    /// [`Process::facts`] for a sample of the metrics endpoint. Called at most once a second. The allocator's
     /// numbers may be some tenths of a second old, and numbers that another thread reads itself
     /// ([`ProcessNumbers`]) are left out. Cost: some microseconds.
     fn sample_facts(&mut self, keyspace: &Keyspace) -> Facts {
@@ -237,7 +237,7 @@ pub trait Process:
     /// maximum, unlike a count, cannot be subtracted from later values.
     fn forget_longest_iteration(&mut self) {}
 
-    /// This server is a replica from now on, or a primary: lines of the log are marked so, and
+    /// Reports the server's new role to the process: lines of the log show the role, and
     /// `oom-score-adj-values` has a value for each role.
     fn set_role(&mut self, _is_replica: bool) {}
 
@@ -275,7 +275,7 @@ pub struct BackgroundFile {
     pub as_commands: bool,
 }
 
-/// The destination of bytes after the cut of a rewrite.
+/// The destination of the bytes that are appended after a rewrite has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AofIncrement {
     /// The next increment of the same append-only file.
@@ -359,7 +359,7 @@ pub enum AofBacklog {
     Fine,
     /// The disk has fallen too far back, so writing commands wait.
     Full,
-    /// A rewrite has just switched increments. Bytes written now would stay in memory until everything
-    /// before the cut is on disk, so writing commands wait.
+    /// A rewrite has just switched increments. Bytes written now would stay in memory until all bytes before
+    /// the switch are on disk, so writing commands wait.
     Changing,
 }

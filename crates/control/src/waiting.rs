@@ -7,7 +7,7 @@ use sluice_session::Session;
 use sluice_session::blocking::Waiting;
 
 impl Control {
-    /// Stores a request that must wait in its session, and registers the session as waiting.
+    /// Stores in the session a request that must wait, and registers the session as waiting.
     #[cold]
     pub fn park(
         &mut self,

@@ -1,9 +1,9 @@
 //! The crash report: what an operator needs to know when the process ends by a panic or by a fault.
 //!
 //! The handler of a fault has two parts. The first makes plain system calls only and never allocates, so
-//! it works wherever the fault struck. The second names the functions on the stack, for which the library
-//! allocates: from memory reserved for the report (`alloc::report_begins`), because the fault may have
-//! struck inside the allocator. If the report hangs all the same, an alarm ends the process. A fault
+//! it works wherever the fault struck. The second part names the functions on the stack. For that the library
+//! allocates, but from memory reserved for the report (`ReportMemory::report_begins`), because the fault may
+//! have struck inside the allocator. If the report hangs all the same, an alarm ends the process. A fault
 //! within the report ends the process at once.
 //!
 //! SIGALRM, sent by an operator, writes the stack of the main thread, or of the thread to which it was sent,
@@ -109,8 +109,9 @@ fn handle(fault: SigHandler, abort: SigHandler) {
 
 fn set_action(signal: Signal, handler: SigHandler, flags: SaFlags) {
     let action = SigAction::new(handler, flags, SigSet::empty());
-    // SAFETY: the handlers touch nothing but `TARGET`, which is set before and never freed, and a counter of
-    // the allocator's; the process ends with them, or they allocate nothing and leave `errno` as it was.
+    // SAFETY: the handlers read only statics that are set before and never freed, and the allocator's number
+    // of refused bytes. Afterwards the process ends, except after `on_alarm`, which allocates nothing and
+    // leaves `errno` as it was.
     // JUSTIFICATION: there is no safe way to be notified of a fault.
     let _ = unsafe { sigaction(signal, &action) };
 }
@@ -152,8 +153,8 @@ fn write_frames(log: &File) {
     }
 }
 
-/// The address range of the program in memory. The C library would print the program's first argument as
-/// its name, over which the process title is written (`title.rs`).
+/// The address range of the program in memory, to print addresses in the program. The C library would name
+/// the program by its first argument, over which the process title is written (`title.rs`).
 struct LoadedProgram {
     start: AtomicUsize,
     /// The first address after the program; 0: not known.
@@ -231,8 +232,8 @@ pub(crate) fn remove_unfinished_at(signal: i32, flag: Arc<AtomicBool>) -> std::i
         }
     };
     // SAFETY: the closure reads atomics and calls unlink, as a handler may; it neither allocates nor panics.
-    // JUSTIFICATION: the main thread is in the midst of the save, or waits for the disk, and the process
-    // ends at once.
+    // JUSTIFICATION: only a handler can remove the file, because the main thread is in the midst of the save,
+    // or waits for the disk, and the process ends at once.
     unsafe { signal_hook::low_level::register(signal, remove) }.map(drop)
 }
 
@@ -263,7 +264,7 @@ impl SignalStack {
     pub fn install() -> Option<SignalStack> {
         let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a new mapping wherever the kernel likes touches no memory of ours.
-        // JUSTIFICATION: not from the allocator, which would count it as used.
+        // JUSTIFICATION: memory from the allocator would count as used.
         let memory = unsafe { libc::mmap(std::ptr::null_mut(), SIGNAL_STACK_BYTES, access, kind, -1, 0) };
         if memory == libc::MAP_FAILED {
             return None;
@@ -290,8 +291,8 @@ impl SignalStack {
 impl Drop for SignalStack {
     fn drop(&mut self) {
         let none = libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
-        // SAFETY: the value is not `Send`, so this is the thread whose stack it is, and it is no handler that
-        // runs on it.
+        // SAFETY: the value is not `Send`, so the thread that uses this signal stack drops it, and no handler
+        // runs on the stack then.
         // JUSTIFICATION: the counterpart of `install`.
         unsafe {
             libc::sigaltstack(&none, std::ptr::null_mut());
@@ -335,7 +336,8 @@ extern "C" fn on_abort(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_
     let _ = raise(Signal::SIGABRT);
 }
 
-/// The library aborts when an allocation that cannot fail is refused, and does not log its size.
+/// Writes the size of the refused allocation if the library has aborted for that reason, because the library
+/// itself does not log the size.
 fn write_out_of_memory(mut log: &File, signal: i32, code: i32) -> std::io::Result<()> {
     let ours = signal == Signal::SIGABRT as i32 && code == libc::SI_TKILL;
     match ALLOCATOR.get().map_or(0, |allocator| allocator.refused()) {

@@ -2,7 +2,8 @@
 
 use nix::unistd::{ForkResult, fork, setsid};
 
-/// Leaves the terminal: the parent ends, the child continues in a new session with closed standard streams.
+/// Leaves the terminal: the parent ends, the child continues in a new session, with `/dev/null` as its
+/// standard streams.
 ///
 /// Must be called while the process has one thread.
 pub fn leave_terminal() -> std::io::Result<()> {

@@ -22,7 +22,7 @@ pub fn try_append(path: &Path) -> io::Result<()> {
     options_for(path)?.append(true).open(path).map(drop)
 }
 
-/// Whether the content of a pid file allows to overwrite it. Creates and changes nothing.
+/// Whether the content of a pid file permits the file to be overwritten. Creates and changes nothing.
 pub fn try_pid(path: &Path) -> io::Result<()> {
     let mut file = options_for(path)?.read(true).write(true).open(path)?;
     if file.metadata()?.is_file() { judge_pid(&mut file) } else { Ok(()) }
@@ -118,7 +118,7 @@ mod tests {
             assert_eq!(path.exists(), !is_replaced);
             let _ = std::fs::remove_file(&path);
         }
-        // The path is first a second name of a file with data, then a link that belongs to this user.
+        // The path is first a hard link to a file with data, then a symbolic link that belongs to this user.
         std::fs::write(&victim, "data").expect("writable");
         std::fs::hard_link(&victim, &path).expect("linkable");
         assert!(write_pid(&path).is_err());

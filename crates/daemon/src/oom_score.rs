@@ -18,7 +18,7 @@ pub struct OomScore {
 }
 
 impl OomScore {
-    /// The current score, of a primary that adjusts nothing.
+    /// Reads the current score. The server counts as a primary, and adjusts nothing yet.
     pub fn read() -> OomScore {
         let text = std::fs::read_to_string(OOM_FILE).unwrap_or_default();
         OomScore {

@@ -1,5 +1,6 @@
 //! Progress of long work for the operator: the status of the service in systemd, and a bar on the
-//! terminal of a server that was started by hand. The engine reports it in INFO and the log.
+//! terminal of a server that was started by hand. The engine also reports this progress in INFO and in the
+//! log.
 //!
 //! Invariants: (1) nothing here waits: output that systemd or the terminal does not accept at once is
 //! lost, and later output follows; (2) the bar is drawn only by the log that writes to the same terminal,
@@ -69,8 +70,8 @@ pub const READY: &str = "Ready to accept connections";
 
 /// Time between two notes to systemd, ns; equal to that between two log lines about progress.
 const TOLD_EVERY_NS: u64 = 5_000_000_000;
-/// The time that a note extends the limit by, microseconds: work on a disk that stalls for less does not
-/// end the start.
+/// Microseconds by which a note extends systemd's time limit: a disk that stalls for less does not make
+/// systemd end the start.
 const EXTENSION_US: u64 = 60_000_000;
 /// Maximum works that a status names.
 const NAMED_MAX: usize = 3;

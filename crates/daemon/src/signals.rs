@@ -1,4 +1,4 @@
-//! Signals: TERM and INT end the server, the first one in good order, the second one at once.
+//! Signals: after a first TERM or INT the server ends in good order, after a second one at once.
 //!
 //! The handlers come from `signal-hook` and write a byte into a socket that the event loop watches.
 

@@ -1,4 +1,5 @@
-//! Systemd's socket: notes of `NAME=value` lines, one a datagram. No note waits longer than a second.
+//! Systemd's socket: notes of `NAME=value` lines, one note in each datagram. No note waits longer than a
+//! second.
 
 use sluice_config::choice::Supervisor;
 use sluice_config::{Config, param};

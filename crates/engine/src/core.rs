@@ -1,9 +1,9 @@
 //! The core: the data, the sessions and the control plane, and the consequences of their changes.
 //!
 //! A function that holds only a [`Core`] cannot run a command: a core has neither the specs and handlers,
-//! nor scripts, nor the open unit. These are fields of [`Engine`](crate::engine::Engine). So the steps that
-//! work on a core call no command. Follow-up work that runs commands, such as serving clients that waited,
-//! is left to the engine, which called the step.
+//! nor scripts, nor the open execution unit (a suspended transaction or script). These are fields of
+//! [`Engine`](crate::engine::Engine). So the steps that work on a core call no command. Follow-up work that
+//! runs commands, such as serving clients that waited, is left to the engine, which called the step.
 
 use crate::exec::gate::Gate;
 use sluice_base::Rng;
@@ -196,7 +196,7 @@ impl Core {
         self.effects.removal_listening = control.clients.blocking.wants_removals();
     }
 
-    /// Whether a unit is open.
+    /// Whether an execution unit is open.
     #[inline]
     pub(crate) fn has_open_unit(&self) -> bool {
         *self.control.clients.unit_stands_open

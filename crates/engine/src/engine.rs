@@ -1,6 +1,7 @@
 //! The engine: a server without a process. Parsed requests enter by [`Engine::submit`], time by
-//! [`Engine::cron`], connections by [`Engine::connect`]; replies leave by [`Engine::take_output`],
-//! requests to the process by [`Engine::take_actions`].
+//! [`Engine::cron`], connections by [`Engine::connect`]; replies leave by [`Engine::take_output`], requests
+//! to the process by [`Engine::take_actions`]. An *execution unit*, or unit, is a command, transaction or
+//! script with its effects; a unit that is suspended is open.
 
 mod cluster;
 pub mod exports;
@@ -242,9 +243,9 @@ impl Engine {
     }
 
     /// Notes that a client has closed its sending side. Returns whether the client still gets replies that
-    /// were not taken yet, such as those that wait until they are durable. If so, the session ends after
-    /// these replies, and waits for nothing else. The session of a replica, or of a client whose reply a
-    /// thread is producing, ends at once.
+    /// were not taken yet, such as those that wait until the append-only file is durable. If so, the session
+    /// ends after these replies, and waits for nothing else. The session of a replica, or of a client whose
+    /// reply a thread is producing, ends at once.
     #[cold]
     pub fn input_ended(&mut self, key: SessionKey, process: &mut dyn Process) -> bool {
         let is_owed = |session: &Session| {
@@ -266,8 +267,8 @@ impl Engine {
     /// Forgets a client whose socket is closed.
     pub fn disconnect(&mut self, key: SessionKey, process: &mut dyn Process) {
         let Some(session) = self.core.sessions.remove(key) else { return };
-        // The client leaves its group now and not with its session: groups are indexed by the slot in the
-        // session table, which another client may have when an open unit ends.
+        // The client leaves its group now, not when its session is forgotten after an open unit: groups are
+        // indexed by the slot in the session table, and another client may have that slot by then.
         self.leave_group(key);
         self.forget_session(key, session, process);
     }
@@ -465,10 +466,10 @@ fn shown_input(input: &[u8]) -> String {
     format!("'{}'{more}", shown.escape_ascii())
 }
 
-/// Most bytes of a broken request that the log shows.
+/// Maximum bytes of a broken request that the log shows.
 pub const SHOWN_INPUT_BYTES: usize = 128;
 
-/// Most empty outboxes kept for the next replies.
+/// Maximum number of empty outboxes that are kept for the next replies.
 const SPARE_OUTBOXES: usize = 64;
 /// Largest memory in bytes of an outbox that is kept.
 const SPARE_OUTBOX_BYTES: usize = 64 * 1024;

@@ -2,8 +2,9 @@
 //!
 //! 1. `prepare` looks up the command of every request and hashes the request's first 16 keys; the buckets
 //!    and entries of these keys are prefetched.
-//! 2. For each request in order: existence and arity, gate, unit, context, handler, commit; then the
-//!    clients that waited for a key which the unit has filled are served.
+//! 2. For each request in order: checks of existence and arity, the gate (all other checks), an execution
+//!    unit that collects the effects, the handler with its context, and the commit of the effects; then the
+//!    clients that waited for a key which the request has filled are served.
 //!
 //! Batches are in `exec/batch.rs`, the run of one request in `exec/request.rs`, the contexts of handlers
 //! in the crate `control` (`ctx.rs`), and the call of a handler with its context in `exec/dispatch.rs`.

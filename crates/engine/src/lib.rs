@@ -1,5 +1,5 @@
 //! The engine: a server without a process. It has the gate, the execution and the commit of commands,
-//! and the work between two units.
+//! and the work between two execution units (commands, transactions or scripts).
 //!
 //! The state that the engine keeps about the server is in the crate `control`, with the handlers of
 //! commands about the server. The handlers of commands about data are in the crate `commands`. A folder

@@ -1,6 +1,6 @@
-//! Models of a job's end: a worker that starts and finishes against cancellers, in every
-//! interleaving. Built with `RUSTFLAGS="--cfg loom" cargo test -p sluice-evloop --release
-//! --test loom_pool`; empty otherwise.
+//! Models of the end of a job, in every interleaving: a worker starts and finishes it while other threads
+//! cancel it. Built with `RUSTFLAGS="--cfg loom" cargo test -p sluice-evloop --release --test loom_pool`;
+//! empty otherwise.
 #![allow(unexpected_cfgs, dead_code, missing_docs)]
 #![cfg(loom)]
 

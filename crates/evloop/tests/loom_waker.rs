@@ -120,8 +120,8 @@ fn what_was_published_before_a_wake_is_seen_after_it() {
     loom::model(|| run_relaxed(Word::notify));
 }
 
-/// A failure of the mutant is a deadlock, which loom cannot always unwind: so it runs in a
-/// process of its own.
+/// The faulty variant `notify_unless_seen` ends in a deadlock, which loom cannot always unwind, so it runs in
+/// a process of its own.
 #[test]
 fn the_mutant_that_looks_before_it_swaps_loses_a_wake() {
     if std::env::var_os(CHILD).is_some() {

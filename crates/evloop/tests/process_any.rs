@@ -1,5 +1,5 @@
-//! Waiting for any child, by the ids of the conformance list. One test in a program of its own, because
-//! such a wait takes any child that ends.
+//! Waiting for any child: requirements by their ids in `CONFORMANCE.md`. One test in a program of its own,
+//! because such a wait takes any child that ends.
 #![allow(clippy::zombie_processes, reason = "the loop waits for them")]
 
 use std::process::{Child, Command, Stdio};

@@ -1,5 +1,5 @@
-//! A child that another process traces: the last part of P14 of the conformance list. A program without
-//! the test harness, because the tracer is a forked copy and a fork loses the harness's threads.
+//! A child that another process traces: the last part of P14 in `CONFORMANCE.md`. A program without the test
+//! harness, because the tracer is a forked copy and a fork loses the harness's threads.
 #![allow(unsafe_code, reason = "fork and ptrace")]
 #![allow(clippy::zombie_processes, reason = "the loop waits for them")]
 

@@ -25,7 +25,7 @@ pub(crate) const ROUTES: &[Route] = &[
 
 fn ping(ctx: &mut SessionCtx<'_>, args: Args<'_>) -> Run {
     match args.len() {
-        // A RESP2 client with subscriptions expects the form of a message. A call of a script gets the
+        // A RESP2 client with subscriptions expects the form of a message. A PING called by a script gets the
         // ordinary reply.
         1 | 2 if ctx.caller.only_listens() && !ctx.is_called => {
             ctx.reply.array(2);

@@ -55,7 +55,7 @@ fn failover(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Logged for operators who look for the reason of waiting clients.
+/// The log line that tells operators why clients wait with their writes.
 const WRITES_WAIT: &str = "Writes wait until the failover has ended; FAILOVER ABORT ends it.";
 
 fn parse(args: Args<'_>) -> Result<FailoverArgs, CmdError> {

@@ -1,4 +1,4 @@
-//! MONITOR: shows every following command to the caller; `logging.rs` feeds it.
+//! MONITOR: the caller receives every following command; `observe/logging.rs` of the engine sends them.
 
 use crate::ctx::{Handler, Route, ServerCtx, route};
 use sluice_command::specs::server as specs;

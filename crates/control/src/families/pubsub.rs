@@ -1,5 +1,5 @@
-//! SUBSCRIBE and related commands, PUBLISH, SPUBLISH, PUBSUB. Subscriptions are stored in `pubsub.rs`;
-//! `delivery.rs` sends messages.
+//! SUBSCRIBE and related commands, PUBLISH, SPUBLISH, PUBSUB. Subscriptions are stored in the registry of the
+//! crate `subscriptions`; `pubsub/delivery.rs` of the engine sends the messages.
 
 use crate::ctx::{Handler, PubSubCtx, ReportCtx, Route, route};
 use sluice_base::glob;
@@ -72,8 +72,9 @@ fn unsubscribe(ctx: &mut PubSubCtx<'_>, args: Args<'_>, kind: TopicKind) -> Run 
     Ok(Outcome::Done)
 }
 
-/// Sends a client the confirmation of a subscription or its end, with the number of its subscriptions; shard
-/// channels are counted separately. Confirmations are sent even while replies are off, like messages.
+/// Sends a client the confirmation of a subscription or its end, with the number of the client's
+/// subscriptions; shard channels are counted separately. Confirmations are sent even while replies are off,
+/// like messages.
 ///
 /// The array of EXEC has one value for each command: the first confirmation, whose `index` is 0. Further
 /// confirmations are sent after the array, like messages that the same transaction has published.

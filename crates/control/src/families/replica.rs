@@ -28,7 +28,7 @@ fn replicaof(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         ctx.reply.ok();
         return Ok(Outcome::Done);
     }
-    // As in the reference: a client that is a replica of this server may not change whom it follows.
+    // As in the reference, a client that is a replica of this server may not change this server's primary.
     if ctx.session.caller.replica.is_some() {
         return Err(CmdError::text("ERR Command is not valid when client is a replica."));
     }

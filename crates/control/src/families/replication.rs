@@ -1,8 +1,8 @@
-//! Commands that a replica sends to its primary: SYNC, PSYNC, REPLCONF.
+//! Commands that a replica sends to its primary, SYNC, PSYNC and REPLCONF; and WAIT and WAITAOF.
 //!
 //! A replica is a client that has requested the data. It receives a snapshot, then the stream; its
-//! later commands get no reply. A replica that reconnects continues at its offset if the backlog
-//! reaches back to it.
+//! later commands get no reply. A replica that reconnects continues at its offset if the backlog reaches back
+//! to that offset.
 
 use crate::action::Action;
 use crate::cluster::mode::ClusterMode;
@@ -90,8 +90,8 @@ fn take_over(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
 }
 
 /// Whether PSYNC FAILOVER has to wait again, because this server's promotion still waits for the end of a
-/// load: the end of any pause releases the waiting client, even one too early. If this server answered as a
-/// replica, the old primary would give up the failover, and both would be primaries.
+/// load. The waiting client is released at the end of any pause, which may be before the promotion. If this
+/// server answered as a replica, the old primary would give up the failover, and both would be primaries.
 fn is_handed_over_later(ctx: &ServerCtx<'_>, args: Args<'_>) -> bool {
     args.len() > HANDED_OVER && args.at(HANDED_OVER).is_empty() && ctx.control.replication.failover_asked
 }
@@ -171,10 +171,10 @@ fn become_replica(ctx: &mut ServerCtx<'_>, stage: SyncStage, sends_acks: bool) {
     }));
 }
 
-/// Marks earlier connections of a replica that has connected again, which may not have been noticed to have
-/// ended. From now on an earlier connection counts as a replica only if it acknowledges more than the
-/// present end of the stream. Otherwise the replica would count twice, and a crash may have lost data that
-/// it acknowledged there.
+/// Marks the earlier connections of a replica that has connected again: this server may not have noticed
+/// their end. From now on an earlier connection counts as a replica only if it acknowledges more than the
+/// present end of the stream. Otherwise the replica would count twice, and a crash of the replica may have
+/// lost data that it acknowledged on the earlier connection.
 fn supersede(ctx: &mut ServerCtx<'_>) {
     let (end, now_s) = (ctx.control.replication.stream.offset, ctx.now.unix_s());
     let caller = &ctx.session.caller;
@@ -226,8 +226,8 @@ fn go_on(ctx: &mut ServerCtx<'_>, offset: u64) {
 /// Begins a full synchronisation of a replica.
 fn synchronise(ctx: &mut ServerCtx<'_>, greeting: SyncGreeting) {
     let name = ctx.session.caller.replica_name();
-    // A new history begins with the backlog: data written before, without a backlog, is in no history, and
-    // a former replica that continued at its offset would lack it.
+    // A new history begins together with the backlog. Data written while there was no backlog is in no
+    // history, so a former replica that continued at its old offset would lack that data.
     if !ctx.control.replication.stream.has_begun() {
         let replid = hex(&ctx.process.entropy());
         ctx.control.replication.stream.begin(replid);
@@ -268,7 +268,7 @@ fn replconf(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
             acknowledge(ctx, args.at(i + 1), aof);
             return Ok(Outcome::Done);
         }
-        // Only a replica obeys GETACK; a client gets no reply.
+        // GETACK is obeyed only if it comes from this server's primary; any other client gets no reply.
         if args.is(i, "GETACK") {
             if let Some(role) =
                 ctx.control.replication.replica.as_mut().filter(|_| ctx.session.caller.is_primary())

@@ -1,4 +1,4 @@
-//! MULTI, DISCARD, WATCH and UNWATCH. EXEC is in `exec/transaction.rs`.
+//! MULTI, DISCARD, WATCH and UNWATCH. EXEC is in `exec/transaction.rs` of the engine.
 
 use crate::ctx::{Handler, Route, TransactionCtx, route};
 use sluice_command::specs::transactions as specs;

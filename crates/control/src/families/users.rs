@@ -1,4 +1,4 @@
-//! AUTH, and the ACL container: the rights of users by their own rules and by roles.
+//! AUTH, and the subcommands of ACL, which include those about roles.
 
 use crate::action::Action;
 use crate::ctx::{Handler, Route, UsersCtx, route};
@@ -347,7 +347,7 @@ fn log(ctx: &mut UsersCtx<'_>, args: Args<'_>) -> Run {
 /// Number of entries that ACL LOG shows by default.
 const LOG_SHOWN_BY_DEFAULT: usize = 10;
 
-/// ACL LOAD. Another thread reads and checks the file while clients are served.
+/// ACL LOAD. Usually another thread reads and checks the file while clients are served.
 fn load(ctx: &mut UsersCtx<'_>, _: Args<'_>) -> Run {
     let path = file(ctx)?;
     let all_channels = ctx.users.users().all_channels();
@@ -385,7 +385,7 @@ pub fn put_in_force(
 fn save(ctx: &mut UsersCtx<'_>, _: Args<'_>) -> Run {
     let path = file(ctx)?;
     let text = ctx.users.users().to_file();
-    // A load in progress must read the file again, because it has read the previous text.
+    // A load in progress must read the file again, because it may have read the previous text.
     ctx.users.loading.note_change();
     if let Err(reason) = ctx.process.replace_user_file(&path, &text) {
         let path = String::from_utf8_lossy(&path).into_owned();

@@ -1,6 +1,6 @@
-//! INFO and the metrics endpoint: two renderers of one list of fields, each with a row in
-//! `info/fields.rs`. INFO consists of sections of `name:value` lines, in the order of `SECTIONS` in
-//! `info/table.rs`; a sample has only the numbers.
+//! INFO and the metrics endpoint show one list of fields, `info/fields.rs` of the crate `numbers`. INFO
+//! consists of sections of `name:value` lines, in the order of `SECTIONS` in `info/table.rs`; a sample for
+//! the metrics endpoint has only the numbers.
 //!
 //! Names and order are those of the reference, so existing dashboards keep working. A field of a feature
 //! that does not exist here has the value that the reference shows while the feature is unused.

@@ -3,7 +3,7 @@
 use crate::Control;
 
 impl Control {
-    /// Records a spike in the latency monitor if it exceeds the threshold.
+    /// Records a spike in the latency monitor if it reaches the threshold.
     pub fn note_latency(&mut self, event: &'static str, now: sluice_base::Now, duration_ns: u64) {
         let threshold = self.limits.latency_threshold_ms;
         let ms = duration_ns / 1_000_000;

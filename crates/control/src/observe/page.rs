@@ -8,10 +8,9 @@
 //!   json.rs, history.rs: bytes of both
 //! ```
 //!
-//! Invariants: (1) nothing is gathered while the page is not displayed: the cron gathers for
-//! `watch::WATCHED_NS` after a request; (2) the main thread's work for a request is bounded, however many
-//! clients and keys there are; (3) names of keys and arguments of commands appear only in the JSON for a
-//! request whose user may read them.
+//! Invariants: (1) the cron gathers only for some time after a request (`watch.rs`); (2) the main thread's
+//! work for a request is bounded, however many clients and keys there are; (3) names of keys and arguments of
+//! commands appear only in the JSON for a request whose user may read them.
 
 mod clients;
 mod watch;

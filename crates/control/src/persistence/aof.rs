@@ -7,8 +7,9 @@
 //!                                       └── position: its end          durable ◄── reported ┘
 //! ```
 //!
-//! Commands of a unit may be *promised*: their length counts at execution, and their bytes are made later
-//! in slices. The process receives no bytes from the start of such a unit on until the unit is complete.
+//! A *unit* is a command, a transaction or a script with all its changes. Commands of a unit may be
+//! *promised*: their length is added to the position at execution, and their bytes are made later in slices.
+//! The process receives no bytes from the start of such a unit on until the unit is complete.
 //!
 //! A *position* counts all bytes appended since the start of the process, in whatever file they are.
 //!
@@ -16,8 +17,8 @@
 //! SELECT, because each is loaded on its own; (3) the offset of the replication stream does not count
 //! these bytes; (4) under `appendfsync always` each reply has a position that must be durable before the
 //! reply is sent (`Engine::output_position`): the end of the last unit that wrote data the command has
-//! read, or the end of the command's own unit; (5) without `always`, (4) costs a command nothing: the
-//! gate's check `durable` is not armed.
+//! read, or the end of the command's own unit; (5) without `always`, (4) costs a command nothing: the gate's
+//! bit `NOTES_DURABILITY` is not armed.
 
 use crate::process::AofBacklog;
 use sluice_base::Epoch;
@@ -40,7 +41,8 @@ use std::ops::Range;
 /// The stream of bytes for the append-only file.
 #[derive(Debug, Default)]
 pub struct AofStream {
-    /// Advanced when the file is turned on or off, and by reports of faults and of the backlog.
+    /// The epoch of the control plane, which advances when the file is turned on or off, and by reports of
+    /// faults and of the backlog.
     epoch: Epoch,
     is_on: bool,
     /// Database selected at the end of the file; `None` at the start of a file.
@@ -273,8 +275,8 @@ impl AofStream {
         std::mem::replace(&mut self.report.backlog, backlog)
     }
 
-    /// Appends a closed unit. With `stamp`, a timestamp precedes it if its second differs from
-    /// the last timestamp's.
+    /// Appends a closed unit. With `stamp`, a timestamp precedes the unit if its second is later than the
+    /// last timestamp's.
     pub fn add_unit(&mut self, unit: &UnitCommands, grouping: Grouping, stamp: Option<Now>) {
         if !self.is_on || !unit.changes_data() {
             return;
@@ -315,9 +317,9 @@ impl AofStream {
         let out = self.promised.back_mut().map_or(&mut self.pending, |unit| &mut unit.following);
         let before = out.len();
         if self.noted.is_none() && !self.has_begun_in_history && self.report.fault.is_none() {
-            // The replication history begins at this point of the file. Without this line the file would
-            // look like the continuation of a history that the earlier files have lost, as they may after a
-            // failed sync.
+            // The replication history begins at this point of the file. Without this line the notes would
+            // look like the continuation of a history whose earlier part is missing, as after a failed sync
+            // of the previous file.
             ReplicationNote::Id(NO_HISTORY).push(out);
         }
         if self.noted.is_none_or(|(known, _)| known != id) {
@@ -410,7 +412,7 @@ impl AofStream {
             .spec()
             .map(|spec| for_each_key(spec, *args, |key| touched.push(WrittenAt::slot_of(key.hash))));
         // A command with `ReadsBeyond` reads keys that are not among its arguments, but changes only keys
-        // that are.
+        // among them.
         written_at.touched_all |= !matches!(found, Some(KeysFound::Some | KeysFound::ReadsBeyond));
     }
 

@@ -7,12 +7,12 @@
 //!                                      └──── FLUSHALL, BGSAVE CANCEL, end of the server, an error ──► broken off
 //! ```
 //!
-//! Invariants: (1) one job at a time; (2) the file has the data that the keyspace had between two units;
-//! (3) no command waits for a job: a change copies the changed entry, once; (4) the job waits instead:
-//! while more than `AHEAD_WEIGHT` bytes are on their way to the file, the cursor (the position up to which
-//! the job has captured) does not advance. Entries captured because a command is about to change them are
-//! given to the thread even then, and are shown in INFO; (5) an emptied database is captured first, and
-//! then freed.
+//! Invariants: (1) one job at a time; (2) the file has the data that the keyspace had between two units
+//! (commands, transactions or scripts); (3) no command waits for a job: a change copies the changed entry,
+//! once; (4) the job waits instead: while more than `AHEAD_WEIGHT` bytes are on their way to the file, the
+//! cursor (the position up to which the job has captured) does not advance. Entries captured because a
+//! command is about to change them are given to the thread even then, and are shown in INFO; (5) an emptied
+//! database is captured first, and then freed.
 
 use crate::process::{Background, Process};
 use sluice_base::Now;
@@ -41,8 +41,8 @@ pub struct Job {
     left_before: u64,
     /// The thread's progress number when last checked, and the time at which it last changed.
     pub progress: (u64, Now),
-    /// Time since which the job holds more memory than its budget, in ns of the monotonic clock;
-    /// `None` within it.
+    /// Time since which the job holds more memory than its budget, in ns of the monotonic clock; `None` while
+    /// it holds no more.
     pub over_budget_since_ns: Option<u64>,
 }
 
@@ -76,8 +76,8 @@ pub struct JobNumbers {
     pub held_bytes: usize,
     /// Bytes of entries in databases emptied since the cut.
     pub detached_bytes: usize,
-    /// Bytes that the allocator has given for these databases: the process does not count entries outside
-    /// of the keyspace.
+    /// Bytes that the allocator has given for these databases. All of them count as used memory, because the
+    /// process learns only of the keyspace's chunks which parts are in use.
     pub detached_allocated_bytes: usize,
 }
 
@@ -128,8 +128,8 @@ impl Job {
         if self.stage == JobStage::WritingRest {
             return Slice::Waits;
         }
-        // Entries captured because they were about to change are given to the thread whatever waits there:
-        // the thread has to keep up with the writers.
+        // Entries captured because they were about to change are given to the thread even if many bytes wait
+        // there, because the thread has to keep up with the writers.
         while let Some(piece) = self.take_captured(keyspace) {
             self.writing.give(piece);
         }

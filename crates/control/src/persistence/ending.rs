@@ -55,8 +55,8 @@ impl EndOrder {
 /// The condition that a pending shutdown waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndStage {
-    /// The end of the unit that was open when the shutdown was ordered: replicas must receive its writes,
-    /// too.
+    /// The end of the transaction or script that was in progress when the shutdown was ordered: replicas must
+    /// receive its writes, too.
     OpenUnit,
     /// All replicas have received everything, or, if one is to take over, any one of them has.
     Replicas,

@@ -31,8 +31,8 @@ impl Control {
     /// Handles a failed rewrite: after several failures, the next rewrite because of the file's growth
     /// begins only after a pause.
     pub fn rewrite_failed(&mut self, now: Now, process: &mut dyn Process) {
-        // The setting is asked, not whether the file is on: a rewrite that failed before it began has not
-        // turned the file on.
+        // The setting decides, not whether the file is on, because a rewrite that failed before it began has
+        // not turned the file on.
         let waits_for_base = self.wants_aof() && !process.has_aof_base();
         let rewriting = &mut self.persistence.rewriting;
         if let Some(began_s) = rewriting.began_s.take() {

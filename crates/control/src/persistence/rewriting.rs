@@ -1,5 +1,5 @@
-//! Rewriting the append-only file: a cut of the data becomes the new base, and commands after the cut go
-//! into a new increment.
+//! Rewriting the append-only file: a cut of the data (all entries as they are at one moment) becomes the new
+//! base, and commands after the cut go into a new increment.
 //!
 //! ```text
 //!  BGREWRITEAOF, growth, CONFIG SET appendonly yes
@@ -13,9 +13,10 @@
 //! a rewrite of a file that large, the rewrite begins earlier (`due` in the engine's
 //! `persistence/rewriting.rs`).
 //!
-//! Invariants: (1) the data and the stream of commands are cut between the same two units; (2) one rewrite
-//! at a time, and none during a save; (3) a newly enabled append-only file is read by the next start only
-//! once its first base is installed: until then the appended bytes are outside of the manifest.
+//! Invariants: (1) the data and the stream of commands are cut at the same moment, between two commands or
+//! transactions; (2) one rewrite at a time, and none during a save; (3) a newly enabled append-only file is
+//! read by the next start only once its first base is installed: until then the manifest does not name the
+//! file with the appended bytes.
 
 use crate::process::Process;
 

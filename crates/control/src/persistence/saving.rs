@@ -29,8 +29,8 @@ pub fn key_delay_us(setting: i64, number: u64) -> u64 {
     }
 }
 
-/// A command's request to the background jobs, carried out in order after the command, or after
-/// the open unit.
+/// A command's request to the background jobs, carried out in order after the command, or after the
+/// transaction or script to which the command belongs.
 #[derive(Clone, Debug)]
 pub enum JobAsk {
     /// Begin a save for this reason.

@@ -84,10 +84,10 @@ impl Control {
         }
     }
 
-    /// Closes the link after a failed command of the primary that later commands depend on. The counted
-    /// offset stays valid, and the next attempt asks to continue there. If the command failed within a
-    /// transaction, the data is at no position of the history, so the next attempt asks for a full
-    /// synchronisation.
+    /// Closes the link after a failed command of the primary that later commands depend on. The offset
+    /// counted so far stays valid, and the next attempt to connect asks to continue there. If the command
+    /// failed within a transaction, the data is at no position of the history, so the next attempt asks for a
+    /// full synchronisation.
     #[cold]
     pub fn cut_link(&mut self, session: &mut Session, command: &str, process: &mut dyn Process) {
         let is_half_done = session.caller.flags.in_exec;

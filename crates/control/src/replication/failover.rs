@@ -9,8 +9,8 @@
 //! Invariants: (1) writes wait from the command until the end of the failover, so the stream gets only
 //! the GETACK of a client's WAIT, and the target has acknowledged the stream's end when it is asked to
 //! take over; (2) clients blocked on keys or replicas stay blocked until the target has accepted: a
-//! failed failover is invisible to them; (3) `failover-in-progress` is the role of a replica that asks
-//! its primary, the target, to become a primary; only the reply decides, no timeout does.
+//! failed failover is invisible to them; (3) in `failover-in-progress` this server is a replica that has
+//! asked its primary, the target, to take over; only the target's reply decides, no timeout does.
 
 use sluice_base::SessionKey;
 use sluice_session::Session;
@@ -49,7 +49,7 @@ impl Failover {
         if self.is_in_progress { "failover-in-progress" } else { "waiting-for-sync" }
     }
 
-    /// Bytes that the allocator has given.
+    /// Bytes that the allocator has given out.
     pub fn footprint(&self) -> usize {
         let host = self.target.as_ref().map_or(0, |target| target.host.capacity());
         sluice_base::heap::boxed::<Failover>() + sluice_base::heap::block(host)

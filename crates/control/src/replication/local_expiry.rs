@@ -1,8 +1,8 @@
 //! Expiry of keys that clients have written on a writable replica.
 //!
-//! A replica does not delete expired keys, because its primary sends the deletions. For keys to which the
-//! replica's own clients gave an expiry, no deletion may ever arrive. So these are remembered, and the
-//! cron deletes them once they have expired.
+//! A replica does not delete expired keys, because its primary sends the deletions. But the primary may never
+//! send a deletion for a key to which a client of the replica gave an expiry. So these keys are remembered,
+//! and the cron deletes them once they have expired.
 //!
 //! Invariants: (1) a key is remembered when a client's command leaves it with an expiry on a server that has
 //! a primary; (2) a key that no longer has an expiry, or no longer exists, is forgotten when the cron reaches
@@ -40,13 +40,13 @@ impl LocalExpiries {
         *self = LocalExpiries::default();
     }
 
-    /// Bytes that the allocator has given. O(keys).
+    /// Bytes that the allocator has given out. O(keys).
     pub fn footprint(&self) -> usize {
         let met = self.met.as_ref().map_or(0, |(_, key)| sluice_base::heap::block(key.len()));
         self.keys.footprint() + met
     }
 
-    /// The key after the last one, or the first after the end. O(log n).
+    /// The key after the last one that was checked; after the end, the first key again. O(log n).
     pub fn next_key(&mut self) -> Option<(usize, Box<[u8]>)> {
         let behind = self.met.take();
         let next = behind.and_then(|(db, key)| self.keys.behind(db, &key)).or_else(|| self.keys.first());

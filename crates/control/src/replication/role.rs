@@ -11,8 +11,9 @@
 //!
 //! Invariants: (1) while there is a role, the stream consists of the primary's bytes, each once; bytes are
 //! counted after the execution of their command, and bytes of a transaction after its EXEC; (2) the data is
-//! at `stream.offset` whenever no unit runs, and `can_resume` tells whether it can be updated from there;
-//! (3) a requested change of the role waits while a file is installed or data is loaded (D-3).
+//! at `stream.offset` whenever no command or transaction is in progress, and `can_resume` tells whether it
+//! can be updated from there; (3) a requested change of the role waits while a file is installed or data is
+//! loaded (D-3).
 
 use sluice_base::SessionKey;
 use sluice_replication::{LinkState, Primary, ReplicaLink};
@@ -188,7 +189,7 @@ impl ReplicaRole {
         }
     }
 
-    /// Whether the link has been up since this primary is followed.
+    /// Whether the link has been up since this server began to follow this primary.
     pub(crate) fn has_been_up(&self) -> bool {
         self.is_up() || self.down_since_s > 0
     }
@@ -198,13 +199,13 @@ impl ReplicaRole {
         self.asks_ack = true;
     }
 
-    /// Records the cut of a rewrite: this position of the file and of the stream. Once the base of the
-    /// rewrite is installed, the data at the cut is durable, whatever is synced later.
+    /// Records the position of the file and the offset of the stream at which a rewrite began. Once the base
+    /// of the rewrite is installed, the data of that moment is durable, whatever is synced later.
     pub fn await_rewrite(&mut self, position: u64, offset: u64) {
         self.durable.awaited = Some((position, offset));
     }
 
-    /// Bytes that the allocator has given.
+    /// Bytes that the allocator has given out.
     pub fn footprint(&self) -> usize {
         sluice_base::heap::boxed::<ReplicaRole>()
             + sluice_base::heap::block(self.primary().host.capacity())

@@ -4,11 +4,12 @@
 //! the process, without memory that only a snapshot holds, that another thread is about to free, or that
 //! waits for replicas or the append-only file: all of that is freed without eviction. The allocator is
 //! queried at most once a millisecond, and only by the cron while a quarter of the limit is free; between
-//! two queries, the growth of the data since the last query is added to its result.
+//! two queries, the growth of the data since the last query is added to that query's result.
 //!
-//! Invariants: (1) eviction runs between two units, and each deletion is propagated separately; (2) one
-//! call takes about as long as `maxmemory-eviction-tenacity` allows; (3) no key is evicted during a pause,
-//! during a load, or on a replica, whose primary deletes; in import mode writes are refused instead.
+//! Invariants: (1) eviction runs between two commands or transactions, and each deletion is propagated
+//! separately; (2) one call takes about as long as `maxmemory-eviction-tenacity` allows; (3) no key is
+//! evicted during a pause, during a load, or on a replica (with `replica-ignore-maxmemory`), whose primary
+//! deletes; in import mode writes are refused instead.
 
 use sluice_keyspace::EvictionPool;
 
@@ -53,7 +54,7 @@ pub enum Headroom {
 }
 
 impl Eviction {
-    /// Bytes that the allocator has given.
+    /// Bytes that the allocator has given out.
     pub fn footprint(&self) -> usize {
         self.pool.footprint()
     }

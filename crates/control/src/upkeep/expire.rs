@@ -7,8 +7,9 @@
 //! many deletions as the share allows.
 //!
 //! Invariants: (1) a slice takes at most 200 microseconds and one step of the keyspace, including the commit
-//! of its deletions; (2) expiry is a write: a pause, a failover, a shutdown, import mode and a primary hold
-//! it back; (3) each step of the keyspace is a unit, and each deletion is propagated separately.
+//! of its deletions; (2) expiry is a write, so a pause, a failover, a shutdown and import mode hold it back,
+//! and a server with a primary leaves it to the primary; (3) each step of the keyspace is committed like a
+//! command, and each deletion is propagated separately.
 
 use sluice_keyspace::ExpireWalk;
 
@@ -35,7 +36,7 @@ pub struct ActiveExpiry {
 }
 
 impl ActiveExpiry {
-    /// Bytes that the allocator has given.
+    /// Bytes that the allocator has given out.
     pub fn footprint(&self) -> usize {
         self.walk.footprint()
     }

@@ -1,8 +1,8 @@
 //! ACL LOAD: another thread reads and checks the file, and then the users are installed.
 //!
 //! Invariants: (1) one load is in progress at most, and further ones wait in order of arrival, so the
-//! last one decides; (2) users are installed between two units; (3) a file that was read before a change
-//! of the users or before ACL SAVE is not installed: the load is run again.
+//! last one decides; (2) users are installed between two commands or transactions; (3) a file that was read
+//! before a change of the users or before ACL SAVE is not installed: the load is run again.
 
 use crate::process::UserFile;
 use sluice_acl::Users;
@@ -124,7 +124,7 @@ impl UserLoading {
         self.overtaken >= OVERTAKEN_MAX
     }
 
-    /// Bytes that the allocator has given. Cost: the users of the file.
+    /// Bytes that the allocator has given out. Cost: the users of the file.
     pub(crate) fn footprint(&self) -> usize {
         match self.under_way.as_ref().and_then(|under_way| under_way.judged.as_ref()) {
             Some(Ok(users)) => users.footprint(),

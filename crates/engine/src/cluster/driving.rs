@@ -146,7 +146,7 @@ impl ClusterDriver<'_> {
         self.take_cluster_outputs(process);
     }
 
-    /// Goes on with the node's work on its data.
+    /// Continues the node's work on its data: imports, exports, and the deletion of lost keys.
     pub(crate) fn advance_node_data(&mut self, process: &mut dyn Process) {
         if self.core.control.between_units(BetweenUnits::Cluster) {
             self.drop_unwanted_data(process);
@@ -160,7 +160,8 @@ impl ClusterDriver<'_> {
         end_failed_imports(self.core, process);
         slot_moves::begin_jobs(self.core, process);
         self.take_cluster_outputs(process);
-        // A migration deletes no key while writes are held: migrations that have waited for this end now.
+        // A migration deletes no key while writes are held. Migrations whose end was put off for this reason
+        // end now.
         MigrationEnds::of(self.core).end_paused_migrations(process);
         if cfg!(debug_assertions)
             && !self.core.is_loading()
@@ -171,8 +172,8 @@ impl ClusterDriver<'_> {
     }
 
     /// Sorts the machine's outputs: orders about the bus go to the process, and decisions are carried
-    /// out here as soon as no unit is open. Serving the clients whose wait ends is left to the caller,
-    /// which may be serving already.
+    /// out here as soon as no command or transaction is in progress. Serving the clients whose wait ends is
+    /// left to the caller, which may be serving already.
     pub(crate) fn take_cluster_outputs(&mut self, process: &mut dyn Process) {
         loop {
             let Some(mode) = &mut self.core.control.cluster else { return };
@@ -289,8 +290,8 @@ impl ClusterDriver<'_> {
                     false => address.tcp_port,
                 };
                 let primary = Primary { host: address.ip.to_string(), port };
-                // If the role that still waits for the end of a load was to drop the data, the data do not
-                // belong to the history of this primary either, and are not kept.
+                // If the change of the role that still waits for the end of a load was to drop the data, the
+                // data does not belong to the history of this primary either, and is not kept.
                 let wanted = self.core.control.replication.role_wanted.as_ref();
                 let is_to_drop = wanted.is_some_and(|wanted| wanted.primary.is_some() && !wanted.keeps_data);
                 let keeps_data = *synchronisation == Synchronisation::Partial && !is_to_drop;
@@ -355,8 +356,8 @@ impl ClusterDriver<'_> {
     }
 }
 
-/// Logs how many writes of a unit that ends are lost, because another node has taken over this primary's
-/// slots while the unit was open (H-14).
+/// Logs how many writes of a script or transaction that ends are lost, because another node has taken over
+/// this primary's slots while the script or transaction was running (H-14).
 pub(crate) fn log_writes_too_late(control: &Control, unit: &Unit, process: &mut dyn Process) {
     let writes = unit.commands.as_ref().map_or(0, |commands| commands.count());
     let is_late = control.replication.replica.is_none()
@@ -411,7 +412,7 @@ mod tests {
     use sluice_replication::{Primary, ReplicaLink};
     use sluice_session::Sessions;
 
-    /// E-41: a server that was stopped notes the end of its link when it goes on.
+    /// E-41: a server that was stopped notices the end of its link only when it continues.
     #[test]
     fn cl_e41_the_age_of_data_counts_from_the_last_word_of_the_primary() {
         let primary = Primary { host: "127.0.0.1".to_owned(), port: 1 };

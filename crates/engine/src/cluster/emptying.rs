@@ -1,16 +1,17 @@
 //! Keys that this node loses: the keys of slots that another node owns now, or all keys if the node starts
 //! anew as an empty primary.
 //!
-//! The keys of a slot are hidden at once, and deleted in slices between units, each key by a unit of its
-//! own (G-21). Replicas and the append-only file get the deletions, and clients that watch or cache the key
-//! are notified; no keyspace notification is published. No key is deleted before `nodes.conf` is saved
-//! without the slot (E-53), because a server that ended in between would restart as the slot's owner
-//! without keys. Snapshots contain the keys that are not deleted yet, because their deletions follow in the
-//! stream. If the slot must be empty sooner, all remaining keys are removed at once (G-22). Keys of a slot
-//! that was open for a manual move (MIGRATING) are kept for 30 s, because the node that claims the slot may
-//! have only a part of them.
+//! The keys of a slot are hidden at once. They are deleted in short slices while no command or transaction is
+//! in progress, and each deletion is committed and propagated on its own (G-21). Replicas and the append-only
+//! file get the deletions, and clients that watch or cache the key are notified; no keyspace notification is
+//! published. No key is deleted before `nodes.conf` is saved without the slot (E-53), because a server that
+//! ended in between would restart as the slot's owner without keys. Snapshots contain the keys that are not
+//! deleted yet, because their deletions follow in the stream. If the slot must be empty sooner, all remaining
+//! keys are removed at once (G-22). Keys of a slot that was open for a manual move (MIGRATING) are kept for
+//! 30 s, because the node that claims the slot may have only a part of them.
 //!
-//! Invariant: the keyspace hides the slots that are being emptied, as leaving, and no others.
+//! Invariant: the slots that the keyspace marks as leaving, and therefore hides, are exactly the slots that
+//! are being emptied.
 
 use crate::cluster::driver::ClusterDriver;
 use crate::cluster::lost_keys::{LostKeySteps, access};
@@ -29,8 +30,9 @@ const KEPT_NS: u64 = 30_000_000_000;
 
 impl ClusterDriver<'_> {
     /// Begins to delete the keys of these slots. Before the first deletion of keys that were loaded at
-    /// the start, the loaded files get a second name. If that fails, the keys stay, and no client is
-    /// served them. Returns whether the keys are deleted.
+    /// the start, the loaded files get a second name. If that fails, the keys stay, and their slots are not
+    /// hidden; requests for these keys are still redirected to the slots' owners. Returns `false` if the keys
+    /// stay for that reason.
     pub(super) fn empty_slots(&mut self, slots: &SlotSet, why: LostSlots, process: &mut dyn Process) -> bool {
         if why == LostSlots::FoundAtStart && !self.keep_loaded_files(slots, process) {
             return false;
@@ -82,8 +84,8 @@ impl ClusterDriver<'_> {
             return;
         }
         let Emptying { slots, begun, .. } = mode.emptying.clone();
-        // Requests to a slot that is imported key by key wait until `nodes.conf` is saved without the slot;
-        // after that, another map is put in force.
+        // Slots whose keys may not be deleted yet are left out: requests to them wait until `nodes.conf` is
+        // saved without the slot, and then this function is called again with the next map.
         let importing = map.importing.iter().map(|(slot, _)| *slot);
         let comes: Vec<HashSlot> = importing.filter(|slot| mode.machine.may_delete_keys_of(*slot)).collect();
         for slot in slots.iter() {

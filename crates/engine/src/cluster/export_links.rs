@@ -1,5 +1,6 @@
-//! Connections of the moves of slots from this node. Orders of the node's machine about them are carried
-//! out by the exports (`exports.rs`), by the process, which connects, and by the session of the target.
+//! Connections of the moves of slots (slot migrations) from this node. Orders of the node's machine about
+//! them are carried out by the exports (`exports.rs`), by the process, which connects, and by the session of
+//! the target.
 
 use super::exports;
 use crate::core::Core;
@@ -21,7 +22,8 @@ use sluice_resp::command::push_command;
 use sluice_session::identity::Identity;
 use sluice_session::{ClientAddress, ClientKind, Closing, Session, Sessions};
 
-/// Most bytes of output of a target's session: the rest stays in the stream, which can be spooled to disk.
+/// Maximum bytes of queued output of a target's session: the rest stays in the stream, which can be spooled
+/// to disk.
 const WINDOW_BYTES: usize = 1 << 20;
 
 /// Carries out an order of the machine about a move from this node.
@@ -84,7 +86,7 @@ fn connect(core: &mut Core, job: JobName, ip: &str, port: u16) {
     })));
 }
 
-/// Ranges of slots as clients are sent them: separated by commas, a range of one slot as its number.
+/// Ranges of slots in the form that clients receive: separated by commas, a range of one slot as its number.
 fn shown(ranges: &str) -> String {
     let shown = ranges.split(' ').map(|range| match range.split_once('-') {
         Some((first, last)) if first == last => first,
@@ -225,7 +227,7 @@ pub(super) fn advance(core: &mut Core, process: &mut dyn Process) {
     feed(core);
 }
 
-/// Whether a target's session has room for bytes of its stream.
+/// Whether any target's session has room for bytes of its stream.
 pub(crate) fn have_room(mode: &ClusterMode, sessions: &Sessions) -> bool {
     mode.moves.exports.iter().any(|link| {
         let session = link.session.and_then(|key| sessions.get(key));

@@ -25,8 +25,8 @@ use sluice_keyspace::Keyspace;
 
 /// Nanoseconds that work for exports may take in one iteration, during which every client waits.
 const SLICE_NS: u64 = 250_000;
-/// For each this many bytes of changes that wait for the image of a large value, a slice is longer by
-/// [`SLICE_NS`]. The changes are in memory, so writers must not add them faster than the image is
+/// A slice is longer by [`SLICE_NS`] for each multiple of this many bytes of changes that wait for the image
+/// of a large value. The changes are in memory, so writers must not add them faster than the image is
 /// formatted.
 const CHANGES_A_SLICE: usize = 4 << 20;
 /// A slice takes at most this many times [`SLICE_NS`].
@@ -199,8 +199,8 @@ fn settle_streams(keyspace: &mut Keyspace, control: &mut Control, process: &mut 
     }
 }
 
-/// Holds writers, releases them, or begins the pause of an export. To be called after clients that wait
-/// were served, because their commands precede PAUSED.
+/// Holds writers, releases them, or begins the pause of an export. To be called after clients that wait were
+/// served, because the commands of these clients must precede PAUSED in the stream.
 fn converge(control: &mut Control, process: &mut dyn Process) {
     let now_ns = process.recent().mono_ns;
     let Some(exports) = exports_of(control) else { return };

@@ -41,8 +41,9 @@ impl LostKeySteps<'_> {
         self.core.control.cluster.as_ref().and_then(|mode| mode.next_to_empty(now_ns))
     }
 
-    /// Deletes the keys of a few buckets of the next lost slot, each key by a unit of its own. Returns
-    /// whether there was a lost slot with keys to delete. To be called between units.
+    /// Deletes the keys of a few buckets of the next lost slot, and commits each deletion on its own. Returns
+    /// whether there was a lost slot with keys to delete. To be called while no command or transaction is in
+    /// progress.
     pub(crate) fn delete_some(&mut self, process: &mut dyn Process) -> bool {
         let next = self.next(process);
         let Some(slot) = next else { return false };
@@ -56,7 +57,7 @@ impl LostKeySteps<'_> {
         true
     }
 
-    /// Ends the deletion in a slot, which is empty or keeps its keys.
+    /// Ends the deletion in a slot, because the slot is empty or its keys are kept.
     pub(super) fn end(&mut self, slot: HashSlot) {
         if let Some(mode) = &mut self.core.control.cluster {
             mode.emptying.remove(slot);

@@ -1,4 +1,4 @@
-//! Clients that wait for keys of slots that leave, and clients that have copies of such keys.
+//! Clients that wait for keys of slots that this node loses, and clients that have copies of such keys.
 
 use crate::cluster::driver::ClusterDriver;
 use crate::cluster::redirect::end_of_wait;

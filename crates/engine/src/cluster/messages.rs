@@ -1,4 +1,5 @@
-//! Messages between subscribers of different nodes, and subscriptions of slots that leave.
+//! Messages between subscribers of different nodes, and the end of subscriptions to channels of slots that
+//! this node loses.
 
 use crate::cluster::driver::ClusterDriver;
 use crate::core::Core;

@@ -45,7 +45,7 @@ impl SlotRoute {
 /// Number of arguments that are listed without an allocation.
 const ARGS_INLINE: usize = 16;
 
-/// Passes the routing keys of a call to `visit`, each with whether it is a key of the data; a sharded
+/// Passes the routing keys of a call to `visit`, and whether each is a key of the data; the name of a sharded
 /// channel is not.
 fn for_each_name<'a>(spec: &Spec, args: Args<'a>, mut visit: impl FnMut(&'a [u8], bool)) {
     let mut inline: [&[u8]; ARGS_INLINE] = [&[]; ARGS_INLINE];
@@ -336,8 +336,8 @@ fn redirect(
     format!("{word} {} {host}:{}", slot.number(), client.port_of(node)).into()
 }
 
-/// The error for a client that waits for keys when their slot, or the cluster, is no longer served here,
-/// with its command; `None` if the client continues to wait.
+/// The command of a client that waits for keys, and the error for the client, if this node no longer serves
+/// the keys' slot or the cluster is down; `None` if the client continues to wait.
 pub(super) fn end_of_wait(
     mode: &ClusterMode,
     config: &Config,

@@ -1,9 +1,9 @@
 //! Atomic moves of slots to this node: how a job begins, and how the orders of the node's machine
 //! are carried out.
 //!
-//! A job begins between two units, when its slots have no old keys. From then on, this server executes
-//! the commands of the source as its own writes: replicas and the append-only file get them between the
-//! two ends of the move.
+//! A job begins between two commands or transactions, once its slots have no old keys. From then on, this
+//! server executes the commands of the source as its own writes: replicas and the append-only file get them
+//! between the messages that mark the start and the end of the move.
 
 use crate::cluster::driver::ClusterDriver;
 use crate::cluster::export_links;
@@ -60,8 +60,8 @@ fn begin_or_wait(core: &mut Core, waiting: Establishing, process: &mut dyn Proce
     if old.is_empty() {
         return begin(core, waiting, process);
     }
-    // The job begins when old keys of its slots are deleted, because they would be taken for keys of the
-    // source (G-16).
+    // The job begins only when the old keys of its slots are deleted, because otherwise they would be taken
+    // for keys of the source (G-16).
     let mut gone = SlotSet::EMPTY;
     for slot in old.iter() {
         mode.emptying.kept.remove(&slot);
@@ -154,8 +154,8 @@ fn session_of(core: &Core, job: JobName) -> Option<SessionKey> {
     mode.moves.links.iter().find(|link| link.job == job).map(|link| link.session)
 }
 
-/// Sends a message to the source of a job. A message that asks the source to go on is sent when the replicas
-/// have the received data, because one of them may be elected as soon as the slots are this node's.
+/// Sends a message to the source of a job. A message that asks the source to go on is sent only when the
+/// replicas have the received data, because one of them may be elected as soon as the slots are this node's.
 fn say_or_keep(core: &mut Core, job: JobName, word: SyncMessage, process: &mut dyn Process) {
     if word != SyncMessage::Ack
         && core.control.cluster.as_deref().is_some_and(|mode| awaited(mode, job, word).next().is_some())
@@ -274,8 +274,8 @@ fn close(core: &mut Core, job: JobName, how: Closing) {
     core.control.epoch.advance();
 }
 
-/// Reports to the machine when each source last sent something, before its cron, and counts the bytes
-/// that connections have carried.
+/// Reports to the machine when each source last sent something, before the machine's cron, and counts the
+/// bytes that connections have carried.
 pub(super) fn tell_heard(core: &mut Core, now: Now) {
     let Some(mode) = core.control.cluster.as_deref_mut() else { return };
     for at in 0..mode.moves.links.len() {

@@ -66,7 +66,7 @@ impl Engine {
     /// without cluster mode.
     pub fn cluster_deadline_ns(&self) -> u64 {
         let Some(mode) = &self.core.control.cluster else { return u64::MAX };
-        // Input that was stepped after the end of an iteration must not wait for the next event.
+        // Input that the machine received after the end of an iteration must not wait for the next event.
         let is_unit_over = mode.machine.awaits_unit_end() && !self.core.has_open_unit();
         if mode.machine.awaits_iteration_end() || is_unit_over {
             return 0;
@@ -86,15 +86,15 @@ impl Engine {
         mode.pulse.next_tick_ns.min(own).min(exports).min(emptying_ns)
     }
 
-    /// Goes on with the walk of slots that leave: once an iteration, after replies were sent. Cost:
-    /// about a quarter of a millisecond at most. Returns whether there was something to do.
+    /// Continues the walk over the keys of slots that are exported: once an iteration, after replies were
+    /// sent. Cost: about a quarter of a millisecond at most. Returns whether there was something to do.
     #[inline]
     pub fn walk_exports(&mut self, process: &mut dyn Process) -> bool {
         self.core.control.cluster.is_some() && exports::walk_exports(&mut self.core, process)
     }
 
-    /// Reports the time and this server's offset to the node, and carries out what an open unit has held
-    /// back: once an iteration.
+    /// Reports the time and this server's offset to the node, and carries out what a transaction or script in
+    /// progress has held back: once an iteration.
     pub(crate) fn advance_cluster(&mut self, process: &mut dyn Process) {
         if self.core.control.cluster.is_some() {
             ClusterDriver::of(&mut self.core).advance_node(process);

@@ -2,9 +2,10 @@
 //!
 //! Most servers have nothing to do here most of the time, and checking each step costs up to a tenth of the
 //! time of a GET that arrives alone. So the reasons for the steps are of two kinds. *Standing* reasons (a
-//! stream, a limit, a cluster, clients that track) are looked up after the epoch has advanced, and from
-//! then on at the end of each iteration while one of them holds. *Passing* reasons (a replica that is to be
-//! asked, a full copy that is wanted) are flags that each end reads.
+//! stream, a limit, a cluster, clients that track) are looked up after the epoch (a number that changes with
+//! the control plane) has advanced, and from then on at the end of each iteration while one of them holds.
+//! *Passing* reasons (a replica that is to be asked, a full copy that is wanted) are flags that each end
+//! reads.
 //!
 //! Invariants: (1) code that gives a step something to do advances the epoch, or sets a flag of the passing
 //! reasons; (2) after each advance of the epoch, at least one end of an iteration takes all steps; (3)
@@ -22,8 +23,8 @@ use sluice_control::process::Process;
 
 impl Engine {
     /// Does the work of the end of an iteration, after its commands: replicas get the snapshot that they
-    /// ask for, and the bytes that units have added to the replication stream. Cost: some reads if there is
-    /// nothing to do.
+    /// ask for, and the bytes that commands have added to the replication stream. Cost: some reads if there
+    /// is nothing to do.
     #[inline]
     pub fn end_iteration(&mut self, process: &mut dyn Process) {
         let epoch = self.core.control.epoch.now();
@@ -56,7 +57,7 @@ fn take_steps(engine: &mut Engine, process: &mut dyn Process) {
     engine.advance_failover(process);
     Appending::of(&mut engine.core).note_history();
     Evictions::of(&mut engine.core).evict_by_clock(false, process);
-    // Clients that wait in a group of a stream are served when the stream is deleted.
+    // If a stream was evicted, clients that wait for a consumer group of the stream are served now.
     engine.serve_waiting(process);
     if engine.core.control.limits.maxmemory_clients > 0 {
         Evictions::of(&mut engine.core).evict_clients(process);
@@ -124,7 +125,8 @@ pub mod beside_commands {
             || !replication.link_outputs.is_empty()
     }
 
-    /// Whether a unit is open, scripts wait for their turn, or a cycle of expiry is under way.
+    /// Whether a transaction or script is in progress, scripts wait for their turn, or a cycle of expiry is
+    /// under way.
     pub fn has_more_slices(engine: &Engine) -> bool {
         engine.next_unit_ns() != u64::MAX || engine.core.upkeep.expiry.is_running
     }

@@ -1,8 +1,8 @@
 //! The parts of memory that the engine knows of: their sum must be what the allocator reports.
 //!
-//! Sizes are what the allocator gives, rounded up (`sluice_base::heap`). The sum leaves out texts of the
-//! configuration, which CONFIG SET replaces by texts of much the same length, and the pieces of a snapshot
-//! that is under way.
+//! Sizes are those of the allocator's blocks, which are rounded up (`sluice_base::heap`). The sum leaves out
+//! texts of the configuration, which CONFIG SET replaces by texts of much the same length, and the pieces of
+//! a snapshot that is under way.
 
 use crate::engine::Engine;
 use crate::exec::open_unit::OpenUnit;

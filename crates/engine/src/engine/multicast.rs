@@ -1,4 +1,5 @@
-//! Messages to groups of connections: which clients can be listed, and taking what is listed.
+//! Messages to groups of connections: which clients may be listed as receivers of a group's messages, and the
+//! taking of these lists.
 
 use crate::engine::Engine;
 use sluice_base::SessionKey;

@@ -8,8 +8,8 @@ use sluice_numbers::info::sample::MetricsSample;
 use sluice_numbers::page::details::{PageAsk, PageDetails};
 
 impl Engine {
-    /// The rows of the page beside a sample. To be called at the same points of an iteration as
-    /// [`Engine::metrics_sample`]. Cost: tens of rows, and one hash for each password to check, of which
+    /// The rows of the page that a sample does not contain. To be called at the same points of an iteration
+    /// as [`Engine::metrics_sample`]. Cost: tens of rows, and one hash for each password to check, of which
     /// there are at most [`JUDGED_MAX`](sluice_numbers::page::details::JUDGED_MAX).
     pub fn page_details(&mut self, ask: &PageAsk, process: &mut dyn Process) -> PageDetails {
         PageRows::of(&mut self.core).page_details(ask, process)

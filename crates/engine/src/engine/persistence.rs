@@ -1,4 +1,5 @@
-//! Calls of the process about the files: the append-only file, snapshots, loads, and the end of the server.
+//! Calls of the process about the files: the append-only file, snapshots, loads, and the end of the server. A
+//! *unit* is a command, transaction or script with its effects.
 
 use crate::engine::Engine;
 use crate::persistence::aof::{Appending, bound_of, receives_pushes};
@@ -40,7 +41,7 @@ impl Engine {
         Appending::of(&mut self.core).begin_aof_file()
     }
 
-    /// Whether output waits until it is durable: `appendfsync always`.
+    /// Whether output waits until the append-only file is on disk: `appendfsync always`.
     pub fn is_aof_strict(&self) -> bool {
         self.core.control.persistence.aof.is_strict()
     }
@@ -138,7 +139,8 @@ impl Engine {
         bound_of(&self.core.control)
     }
 
-    /// Defers output that is not durable, and returns the output of the session that may be sent.
+    /// Defers output that must wait until the append-only file is durable, and returns the output of the
+    /// session that may be sent.
     #[cold]
     #[inline(never)]
     pub(crate) fn defer_output(
@@ -176,12 +178,13 @@ impl Engine {
         session.durable_at
     }
 
-    /// Goes on with the background job for about `budget_ns`. To be called between units, once an iteration.
+    /// Goes on with the background job (a save, a rewrite or a snapshot for replicas) for about `budget_ns`.
+    /// To be called between units, once an iteration.
     pub fn save_slice(&mut self, budget_ns: u64, process: &mut dyn Process) -> Slice {
         Jobs::of(&mut self.core).save_slice(budget_ns, process)
     }
 
-    /// Whether a job is under way.
+    /// Whether a background job is under way.
     #[inline]
     pub fn has_job(&self) -> bool {
         self.core.has_job()
@@ -196,7 +199,7 @@ impl Engine {
     /// Whether the end that a signal asks for waits until DEBUG PAUSE-CRON lets the cron go on. Until
     /// then SHUTDOWN ABORT can prevent it, by
     /// [`Action::KeepRunning`](sluice_control::action::Action::KeepRunning). The end also waits for an
-    /// open unit; a script that has written nothing is ended for it.
+    /// open unit; a script that has written nothing is ended so that the server can end.
     pub fn end_waits_for_cron(&mut self, process: &mut dyn Process) -> bool {
         Saves::of(&mut self.core).end_waits_for_cron(process)
     }
@@ -226,9 +229,9 @@ impl Engine {
         self.serve_waiting(process);
     }
 
-    /// Notes that the append-only file for the units after the cut could not be made, so the rewrite is of
-    /// no use. If the base is written already, the process refuses the base, and reports that by
-    /// [`Engine::report_aof_rewrite`].
+    /// Notes that the append-only file for the units after the start of a rewrite could not be made, so the
+    /// rewrite is of no use. If the base is written already, the process refuses the base, and reports that
+    /// by [`Engine::report_aof_rewrite`].
     pub fn report_aof_cut_failed(&mut self, process: &mut dyn Process) {
         Rewrites::of(&mut self.core).report_aof_cut_failed(process)
     }

@@ -30,7 +30,7 @@ impl Engine {
 
     /// Begins to load the snapshot of the primary: [`Action::Load`](sluice_control::action::Action::Load).
     /// Replicas of this server are closed, because their data are not those of the snapshot. The
-    /// append-only file ends, because later units belong to other data. The old data are freed when the
+    /// append-only file ends, because later commands belong to other data. The old data are freed when the
     /// snapshot's header has been accepted, or are kept until the snapshot is loaded.
     pub fn begin_sync_load(&mut self, from: SyncSource, process: &mut dyn Process) {
         RoleChanges::of(&mut self.core).replace_data(from, process);
@@ -142,7 +142,8 @@ impl Engine {
         self.serve_waiting(process);
     }
 
-    /// Aborts a failover: this server is, or becomes again, a primary. To be called between units.
+    /// Aborts a failover: this server is, or becomes again, a primary. To be called while no command or
+    /// transaction is in progress.
     pub fn abort_failover(&mut self, reason: &str, process: &mut dyn Process) {
         FailoverSteps::of(&mut self.core).give_failover_up(reason, None, process);
         self.serve_waiting(process);
@@ -153,7 +154,7 @@ impl Engine {
         self.core.control.replication.full_syncs.began_s.is_some()
     }
 
-    /// Marks a client whose output is beyond its limit to be closed.
+    /// Marks a client to be closed if its output is beyond its limit.
     pub fn check_output_limit(&mut self, key: SessionKey, process: &mut dyn Process) {
         ReplicaFeeds::of(&mut self.core).check_output_limit(key, process)
     }

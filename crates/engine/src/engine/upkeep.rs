@@ -30,7 +30,7 @@ impl Engine {
         let is_early = now.unix_ms() < self.core.upkeep.cron.next_ms
             && self.core.upkeep.cron.next_ms - now.unix_ms() <= period;
         let eviction_ms = Evictions::of(&mut self.core).evict_by_clock(!is_early, process);
-        // Clients that wait in a group of a stream are served when the stream is deleted.
+        // If a stream was evicted, clients that wait for a consumer group of the stream are served now.
         self.serve_waiting(process);
         let compaction_ms = CompactionSteps::of(&mut self.core)
             .compact(!is_early, process)
@@ -86,8 +86,8 @@ impl Engine {
     }
 
     /// Goes on with the cycle of expiry under way if a slice is due, and returns whether it was. To be called
-    /// between units, once an iteration. The more often iterations execute commands, the more seldom a slice
-    /// is due.
+    /// while no command or transaction is in progress, once an iteration. The more often iterations execute
+    /// commands, the more seldom a slice is due.
     pub fn expire_slice(&mut self, process: &mut dyn Process) -> bool {
         let was_due = ExpirySlices::of(&mut self.core).take_expiry_slice(process);
         self.serve_waiting(process);

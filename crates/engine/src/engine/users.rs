@@ -13,9 +13,10 @@ impl Engine {
         UserUpdates::of(&mut self.core).install_users(users)
     }
 
-    /// Puts the users of a file in force that another thread has checked, or replies to the client with the
-    /// errors found; after the open unit, if there is one. If users were changed meanwhile, or the file was
-    /// written, the client's request is run again. Cost: the users, and a look at each session.
+    /// Puts the users of a file, which another thread has checked, in force, or replies to the client with
+    /// the errors found. If a transaction or script is in progress, that is done after its end. If users were
+    /// changed meanwhile, or the file was written, the client's request is run again. Cost: the users, and a
+    /// look at each session.
     pub fn end_user_load(&mut self, judged: JudgedUsers, process: &mut dyn Process) {
         self.core.control.clients.users.loading.note_judged(judged);
         self.apply_user_load(process);

@@ -10,8 +10,9 @@ use sluice_resp::Outbox;
 use sluice_session::slow_reads::PieceRoom;
 
 impl Engine {
-    /// Notes that a migration has ended. To be called between units. While CLIENT PAUSE or a failover of the
-    /// cluster holds writes, the migration keeps its keys: the cron ends the migration after the pause.
+    /// Notes that a migration has ended. To be called while no command or transaction is in progress. While
+    /// CLIENT PAUSE or a failover of the cluster holds writes, the migration keeps its keys: the cron ends
+    /// the migration after the pause.
     pub fn end_migration(&mut self, id: u64, outcome: MigrationOutcome, process: &mut dyn Process) {
         MigrationEnds::of(&mut self.core).settle_migration(id, outcome, process);
         self.serve_waiting(process);
@@ -33,7 +34,8 @@ impl Engine {
         self.core.control.clients.slow_reads.held = held;
     }
 
-    /// Notes that a thread that produced a slow read has dropped its roots: the next slow read can begin.
+    /// Notes that a thread that produced a slow read has dropped its references to values: the next slow read
+    /// can begin.
     pub fn slow_thread_is_free(&mut self, process: &mut dyn Process) {
         let reads = &mut self.core.control.clients.slow_reads;
         reads.running = reads.running.saturating_sub(1);
@@ -42,11 +44,11 @@ impl Engine {
     }
 
     /// Reports the memory that only slow reads hold. `each_alone` is the sum, over the reads, of the
-    /// bytes that this read alone holds. `holding` are the clients whose reads still have their roots.
+    /// bytes that this read alone holds. `holding` are the clients whose reads still refer to values.
     ///
     /// Bytes that two reads share are not in the sum. The bytes that values have lost to other holders
-    /// since the first of the reads began are an upper bound of everything. During a snapshot this bound
-    /// counts far more than reads hold, and the sum is used instead.
+    /// since the first of the reads began are an upper bound of all that reads hold. During a snapshot this
+    /// bound counts far more than reads hold, and the sum is used instead.
     pub fn set_slow_read_retained(&mut self, each_alone: usize, holding: impl Iterator<Item = SessionKey>) {
         SlowReadSteps::of(&mut self.core).set_slow_read_retained(each_alone, holding)
     }

@@ -199,7 +199,7 @@ impl Engine {
         self.finish(session, batch, process)
     }
 
-    /// Keeps a request that must wait in its session.
+    /// Stores a request that must wait, in the client's session.
     #[cold]
     fn park_request(&mut self, session: &mut Session, request: Request<'_>, item: Prepared, on: WaitFor) {
         self.core.control.park(session, OwnedRequests::of(&request), item, on);

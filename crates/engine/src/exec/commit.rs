@@ -2,9 +2,9 @@
 //! and the log.
 //!
 //! Steps are at two levels, each in a fixed order that a test prints: [`COMMAND_STEPS`] after each
-//! command, so that the next command of the same unit sees the consequences; [`UNIT_STEPS`] after the
-//! unit, when the other clients may see them. A macro makes the list of names and the calls out of the
-//! same words, so the order is data and costs no indirect call.
+//! command, so that the next command of the same unit (a transaction or a script) sees the consequences;
+//! [`UNIT_STEPS`] after the unit, when the other clients may see them. A macro makes the list of names and
+//! the calls out of the same words, so the order is data and costs no indirect call.
 
 use crate::cluster::exports::tap::{TappedCommand, tap, tells};
 use crate::cluster::publishing::tell_other_nodes;
@@ -201,8 +201,8 @@ impl Core {
                 let (now, own) = (command.now, command.proto);
                 Delivery { sessions, control, spare, now, own }.notify(notify, db, key, event);
             }
-            // A deletion by DEL is reported like an expiry, because it changes nothing for a client that
-            // watched the key when it had already expired: for that client the key was absent.
+            // A deletion by DEL is reported like an expiry, because a deletion changes nothing for a client
+            // that began to watch the key after the key had expired: for that client the key was absent.
             let is_gone = || keyspace.db(db).find(keyspace.key(key)).is_none();
             let is_deleted = event == Event::Del && !control.clients.watching.is_empty() && is_gone();
             let change = match event == Event::Expired || is_deleted {
@@ -224,8 +224,8 @@ impl Core {
         }
     }
 
-    /// Adds to the unit's commands for the stream: deletions of expired keys, evicted keys and expired fields
-    /// first, then the command. Exports of slots get the changes here, too.
+    /// Adds commands for the stream to the unit: first the deletions of expired keys, evicted keys and
+    /// expired fields, then the command. Exports of slots get the changes here, too.
     #[inline]
     fn propagate(&mut self, unit: &mut Unit, command: CommitCommand<'_>) {
         let Core { keyspace, effects, control, units, derived, .. } = self;
@@ -313,7 +313,7 @@ impl Core {
         }
     }
 
-    /// Passes large values to be freed to other threads.
+    /// Passes large values to other threads, which free them.
     #[inline]
     fn hand_over_garbage(&mut self, _: &mut Unit, _: CommitCommand<'_>) {
         if self.effects.has_garbage() {

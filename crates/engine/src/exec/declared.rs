@@ -19,7 +19,7 @@ pub enum DeclaredKeysCheck {
     Off,
     /// Commands are checked, except for those that are exempt.
     On,
-    /// Commands are checked, and none is exempt: for the test that the check can fail.
+    /// Commands are checked, and none is exempt: for the test which shows that the check can fail.
     WithoutExemptions,
 }
 

@@ -372,8 +372,9 @@ impl HandlerContexts<'_> {
         self.after_server(session);
         Rewrites::of(self.core).follow_appendonly(process);
         Saves::of(self.core).carry_out_asks(process);
-        // A command of the link takes up no role here, because the link's session, which ends with its
-        // role, is executing. A role that waited for a load is taken up after the link's step.
+        // During a command of the link to the primary the role is not changed here, because the link's
+        // session, which ends with its role, is executing. A change of role that waited for a load is carried
+        // out after the link's step.
         if !session.caller.is_primary() {
             RoleChanges::of(self.core).apply_role(process);
         }
@@ -440,7 +441,8 @@ impl HandlerContexts<'_> {
             // until then. For other clients an expired key is hidden.
             if must_obey { ExpiryMode::Ignore } else { ExpiryMode::Hide }
         } else if must_obey {
-            // A log, or the source of a move of slots, contains the deletions as commands.
+            // The command comes from a log or from the source of a move of slots, which contain the deletions
+            // as commands, too.
             ExpiryMode::Ignore
         } else if limits.import_mode {
             if session.caller.flags.import_source { ExpiryMode::Ignore } else { ExpiryMode::Hide }

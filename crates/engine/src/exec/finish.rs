@@ -46,7 +46,7 @@ pub(crate) enum CommandEnding {
 
 /// A command that has ended, as the steps see it.
 pub(crate) struct Ended<'a> {
-    /// The unit of the command.
+    /// The execution unit of the command: for a command of a transaction or script, the unit of the whole.
     pub unit: &'a mut Unit,
     /// Specification of the command.
     pub spec: &'static Spec,

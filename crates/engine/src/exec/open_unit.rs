@@ -4,7 +4,8 @@
 //! Invariants: (1) while a unit is open, the gate postpones the commands of all other clients, and no
 //! work of [`BetweenUnits`](sluice_control::between_units::BetweenUnits) is done; (2) the unit owns the
 //! commands that it has recorded, and commits them as one at its end; (3) a unit that has begun is
-//! finished even if its client is gone: only the reply is lost.
+//! finished even if its client is gone, and only the reply is lost; but a script that has written nothing is
+//! then ended early.
 
 mod lifecycle;
 

@@ -2,10 +2,10 @@
 //! them is not the server's, but a second one on the thread of the load (`loading/aof.rs`).
 //!
 //! Invariants: (1) no command is refused, deferred, counted or propagated, because that was decided when it
-//! was appended; (2) a key past its expiry time exists until the log deletes it, because later commands may
-//! have used it alive; (3) a transaction runs when its EXEC is read, and does not run if the file ends
-//! before that, or DISCARD has ended it; (4) besides the keyspace, a replay holds in memory one piece of
-//! the file, one record and one transaction.
+//! was appended; (2) a key past its expiry time exists until the log deletes it, because later commands of
+//! the log may have used the key while it was alive; (3) a transaction runs when its EXEC is read, and does
+//! not run if the file ends before that, or DISCARD has ended it; (4) besides the keyspace, a replay holds in
+//! memory one piece of the file, one record and one transaction.
 
 use crate::engine::Engine;
 use crate::exec::finish::{CommandEnding, Ended};
@@ -159,7 +159,7 @@ impl Engine {
                         return Err(file.preamble_failed(process));
                     }
                     // The libraries are loaded before the commands after the snapshot run, because these
-                    // may replace them.
+                    // commands may replace libraries.
                     let libraries = std::mem::take(&mut replay.preamble.brought().libraries);
                     if let Err(line) = self.load_libraries(libraries, process) {
                         process.log(LogLevel::Warning, &line);
@@ -490,5 +490,5 @@ fn bad_format(name: &str) -> String {
     )
 }
 
-/// Most bytes of an argument of a command in a log.
+/// Maximum bytes of an argument of a command in a log.
 const ARG_BYTES_MAX: u64 = 1 << 40;

@@ -1,4 +1,5 @@
-//! The run of one request: existence and arity, gate, unit, context, handler, commit.
+//! The run of one request: checks of existence and arity, the gate, the handler with its context, and the
+//! commit.
 
 use crate::cluster::exports::held;
 use crate::cluster::slot_costs::count_refused;
@@ -37,7 +38,7 @@ pub(crate) enum Next {
 }
 
 impl Engine {
-    /// Runs the request of a client that waited again.
+    /// Runs the request of a client again, after the client has waited.
     #[cold]
     pub(crate) fn process_again(
         &mut self,
@@ -279,7 +280,8 @@ impl Engine {
         }
     }
 
-    /// Ends the run of a command that cannot go on before an event. The caller parks it.
+    /// Ends the run of a command that cannot go on before an event. The caller stores the request in the
+    /// session (`Control::park`).
     #[cold]
     fn begin_wait(
         &mut self,
@@ -357,7 +359,8 @@ impl Engine {
         }
         let room = match self.core.control.limits.maxmemory {
             0 => Headroom::Enough,
-            // While a unit is open the request is postponed: memory is freed when it runs again.
+            // While a transaction or script is suspended, the request is postponed: memory is freed when the
+            // request runs again.
             _ if self.core.has_open_unit() => Headroom::Enough,
             _ => self.make_room_for(session, now, process),
         };
@@ -396,8 +399,8 @@ impl Engine {
     }
 
     /// Rejects a request that names no command, or has a wrong number of arguments. Unauthenticated
-    /// clients get NOAUTH, so that they do not learn which commands exist, except for the arguments of a
-    /// command that needs no authentication.
+    /// clients get NOAUTH, so that the names of existing commands stay hidden. Only for a wrong number of
+    /// arguments of a command that needs no authentication they get the error of arity.
     #[cold]
     fn reject_unknown(
         &mut self,

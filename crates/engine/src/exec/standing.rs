@@ -23,7 +23,7 @@ pub(crate) struct StandingRow {
     /// The gate may postpone or queue the command.
     pub may_be_postponed: bool,
     /// The bytes of the request count for the client, and CLIENT LIST shows the command as the last one.
-    /// Otherwise the enclosing request, or the queueing, has counted.
+    /// Otherwise the bytes were counted for the enclosing request, or when the command was queued.
     pub counts_request: bool,
     /// CLIENT REPLY applies to this reply. Otherwise it applies to the reply of the enclosing request.
     pub ends_reply: bool,

@@ -205,7 +205,7 @@ impl Engine {
                 return Ok(Outcome::StandStill);
             }
             // EXEC is not suspended after a save for the end of the server, because that save is repeated
-            // after the last command, and must contain whole units.
+            // after the last command, and must not contain a part of a transaction.
             let may_stand_still = !self.core.control.persistence.saved_for_end;
             if let Some(pause_ns) = self.core.control.debug.stand_still_ns.take().filter(|_| may_stand_still)
             {

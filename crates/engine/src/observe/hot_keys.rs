@@ -39,7 +39,7 @@ impl Core {
     }
 }
 
-/// Forgets the keys of the databases that a command has emptied, from any client.
+/// Forgets the keys of the databases that a command has emptied, whichever client sent the command.
 #[cold]
 pub(crate) fn forget_flushed_hot_keys(control: &mut Control, spec: &'static Spec, db: usize, now_ns: u64) {
     let hot_keys = &mut control.clients.hot_keys;

@@ -21,11 +21,11 @@ use sluice_numbers::page::keys::KEYS_SHOWN;
 use sluice_session::Session;
 use std::collections::BTreeSet;
 
-/// Most logged commands that the page shows.
+/// Maximum number of logged commands that the page shows.
 const COMMANDS_SHOWN: usize = 20;
-/// Most moves of slots that the page shows.
+/// Maximum number of moves of slots that the page shows.
 const MOVES_SHOWN: usize = 20;
-/// Nodes of a cluster that are shown.
+/// Maximum number of nodes of a cluster that the page shows.
 const NODES_SHOWN: usize = 100;
 /// Nanoseconds of each second that sampling of keys may take, shared by the runs of the cron.
 const LOOK_NS_MAX: u64 = 2_500_000;
@@ -34,7 +34,7 @@ const HOT_KEY_LIMITS: HotKeyLimits = HotKeyLimits { keys: 100, percent: 5, windo
 /// A key is shown if it has at least this many accesses a second, because fewer than three sampled accesses
 /// may be chance.
 const HOT_LEAST: u64 = 30;
-/// Most bytes kept of a name that a client has chosen.
+/// Maximum bytes that are kept of a name that a client has chosen.
 const LABEL_BYTES_MAX: usize = 256;
 
 /// The first [`LABEL_BYTES_MAX`] bytes of a name, or all if there are fewer.
@@ -193,8 +193,8 @@ impl PageRows<'_> {
         fault.map(|fault| ("aof_fault", fault.clone())).into_iter().collect()
     }
 
-    /// Samples some keys while a viewer asks for the largest; ends the counting of accesses when
-    /// no viewer does.
+    /// Samples some keys while a viewer asks for the largest keys or for the sizes of slots; ends the
+    /// counting of accesses when no viewer does.
     pub(crate) fn look_at_keys(&mut self, now: Now, hz: u64, process: &mut dyn Process) {
         let (watch, hot_keys) =
             (&mut self.core.upkeep.cron.page, &mut self.core.control.clients.hot_keys.page);
@@ -221,7 +221,7 @@ impl PageRows<'_> {
     }
 
     /// The rows of clients, and of clients that are sent replies of slow reads. If there are few
-    /// clients, each is read now; otherwise the cron has read them within the last second.
+    /// clients, each is read now; otherwise the cron has read them within the last two seconds.
     fn shown_clients(&self, now: Now) -> (Vec<ClientRow>, Vec<ClientRow>) {
         let (mut keys, mut reading) = self.core.upkeep.cron.page.clients.found();
         if self.core.sessions.len() <= LOOKED_AT_MAX {

@@ -14,7 +14,7 @@ pub(crate) fn receives_pushes(caller: &Caller) -> bool {
     caller.subscribed.is_any() || caller.flags.monitor || caller.replica.is_some()
 }
 
-/// Steps of appending to the file, and of waiting until units are durable.
+/// Steps of appending to the file, and of waiting until writes are durable.
 pub(crate) struct Appending<'a> {
     core: &'a mut Core,
 }
@@ -64,7 +64,7 @@ impl Appending<'_> {
         self.core.control.persistence.aof.take_made(buffer)
     }
 
-    /// Appends a note of the offset in the replication history, after the units of an iteration.
+    /// Appends a note of the offset in the replication history, after the commands of an iteration.
     pub(crate) fn note_history(&mut self) {
         let Control {
             persistence: PersistenceState { aof, .. },
@@ -117,7 +117,8 @@ impl Appending<'_> {
         }
     }
 
-    /// Lists as ready the sessions whose output has become durable, or need not be durable any more.
+    /// Lists as ready the sessions whose output has waited for a position that is durable now, or need not
+    /// wait any more.
     #[inline]
     pub(crate) fn list_durable_output(&mut self) {
         let bound = bound_of(&self.core.control);

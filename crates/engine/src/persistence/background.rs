@@ -1,4 +1,5 @@
-//! A background job, advanced a slice at a time between iterations.
+//! A background job (a save, a rewrite, or a snapshot for replicas), advanced a slice at a time once an
+//! iteration.
 
 use crate::core::Core;
 use sluice_base::LogLevel;
@@ -12,10 +13,11 @@ use sluice_keyspace::Db;
 use sluice_persist::rdb::Version;
 use sluice_snapshot::{RdbAux, SnapshotFile};
 
-/// Seconds after which a job is given up whose thread has written nothing.
+/// Seconds for which a job's thread may write nothing before the job is given up.
 const STALLED_S: i64 = 60;
 
-/// As [`STALLED_S`], while the thread forces the file to disk, which may be much at once.
+/// The limit in place of [`STALLED_S`] while the thread forces the file to disk, because much data may be
+/// written then.
 const STALLED_AT_END_S: i64 = 600;
 
 /// Bytes that a job may hold beyond the data, or a tenth of used memory if that is more. A job that holds
@@ -26,8 +28,8 @@ const HELD_BYTES_MAX: usize = 64 << 20;
 /// Used memory divided by this is the other bound on what a job may hold: see [`HELD_BYTES_MAX`].
 const HELD_SHARE: usize = 10;
 
-/// Time in which the thread must have written what exceeds the budget, ns. There is such a time because a
-/// single unit may capture any amount.
+/// Time in which the thread must have written what exceeds the budget, ns. There is such a time because the
+/// changes of a single command or transaction may capture any amount.
 const OVER_BUDGET_NS_MAX: u64 = 2_000_000_000;
 
 /// Steps of the job that writes in the background.
@@ -72,8 +74,8 @@ impl Jobs<'_> {
     }
 
     /// Makes a cut of the whole keyspace, that is a snapshot of this moment, which `writing` writes from
-    /// now on. To be called between units, while no job is under way. Cost: one step for each chunk of
-    /// entries.
+    /// now on. To be called while no command or transaction is in progress and no job is under way. Cost: one
+    /// step for each chunk of entries.
     pub(crate) fn begin_job(&mut self, writing: Box<dyn Background>, process: &mut dyn Process) {
         debug_assert!(self.core.job.is_none(), "one job at a time (1)");
         debug_assert!(!self.core.has_open_unit(), "a cut shows no part of a unit");
@@ -280,7 +282,7 @@ fn full_sync_written(state: JobNumbers, outcome: Result<(), SaveError>, process:
     }
 }
 
-/// Name of the snapshot file, as configured.
+/// The snapshot file to write, as configured.
 pub(crate) fn snapshot_target(config: &Config) -> BackgroundFile {
     BackgroundFile {
         name: config.bytes(param::DBFILENAME).to_vec(),

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A step that takes too long is skipped: the server then ends as after an order without FAILOVER. The same
-//! happens if SHUTDOWN NOSAVE breaks off an open unit.
+//! happens if SHUTDOWN NOSAVE breaks off a busy script.
 
 use crate::cluster::driver::ClusterDriver;
 use crate::core::Core;
@@ -26,9 +26,9 @@ use sluice_control::persistence::ending::readiness::{
 use sluice_control::persistence::ending::{EndOrder, EndStage, NOT_ENDED, PendingEnd};
 use sluice_control::process::Process;
 
-/// Most milliseconds for which a node that has handed over redirects its clients before it ends.
+/// Maximum milliseconds for which a node that has handed over redirects its clients before it ends.
 const LEAVING_MS_MAX: u64 = 3_000;
-/// Least milliseconds for which a node that has handed over stays, even without clients, because other
+/// Minimum milliseconds for which a node that has handed over stays, even without clients, because other
 /// nodes must learn that it leaves.
 const LEAVING_MS_MIN: u64 = 200;
 
@@ -152,8 +152,8 @@ impl ServerEnd<'_> {
         log_replicas(&self.core.control, &self.core.sessions, offset, process);
         let successors = successors(&self.core.control, &self.core.sessions, offset);
         let has_legacy = has_legacy_replicas(&self.core.control, &self.core.sessions);
-        // Nothing is handed over while a unit is open, because the unit's writes would follow the order to
-        // take over in the stream, and be lost.
+        // Nothing is handed over while a transaction or script is in progress, because its writes would
+        // follow the order to take over in the stream, and be lost.
         let hands_over = hands_over && self.core.control.between_units(BetweenUnits::End);
         let Some(mode) = self.core.control.cluster.as_mut().filter(|_| hands_over) else { return false };
         if !mode.machine.is_primary() {

@@ -24,8 +24,8 @@ enum RewriteReason {
     TooSmall(u64),
 }
 
-/// A file that has grown by less than this is not rewritten for want of space, because the next rewrite
-/// would follow at once.
+/// A lack of space causes no rewrite of a file that has grown by less than this: the next rewrite would
+/// follow at once.
 const SPACE_GROWTH_PERCENT: u64 = 10;
 
 /// Whether a file of this size needs a rewrite. The new base is expected to be as large as the last one.
@@ -65,7 +65,8 @@ impl<'a> Rewrites<'a> {
 }
 
 impl Rewrites<'_> {
-    /// Turns the append-only file off, between two units, if the configuration has turned it off.
+    /// Turns the append-only file off, between two commands or transactions, if the configuration has turned
+    /// it off.
     pub(crate) fn follow_appendonly(&mut self, process: &mut dyn Process) {
         if !self.core.control.between_units(BetweenUnits::Rewrite) {
             return;
@@ -86,8 +87,8 @@ impl Rewrites<'_> {
         }
     }
 
-    /// Begins a rewrite. To be called between units, while no job is under way. Returns whether it has
-    /// begun; the log says why not.
+    /// Begins a rewrite. To be called while no command or transaction is in progress and no job is under way.
+    /// Returns whether it has begun; the log says why not.
     pub(crate) fn begin_rewrite(&mut self, process: &mut dyn Process) -> bool {
         assert!(
             !self.core.is_loading(),
@@ -183,7 +184,7 @@ impl Rewrites<'_> {
         self.core.control.persistence.rewriting.is_snapshot_wanted(process)
     }
 
-    /// Ends the current file, and begins the file for the units after the cut.
+    /// Ends the current file, and begins the file for the commands that follow the data of the new base.
     fn switch_for_rewrite(&mut self, process: &mut dyn Process) -> Result<(), SaveError> {
         let wants_aof = self.core.control.config.bool(param::APPENDONLY);
         let increment = match (wants_aof, self.core.control.persistence.aof.is_on()) {
@@ -249,7 +250,7 @@ impl Rewrites<'_> {
         }
     }
 
-    /// Ends a rewrite and the appending of units. Waits until the appended units are on disk.
+    /// Ends a rewrite and the appending of commands. Waits until the appended commands are on disk.
     pub(crate) fn turn_aof_off(&mut self, process: &mut dyn Process) {
         let (pending, position) = self.end_appending(process);
         process.close_aof(&self.core.control.config, pending, position);
@@ -279,7 +280,7 @@ impl Rewrites<'_> {
 
     fn note_aof_off(&mut self, position: u64, process: &mut dyn Process) {
         self.core.control.persistence.rewriting.is_first = false;
-        // Clients need not wait any more for units that were appended.
+        // Clients need not wait any more for commands that were appended.
         Appending::of(self.core).note_durable(position);
         self.core.control.clients.blocking.replica_acknowledged();
         Appending::of(self.core).report_aof_fault(None);

@@ -27,7 +27,8 @@ impl<'a> Saves<'a> {
 }
 
 impl Saves<'_> {
-    /// Carries out what commands have asked of background jobs. While a unit is open, the requests are kept.
+    /// Carries out what commands have asked of background jobs. While a transaction or script is in progress,
+    /// the requests are kept.
     pub(crate) fn carry_out_asks(&mut self, process: &mut dyn Process) {
         if self.core.control.persistence.asked.is_empty()
             || !self.core.control.between_units(BetweenUnits::Save)
@@ -134,8 +135,8 @@ impl Saves<'_> {
 
     /// As [`Engine::save_rest`](crate::engine::Engine::save_rest).
     pub(crate) fn save_rest(&mut self, process: &mut dyn Process) {
-        // A save must not contain a part of a unit. A unit that is open here is a script that SHUTDOWN
-        // NOSAVE has broken off.
+        // A save must not contain a part of the changes of a transaction or script. An execution unit that is
+        // open here is that of a script that SHUTDOWN NOSAVE has broken off.
         let saves = self.core.control.persistence.saved_for_end && !self.core.has_open_unit();
         if saves && self.core.control.persistence.dirty > 0 {
             // The previous save has just worked. If this one fails, the log says so, and the latest changes

@@ -165,7 +165,8 @@ struct MessageReceivers<'a> {
     multicasts: &'a mut Multicasts,
     spare: &'a mut Vec<Outbox>,
     limits: &'a Limits,
-    /// The output must wait until it is durable, so messages go into outboxes and are not listed for groups.
+    /// The output must wait until the append-only file is durable, so messages go into outboxes and are not
+    /// listed for groups.
     waits_until_durable: bool,
     now: Now,
     own: Protocol,
@@ -184,8 +185,8 @@ struct DeliveryState {
 }
 
 impl DeliveryState {
-    /// Leaves the messages to the client that runs a command, and the clients over their limits, in
-    /// `outgoing`. Returns the buffers for the next message.
+    /// Stores in `outgoing` the messages to the client that runs a command, and the clients over their
+    /// limits. Returns the buffers for the next message.
     fn finish(&mut self, outgoing: &mut Outgoing) -> [Vec<u8>; 2] {
         for _ in 0..self.to_self {
             self.forms[self.own as usize].append_to(&mut outgoing.own);

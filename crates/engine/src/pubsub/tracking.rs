@@ -174,8 +174,8 @@ impl TrackingSteps<'_> {
         }
     }
 
-    /// Milliseconds until [`TrackingSteps::advance_tracking`] must run again. While a unit is open,
-    /// invalidations wait for its end, which needs no timer.
+    /// Milliseconds until [`TrackingSteps::advance_tracking`] must run again. While a transaction or script
+    /// is in progress, invalidations wait for its end, which needs no timer.
     pub(crate) fn tracking_wait_ms(&self) -> u64 {
         let tracking = &self.core.control.clients.tracking;
         let is_over = tracking.is_over(self.core.control.limits.tracked_keys_max);
@@ -274,8 +274,8 @@ impl Delivery<'_> {
 
     /// The receiver of invalidations for a tracking client: the client itself, the client that it redirects
     /// to, or `None`. An invalidation that goes to another client is held while the reply to an older read
-    /// of the tracking client may still be unsent: while a thread produces a reply for that client, and
-    /// while it runs a command, whose unit may be suspended.
+    /// of the tracking client may still be unsent: while a thread produces a reply for that client, and while
+    /// that client runs a command, transaction or script, which may be suspended.
     pub(super) fn target_of(&mut self, client: SessionKey, told: &[Option<&[u8]>]) -> Option<SessionKey> {
         let tracking = &mut self.control.clients.tracking;
         let redirect = tracking.client(client)?.options.redirect;
@@ -382,7 +382,7 @@ fn name_to_keep(keyspace: &Keyspace, db: usize, key: Key<'_>) -> Option<Box<[u8]
     (key.bytes.len() <= KEPT_NAME_BYTES_MAX && !is_found()).then(|| key.bytes.into())
 }
 
-/// Most bytes of a name that a row keeps. Longer names are not kept, because names count against the bound
+/// Maximum bytes of a name that a row keeps. Longer names are not kept, because names count against the bound
 /// of the table, and a long one would evict rows of other clients.
 const KEPT_NAME_BYTES_MAX: usize = 1024;
 

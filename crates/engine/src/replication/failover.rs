@@ -128,8 +128,9 @@ impl FailoverSteps<'_> {
         }
     }
 
-    /// Called after a command, and after an open unit: ends a failover that a client has aborted, and
-    /// notifies clients of a failover that has begun. `caller` is the session that runs the command.
+    /// Called after a command, and after the end of a suspended transaction or script: ends a failover that a
+    /// client has aborted, and notifies clients of a failover that has begun. `caller` is the session that
+    /// runs the command.
     #[inline]
     pub(crate) fn apply_failover(&mut self, caller: Option<&Session>, process: &mut dyn Process) {
         let failover = self.core.control.replication.failover.as_deref();

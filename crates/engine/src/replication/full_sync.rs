@@ -5,8 +5,8 @@
 //!                     └── a newline each second, so that the replica does not give up
 //! ```
 //!
-//! A job of `background.rs` makes the snapshot from a cut, on a thread of the server. Pieces of the
-//! snapshot are taken while the job makes it ([`SnapshotPieces`]).
+//! A job of `background.rs` makes the snapshot from a cut (all entries as they are at one moment), on a
+//! thread of the server. Pieces of the snapshot are taken while the job makes it ([`SnapshotPieces`]).
 //!
 //! Invariants: (1) there is one snapshot at a time: it begins when no replica reads an earlier one and no
 //! other job writes in the background, and all replicas that have asked by then share it, so any number of
@@ -113,7 +113,7 @@ impl FullCopies<'_> {
     }
 
     /// Begins a snapshot for the replicas that have asked for one, unless another is still being read,
-    /// and queues the new pieces of the current one. Cost: as that of a cut.
+    /// and queues the new pieces of the current one. Cost: that of a cut.
     #[inline]
     pub(crate) fn serve_full_syncs(&mut self, process: &mut dyn Process) {
         if self.core.control.replication.full_syncs.are_under_way() {

@@ -1,10 +1,10 @@
 //! Maintenance notifications for clients that have asked by CLIENT MAINT_NOTIFICATIONS: a FAILOVER has
 //! begun (FAILING_OVER) or ended (FAILED_OVER), or this server has become a replica and clients are to go
 //! to another server (MOVING). A client that asks while a notification still holds gets it, too, with the
-//! time left. A node of a cluster sends that slots leave it (SMIGRATING) and have left (SMIGRATED, or
-//! MIGRATED if they stay), and no other notification: clients of a cluster find primaries by MOVED.
-//! docs/maint-notifications.md says which client acts on which notification, and shows the forms of the
-//! notifications.
+//! time left. A node of a cluster notifies its clients that slots are leaving it (SMIGRATING) and have left
+//! it (SMIGRATED, or MIGRATED if they stay), and sends no other notification: clients of a cluster find
+//! primaries by MOVED. docs/maint-notifications.md says which client acts on which notification, and shows
+//! the forms of the notifications.
 //!
 //! Invariants: (1) the client that has asked for the failover or for the role gets no notification,
 //! because a program that controls a server watches that server on the same connection; (2) no
@@ -141,8 +141,8 @@ impl Notices<'_> {
         !slots.is_empty() && slots.iter().all(is_target)
     }
 
-    /// Addresses of this node and of the target of a move, as a client is sent them; `None` if one of
-    /// the nodes has no address for the client.
+    /// Addresses of this node and of the target of a move, in the form for one client; `None` if one of the
+    /// nodes has no address for the client.
     fn ends_of_move(&self, link: &ExportLink, caller: &Caller) -> Option<(String, String)> {
         let control = &*self.delivery.control;
         let map = &control.cluster.as_deref()?.map;
@@ -160,7 +160,7 @@ impl Notices<'_> {
         Some(maintenance.next_id_of_node(self.now.unix_ms(), node))
     }
 
-    /// Sends that a failover is under way, if one is and clients were notified.
+    /// Notifies clients that a failover is under way, if there is one and other clients were notified of it.
     fn send_failing_over(&mut self, to: &[SessionKey]) {
         let Some(failover) = self.delivery.control.replication.failover.as_deref() else { return };
         let Some(id) = failover.told_as else { return };

@@ -1,7 +1,7 @@
 //! Feeding the replicas: the part of the stream that is queued for each, and closing replicas that
 //! are too slow.
 //!
-//! Each replica is queued the stream from the backlog, up to a window ahead of the bytes that it has
+//! For each replica the stream is queued from the backlog, up to a window ahead of the bytes that it has
 //! received. So a slow replica costs only the bytes that the backlog keeps for that replica beyond
 //! `repl-backlog-size`, and the output limit applies to these bytes. Writers never wait for a replica: a
 //! replica that passes the limit is closed, and returns with PSYNC. While a replica still takes a snapshot,

@@ -37,7 +37,7 @@ impl<'a> RoleChanges<'a> {
 }
 
 impl RoleChanges<'_> {
-    /// Takes up the role that a client has asked for: between two units.
+    /// Carries out a requested change of the role, unless a transaction or script is in progress.
     #[inline]
     pub(crate) fn apply_role(&mut self, process: &mut dyn Process) {
         if self.core.control.replication.role_wanted.is_some()
@@ -61,7 +61,7 @@ impl RoleChanges<'_> {
             Some(primary) => self.follow(primary, &by, keeps_data, process),
             None => self.promote(&by, process),
         }
-        // During a failover, clients wait on until the new primary has taken over, because the
+        // During a failover, clients continue to wait until the new primary has taken over, because the
         // failover may fail.
         if was_primary && self.core.control.replication.failover.is_none() {
             Notices::of(self.core, None, process).tell_moving(None);

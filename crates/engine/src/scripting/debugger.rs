@@ -16,7 +16,8 @@ use sluice_scripts::run::ScriptRun;
 use sluice_scripts::state::machine_limits;
 use sluice_session::{Closing, ScriptDebugging, Session};
 
-/// Most nanoseconds that a program evaluated for the debugger may take: no other client is served meanwhile.
+/// Maximum nanoseconds that a program evaluated for the debugger may take: no other client is served
+/// meanwhile.
 const ASIDE_NS: u64 = 100_000_000;
 
 impl Engine {

@@ -22,7 +22,7 @@ use sluice_scripts::state::machine_limits;
 use sluice_session::{Caller, ClientKind, Session};
 use std::sync::Arc;
 
-/// Most milliseconds that a library's program may run when a client loads it.
+/// Maximum milliseconds that a library's program may run when a client loads it.
 const LOAD_MS_MAX: u64 = 500;
 
 impl Engine {
@@ -99,8 +99,8 @@ impl Engine {
         self.begin_load_run((load, machine), None, must_obey, unit, session, args, now, process)
     }
 
-    /// FUNCTION RESTORE: the programs of the libraries run one after another, in slices as that of FUNCTION
-    /// LOAD. If a client sends the command, all programs together have the time limit of one.
+    /// FUNCTION RESTORE: the programs of the libraries run one after another, in slices, like the program of
+    /// FUNCTION LOAD. If a client sends the command, all programs together have the time limit of one.
     fn function_restore(
         &mut self,
         unit: &mut Unit,
@@ -207,7 +207,7 @@ impl Scripts<'_> {
     /// Adds a library whose program has ended: its functions can be called now.
     ///
     /// # Errors
-    /// The library has no functions or an invalid name of one, or conflicts with another library.
+    /// The library has no functions, has a function with an invalid name, or conflicts with another library.
     pub(crate) fn finish_function_load(&mut self, run: &mut ScriptRun, session: &mut Session) -> Run {
         let Some(load) = run.library.take() else { return Ok(Outcome::Done) };
         let replaces = load.replaces;

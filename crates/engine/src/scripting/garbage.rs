@@ -13,7 +13,7 @@ pub(crate) fn free_functions(actions: &mut Vec<Action>, old: Functions, is_async
     }
 }
 
-/// As [`free_functions`], for one library.
+/// Passes the machine of a library to another thread, which frees the machine.
 pub(super) fn free_library(actions: &mut Vec<Action>, old: Option<Box<Library>>) {
     if let Some(machine) = old.and_then(|library| library.machine) {
         actions.push(Action::FreeScripts(Box::new(ScriptGarbage::of_machine(machine))));

@@ -1,7 +1,7 @@
 //! How a script's run begins, goes on in slices, and ends.
 //!
-//! A slice takes [`SLICE_NS`]. After it the run is suspended with its unit, and the server does the work
-//! between two iterations: see `exec/open_unit.rs`.
+//! A slice takes [`SLICE_NS`]. After a slice the run is suspended with its execution unit, and the server
+//! does the work between two iterations: see `exec/open_unit.rs`.
 
 mod call;
 mod frame;
@@ -46,14 +46,14 @@ pub(crate) const SHARE_NS: u64 = 20_000_000;
 /// Nanoseconds of a slice of a run.
 pub(crate) const SLICE_NS: u64 = 2_000_000;
 
-/// Hexadecimal digits of a script's SHA-1 name.
+/// Number of hexadecimal digits in a script's SHA-1 name.
 const SHA_LEN: usize = 40;
 
 /// Bytes of large arguments that cost one unit of the machine's budget to copy.
 const COPIED_PER_UNIT: usize = 128;
 
-/// Error of a script that may not be suspended and has used up its slice, if it has written nothing, or if
-/// the load that replays it was stopped.
+/// Error of a script that has used up its slice and may not be suspended. The script ends with this error if
+/// it has written nothing, or if the load that replays it was stopped.
 const ENDS_WITH_SERVER: &str =
     "ERR The script was ended: the server is about to end, or its load was stopped";
 
@@ -260,7 +260,7 @@ impl Engine {
             && let Some(client) = self.core.control.clients.blocking.next_script()
         {
             self.run_waiting(client, process);
-            // The client's script waits again.
+            // The loop ends if the client's script waits again.
             if self.core.control.clients.blocking.next_script() == Some(client) {
                 break;
             }
@@ -484,8 +484,8 @@ impl Scripts<'_> {
         share.carried_ns + self.core.stats.iteration.command_ns.saturating_sub(share.base_ns) >= SHARE_NS
     }
 
-    /// Renews the share of scripts at the end of an iteration. While a unit is open, other clients have
-    /// not been served, and the share is not renewed.
+    /// Renews the share of scripts at the end of an iteration. While a transaction or script is suspended,
+    /// other clients have not been served, and the share is not renewed.
     #[inline]
     pub(crate) fn renew_script_share(&mut self) {
         let command_ns = self.core.stats.iteration.command_ns;
@@ -531,7 +531,8 @@ impl Scripts<'_> {
         match what {
             ScriptKind::Eval(slot) => {
                 self.scripting.cache.touch(slot);
-                // The cache still has this machine, because SCRIPT FLUSH cannot run while a script does.
+                // The machine still belongs to the cache, because SCRIPT FLUSH cannot run while a script
+                // does.
                 self.scripting.machine = Some(machine);
             }
             ScriptKind::Function(slot) => {
@@ -805,7 +806,7 @@ fn shown(heap: &mut sluice_lua::Heap, value: Value) -> Option<Vec<u8>> {
     text.map(|text| heap.bytes(text).to_vec())
 }
 
-/// Most bytes of a script's reply.
+/// Maximum bytes of a script's reply.
 fn reply_limit(machine: &ScriptMachine) -> usize {
     machine.limit
 }

@@ -100,6 +100,6 @@ pub(crate) fn note_query_buffer_disconnection(stats: &mut Stats, addr: &str, pro
 /// Seconds between two log lines about HTTP.
 const HTTP_SAID_EVERY_S: i64 = 60;
 
-/// Most bytes of replies that may wait for a client that has never authenticated: as in the reference,
+/// Maximum bytes of replies that may wait for a client that has never authenticated: as in the reference,
 /// where 1,024 bytes may follow a first buffer of 16 KiB.
 const UNAUTHENTICATED_OUTPUT_MAX: usize = 16 * 1024 + 1024;

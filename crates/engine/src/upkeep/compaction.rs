@@ -1,4 +1,5 @@
-//! Compaction of entries: steps of half a millisecond between units, while memory can be regained.
+//! Compaction of entries: short steps between the executions of commands, as long as memory can be regained.
+//! A step takes half a millisecond, or `active-defrag-cycle-us` with `activedefrag`.
 //!
 //! Without `activedefrag` a step is made every 50 ms, one percent of the time. With it, the share of time
 //! is between `active-defrag-cycle-min` and `active-defrag-cycle-max`, in proportion to the waste between
@@ -52,7 +53,8 @@ impl CompactionSteps<'_> {
     /// Moves entries until the time is up. Returns `false` if there is nothing left to move.
     fn compact_for(&mut self, budget_ns: u64, process: &mut dyn Process) -> bool {
         if self.core.has_job() {
-            // Nothing is moved during a job, because the job's cut refers to entries by their blocks.
+            // Nothing is moved while a snapshot or a rewrite is made, because its view of the data refers to
+            // entries by their place in memory.
             return false;
         }
         let databases = self.core.keyspace.databases();
@@ -116,7 +118,8 @@ impl StepBudget {
         let most = config.int(param::ACTIVE_DEFRAG_CYCLE_MAX).max(least);
         let reached = (waste.min(upper) - lower).max(0);
         let percent = if upper > lower { least + (most - least) * reached / (upper - lower) } else { most };
-        // A step of no time would never end, and in the reference 0 means as short as possible.
+        // With 0 the pause between two steps would be 0, too, and compaction would take all the time. In the
+        // reference, 0 means as short as possible.
         let step_us = config.int(param::ACTIVE_DEFRAG_CYCLE_US).max(50);
         StepBudget { step_ns: step_us as u64 * 1000, percent: percent.clamp(1, 99) as u64 }
     }
@@ -124,7 +127,8 @@ impl StepBudget {
 
 /// Duration of a step without `activedefrag`, ns: at one percent of the time, one every 50 ms.
 const STEP_NS: u64 = 500_000;
-/// Stands for no next step: the cron checks in each of its periods whether a chunk has become sparse.
+/// The value of `next_ns` while no step is planned. Then each period of the cron looks again whether a chunk
+/// has become sparse.
 const NEVER_NS: u64 = u64::MAX;
 /// Steps of the slab between two readings of the clock. There are few, because after a mass of deletions
 /// each step returns a chunk of empty blocks, which takes the kernel 0.1 ms.

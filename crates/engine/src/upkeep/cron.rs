@@ -78,9 +78,9 @@ impl CronSteps<'_> {
         self.core.stats.output_peaks.enter_second(now.unix_s());
         let period_s = self.core.control.config.int(param::REPL_PING_REPLICA_PERIOD);
         let period_ns = u64::try_from(period_s).unwrap_or(0).saturating_mul(1_000_000_000);
-        // The first PING is sent a period after the start, so that a replica that reconnects finds its own
-        // offset. A new stream at offset 0 gets a PING at once, because in a cluster a replica at offset 0
-        // counts as one without data.
+        // The first PING is sent a period after the start, so that the stream still ends at the offset of a
+        // replica that reconnects. A new stream at offset 0 gets a PING at once, because in a cluster a
+        // replica at offset 0 counts as one without data.
         let last_ns = *self.core.upkeep.cron.last_ping_ns.get_or_insert(now.mono_ns);
         let stream = &self.core.control.replication.stream;
         let is_new = stream.offset == 0 && stream.earlier.is_none();

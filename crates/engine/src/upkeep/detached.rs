@@ -1,4 +1,4 @@
-//! Freeing the keys of slots that were emptied at once (CLUSTER FLUSHSLOT), in slices between units.
+//! Freeing the keys of slots that were emptied at once (CLUSTER FLUSHSLOT), in slices between commands.
 //! Commands no longer find these keys; a client that caches one gets its invalidation when the key is freed.
 
 use crate::core::Core;
@@ -6,13 +6,13 @@ use sluice_base::Now;
 use sluice_control::between_units::BetweenUnits;
 use sluice_control::process::Process;
 
-/// Least duration of a slice, ns.
+/// Minimum duration of a slice, ns.
 const SLICE_NS: u64 = 500_000;
-/// Most duration of a slice, ns.
+/// Maximum duration of a slice, ns.
 const SLICE_MAX_NS: u64 = 5_000_000;
-/// A slice may take this part of the time of the iteration's commands, so that keys do not pile up while
-/// commands take long. The time between slices is not used for this, because an iteration is also long if
-/// the machine has made the server wait.
+/// A slice may take the time of the iteration's commands divided by this, so that keys do not pile up while
+/// commands take long. The time between slices is not used for this, because an iteration is also long if the
+/// machine has made the server wait.
 const SHARE: u64 = 8;
 
 /// The steps of freeing.
@@ -42,7 +42,8 @@ impl DetachedSteps<'_> {
         }
     }
 
-    /// Frees some dozens of keys. Returns whether there were any. To be called between units.
+    /// Frees some dozens of keys. Returns whether there were any. To be called while no command or
+    /// transaction is in progress.
     pub(crate) fn free_some(&mut self, now: Now) -> bool {
         let Core { keyspace, effects, .. } = &mut *self.core;
         if !keyspace.free_detached(effects) {

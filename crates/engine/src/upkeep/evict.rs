@@ -104,8 +104,8 @@ impl Evictions<'_> {
         self.core.actions.iter().map(bytes).sum()
     }
 
-    /// Evicts keys while `maxmemory` is exceeded, until the time is up. To be called between units, if
-    /// there is a limit; `proto` is that of the client whose command is about to run.
+    /// Evicts keys while `maxmemory` is exceeded, until the time is up. To be called between commands or
+    /// transactions, if there is a limit; `proto` is that of the client whose command is about to run.
     #[cold]
     pub(crate) fn make_room(&mut self, proto: Protocol, process: &mut dyn Process) -> Headroom {
         let limit = self.core.control.limits.maxmemory;
@@ -178,8 +178,8 @@ impl Evictions<'_> {
     /// is refused. `None` if that was not enough.
     fn clear_remains(&mut self, now: Now, process: &mut dyn Process) -> Option<Headroom> {
         if self.core.has_job() {
-            // Nothing is freed while a job runs. Compaction, which frees this memory at other times, does
-            // nothing then either.
+            // Nothing is freed while a snapshot or rewrite is made. Compaction, which frees this memory at
+            // other times, does nothing then either.
             return None;
         }
         let (limit, budget_ns) =

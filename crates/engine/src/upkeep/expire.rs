@@ -8,16 +8,16 @@ use sluice_control::between_units::BetweenUnits;
 use sluice_control::process::Process;
 use sluice_keyspace::ExpireCycle;
 
-/// Most nanoseconds of a slice: the longest that a client waits for it.
+/// Maximum nanoseconds of a slice: the longest that a client waits for it.
 const SLICE_NS: u64 = 200_000;
 /// Percentage of the time that slices take while clients work, at `active-expire-effort` 1.
 const SHARE_PERCENT: u64 = 25;
 /// Increase of [`SHARE_PERCENT`] for each further step of the effort.
 const SHARE_PERCENT_PER_EFFORT: u64 = 2;
-/// Most nanoseconds of a slice that count. A slice whose thread was not scheduled takes longer, and the
+/// Maximum nanoseconds of a slice that count. A slice takes longer if the thread was not scheduled, and the
 /// rest is ignored.
 const SPENT_NS_MAX: u64 = 5_000_000;
-/// Clients count as working if a command was executed in this many nanoseconds.
+/// Nanoseconds after a command for which clients count as working.
 const WORKING_NS: u64 = 5_000_000;
 
 /// The cycle of active expiry, slice by slice.

@@ -1,5 +1,5 @@
-//! Commands that a large SPOP promises to replicas and to the file: their length counts at once, the
-//! bytes are made in slices, and only the time of arrival differs.
+//! Commands that a large SPOP promises to replicas and to the file: their length counts at once, the bytes
+//! are made in slices, and only the time at which they arrive differs from that of a small SPOP.
 
 use sluice_base::SessionKey;
 use sluice_control::process::ProcessClock;
@@ -227,7 +227,8 @@ fn the_file_is_given_whole_units() {
     }
 }
 
-/// More than 64 MiB of promises would delay later writes to replicas and the file for too long.
+/// More than 64 MiB of promises would delay later writes to replicas and the file for too long, so beyond
+/// that a SPOP makes its commands at once.
 #[test]
 fn where_much_is_promised_already_a_pop_is_told_where_it_runs() {
     for (bytes, blocks) in [(3000, 3), (4000, 2)] {
@@ -426,7 +427,7 @@ fn what_is_promised_is_not_counted_for_maxmemory() {
     rig.finish_read();
     sent_to(&mut rig, other);
     while rig.engine.has_more_to_do() {
-        // Popped members whose commands are not made yet.
+        // This memory is that of popped members whose commands are not made yet.
         rig.process.facts.used_memory = (11 << 20) - 5_000;
         rig.pass_ms(20);
         rig.argv_unread(rig.client, &[b"GETSET", b"a", b"1"]);

@@ -110,8 +110,8 @@ pub(crate) const ROWS: &[Row] = &[
     Row("MSETEX 2 a 1 b 2 EXAT 33177117420", "MSETEX 2 a 1 b 2 PXAT 33177117420000", Why::Moment),
     Row("MSETEX 2 a 1 b 2 PXAT 33177117420123", "MSETEX 2 a 1 b 2 PXAT 33177117420123", Why::Content),
     Row("MSETEX 2 a 1 b 2 PXAT 1", "MSETEX 2 a 1 b 2 PXAT 1", Why::Content),
-    // The reference leaves the first amount in its own unit beside PXAT, and refuses that when it
-    // loads the log.
+    // Of two expiry options, the reference propagates the first one unchanged beside PXAT, and refuses that
+    // when it loads the log.
     Row("MSETEX 1 a 1 EX 9 NX EX 100", "MSETEX 1 a 1 NX PXAT @100000", Why::Moment),
     Row("MSETEX 1 a 1 EXAT 5 exat 33177117420 NX", "MSETEX 1 a 1 PXAT 33177117420000 NX", Why::Moment),
     Row("MSETEX 2 a 1 b 2 KEEPTTL", "MSETEX 2 a 1 b 2 KEEPTTL", Why::Content),
@@ -120,7 +120,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row("SET a 1 | MSETEX 1 a 1 XX EX 100", "MSETEX 1 a 1 XX PXAT @100000", Why::Moment),
     Row("MSETEX 2 a 1 b 2", "MSETEX 2 a 1 b 2", Why::Content),
     Row("APPEND k v", "APPEND k v", Why::Content),
-    // Beyond the lowest limit of a string.
+    // Strings longer than the lowest value of `proto-max-bulk-len`.
     Row("SETRANGE k 2000000 x", "SETRANGE k 2000000 x", Why::Content),
     Row("SETBIT k 16000000 1", "SETBIT k 16000000 1", Why::Content),
     Row("BITFIELD k SET u8 16000000 1", "BITFIELD k SET u8 16000000 1", Why::Content),
@@ -309,7 +309,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row("SELECT 3 | SET k v | FLUSHDB", "FLUSHDB", Why::Content),
     Row("SELECT 3 | SWAPDB 0 3", "SELECT 3; SWAPDB 0 3", Why::Content),
     Row("SET k v | FLUSHDB SYNC", "FLUSHDB SYNC", Why::Content),
-    // In a cluster: it/clusterscan.rs.
+    // For a cluster, see it/clusterscan.rs.
     Row("SET k v | CLUSTER FLUSHSLOT 7", "", Why::Nothing),
     Row("SET k v | FLUSHALL SYNC", "FLUSHALL SYNC", Why::Content),
     Row("MSET a 1 b 2 c 3 | PEXPIRE a 1 | PEXPIRE c 1 | !exp | MGET a b c", "MULTI; UNLINK a; UNLINK c; EXEC", Why::Expired),
@@ -1277,8 +1277,8 @@ fn replicas_are_pinged() {
     assert!((4..=5).contains(&pings), "{pings}");
 }
 
-/// A replica at 0 counts as one without data in a cluster: the reference sends PING in its next second,
-/// whatever the period is, and at no other offset.
+/// In a cluster a replica at offset 0 counts as one without data. So the reference sends a PING within a
+/// second if the stream is at offset 0, whatever the period is, and at no other offset.
 #[test]
 fn a_stream_at_its_beginning_is_pinged_at_once() {
     let mut rig = Rig::with(&[("repl-ping-replica-period", "3600")]);
@@ -1458,7 +1458,7 @@ fn a_full_sync_sends_one_moment_while_commands_change_everything() {
     rig.run("FLUSHDB");
     rig.run("SET late 1");
     assert_eq!(rig.run("INFO persistence").matches("rdb_bgsave_in_progress:1").count(), 1);
-    // Too early to be an acknowledgement of the snapshot.
+    // This ACK is too early to be an acknowledgement of the snapshot.
     rig.argv_unread(replica, &[b"REPLCONF", b"ACK", b"0"]);
     rig.process.background_room.set(usize::MAX);
     let bytes = read_all(&mut rig, replica);
@@ -1597,8 +1597,8 @@ fn one_that_wants_to_know_the_length_waits_until_the_snapshot_is_whole() {
     assert!(first.starts_with(b"REDIS0011"), "the oldest of them can read it");
 }
 
-/// As in the reference, logged once for each replica, when the replica has received everything, as far
-/// as that can be known.
+/// As in the reference, the success is logged once for each replica, when the replica has received
+/// everything, as far as that can be known.
 #[test]
 fn the_log_says_once_that_a_synchronization_succeeded() {
     let name = "127.0.0.1:<unknown-replica-port>";

@@ -151,7 +151,8 @@ fn a_slow_replica_costs_nothing_of_its_own_until_the_backlog_is_passed_and_is_cu
         sets += 1;
         assert!(sets < 2000, "the limit does not work");
     }
-    // A window was queued, the backlog is free, and a megabyte is beyond that.
+    // A window of one megabyte was queued, the four megabytes of the backlog cost the replica nothing, and
+    // the limit is one megabyte beyond that.
     assert!((600..640).contains(&sets), "{sets}");
     assert!(!rig.is_closing(fast));
     assert_eq!(info(&mut rig, "stats", "client_output_buffer_limit_disconnections"), "1");
@@ -387,7 +388,8 @@ fn a_replica_that_has_come_back_counts_once() {
     assert_eq!(info(&mut rig, "replication", "connected_slaves"), "3");
     assert_eq!(rig.run_as(client, "WAIT 0 0"), ":2");
     assert_eq!(rig.run_as(client, "WAITAOF 0 0 0"), "[:0, :2]");
-    // An acknowledgement still under way on the former connection is no more than the replica has.
+    // An acknowledgement that was still under way on the former connection does not make that connection
+    // count again.
     ask(&mut rig, before, &format!("REPLCONF ACK {offset} FACK {offset}"));
     assert_eq!(rig.run_as(client, "WAIT 0 0"), ":2");
     assert_eq!(ask(&mut rig, client, "WAIT 3 0"), b"", "it waits");
@@ -411,7 +413,8 @@ fn writes_rely_on_a_replica_that_has_come_back_once() {
     rig.check("SET a 1", "-NOREPLICAS Not enough good replicas to write.");
     assert_eq!(info(&mut rig, "replication", "connected_slaves"), "2");
     assert_eq!(info(&mut rig, "replication", "min_slaves_good_slaves"), "1");
-    // Unless the first connection acknowledges again: then another replica has the same address.
+    // If the first connection acknowledges again, another replica has the same address, and both connections
+    // count.
     rig.pass_ms(2000);
     ask(&mut rig, first, "REPLCONF ACK 0");
     rig.cron();
@@ -450,7 +453,8 @@ fn two_replicas_behind_one_address_count_both_as_soon_as_the_first_says_more() {
     assert_eq!(rig.run_as(client, "WAIT 0 0"), ":2");
 }
 
-/// Data written before the history began are at offset 0, as is a replica that loads its first snapshot.
+/// Data written before the history began are at offset 0, and so is a replica that still loads its first
+/// snapshot, so offset 0 without an acknowledgement must not count.
 #[test]
 fn a_replica_that_has_said_nothing_is_not_counted() {
     let mut rig = Rig::new();
@@ -496,7 +500,7 @@ fn a_snapshot_on_a_second_channel_keeps_the_offset_for_the_first() {
     assert_eq!(line, format!("$ENDOFF:{offset} {replid} -1 {id}"));
     assert!(text.lines().nth(1).unwrap().starts_with("$EOF:"), "{text}");
     assert_eq!(number(&mut rig, "replicas_waiting_psync"), 1);
-    // Much is written before the first channel asks for it: it is kept.
+    // Much is written before the main channel asks for the stream, which is kept until then.
     for _ in 0..40 {
         rig.run(&format!("SET a {}", "v".repeat(1000)));
         rig.end_iteration();
@@ -624,7 +628,7 @@ fn an_end_waits_for_replicas_and_keeps_writes_back() {
     assert!(has_ended(&rig));
 }
 
-/// The mark of the first signal remained, and the second signal killed the process.
+/// The flag of the first signal once remained set, so that the second signal killed the process.
 #[test]
 fn regress_an_end_that_fails_after_its_wait_lets_the_next_signal_ask_again() {
     let (mut rig, _, _) = with_replica(&[("save", "100 1"), ("shutdown-timeout", "1")]);
@@ -694,8 +698,8 @@ fn an_end_waits_no_longer_than_its_timeout_and_not_at_all_when_asked() {
     }
 }
 
-/// A replica whose snapshot does not go on while megabytes are written, beside one that takes
-/// everything: the output of the latter.
+/// A replica whose snapshot does not progress while megabytes are written, and the output of another replica
+/// that takes everything.
 fn behind_a_snapshot(rig: &mut Rig) -> (SessionKey, Vec<u8>) {
     rig.run("DEBUG POPULATE 2000 key 100");
     rig.process.background_room.set(0);

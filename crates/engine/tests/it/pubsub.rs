@@ -8,7 +8,7 @@ fn sent(rig: &mut Rig, client: SessionKey) -> String {
     render(&rig.output(client)).lines().collect::<Vec<_>>().join(" ")
 }
 
-/// A rig and a client of these protocol versions.
+/// A rig and a client of this protocol version.
 fn listener(proto: &str) -> (Rig, SessionKey) {
     let mut rig = Rig::new();
     let client = rig.connect();

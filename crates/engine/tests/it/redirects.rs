@@ -345,7 +345,7 @@ fn cb_s17_s60_a_slot_that_comes_here() {
             ("GET foo", "+QUEUED"),
             ("EXEC", "[\"1\", +PONG, \"1\"]"),
             ("GET foo", MOVED_FOO),
-            // Inside MULTI it is queued, and has ended with EXEC.
+            // Inside MULTI, ASKING is queued, and its effect has ended with EXEC.
             ("MULTI", "+OK"),
             ("ASKING", "+QUEUED"),
             ("EXEC", "[+OK]"),
@@ -382,7 +382,7 @@ fn cb_t10_a_script_changes_no_flag_of_its_client() {
     assert_eq!(flags(&mut rig), "flags=r");
 }
 
-/// A request that a pause holds still has ASKING when it goes on (S-63).
+/// A request that waits during a pause still has its ASKING when it continues (S-63).
 #[test]
 fn cb_s63_asking_lasts_until_its_command_has_run() {
     let mut rig = served();
@@ -463,7 +463,7 @@ fn cb_t2_t13_scripts_keep_to_their_slot() {
         foreign,
     );
     starts(&mut rig, "EVAL \"return server.call('mget', 'bar', 'hello')\" 0", foreign);
-    // Routed before the script is looked up.
+    // A request is routed before its script is looked up.
     rig.check("EVALSHA ffffffffffffffffffffffffffffffffffffffff 1 foo", MOVED_FOO);
     rig.check("FCALL f 1 foo", MOVED_FOO);
     let errors = rig.run("INFO errorstats");
@@ -586,7 +586,7 @@ fn cb_s51_a_network_is_told_the_endpoints_that_are_announced_for_it() {
             format!("[[:0, :8191, {}], [:8192, :16383, {}]]", node(first, ME, ""), node(second, OTHER, name));
         assert_eq!(told, expected);
     };
-    // Twice: the reply is made, and then cached.
+    // The check runs twice: first the reply is made, then it comes from the cache.
     for _ in 0..2 {
         slots(&mut rig, near, "\"198.51.100.1\", :9000", "\"out.example\", :9001");
         slots(&mut rig, far, "\"10.0.0.1\", :7000", "\"far.example\", :7001");
@@ -599,11 +599,11 @@ fn cb_s51_a_network_is_told_the_endpoints_that_are_announced_for_it() {
     let shards = rig.run_as(near, "CLUSTER SHARDS");
     let shown = "\"port\", :9001, \"ip\", \"10.0.0.1\", \"endpoint\", \"out.example\", \"hostname\", \"node.example\"";
     assert!(shards.contains(shown), "{shards}");
-    // The address announced for clients replaces the node's own address, as in the reference; a name
-    // leaves the address.
+    // The address announced for clients replaces the node's own address, as in the reference; an announced
+    // name does not replace it.
     let shown = "\"port\", :9000, \"ip\", \"198.51.100.1\", \"endpoint\", \"198.51.100.1\"";
     assert!(shards.contains(shown), "{shards}");
-    // Whichever type is preferred; ASK as MOVED.
+    // The announced endpoints are used whichever type is preferred, for ASK as for MOVED.
     rig.check("CONFIG SET cluster-preferred-endpoint-type unknown-endpoint", "+OK");
     let slots_of_near = rig.run_as(near, "CLUSTER SLOTS");
     for ip in ["198.51.100.1", "10.0.0.1"] {
@@ -706,7 +706,7 @@ fn cb_t32_subscribers_of_a_slot_that_leaves_are_told() {
     rig.check_as(first, "SSUBSCRIBE bar", "[\"ssubscribe\", \"bar\", :1]");
     rig.check_as(first, "SSUBSCRIBE hello", "[\"ssubscribe\", \"hello\", :2]");
     rig.run_as(second, "SSUBSCRIBE {bar}2");
-    // In the order of slots (T31).
+    // Channels are listed in the order of slots (T31).
     rig.check("PUBSUB SHARDCHANNELS", "[\"hello\", \"bar\", \"{bar}2\"]");
     rig.check(&format!("CLUSTER SETSLOT 5061 NODE {OTHER}"), "+OK");
     assert_eq!(render(&rig.output(first)), "[\"sunsubscribe\", \"bar\", :1]");

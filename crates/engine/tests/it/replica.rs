@@ -455,7 +455,7 @@ fn what_clients_of_a_writable_replica_give_an_expiry_is_deleted_there() {
     rig.check("SELECT 0", "+OK");
     rig.check("GET theirs", "nil");
     rig.check("KEYS *", "[\"kept\", \"plain\"]");
-    // The role's end, and an empty data set, forget all keys.
+    // All keys are forgotten when the data is emptied, and at the end of the role.
     rig.check("SET own 1 EX 100", "+OK");
     rig.check("FLUSHALL", "+OK");
     assert_eq!(tracked(&mut rig), "0");
@@ -546,7 +546,7 @@ fn data_that_were_exchanged_stand_nowhere_before_their_history_is_named() {
     assert_eq!(offset(&rig), 700);
 }
 
-/// A start reads the increment of a file that was turned on when its base is in force, and not before.
+/// A start reads the increment of a newly enabled append-only file only once the file's base is in force.
 #[test]
 fn what_lies_beside_a_base_that_is_not_in_force_is_not_said_to_be_on_disk() {
     let (mut rig, primary) = following(&[("appendonly", "yes")]);
@@ -600,7 +600,8 @@ fn no_other_file_takes_the_name_of_a_snapshot_that_a_broken_off_rewrite_may_link
     assert!(rig.engine.has_job());
 }
 
-/// The thread of the former append-only file may end a moment later than so small a snapshot is loaded.
+/// The thread of the former append-only file may end a moment after a snapshot as small as this one is
+/// loaded.
 #[test]
 fn a_received_file_becomes_the_base_when_the_file_before_has_ended() {
     for is_written in [false, true] {
@@ -624,7 +625,7 @@ fn with_received_file(preamble: &str) -> Rig {
     received_file(preamble, |_| {})
 }
 
-/// A replica's file with this preamble; `before_adopting` runs before the link names the history.
+/// As `with_received_file`; `before_adopting` runs before the link names the history.
 fn received_file(preamble: &str, before_adopting: impl FnOnce(&mut Rig)) -> Rig {
     let mut primary = Rig::new();
     primary.run("SET theirs 1");

@@ -28,7 +28,7 @@ fn info(rig: &mut Rig, field: &str) -> String {
     line.unwrap_or_else(|| panic!("no {field} in {text}")).to_owned()
 }
 
-/// A writer of an empty file, and its end.
+/// A writer of a snapshot file, which has written nothing yet.
 fn writer() -> Writer {
     Writer::new(WriteOptions { version: Version::Valkey, compression: Compression::Strings, checksum: true })
 }
@@ -224,7 +224,7 @@ fn libraries_of_a_file_are_written_again_and_what_is_not_understood_is_dropped_a
         "{said}"
     );
     rig.check("FCALL f 0", ":1");
-    // Twice: MERGE does not duplicate them.
+    // The file is loaded twice: MERGE does not duplicate the libraries.
     rig.check("DEBUG RELOAD NOFLUSH MERGE", "+OK");
     rig.check("SAVE", "+OK");
     let bytes = file(&rig);
@@ -506,7 +506,7 @@ fn a_save_that_is_broken_off_leaves_the_file_before() {
         assert_eq!(info(&mut rig, "rdb_bgsave_in_progress"), "0");
         assert_eq!(info(&mut rig, "rdb_last_bgsave_status"), "ok");
         assert_eq!(file(&rig), before);
-        // The cut is over: the next one is whole.
+        // The cut has ended, so the next save is complete.
         rig.run("SET c 1");
         rig.run("BGSAVE");
         slices(&mut rig);
@@ -595,7 +595,7 @@ fn a_disk_that_does_nothing_for_a_minute_fails_the_save_and_writes_are_refused_u
     assert_eq!(info(&mut rig, "rdb_last_bgsave_status"), "ok");
 }
 
-/// Overwrites as many values of a mebibyte, which a save under way continues to hold.
+/// Overwrites the values with these numbers, each of a mebibyte, which a save under way continues to hold.
 fn overwrite(rig: &mut Rig, numbers: std::ops::Range<u32>) {
     let value = "y".repeat(1 << 20);
     for n in numbers {
@@ -936,7 +936,7 @@ fn a_score_of_minus_zero_stays_one_where_a_listpack_or_ziplist_says_it() {
         (17, b"\x0e\x0e\0\0\0\x02\0\x81m\x02\x82-0\x03\xff", minus),
         (17, b"\x10\x10\0\0\0\x02\0\x81m\x02\x84-0e5\x05\xff", minus),
         (12, b"\x12\x12\0\0\0\x0d\0\0\0\x02\0\x00\x01m\x03\x02-0\xff", minus),
-        // It is put into a listpack element by element, which makes it an integer.
+        // The score is put into a listpack element by element, which makes it an integer.
         (3, b"\x01\x01m\x02-0", plain),
         (5, b"\x01\x01m\0\0\0\0\0\0\0\x80", plain),
     ];

@@ -255,7 +255,7 @@ fn names_in_scripts_count_against_what_they_may_take() {
         let names: String = (0..200).map(|name| format!("t.of{script}name{name} = 1 ")).collect();
         rig.check(&format!("EVAL \"local t = {{}} {names}return 1\" 0"), ":1");
     }
-    // Each has a text of 4 KB, and names of 9.
+    // Each script has a text of 4 KB, and names that take 9 KB.
     let kept = cached_scripts(&mut rig);
     assert!((4..8).contains(&kept), "{kept}");
 }
@@ -346,7 +346,7 @@ fn an_error_may_be_any_value() {
         ("EVAL \"error({})\" 0", "-ERR unknown error script: on @user_script:1."),
         ("EVAL \"error({err='MY own', more=1})\" 0", "-MY own script: on @user_script:1."),
         ("EVAL \"error({err={}})\" 0", "-ERR unknown error script: on @user_script:1."),
-        // The reference ends here.
+        // The process of the reference ends at this script.
         (
             "EVAL \"error(setmetatable({}, {__index = function() error('x') end}))\" 0",
             "-ERR unknown error script: on @user_script:1.",

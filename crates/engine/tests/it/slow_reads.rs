@@ -25,7 +25,7 @@ fn fill(rig: &mut Rig, key: &str, elements: usize) {
     }
 }
 
-/// A line of INFO.
+/// The number in a line of INFO.
 fn info(rig: &mut Rig, client: SessionKey, section: &str, name: &str) -> u64 {
     let text = rig.run_as(client, &format!("INFO {section}"));
     let at = text.find(&format!("{name}:")).unwrap_or_else(|| panic!("{name}: {text}"));
@@ -288,8 +288,8 @@ fn a_client_is_given_pieces_ahead_of_what_it_took_up_to_a_bound() {
     assert_eq!(rig.engine.piece_room(client, now), PieceRoom::Room, "so it gets all");
 }
 
-/// A client that takes a little again and again is never without room for a second, and would keep the
-/// thread as long as it likes.
+/// A client that takes a little again and again is never without room for a whole second, so it could keep
+/// the thread for as long as it likes.
 #[test]
 fn a_slow_reader_has_a_thread_that_others_wait_for_for_a_second_in_all() {
     for others_wait in [false, true] {
@@ -315,7 +315,7 @@ fn a_slow_reader_has_a_thread_that_others_wait_for_for_a_second_in_all() {
     }
 }
 
-/// Before, each of many slow readers had a second of its own.
+/// Formerly each of many slow readers had a second of its own, so a waiting read waited for the sum.
 #[test]
 fn patience_with_slow_readers_does_not_add_up_for_a_read_that_waits() {
     let (mut rig, other) = with_list(100_000);
@@ -679,7 +679,7 @@ fn every_member_is_popped_as_often() {
         }
     }
     assert_eq!(times.len(), 2400);
-    // Half of 300, with a standard deviation of 8.7: six of them.
+    // The mean is 150, half of 300, with a standard deviation of 8.7; the bounds are six deviations away.
     let (least, most) = (times.values().min().unwrap(), times.values().max().unwrap());
     assert!(*least > 98 && *most < 202, "{least} {most}");
 }

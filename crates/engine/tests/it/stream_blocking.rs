@@ -137,7 +137,7 @@ fn a_group_that_is_set_back_wakes_its_readers() {
     assert_eq!(got(&mut rig, plain), "");
     rig.check("XGROUP SETID s h $", "+OK");
     assert_eq!(got(&mut rig, other), "");
-    // Within a transaction as in any unit: at its end.
+    // After a change within a transaction, waiting clients are served at the end of the transaction.
     for line in ["MULTI", "XGROUP SETID s h 0", "EXEC"] {
         rig.run(line);
     }

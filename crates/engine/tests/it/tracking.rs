@@ -27,7 +27,8 @@ fn push(key: &str) -> String {
 /// The push of all keys.
 const ALL: &str = ">2|$10|invalidate|_|";
 
-/// Changes by a writer of keys that were read before, and the keys in the readers' invalidations.
+/// Rows: a preparation, a command by which the tracking client reads keys, a command of another client, and
+/// the keys that the reader is then told of.
 const CHANGES: &[(&str, &str, &str, &[&str])] = &[
     ("", "GET k", "SET k 1", &["k"]),
     ("SET k 1", "GET k", "SET k 1", &["k"]),
@@ -46,7 +47,7 @@ const CHANGES: &[(&str, &str, &str, &[&str])] = &[
     ("SADD k a", "SMEMBERS k", "SINTERSTORE q k k", &[]),
     ("SADD k a", "SINTER k q", "SINTERSTORE q k k", &["q"]),
     ("PFADD k a", "PFCOUNT k", "PFADD k b", &["k"]),
-    // Errors and writes are remembered or not as in the reference.
+    // Whether the keys of a command that fails or may write are remembered follows the reference.
     ("LPUSH k a", "GET k", "LPUSH k b", &["k"]),
     ("SET k 1", "GETEX k", "SET k 2", &[]),
     ("SET k 1", "OBJECT ENCODING k", "SET k 2", &["k"]),
@@ -193,7 +194,8 @@ fn prefixes_are_told_at_the_end_of_the_iteration() {
     assert_eq!(told(&mut rig, client), "");
 }
 
-/// A key that has changed before a client asks for its prefix changes again in the same iteration.
+/// A key changes, then a client begins to track the key's prefix, then the key changes again, all in one
+/// iteration.
 #[test]
 fn a_prefix_that_joins_in_an_iteration_is_told_what_changes_behind_that() {
     let begin = b"CLIENT TRACKING ON BCAST PREFIX foo\r\n";
@@ -316,7 +318,7 @@ fn the_table_has_a_bound_and_its_victims_are_named() {
     assert_eq!(known.len(), 10);
     let info = rig.run("INFO stats");
     assert!(info.contains("tracking_total_keys:10") && info.contains("tracking_total_items:10"), "{info}");
-    // A lower bound is kept at the end of the iteration.
+    // After the bound was lowered, the table is cut down to it at the end of the iteration.
     rig.run("CONFIG SET tracking-table-max-keys 3");
     rig.end_iteration();
     assert_eq!(told(&mut rig, client).matches("invalidate").count(), 7);
@@ -363,14 +365,15 @@ fn nothing_is_left_of_keys_that_a_flush_has_emptied() {
         rig.end_iteration();
     }
     assert!(tracked(&rig) < before / 50, "{} of {before}", tracked(&rig));
-    // The emptied filter still finds keys that are read from here on.
+    // The flush also emptied the filter of tracked keys (`KeyFilter`), which must still register keys that
+    // are read afterwards.
     rig.run_as(client, "GET k7");
     rig.run("SET k7 1");
     assert_eq!(told(&mut rig, client), push("k7"));
 }
 
-/// A client with many prefixes ends: they are removed in slices, and prefixes that the same client
-/// begins meanwhile are different ones.
+/// A client with many prefixes turns tracking off: its prefixes are removed in slices, and one that it
+/// registers again meanwhile is not removed with them.
 #[test]
 fn prefixes_of_a_client_that_has_ended_are_removed_in_slices() {
     let (mut rig, stays) = tracker("BCAST PREFIX k1 PREFIX q");
@@ -431,8 +434,8 @@ fn nothing_is_left_of_what_the_last_client_would_have_been_told() {
     assert!(tracking.1 < 64, "{tracking:?}");
 }
 
-/// Reasons for which an invalidation waits for the reply of a slow read: the client's own order, or that
-/// another client must get it no sooner.
+/// An invalidation waits for the reply of a slow read, whether it goes to the reading client itself, whose
+/// output must stay in order, or to another client.
 #[test]
 fn a_slow_reply_is_not_overtaken() {
     for redirect in [false, true] {
@@ -546,7 +549,7 @@ impl Model {
 
     fn key(&mut self) -> String {
         match self.rng.below(20) {
-            // Names of absent keys that are too long to be kept.
+            // Names so long that the table does not keep them even if the key is absent.
             number @ 17.. => format!("k{number}{}", "x".repeat(2000)),
             number => format!("k{number}"),
         }
@@ -584,7 +587,8 @@ impl Model {
                     95 => format!("MOVE {key} 1"),
                     _ => format!("APPEND {key} x"),
                 };
-                // With NOLOOP or without: a client drops its copies of the keys that it writes.
+                // About a third of the changes are made by a tracking client. With NOLOOP it is not told of
+                // its own changes, so it drops its copies itself (below).
                 let writes =
                     self.rng.below(3) == 0 && !line.starts_with("CONFIG") && !line.starts_with("DEBUG");
                 let writer = if writes { self.clients[at].key } else { self.rig.client };
@@ -687,8 +691,8 @@ fn a_reply_that_stands_still_is_not_cut() {
     assert_eq!(told(&mut rig, client), format!("*3|+OK|+OK|+OK|{}", push("a")));
 }
 
-/// Changes that are gathered until the end of an iteration wait for the end of the unit: one array,
-/// after the reply.
+/// Changes under a prefix, which are gathered until the iteration ends, also wait while a transaction is
+/// suspended: each client gets one array, after the transaction's reply.
 #[test]
 fn prefixes_wait_for_the_end_of_a_unit() {
     let (mut rig, client) = tracker("BCAST");
@@ -738,7 +742,7 @@ fn keys_make_room_behind_the_reply_of_a_unit() {
     assert_eq!(format!("{got}{rest}").matches("invalidate").count(), 180);
 }
 
-/// Invalidations redirected to another client are sent only after the client of the open unit has
+/// Invalidations redirected to another client are sent only after the client of the suspended transaction has
 /// got its reply.
 #[test]
 fn a_unit_that_redirects_is_told_behind_its_reply() {
@@ -750,7 +754,8 @@ fn a_unit_that_redirects_is_told_behind_its_reply() {
         }
         rig.run_as(client, &format!("CLIENT TRACKING ON REDIRECT 3 {options}"));
         rig.run_as(client, "MGET a b");
-        // In an iteration that begins with a finished command of the client, and after a part of the unit.
+        // The target must be told nothing yet, although the client has finished a command in this iteration
+        // and the transaction has run in part.
         rig.argv_unread(client, &[b"SET", b"a", b"1"]);
         for line in ["MULTI", "GET b", "SET b 1", "DEBUG STAND-STILL 10", "GET c", "SET c 1", "FLUSHDB"] {
             let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
@@ -772,7 +777,8 @@ fn a_unit_that_redirects_is_told_behind_its_reply() {
         rig.run_as(client, "GET a");
         rig.run_as(client, "SET a 1");
         assert_eq!(told(&mut rig, target), push("a"), "{options}");
-        // Its pending invalidations are dropped with it, and all copies are to be dropped.
+        // When the client disconnects, its pending invalidations are discarded, and the target is told to
+        // drop all copies instead.
         rig.run_as(client, "GET a");
         rig.argv_unread(client, &[b"SET", b"a", b"2"]);
         rig.engine.disconnect(client, &mut rig.process);
@@ -811,7 +817,7 @@ fn a_lower_bound_is_reached_by_time_and_not_by_a_number_of_rows() {
     rig.run("CONFIG SET tracking-table-max-keys 2000");
     rig.end_iteration();
     assert_eq!(total(&mut rig, "tracking_total_keys"), 2000);
-    // If rows take their time, the iteration ends and the next goes on.
+    // If evicting is slow, the iteration ends above the bound, and later iterations continue.
     rig.process.us_each_look = 600;
     rig.run("CONFIG SET tracking-table-max-keys 10");
     rig.end_iteration();
@@ -845,8 +851,8 @@ fn the_bound_of_keys_bounds_the_bytes_of_names() {
     assert!(total(&mut rig, "tracking_total_keys") >= 100);
 }
 
-/// A long name is not kept, so that it evicts no rows of other keys. A change is reported to its client
-/// by name, and its eviction by an invalidation of all keys.
+/// A long name is not kept, so that it evicts no rows of other keys. A change of the key is reported by name
+/// to the client that read it; if the row is evicted instead, that client is told to drop all keys.
 #[test]
 fn an_absent_key_with_a_long_name_takes_the_room_of_one_key() {
     let (mut rig, client) = tracker("");
@@ -863,7 +869,8 @@ fn an_absent_key_with_a_long_name_takes_the_room_of_one_key() {
     assert_eq!(total(&mut rig, "tracking_total_keys"), 12);
     rig.run(&format!("SET {} 1", long(1)));
     assert_eq!(told(&mut rig, other), push(&long(1)));
-    // In the end the keys of one client evict each other, and the other client drops its copies once.
+    // `client` reads keys until the row of `other` is evicted. The row has no name, so `other` is told once
+    // to drop all copies.
     for number in 10..200 {
         rig.run_as(client, &format!("GET k{number}"));
     }
@@ -913,7 +920,7 @@ fn a_client_that_reads_little_and_ends_leaves_rows_that_are_swept_one_shard_at_a
         rig.end_iteration();
     }
     assert_eq!(total(&mut rig, "tracking_total_items"), 2999);
-    // More than a quarter is swept at once.
+    // If more than a quarter of the items are dead, all shards are swept without waiting.
     let goes = rig.connect();
     for line in ["HELLO 3", "CLIENT TRACKING ON", &format!("MGET {}", keys[..2000].join(" "))] {
         rig.run_as(goes, line);
@@ -1012,7 +1019,8 @@ fn whoever_is_told_in_place_of_a_client_that_ends_drops_all_copies() {
     }
 }
 
-/// Work that waits for the end of an open unit must not wake the event loop again and again until then.
+/// Work that waits for the end of a suspended transaction must not wake the event loop again and again until
+/// then.
 #[test]
 fn whoever_is_told_in_place_of_an_ended_client_costs_no_slices_while_a_unit_stands_open() {
     let mut rig = Rig::new();

@@ -39,8 +39,8 @@ fn write(rig: &mut Rig, client: SessionKey, names: &[String]) {
 const USERS: [&str; 3] =
     ["some on nopass +@all %R~mine:* ~own:*", "all on nopass +@all ~*", "none on nopass +@all"];
 
-/// Number of iterations with three readings of the clock each until `names` were sent to the last of so
-/// many clients of a user who may read half of them.
+/// Number of iterations, limited to about three readings of the clock each, until the last of `clients`
+/// clients has got the names that its user may read, which are half of `names`.
 fn iterations(clients: usize, names: &[String]) -> usize {
     let mut rig = Rig::new();
     for user in USERS {
@@ -150,7 +150,7 @@ fn read(
     }
 }
 
-/// A user who loses a right while names are being sent gets no more of these.
+/// A user who loses the right to read keys while their names are being sent gets no more of these names.
 #[test]
 fn rights_are_those_of_the_moment_at_which_a_piece_is_told() {
     let mut rig = Rig::new();
@@ -170,8 +170,8 @@ fn rights_are_those_of_the_moment_at_which_a_piece_is_told() {
     assert!(before <= 1 && after == 0, "{before} {after}");
 }
 
-/// With more changes than the list has room for, each client with a prefix drops all copies, and later
-/// changes are named again.
+/// If more keys change than the list of changes has room for, each client with a prefix is told to drop all
+/// copies, and later changes are named again.
 #[test]
 fn clients_drop_all_copies_where_more_has_changed_than_is_listed() {
     let mut rig = Rig::new();

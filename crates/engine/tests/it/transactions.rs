@@ -229,7 +229,8 @@ fn a_transaction_with_a_write_waits_for_the_end_of_a_pause() {
 
 #[test]
 fn a_watched_key_that_changes_makes_exec_answer_nil() {
-    // Commands before WATCH, and commands of another client between WATCH and EXEC.
+    // Rows: a command before WATCH, and one between WATCH and EXEC, sent by the watching or by another
+    // client.
     let changes = [
         ("SET k v", "SET k v"),
         ("SET k v", "DEL k"),
@@ -345,7 +346,8 @@ fn a_key_that_had_expired_when_it_was_watched_was_absent() {
     rig.check("EXISTS k", ":0");
     rig.check("MULTI", "+OK");
     rig.check("EXEC", "[]");
-    // A command that stores nothing deletes an expired key, too; one that stores something changes the key.
+    // A storing command with an empty result deletes the expired key, which does not count as a change; one
+    // that stores something changes the key.
     for (line, is_changed) in [("SDIFFSTORE k none", false), ("SDIFFSTORE k set", true)] {
         rig.run("SADD set a");
         rig.run("SET k v PX 1");

@@ -582,7 +582,7 @@ fn a_load_that_was_overtaken_by_a_change_reads_its_file_again() {
         assert_eq!(got(&mut rig, own), "+OK");
         rig.check("ACL USERS", "[\"default\", \"late\"]");
     }
-    // A check of the file changes nothing.
+    // Commands that change no users, and no setting of theirs, do not make the load read its file again.
     let (mut rig, client) = with_held_loads("user u on nopass +@all ~*\n");
     rig.check("ACL LOAD", "");
     for line in ["ACL LIST", "ACL GETUSER u", "AUTH u pw", "ACL DRYRUN u GET k", "CONFIG SET hz 20"] {
@@ -813,7 +813,7 @@ fn a_changed_role_changes_those_who_act_by_it() {
     assert!(rig.run_as(client, "EXEC").contains("NOPERM"), "EXEC asks again");
     rig.check_as(client, "SET k v", NO_SET);
     rig.check_as(client, "GET k", "\"v\"");
-    // A client that listens to a channel of the former rights is closed.
+    // A client that is subscribed to a channel that its user may no longer access is closed.
     rig.run_as(client, "SUBSCRIBE a");
     assert!(!rig.is_closing(client));
     rig.check("ACL SETROLE writer +get", "+OK");

@@ -1,4 +1,4 @@
-//! Requirements on every driver, by the ids of the conformance list.
+//! Requirements on every driver, by their ids in `CONFORMANCE.md`.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -655,7 +655,8 @@ fn fills_and_receives_in_turn_lose_no_byte() {
     });
 }
 
-/// A large value: its rest, and the bytes after it, cost readiness drivers no further wait.
+/// If a chunk is full, readiness drivers also read the rest of a large value, and a chunk after it, in the
+/// same iteration.
 #[test]
 fn the_rest_of_a_value_follows_a_full_chunk_in_one_iteration_and_then_others_have_their_turn() {
     for backend in [Backend::Epoll, Backend::Poll] {
@@ -815,7 +816,7 @@ fn a_small_ring_with_few_buffers_loses_nothing() {
     });
 }
 
-/// The kernel does deferred work in portions of twenty.
+/// All are reported at once, although the kernel does the deferred work of a ring in portions of twenty.
 #[test]
 fn a_hundred_ready_sources_come_in_one_iteration() {
     for backend in [Backend::Epoll, Backend::IoUring, Backend::Poll] {
@@ -866,7 +867,7 @@ fn an_empty_iteration_of_a_ring_makes_no_system_call() {
     assert_eq!(lp.metrics().system_calls, calls);
 }
 
-/// A request and its reply cost a ring one call when the next request is near.
+/// If the next request arrives soon, sending a reply and receiving that request takes a ring one system call.
 #[test]
 fn a_ring_receives_and_sends_with_one_call_per_iteration() {
     let mut lp = AnyLoop::choose(Backend::IoUring, &Config::default()).expect("opens").event_loop;
@@ -886,7 +887,8 @@ fn a_ring_receives_and_sends_with_one_call_per_iteration() {
     assert_eq!(lp.metrics().system_calls - calls, 50);
 }
 
-/// The end of a TCP stream counts as a readable byte, which a ring reports as "more to come".
+/// The end of a TCP stream counts as a readable byte, so the completion of a ring says that the socket holds
+/// more bytes.
 #[test]
 fn the_end_of_a_tcp_stream_comes_once_and_leaves_the_loop_at_rest() {
     on_each(|mut lp| {

@@ -1,4 +1,4 @@
-//! Operations on files and FIFOs, by the ids of the conformance list.
+//! Operations on files and FIFOs, by their ids in `CONFORMANCE.md`.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -108,7 +108,8 @@ fn ev_f4_b3_b7_b8_b9_b10_bounds_are_checked_before_the_descriptor() {
     on_each(|mut lp| {
         let path = Path::new();
         drop(path.file());
-        // Each file is opened for the opposite direction, so that a system call would fail with EBADF.
+        // Each file is opened for the opposite direction, so a system call would fail with EBADF: these
+        // operations must end without one.
         let unreadable = open(&mut lp, File::options().write(true).open(&path.0).expect("opens"));
         let unwritable = open(&mut lp, File::open(&path.0).expect("opens"));
         for at in [None, Some(5)] {
@@ -223,7 +224,8 @@ fn ev_fifo1_a_fifo_is_read_when_something_comes() {
     });
 }
 
-/// Reading and writing at the same time needs a file, with its own order, for each direction.
+/// Reading and writing at the same time needs a `FileId` for each direction, because operations of one are
+/// done in order.
 #[test]
 fn one_descriptor_that_is_open_twice_is_read_and_written_at_once() {
     on_each(|mut lp| {

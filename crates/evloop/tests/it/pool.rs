@@ -1,4 +1,4 @@
-//! The worker pool, by the ids of the conformance list.
+//! The worker pool: requirements by their ids in `CONFORMANCE.md`.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};

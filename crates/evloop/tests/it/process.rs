@@ -1,5 +1,5 @@
-//! Waiting for children one by one, by the ids of the conformance list. Tests that wait for any child are
-//! in `tests/process_any.rs`, a program of its own: they would take the children of these tests.
+//! Waiting for children one by one: requirements by their ids in `CONFORMANCE.md`. Tests that wait for any
+//! child are in `tests/process_any.rs`, a program of its own: they would take the children of these tests.
 #![allow(clippy::zombie_processes, reason = "the loop waits for them")]
 
 use std::os::fd::OwnedFd;
@@ -185,7 +185,7 @@ fn ev_p14_a_cancelled_wait_ends_once_and_reaps_nobody() {
         assert!(matches!(exit, Exit::Cancelled), "{exit:?}");
         lp.process_cancel(id);
         assert_quiet(&mut lp);
-        // The child still exists, and another wait is for it.
+        // The child still exists, so another wait for it succeeds.
         lp.process_wait(pid(&child), Token(2));
         drop(child.stdin.take());
         let (token, _, exit) = ended(&mut lp);
@@ -206,7 +206,7 @@ fn ev_p9_a_group_is_waited_for_by_its_number() {
         let (mut child, mut other) = (group(), group());
         lp.process_wait(-pid(&child), Token(1));
         lp.process_wait(-pid(&other), Token(2));
-        // A poll that looks for the second child has looked for the first.
+        // The check that finds the end of the second child also checks the first, which must stay unreported.
         drop(other.stdin.take());
         assert_eq!(ended(&mut lp).0, 2);
         assert_quiet(&mut lp);

@@ -61,7 +61,7 @@ fn cb_g22_a_slot_is_gone_at_once_and_its_memory_comes_back_in_steps() {
     let (mut steps, mut before) = (0, keyspace.data_bytes());
     while keyspace.free_detached(&mut effects) {
         let freed = before - keyspace.data_bytes();
-        // Entries of some buckets, and the memory of indexes that are now empty.
+        // A step frees the entries of some buckets, and the memory of indexes that are then empty.
         assert!((1_000..400_000).contains(&freed), "{freed} in step {steps}");
         before = keyspace.data_bytes();
         if steps % 50 == 0 {
@@ -118,8 +118,8 @@ fn a_key_that_is_freed_is_told_to_those_who_cache_it_and_to_nobody_else() {
     assert!(effects.drain_modified().count() < 60, "keys that nobody has named cost no message");
 }
 
-/// A walk for another node captures no key that was removed with its slot, before the walk began or
-/// during it.
+/// A walk that copies a slot for another node captures no key that was removed when the slot was emptied,
+/// whether before the walk or during it.
 #[test]
 fn a_walk_over_a_slot_meets_none_of_the_keys_that_went_before_or_meanwhile() {
     let (mut keyspace, mut effects) = (filled(400), Effects::default());
@@ -154,7 +154,7 @@ fn a_cut_has_the_keys_that_went_later_and_not_those_that_went_before() {
             detach(&mut keyspace, &mut effects);
         }
         let mut pieces: Vec<Captured> = Vec::new();
-        // The cursor of the cut meets the freeing.
+        // The cursor of the cut passes buckets that are being freed.
         for _ in 0..20 {
             pieces.extend(keyspace.advance_cut(0, 10));
             keyspace.free_detached(&mut effects);
@@ -192,8 +192,8 @@ fn fields_of_a_hash_that_is_being_freed_do_not_expire_and_keep_no_other_from_it(
     keyspace.load(0, b"{a}1", NewValue::Hash(hash(NOW_MS - 9)), None, 0);
     keyspace.load(0, b"{a}2", NewValue::Hash(hash(NOW_MS + 50)), None, 0);
     detach(&mut keyspace, &mut effects);
-    // New hashes under names that are still to be freed: one field expires at another time, one at
-    // the same time.
+    // New hashes get the names of hashes that are still to be freed: the field of one expires at another time
+    // than that of the old hash, the field of the other at the same time.
     keyspace.load(0, b"{a}1", NewValue::Hash(hash(NOW_MS - 5)), None, 0);
     keyspace.load(0, b"{a}2", NewValue::Hash(hash(NOW_MS + 50)), None, 0);
     run(&mut keyspace, &mut effects);

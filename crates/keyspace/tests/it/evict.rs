@@ -15,7 +15,7 @@ fn rule(order: EvictionOrder, among: EvictionKeys) -> EvictionRule {
     EvictionRule { order, among, samples: 5, lfu_decay: 1, now }
 }
 
-/// A short name, or one stored outside its entry.
+/// A short name, or one so long that it is stored outside its entry.
 fn name(number: u64) -> Vec<u8> {
     match number % 7 {
         0 => format!("{number}:{}", "long".repeat(100)).into_bytes(),

@@ -16,8 +16,8 @@ fn keyspace_with(layout: Layout, keys: u32, expiry_ms: impl Fn(u32) -> i64) -> K
     keyspace
 }
 
-/// Keys that expired together used to gather in one bucket of the shrinking index, which one step
-/// then deleted whole.
+/// Formerly keys that expired together gathered in one bucket of the shrinking index, and a single step
+/// deleted all of them, which took too long.
 #[test]
 fn one_cycle_deletes_all_that_expired_a_few_keys_at_a_time() {
     for (layout, keys) in [(Layout::One, 100_000), (Layout::PerSlot, 40_000)] {

@@ -1,5 +1,5 @@
-//! Compares hidden slots with a plain list: walks, counts, samples, eviction and expiry skip them, and
-//! no other operation does.
+//! Compares slots that are hidden while they are imported with a plain list: walks, counts, samples, eviction
+//! and expiry skip them, and no other operation does.
 
 use sluice_base::{HashSeed, Now, Rng, key_slot};
 use sluice_keyspace::{
@@ -219,7 +219,8 @@ fn hidden_hashes_however_many_do_not_keep_fields_of_others_from_expiring() {
     };
     run(&mut keyspace);
     assert_eq!(keyspace.db(0).volatile_len(), 990);
-    // A hash that expires ahead of the position that the cycle has reached is found by the next cycle.
+    // A new hash that expires earlier than the fields that the cycle has already passed is found by the next
+    // cycle.
     keyspace.load(0, b"{b}early", hash_of(5_000), None, 0);
     run(&mut keyspace);
     assert_eq!(keyspace.db(0).volatile_len(), 990);
@@ -228,8 +229,8 @@ fn hidden_hashes_however_many_do_not_keep_fields_of_others_from_expiring() {
     assert_eq!(keyspace.db(0).volatile_len(), 0);
 }
 
-/// A new import takes precedence: an older one with the same name, or with one of its slots, has ended
-/// without a report. Therefore there are never more imports, or ranges, than slots.
+/// A new import takes precedence: an older one with the same name, or with one of its slots, must have ended,
+/// although nobody reported its end. Therefore there are never more imports, or ranges, than slots.
 #[test]
 fn imports_share_no_slot_and_are_bounded_by_the_slots() {
     let mut keyspace = keyspace(2);

@@ -194,7 +194,7 @@ impl Twin {
 
     fn set_range(&mut self, db: usize, key: &[u8]) -> &'static str {
         let bytes = self.any_value();
-        // One in eight lies in the pages of a large string.
+        // About one offset in eight lies in the pages of a large string.
         let offset = match self.rng.below(1250) as usize {
             near @ ..1100 => near,
             far => (far - 1100) * 1000,
@@ -391,7 +391,7 @@ impl Twin {
             Some(held) => held.filter(|held| held.type_of() == wanted.type_of() || rng.below(4) > 0),
         };
         let Some(mut held) = held else {
-            // The requested type differs from the stored one, unless it was drawn the same.
+            // The stored value is of another type, so both kinds of edits are refused.
             let is_same = old.as_ref().and_then(|item| item.held.as_ref()).map(Held::type_of);
             if is_same != Some(wanted.type_of()) {
                 self.write(db, |d| wanted.is_refused(d, key));
@@ -412,8 +412,8 @@ impl Twin {
         "held edit"
     }
 
-    /// Checks the effects of an edit: its event and its changes, then `del`, and the mark
-    /// for waiting clients.
+    /// Checks the effects of an edit: its event, then `del` if the list is empty, the mark for waiting
+    /// clients if the list has grown, and the number of changes.
     fn list_effects(&mut self, db: usize, key: &[u8], count: u64, (before, after): (usize, usize)) {
         let modified: Vec<_> = self.effects.drain_modified().map(|m| (m.db, m.key, m.event)).collect();
         let own = |event| (db, KeyRef::Owned(key.into()), event);
@@ -488,7 +488,7 @@ impl Twin {
                 assert_same(&seen(entry), entry.key(), item);
             });
             assert_eq!(walked, scanned.len());
-            // A key that only the oracle has was expired and then looked up in the database.
+            // A key that only the oracle has must have expired; the database deleted it at a look-up.
             for (key, item) in self.models[db].iter().filter(|(key, _)| !scanned.contains(*key)) {
                 assert!(item.expiry.is_some_and(|at| at < self.now_ms), "lost {key:?}");
                 assert_eq!(self.mode, ExpiryMode::Delete);
@@ -498,7 +498,7 @@ impl Twin {
 }
 
 /// The contents that a cut must report for an entry. The access clock is excluded: reads write the clock
-/// without the hook.
+/// without informing the cut.
 #[derive(Clone, Debug, PartialEq)]
 struct Content {
     value: Vec<u8>,
@@ -530,11 +530,11 @@ fn contents(keyspace: &Keyspace) -> Contents {
     all
 }
 
-/// A cut in progress, and its expected contents.
+/// A cut (a point-in-time view) in progress, with its expected and its captured contents.
 struct OpenCut {
     wanted: Contents,
     given: Contents,
-    /// Databases that were emptied meanwhile, with their cuts.
+    /// Former contents of databases that were emptied during the cut, with their cuts.
     detached: Vec<Db>,
 }
 

@@ -1,4 +1,5 @@
-//! Compares a database with a table for each hash slot with a map: random changes, walks, counts and samples.
+//! Compares a database that has a table for each hash slot with a map: random changes, walks, counts and
+//! samples.
 
 use sluice_base::{HashSeed, Now, Rng, key_slot};
 use sluice_keyspace::{
@@ -380,7 +381,7 @@ fn random_keys_are_drawn_alike_however_full_their_slots_are() {
         *counts.entry(db.key(db.sample(&mut rng).unwrap())).or_default() += 1;
     }
     assert_eq!(counts.len(), 600);
-    // 200 of each are expected; the tolerance is eight deviations of 14.
+    // Each key is expected 200 times; the tolerance is eight standard deviations, which are 14 each.
     for (key, count) in counts {
         assert!((88..=312).contains(&count), "{} was drawn {count} times", String::from_utf8_lossy(key));
     }

@@ -1,5 +1,5 @@
 //! Compares sorted sets of the keyspace with maps: random edits in every form, keys that move and share
-//! values, and cuts meanwhile.
+//! values, and cuts (point-in-time views) during all of this.
 
 use sluice_base::{HashSeed, Now, Rng};
 use sluice_keyspace::{

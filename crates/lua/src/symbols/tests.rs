@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 const KEPT: usize = 500;
 const GOING: usize = 128;
 
-/// Adds names, of which the last are kept; the indexes of the others become free in no order. Returns the
-/// largest number of slots that the table had.
+/// Adds names, of which the last are kept; the indexes of the others become free in no particular order.
+/// Returns the largest number of slots that the table had.
 fn slots_at_most(names: usize, name: impl Fn(usize) -> String) -> usize {
     let (mut heap, mut symbols) = (Heap::new(64 << 20), MachineSymbols::default());
     let (mut live, mut gone, mut most) = (VecDeque::new(), Vec::new(), 0);

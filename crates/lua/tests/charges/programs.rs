@@ -1,5 +1,5 @@
-//! Instructions and library functions, each with an operand of random length: the budget that they use must
-//! grow with the operand.
+//! Instructions and library functions, each with an operand whose length `N` the test or the example chooses:
+//! the budget that they use must grow with the operand.
 
 /// A row: the preparation, with `N` as the operand's length, and the work that is measured.
 #[derive(Clone, Copy, Debug)]
@@ -18,8 +18,8 @@ const fn list(ready: &'static str, work: &'static str) -> Row {
     Row { ready, work, is_text: false }
 }
 
-/// Strings: of digits, of letters, an equal or nearly equal copy beside each, of blanks, with a zero
-/// byte at the end.
+/// Preparations: a string `s`; in TWO, SAME and NAMED also a string `o` that equals `s` or differs in its
+/// last byte; in LIST and EMPTIED a table `t` with N elements, or one that had N elements.
 const DIGITS: &str = "local s = ('1'):rep(N)";
 const ZEROS: &str = "local s = ('0'):rep(N)";
 const BLANKS: &str = "local s = (' '):rep(N) .. '1'";
@@ -185,7 +185,7 @@ pub const ROWS: &[Row] = &[
     list(EMPTIED, "local x = cjson.encode(t)"),
     list(EMPTIED, "local x = cmsgpack.pack(t)"),
     list(EMPTIED, "for i = 1, N + 1 do t[i] = 1 end"),
-    // Values that are passed on: a function gets at most 7,000.
+    // Values that `unpack` returns: at most 7,000 here, below its limit of about 8,000.
     list(
         "local t = {} for i = 1, N do t[i] = i end local n = math.min(N, 7000)",
         "local x = {unpack(t, 1, n)}",

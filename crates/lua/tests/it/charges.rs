@@ -8,10 +8,10 @@ use super::common::machine;
 use programs::{ROWS, Row};
 use sluice_lua::{RunOutcome, Vm, compile};
 
-/// The most bytes, or elements of a list, that a unit may process.
+/// The most bytes, or elements of a list, that may be processed for one unit of the budget.
 const PER_UNIT_MAX: u64 = 64;
 
-/// Units that a program uses with an operand of this length; `None` if it fails.
+/// Units of the budget that a program uses with an operand of this length; `None` if it fails.
 fn units(vm: &mut Vm, row: &Row, len: u64, work: &str) -> Option<u64> {
     let source = format!("local N = {len} {} {work}", row.ready);
     let proto = compile(source.as_bytes(), b"=test").unwrap_or_else(|_| panic!("a program: {source}"));

@@ -1,4 +1,5 @@
-//! Programs and their results, for runs without the reference. The oracle has many more.
+//! Programs and their results, for test runs without the reference; `tests/oracle` compares many more
+//! programs with the reference.
 
 use super::common::answer;
 

@@ -1,4 +1,5 @@
-//! The four lifetimes of strings, objects that are cut off after a run, heaps that last.
+//! Strings of each of the four lifetimes, objects of a run that are discarded at its end, and heaps that
+//! outlast runs.
 
 use super::common::{PLENTY, answer_of, machine, text};
 use sluice_lua::{RunOutcome, Value, Vm, compile};

@@ -164,7 +164,7 @@ fn a_run_that_never_ends_stops_at_each_budget() {
 
 #[test]
 fn long_texts_are_copied_in_pieces() {
-    // 8 MB in each direction; a piece has 64 KB, and 16 bytes are a unit.
+    // A program packs or unpacks 8 MB in pieces of 64 KB, and 16 bytes cost a unit of the budget.
     for work in [
         "return #struct.pack('c0', s)",
         "return #struct.pack('s', s)",
@@ -229,13 +229,13 @@ fn slices(source: &str, budget: u64) -> usize {
 #[test]
 fn an_instruction_that_works_much_takes_much_of_the_budget() {
     let dear = [
-        // Doubles whose halves have equal sums are in one chain.
+        // Doubles whose halves have equal sums fall into one chain of the table.
         "local t, k = {}, struct.pack for i = 1, 3000 do t[struct.unpack('<d', k('<I4I4', i, 0x40000000 - i))] = i end",
         // Strings that differ in their last byte.
         "local a, b = ('x'):rep(1e6) .. 'a', ('x'):rep(1e6) .. 'b' for i = 1, 300 do local c = a == b end",
         "local a, b = ('x'):rep(1e6) .. 'a', ('x'):rep(1e6) .. 'b' for i = 1, 300 do local c = a < b end",
         "local a, b = ('x'):rep(1e6) .. 'a', ('x'):rep(1e6) .. 'b' local t = {b, a, b, a, b, a, b, a} for i = 1, 20 do table.sort(t) end",
-        // A walk that begins before all removed entries.
+        // A traversal that has to skip all removed entries each time.
         "local t = {} for i = 1, 8000 do t['k' .. i] = i end for i = 1, 8000 do t[next(t)] = nil end",
         "local t = {} for i = 1, 8000 do t['k' .. i] = i end for i = 1, 8000 do for k in pairs(t) do t[k] = nil break end end",
         // Empty tables with room for many entries.
@@ -261,7 +261,7 @@ fn what_a_program_sets_of_the_collector_is_its_own() {
         answer_of(&mut vm, "return collectgarbage('setpause', 100), collectgarbage('setstepmul', 0)"),
         "200 200"
     );
-    // With a stopped collector this would be an error.
+    // If the first program had stopped the collector for this one too, this one would run out of memory.
     assert_eq!(
         answer_of(
             &mut vm,

@@ -1,4 +1,4 @@
-//! Helpers shared by the files of this family: arguments, look-ups, replies.
+//! The view of the server from which INFO, ROLE and MEMORY make their replies.
 
 use crate::ctx::ReportCtx;
 use crate::observe::info::View;

@@ -71,7 +71,7 @@ pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let change = ctx.control.config.prepare(&pairs, origin, phase).map_err(wire)?;
     let undo = ctx.control.config.apply(change);
     let changed: Vec<ParamId> = undo.changed().collect();
-    // Applied one by one, so that the error can name the faulty parameter.
+    // The parameters are applied one by one, so that the error can name the faulty parameter.
     for (done, id) in changed.iter().enumerate() {
         let applied =
             may_want_aof(ctx, *id).and_then(|()| ctx.process.apply_config(&ctx.control.config, *id));
@@ -110,8 +110,8 @@ pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         warn_of_maxmemory(ctx);
     }
     if aof_changed && !ctx.control.wants_aof() && !ctx.control.persistence.aof.is_on() {
-        // Cancels a first rewrite that has not begun. If it has begun, the file is turned off
-        // after this command.
+        // Cancels the rewrite with which the append-only file would begin. If that rewrite has begun already,
+        // the file is turned off after this command.
         ctx.control.cancel_scheduled_rewrite(ctx.process);
     }
     want_aof(ctx);
@@ -158,14 +158,15 @@ fn take_up_users(control: &mut Control, changed: &[ParamId]) {
     }
 }
 
-/// Requests the rewrite with which a newly enabled append-only file begins: after this command, or scheduled.
+/// Requests the rewrite with which a newly enabled append-only file begins: right after this command, or
+/// later if background work is in progress or in a transaction.
 fn want_aof(ctx: &mut ServerCtx<'_>) {
     let wants_aof = ctx.control.config.bool(param::APPENDONLY);
     if !wants_aof || ctx.control.persistence.aof.is_on() || ctx.control.persistence.rewriting.scheduled {
         return;
     }
     if ctx.control.persistence.load.is_some() {
-        // The append-only file itself is being loaded, so it cannot be turned on meanwhile.
+        // No rewrite begins during a load; the file is turned on after the load.
         return;
     }
     if ctx.may_wait && !ctx.control.works_in_background() {

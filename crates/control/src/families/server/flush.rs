@@ -26,7 +26,8 @@ fn finish(ctx: &mut DatasetCtx<'_>, free: Free) -> Run {
     if free == Free::Here {
         ctx.data.effects.free_databases_here();
     }
-    // Sent to replicas even if no key was removed: they may hold keys that have expired here.
+    // The command is sent to replicas even if no key was removed, because replicas may still hold keys that
+    // have expired here.
     ctx.data.effects.force();
     ctx.reply.ok();
     Ok(Outcome::Done)

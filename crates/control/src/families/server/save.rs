@@ -66,8 +66,8 @@ fn cancel(ctx: &mut ServerCtx<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// BGREWRITEAOF: requests a rewrite that begins after this command, or later if a job runs or
-/// in a transaction.
+/// BGREWRITEAOF: requests a rewrite that begins after this command, or later if background work is in
+/// progress or in a transaction.
 pub(super) fn bgrewriteaof(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     let is_busy = ctx.control.works_in_background();
     if ctx.control.persistence.rewriting.began_s.is_some() {

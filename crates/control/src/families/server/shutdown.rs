@@ -37,7 +37,7 @@ pub(super) fn shutdown(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     if hands_over && ctx.control.cluster.is_none() {
         return Err(CmdError::text("ERR SHUTDOWN FAILOVER is only supported in cluster mode."));
     }
-    // A busy script's unit is open and has made only a part of its changes, which must not be saved.
+    // A busy script has made only a part of its changes, which must not be saved.
     let busy = ctx.control.scripts.running.as_deref().filter(|_| *ctx.control.scripts.is_busy);
     if let Some(running) = busy.filter(|_| order.ending != Ending::NoSave) {
         return Err(running.busy_error());

@@ -2,8 +2,8 @@
 
 use sluice_session::Session;
 
-/// Up to this many clients, a sample inspects each; for more it uses the cron's sums, at most a second
-/// old. Inspecting a client costs some cache misses: ten thousand would take a millisecond or two.
+/// Up to this many clients, a sample inspects each; for more it uses the sums of the cron's last complete
+/// pass. Inspecting a client costs some cache misses: ten thousand would take a millisecond or two.
 pub const LOOKED_AT_MAX: usize = 256;
 
 /// Memory of clients, in bytes.

@@ -79,7 +79,7 @@ pub(crate) fn write(info: &ClusterInfo, out: &mut dyn Sink) {
     out.add(field::CLUSTER_BYTES_RECEIVED, statistics.bytes_received);
     out.add(field::CLUSTER_PUBSUB_BYTES_SENT, statistics.pubsub_bytes_sent);
     out.add(field::CLUSTER_PUBSUB_BYTES_RECEIVED, statistics.pubsub_bytes_received);
-    // No server here sends messages of modules.
+    // This server sends no messages of modules.
     out.add(field::CLUSTER_MODULE_BYTES_SENT, 0u64);
     out.add(field::CLUSTER_MODULE_BYTES_RECEIVED, statistics.module_bytes_received);
     out.add(field::CLUSTER_LINKS_BUFFER_LIMIT_EXCEEDED, statistics.buffer_limit_exceeded);

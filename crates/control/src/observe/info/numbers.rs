@@ -8,7 +8,7 @@ use sluice_replication::Backlog;
 /// The parts of used memory, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MemoryReport {
-    /// Bytes that the allocator has given.
+    /// Bytes that the allocator has given out.
     pub used: u64,
     /// Greatest `used` so far.
     pub peak: u64,
@@ -75,7 +75,7 @@ impl MemoryReport {
         report
     }
 
-    /// Percentage of the data in the memory allocated since the start.
+    /// Size of the data in percent of the memory allocated since the start.
     pub(crate) fn dataset_percent(&self) -> f64 {
         percent(self.dataset, self.used.saturating_sub(self.startup))
     }

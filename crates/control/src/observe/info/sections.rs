@@ -242,8 +242,8 @@ pub(super) fn persistence(view: &View<'_>, out: &mut dyn Sink) {
     out.add(field::RDB_LAST_LOAD_KEYS_EXPIRED, expired);
     out.add(field::RDB_LAST_LOAD_KEYS_LOADED, loaded);
     let (aof, rewriting) = (&view.control.persistence.aof, &view.control.persistence.rewriting);
-    // The file counts as enabled while it is being loaded, and when it was just turned on and waits for a
-    // background job to end.
+    // The append-only file counts as enabled during a load, and when it was just turned on and its first
+    // rewrite waits for a background job to end.
     let will_be_on = rewriting.scheduled || load.is_some();
     let is_enabled = aof.is_on() || will_be_on && view.control.config.bool(param::APPENDONLY);
     out.add(field::AOF_ENABLED, u8::from(is_enabled));
@@ -478,7 +478,7 @@ pub(super) fn replication(view: &View<'_>, out: &mut dyn Sink) {
     out.add(field::REPL_BACKLOG_HISTLEN, backlog.map_or(0, Backlog::kept_bytes));
 }
 
-/// The fields of a replica about its primary.
+/// The fields that a replica shows about its primary.
 fn replica(view: &View<'_>, role: &ReplicaRole, out: &mut dyn Sink) {
     let (control, now_s) = (view.control, view.now.unix_s());
     let is_transfer = role.link.state() == LinkState::Transfer;

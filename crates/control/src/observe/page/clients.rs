@@ -17,7 +17,7 @@ pub struct ClientScan {
 struct LargestClients {
     /// Bytes and client, largest first.
     by_bytes: Vec<(usize, SessionKey)>,
-    /// Clients that receive the reply of a slow read: at most as many as there are threads for slow reads.
+    /// Clients that receive the reply of a slow read, at most [`CLIENTS_SHOWN`].
     reading: Vec<SessionKey>,
 }
 

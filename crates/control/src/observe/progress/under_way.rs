@@ -79,7 +79,7 @@ impl WorkSources<'_> {
         LongWork { kind: WorkKind::Loading, progress }
     }
 
-    /// A pending shutdown; the progress is the time waited of the time until the deadline.
+    /// A pending shutdown; its progress is the time waited so far, out of the time until the deadline.
     fn ending(&self) -> Option<LongWork> {
         let pending = self.control.persistence.pending_end.as_deref()?;
         let lacks = |key| self.sessions.get(key).is_some_and(|session| pending.is_awaited(session));
@@ -139,7 +139,7 @@ impl WorkSources<'_> {
                 unit,
                 spent_ns: self.since(job.began_ns),
             },
-            // The base is written, but not yet installed.
+            // The rewrite has written its base file, but has not installed it yet.
             (None, Some(began_s)) => {
                 let seconds = u64::try_from(self.now.unix_s().saturating_sub(began_s)).unwrap_or(0);
                 WorkProgress { done: 0, total: None, unit, spent_ns: seconds.saturating_mul(1_000_000_000) }

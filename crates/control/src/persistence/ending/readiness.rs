@@ -17,8 +17,8 @@ const TAKES_ORDERS: u32 = 9 << 16;
 pub enum EndStep {
     /// The condition does not hold yet.
     Wait,
-    /// The open unit has ended, or this node became a primary again in the last stage: the required
-    /// offset is set to the present end of the stream.
+    /// The transaction or script that was in progress has ended, or this node became a primary again in the
+    /// last stage: the required offset is set to the present end of the stream.
     CountWrites,
     /// The wait for replicas is over: one takes over, or the server ends.
     PastReplicas,
@@ -30,7 +30,7 @@ pub enum EndStep {
     GiveUp,
 }
 
-/// The next step of the pending shutdown. With `breaks_off` an open unit is not waited for.
+/// The next step of the pending shutdown. With `breaks_off` the end of a busy script is not waited for.
 pub fn next_step(control: &Control, sessions: &Sessions, breaks_off: bool, now_ms: u64) -> EndStep {
     let Some(pending) = control.persistence.pending_end.as_deref().filter(|pending| !pending.is_over) else {
         return EndStep::Wait;
@@ -98,7 +98,7 @@ fn has_acknowledged(replica: &ReplicaState, offset: u64) -> bool {
     u64::try_from(replica.acked).is_ok_and(|acked| acked >= offset)
 }
 
-/// Whether clients are connected other than those of SHUTDOWN, replicas and the link to the primary.
+/// Whether any client is connected apart from those of SHUTDOWN, the replicas and the link to the primary.
 fn has_clients(pending: &PendingEnd, control: &Control, sessions: &Sessions) -> bool {
     let role = control.replication.replica.as_ref();
     let links = control.replicas().len() + usize::from(role.is_some_and(|role| role.session.is_some()));

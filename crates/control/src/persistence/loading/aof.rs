@@ -20,7 +20,8 @@ pub struct AofLoad {
     pub skip_checksum: bool,
 }
 
-/// Loads an append-only file into a keyspace: a second engine, passed as a function.
+/// The function that loads an append-only file into a keyspace; the engine passes this function in, because
+/// loading needs a second engine.
 pub(crate) type LogReplay = fn(AofLoad, &mut Keyspace, &mut Reporter<'_>) -> Result<LoadResult, NotLoaded>;
 
 impl AofLoad {

@@ -26,7 +26,7 @@ pub(crate) struct TappedCommand<'a> {
     pub db: usize,
     /// Arguments of the command; `None` for work that no client asked for.
     pub args: Option<&'a Args<'a>>,
-    /// Time at which the unit happens.
+    /// Time of the command's execution.
     pub now: Now,
     /// Number of changes that the command has made.
     pub changes: u64,
@@ -135,7 +135,7 @@ impl Tap<'_> {
 
     /// Adds an executed command. While the slot of the command is walked, the images of the keys that the
     /// command reads precede it. If a command reads keys whose names are only in the data, as SORT by a
-    /// pattern does, the image of its result is added in its place.
+    /// pattern does, the image of the result is added in place of the command.
     fn executed(&mut self, slot: HashSlot, db: usize, argv: &[&[u8]]) {
         let is_walked = self.exports.walking().is_some_and(|job| job.walk == ExportWalk::In(slot));
         let Some(spec) = spec_of(argv).filter(|_| is_walked) else { return self.command(slot, db, argv) };

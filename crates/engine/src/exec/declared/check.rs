@@ -146,7 +146,8 @@ impl Engine {
     }
 }
 
-/// A database accessed as a whole that the command does not name, and that is not its own.
+/// A database that the command accessed as a whole, although the command neither runs in this database nor
+/// names it.
 fn undeclared_database(
     spec: &Spec,
     args: &[&[u8]],

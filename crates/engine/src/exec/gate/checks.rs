@@ -27,8 +27,8 @@ use sluice_session::{Authentication, Caller};
 /// they need no state, so an I/O thread can check them; only the main thread knows whether NOAUTH is the
 /// answer instead.
 pub(super) const CHECKS: &[Check] = &[
-    // This check comes before all others, because their answers may differ once the unit has ended.
-    // Acknowledgements of replicas change nothing and pass.
+    // This check comes before all others, because their answers may differ once the open unit, a suspended
+    // transaction or script, has ended. Acknowledgements of replicas change nothing and pass.
     Check {
         name: "open-unit",
         concerns: |_| true,

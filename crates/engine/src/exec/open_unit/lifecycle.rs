@@ -1,4 +1,4 @@
-//! How a unit becomes open, goes on and ends.
+//! How an open unit, a suspended EXEC or script, begins, continues and ends.
 
 use super::OpenUnit;
 use crate::cluster::driver::ClusterDriver;
@@ -326,8 +326,8 @@ impl Engine {
         if session.caller.is_primary() {
             self.core.control.replication.forget_link_session(key);
         }
-        // Both are called whatever kind the connection has now, because the kind may have changed since the
-        // link was made.
+        // Both functions are called whatever kind the connection has now, because the kind may have changed
+        // since the link was made.
         lose_import_link(&mut self.core.control, &session, process);
         lose_export_link(&mut self.core.control, &session, process);
         if session.caller.replica.is_some() {

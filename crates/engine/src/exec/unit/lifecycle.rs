@@ -1,4 +1,4 @@
-//! How units are opened and closed.
+//! How execution units are opened and closed.
 //!
 //! [`Core::begin_unit`] and [`Core::close_unit`] are the only way to run handlers: `Engine::run_command`
 //! takes a [`Unit`]. Effects are committed at two levels, in `exec/commit.rs`: after each command, and

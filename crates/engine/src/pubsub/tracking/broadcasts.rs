@@ -1,4 +1,4 @@
-//! Invalidations for clients that track prefixes: sent in slices, between two units.
+//! Invalidations for clients that track prefixes: sent in slices, between two commands or transactions.
 
 use crate::pubsub::delivery::Delivery;
 use sluice_base::SessionKey;

@@ -1,9 +1,9 @@
 //! `server.call` and its relatives: requests of a running script to the server.
 //!
-//! Invariants: (1) a called command is a command of the script's unit, executed by the code that EXEC
-//! uses, with a session whose output goes to the script; (2) a command that may not run is refused
-//! before it runs, with checks in the order and errors in the wording of the reference; (3) a called
-//! command never waits.
+//! Invariants: (1) a called command is part of the script's execution unit, and is executed by the code that
+//! EXEC uses, with a session whose output goes to the script; (2) a command that may not run is refused
+//! before it runs, with checks in the order and errors in the wording of the reference; (3) a called command
+//! never waits.
 
 use super::frame::{CallFrame, FrameSettings};
 use crate::cluster::redirect::{SlotRoute, route_of};
@@ -357,7 +357,7 @@ fn thrown(run: &mut ScriptRun, text: &[u8]) -> Fault {
 
 /// The error of a command that did not run. It is marked as counted.
 fn refused(heap: &mut Heap, told: &[u8]) -> Result<ReplyValue, Fault> {
-    // Line ends become spaces, because an error reply cannot contain any.
+    // Line ends become spaces, because an error reply cannot contain line ends.
     let line = |byte: &u8| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte };
     let table = error_table(heap, &told.iter().map(line).collect::<Vec<u8>>())?;
     heap.set_text(table, b"ignore_error_stats_update", Value::TRUE)?;

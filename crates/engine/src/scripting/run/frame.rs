@@ -1,4 +1,5 @@
-//! The frame of a call: fields of a session and a unit that are replaced while a script's call runs.
+//! The frame of a call: fields of a session and of an execution unit that are replaced while a script's call
+//! runs.
 
 use crate::exec::standing::Standing;
 use crate::exec::unit::Unit;

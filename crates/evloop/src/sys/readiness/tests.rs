@@ -1,11 +1,11 @@
-//! Files over a set that has no room.
+//! File operations on a driver whose set of descriptors has no room.
 
 use std::os::unix::net::UnixStream;
 
 use super::*;
 use crate::event::FileDone;
 
-/// Accepts every descriptor once, and refuses further ones.
+/// Accepts every descriptor for one direction, and refuses to add the other direction for lack of room.
 struct Full;
 
 impl Poller for Full {
@@ -50,7 +50,7 @@ fn done(driver: &mut Readiness<Full>) -> Option<(u64, FileDone)> {
     }
 }
 
-/// A stream that is registered for reading, and so cannot be for writing, with a waiting read.
+/// A stream with a waiting read, for which it is registered, so that it cannot be registered for writing.
 fn reading(driver: &mut Readiness<Full>) -> (FileId, FileOpId, UnixStream) {
     let (ours, theirs) = UnixStream::pair().expect("pair");
     ours.set_nonblocking(true).expect("nonblocking");
@@ -64,7 +64,7 @@ fn however_many_operations_cannot_wait_each_fails_on_its_own() {
     let mut driver = driver();
     let (file, read, _theirs) = reading(&mut driver);
     driver.file_start(file, FileOp::write(vec![1; 8 << 20]), Token(0));
-    // Enough to overflow any stack by recursion.
+    // So many that a recursion over them would overflow any stack.
     let count = 100_000;
     for token in 1..count {
         driver.file_start(file, FileOp::write(vec![1; 64]), Token(token));

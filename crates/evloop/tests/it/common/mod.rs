@@ -28,7 +28,8 @@ pub fn on_each_with(config: &Config, check: impl Fn(AnyLoop)) {
     }
 }
 
-/// Scripts that each test is run under on the simulated ring.
+/// Number of seeds for the simulated ring: each test runs with every seed, under which the ring behaves
+/// differently.
 pub const SIM_SEEDS: u64 = 12;
 
 pub fn now_ns() -> u64 {
@@ -73,8 +74,8 @@ pub fn look(lp: &mut AnyLoop) -> Vec<Event> {
     events
 }
 
-/// Fails unless the loop has no more events and comes to rest within a few iterations (a cancellation
-/// takes a ring an iteration or two, a scripted one more).
+/// Fails unless the loop has no more events and comes to rest within a few iterations (a cancellation takes a
+/// ring an iteration or two, and a simulated ring more).
 pub fn assert_quiet(lp: &mut AnyLoop) {
     for _ in 0..10 {
         let iteration = lp.wait(now_ns(), Deadline::PAST).expect("wait");

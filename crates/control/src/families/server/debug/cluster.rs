@@ -50,7 +50,7 @@ fn disabled(args: Args<'_>) -> Switch {
 }
 
 /// SLOTMIGRATION PREVENT-FAILOVER: whether an import waits before its takeover; PREVENT-PAUSE: whether an
-/// export waits before it holds writers.
+/// export waits before it pauses writing clients.
 pub(super) fn hold_moves(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     let held = if switch(args, 3) { Switch::Disabled } else { Switch::Runs };
     if args.is(2, "PREVENT-FAILOVER") {
@@ -70,7 +70,7 @@ pub(super) fn kill_links(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     let directions = [("TO", LinkDirection::To), ("FROM", LinkDirection::From), ("ALL", LinkDirection::All)];
     let named = directions.into_iter().find(|(word, _)| args.is(3, word));
     let mode = ctx.control.cluster.as_mut().ok_or(NO_CLUSTER)?;
-    // As in the reference, an unknown node is reported first.
+    // As in the reference, an unknown node is reported rather than an unknown direction.
     let id = NodeId::parse(args.at(4)).filter(|id| mode.machine.offset(id).is_some());
     let (Some(_), Some((_, direction))) = (id, named) else {
         let (text, word): (&[u8], _) = match id {

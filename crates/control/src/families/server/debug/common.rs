@@ -1,4 +1,4 @@
-//! Helpers shared by the files of this family: arguments, look-ups, replies.
+//! Helpers shared by the subcommands of DEBUG: two replies, and the parsing of a switch.
 
 use crate::ctx::DebugCtx;
 use sluice_commands::{Args, CmdError, Outcome, Run};

@@ -35,7 +35,7 @@ pub(super) fn protocol(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
                 reply.bulk(b"key:123");
                 reply.int(90);
             }
-            // An attribute precedes a reply.
+            // An attribute precedes a reply, so a reply must follow.
             reply.bulk(b"Some real reply following the attribute");
         }
         b"push" => {

@@ -23,8 +23,9 @@ pub(super) fn reload(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
             () => return Err(UNKNOWN_OPTION),
         }
     }
-    // With NOFLUSH the data goes to the load's thread, which is impossible while a job writes the data.
-    // Otherwise the data will be freed, so a save in progress may be broken off.
+    // With NOFLUSH the data goes to the load's thread, which is impossible while a save or a rewrite of the
+    // append-only file writes the data. Without NOFLUSH the data will be freed, so a save in progress may be
+    // broken off.
     if old == OldData::Filled && ctx.control.persistence.is_writing {
         return Err(CmdError::text("ERR Background save already in progress"));
     }
@@ -32,8 +33,8 @@ pub(super) fn reload(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
         saving::in_place::save(ctx.data.keyspace(), ctx.control, ctx.process)
             .map_err(|_| CmdError::text("ERR"))?;
     }
-    // A running background save is broken off only after the save above, because it continues if that save
-    // fails.
+    // A running background save is broken off only after the save above, because the background save
+    // continues if that save fails.
     if ctx.control.persistence.saving.under_way.is_some() {
         ctx.control.persistence.asked.push(JobAsk::BreakSavesOff);
     }

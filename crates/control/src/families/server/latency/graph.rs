@@ -5,7 +5,7 @@ use sluice_numbers::latency::Series;
 use std::fmt::Write;
 
 const ROWS: usize = 4;
-/// The levels within a row; in a row below the top of its column a full cell is `|`.
+/// The characters for the levels within a row. Each cell below the top of its column is `|`.
 const LEVELS: [char; 3] = ['_', 'o', '#'];
 /// Columns of a line, after which the graph continues below.
 const COLUMNS: usize = 80;

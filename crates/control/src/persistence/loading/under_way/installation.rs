@@ -14,8 +14,8 @@ use sluice_snapshot::{Duplicates, LeftOut, LoadCounts, LoadOutcome, LoadedHistor
 use std::sync::PoisonError;
 
 impl Control {
-    /// Records the counts of a load, and whether the file contains more than was loaded. For an RDB file,
-    /// what is known about the append-only file stays, and the other way round.
+    /// Records the counts of a load, and whether the file contains more than was loaded. A load of an RDB
+    /// file leaves the record about the append-only file unchanged, and the other way round.
     fn note_loaded(&mut self, from: LoadedFrom, counts: LoadCounts) {
         let is_partial = counts.skipped > 0 || counts.dropped > 0;
         match from {
@@ -32,7 +32,8 @@ impl Control {
         }
     }
 
-    /// Begins a load into `keyspace`: from now on the gate refuses commands that would read or change keys.
+    /// Begins a load into `keyspace`: from now on the gate refuses commands that would change keys, and
+    /// commands that would read them unless the old data is served.
     pub fn begin_load(
         &mut self,
         source: LoadSource,
@@ -142,8 +143,8 @@ impl Control {
                 self.propagate_expired(&expired);
             }
             (LoadPurpose::Sync, _, role) => {
-                // Recorded even if this server lacks that database: the link's session must not execute
-                // in another one.
+                // The database is recorded even if this server lacks it, because the link's session must not
+                // execute commands in another one.
                 self.replication.loaded_stream_db = selected;
                 // The link, not the file, will report the position of the data. Until then, and for good if
                 // the link gave the attempt up meanwhile, the position counts as unknown.

@@ -2,8 +2,8 @@
 //!
 //! Invariants: (1) the second engine has no clients, no streams and no files: requests to the process
 //! are refused, and no command of a log makes any; (2) the keyspace is given back even if the load
-//! fails; (3) only the last file may end within a unit, with `aof-load-truncated`, and is cut off there
-//! before the load has succeeded; (4) bytes that are cut off are kept in another file.
+//! fails; (3) only the last file may end within a record or a transaction, with `aof-load-truncated`, and is
+//! cut off there before the load has succeeded; (4) bytes that are cut off are kept in another file.
 
 use crate::core::Core;
 use crate::engine::Engine;
@@ -126,7 +126,7 @@ fn load_part(
     Ok(())
 }
 
-/// Cuts off an incomplete unit at the end of the file, because more units will be appended.
+/// Cuts off an incomplete record or transaction at the end of the file, because more will be appended.
 fn cut_off(part: &mut AofPart, valid: u64, process: &mut ReplayProcess<'_, '_>) -> Result<(), NotLoaded> {
     let AofPart { name, source, .. } = part;
     let at_s = process.now().unix_s();
@@ -193,8 +193,8 @@ impl ProcessClock for ReplayProcess<'_, '_> {
     }
 }
 
-/// Gives the loading of a base's function libraries the clock and the log, and breaks it off if the load is
-/// stopped.
+/// Supplies the clock and the log to the loading of a base's function libraries, and breaks the loading off
+/// if the load is stopped.
 impl LoadWatch for ReplayProcess<'_, '_> {
     fn now_ns(&mut self) -> u64 {
         if self.out.is_stopped() { u64::MAX } else { self.now().mono_ns }

@@ -87,7 +87,7 @@ fn a_driver_comes_to_rest_with_completions_that_nobody_took() {
     }
 }
 
-/// Whether the driver asks an operation on a file again when its cancellation fails with this error.
+/// Whether the driver cancels an operation on a file again if its first cancellation fails with this error.
 fn asks_again(fd: OwnedFd, error: i32) -> bool {
     let wake = Arc::new(WakeFd::open().expect("a descriptor"));
     let mut driver = Uring::<SimRing>::open(&Config::default().clamped(), &wake).expect("it needs nothing");
