@@ -1,4 +1,5 @@
-//! How a slow read begins, is produced and ends.
+//! How a slow read begins, is produced and ends. A slow read is a command whose large reply another thread
+//! produces, piece by piece, while the main thread goes on.
 
 use crate::core::Core;
 use crate::exec::finish::{CommandEnding, Ended};
@@ -53,8 +54,8 @@ impl SlowReadSteps<'_> {
             session.caller.traffic.net_in.saturating_sub(request.wire_len() as u64);
     }
 
-    /// Begins the production of a slow read's reply. The roots of the values are taken already. Returns
-    /// what the client waits for.
+    /// Begins the production of a slow read's reply. A second owner (root) of each value that the reply needs
+    /// was taken before, so that later writes do not change the reply. Returns what the client waits for.
     #[cold]
     pub(crate) fn begin_slow_read(
         &mut self,
@@ -159,8 +160,8 @@ impl SlowReadSteps<'_> {
     }
 }
 
-/// Most bytes of a reply that the client has not taken. The thread is ahead by two more pieces, so that there
-/// is 1 MiB in all.
+/// Most bytes of a reply that wait in the session for the client to take them. The producing thread is ahead
+/// by two more pieces, so there is at most 1 MiB in all.
 const AHEAD_BYTES: usize = 512 << 10;
 
 /// A client that has had no room for a piece for this time, ns, gets the whole rest of the reply into its
