@@ -1,6 +1,6 @@
-//! A supervisor on the event loop alone: `cargo run -p sluice-evloop --example supervise -- LOG COMMAND`
-//! runs a shell command, keeps its output in a log, starts it again when it fails, and ends a run that
-//! takes too long.
+//! A supervisor that uses nothing but the event loop:
+//! `cargo run -p sluice-evloop --example supervise -- LOG COMMAND` runs a shell command, keeps its output in
+//! a log, starts it again when it fails, and ends a run that takes too long.
 //!
 //! ```text
 //!  child ──stdout──► FIFO ──read──► lines ──write at an offset──► log ──data sync, 20 ms later──► disk
@@ -109,7 +109,7 @@ struct Supervisor<'a> {
 pub fn supervise(lp: &mut AnyLoop, plan: &Plan) -> io::Result<Outcome> {
     let fifo = Fifo::beside(&plan.log)?;
     let log = File::create(&plan.log)?;
-    // Open for both, so that the FIFO does not end when a child closes it.
+    // Open for reading and writing, so that the FIFO does not end when a child closes it.
     let fifo_id = lp.file_open(OwnedFd::from(fifo.open()?));
     let marks = lp.file_open(OwnedFd::from(fifo.open()?));
     let log = lp.file_open(OwnedFd::from(log));
@@ -215,7 +215,7 @@ impl Supervisor<'_> {
         let child = Command::new("sh")
             .args(["-c", &self.plan.script])
             .stdin(OwnedFd::from(theirs))
-            // Opened for writing alone, which the reader above lets succeed at once.
+            // Opening it only for writing succeeds at once, because `supervise` has it open for reading.
             .stdout(File::options().write(true).open(&fifo.0)?)
             .spawn()?;
         self.child = Some(id_of(&child));
@@ -281,7 +281,8 @@ impl Supervisor<'_> {
         Ok(())
     }
 
-    /// The run whose output is read: a child that has ended is counted before its mark is read.
+    /// The number of the run whose output is being read. A child that has ended is already in `ended` while
+    /// its last output is read.
     fn run_number(&self) -> usize {
         self.outcome.ended.len() + usize::from(self.child.is_some())
     }

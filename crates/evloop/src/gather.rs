@@ -1,5 +1,5 @@
-//! Decides when a wait gathers: when many connections are active, and several of them are expected to send
-//! soon.
+//! Decides when a wait gathers events, that is, lasts a little longer in order to return several: when many
+//! connections are active, and several receives are expected during the wait.
 //!
 //! A server that is faster than its clients sleeps and is woken for nearly every request. Sleeping a
 //! little longer lets several requests share one wake-up; with few clients it would only delay them.

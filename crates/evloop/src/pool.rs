@@ -128,7 +128,7 @@ impl WorkerPool {
     pub const DEFAULT: (usize, usize) = (2, 1024);
 
     /// Starts `workers` threads, 1..=256, for a queue of at most `queue_max` jobs, at least 1. Errors:
-    /// `EINVAL` for other numbers; the system refuses a thread.
+    /// `EINVAL` for other numbers, and the system's error if it refuses a thread.
     pub fn open(workers: usize, queue_max: usize) -> io::Result<WorkerPool> {
         WorkerPool::open_on(workers, queue_max, |number, worker| {
             Builder::new().name(format!("worker-{number}")).spawn(|| worker.run())

@@ -184,7 +184,7 @@ pub(crate) fn reap_child(_: BorrowedFd<'_>, pid: i32) -> Option<Exit> {
     reap_number(pid)
 }
 
-/// Checks once for the children of a number; `None` while none of them has ended.
+/// Checks once for the children that `pid` names, as for `waitpid`; `None` while none of them has ended.
 fn reap_number(pid: i32) -> Option<Exit> {
     let result = match pid {
         ..-1 => pid

@@ -107,8 +107,8 @@ impl FileOp {
 }
 
 impl FileOp {
-    /// Takes a system call's result into account, where `bytes` bytes were moved before: whether another
-    /// call follows, or with which error, if any, the operation ends. Shared by all drivers.
+    /// Takes a system call's result into account; `bytes` bytes were moved before the call. Returns whether
+    /// another call follows, or with which error, if any, the operation ends. Shared by all drivers.
     pub(super) fn account(
         &self,
         bytes: &mut usize,

@@ -120,7 +120,7 @@ pub enum Wait {
         /// Microseconds to gather completions for.
         min_wait_us: u32,
     },
-    /// Until there is a completion, at most so many nanoseconds from now, independent of the caller's clock.
+    /// Until there is a completion, at most `ns` nanoseconds from now, independent of the caller's clock.
     Within {
         /// Maximum wait from now, nanoseconds.
         ns: u64,
@@ -135,9 +135,9 @@ pub trait Kernel: Sized {
     /// Opens the ring on the thread that will use it.
     fn open(config: &Config) -> io::Result<Self>;
 
-    /// Makes every multishot receive that is pushed from now on end after so many bytes; 0 for no limit.
-    /// Otherwise a single flooded source could take the whole buffer group in one `enter`, a millisecond
-    /// of copying. Linux supports this since 6.17 and rejects it before.
+    /// Makes every multishot receive that is pushed from now on end after `bytes` bytes; 0 for no limit.
+    /// Without a limit, a single flooded source could take the whole buffer group in one `enter`, a
+    /// millisecond of copying. Linux supports this since 6.17 and rejects it before.
     fn cap_receives(&mut self, bytes: u32);
 
     /// Queues an operation. Never fails for lack of room.

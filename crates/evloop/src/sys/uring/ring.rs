@@ -507,7 +507,7 @@ enum Array {
     With,
 }
 
-/// A receive with a limit of bytes in total, for which the crate has no setter.
+/// A receive with a limit of bytes in total, for which the crate `io_uring` has no setter.
 #[inline]
 fn capped(mut entry: Entry, bytes: u32) -> Entry {
     const { assert!(size_of::<Entry>() == 64 && align_of::<Entry>() >= align_of::<u32>()) };
