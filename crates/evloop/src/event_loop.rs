@@ -224,8 +224,8 @@ impl<D: Driver> Loop<D> {
         self.driver.fd(source)
     }
 
-    /// Accepts connections on a listener until stopped. Each one is reported as an [`Event::Accepted`]; an
-    /// iteration accepts at most [`Config::accepts_per_iteration`].
+    /// Accepts connections on a listener until the listener is closed or detached. Each one is reported as an
+    /// [`Event::Accepted`]; an iteration accepts at most [`Config::accepts_per_iteration`].
     pub fn accept_start(&mut self, source: Source) {
         self.driver.accept_start(source);
     }

@@ -1,8 +1,8 @@
 //! The effects of writes: records of what a command changed, from which the commit derives what to
 //! propagate, publish and count.
 //!
-//! Invariants: (1) every change of the keyspace goes through [`crate::DbMut`] or [`crate::Dataset`] and
-//! leaves its key here, with the number of its changes; (2) effects only record, and the commit, which drains
+//! Invariants: (1) every change that a command makes goes through [`crate::DbMut`] or [`crate::Dataset`],
+//! which record the key here, and count the changes; (2) effects only record, and the commit, which drains
 //! them between commands, acts on them; (3) with no listener and no propagation target a write allocates
 //! nothing here; (4) `recorded` is set by everything that the commit must look at, except look-ups.
 
@@ -76,7 +76,7 @@ impl DbChange {
 /// A command to propagate, as its arguments.
 pub type Argv = Vec<Vec<u8>>;
 
-/// What one execution unit changed. Reused from unit to unit.
+/// What one command, or one step of background work, changed. The commit drains it, and it is reused.
 #[derive(Default, Debug)]
 pub struct Effects {
     /// Classes of events to record, for notifications, WATCH and tracking; changes of databases are
@@ -590,7 +590,7 @@ impl Effects {
         }
     }
 
-    /// Counts the bytes of a value that lost its key and is still held by a reply, a cut or another key.
+    /// Counts the bytes of a value that lost its key and is still held by a reply, a snapshot or another key.
     #[inline]
     pub fn leave_to_others(&mut self, value: &Value) {
         if value.is_shared() {
@@ -599,7 +599,8 @@ impl Effects {
     }
 
     /// Takes a value that lost its key. A large value is left to be freed on another thread; a small one is
-    /// freed here, because handing it over costs more. No other function decides where a value is freed.
+    /// freed here, because handing it over costs more. No other function decides where a whole value is
+    /// freed.
     #[inline]
     pub fn discard(&mut self, value: Option<Value>) {
         let Some(value) = value else { return };
@@ -610,8 +611,9 @@ impl Effects {
         }
     }
 
-    /// Total bytes of values, and of parts of values, that lost their key while a cut, a reply or another key
-    /// held them. Of a part that is shared only in its deeper levels, only the bytes that were copied count.
+    /// Total bytes of values, and of parts of values, that lost their key while a snapshot, a reply or
+    /// another key held them. For a part that is shared only in its deeper levels, only the bytes that were
+    /// copied count.
     pub fn left_to_others(&self) -> u64 {
         self.left_to_others
     }
@@ -768,7 +770,7 @@ impl Effects {
     pub(crate) fn evicted_key(&mut self, db: usize, key: Key<'_>) {
         self.recorded = true;
         self.evicted_keys += 1;
-        // The name is recorded only for propagation; everything else needs just the count.
+        // The list of names serves only propagation; INFO needs just the count.
         if self.propagating {
             self.evicted.push((db, key.bytes.into()));
         }

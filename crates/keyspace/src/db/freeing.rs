@@ -14,7 +14,7 @@ use sluice_collections::slab::Handle;
 use sluice_value::Value;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Number of entries that a step of freeing prefetches.
+/// Number of entries at which a step of freeing stops taking further buckets.
 const TAKEN_AT_ONCE: usize = 32;
 
 /// Detaches a slot with all its keys; the result is their number. O(1).

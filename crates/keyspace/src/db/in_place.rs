@@ -15,8 +15,8 @@ pub(crate) struct Written {
 }
 
 impl Db {
-    /// Writes into the string outside at `handle`, which grows with zeros as needed; the result has its
-    /// new length. `None`, and no change, if the entry has no such string.
+    /// Writes into the string that the entry keeps outside its block. The string grows with zeros as needed;
+    /// the result has its new length. `None`, and no change, if the entry has no such string.
     pub(crate) fn write_outside(&mut self, handle: Handle, offset: usize, bytes: &[u8]) -> Option<Written> {
         let head = self.head(handle);
         match head.form() {
