@@ -323,7 +323,7 @@ enum Operand {
     Constant(u32),
 }
 
-/// The operand of a comparison that was evaluated last.
+/// Which operand of a comparison is later in the source: `first` for `LeftFirst`, `second` for `RightFirst`.
 #[derive(Clone, Copy, Debug)]
 enum Freed {
     LeftFirst,
