@@ -1,6 +1,7 @@
 //! Directed scenarios. Each is a course of events in a cluster of nodes of ours and stock nodes, in which a
-//! rule of the reference does harm and our different rule prevents the harm. Stock nodes can notice our
-//! rule. A scenario fails when our rule is removed; `docs/design/cluster-arrows.md` has the list.
+//! rule of the reference does harm and our different rule prevents the harm. Only rules that stock nodes can
+//! notice are tried here. A scenario fails when our rule is removed; `docs/design/cluster-arrows.md` has the
+//! list.
 
 use crate::cluster::act::{Failover, File, Order};
 use crate::cluster::clock::MS;
