@@ -48,7 +48,7 @@ impl Gather {
         }
     }
 
-    /// The gathering of the wait that begins now.
+    /// Decides whether the wait that begins now gathers events.
     pub(crate) fn plan(&mut self, now_ns: u64) -> GatherPlan {
         let age_ns = now_ns.saturating_sub(self.window_began_ns);
         if age_ns >= WINDOW_NS {
@@ -75,7 +75,7 @@ const SEEN_WORDS: usize = 16;
 mod tests {
     use super::*;
 
-    /// The plan after a window with so many receives from so many connections.
+    /// The plan after a window with this many receives from this many connections.
     fn after(receives: u64, connections: u64) -> GatherPlan {
         let mut gather = Gather::new(30);
         assert_eq!(gather.plan(100_000_000), GatherPlan::default());

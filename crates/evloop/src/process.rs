@@ -10,7 +10,8 @@
 //! then on; (3) a wait reports every child that it reaps: a child is checked only after its descriptor was
 //! opened, and is reported at once if it had ended by then; (4) a wait never blocks the loop's thread; (5)
 //! a child with a descriptor is reaped through the descriptor, because after another waiter has reaped the
-//! child its process id may belong to another child; (6) no descriptor is waited for twice.
+//! child its process id may belong to another child; (6) a descriptor that has become readable is not waited
+//! for again.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -758,8 +758,8 @@ impl DbMut<'_> {
         true
     }
 
-    /// Deletes a key if it has expired, as every write does that looks one up; `access.expiry`
-    /// must be [`ExpiryMode::Delete`].
+    /// Deletes a key if it has expired, as every write that looks up the key does; `access.expiry` must be
+    /// [`ExpiryMode::Delete`].
     pub fn delete_if_expired(&mut self, key: Key<'_>) {
         self.find(key);
     }

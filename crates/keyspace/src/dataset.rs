@@ -95,9 +95,9 @@ impl Keyspace {
         (self.chunk_memory().used_bytes, dbs + self.dbs.iter().map(Db::footprint).sum::<usize>())
     }
 
-    /// Whether a database has so many entries that writes must be refused before its handles run
-    /// out: 2^32 entries of up to 256 bytes, or 1 TiB of larger ones, less 3 %. `number` must be
-    /// below [`Keyspace::databases`]. O(1).
+    /// Whether a database has so many entries that writes must be refused before its handles run out. The
+    /// limit is 2^32 entries of up to 256 bytes, or 1 TiB of larger ones, less 3 %. `number` must be below
+    /// [`Keyspace::databases`]. O(1).
     #[inline]
     pub fn is_nearly_full(&self, number: usize) -> bool {
         self.dbs[number].entry_bytes_taken() > self.room

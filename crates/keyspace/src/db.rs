@@ -268,8 +268,9 @@ impl Db {
         self.store.slab.bytes_used() + self.store.outside_bytes
     }
 
-    /// Bytes that the allocator has given for the database: directories, indexes, values and keys outside.
-    /// The chunks of the entries are not included. Cost: one step for each value and key outside.
+    /// Bytes that the allocator has given for the database: directories, indexes, and the values and keys
+    /// outside the entries' blocks. The chunks of the entries are not included. Cost: one step for each value
+    /// and key outside.
     pub fn footprint(&self) -> usize {
         let store = &self.store;
         let values: usize = store.values.iter().map(|(_, value)| value.footprint()).sum();

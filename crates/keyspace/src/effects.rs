@@ -51,7 +51,7 @@ impl KeyRef {
     }
 }
 
-/// A change of a database as a whole: its keys leave no [`ModifiedKey`].
+/// A change of a database as a whole; no [`ModifiedKey`] is recorded for its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DbChange {
     /// The database was emptied; it may have been empty before.
@@ -63,7 +63,7 @@ pub enum DbChange {
 }
 
 impl DbChange {
-    /// Whether keys may have other values than before without a [`ModifiedKey`].
+    /// Whether the change may have given keys other values; no [`ModifiedKey`] shows that.
     pub fn changes_keys(self) -> bool {
         match self {
             DbChange::Flushed(_) => true,
@@ -643,7 +643,7 @@ impl Effects {
         }
     }
 
-    /// Records a change of part of a value for which no client can wait, as `changes` changes:
+    /// Records a change of a part of a value, as `changes` changes. No client can wait for such a change, but
     /// transactions that watch the key fail.
     pub(crate) fn state_modified(&mut self, db: usize, key: Key<'_>, event: Event, changes: u64) {
         self.changes += changes;

@@ -133,7 +133,7 @@ impl SlotImports {
         Some(ended)
     }
 
-    /// Hides slots whose keys are being deleted from now on.
+    /// Hides slots from now on, because their keys are being deleted.
     pub(crate) fn hide(&mut self, slots: impl Iterator<Item = u16>) {
         let leaving = self.leaving.get_or_insert_with(|| Box::new(HiddenSlots([0; WORDS])));
         slots.for_each(|slot| leaving.insert(slot));
@@ -150,7 +150,7 @@ impl SlotImports {
         self.gather();
     }
 
-    /// Shows slots again: their keys are deleted, or stay.
+    /// Ends the hiding of slots, whose keys have been deleted or are to stay.
     pub(crate) fn show(&mut self, slots: impl Iterator<Item = u16>) {
         if let Some(leaving) = &mut self.leaving {
             slots.for_each(|slot| leaving.remove(slot));

@@ -108,7 +108,7 @@ pub struct Vm {
     machine: Machine,
     stage: VmStage,
     initial: HostState,
-    /// By slot, the number of the pin that holds the slot; 0 for none.
+    /// For each slot of the list of pinned values, the number of the pin that holds the slot; 0 for none.
     pins: Vec<u32>,
     /// Slots that are not used by a pin any more.
     free_slots: Vec<u32>,

@@ -388,7 +388,8 @@ fn sweep(heap: &mut Heap, code: &mut Arena<Linked>, arena: u8, from: u32) -> Opt
     Some(SWEEP as usize / 2 + bytes.count * FREEING)
 }
 
-/// The result of a step of the sweep: bytes freed after the mark, bytes freed before it, number of objects.
+/// The result of a step of the sweep: freed bytes of the current run's objects, freed bytes of older objects,
+/// and the number of freed objects.
 #[derive(Default)]
 struct Freed {
     young: usize,

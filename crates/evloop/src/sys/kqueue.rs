@@ -54,7 +54,8 @@ impl KqueueSet {
         let mut none: [Event; 0] = [];
         // SAFETY: the descriptor is borrowed by the caller, and the kernel removes it from the queue when it
         // is closed.
-        // JUSTIFICATION: the wrapper cannot know how long descriptors live that are named by number.
+        // JUSTIFICATION: rustix cannot know how long the descriptors live, because changes name them by
+        // number.
         unsafe { kevent_timespec(self.queue.as_fd(), &[change], &mut none[..], None) }.map(drop)
     }
 }

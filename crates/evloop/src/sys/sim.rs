@@ -73,7 +73,7 @@ impl SimRing {
         self.late.push(Cqe { user_data, result, flags });
     }
 
-    /// Tries an operation; repeatedly until it would block, if it is multishot.
+    /// Tries an operation; a multishot operation is tried until it would block.
     fn attempt(&mut self, entry: &mut SimEntry) -> Tried {
         let data = entry.user_data;
         match &mut entry.what {

@@ -661,7 +661,7 @@ const IGNORED: u64 = 0;
 /// Top byte of the user data of a cancellation; the kind of the operation and its slot are in
 /// the lower bytes.
 const CANCEL: u64 = 9;
-/// Units of deferred work that the kernel does in one call, since 6.13.
+/// Items of deferred work that the kernel does in one call, since 6.13.
 const PORTION: usize = 20;
 /// Maximum time that the completion of a send waits for others, microseconds.
 const GATHER_US: u32 = 100;

@@ -53,8 +53,9 @@ impl WakeFd {
     pub(crate) fn drain(&self) {
         let mut events = Vec::with_capacity(1);
         let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: no descriptor is named by the changes, since there are none. JUSTIFICATION: rustix declares
-        // the function unsafe, since a change may name a descriptor that is already closed.
+        // SAFETY: no descriptor is named by the changes, since there are none.
+        // JUSTIFICATION: rustix declares the function unsafe, since a change may name a descriptor that is
+        // already closed.
         let _ = unsafe {
             let into = rustix::buffer::spare_capacity(&mut events);
             rustix::event::kqueue::kevent_timespec(&self.0, &[], into, Some(&now))

@@ -36,8 +36,8 @@ pub(crate) fn was_detached(db: &Db, key: Key<'_>) -> bool {
     })
 }
 
-/// Frees about [`TAKEN_AT_ONCE`] entries of a detached table. `freed` gets each key and its value
-/// outside, if any.
+/// Frees about [`TAKEN_AT_ONCE`] entries of a detached table. `freed` gets each key, and its value if that is
+/// stored outside the entry's block.
 pub(crate) fn free(db: &mut Db, mut freed: impl FnMut(&[u8], Option<Value>)) {
     let Db { store, detached, .. } = db;
     let Some(mut first) = detached.tables.first_entry() else { return };

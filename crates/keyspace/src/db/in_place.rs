@@ -6,7 +6,7 @@ use sluice_collections::slab::Handle;
 use sluice_value::{PAGE_BYTES, Pages, Value};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Result of a write into a string outside.
+/// Result of a write into a string that is stored outside its entry's block.
 pub(crate) struct Written {
     /// Length of the string.
     pub len: usize,
@@ -91,8 +91,8 @@ impl Db {
     }
 }
 
-/// Writes into a large string. A string in one piece is converted to pages once it is longer than a page.
-/// The conversion copies the string once, at most as many bytes as a string written whole can have.
+/// Writes into a large string. A string in one piece is converted to pages once it is longer than a page. The
+/// conversion copies the whole string, once.
 fn write_large(value: &mut Value, offset: usize, bytes: &[u8]) -> Written {
     let end = offset + bytes.len();
     match value {

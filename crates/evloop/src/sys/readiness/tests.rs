@@ -1,4 +1,4 @@
-//! Files over a set that has no room.
+//! Files on a driver whose poller refuses a second registration.
 
 use std::os::unix::net::UnixStream;
 

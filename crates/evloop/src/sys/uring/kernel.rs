@@ -106,7 +106,7 @@ pub enum Patience {
 /// The time that `enter` may block for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Does not block; deferred work of the kernel is done.
+    /// Does not block, but lets the kernel do its deferred work.
     No,
     /// Until there are `completions`, or until the absolute time if one is given. If `min_wait_us` is not
     /// 0, fewer suffice after that time.
