@@ -227,7 +227,7 @@ impl Supervisor<'_> {
         Ok(())
     }
 
-    /// The child's input can take bytes, or its reader is gone.
+    /// Called when the child's input can take bytes, or when its reader is gone.
     fn give_input(&mut self, ready: Interest) -> io::Result<()> {
         let Some((source, mut stream)) = self.input.take() else { return Ok(()) };
         let is_gone = ready.intersects(Interest::ERROR.or(Interest::HANGUP));
@@ -248,7 +248,7 @@ impl Supervisor<'_> {
         self.reading = Some(self.lp.file_start(self.fifo, FileOp::read_some(buf), OUTPUT));
     }
 
-    /// Output of the child, and the mark after it.
+    /// Takes output of the child, and the mark after it.
     fn output(&mut self, FileDone { buf, bytes, error, .. }: FileDone) -> io::Result<()> {
         self.reading = None;
         self.line.extend_from_slice(buf.get(..bytes).unwrap_or_default());
@@ -317,7 +317,7 @@ impl Supervisor<'_> {
         Ok(())
     }
 
-    /// All output of a child has been read.
+    /// Called when all output of a child has been read.
     fn run_ended(&mut self) {
         let runs = self.outcome.ended.len() as u32;
         if self.outcome.ended.last() == Some(&0) || runs >= self.plan.runs_max {

@@ -31,7 +31,7 @@ pub enum Sleep {
 pub struct GatherPlan {
     /// Microseconds to gather events for.
     pub wait_us: u32,
-    /// Events after which gathering ends early, where the driver counts them.
+    /// Number of events after which gathering ends early, in drivers that count them.
     pub completions: u32,
 }
 

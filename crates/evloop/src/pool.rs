@@ -135,8 +135,8 @@ impl WorkerPool {
         })
     }
 
-    /// Like [`WorkerPool::open`], on threads that `start` starts, each with its number from 0 and its main
-    /// function. Errors: as for `open`, and those of `start`, after which no thread of the pool is left.
+    /// Like [`WorkerPool::open`], but `start` starts the threads: it gets the number of each, from 0, and the
+    /// main function. Errors: as for `open`, and those of `start`, after which no thread of the pool is left.
     pub fn open_on(
         workers: usize,
         queue_max: usize,

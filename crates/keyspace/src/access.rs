@@ -206,9 +206,9 @@ impl<'a> DbRef<'a> {
         })
     }
 
-    /// A random live key. Some of the expired keys met on the way are noted for deletion. If expired
-    /// keys stay and every key has an expiry, the result may be an expired key. O(1), unless nearly all
-    /// keys are expired; then O(n).
+    /// A random live key. Some of the expired keys met on the way are noted for deletion. If expired keys are
+    /// not deleted (`ExpiryMode::Hide`) and every key has an expiry, the result may be an expired key. O(1),
+    /// unless nearly all keys are expired; then O(n).
     pub fn random(&mut self, rng: &mut sluice_base::Rng) -> Option<Entry<'a>> {
         self.effects.meet_database(self.number);
         let db: &'a Db = self.db;
@@ -362,7 +362,8 @@ impl DbMut<'_> {
         }
     }
 
-    /// The entry of a key without counting a hit or miss: most writes read the entry that they change.
+    /// The entry of a key without counting a hit or miss, for a write that reads the entry before it changes
+    /// it.
     #[inline]
     pub fn get_uncounted(&mut self, key: Key<'_>) -> Option<Entry<'_>> {
         let found = self.find(key)?;

@@ -101,8 +101,8 @@ pub struct Effects {
     recorded: bool,
     changes: u64,
     modified: Vec<ModifiedKey>,
-    /// Keys that had expired and were deleted before the look-ups that miss them; recorded
-    /// with these look-ups.
+    /// Expired keys that were deleted ahead of the look-ups that miss them; their events are recorded when
+    /// these look-ups are made.
     expired_ahead: VecDeque<ModifiedKey>,
     ready: Vec<(usize, KeyRef)>,
     databases: Vec<DbChange>,

@@ -128,8 +128,8 @@ pub struct Vm {
     no_program: Arc<Proto>,
 }
 
-/// Compiles a chunk. The name is in the form of `loadstring`: `=name`, `@file`, or the source. Costs time
-/// and memory in proportion to the source, without a pause: a host bounds the source's length.
+/// Compiles a chunk. The name is in the form of `loadstring`: `=name`, `@file`, or the source. Costs time and
+/// memory in proportion to the source, and cannot be paused, so a host should bound the source's length.
 ///
 /// # Errors
 /// The text of the error, with its position.

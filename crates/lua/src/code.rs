@@ -393,8 +393,8 @@ pub(crate) struct Linked {
     pub(crate) hashes: Box<[u32]>,
     /// The indexes of the inner functions.
     pub(crate) inner: Box<[u32]>,
-    /// The number of the chunk of which this is the main function, while the chunk is loaded, which keeps
-    /// the prototype alive; otherwise 0.
+    /// For the main function of a loaded chunk, the number of the chunk; otherwise 0. A number other than 0
+    /// keeps the prototype alive.
     pub(crate) loaded: u32,
     pub(crate) colour: Colour,
 }

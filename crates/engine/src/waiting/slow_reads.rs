@@ -165,9 +165,10 @@ impl SlowReadSteps<'_> {
 const AHEAD_BYTES: usize = 512 << 10;
 
 /// A client that has had no room for a piece for this time, ns, gets the whole rest of the reply into its
-/// output. The time counts without a break, or in all if other reads wait for a thread. While slow readers
-/// hold all threads and another read has waited this long, [`SLOW_READER_NS`] in all is enough.
+/// output. The time must be without a break; but if other reads wait for a thread, all such times of the
+/// client are added up. While slow readers hold all threads and another read has waited this long, a total of
+/// [`SLOW_READER_NS`] is enough.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
-/// Time without room in all, ns, from which a client is a slow reader.
+/// Total time without room, ns, from which a client counts as a slow reader.
 pub(crate) const SLOW_READER_NS: u64 = 20_000_000;

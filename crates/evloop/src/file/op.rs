@@ -49,7 +49,7 @@ impl FileOp {
         FileOp { work: FileWork::Read, buf, from: 0, least, at: None }
     }
 
-    /// Reads the available bytes, at least one unless the file ends, at most `buf`.
+    /// Reads the available bytes: at least one unless the file ends, at most as many as `buf` has.
     pub fn read_some(buf: Vec<u8>) -> FileOp {
         FileOp { work: FileWork::Read, buf, from: 0, least: 0, at: None }
     }

@@ -47,8 +47,8 @@ impl JobProgress {
 
     /// Called by the worker: false when the job was cancelled before and must not run.
     pub(crate) fn start(&self) -> bool {
-        // AcqRel: one order with `cancel`, so that exactly one of the two succeeds. The job itself came
-        // through the queue's lock.
+        // AcqRel: `start` and `cancel` have one order, so exactly one of the two succeeds. The job itself
+        // became visible through the queue's lock.
         self.0.compare_exchange(QUEUED, RUNNING, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 

@@ -74,7 +74,7 @@ pub trait Poller: Sized {
     /// to be read with [`Poller::ready`]. After an error there are no events.
     fn wait(&mut self, timeout_ns: Option<u64>) -> Result<usize, Errno>;
 
-    /// An event of the last wait.
+    /// The key and conditions of an event of the last wait; `None` after the last event.
     fn ready(&self, index: usize) -> Option<(u64, PollFlags)>;
 }
 

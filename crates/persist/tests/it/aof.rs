@@ -159,7 +159,8 @@ fn a_snapshot_may_stand_before_the_commands_of_a_file() {
         assert_eq!(lines, ["k=v", "end of the preamble", "set a 1"]);
         assert_eq!(tail.valid_up_to, log.len() as u64);
 
-        // A snapshot without its end has no usable part; after the snapshot, a cut loses one command.
+        // A snapshot without its end has no usable part; a log that is cut off after the snapshot loses one
+        // command.
         let (_, ended, tail) = both(&preamble[..preamble.len() - 1]);
         assert_eq!((ended, tail.valid_up_to), (Ok(()), 0));
         assert_eq!(tail.unfinished, preamble.len() as u64 - 1);

@@ -494,10 +494,10 @@ fn error_of(end: Received) -> io::Error {
     }
 }
 
-/// How many reported ends of a stream, in a row, are each checked by another receive; the next one counts
-/// as the end.
+/// Number of receives in a row that may report the end of a stream although the kernel's flags say that it
+/// goes on: each is followed by another receive. The next such report counts as the end.
 const EMPTY_RECEIVES_MAX: u8 = 1;
-/// Portions kept for one source before its receive is ended until they are delivered.
+/// Number of portions kept for one source at which its receive is ended until they are delivered.
 const HELD_MAX: usize = 4;
-/// Connections kept beyond the budget before accepting pauses.
+/// Number of connections kept beyond the budget at which accepting pauses.
 const ARRIVED_MAX: usize = 64;

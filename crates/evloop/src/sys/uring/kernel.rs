@@ -97,7 +97,7 @@ pub enum Op {
 /// The behaviour of a send on a full socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// Does not wait: completes within `enter`, short or with `EAGAIN`.
+    /// Does not wait: the send completes within `enter`, even if it is short or fails with `EAGAIN`.
     None,
     /// Waits until everything is sent, as far as the kernel supports this.
     All,
@@ -108,8 +108,8 @@ pub enum Patience {
 pub enum Wait {
     /// Does not block, but lets the kernel do its deferred work.
     No,
-    /// Until there are `completions`, or until the absolute time if one is given. If `min_wait_us` is not
-    /// 0, fewer suffice after that time.
+    /// Until there are `completions`, or until the absolute time if one is given. If `min_wait_us` is not 0,
+    /// fewer suffice once `min_wait_us` has passed.
     For {
         /// Completions to wait for; at least 1.
         completions: u32,

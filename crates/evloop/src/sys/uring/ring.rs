@@ -53,7 +53,7 @@ impl KernelRing {
         if params.is_feature_no_iowait() {
             enter_flags |= NO_IOWAIT;
         }
-        // The feature bit of the minimum wait also stands for the absolute timer, which has none: both came
+        // The absolute timer has no feature bit of its own, so that of the minimum wait is tested: both came
         // with the same kernel version.
         let recent = params.is_feature_min_timeout();
         // Operations that the kernel unexpectedly hands to worker threads must not start hundreds of them.
