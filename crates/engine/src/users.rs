@@ -86,10 +86,11 @@ impl UserUpdates<'_> {
         }
     }
 
-    /// Applies a change of users to every session: new rights, or the end of the session if the user is
-    /// gone or a subscription is no longer allowed. `own` is the session that executes; it ends after its
-    /// reply. To be called after every possible change of users, so that between two commands no session
-    /// has a stale user. Cost: a look at each session if users have changed, otherwise one branch.
+    /// Applies a change of users to every session: new rights, or the end of the session if the user is gone
+    /// or a subscription is no longer allowed. `own` is the session whose command is being executed; if it
+    /// has to end, it ends after its reply. To be called after every possible change of users, so that
+    /// between two commands no session has a stale user. Cost: a look at each session if users have changed,
+    /// otherwise one branch.
     pub(crate) fn apply_users(&mut self, own: Option<&mut Session>) {
         if self.core.control.clients.users.has_changed() {
             self.notify_sessions(own);
@@ -135,7 +136,8 @@ impl UserUpdates<'_> {
         now: Now,
     ) {
         let slices: Vec<&[u8]> = args.iter_from(0).collect();
-        // The reference logs a refused database by the word that the script used, if no argument names it.
+        // If a script calls a command and no argument names the refused database, the reference logs the
+        // command's name as the script wrote it.
         let is_nested = matches!(context, RefusalContext::Lua | RefusalContext::Script);
         let object = match denial.reason {
             sluice_acl::Reason::Database if is_nested => args.at(denial.position),

@@ -1,7 +1,7 @@
-//! Requests of one connection, one at a time, peer and loop in one thread: the cost of a
-//! request outside the kernel. Run under `valgrind --tool=callgrind` or `strace -c`; the
-//! argument is the number of rounds. With a second argument `bare` only the peer's part runs,
-//! to be subtracted; otherwise it names the driver.
+//! Measures what a request costs outside the kernel: one connection sends one request at a time, and its peer
+//! and the loop share a thread. Run under `valgrind --tool=callgrind` or `strace -c`; the argument is the
+//! number of rounds. With a second argument `bare` only the peer's part runs, to be subtracted; otherwise it
+//! names the driver.
 
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;

@@ -89,7 +89,7 @@ fn send(lp: &mut AnyLoop, client: &mut Client) {
 fn finish(client: &mut Client, sent: &Sent) {
     client.sending = false;
     if sent.error.is_some() {
-        // The end of the connection is received as well, and closes it.
+        // A receive reports the end of the connection, too, and the client is removed then.
         client.waiting.clear();
     }
 }

@@ -1,6 +1,6 @@
-//! A supervisor on the event loop alone: `cargo run -p sluice-evloop --example supervise -- LOG COMMAND`
-//! runs a shell command, keeps its output in a log, starts it again when it fails, and ends a run that
-//! takes too long.
+//! A supervisor that uses nothing but the event loop:
+//! `cargo run -p sluice-evloop --example supervise -- LOG COMMAND` runs a shell command, keeps its output in
+//! a log, starts it again when it fails, and ends a run that takes too long.
 //!
 //! ```text
 //!  child ──stdout──► FIFO ──read──► lines ──write at an offset──► log ──data sync, 20 ms later──► disk
@@ -109,7 +109,7 @@ struct Supervisor<'a> {
 pub fn supervise(lp: &mut AnyLoop, plan: &Plan) -> io::Result<Outcome> {
     let fifo = Fifo::beside(&plan.log)?;
     let log = File::create(&plan.log)?;
-    // Open for both, so that the FIFO does not end when a child closes it.
+    // Open for reading and writing, so that the FIFO does not end when a child closes it.
     let fifo_id = lp.file_open(OwnedFd::from(fifo.open()?));
     let marks = lp.file_open(OwnedFd::from(fifo.open()?));
     let log = lp.file_open(OwnedFd::from(log));
@@ -215,7 +215,7 @@ impl Supervisor<'_> {
         let child = Command::new("sh")
             .args(["-c", &self.plan.script])
             .stdin(OwnedFd::from(theirs))
-            // Opened for writing alone, which the reader above lets succeed at once.
+            // Opening it only for writing succeeds at once, because `supervise` has it open for reading.
             .stdout(File::options().write(true).open(&fifo.0)?)
             .spawn()?;
         self.child = Some(id_of(&child));
@@ -227,7 +227,7 @@ impl Supervisor<'_> {
         Ok(())
     }
 
-    /// The child's input can take bytes, or its reader is gone.
+    /// Called when the child's input can take bytes, or when its reader is gone.
     fn give_input(&mut self, ready: Interest) -> io::Result<()> {
         let Some((source, mut stream)) = self.input.take() else { return Ok(()) };
         let is_gone = ready.intersects(Interest::ERROR.or(Interest::HANGUP));
@@ -248,7 +248,7 @@ impl Supervisor<'_> {
         self.reading = Some(self.lp.file_start(self.fifo, FileOp::read_some(buf), OUTPUT));
     }
 
-    /// Output of the child, and the mark after it.
+    /// Takes output of the child, and the mark after it.
     fn output(&mut self, FileDone { buf, bytes, error, .. }: FileDone) -> io::Result<()> {
         self.reading = None;
         self.line.extend_from_slice(buf.get(..bytes).unwrap_or_default());
@@ -281,7 +281,8 @@ impl Supervisor<'_> {
         Ok(())
     }
 
-    /// The run whose output is read: a child that has ended is counted before its mark is read.
+    /// The number of the run whose output is being read. A child that has ended is already in `ended` while
+    /// its last output is read.
     fn run_number(&self) -> usize {
         self.outcome.ended.len() + usize::from(self.child.is_some())
     }
@@ -316,7 +317,7 @@ impl Supervisor<'_> {
         Ok(())
     }
 
-    /// All output of a child has been read.
+    /// Called when all output of a child has been read.
     fn run_ended(&mut self) {
         let runs = self.outcome.ended.len() as u32;
         if self.outcome.ended.last() == Some(&0) || runs >= self.plan.runs_max {

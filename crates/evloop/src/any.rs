@@ -69,8 +69,8 @@ impl Backend {
 }
 
 impl Backend {
-    /// The reason, for the log and INFO, that this driver runs although none was configured and no better
-    /// one was refused.
+    /// The reason, for the log and INFO, why this driver runs if none was configured and no better one failed
+    /// to open.
     fn why_by_default(self) -> &'static str {
         match self {
             #[cfg(target_os = "linux")]
@@ -169,7 +169,8 @@ impl AnyLoop {
 }
 
 /// One of the drivers.
-// With the feature `sim` two variants are as large as the largest, so the lint has no finding.
+// `allow` rather than `expect`, because with the feature `sim` two variants share the largest size, so the
+// lint does not fire.
 #[allow(
     clippy::large_enum_variant,
     reason = "a thread has one, and a box would be one more load in each call"

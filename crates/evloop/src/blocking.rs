@@ -24,7 +24,7 @@ pub(crate) struct BlockingOps {
     reaper: Option<Reaper>,
 }
 
-/// The threads for operations on files that are always ready.
+/// The threads for operations on regular files and disks, whose readiness cannot be waited for.
 #[derive(Debug)]
 struct FilePool {
     pool: WorkerPool,

@@ -27,8 +27,8 @@ pub struct Config {
     pub ring_buffers: u16,
     /// Microseconds to gather requests before a wait, 0..=1000; 0 for never. A wait gathers only if at
     /// least 24 connections were active in the last 8 ms and at least 3 receives are expected during the
-    /// wait, so that a few clients are never delayed. Gathering costs later replies and saves wake-ups.
-    /// Default 0.
+    /// wait, so that a few clients are never delayed. Gathering saves wake-ups, but delays replies. Default
+    /// 0.
     pub batch_wait_us: u32,
     /// Threads for operations on regular files, on all drivers but io_uring, 1..=256; started with the
     /// first such operation. Default 2.

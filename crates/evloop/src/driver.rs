@@ -31,12 +31,13 @@ pub enum Sleep {
 pub struct GatherPlan {
     /// Microseconds to gather events for.
     pub wait_us: u32,
-    /// Events after which gathering ends early, where the driver counts them.
+    /// Number of events after which gathering ends early, in drivers that count them.
     pub completions: u32,
 }
 
-/// One kernel interface. No operation returns an error to the caller: failures become events. The
-/// contracts of the operations are those of the methods of the same name on [`Loop`](crate::Loop).
+/// A driver over one kernel interface, such as epoll. No operation on a source, file or process returns an
+/// error: failures become events. The contracts of the operations are those of the methods of the same name
+/// on [`Loop`](crate::Loop).
 #[allow(missing_docs, reason = "documented where callers meet them, on Loop")]
 pub trait Driver: Sized {
     /// The driver's name in configuration and INFO.
@@ -62,7 +63,7 @@ pub trait Driver: Sized {
     /// Time of the driver's next work that needs no kernel event; 0 for at once.
     fn due_ns(&self) -> u64;
 
-    /// Makes the next wait gather before it returns, if it blocks.
+    /// Makes the next wait, if it blocks, gather more events before it returns.
     fn batch(&mut self, batch: GatherPlan);
 
     fn set_accepts_per_iteration(&mut self, accepts: u32);

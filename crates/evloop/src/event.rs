@@ -13,7 +13,7 @@ use crate::timers::TimerId;
 pub struct Interest(u8);
 
 impl Interest {
-    /// The empty set: a watch for it ends the watch.
+    /// The empty set; watching for it ends a watch.
     pub const NONE: Interest = Interest(0);
     /// Bytes, a connection or the end of the stream can be read.
     pub const READABLE: Interest = Interest(1);

@@ -127,7 +127,7 @@ impl<D: Driver> Loop<D> {
         self.gather = Gather::new(us.min(1000));
     }
 
-    /// The driver's name: `io_uring`, `epoll`, `poll`.
+    /// The driver's name, such as `io_uring`, `epoll` or `poll`.
     pub fn name(&self) -> &'static str {
         self.driver.name()
     }
@@ -180,9 +180,9 @@ impl<D: Driver> Loop<D> {
     }
 
     /// The iteration's next event, or `None` when the iteration is over: then wait again. `now_ns` decides
-    /// which timers are due; take it after the wait. Events of sources come first, timers after them. An
-    /// event is produced only when asked for, so bytes arrive in the same warm buffer when each chunk is
-    /// given back before the next call.
+    /// which timers are due; take it after the wait. Events of sources come first, timers after them.
+    /// Readiness drivers receive only when an event is asked for, so bytes arrive in the same warm buffer
+    /// when each chunk is given back before the next call.
     #[inline]
     pub fn next_event(&mut self, now_ns: u64) -> Option<Event> {
         if self.iteration_began_ns == 0 {
@@ -224,8 +224,8 @@ impl<D: Driver> Loop<D> {
         self.driver.fd(source)
     }
 
-    /// Accepts connections on a listener until stopped. Each one is reported as an [`Event::Accepted`]; an
-    /// iteration accepts at most [`Config::accepts_per_iteration`].
+    /// Accepts connections on a listener until the listener is closed or detached. Each one is reported as an
+    /// [`Event::Accepted`]; an iteration accepts at most [`Config::accepts_per_iteration`].
     pub fn accept_start(&mut self, source: Source) {
         self.driver.accept_start(source);
     }
@@ -294,21 +294,22 @@ impl<D: Driver> Loop<D> {
         self.driver.watch(source, interest);
     }
 
-    /// Shuts directions of a connected socket. Errors are ignored, because the peer may be gone already.
+    /// Shuts down one or both directions of a connected socket. Errors are ignored, because the peer may be
+    /// gone already.
     pub fn shutdown(&mut self, source: Source, how: Shutdown) {
         self.driver.shutdown(source, how);
     }
 
-    /// Ends everything on the source and closes its descriptor (or releases a shared one); buffers in flight
-    /// are freed. From this call on no event carries the source's token, and the caller may drop its state at
-    /// once; the number of the descriptor is not reused before the kernel has finished with it.
+    /// Ends all operations on the source and closes its descriptor (or releases a shared one); buffers in
+    /// flight are freed. From this call on no event carries the source's token, and the caller may drop its
+    /// state at once; the number of the descriptor is not reused before the kernel has finished with it.
     pub fn close(&mut self, source: Source) {
         self.driver.close(source);
     }
 
     /// Ends a source. One [`Event::Detached`] returns the descriptor, still open, to be attached to another
-    /// loop. A send or fill in flight is abandoned, and its bytes so far are not reported, so detach
-    /// between them. No effect on a source that was closed.
+    /// loop. A [`Loop::send`] or [`Loop::recv_into`] in flight is abandoned, and its bytes so far are not
+    /// reported, so detach when none is in flight. No effect on a source that was closed.
     pub fn detach(&mut self, source: Source) {
         self.driver.detach(source);
     }
@@ -325,7 +326,7 @@ impl<D: Driver> Loop<D> {
     /// twice. Dropping the loop abandons operations that have not begun and waits for those on a disk; on
     /// io_uring for ten seconds at most, after which the kernel finishes alone. On io_uring the kernel
     /// performs the operation. On the other drivers a thread performs it if the file is a regular one or a
-    /// disk; otherwise the loop does when the file is ready.
+    /// disk; otherwise the loop itself performs it when the file is ready.
     pub fn file_start(&mut self, file: FileId, op: FileOp, token: Token) -> FileOpId {
         self.driver.file_start(file, op, token)
     }
@@ -345,9 +346,9 @@ impl<D: Driver> Loop<D> {
 
     /// Waits for the end of a child process and reaps it. One [`Event::ProcessEnded`] reports that. `pid`
     /// is as for `waitpid`: the id of a child, -1 for any child, 0 for any child in the process group of
-    /// this process, `-g` for any child in the process group `g`. The absence of such a child is reported
-    /// as a result. Cost: two or three system calls, and until the end of the wait a descriptor for a
-    /// single child, or for the other forms of `pid` a thread that checks every 1 to 16 ms.
+    /// this process, `-g` for any child in the process group `g`. The absence of such a child is reported as
+    /// a result. Cost: two or three system calls. Until the end of the wait, a single child occupies a
+    /// descriptor; the other forms of `pid` need a thread that checks every 1 to 16 ms.
     pub fn process_wait(&mut self, pid: i32, token: Token) -> ProcessId {
         self.driver.process_wait(pid, token)
     }

@@ -1,9 +1,9 @@
 //! Operations on files and FIFOs: requests and results.
 //!
-//! Invariants: (1) a file's operations run one after the other, in the order of submission, so
-//! a write follows the writes before it and a sync covers them; (2) each ends exactly once,
-//! with one event that returns its buffer; (3) an entry of the table is used again only when
-//! none of its operations runs any more.
+//! Invariants: (1) a file's operations run one after the other, in the order of submission, so a write
+//! follows the writes before it and a sync covers them; (2) each ends exactly once, with one event that
+//! returns its buffer, unless the file was closed; (3) an entry of the table is used again only when none of
+//! its operations runs any more.
 
 mod op;
 mod table;

@@ -1,5 +1,5 @@
-//! Decides when a wait gathers: when many connections are active, and several of them are expected to send
-//! soon.
+//! Decides when a wait gathers events, that is, lasts a little longer in order to return several: when many
+//! connections are active, and several receives are expected during the wait.
 //!
 //! A server that is faster than its clients sleeps and is woken for nearly every request. Sleeping a
 //! little longer lets several requests share one wake-up; with few clients it would only delay them.
@@ -48,7 +48,7 @@ impl Gather {
         }
     }
 
-    /// The gathering of the wait that begins now.
+    /// Decides whether the wait that begins now gathers events.
     pub(crate) fn plan(&mut self, now_ns: u64) -> GatherPlan {
         let age_ns = now_ns.saturating_sub(self.window_began_ns);
         if age_ns >= WINDOW_NS {
@@ -75,7 +75,7 @@ const SEEN_WORDS: usize = 16;
 mod tests {
     use super::*;
 
-    /// The plan after a window with so many receives from so many connections.
+    /// The plan after a window with this many receives from this many connections.
     fn after(receives: u64, connections: u64) -> GatherPlan {
         let mut gather = Gather::new(30);
         assert_eq!(gather.plan(100_000_000), GatherPlan::default());

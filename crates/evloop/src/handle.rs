@@ -4,8 +4,9 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// The caller's handle for a source or a timer. The loop never interprets it. It has room for an index
-/// and a generation, so the caller finds the owner of an event without a map.
+/// The caller's handle for a source, a timer, a job or an operation on a file or process. The loop never
+/// interprets it. It has room for an index and a generation, so the caller finds the owner of an event
+/// without a map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Token(pub u64);
 
@@ -84,7 +85,7 @@ impl FileOpId {
     }
 }
 
-/// The handle of a wait, to cancel it; never reused.
+/// The handle of a wait for a process, to cancel the wait; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProcessId {
     pub(crate) index: u32,

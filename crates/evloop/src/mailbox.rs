@@ -30,7 +30,8 @@ impl<T> Mailbox<T> {
         (Sender { shared: shared.clone(), waker }, Mailbox { shared, drained: Vec::new() })
     }
 
-    /// All values sent so far, in order per sender. Cost: one lock for all of them.
+    /// Takes out all values sent so far; the values of one sender are in the order in which they were sent.
+    /// Cost: one lock for all of them.
     pub fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
         std::mem::swap(&mut *lock(&self.shared), &mut self.drained);
         self.drained.drain(..)

@@ -17,7 +17,7 @@ pub struct Metrics {
     pub wakes_seen: u64,
     /// Kernel wake-ups by the waker that found nothing, because the loop was already awake when they arrived.
     pub wakes_spurious: u64,
-    /// Receives that found no buffer in the group and were started again (io_uring).
+    /// Receives that found no free receive buffer and were started again (io_uring).
     pub starvations: u64,
     /// Eventfd writes of all wakers.
     pub wakes_sent: u64,

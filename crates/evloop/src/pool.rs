@@ -128,15 +128,15 @@ impl WorkerPool {
     pub const DEFAULT: (usize, usize) = (2, 1024);
 
     /// Starts `workers` threads, 1..=256, for a queue of at most `queue_max` jobs, at least 1. Errors:
-    /// `EINVAL` for other numbers; the system refuses a thread.
+    /// `EINVAL` for other numbers, and the system's error if it refuses a thread.
     pub fn open(workers: usize, queue_max: usize) -> io::Result<WorkerPool> {
         WorkerPool::open_on(workers, queue_max, |number, worker| {
             Builder::new().name(format!("worker-{number}")).spawn(|| worker.run())
         })
     }
 
-    /// Like [`WorkerPool::open`], on threads that `start` starts, each with its number from 0 and its main
-    /// function. Errors: as for `open`, and those of `start`, after which no thread of the pool is left.
+    /// Like [`WorkerPool::open`], but `start` starts the threads: it gets the number of each, from 0, and the
+    /// main function. Errors: as for `open`, and those of `start`, after which no thread of the pool is left.
     pub fn open_on(
         workers: usize,
         queue_max: usize,

@@ -10,7 +10,8 @@
 //! then on; (3) a wait reports every child that it reaps: a child is checked only after its descriptor was
 //! opened, and is reported at once if it had ended by then; (4) a wait never blocks the loop's thread; (5)
 //! a child with a descriptor is reaped through the descriptor, because after another waiter has reaped the
-//! child its process id may belong to another child; (6) no descriptor is waited for twice.
+//! child its process id may belong to another child; (6) a descriptor that has become readable is not waited
+//! for again.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -184,7 +185,7 @@ pub(crate) fn reap_child(_: BorrowedFd<'_>, pid: i32) -> Option<Exit> {
     reap_number(pid)
 }
 
-/// Checks once for the children of a number; `None` while none of them has ended.
+/// Checks once for the children that `pid` names, as for `waitpid`; `None` while none of them has ended.
 fn reap_number(pid: i32) -> Option<Exit> {
     let result = match pid {
         ..-1 => pid

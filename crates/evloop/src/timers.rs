@@ -1,4 +1,4 @@
-//! Timers in a 4-ary heap over a slab, with true removal.
+//! Timers in a 4-ary heap over a slab. A cancelled timer is removed at once.
 //!
 //! Invariants: (1) `heap[i].at_ns <= heap[child].at_ns` for the four children `4 i + 1 ..= 4 i + 4`; ties by
 //! insertion order; (2) `slots[heap[i].slot].heap_index == i`; (3) a slot's generation grows when its timer

@@ -57,7 +57,8 @@ impl<'a> DbRef<'a> {
         prefetch(self.db, hashes);
     }
 
-    /// The key's entry. A logically expired key is absent and is noted for deletion. Counts a hit or a miss.
+    /// The key's entry. A logically expired key is absent and is noted for deletion. Counts a hit or a miss,
+    /// and touches the access clock.
     #[inline(always)]
     pub fn get(&mut self, key: Key<'_>) -> Option<Entry<'a>> {
         let entry = self.look(key);
@@ -186,9 +187,9 @@ impl<'a> DbRef<'a> {
         self.db.tables.next_slot(slot)
     }
 
-    /// Scans some keys from `cursor` on, without hidden ones; the result is the next cursor, and 0
-    /// starts and ends. `wanted` gets every key; the keys for which it returns true are visited, except
-    /// expired ones, which are noted for deletion.
+    /// Scans some keys from `cursor` on, without those of hidden slots, and returns the next cursor. A scan
+    /// begins with cursor 0 and ends when 0 is returned. `wanted` gets every key; the keys for which it
+    /// returns true are visited, except expired ones, which are noted for deletion.
     pub fn scan(
         &mut self,
         cursor: u64,
@@ -205,9 +206,9 @@ impl<'a> DbRef<'a> {
         })
     }
 
-    /// A random live key. Some of the expired keys met on the way are noted for deletion. If expired
-    /// keys stay and every key has an expiry, the result may be an expired key. O(1), unless nearly all
-    /// keys are expired; then O(n).
+    /// A random live key. Some of the expired keys met on the way are noted for deletion. If expired keys are
+    /// not deleted (`ExpiryMode::Hide`) and every key has an expiry, the result may be an expired key. O(1),
+    /// unless nearly all keys are expired; then O(n).
     pub fn random(&mut self, rng: &mut sluice_base::Rng) -> Option<Entry<'a>> {
         self.effects.meet_database(self.number);
         let db: &'a Db = self.db;
@@ -310,8 +311,8 @@ impl DbMut<'_> {
         &mut self.dbs[self.number]
     }
 
-    /// The entry's position, for a write. A logically expired key is deleted here, before the
-    /// command's own change.
+    /// The entry's position, for a write. A logically expired key counts as absent; with
+    /// [`ExpiryMode::Delete`] it is deleted here, before the command's own change.
     #[inline]
     fn find(&mut self, key: Key<'_>) -> Option<Found> {
         self.effects.meet(self.number, key);
@@ -361,7 +362,8 @@ impl DbMut<'_> {
         }
     }
 
-    /// The entry of a key without counting a hit or miss: most writes read the entry that they change.
+    /// The entry of a key without counting a hit or miss, for a write that reads the entry before it changes
+    /// it.
     #[inline]
     pub fn get_uncounted(&mut self, key: Key<'_>) -> Option<Entry<'_>> {
         let found = self.find(key)?;
@@ -424,8 +426,8 @@ impl DbMut<'_> {
             SetExpiry::Keep => self.dbs[self.number].expiry(found.handle),
         };
         match value {
-            // The most frequent case: such a string needs no payload if it replaces another string
-            // in the block.
+            // The most frequent case is a string that is no integer. If it fits the block of the old value,
+            // no [`Payload`] is built.
             NewValue::Str(text) if parse_i64(text).is_none() => {
                 let inside = (Form::StrInline, text);
                 if !self.dbs[self.number].overwrite_inside(found, key, inside, expiry, self.access.touch) {
@@ -757,8 +759,8 @@ impl DbMut<'_> {
         true
     }
 
-    /// Deletes a key if it has expired, as every write does that looks one up; `access.expiry`
-    /// must be [`ExpiryMode::Delete`].
+    /// Deletes a key if it has expired, as every write that looks up the key does; `access.expiry` must be
+    /// [`ExpiryMode::Delete`].
     pub fn delete_if_expired(&mut self, key: Key<'_>) {
         self.find(key);
     }
@@ -771,8 +773,8 @@ impl DbMut<'_> {
         true
     }
 
-    /// Moves the value of `from`, with its expiry, to the key `to` and replaces any value there. The
-    /// result is whether `from` existed. A value outside its entry is moved without a copy: O(1).
+    /// Moves the value of `from`, with its expiry, to the key `to` and replaces any value there. The result
+    /// is whether `from` existed. A value stored outside its entry's block is moved without a copy: O(1).
     pub fn rename(&mut self, from: Key<'_>, to: Key<'_>) -> bool {
         let Some(found) = self.find(from) else { return false };
         // The value is taken before the target is cleared, because both names may be the same.
@@ -805,9 +807,9 @@ impl DbMut<'_> {
         true
     }
 
-    /// Copies the value of `from`, with its expiry, to the key `to` of database `number` and replaces
-    /// any value there; the result is whether `from` existed. A value outside its entry is shared until
-    /// one of the two changes: O(1).
+    /// Copies the value of `from`, with its expiry, to the key `to` of database `number` and replaces any
+    /// value there; the result is whether `from` existed. A value stored outside its entry's block is shared
+    /// until one of the two keys changes: O(1).
     pub fn copy_to(&mut self, from: Key<'_>, number: usize, to: Key<'_>) -> bool {
         let Some(found) = self.find(from) else { return false };
         let copy = self.db().copy_of(found.handle);

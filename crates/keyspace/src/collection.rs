@@ -11,8 +11,8 @@ use sluice_value::{List, ListContext, ListEncoding, ListLimits};
 use sluice_value::{Set, SetContext, SetEncoding, SetLimits};
 use sluice_value::{Stream, Value, Zset, ZsetContext, ZsetEncoding, ZsetLimits};
 
-/// The content of one variant of [`Value`]. Panics if the value is of another variant than the entry's
-/// form: memory is corrupt.
+/// The content of one variant of [`Value`]. Access to a value of another variant panics, because an entry's
+/// form tells the variant, and a wrong one means that memory is corrupt.
 pub trait Variant: Sized {
     /// The content of the value.
     fn of(value: &Value) -> &Self;

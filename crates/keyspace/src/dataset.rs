@@ -9,14 +9,14 @@ use crate::{Access, Key, NewValue};
 use sluice_base::heap;
 use sluice_collections::slab::Slab;
 
-/// Every database of a shard.
+/// All databases of a server.
 #[derive(Debug)]
 pub struct Keyspace {
     dbs: Vec<Db>,
     hasher: KeyHasher,
     /// Bytes of entries above which a database counts as nearly full; normally [`ROOM`].
     room: usize,
-    /// Imports of slots that another server carries out, and slots whose keys are being deleted.
+    /// Imports of slots in progress, and slots whose keys are being deleted.
     pub(crate) imports: SlotImports,
     /// Databases in which the walk over a slot may be in progress.
     walked: Vec<usize>,
@@ -25,7 +25,7 @@ pub struct Keyspace {
 }
 
 /// The limit in bytes at which a database accepts no more writes; each chunk counts at its largest size. Some
-/// chunk numbers are kept back: as many as can be used up before the next check, if everything goes into the
+/// chunk numbers are reserved: as many as can be used up before the next check, if everything goes into the
 /// smallest blocks, by one batch of commands (a request of the largest size that `client-query-buffer-limit`
 /// admits, 1 GiB by default) or in the time until all databases are checked again.
 const ROOM: usize = (Slab::CHUNKS_MAX - (2 << 30) / Slab::CHUNK_BYTES_MIN) * Slab::CHUNK_BYTES;
@@ -88,16 +88,16 @@ impl Keyspace {
         self.dbs.iter().map(Db::chunk_memory).fold(ChunkMemory::default(), ChunkMemory::plus)
     }
 
-    /// Memory of the keyspace in bytes: of the entries, and of everything else that the allocator has
-    /// given. Cost: one step for each database, value outside and key outside.
+    /// Memory of the keyspace in bytes: of the entries, and of everything else that the allocator has given.
+    /// Cost: one step for each database, and for each value or key that is stored outside its entry's block.
     pub fn footprint(&self) -> (usize, usize) {
         let dbs = heap::vec(&self.dbs) + self.imports.footprint();
         (self.chunk_memory().used_bytes, dbs + self.dbs.iter().map(Db::footprint).sum::<usize>())
     }
 
-    /// Whether a database has so many entries that writes must be refused before its handles run
-    /// out: 2^32 entries of up to 256 bytes, or 1 TiB of larger ones, less 3 %. `number` must be
-    /// below [`Keyspace::databases`]. O(1).
+    /// Whether a database has so many entries that writes must be refused before its handles run out. The
+    /// limit is 2^32 entries of up to 256 bytes, or 1 TiB of larger ones, less 3 %. `number` must be below
+    /// [`Keyspace::databases`]. O(1).
     #[inline]
     pub fn is_nearly_full(&self, number: usize) -> bool {
         self.dbs[number].entry_bytes_taken() > self.room
@@ -127,9 +127,9 @@ impl Keyspace {
         Dataset { keyspace: self, access, effects }
     }
 
-    /// Visits the entries of one bucket of a hash slot; the result is the next cursor, 0 begins and
-    /// ends. For a caller that removes every visited key and continues until the slot is empty. `number`
-    /// must be below [`Keyspace::databases`].
+    /// Visits the entries of one bucket of a hash slot; returns the next cursor. A walk begins with cursor 0
+    /// and ends when 0 is returned. For a caller that removes every visited key and continues until the slot
+    /// is empty. `number` must be below [`Keyspace::databases`].
     pub fn walk_slot(&self, number: usize, slot: u16, cursor: u64, visit: impl FnMut(Entry<'_>)) -> u64 {
         let (db, mut visit) = (&self.dbs[number], visit);
         let index = db.tables.of_slot(slot);
@@ -167,7 +167,8 @@ impl Keyspace {
         true
     }
 
-    /// Opens a cut of every database that is not empty ([`Db::begin_cut`]). Cost: one step for each chunk.
+    /// Opens a cut, a point-in-time view (`db/cut.rs`), of every database that is not empty
+    /// ([`Db::begin_cut`]). Cost: one step for each chunk.
     pub fn begin_cut(&mut self) {
         for (number, db) in self.dbs.iter_mut().enumerate().filter(|(_, db)| !db.is_empty()) {
             db.begin_cut(number);
@@ -284,8 +285,8 @@ impl Keyspace {
         &mut self.dbs
     }
 
-    /// Shrinks indexes that have become too large, by at most `budget` bucket steps; the result is
-    /// whether more is to do.
+    /// Shrinks indexes that have become too large, by at most `budget` bucket steps in each database; the
+    /// result is whether more is to do.
     pub fn shrink_step(&mut self, budget: usize) -> bool {
         let mut more = false;
         for db in &mut self.dbs {
@@ -363,9 +364,9 @@ impl Dataset<'_> {
         keys
     }
 
-    /// Replaces all databases with those of `loaded`, as many, and takes over its imports of slots.
-    /// Slots whose keys are being deleted stay hidden. Watching and waiting clients see the old
-    /// databases emptied; the exchange counts as no change. The old databases go to the effects, to be
+    /// Replaces all databases with those of `loaded`, which must have the same number, and takes over its
+    /// imports of slots. Slots whose keys are being deleted stay hidden. Watching and waiting clients see the
+    /// old databases emptied; the exchange counts as no change. The old databases go to the effects, to be
     /// freed on another thread.
     pub fn replace(&mut self, loaded: Keyspace) {
         assert_eq!(

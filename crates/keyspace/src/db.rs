@@ -98,7 +98,8 @@ pub struct Found {
     pub handle: Handle,
 }
 
-/// The database as walks and counts over all keys see it: without the keys of hidden slots.
+/// The database as walks and counts over all keys see it: without the keys of hidden slots, that is, of slots
+/// that are being imported or emptied.
 #[derive(Clone, Copy)]
 pub struct ShownKeys<'a> {
     tables: &'a Tables,
@@ -267,8 +268,9 @@ impl Db {
         self.store.slab.bytes_used() + self.store.outside_bytes
     }
 
-    /// Bytes that the allocator has given for the database: directories, indexes, values and keys outside.
-    /// The chunks of the entries are not included. Cost: one step for each value and key outside.
+    /// Bytes that the allocator has given for the database: directories, indexes, and the values and keys
+    /// outside the entries' blocks. The chunks of the entries are not included. Cost: one step for each value
+    /// and key outside.
     pub fn footprint(&self) -> usize {
         let store = &self.store;
         let values: usize = store.values.iter().map(|(_, value)| value.footprint()).sum();
@@ -477,8 +479,9 @@ impl Db {
         }
     }
 
-    /// Visits entries from `cursor` on, without those of hidden slots; 0 starts and ends. Entries that
-    /// exist during the whole scan are visited at least once.
+    /// Visits entries from `cursor` on, without those of hidden slots, and returns the next cursor. A scan
+    /// begins with cursor 0 and ends when 0 is returned. Entries that exist during the whole scan are visited
+    /// at least once.
     pub fn scan(&self, cursor: u64, visit: impl FnMut(Handle)) -> u64 {
         self.tables.scan(IndexKind::Keys, cursor, visit)
     }
@@ -493,9 +496,9 @@ impl Db {
         self.tables.sample(IndexKind::Expires, rng)
     }
 
-    /// Visits up to `count` entries (for `Expires`, entries with an expiry) of the neighbourhood chosen
-    /// by the random number `draw`; the result is their number. It is smaller only if there are few
-    /// entries, or far fewer than there were.
+    /// Visits up to `count` entries (for `Expires`, entries with an expiry) of the neighbourhood chosen by
+    /// the random number `draw`; the result is their number. The result is smaller than `count` only if there
+    /// are few entries, or far fewer than there once were.
     #[inline]
     pub(crate) fn sample_from(
         &self,

@@ -1,8 +1,8 @@
 //! The effects of writes: records of what a command changed, from which the commit derives what to
 //! propagate, publish and count.
 //!
-//! Invariants: (1) every change of the keyspace goes through [`crate::DbMut`] or [`crate::Dataset`] and
-//! leaves its key here, with the number of its changes; (2) effects only record, and the commit, which drains
+//! Invariants: (1) every change that a command makes goes through [`crate::DbMut`] or [`crate::Dataset`],
+//! which record the key here, and count the changes; (2) effects only record, and the commit, which drains
 //! them between commands, acts on them; (3) with no listener and no propagation target a write allocates
 //! nothing here; (4) `recorded` is set by everything that the commit must look at, except look-ups.
 
@@ -51,7 +51,7 @@ impl KeyRef {
     }
 }
 
-/// A change of a database as a whole: its keys leave no [`ModifiedKey`].
+/// A change of a database as a whole; no [`ModifiedKey`] is recorded for its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DbChange {
     /// The database was emptied; it may have been empty before.
@@ -63,7 +63,7 @@ pub enum DbChange {
 }
 
 impl DbChange {
-    /// Whether keys may have other values than before without a [`ModifiedKey`].
+    /// Whether the change may have given keys other values; no [`ModifiedKey`] shows that.
     pub fn changes_keys(self) -> bool {
         match self {
             DbChange::Flushed(_) => true,
@@ -76,7 +76,7 @@ impl DbChange {
 /// A command to propagate, as its arguments.
 pub type Argv = Vec<Vec<u8>>;
 
-/// What one execution unit changed. Reused from unit to unit.
+/// What one command, or one step of background work, changed. The commit drains it, and it is reused.
 #[derive(Default, Debug)]
 pub struct Effects {
     /// Classes of events to record, for notifications, WATCH and tracking; changes of databases are
@@ -101,8 +101,8 @@ pub struct Effects {
     recorded: bool,
     changes: u64,
     modified: Vec<ModifiedKey>,
-    /// Keys that had expired and were deleted before the look-ups that miss them; recorded
-    /// with these look-ups.
+    /// Expired keys that were deleted ahead of the look-ups that miss them; their events are recorded when
+    /// these look-ups are made.
     expired_ahead: VecDeque<ModifiedKey>,
     ready: Vec<(usize, KeyRef)>,
     databases: Vec<DbChange>,
@@ -590,7 +590,7 @@ impl Effects {
         }
     }
 
-    /// Counts the bytes of a value that lost its key and is still held by a reply, a cut or another key.
+    /// Counts the bytes of a value that lost its key and is still held by a reply, a snapshot or another key.
     #[inline]
     pub fn leave_to_others(&mut self, value: &Value) {
         if value.is_shared() {
@@ -599,7 +599,8 @@ impl Effects {
     }
 
     /// Takes a value that lost its key. A large value is left to be freed on another thread; a small one is
-    /// freed here, because handing it over costs more. No other function decides where a value is freed.
+    /// freed here, because handing it over costs more. No other function decides where a whole value is
+    /// freed.
     #[inline]
     pub fn discard(&mut self, value: Option<Value>) {
         let Some(value) = value else { return };
@@ -610,8 +611,9 @@ impl Effects {
         }
     }
 
-    /// Total bytes of values, and of parts of values, that lost their key while a cut, a reply or another key
-    /// held them. Of a part that is shared only in its deeper levels, only the bytes that were copied count.
+    /// Total bytes of values, and of parts of values, that lost their key while a snapshot, a reply or
+    /// another key held them. For a part that is shared only in its deeper levels, only the bytes that were
+    /// copied count.
     pub fn left_to_others(&self) -> u64 {
         self.left_to_others
     }
@@ -641,7 +643,7 @@ impl Effects {
         }
     }
 
-    /// Records a change of part of a value for which no client can wait, as `changes` changes:
+    /// Records a change of a part of a value, as `changes` changes. No client can wait for such a change, but
     /// transactions that watch the key fail.
     pub(crate) fn state_modified(&mut self, db: usize, key: Key<'_>, event: Event, changes: u64) {
         self.changes += changes;
@@ -768,7 +770,7 @@ impl Effects {
     pub(crate) fn evicted_key(&mut self, db: usize, key: Key<'_>) {
         self.recorded = true;
         self.evicted_keys += 1;
-        // The name is recorded only for propagation; everything else needs just the count.
+        // The list of names serves only propagation; INFO needs just the count.
         if self.propagating {
             self.evicted.push((db, key.bytes.into()));
         }

@@ -8,8 +8,8 @@
 //! the cost of a choice. Therefore the random numbers of each choice are drawn two choices ahead. The buckets
 //! of the choice after next, the entries of the next choice and the best remaining candidate are prefetched.
 //!
-//! Invariants: (1) the pool is in the order of scores, the best candidate last; (2) a deleted entry has
-//! at least the score with which it entered the pool, whichever key had the block then; (3) deletions
+//! Invariants: (1) the pool is in the order of scores, the best candidate last; (2) a deleted entry has at
+//! least the score of its candidate, even if its key was deleted and stored again meanwhile; (3) deletions
 //! leave their effects as `evicted`.
 
 use crate::dataset::Keyspace;
@@ -202,7 +202,7 @@ impl Db {
 }
 
 impl Keyspace {
-    /// Bytes of all data. Cost: one step for each database.
+    /// Bytes of all data. Cost: that of [`Db::data_bytes`] for each database.
     pub fn data_bytes(&self) -> usize {
         self.iter().map(|(_, db)| db.data_bytes()).sum()
     }

@@ -98,8 +98,8 @@ pub struct ExpireOutcome {
     pub fields: u64,
 }
 
-/// Number of keys that a step looks at and deletes at most; the step ends at the bucket that reaches this
-/// number.
+/// Number of keys that a step deletes at most. The step looks at whole buckets, until it has looked at this
+/// many keys.
 const KEYS_PER_STEP: usize = 8;
 
 /// Number of fields that a step deletes at most, and that one command of the replication stream deletes.

@@ -16,8 +16,8 @@ impl Keyspace {
         self.imports.hidden().is_some_and(|hidden| hidden.has(usize::from(slot)))
     }
 
-    /// Hides slots whose keys are being deleted from walks and counts over a database. Cost: one step
-    /// for each of these slots, each slot of an import and each database.
+    /// Makes walks and counts over a database leave out these slots, whose keys are being deleted. Cost: one
+    /// step for each of these slots, each slot of an import and each database.
     pub fn hide_slots(&mut self, slots: impl Iterator<Item = u16>) {
         if self.hasher().layout() == Layout::PerSlot {
             self.imports.hide(slots);
@@ -25,7 +25,7 @@ impl Keyspace {
         }
     }
 
-    /// Shows slots again that [`Keyspace::hide_slots`] has hidden; at the same cost.
+    /// Ends the hiding of slots that [`Keyspace::hide_slots`] has hidden. Costs as much as hiding them.
     pub fn show_slots(&mut self, slots: impl Iterator<Item = u16>) {
         self.imports.show(slots);
         self.tell_databases();

@@ -1,6 +1,6 @@
-//! Slots in motion: imports that another server carries out, as reported by a stream, a log or a
-//! snapshot, and slots being moved away, whose keys are being deleted. Their keys exist, but are hidden
-//! from walks and counts over a database.
+//! Slots in motion: imports in progress, which this server carries out or which a stream, a log or a snapshot
+//! has reported, and slots that were moved away, whose keys are being deleted. Their keys exist, but are
+//! hidden from walks and counts over a database.
 //!
 //! Invariants: (1) no two imports have a slot in common, and each has at least one, so there are at most
 //! 16,384 imports, and at most 16,384 ranges in all of them together; (2) the hidden slots are those of
@@ -15,7 +15,7 @@ pub const IMPORT_NAME_LEN: usize = 40;
 
 const WORDS: usize = SLOT_COUNT as usize / 64;
 
-/// An import of slots that another server carries out.
+/// An import of slots in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotImport {
     /// Name of the import, chosen by the server that began it.
@@ -133,7 +133,7 @@ impl SlotImports {
         Some(ended)
     }
 
-    /// Hides slots whose keys are being deleted from now on.
+    /// Hides slots from now on, because their keys are being deleted.
     pub(crate) fn hide(&mut self, slots: impl Iterator<Item = u16>) {
         let leaving = self.leaving.get_or_insert_with(|| Box::new(HiddenSlots([0; WORDS])));
         slots.for_each(|slot| leaving.insert(slot));
@@ -150,7 +150,7 @@ impl SlotImports {
         self.gather();
     }
 
-    /// Shows slots again: their keys are deleted, or stay.
+    /// Ends the hiding of slots, whose keys have been deleted or are to stay.
     pub(crate) fn show(&mut self, slots: impl Iterator<Item = u16>) {
         if let Some(leaving) = &mut self.leaving {
             slots.for_each(|slot| leaving.remove(slot));

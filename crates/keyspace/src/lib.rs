@@ -1,10 +1,12 @@
 //! The keyspace: databases of keys, and the two handles through which commands reach them.
 //!
 //! A command gets [`DbRef`] or [`DbMut`], never a table. A look-up through either hides logically expired
-//! keys. Every change goes through [`DbMut`] (or [`Dataset`], all databases at once) and leaves [`Effects`].
+//! keys. A command changes data only through [`DbMut`] (or [`Dataset`], for all databases at once), and its
+//! changes are recorded in [`Effects`].
 //!
-//! Invariants: (1) a handler names keys, never tables or entries that outlive it; (2) a logically expired key
-//! is absent to every reader; (3) time, access clocks and random numbers are passed in as [`Access`].
+//! Invariants: (1) a command's handler refers to keys by name, never to tables, nor to entries that outlive
+//! the handler; (2) a logically expired key is absent to every reader; (3) time, access clocks and random
+//! numbers are passed in as [`Access`].
 #![forbid(unsafe_code)]
 
 mod access;
@@ -76,7 +78,7 @@ impl<'a> Key<'a> {
 /// Settings under which the running command looks up keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Access {
-    /// Time of the execution unit; the same for all its commands.
+    /// Time of the execution unit (a command, a transaction or a script); the same for all its commands.
     pub now: Now,
     /// What a look-up writes into the entry's access clock.
     pub touch: AccessUpdate,

@@ -1,9 +1,11 @@
-//! The time of a unit of the budget, for instructions and functions with operands of random lengths: `cargo
-//! run --release -p sluice-lua --example charges [seed [rounds]]`; `cargo xtask deep lua-charges`.
+//! Measures the time that a unit of the budget takes, for instructions and functions with operands of random
+//! lengths: `cargo run --release -p sluice-lua --example charges [seed [rounds]]`;
+//! `cargo xtask deep lua-charges`.
 //!
-//! The time is the thread's processor time, so that a busy machine changes little. A program's time for a
-//! unit is compared with that of a loop that computes a sum, which is measured again for each row. The exit
-//! status is 1 if a row takes more than [`FACTOR`] times as much in each of several tries.
+//! The time is the thread's processor time, which depends little on other work of the machine. A program's
+//! time for a unit is compared with that of a loop that computes a sum, which is measured again for each row.
+//! The exit status is 1 if a unit of a row takes more than [`FACTOR`] times as much in each of several tries,
+//! or if no row could be measured.
 
 #![expect(clippy::disallowed_methods, reason = "programs of one's own need no clock")]
 
@@ -42,7 +44,7 @@ fn cost(source: &str) -> Option<(f64, f64)> {
 fn unit_ns(row: &Row, len: u64) -> Option<f64> {
     let ready = format!("local N = {len} {}", row.ready);
     let (base_ns, base) = cost(&ready)?;
-    // Short operands are used many times: the loop's own units are ordinary ones.
+    // Short operands are used many times, in a loop, whose own units take an ordinary time.
     let times = (4096 / len).max(1);
     let (ns, units) = cost(&format!("{ready} for n = 1, {times} do {} end", row.work))?;
     (units - base >= UNITS_MIN).then(|| (ns - base_ns).max(0.0) / (units - base))

@@ -79,7 +79,7 @@ fn finish(vm: &mut Vm, slices: usize) -> Result<(String, Vec<Pinned>), Fault> {
                     run.answer(&[value]);
                 }
                 other => {
-                    // The error is a table with `err`, which `pcall` returns.
+                    // The error is a table, of which `pcall` returns only the text in `err`.
                     let text = run.heap().new_string(format!("ERR unknown command '{other}'").as_bytes())?;
                     let error = run.heap().new_table(0, 1)?;
                     run.heap().set_text(error, b"err", text)?;

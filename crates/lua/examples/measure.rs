@@ -1,4 +1,4 @@
-//! The machine's costs besides instructions: `cargo run --release -p sluice-lua --example measure`.
+//! The costs of the Lua machine besides instructions: `cargo run --release -p sluice-lua --example measure`.
 //!
 //! Measures a run of `return 1`, from its start to the freeing of its objects; slices of the collector over
 //! a heap of 100 MB; and bytes of tables.

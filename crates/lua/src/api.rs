@@ -108,7 +108,7 @@ pub struct Vm {
     machine: Machine,
     stage: VmStage,
     initial: HostState,
-    /// By slot, the number of the pin that holds the slot; 0 for none.
+    /// For each slot of the list of pinned values, the number of the pin that holds the slot; 0 for none.
     pins: Vec<u32>,
     /// Slots that are not used by a pin any more.
     free_slots: Vec<u32>,
@@ -128,8 +128,8 @@ pub struct Vm {
     no_program: Arc<Proto>,
 }
 
-/// Compiles a chunk. The name is in the form of `loadstring`: `=name`, `@file`, or the source. Costs time
-/// and memory in proportion to the source, without a pause: a host bounds the source's length.
+/// Compiles a chunk. The name is in the form of `loadstring`: `=name`, `@file`, or the source. Costs time and
+/// memory in proportion to the source, and cannot be paused, so a host should bound the source's length.
 ///
 /// # Errors
 /// The text of the error, with its position.
@@ -185,7 +185,7 @@ impl Vm {
         VmImage::of(self.machine, self.initial)
     }
 
-    /// Adds the main program's coroutine and the closure that chunks run as to a machine.
+    /// Adds to a machine the main program's coroutine, and the closure as which all chunks run.
     fn of_machine(mut machine: Machine, stage: VmStage) -> Result<Vm, Fault> {
         let main = machine.heap.new_thread(Box::default())?;
         machine.main = main;
@@ -634,8 +634,8 @@ impl Execution<'_> {
         self.resume_by(i64::MAX, limit, clock)
     }
 
-    /// As [`Execution::resume`], but after [`Execution::stepwise`] executes at most one instruction.
-    /// [`RunOutcome::OutOfBudget`] means that the instruction is done, or that the limit is reached.
+    /// As [`Execution::resume`], but executes at most one instruction if [`Execution::stepwise`] was called
+    /// before. [`RunOutcome::OutOfBudget`] means that the instruction is done, or that the limit is reached.
     pub fn step(&mut self, limit: &mut RunLimit, clock: &mut dyn FnMut() -> u64) -> RunOutcome {
         self.resume_by(1, limit, clock)
     }
@@ -741,7 +741,8 @@ impl Execution<'_> {
         self.vm.machine.top_position()
     }
 
-    /// The position of the next instruction, for a debugger; `None` if a native function continues. O(1).
+    /// The position of the next instruction, for a debugger; `None` if the run continues in a native
+    /// function. O(1).
     pub fn next_position(&self) -> Option<CodePosition<'_>> {
         self.vm.machine.next_position()
     }

@@ -1,9 +1,9 @@
 //! Arenas: objects of one kind, named by index.
 //!
-//! Invariants: (1) an index is checked at each access; (2) an object made after a mark never gets a slot
-//! before the mark, so all objects made after the mark can be freed by cutting the arena off there; (3)
-//! objects of an image have the first indexes, are older than every mark, and never change: several
-//! machines share them.
+//! Invariants: (1) an index is checked at each access; (2) the mark is a position that is set before a run:
+//! an object of the run never gets a slot before the mark, so all objects of the run can be freed by cutting
+//! the arena off there; (3) objects of an image have the first indexes, are older than every mark, and never
+//! change: several machines share them.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! The compiler's output: prototypes of functions, immutable and shared.
 //!
-//! Instructions work on registers. A function has at most 250, so an operand of eight bits stays within the
-//! window of 256 slots that the machine provides.
+//! Instructions work on registers. A function uses fewer than 250, so an operand of eight bits stays within
+//! the window of 256 slots that the machine provides.
 
 use std::sync::Arc;
 
@@ -35,17 +35,17 @@ pub(crate) enum Op {
     SetGlobal,
     /// R[a] = R[b][R[c]]
     GetTable,
-    /// R[a] = R[b][K[d]], a string
+    /// R[a] = R[b][K[d]]; the key is a string
     GetField,
-    /// R[a] = R[b][K[d]], a number
+    /// R[a] = R[b][K[d]]; the key is a number
     GetIndex,
     /// R[a][R[b]] = R[c]
     SetTable,
-    /// R[a][K[d]] = R[c], a string
+    /// R[a][K[d]] = R[c]; the key is a string
     SetField,
-    /// R[a][K[d]] = K[b + 256 c], a string
+    /// R[a][K[d]] = K[b + 256 c]; the key is a string
     SetFieldK,
-    /// R[a][K[d]] = R[c], a number
+    /// R[a][K[d]] = R[c]; the key is a number
     SetIndex,
     /// R[a] = a new table, with sizes b and c as "floating bytes"
     NewTable,
@@ -58,7 +58,7 @@ pub(crate) enum Op {
     Div,
     Mod,
     Pow,
-    /// R[a] = R[b] + K[d], a number; c: the constant is the left operand
+    /// R[a] = R[b] + K[d], and so on; the constant is a number, and the left operand if c is 1
     AddK,
     SubK,
     MulK,
@@ -87,7 +87,7 @@ pub(crate) enum Op {
     Less,
     /// If (R[a] <= R[b]) is c, go to d
     LessEqual,
-    /// If (R[a] < K[b]) is c, go to d: a number, as in the next three
+    /// If (R[a] < K[b]) is c, go to d; here and in the next three, the constant is a number
     LessK,
     LessEqualK,
     /// If (K[b] < R[a]) is c, go to d
@@ -103,10 +103,10 @@ pub(crate) enum Op {
     ForPrep,
     /// R[a] += R[a + 2]; if it is not past R[a + 1], R[a + 3] = R[a] and go to d
     ForLoop,
-    /// R[a + 3], ... of c values = R[a](R[a + 1], R[a + 2]); if the first is not nil, R[a + 2] = it and go to
-    /// d
+    /// R[a + 3], ... = c results of R[a](R[a + 1], R[a + 2]); if R[a + 3] is not nil, R[a + 2] = R[a + 3] and
+    /// go to d
     ForEach,
-    /// R[a][50 (d - 1) + i] = R[a + i], b values, or those up to the top
+    /// R[a][50 (d - 1) + i] = R[a + i], for i from 1 to b, or up to the top
     SetList,
     /// Close the upvalues from R[a] on
     Close,
@@ -393,8 +393,8 @@ pub(crate) struct Linked {
     pub(crate) hashes: Box<[u32]>,
     /// The indexes of the inner functions.
     pub(crate) inner: Box<[u32]>,
-    /// The number of the chunk of which this is the main function, while the chunk is loaded, which keeps
-    /// the prototype alive; otherwise 0.
+    /// For the main function of a loaded chunk, the number of the chunk; otherwise 0. A number other than 0
+    /// keeps the prototype alive.
     pub(crate) loaded: u32,
     pub(crate) colour: Colour,
 }

@@ -145,7 +145,7 @@ fn mark_frames(heap: &mut Heap, code: &mut Arena<Linked>, co: &Coroutine) {
 
 /// Marks a prototype; objects that it refers to are scanned later.
 pub(crate) fn shade_proto(heap: &mut Heap, code: &mut Arena<Linked>, index: u32) {
-    // Before the first start of a chunk, the closure that chunks run as has no valid prototype.
+    // Before the first start of a chunk, the closure as which all chunks run has no valid prototype.
     let Some(linked) = code.own_mut(index) else { return };
     if linked.colour != heap.marked && linked.colour != FREE {
         linked.colour = heap.marked;
@@ -284,9 +284,9 @@ fn scan_table(heap: &mut Heap, table: TableRef) -> usize {
 }
 
 /// Called when all objects reachable without the stacks are marked. Scans the stacks again; objects found
-/// there are marked in slices too, unless the program makes them faster. Then clears weak tables, piece by
-/// piece: before each piece, all new references of the program are marked, so an object that a piece finds
-/// unmarked is referred to by weak tables alone.
+/// there are marked in slices, too, until the stacks were scanned [`ROUNDS`] times; then the rest is marked
+/// in one step. Then clears weak tables, piece by piece: before each piece, all new references of the program
+/// are marked, so an object that a piece finds unmarked is referred to by weak tables alone.
 fn finish_marking(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>) -> usize {
     let mut work = 16 + roots.top / 8;
     mark_running(heap, code, roots);
@@ -388,7 +388,8 @@ fn sweep(heap: &mut Heap, code: &mut Arena<Linked>, arena: u8, from: u32) -> Opt
     Some(SWEEP as usize / 2 + bytes.count * FREEING)
 }
 
-/// The result of a step of the sweep: bytes freed after the mark, bytes freed before it, number of objects.
+/// The result of a step of the sweep: freed bytes of the current run's objects, freed bytes of older objects,
+/// and the number of freed objects.
 #[derive(Default)]
 struct Freed {
     young: usize,

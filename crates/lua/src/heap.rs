@@ -1,4 +1,6 @@
-//! The heap: every object of a machine, in arenas, with an account of their bytes.
+//! The heap: every object of a machine, in arenas, with an account of their bytes. *The mark* is the position
+//! in each arena after which the current run's objects lie (`api.rs`); the collector's marking is another
+//! thing.
 //!
 //! Invariants: (1) every growth is checked against the limit before it happens, and is an error beyond the
 //! limit; (2) no object is collected while a native function runs; (3) a write to a table that is black or

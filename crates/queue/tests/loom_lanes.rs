@@ -23,7 +23,7 @@ fn every_announced_value_is_collected() {
                 lane.send(value).expect("room");
                 let _ = lane.publish();
             }
-            // Not dropped yet: the drop would notify once more.
+            // The lane is returned and not dropped here, because the drop would notify once more.
             lane
         });
         let mut got = Vec::new();

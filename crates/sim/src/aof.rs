@@ -1,10 +1,10 @@
 //! A node's append-only file while it is written: the work of the server's thread under `everysec`,
 //! in virtual time.
 //!
-//! Invariants: (1) an execution unit is written whole before the next one, even if a refused write has left
-//! a part of it; (2) a failed sync is not repeated, and no unit after the last durable one is reported
-//! durable before a base of a later cut is in force; (3) a base is put in force only together with the log
-//! that begins at its cut.
+//! Invariants: (1) an execution unit (the bytes of a command or of a transaction) is written whole before the
+//! next one, even if a refused write has left a part of it; (2) a failed sync is not repeated, and no unit
+//! after the last durable one is reported durable before a base of a later cut is in force; (3) a base is put
+//! in force only together with the log that begins at its cut, the moment at which its rewrite began.
 
 use crate::disk::{Disk, Refusal};
 use sluice_base::Rng;

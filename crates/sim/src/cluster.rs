@@ -1,17 +1,18 @@
-//! Simulation of clusters: nodes of ours and of a plain model of Valkey 9.1.2, over a network, disks and
-//! clocks that fail, in virtual time.
+//! Simulation of clusters: nodes of ours and stock nodes, which are a plain model of Valkey 9.1.2, over a
+//! network, disks and clocks that fail, in virtual time.
 //!
 //! ```text
-//!  build ─► a storm, calm or a scene ─► nothing goes wrong any more ─► an operator repairs ─► all agree ─► one dies, and is back
+//!  build ─► a storm, calm or a scene ─► nothing goes wrong any more ─► an operator repairs
+//!        ─► all agree ─► one dies, and is back
 //! ```
 //!
 //! The checks have the numbers of the specification of the bus (S-20 to S-40): `cluster/ledger.rs`
 //! checks each message that a node of ours sends, `cluster/look.rs` all nodes five times a second, and
 //! `cluster/agreement.rs` the nodes' agreement at the end.
 //!
-//! Invariants: (1) the only part of this module that implements rules of the bus is the stock model, which
-//! is written from the specification, and uses of our crate `cluster` only the parser and the writer of
-//! messages; (2) a run is a function of its seed.
+//! Invariants: (1) the only part of this module that implements rules of the bus is the stock model, which is
+//! written from the specification; of our crate `cluster` it uses only the parser and the writer of messages;
+//! (2) a run is a function of its seed.
 
 mod act;
 mod agreement;

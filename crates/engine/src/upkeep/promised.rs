@@ -8,8 +8,8 @@ use sluice_control::action::Action;
 /// Bytes that a slice makes for a receiver: about half a millisecond of work.
 const SLICE_BYTES: usize = 512 << 10;
 
-/// With this many bytes promised already, a command adds its whole stream when it runs. Later writes wait
-/// for promised bytes, and this many take about a hundred iterations.
+/// With this many bytes promised already, a command with many deletions makes all its bytes when it runs. The
+/// bytes of later writes wait for promised bytes, and making this many takes about a hundred iterations.
 pub(crate) const PROMISED_MAX: usize = 64 << 20;
 
 /// Steps that make promised bytes.

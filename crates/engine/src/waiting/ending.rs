@@ -180,8 +180,9 @@ impl WaitEnds<'_> {
         self.core.actions.push(Action::Resume(vec![session.key]));
     }
 
-    /// Counts a slow read whose session ends before its reply is complete. The command has taken effect (a
-    /// pop, for example, has removed its elements), so it counts, with its time on the main thread.
+    /// Counts a slow read (a read whose large reply another thread produces) whose session ends before its
+    /// reply is complete. The command has taken effect (a pop, for example, has removed its elements), so it
+    /// counts, with its time on the main thread.
     pub(crate) fn end_lost_read(&mut self, session: &mut Session, process: &mut dyn Process) {
         let Some(producing) = session.take_producing() else { return };
         let executing_ns = producing.executing_ns;
@@ -189,8 +190,8 @@ impl WaitEnds<'_> {
         self.end_waiting(CommandEnding::Lost, times, session, process);
     }
 
-    /// Closes an unauthenticated client with too much unread output, and a client to close that has
-    /// no unread output.
+    /// Closes an unauthenticated client with too much unread output, and a client that is to be closed after
+    /// its reply once it has no unread output.
     #[cold]
     pub(crate) fn after_batch(&mut self, session: &mut Session, process: &mut dyn Process) {
         if session.caller.flags.authentication == Authentication::Never {

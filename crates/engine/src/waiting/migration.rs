@@ -100,7 +100,8 @@ impl MigrationEnds<'_> {
         self.core.control.clients.blocking.release_postponed();
     }
 
-    /// Ends the migrations that a pause has kept from deleting their keys, if no pause is in force.
+    /// Ends the migrations whose keys could not be deleted because of a pause, if no pause is in force any
+    /// more.
     pub(crate) fn end_paused_migrations(&mut self, process: &mut dyn Process) {
         if self.core.control.clients.migrations.paused.is_empty()
             || !self.core.control.between_units(BetweenUnits::Migration)

@@ -16,8 +16,8 @@ use sluice_session::blocking::{ReadyWork, Waiting};
 use sluice_session::{Closing, Session};
 
 impl Engine {
-    /// Serves the clients whose wait is over: keys first, in the order in which they became ready. To be
-    /// called between units.
+    /// Serves the clients whose wait is over: after decisions of the cluster node, keys come first, in the
+    /// order in which they became ready. To be called when no command or transaction is being executed.
     #[inline]
     pub(crate) fn serve_waiting(&mut self, process: &mut dyn Process) {
         if self.core.control.clients.blocking.is_due() {
@@ -30,8 +30,8 @@ impl Engine {
         if self.core.control.persistence.has_stopped {
             return;
         }
-        // `between_units` is asked before each client, because the EXEC of a served client may be
-        // suspended.
+        // `between_units` is asked before each client, because the EXEC of a served client may be suspended,
+        // and then the other clients have to wait.
         while self.core.control.between_units(BetweenUnits::Service)
             && let Some(due) = self.core.control.clients.blocking.next_due()
         {
@@ -130,7 +130,8 @@ impl Engine {
         self.core.sessions.put_back(session);
     }
 
-    /// Replies to the clients of WAIT whose replicas have acknowledged enough.
+    /// Replies to the clients of WAIT and WAITAOF for which enough replicas have acknowledged, and runs the
+    /// commands that had to wait for such acknowledgements first.
     fn serve_acknowledged(&mut self, process: &mut dyn Process) {
         for client in self.core.control.clients.blocking.waiting_for_replicas() {
             let Some(session) = self.core.sessions.get(client) else { continue };
@@ -203,7 +204,7 @@ impl Engine {
         self.core.control.clients.watching.forget(session.key);
     }
 
-    /// Ends the load of users whose file was checked, if there is one and no unit is open.
+    /// Ends the ACL LOAD whose file was checked, if there is one and no transaction or script is suspended.
     pub(crate) fn apply_user_load(&mut self, process: &mut dyn Process) {
         if self.core.control.clients.users.loading.is_judged()
             && self.core.control.between_units(BetweenUnits::Users)
@@ -248,7 +249,8 @@ impl Engine {
         }
     }
 
-    /// Begins the slow reads that wait, in the order in which they began to wait, while a thread is free.
+    /// Begins the slow reads (`waiting/slow_reads.rs`) that wait, in the order in which they began to wait,
+    /// while a thread is free.
     pub(crate) fn serve_slow_reads(&mut self, process: &mut dyn Process) {
         while self.core.control.clients.slow_reads.has_free_thread()
             && let Some(client) = self.core.control.clients.blocking.next_slow_read()

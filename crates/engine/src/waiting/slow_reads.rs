@@ -1,4 +1,5 @@
-//! How a slow read begins, is produced and ends.
+//! How a slow read begins, is produced and ends. A slow read is a command whose large reply another thread
+//! produces, piece by piece, while the main thread goes on.
 
 use crate::core::Core;
 use crate::exec::finish::{CommandEnding, Ended};
@@ -53,8 +54,8 @@ impl SlowReadSteps<'_> {
             session.caller.traffic.net_in.saturating_sub(request.wire_len() as u64);
     }
 
-    /// Begins the production of a slow read's reply. The roots of the values are taken already. Returns
-    /// what the client waits for.
+    /// Begins the production of a slow read's reply. A second owner (root) of each value that the reply needs
+    /// was taken before, so that later writes do not change the reply. Returns what the client waits for.
     #[cold]
     pub(crate) fn begin_slow_read(
         &mut self,
@@ -159,14 +160,15 @@ impl SlowReadSteps<'_> {
     }
 }
 
-/// Most bytes of a reply that the client has not taken. The thread is ahead by two more pieces, so that there
-/// is 1 MiB in all.
+/// Most bytes of a reply that wait in the session for the client to take them. The producing thread is ahead
+/// by two more pieces, so there is at most 1 MiB in all.
 const AHEAD_BYTES: usize = 512 << 10;
 
 /// A client that has had no room for a piece for this time, ns, gets the whole rest of the reply into its
-/// output. The time counts without a break, or in all if other reads wait for a thread. While slow readers
-/// hold all threads and another read has waited this long, [`SLOW_READER_NS`] in all is enough.
+/// output. The time must be without a break; but if other reads wait for a thread, all such times of the
+/// client are added up. While slow readers hold all threads and another read has waited this long, a total of
+/// [`SLOW_READER_NS`] is enough.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
-/// Time without room in all, ns, from which a client is a slow reader.
+/// Total time without room, ns, from which a client counts as a slow reader.
 pub(crate) const SLOW_READER_NS: u64 = 20_000_000;

@@ -49,7 +49,7 @@ impl FileOp {
         FileOp { work: FileWork::Read, buf, from: 0, least, at: None }
     }
 
-    /// Reads the available bytes, at least one unless the file ends, at most `buf`.
+    /// Reads the available bytes: at least one unless the file ends, at most as many as `buf` has.
     pub fn read_some(buf: Vec<u8>) -> FileOp {
         FileOp { work: FileWork::Read, buf, from: 0, least: 0, at: None }
     }
@@ -107,8 +107,8 @@ impl FileOp {
 }
 
 impl FileOp {
-    /// Takes a system call's result into account, where `bytes` bytes were moved before: whether another
-    /// call follows, or with which error, if any, the operation ends. Shared by all drivers.
+    /// Takes a system call's result into account; `bytes` bytes were moved before the call. Returns whether
+    /// another call follows, or with which error, if any, the operation ends. Shared by all drivers.
     pub(super) fn account(
         &self,
         bytes: &mut usize,

@@ -39,7 +39,8 @@ struct FileEntry {
 /// The kind of file that a descriptor refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileKind {
-    /// Always ready, has offsets, and may take long.
+    /// A regular file, directory or block device: poll(2) finds it always ready, it has offsets, and an
+    /// operation may take long.
     Disk,
     /// A stream of bytes without offsets.
     Stream,
@@ -137,7 +138,7 @@ pub(crate) enum Step {
 
 /// The work that a cancellation leaves to the driver.
 pub(crate) enum Cancelling {
-    /// None: the operation has ended, or its end is pending.
+    /// No work: the operation has ended, its end is pending, or it was cancelled before.
     Late,
     /// The event of an operation that had not begun.
     Ended(Event),

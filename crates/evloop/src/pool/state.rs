@@ -1,9 +1,9 @@
-//! The word that decides which side ends a job. A file of its own so that loom can model it.
+//! The word that decides which side ends a job; in a file of its own, so that loom can model it.
 //!
 //! | from | by | to | sends the end |
 //! |---|---|---|---|
 //! | QUEUED | the worker's `start` | RUNNING | – |
-//! | QUEUED | `cancel` | DONE | the holder of the job: the canceller that took it out of the queue, or the worker that did |
+//! | QUEUED | `cancel` | DONE | the canceller or the worker that took the job out of the queue |
 //! | RUNNING | `cancel` | CANCEL_REQUESTED | – |
 //! | RUNNING, CANCEL_REQUESTED | the worker's `finish` | DONE | the worker |
 
@@ -47,8 +47,8 @@ impl JobProgress {
 
     /// Called by the worker: false when the job was cancelled before and must not run.
     pub(crate) fn start(&self) -> bool {
-        // AcqRel: one order with `cancel`, so that exactly one of the two succeeds. The job itself came
-        // through the queue's lock.
+        // AcqRel: `start` and `cancel` have one order, so exactly one of the two succeeds. The job itself
+        // became visible through the queue's lock.
         self.0.compare_exchange(QUEUED, RUNNING, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
@@ -71,7 +71,8 @@ impl JobProgress {
         }
     }
 
-    /// The mutant: loads, then stores. A job that starts in between runs although its end was sent already.
+    /// A version with an error that the models have to find: it loads, then stores. A job that starts in
+    /// between runs although its end was sent already.
     #[cfg(loom)]
     #[allow(dead_code, reason = "for the models")]
     pub(crate) fn cancel_in_two_steps(&self) -> CancelEffect {

@@ -24,7 +24,7 @@ pub(super) trait BlockingDriver: Driver {
     /// The state of all files and processes.
     fn blocking(&mut self) -> &mut BlockingOps;
 
-    /// Pending events, each with the source that must still be open for it.
+    /// Pending events. An event with a source is dropped if that source is no longer open.
     fn deferred(&mut self) -> &mut VecDeque<(Option<Source>, Event)>;
 
     /// The way in which the operations of a file will be performed.
@@ -127,7 +127,8 @@ pub(super) trait BlockingDriver: Driver {
         }
     }
 
-    /// The wait for the process's descriptor has ended, with an error or because the process has ended.
+    /// Called when the wait for the process's descriptor has ended, with an error or because the process has
+    /// ended.
     fn process_ready(&mut self, index: u32, result: Result<(), Errno>) {
         let Some(waiting) = self.blocking().processes.at(index) else { return };
         let WaitMethod::Descriptor(fd, source) = &waiting.means else { return };

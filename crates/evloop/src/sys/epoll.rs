@@ -1,4 +1,4 @@
-//! epoll as a set for the readiness driver.
+//! epoll as a [`Poller`] for the readiness driver.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -58,8 +58,7 @@ impl EpollSet {
             return self.waited(done);
         }
         let ms = timeout_ns.map_or(-1, |ns| i32::try_from(ns.div_ceil(1_000_000)).unwrap_or(i32::MAX));
-        // SAFETY: as above; the safe crate's event has the layout of the C library's, since the kernel writes
-        // both.
+        // SAFETY: as above; rustix's event has the layout of the C library's, since the kernel writes both.
         // JUSTIFICATION: as above.
         let done = unsafe {
             libc::epoll_wait(

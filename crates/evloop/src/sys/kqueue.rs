@@ -1,4 +1,5 @@
-//! kqueue as a set for the readiness driver, for macOS, FreeBSD and DragonFly. Compiled, but never run by us.
+//! kqueue as a [`Poller`] for the readiness driver, for macOS, FreeBSD and DragonFly. Compiled, but never run
+//! by us.
 //!
 //! The queue is that of the waker ([`WakeFd`]), and contains the waker's user event from the start. A
 //! descriptor has two filters, one per direction, both level-triggered, so an event has one direction.
@@ -53,7 +54,8 @@ impl KqueueSet {
         let mut none: [Event; 0] = [];
         // SAFETY: the descriptor is borrowed by the caller, and the kernel removes it from the queue when it
         // is closed.
-        // JUSTIFICATION: the wrapper cannot know how long descriptors live that are named by number.
+        // JUSTIFICATION: rustix cannot know how long the descriptors live, because changes name them by
+        // number.
         unsafe { kevent_timespec(self.queue.as_fd(), &[change], &mut none[..], None) }.map(drop)
     }
 }

@@ -35,7 +35,7 @@ impl AcceptPause {
         self.listeners.push(listener);
     }
 
-    /// Ends the pause and returns the listeners, which may be closed meanwhile.
+    /// Ends the pause and returns the listeners, some of which may have been closed during the pause.
     #[cold]
     pub(super) fn end(&mut self) -> Vec<Source> {
         self.until_ns = u64::MAX;

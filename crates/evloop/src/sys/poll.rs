@@ -1,5 +1,5 @@
-//! poll(2) as a set for the readiness driver: for systems without a better interface.
-//! Each wait costs O(descriptors).
+//! poll(2) as a [`Poller`] for the readiness driver, for systems without a better interface. Each wait costs
+//! O(descriptors).
 #![allow(unsafe_code)]
 
 use std::io;

@@ -1,8 +1,9 @@
 //! Drivers over readiness: the kernel reports which calls would not block, and the driver makes them.
 //!
-//! Level-triggered. A source is registered when an operation first waits on it, and the registration is
-//! narrowed only when an event arrives that no operation waits for: stopping and starting again costs no
-//! system call. A send is tried at once, and writability is requested only after the kernel refused.
+//! Level-triggered. A source is registered when an operation first waits on it. Stopping to receive does not
+//! narrow the registration until an event arrives that no operation waits for, so stopping and starting again
+//! costs no system call; the end of a delayed send and a pause in accepting narrow the registration at once.
+//! A send is tried at once, and writability is requested only after the kernel refused.
 //!
 //! Invariants: (1) the kernel's key of a registration is index and generation of the slot, so an event of
 //! a closed source is recognised and counted as stale; (2) `slot.registered` is the last registration
@@ -54,7 +55,7 @@ pub trait Poller: Sized {
     /// Registers a descriptor; `EPERM` means that the descriptor is always ready.
     fn add(&mut self, fd: BorrowedFd<'_>, key: u64, flags: PollFlags) -> Result<(), Errno>;
 
-    /// Bytes that the allocator holds for the set's data about each descriptor.
+    /// Bytes that the allocator holds for the poller's own tables and event buffers.
     fn footprint(&self) -> usize {
         0
     }
@@ -65,14 +66,15 @@ pub trait Poller: Sized {
     /// Removes a registered descriptor from the set.
     fn delete(&mut self, fd: BorrowedFd<'_>, key: u64) -> Result<(), Errno>;
 
-    /// Removes a descriptor that is about to be closed, for which the kernel may need no call.
+    /// Removes a descriptor that is about to be closed from the poller's own tables; where the kernel holds a
+    /// registration, closing ends it.
     fn forget(&mut self, key: u64);
 
-    /// Waits up to so many nanoseconds, or without limit for `None`; returns the number of events, to be
-    /// read with [`Poller::ready`]. After an error there are no events.
+    /// Waits for at most `timeout_ns` nanoseconds, or without limit for `None`; returns the number of events,
+    /// to be read with [`Poller::ready`]. After an error there are no events.
     fn wait(&mut self, timeout_ns: Option<u64>) -> Result<usize, Errno>;
 
-    /// An event of the last wait.
+    /// The key and conditions of an event of the last wait; `None` after the last event.
     fn ready(&self, index: usize) -> Option<(u64, PollFlags)>;
 }
 
@@ -87,14 +89,15 @@ pub struct Readiness<P: Poller> {
     /// Number of the poller's events that were handled.
     next: usize,
     current: Current,
-    /// Completions without a kernel event, each with the source that must still be open for it, if any.
+    /// Completions without a kernel event. A completion with a source is dropped if that source is no longer
+    /// open.
     deferred: VecDeque<(Option<Source>, Event)>,
     accepts_per_iteration: u32,
     accepts_left: u32,
     accept_pause: AcceptPause,
-    /// Bytes that sends continued after a full socket may still write in this iteration.
+    /// Bytes that may still be written in this iteration by sends that had to wait for a full socket.
     sent_on_left: usize,
-    /// Bytes that sends continued after a full socket may write in one iteration.
+    /// The value of `sent_on_left` at the start of each iteration.
     sent_on_per_iteration: usize,
     batch: GatherPlan,
     /// Boxed because it is seldom used, so that it does not separate the hot fields.
@@ -181,7 +184,7 @@ impl<P: Poller> Readiness<P> {
         Ok(())
     }
 
-    /// Removes conditions that no operation waits for from the registration.
+    /// Narrows the registration to the conditions that some operation waits for.
     #[cold]
     fn narrow_registration(&mut self, source: Source) {
         let Some(slot) = self.slot(source) else { return };
@@ -824,7 +827,8 @@ fn nap(wait_us: u32) {
 const SLICES_MAX: usize = 64;
 /// System calls that one send may make before other sources continue.
 const PUSHES_MAX: u32 = 16;
-/// The longest wait, a day. A longer one is cut to this, because any wait may return early with nothing.
+/// The longest wait, a day. A longer one is shortened to this; callers permit that, because any wait may
+/// return early with nothing.
 const SLEEP_MAX_NS: u64 = 86_400 * 1_000_000_000;
 
 #[cfg(test)]

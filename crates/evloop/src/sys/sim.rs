@@ -4,8 +4,8 @@
 //! The ring works on real descriptors, whose state in a single-threaded test is deterministic. It often
 //! does what a real ring may do but seldom does: short sends, no buffers, ends of multishot operations
 //! without cause, completions late and out of order, submission of only a part, cancellations that come
-//! too late. It never does what a ring must not do: order within one operation is kept, and every
-//! operation ends exactly once. Only tests have it: the feature `sim`.
+//! too late. It never does what a ring must not do: order within one operation is kept, and every operation
+//! ends exactly once. Only tests use it, through the feature `sim`.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -30,7 +30,7 @@ pub struct SimRing {
     rng: Rng,
     queued: VecDeque<SimEntry>,
     armed: Vec<SimEntry>,
-    /// Completions that the driver has not reaped yet.
+    /// Completions that the driver cannot reap yet.
     late: Vec<Cqe>,
     shown: VecDeque<Cqe>,
     free: VecDeque<(u16, Box<[u8]>)>,
@@ -73,7 +73,7 @@ impl SimRing {
         self.late.push(Cqe { user_data, result, flags });
     }
 
-    /// Tries an operation; repeatedly until it would block, if it is multishot.
+    /// Tries an operation; a multishot operation is tried until it would block.
     fn attempt(&mut self, entry: &mut SimEntry) -> Tried {
         let data = entry.user_data;
         match &mut entry.what {
@@ -305,7 +305,8 @@ impl SimRing {
         }
     }
 
-    /// Moves some of the late completions to the queue, mixed between operations, in order within each.
+    /// Moves all or some of the late completions to the queue. The completions of different operations are
+    /// mixed; those of one operation stay in order.
     fn show(&mut self, all: Showing) {
         let mut rest = Vec::new();
         let mut blocked: Vec<u64> = Vec::new();

@@ -1,18 +1,20 @@
 //! The io_uring driver: the kernel performs the operations; one call per iteration submits and collects.
 //!
-//! Receiving and accepting are multishot: armed once, they complete until they end. The kernel tries a send
-//! during its submission; only if the send is short is the rest sent with an operation that waits.
-//! Operations that complete during submission, such as sends, do not end the call of an iteration at once:
-//! the call gathers further completions for a moment, so sending costs no separate call.
+//! Receiving and accepting are multishot: an operation is armed once and yields one completion after another
+//! until it ends. The kernel tries a send during its submission; only if the send is short is the rest sent
+//! with an operation that waits. Operations that complete during submission, such as sends, do not end the
+//! call of an iteration at once: the call gathers further completions for a moment, so sending costs no
+//! separate call.
 //!
 //! Invariants: (1) memory that the kernel may touch belongs to the driver until the operation's last
 //! completion was reaped: cancelling and closing free nothing; (2) a slot is used again, and its
 //! descriptor closed, only when none of its operations is with the kernel (`slot.in_flight == 0`), so no
-//! completion can reach the wrong source; (3) at most one operation per direction of a slot: `slot.armed`
-//! for input, `slot.send` for output, `slot.poll.armed` for the watch; (4) only [`Uring::settle`] arms
-//! and cancels input, from the wanted mode (`slot.input`) and the state (`slot.armed`); (5) received
-//! bytes are kept in order in `slot.held` until they are delivered, and receiving pauses when there are
-//! many; (6) a starved source is on the starved list once, and is armed again when the group has buffers.
+//! completion can reach the wrong source; (3) at most one operation per direction of a slot: `slot.armed` for
+//! input, `slot.send` for output, `slot.poll.armed` for the watch; (4) only [`Uring::settle`] arms input, by
+//! comparing the wanted mode (`slot.input`) with the armed operation (`slot.armed`), and every cancellation
+//! of input goes through `cancel_input`; (5) received bytes that cannot be delivered yet are kept in order in
+//! the entry `slot.held`, and receiving pauses when there are many; (6) a source whose receive found no
+//! buffer is on the starved list once, and is armed again when the buffer group has buffers.
 
 mod blocking;
 mod input;
@@ -122,9 +124,9 @@ impl<K: Kernel> Uring<K> {
         self.inline += 1;
     }
 
-    /// Handles the completion of a cancellation. The cancellation may have missed an operation that was
-    /// just being tried and that then went on to wait: such an operation is asked to end again. An
-    /// operation that has ended meanwhile has completed, or completes soon, and is not asked again.
+    /// Handles the completion of a cancellation. The cancellation may have missed an operation that was just
+    /// being tried and that then went on to wait: such an operation is asked to end again. An operation whose
+    /// completion has been handled meanwhile is not asked again.
     #[cold]
     fn cancelled(&mut self, cqe: Cqe) {
         let error = -cqe.result;
@@ -184,8 +186,8 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// Submits queued operations, waits as `sleep` says, and reaps. Repeats the call while the kernel may
-    /// have deferred work left from before, which it does in portions.
+    /// Submits queued operations, waits as `sleep` says, and reaps. Repeats the call while the kernel, which
+    /// does deferred work in portions, may have some of it left.
     fn collect(&mut self, now_ns: u64, sleep: Sleep) -> io::Result<()> {
         if sleep == Sleep::No || self.kernel.pending() {
             if self.kernel.unsubmitted() || self.kernel.has_deferred_work() {
@@ -295,7 +297,7 @@ impl<K: Kernel> Uring<K> {
         Some(event)
     }
 
-    /// Updates the poll with the kernel to the watched conditions.
+    /// Makes the poll that the kernel holds match the watched conditions.
     fn poll(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         if slot.poll.armed == slot.poll.wanted || slot.poll.is_ending {
@@ -309,9 +311,10 @@ impl<K: Kernel> Uring<K> {
         self.poll_again(index, PollFlags::empty());
     }
 
-    /// Polls again after a poll that reported only `seen`, which is not watched. The kernel reports without
-    /// being asked that the peer has closed its direction, and would report it again at once. So this is a
-    /// multishot poll, which completes only on changes.
+    /// Polls again after a poll that reported only `seen`, which is not watched. The kernel reports that the
+    /// peer has shut down its sending side even if the poll did not ask for that, and a new poll would report
+    /// it again at once. So if `seen` is not empty, the new poll is multishot, which completes only on
+    /// changes; otherwise it is a single-shot poll.
     fn poll_again(&mut self, index: u32, seen: PollFlags) {
         let slot = &mut self.slots[index as usize];
         slot.poll.armed = slot.poll.wanted;
@@ -320,7 +323,7 @@ impl<K: Kernel> Uring<K> {
         self.push_for(index, op, OpKind::Poll);
     }
 
-    /// Ends everything on a slot that its user has closed or detached.
+    /// Ends all operations of a slot that the caller has closed or detached.
     fn end_slot(&mut self, source: Source, life: Life) {
         let index = source.index;
         let slot = &mut self.slots[index as usize];
@@ -341,7 +344,7 @@ impl<K: Kernel> Uring<K> {
         self.finish(index);
     }
 
-    /// Releases a slot that was wound up, when the kernel has finished with it.
+    /// Frees a closed or detached slot when none of its operations is with the kernel any more.
     fn finish(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         if slot.in_flight != 0 || slot.life == Life::Open {
@@ -658,7 +661,7 @@ const IGNORED: u64 = 0;
 /// Top byte of the user data of a cancellation; the kind of the operation and its slot are in
 /// the lower bytes.
 const CANCEL: u64 = 9;
-/// Units of deferred work that the kernel does in one call, since 6.13.
+/// Items of deferred work that the kernel does in one call, since 6.13.
 const PORTION: usize = 20;
 /// Maximum time that the completion of a send waits for others, microseconds.
 const GATHER_US: u32 = 100;

@@ -54,8 +54,8 @@ impl WakeFd {
         let mut events = Vec::with_capacity(1);
         let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: no descriptor is named by the changes, since there are none.
-        // JUSTIFICATION: the wrapper asks for it, since changes may name descriptors that are closed
-        // meanwhile.
+        // JUSTIFICATION: rustix declares the function unsafe, since a change may name a descriptor that is
+        // already closed.
         let _ = unsafe {
             let into = rustix::buffer::spare_capacity(&mut events);
             rustix::event::kqueue::kevent_timespec(&self.0, &[], into, Some(&now))
@@ -90,5 +90,5 @@ impl AsRawFd for WakeFd {
     }
 }
 
-/// The key of the wake-up descriptor, which no slot has.
+/// The key under which the wake-up descriptor is registered; no slot of the loop has this key.
 pub(super) const WAKE_KEY: u64 = u64::MAX;

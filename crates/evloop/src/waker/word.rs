@@ -1,4 +1,5 @@
-//! The word that decides whether a wake-up needs a system call. A file of its own so that loom can model it.
+//! The word that decides whether a wake-up needs a system call; in a file of its own, so that loom can model
+//! it.
 //!
 //! | step | loop | effect of a concurrent `wake` |
 //! |---|---|---|
@@ -74,7 +75,8 @@ impl Word {
         self.0.load(Ordering::Acquire) == NOTIFIED && self.resume()
     }
 
-    /// The mutant: skips the swap when the word seems to be notified already. A stale value loses a wake-up.
+    /// A version with an error that the models have to find: it skips the swap when the word seems to be
+    /// notified already, but a stale value then loses a wake-up.
     #[cfg(loom)]
     #[allow(dead_code, reason = "for the models")]
     pub(crate) fn notify_unless_seen(&self) -> ParkState {

@@ -57,8 +57,8 @@ impl Store {
         self.capture(handle, CapturedBy::Change);
     }
 
-    /// Marks a block as not part of the open cut: it was handed out after the cut, or its slot
-    /// was detached before.
+    /// Marks a block as not part of the open cut: the block was allocated after the cut was opened, or the
+    /// entry's slot was detached before.
     #[cold]
     pub(super) fn note_born(&mut self, handle: Handle) {
         let Store { slab, cut, .. } = self;
@@ -70,9 +70,9 @@ impl Store {
 }
 
 impl Db {
-    /// Called before every change or release of a block, or of the value or key outside to which it
-    /// refers. Expiry, form and slack count as changes, the access clock does not. Costs one predicted
-    /// branch if no cut is open and no walk is in progress.
+    /// Called before every change or release of a block, or of the value or key outside to which it refers. A
+    /// change of expiry, form or slack (the unused bytes of the block) counts, a change of the access clock
+    /// does not. Costs one predicted branch if no cut is open and no walk is in progress.
     #[inline(always)]
     pub(super) fn before_change(&mut self, handle: Handle) {
         if self.store.is_watched {
@@ -86,8 +86,8 @@ impl Db {
         self.store.capture_ahead(handle);
     }
 
-    /// Opens a cut: everything captured from now on is as the database is at this moment. `number` is
-    /// stored in each captured piece. Cost: one step for each chunk.
+    /// Opens a cut: whatever it captures will be in the state that the database has now. `number` is stored
+    /// in each captured piece. Cost: one step for each chunk.
     pub fn begin_cut(&mut self, number: usize) {
         debug_assert!(self.store.cut.is_none(), "one cut at a time");
         let entries = self.len();

@@ -1,4 +1,5 @@
-//! Changes of a database that may give an entry another block: insert, overwrite, remove, expiry.
+//! Changes of a database that may give an entry another block: insert, overwrite, remove, expiry. A value or
+//! key *outside* is one that is stored apart from the entry's block, because it does not fit the block.
 
 use super::tables::IndexKind;
 use super::volatile::earliest_in;
@@ -47,8 +48,9 @@ impl Db {
     }
 
     /// Overwrites an entry in place with a value inside the block, if the block's size class and the presence
-    /// of an expiry stay the same; the result is whether it did. A block of a collection may be larger than
-    /// the largest block of a string: a string does not stay in such a block. Looks up the block once.
+    /// of an expiry stay the same; the result is whether the entry was overwritten. A block of a collection
+    /// may be larger than the largest block of a string: a string does not stay in such a block. Looks up the
+    /// block once.
     #[inline]
     pub(crate) fn overwrite_inside(
         &mut self,

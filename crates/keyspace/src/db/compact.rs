@@ -1,7 +1,7 @@
 //! Compaction of a database: the slab moves entries out of sparse chunks, and the indexes follow.
 //!
-//! A move changes no entry, only its handle. Compaction must not run while another part of the server
-//! keeps handles between units.
+//! A move changes no entry, only its handle. Compaction must not run while another part of the server keeps
+//! handles from one command to the next.
 
 use super::Db;
 use super::tables::IndexKind;
@@ -74,7 +74,7 @@ impl Keyspace {
         self.dbs_mut()[number].clear_zset_remains(budget)
     }
 
-    /// Takes the parts that these steps have replaced, to be freed on another thread.
+    /// Takes the parts of sorted sets that these steps have replaced, to be freed on another thread.
     pub fn take_remains(&mut self, number: usize) -> Vec<Value> {
         std::mem::take(&mut self.dbs_mut()[number].store.remains)
     }

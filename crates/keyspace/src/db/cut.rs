@@ -7,15 +7,15 @@
 //! ```
 //!
 //! A bitmap for each chunk has a bit set for each block that need not be captured. The bitmap is made
-//! when a block of the chunk is first changed, handed out or visited. The bits of unused blocks are set
-//! then, so a block that is handed out later has its bit set from the start. Chunks without a class at
-//! the cut, and chunks added later, are not part of the cut. Neither are the entries of slots that were
-//! detached before the cut (`db/detached.rs`).
+//! when a block of the chunk is first changed, handed out or visited. The bits of unused blocks are set then,
+//! so a block that is handed out later has its bit set from the start. Chunks that had no size class when the
+//! cut was opened, and chunks added later, are not part of the cut. Neither are the entries of slots that
+//! were detached before the cut (`db/detached.rs`).
 //!
 //! Invariants: (1) `left` counts the blocks that were entries at the cut and have not been captured; (2)
-//! while the cut is open, an entry changes its block only through the hook `Db::before_change`:
-//! compaction is suspended; (3) a captured entry is as it was at the cut, except for the access clock,
-//! which has no hook.
+//! while the cut is open, an entry changes, or moves to another block, only after a call of the hook
+//! `Db::before_change`; compaction, which does not call the hook, is suspended; (3) a captured entry is as it
+//! was at the cut, except for the access clock, which has no hook.
 
 use crate::captured::Captured;
 use sluice_collections::slab::{BlockBits, Slab};

@@ -1,10 +1,11 @@
 //! Slots that were emptied at once: their tables are detached from those of the database, so no look-up,
 //! walk or count finds their keys. The entries stay in the store and are freed in steps (`db/freeing.rs`).
 //!
-//! Invariants: (1) an entry is in one index over keys, of the tables or of one detached table; the
-//! entries of a detached table that have an expiry are in its other index; (2) an entry of a detached
-//! table is freed and never changed otherwise: compaction is suspended; (3) a cut that is opened later
-//! does not include them: its cursor skips their blocks.
+//! Invariants: (1) each entry is in exactly one index over keys, either that of a table of the database or
+//! that of a detached table; if an entry of a detached table has an expiry, it is also in that table's index
+//! over keys with an expiry; (2) an entry of a detached table does not change until it is freed, and
+//! compaction is suspended until then; (3) a cut (`db/cut.rs`) that is opened after a slot was detached does
+//! not include the slot's entries: the cut's cursor skips their blocks.
 
 use super::tables::{IndexKind, Table};
 use sluice_collections::slab::Handle;
@@ -43,7 +44,7 @@ impl Detached {
         self.tables.values().map(|detached| detached.table.index(kind).bytes()).sum()
     }
 
-    /// Every entry of a kind, for checks.
+    /// Every entry in the detached tables' indexes of this kind, for checks.
     pub(super) fn iter(&self, kind: IndexKind) -> impl Iterator<Item = Handle> + '_ {
         self.tables.values().flat_map(move |detached| detached.table.index(kind).iter())
     }
@@ -53,7 +54,7 @@ impl Detached {
         self.tables.values_mut().for_each(|detached| detached.is_ahead_of_cut = true);
     }
 
-    /// The slots in order; a slot may appear twice.
+    /// The slots in order; a slot appears once for each of its detached tables.
     pub(crate) fn slots(&self) -> impl Iterator<Item = u16> + '_ {
         self.tables.keys().map(|(slot, _)| *slot)
     }

@@ -14,7 +14,7 @@ use sluice_collections::slab::Handle;
 use sluice_value::Value;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Number of entries that a step of freeing prefetches.
+/// Number of entries at which a step of freeing stops taking further buckets.
 const TAKEN_AT_ONCE: usize = 32;
 
 /// Detaches a slot with all its keys; the result is their number. O(1).
@@ -36,8 +36,8 @@ pub(crate) fn was_detached(db: &Db, key: Key<'_>) -> bool {
     })
 }
 
-/// Frees about [`TAKEN_AT_ONCE`] entries of a detached table. `freed` gets each key and its value
-/// outside, if any.
+/// Frees about [`TAKEN_AT_ONCE`] entries of a detached table. `freed` gets each key, and its value if that is
+/// stored outside the entry's block.
 pub(crate) fn free(db: &mut Db, mut freed: impl FnMut(&[u8], Option<Value>)) {
     let Db { store, detached, .. } = db;
     let Some(mut first) = detached.tables.first_entry() else { return };

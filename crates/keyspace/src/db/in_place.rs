@@ -6,7 +6,7 @@ use sluice_collections::slab::Handle;
 use sluice_value::{PAGE_BYTES, Pages, Value};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Result of a write into a string outside.
+/// Result of a write into a string that is stored outside its entry's block.
 pub(crate) struct Written {
     /// Length of the string.
     pub len: usize,
@@ -15,8 +15,8 @@ pub(crate) struct Written {
 }
 
 impl Db {
-    /// Writes into the string outside at `handle`, which grows with zeros as needed; the result has its
-    /// new length. `None`, and no change, if the entry has no such string.
+    /// Writes into the string that the entry keeps outside its block. The string grows with zeros as needed;
+    /// the result has its new length. `None`, and no change, if the entry has no such string.
     pub(crate) fn write_outside(&mut self, handle: Handle, offset: usize, bytes: &[u8]) -> Option<Written> {
         let head = self.head(handle);
         match head.form() {
@@ -91,8 +91,8 @@ impl Db {
     }
 }
 
-/// Writes into a large string. A string in one piece is converted to pages once it is longer than a page.
-/// The conversion copies the string once, at most as many bytes as a string written whole can have.
+/// Writes into a large string. A string in one piece is converted to pages once it is longer than a page. The
+/// conversion copies the whole string, once.
 fn write_large(value: &mut Value, offset: usize, bytes: &[u8]) -> Written {
     let end = offset + bytes.len();
     match value {

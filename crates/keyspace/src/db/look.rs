@@ -212,9 +212,10 @@ impl Db {
     }
 }
 
-/// Number of members or fields from which on requests for a set or hash prefetch: some 100 KB
-/// of short members.
+/// Requests prefetch members or fields of a set or hash that has at least this many: some 100 KB of short
+/// members.
 const PREFETCHED_FROM: usize = 4096;
 
-/// Number of members from which on requests for a sorted set prefetch: its index takes less of the cache.
+/// Requests prefetch members of a sorted set that has at least this many; more than for a set, because the
+/// index of a sorted set takes less of the cache.
 const SORTED_PREFETCHED_FROM: usize = 32_768;

@@ -237,8 +237,8 @@ impl Store {
     }
 }
 
-/// Spare bytes in the block of a collection that has grown. One byte records the slack of a block, and
-/// the size class rounds up by 7 bytes at most.
+/// Maximum number of spare bytes in the block of a collection that has grown. The slack of a block, which one
+/// byte records, includes the up to 7 bytes by which the size class rounds up.
 const SPARE_MAX: usize = entry::SLACK_MAX - 7;
 const _: () = assert!(Slab::rounded(Slab::MAX_BLOCK - 7) == Slab::MAX_BLOCK, "classes are 8 bytes apart");
 /// A collection outside returns to its block if it needs no more bytes than this.

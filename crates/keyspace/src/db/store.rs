@@ -81,8 +81,8 @@ impl Store {
 pub struct ChunkMemory {
     /// Bytes of the entries.
     pub used_bytes: usize,
-    /// Bytes that hold entries, or did since their pages were last given back to the system: roughly
-    /// the resident bytes.
+    /// Bytes that hold entries, or have held some since their pages were last given back to the system:
+    /// roughly the resident bytes.
     pub touched_bytes: usize,
 }
 

@@ -1,11 +1,11 @@
 //! The indexes of a database: one table over all its keys, or one for each hash slot.
 //!
-//! Invariants: (1) with [`Layout::One`] every entry is in `one`; with [`Layout::PerSlot`] `one` stays
-//! empty, and an entry is in the table of its slot; (2) `slots` is made by the first key, so an empty
-//! database has no tables; (3) each kind of index has a `Census`, which counts the entries in all indexes
-//! of the kind, and whose bits mark the tables that are not empty; (4) an index of a slot that has become
-//! empty owns no memory; (5) adding, removing or looking up an entry does not check whether its slot is
-//! hidden; walks and counts do.
+//! Invariants: (1) with [`Layout::One`] every entry is in `one`; with [`Layout::PerSlot`] `one` stays empty,
+//! and an entry is in the table of its slot; (2) `slots` is made when the first key is stored, so a new
+//! database has no tables; (3) each kind of index has a `Census`, which counts the entries in all indexes of
+//! the kind, and whose bits mark the tables that are not empty; (4) an index of a slot that has become empty
+//! owns no memory; (5) adding, removing or looking up an entry does not check whether its slot is hidden;
+//! walks and counts do.
 //!
 //! The hash of a key contains its slot ([`crate::KeyHasher`]), so the hash alone selects the table.
 

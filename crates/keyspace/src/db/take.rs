@@ -1,4 +1,5 @@
-//! Values that move from their entry to another key or database, and values shared with another key.
+//! Values that move from their entry to another key or database, and values shared with another key. A value
+//! *outside* is one that is stored apart from the entry's block.
 
 use super::change::Meta;
 use super::{Db, Found};

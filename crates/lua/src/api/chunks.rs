@@ -31,9 +31,10 @@ impl Vm {
         self.load_counted(proto).map(|(chunk, _)| chunk)
     }
 
-    /// As [`Vm::load`], for a chunk that no other machine loads: the compiler's data that the machine has
-    /// its own copy of are freed. Also returns the bytes in use that the chunk has added: its constants,
-    /// and names that were new to the machine. The program is not included: see [`Proto::linked_bytes`].
+    /// As [`Vm::load`], for a chunk that no other machine loads: data of the compiler are freed if the
+    /// machine has made its own copy of them. Also returns the bytes in use that the chunk has added: its
+    /// constants, and names that were new to the machine. The program is not included: see
+    /// [`Proto::linked_bytes`].
     ///
     /// # Errors
     /// As [`Vm::load`].
@@ -65,8 +66,8 @@ impl Vm {
         if heap.collector.phase == CollectorPhase::Mark {
             gc::shade_proto(heap, linked, code);
         }
-        // The slice comes after the chunk is marked as loaded. Its size grows with the chunk,
-        // because unloaded chunks are as large: slices of one size would free less than chunks
+        // The slice comes after the chunk is marked as loaded. Its size grows with the chunk, because a host
+        // that loads large chunks also unloads large ones: slices of a fixed size would free less than chunks
         // with many constants leave.
         let work = FULL_WORK + brought / BYTES_PER_VALUE;
         if (heap.slice_due || self.unloaded >= UNLOADED_MAX) && self.machine.collect(Some(work)) {
@@ -100,7 +101,7 @@ impl Vm {
         true
     }
 
-    /// Sets the prototype of the closure that chunks run as, with the current globals.
+    /// Sets the prototype of the one closure as which all chunks run, and its globals to the current ones.
     pub(super) fn set_chunk(&mut self, proto: u32) -> Value {
         let Machine { heap, chunk, .. } = &mut self.machine;
         let closure = heap.closures.at_mut(chunk.0);
@@ -112,7 +113,8 @@ impl Vm {
         self.machine.code.own(chunk.code).is_some_and(|linked| linked.loaded == chunk.number)
     }
 
-    /// Links a prototype, before the mark; returns the index of its copy in the machine.
+    /// Links a prototype, whose objects will lie before the mark (`api.rs`); returns the index of its copy in
+    /// the machine.
     pub(crate) fn link(&mut self, proto: &Arc<Proto>) -> Result<u32, Fault> {
         self.machine.is_permanent = true;
         let watching = std::mem::replace(&mut self.machine.heap.watching, false);

@@ -2,9 +2,9 @@
 //! lists of jumps.
 //!
 //! The compiler makes one pass. An expression is a description until the place of its value is known. Jumps
-//! whose target is not known yet form a list. The list is a ring that is named by its last jump, so that
-//! both its ends are found at once. Registers are assigned as PUC's compiler does, so that error messages
-//! name the same variables.
+//! whose target is not known yet form a list. A list is represented by the index of its last jump, whose `d`
+//! is the index of the first jump, so both ends are found in O(1). Registers are assigned as PUC's compiler
+//! does, so that error messages name the same variables.
 
 pub(super) mod operators;
 
@@ -20,7 +20,7 @@ pub(super) const NO_JUMP: u32 = u32::MAX;
 /// No particular register.
 const NO_REGISTER: u8 = 255;
 
-/// The most registers of a function.
+/// The limit of a function's registers: as in PUC, it must use fewer than this.
 const REGISTERS_MAX: u32 = 250;
 
 /// The most instructions that a jump may skip, as in PUC, whose instructions have 18 bits for the distance.
@@ -43,7 +43,7 @@ pub(super) enum IndexKey {
     Number(u32),
 }
 
-/// The description of an expression that is not in a register yet.
+/// Where an expression's value is, or how the value can still be produced.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
     Void,
@@ -277,8 +277,8 @@ impl Func {
         self.last_target
     }
 
-    /// Adds the jumps of `other` to a list. O(1): a list is named by its last jump, whose link is
-    /// the first one.
+    /// Adds the jumps of `other` to a list. O(1): a list is known by its last jump, whose `d` is the index of
+    /// the first jump.
     pub(super) fn join(&mut self, list: &mut u32, other: u32) {
         if other == NO_JUMP {
             return;
@@ -334,7 +334,7 @@ impl Func {
     }
 
     /// Sets the register of a test that carries a value, or turns the test into one that carries none.
-    /// Returns whether there was a test.
+    /// Returns whether the instruction was a test that carries a value (`TestSet`).
     fn set_test_register(&mut self, jump: u32, register: u8) -> bool {
         let instr = self.at(jump);
         if instr.op != Op::TestSet {
@@ -401,7 +401,8 @@ impl Func {
         }
     }
 
-    /// Turns a variable into an instruction that reads it.
+    /// Makes the value available: a local becomes its register, any other variable an instruction that reads
+    /// it, and a call or `...` is set to one result.
     pub(super) fn discharge(&mut self, lex: &Lexer<'_>, expr: &mut Expr) {
         match expr.kind {
             Kind::Local(register) => expr.kind = Kind::Fixed(register),
@@ -575,7 +576,8 @@ impl Func {
 
     // Upvalues.
 
-    /// The index of the upvalue of that name, which is made if there is none.
+    /// The index of the upvalue that captures this register or this upvalue of the enclosing function. If
+    /// there is none yet, one is added, with this name.
     pub(super) fn upvalue(
         &mut self,
         lex: &Lexer<'_>,

@@ -289,8 +289,9 @@ impl<'s> Lexer<'s> {
         double
     }
 
-    // PUC searches the next byte in a list of bytes, a C string, and so also finds the zero byte at the
-    // list's end. Therefore a program that ends in a number also ends at a zero byte after that number.
+    // PUC looks up the next byte in a C string of accepted bytes, and so also accepts the zero byte at the
+    // end of that string. Therefore a zero byte counts as a point in `..` and `...`, and as `e` or a sign in
+    // a number.
 
     fn dots(&mut self) -> Result<Token, SyntaxError> {
         self.save();

@@ -1,4 +1,4 @@
-//! The parser.
+//! The parser: reads the tokens of a chunk, and emits the instructions of its functions in one pass.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Functions and operators that process a long string piece by piece: wherever they are paused, the result
-//! is that of one step.
+//! Functions and operators that process a long string piece by piece: wherever they are paused, the result is
+//! the same as without a pause.
 
 use super::common::{PLENTY, answer_of, machine, text};
 use sluice_lua::{RunOutcome, compile};

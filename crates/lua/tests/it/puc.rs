@@ -1,5 +1,5 @@
-//! The small programs in PUC's sources of Lua 5.1 (`test/`), compared with the stock interpreter. `cargo
-//! xtask deep lua` fetches both; a plain run has neither.
+//! The small programs in PUC's sources of Lua 5.1 (`test/`), compared with the stock interpreter.
+//! `cargo xtask deep lua` fetches both; a plain test run has neither, and skips the comparison.
 
 use sluice_lua::{RunOutcome, Vm, compile};
 use std::path::Path;

@@ -95,7 +95,8 @@ fn scalar(rng: &mut Rng) -> String {
     }
 }
 
-/// An index that is not a small integer. Large ones would take the reference minutes.
+/// An index that is not a small integer. Large integers are left out, because they would take the reference
+/// minutes.
 fn odd_index(rng: &mut Rng) -> String {
     one(rng, &["nil", "'x'", "{}", "true", "'3'", "1.7", "2.5", "(0/0)"]).into()
 }

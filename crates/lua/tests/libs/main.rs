@@ -1,7 +1,7 @@
 //! Tests of the libraries: a table of cases for each function, faults found in other servers, and random
 //! calls whose results are compared with the reference's.
 //!
-//! Each program runs once with the whole budget and once with one unit at a time: pauses must not
+//! Each program runs once with the whole budget, and again with 1, 3 and 100 units at a time: pauses must not
 //! change results.
 
 #![expect(clippy::disallowed_methods, reason = "programs of one's own need no clock")]
@@ -55,7 +55,7 @@ fn show(vm: &mut Vm, value: Value) -> Vec<u8> {
     }
 }
 
-/// Runs a program in both ways, whose results must be equal.
+/// Runs a program at once and in slices; the results must be equal.
 fn both(source: &[u8]) -> Vec<u8> {
     let whole = run(&mut machine(), source, u64::MAX / 4);
     for slice in [1, 3, 100] {
@@ -80,7 +80,7 @@ fn expression(text: &str) -> String {
     plain(&both(source.as_bytes()))
 }
 
-/// Bytes as text: bytes that cannot be printed as `\xNN`.
+/// Bytes as text; a byte that is no printable ASCII character is shown as `\xNN`.
 fn plain(bytes: &[u8]) -> String {
     let show = |byte: &u8| match byte {
         b' '..=b'~' => char::from(*byte).to_string(),

@@ -15,7 +15,8 @@ const PROGRAMS: u64 = 20;
 /// Calls in a program.
 const CALLS: u64 = 30;
 
-/// Shows values so that every bit is visible, and calls functions so that errors are values.
+/// Lua functions that show values so that every bit is visible, and that call functions so that errors become
+/// values.
 const PRELUDE: &str = r#"local R = {}
 local show
 local function quoted(v) return '"' .. string.gsub(v, '[^%w%p ]', function(c) return '\\' .. string.byte(c) end) .. '"' end

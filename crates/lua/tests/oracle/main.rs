@@ -92,7 +92,7 @@ fn show(vm: &mut Vm, value: Value) -> Vec<u8> {
     }
 }
 
-/// The server converts errors of other types to texts.
+/// Shows an error as the reference's server does, which converts values of other types to texts.
 fn show_error(vm: &mut Vm, value: Value) -> Vec<u8> {
     match (value.as_number(), value.is_nil(), value.as_str()) {
         (Some(number), ..) => show_number(vm, number),
@@ -178,8 +178,8 @@ fn cases_answer_as_the_reference_does() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// Calls of functions that continue after calling another function. `@` is replaced by extra
-/// arguments, and by none.
+/// Calls of functions that continue after calling another function. `@` is replaced by extra arguments or by
+/// nothing, and `R` by extra results or by nothing.
 const CONTINUED: &[&str] = &[
     "tostring(setmetatable({}, {__tostring = function(...) return 'n' .. select('#', ...) R end})@)",
     "pcall(function(...) return select('#', ...) R end@)",
@@ -266,8 +266,8 @@ fn calls_that_go_on_behind_a_call_find_their_results_whatever_else_is_there() {
     }
 }
 
-/// The number of programs of which one may end the reference: it reads the field `err` of a thrown table,
-/// and no call protects it from an error of the table's `__index`.
+/// Of this many random programs, one may end the reference: when a program throws a table, the reference
+/// reads the field `err` without protection from an error of the table's `__index`.
 const DEADLY_OF: u64 = 100_000;
 
 /// The reference's replies; `None` for a program that ends the reference.

@@ -1,5 +1,5 @@
-//! PUC's own interpreter of Lua 5.1, as a child process: without a server between, more programs run in the
-//! same time. Its results depend on the order of its tables, so programs get a `pairs` that sorts, and a
+//! PUC's own interpreter of Lua 5.1, as a child process: without a server in between, more programs run in
+//! the same time. Its results depend on the order of its tables, so programs get a `pairs` that sorts, and a
 //! `next` that only tells whether there is an entry.
 //!
 //! `SLUICE_LUA_STOCK` names the interpreter; without it this test reports that it was skipped.

@@ -153,8 +153,8 @@ fn every_command_that_is_asked_only_reads() {
     }
 }
 
-/// The reply of CLUSTER NODES in a cluster of three: the second node is asked, the first has a migrating
-/// slot, the third has failed.
+/// The reply of CLUSTER NODES in a cluster of four: the second node is the one that replies, the first has a
+/// migrating slot, the third has failed.
 const NODES: &str = "\
 aa 10.0.0.1:7001@17001,one master - 0 1 1 connected 0-99 101-8000 [9->-bb] [x->-bb]
 bb :7002@17002 myself,master - 0 1 2 connected 8001-16382

@@ -159,7 +159,8 @@ fn a_snapshot_may_stand_before_the_commands_of_a_file() {
         assert_eq!(lines, ["k=v", "end of the preamble", "set a 1"]);
         assert_eq!(tail.valid_up_to, log.len() as u64);
 
-        // A snapshot without its end has no usable part; after the snapshot, a cut loses one command.
+        // A snapshot without its end has no usable part; a log that is cut off after the snapshot loses one
+        // command.
         let (_, ended, tail) = both(&preamble[..preamble.len() - 1]);
         assert_eq!((ended, tail.valid_up_to), (Ok(()), 0));
         assert_eq!(tail.unfinished, preamble.len() as u64 - 1);
@@ -326,7 +327,8 @@ fn a_damaged_log_is_a_log_cut_off_or_wrong_as_the_grammar_says() {
     assert!(wrong > 3000 && cut_off > 3000, "{wrong} wrong, {cut_off} cut off");
 }
 
-/// Each byte of a header, and of each line end, in each value that is impossible there.
+/// Each byte of a command is replaced by each possible value. A value that cannot stand there must be found
+/// although nothing follows it.
 #[test]
 fn one_impossible_byte_is_found_where_it_stands_however_little_follows() {
     let (good, last) = (command(&["set", "a", "1"]), command(&["rpush", "list", "element"]));
@@ -345,7 +347,8 @@ fn one_impossible_byte_is_found_where_it_stands_however_little_follows() {
     assert!(found > 20 * 200, "{found}");
 }
 
-/// The changes that git and editors make to a file that they take for text, in all lines or after any line.
+/// Line ends are converted as git and editors do with a file that they take for text, in all lines or from
+/// any line on.
 #[test]
 fn a_log_whose_line_ends_were_converted_is_wrong_and_not_cut_off() {
     let others = ["valkey-9.1.2-aof/a b.aof.2.incr.aof", "redis-8.0.6-aof/appendonly.aof.2.incr.aof"];
@@ -356,7 +359,8 @@ fn a_log_whose_line_ends_were_converted_is_wrong_and_not_cut_off() {
         for from in ends {
             let tail = String::from_utf8_lossy(&log[from..]).replace("\r\n", "\n");
             let (_, ended, _) = read(&[&log[..from], tail.as_bytes()].concat(), 100);
-            // The last line end of an annotation may be either one, because nothing follows it.
+            // The line end of an annotation may be converted if no command follows, because an annotation may
+            // end with either line end.
             let is_last = !log[from + 2..].contains(&b'*') && !log[from + 2..].contains(&b'$');
             assert!(ended.is_err() || (is_last && log[..from].last() != Some(&b'\n')), "from byte {from}");
         }
@@ -397,7 +401,7 @@ fn what_is_no_record_is_an_error_at_its_position() {
         ("*1\r\n$-1\r\n", 4, LogProblem::Length),
         ("*1\r\n$536870913\r\n", 4, LogProblem::Length),
         ("*1\r\n$4\r\npingXX", 8, LogProblem::LineEnd),
-        // Each is faulty at its first impossible byte, although no line has ended.
+        // Each of these is faulty at its first impossible byte, although the line has not ended.
         ("*1x", 0, LogProblem::Count),
         ("*3000000000", 0, LogProblem::Count),
         ("*1\r\n$4x", 4, LogProblem::Length),

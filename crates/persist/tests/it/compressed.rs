@@ -185,7 +185,7 @@ fn what_is_wrong_with_a_frame_is_said_with_its_position() {
     for len in 0..good.len() {
         assert_eq!(error(&good[..len]).1, Problem::CutOff, "{len} bytes");
     }
-    // Version, method, a reserved byte, kind.
+    // The fields of the envelope at these offsets are its version, the method, a reserved byte, and the kind.
     for (at, byte) in [(3, 2), (4, 3), (5, 1), (6, 0)] {
         let mut bad = good.clone();
         bad[at] = byte;
@@ -311,7 +311,7 @@ fn the_version_of_a_file_is_judged_on_its_way() {
     assert_eq!((whole(b"VALKEY080"), whole(b"VALKEY081")), (Ok(()), Ok(())));
     let version = whole(b"VALKEY082").map_err(|error| error.problem);
     assert_eq!(version, Err(Problem::Version(82)));
-    // For a compressed file, the version of its contents.
+    // For a compressed file, the version of the contents counts.
     let packed = |magic: &[u8]| {
         let file = [magic, b"\xff\0\0\0\0\0\0\0\0"].concat();
         let mut judge = Judge::new(default());
@@ -363,7 +363,8 @@ fn any_bytes_in_a_frame_are_read_or_refused() {
         for _ in 0..=round % 3 {
             hasher.write_u32(round);
             let random = hasher.finish_32() as usize;
-            // After the header, whose checksum would refuse nearly every change.
+            // Changes are made after the frame's header, because the header's checksum would refuse nearly
+            // every change there.
             let at = 14 + random % (bytes.len() - 14);
             bytes[at] = (random >> 24) as u8;
         }

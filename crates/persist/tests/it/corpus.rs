@@ -226,9 +226,9 @@ fn ziplist(elements: &[&str]) -> Vec<u8> {
     [&head[..], &(elements.len() as u16).to_le_bytes(), &body, b"\xff"].concat()
 }
 
-/// A file with the forms that the reference wrote in each version from 1 to 10: lists as elements, one
-/// ziplist (2), ziplists (7), expiries in seconds and ms (3), a checksum (5), fields, sizes of databases
-/// (7), last uses (9).
+/// A file with the forms that the reference wrote in `version`, 1 to 10. In parentheses is the first version
+/// with a form: lists as elements (1), as one ziplist (2), as several ziplists (7); expiries in seconds (1),
+/// in ms (3); a checksum (5); auxiliary fields and the sizes of databases (7); last uses (9).
 fn old_file(version: u32) -> Vec<u8> {
     let mut file = format!("REDIS{version:04}").into_bytes();
     let field = |file: &mut Vec<u8>, bytes: &[u8]| {

@@ -18,7 +18,7 @@ fn fields(hash: &Hash) -> Vec<Field> {
     all
 }
 
-/// The first hash of a file that arrives in pieces; `None` if its key has no element.
+/// The first hash of a file that arrives in pieces; `None` if the hash has no fields.
 fn first(file: &[u8], piece: usize, options: ReadOptions) -> Result<Option<Hash>, LoadError> {
     let mut reader = Reader::new(options);
     let mut pieces = file.chunks(piece);
@@ -91,7 +91,8 @@ fn every_form_is_read_in_any_pieces() {
 
 #[test]
 fn hashes_of_release_candidates_of_redis_7_4_are_read() {
-    // 22: each expiry counts from the epoch, 0 for none; 23: a listpack without an expiry in front.
+    // Type 22: each expiry counts from the epoch, and 0 stands for none. Type 23: a listpack without an
+    // expiry in front.
     let cases: [&[u8]; 2] = [
         b"\x16\x02\x40\x7b\x01f\x01v\x00\x01n\x01w",
         b"\x17\x17\x17\0\0\0\x06\0\x81f\x02\x81v\x02\x7b\x01\x81n\x02\x81w\x02\x00\x01\xff",

@@ -542,7 +542,8 @@ fn announced_lengths_are_not_believed() {
             match reader.next() {
                 Ok(ReadProgress::More(_)) => reader.feed(&[1; 100]),
                 Err(error) => {
-                    // Elements that are texts of one byte; as a container, 1 is no listpack.
+                    // The fed bytes are elements of one byte each; where a container is expected, 1 does not
+                    // stand for a listpack.
                     assert!(matches!(error.problem, Problem::List | Problem::Compression), "{error:?}");
                     break;
                 }
@@ -621,7 +622,8 @@ fn hints_imports_and_functions_are_items() {
     assert_eq!(first_error(&many), LoadError { offset: 51, problem: Problem::Length });
 }
 
-/// A value of each type that this server lacks: number, magic of a file that has it, value.
+/// A value of each type that this server lacks: the type's number, the type, its name in messages, and the
+/// value.
 const OTHERS: &[(u8, ForeignType, &str, &[u8])] = &[
     (
         7,

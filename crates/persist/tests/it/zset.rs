@@ -174,7 +174,7 @@ fn every_form_is_read_and_put_in_order() {
     let row = ["a", "-1.5", "b", "2", "c", "2"];
     assert_eq!(load(12, &ziplist(&row)), Ok((ZsetEncoding::Listpack, wanted.clone())));
     assert_eq!(load(17, &packed(&row)), Ok((ZsetEncoding::Listpack, wanted.clone())));
-    // Out of order: commands could not work on it as it is.
+    // Elements that are out of order are sorted, because commands could not work on them as they are.
     assert_eq!(load(17, &packed(&["c", "2", "b", "2", "a", "-1.5"])), Ok((ZsetEncoding::Listpack, wanted)));
 }
 

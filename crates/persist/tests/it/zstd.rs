@@ -125,7 +125,7 @@ fn what_is_wrong_with_a_frame_is_said_with_its_position() {
         damaged(good.len() - 2, !good[good.len() - 2]).1,
         wrong("the checksum of the Zstd frame is wrong")
     );
-    // Without `rdbchecksum` it is not compared.
+    // Without `rdbchecksum` the checksum is not compared.
     let unchecked = ReadOptions { checksum: false, ..default() };
     let mut bad = good.clone();
     *bad.last_mut().expect("it has bytes") ^= 1;
@@ -231,7 +231,7 @@ fn a_stream_may_be_plain_and_empty_lines_come_before_either() {
     assert_eq!(file, Err(StreamError::Bad(LoadError { offset: 0, problem: Problem::Envelope })));
     let bad = feed(&[&sent[..7], b"garbage"]);
     assert!(matches!(bad, Err(StreamError::Bad(LoadError { offset: 7, .. }))), "{bad:?}");
-    // By LZ4: an uncompressed block of 17 bytes.
+    // A stream compressed by LZ4: one uncompressed block with the command.
     let header = b"VCS\x01\x01\0\x02\x04\x22\x4d\x18\x40\x40\xc0";
     let len = (command.len() as u32 | 1 << 31).to_le_bytes();
     assert_eq!(feed(&[header, &len, command]), Ok(command.to_vec()));

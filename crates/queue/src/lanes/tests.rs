@@ -15,8 +15,8 @@ fn random_operations_agree_with_twins() {
         let mut collector = collector(lanes_max);
         let mut lanes: Vec<Lane<(usize, usize)>> = Vec::new();
         let mut twins: Vec<Twin> = Vec::new();
-        // Values are (the lane's index in `lanes`, running number); `shown` are the published ones,
-        // which must come out.
+        // Values are (the lane's index in `lanes`, running number). Before each collection all lanes are
+        // published: the first values of `visible` must come out.
         for next in 0..2000 {
             match numbers.below(8) {
                 0 => match collector.open(capacity(2)) {

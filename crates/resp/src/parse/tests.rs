@@ -278,8 +278,8 @@ fn valid_streams_give_what_was_put_in_them() {
     }
 }
 
-/// Replays as `replay` does, but every cut argument is received apart; the unfinished request is dropped
-/// at the end.
+/// Replays as `replay` does, but every argument that a piece ends within is received into memory of its own;
+/// the unfinished request is dropped at the end.
 fn replay_apart(
     stream: &[u8],
     limits: &ParseLimits,

@@ -165,7 +165,8 @@ fn names_outside_of_the_machine_are_bounded() {
     assert_eq!(error.unwrap_err(), "Error registering functions: ERR not enough memory");
 }
 
-/// The log names a library from a file that never ends after 10 s of its clock, after 20 s, 40 s and so on.
+/// If the program of a library that is loaded from a file never ends, the log says so after 10 s, 20 s, 40 s
+/// and so on.
 #[test]
 fn a_load_that_goes_on_is_said_at_doubling_intervals() {
     let code = b"#!lua name=l\nwhile true do end";

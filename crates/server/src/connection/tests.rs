@@ -151,8 +151,9 @@ impl ConnectionHost for Rig {
     }
 }
 
-/// Inverts every byte, holds bytes back until it has four, and answers each four with its own byte `!`,
-/// once. A bar ends each group of parts encoded together, a full stop ends the connection.
+/// Inverts every byte, and decodes four bytes at a time. The first four are answered with `hello`; a tilde is
+/// refused with `alert`, and a caret ends the client's side. A bar ends each group of parts encoded together,
+/// a full stop ends the connection.
 #[derive(Debug)]
 struct Inverting {
     held: Vec<u8>,

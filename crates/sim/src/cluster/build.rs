@@ -62,7 +62,7 @@ impl World {
         Ok(())
     }
 
-    /// Checks that of the nodes, which all began at epoch 0, the one with the greatest id has kept it (E-6).
+    /// Checks that the node with the greatest id still has epoch 0, at which all nodes began (E-6).
     fn greatest_has_not_moved(&self) -> Result<(), String> {
         for group in [0, 1] {
             let views = self.views_of(group);

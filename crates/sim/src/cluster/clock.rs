@@ -11,7 +11,7 @@ const EPOCH_US: i64 = 1_700_000_000_000_000;
 /// The clocks of a host.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HostClock {
-    /// How much faster than time the monotonic clock is, in millionths.
+    /// How much faster than real time the monotonic clock runs, in millionths; negative if it is slower.
     pub(super) drift_ppm: i64,
     /// The error of the wall clock, ms.
     pub(super) wall_off_ms: i64,

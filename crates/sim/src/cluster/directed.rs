@@ -1,6 +1,7 @@
 //! Directed scenarios. Each is a course of events in a cluster of nodes of ours and stock nodes, in which a
-//! rule of the reference does harm and our different rule prevents the harm. Stock nodes can notice our
-//! rule. A scenario fails when our rule is removed; `docs/design/cluster-arrows.md` has the list.
+//! rule of the reference does harm and our different rule prevents the harm. Only rules that stock nodes can
+//! notice are tried here. A scenario fails when our rule is removed; `docs/design/cluster-arrows.md` has the
+//! list.
 
 use crate::cluster::act::{Failover, File, Order};
 use crate::cluster::clock::MS;
@@ -373,9 +374,9 @@ fn is_looked_for_at_an_old_address(seed: u64) {
     assert!(was_suspected);
 }
 
-/// E-17. Node 4, of ours, follows stock node 3 by now, and forgets the dead primary that its file still
-/// names, because its disk is slow. Stock nodes that took node 4 for a primary meanwhile would do so for
-/// ever, because node 4's own epoch is above that of node 3.
+/// E-17. Node 4, of ours, follows stock node 3 by now, and forgets its dead primary; because node 4's disk is
+/// slow, its file still names that primary. Stock nodes that took node 4 for a primary meanwhile would do so
+/// for ever, because node 4's own epoch is above that of node 3.
 #[test]
 fn cl_e17_a_replica_that_forgets_its_old_primary_is_no_primary_for_stock_nodes() {
     let replicas = [(Stock, ReplicaOf(0)), (Ours, ReplicaOf(0))];

@@ -21,7 +21,7 @@ pub(super) struct HostDisk {
 }
 
 impl HostDisk {
-    /// Begins a write, of which only one is under way (S-7).
+    /// Begins a write. Errors: another write is under way (S-7).
     pub(super) fn begin(
         &mut self,
         generation: u64,

@@ -235,7 +235,8 @@ impl World {
         Ok(())
     }
 
-    /// Damages the file of a node that does not run. The reference cannot read a damaged file.
+    /// Damages the file of a node that does not run. A stock node may lose its file, but gets no damaged one,
+    /// which the reference could not read.
     pub(super) fn spoil(&mut self, number: usize, damage: Damage) {
         let host = &mut self.hosts[number];
         host.disk.file = match (&host.disk.file, damage) {

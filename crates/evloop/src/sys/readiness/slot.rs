@@ -34,9 +34,10 @@ pub(super) enum InputMode {
     Fill(u32),
     /// A file's read, by its index in the table of files.
     FileRead(u32),
-    /// A file's write; its index in the table of files. The file waits for room.
+    /// A file's write; its index in the table of files. The write waits until the file, such as a pipe, can
+    /// take more bytes.
     FileWrite(u32),
-    /// A descriptor of a process, by the index of the wait.
+    /// The descriptor of a process whose end is awaited; the index of that wait.
     Process(u32),
     Ended,
 }
@@ -122,8 +123,8 @@ impl InputMode {
 pub(super) const TODO_SEND: u8 = 1;
 pub(super) const TODO_WATCH: u8 = 2;
 pub(super) const TODO_INPUT: u8 = 4;
-/// A chunk was received full: if its receiver wants the rest in its own buffer, a receive into it is
-/// tried at once.
+/// The last receive filled its chunk. If the receiver now asks for the rest in a buffer of its own, a receive
+/// into that buffer is tried at once.
 pub(super) const TODO_FILL_NEXT: u8 = 8;
 /// The receiver's own buffer is full: a receive of the following bytes into a chunk is tried at once.
 pub(super) const TODO_RECV_NEXT: u8 = 16;

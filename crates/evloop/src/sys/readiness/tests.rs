@@ -1,4 +1,4 @@
-//! File operations on a driver whose set of descriptors has no room.
+//! Files on a driver whose poller refuses a second registration.
 
 use std::os::unix::net::UnixStream;
 

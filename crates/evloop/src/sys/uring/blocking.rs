@@ -125,7 +125,7 @@ impl<K: Kernel> Uring<K> {
         self.cancel_target(other.user_data(index));
     }
 
-    /// Whether an operation of no source was asked to end, and has not completed.
+    /// Whether an operation without a source was asked to end, and has not completed.
     pub(super) fn is_other_asked(&mut self, index: u32, other: Other) -> bool {
         match other {
             Other::Wake => self.waker_armed,
@@ -137,7 +137,7 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// Ends all files and waits, for the end of the loop.
+    /// Closes all files and cancels all waits for processes, at the end of the loop.
     pub(super) fn end_blocking(&mut self) {
         for file in self.blocking.files.all() {
             self.close_file(file);

@@ -1,4 +1,5 @@
-//! Receiving and accepting on the ring: the wanted mode, the armed operation, and bytes that arrived early.
+//! Receiving and accepting on the ring: the wanted mode, the armed operation, and bytes that arrived early. A
+//! *fill* is a receive into the caller's own buffer (`recv_into`).
 #![allow(unsafe_code)]
 
 use std::io;
@@ -60,7 +61,7 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// Ends the input of a slot that is being wound up.
+    /// Ends the input of a slot that is being closed or detached.
     pub(super) fn end_input(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         let input = std::mem::replace(&mut slot.input, InputMode::Ended);
@@ -115,8 +116,9 @@ impl<K: Kernel> Uring<K> {
             return None;
         }
         let end = match cqe.result {
-            // Some kernels report 0 although bytes remain. The flag of remaining bytes does not settle it,
-            // because TCP counts the end of the stream among them: so the driver receives once more.
+            // Some kernels report 0 although bytes remain. The flag for remaining bytes does not decide the
+            // matter, because TCP sets the flag at the end of the stream, too: so the driver receives once
+            // more.
             0 if (cqe.more() || cqe.nonempty()) && slot.empty_receives < EMPTY_RECEIVES_MAX => {
                 slot.empty_receives += 1;
                 None
@@ -364,7 +366,8 @@ impl<K: Kernel> Uring<K> {
         self.finish_fill(index, fill, error)
     }
 
-    /// Ends a fill with the bytes so far; if the kernel has the buffer, as soon as the buffer is back.
+    /// Ends a fill with the bytes so far; if the kernel still has the buffer, the fill ends when the buffer
+    /// is back.
     pub(super) fn end_fill(&mut self, source: Source) {
         let Some(slot) = self.slot(source) else { return };
         let (armed, InputMode::Fill(fill)) = (slot.armed, slot.input) else { return };
@@ -491,10 +494,10 @@ fn error_of(end: Received) -> io::Error {
     }
 }
 
-/// How many reported ends of a stream, in a row, are each checked by another receive; the next one counts
-/// as the end.
+/// Number of receives in a row that may report the end of a stream although the kernel's flags say that it
+/// goes on: each is followed by another receive. The next such report counts as the end.
 const EMPTY_RECEIVES_MAX: u8 = 1;
-/// Portions kept for one source before its receive is ended until they are delivered.
+/// Number of portions kept for one source at which its receive is ended until they are delivered.
 const HELD_MAX: usize = 4;
-/// Connections kept beyond the budget before accepting pauses.
+/// Number of connections kept beyond the budget at which accepting pauses.
 const ARRIVED_MAX: usize = 64;

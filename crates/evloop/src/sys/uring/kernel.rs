@@ -97,7 +97,7 @@ pub enum Op {
 /// The behaviour of a send on a full socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// Does not wait: completes within `enter`, short or with `EAGAIN`.
+    /// Does not wait: the send completes within `enter`, even if it is short or fails with `EAGAIN`.
     None,
     /// Waits until everything is sent, as far as the kernel supports this.
     All,
@@ -106,10 +106,10 @@ pub enum Patience {
 /// The time that `enter` may block for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Does not block; deferred work of the kernel is done.
+    /// Does not block, but lets the kernel do its deferred work.
     No,
-    /// Until there are `completions`, or until the absolute time if one is given. If `min_wait_us` is not
-    /// 0, fewer suffice after that time.
+    /// Until there are `completions`, or until the absolute time if one is given. If `min_wait_us` is not 0,
+    /// fewer suffice once `min_wait_us` has passed.
     For {
         /// Completions to wait for; at least 1.
         completions: u32,
@@ -120,7 +120,7 @@ pub enum Wait {
         /// Microseconds to gather completions for.
         min_wait_us: u32,
     },
-    /// Until there is a completion, at most so many nanoseconds from now, independent of the caller's clock.
+    /// Until there is a completion, at most `ns` nanoseconds from now, independent of the caller's clock.
     Within {
         /// Maximum wait from now, nanoseconds.
         ns: u64,
@@ -135,9 +135,9 @@ pub trait Kernel: Sized {
     /// Opens the ring on the thread that will use it.
     fn open(config: &Config) -> io::Result<Self>;
 
-    /// Makes every multishot receive that is pushed from now on end after so many bytes; 0 for no limit.
-    /// Otherwise a single flooded source could take the whole buffer group in one `enter`, a millisecond
-    /// of copying. Linux supports this since 6.17 and rejects it before.
+    /// Makes every multishot receive that is pushed from now on end after `bytes` bytes; 0 for no limit.
+    /// Without a limit, a single flooded source could take the whole buffer group in one `enter`, a
+    /// millisecond of copying. Linux supports this since 6.17 and rejects it before.
     fn cap_receives(&mut self, bytes: u32);
 
     /// Queues an operation. Never fails for lack of room.

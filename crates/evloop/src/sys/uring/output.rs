@@ -54,7 +54,8 @@ impl<K: Kernel> Uring<K> {
         }
         let message = pending.message.get_or_insert_with(Message::boxed);
         message.gather(&pending.buf, &pending.cursor);
-        // SAFETY: header and slices are boxed beside the buffer they point into, and stay like it.
+        // SAFETY: header and slices are boxed in the same entry of `sends` as the buffer they point into, and
+        // live as long as that buffer.
         // JUSTIFICATION: as above.
         unsafe { self.kernel.push_sendmsg(fd, &raw const message.header, patience, user_data) };
     }

@@ -34,7 +34,8 @@ struct Probe<K> {
 }
 
 impl<K: Kernel> Probe<K> {
-    /// Multishot receive: goes on, ends with `ENOBUFS`, is cancelled by its user data.
+    /// Tests that a multishot receive goes on after a completion, ends when buffers are lacking, and can be
+    /// cancelled by its user data.
     fn receives(&mut self) -> io::Result<()> {
         let (mut one, two) = UnixStream::pair()?;
         for _ in 0..2 {
@@ -87,7 +88,7 @@ impl<K: Kernel> Probe<K> {
         Ok(first.result == 4 && !first.more())
     }
 
-    /// Multishot accept: two connections, each a socket of its own.
+    /// Tests that a multishot accept returns two connections, each as a socket of its own.
     fn accepts(&mut self) -> io::Result<()> {
         let listener = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
         // An address of the kernel's choosing, in no directory.
@@ -109,7 +110,8 @@ impl<K: Kernel> Probe<K> {
         expect(!end.more(), "cancelling does not end a multishot accept")
     }
 
-    /// The waker's operation: an eventfd that is polled for ever and never read.
+    /// Tests the waker's operation: a poll of an eventfd that goes on for ever, although the eventfd is never
+    /// read.
     fn wakes(&mut self) -> io::Result<()> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         self.ring.push(Op::PollMulti { fd: event.as_raw_fd(), events: 1 }, WAKE);

@@ -23,8 +23,8 @@ impl<K: Kernel> Uring<K> {
         }
         self.end_blocking();
         self.cancel_target(Other::Wake.user_data(0));
-        // Reaped completions that the caller has not taken are ends of operations, too. They are handled
-        // after the winding up, so that none of them begins another operation.
+        // Reaped completions that the caller has not taken are ends of operations, too. They are handled only
+        // now that all slots are closed, so that none of them begins another operation.
         let mut ready = std::mem::take(&mut self.ready);
         ready.drain(..std::mem::take(&mut self.next));
         self.put_away(ready);

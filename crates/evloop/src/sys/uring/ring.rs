@@ -53,7 +53,7 @@ impl KernelRing {
         if params.is_feature_no_iowait() {
             enter_flags |= NO_IOWAIT;
         }
-        // The feature bit of the minimum wait also stands for the absolute timer, which has none: both came
+        // The absolute timer has no feature bit of its own, so that of the minimum wait is tested: both came
         // with the same kernel version.
         let recent = params.is_feature_min_timeout();
         // Operations that the kernel unexpectedly hands to worker threads must not start hundreds of them.
@@ -507,7 +507,7 @@ enum Array {
     With,
 }
 
-/// A receive with a limit of bytes in total, for which the crate has no setter.
+/// A receive with a limit of bytes in total, for which the crate `io_uring` has no setter.
 #[inline]
 fn capped(mut entry: Entry, bytes: u32) -> Entry {
     const { assert!(size_of::<Entry>() == 64 && align_of::<Entry>() >= align_of::<u32>()) };

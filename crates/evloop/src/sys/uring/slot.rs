@@ -46,7 +46,7 @@ pub(super) struct PollState {
     pub(super) is_ending: bool,
 }
 
-/// Whether the slot's user still has it.
+/// Whether the caller has closed or detached the source of this slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
     Open,

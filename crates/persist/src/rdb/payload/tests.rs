@@ -142,8 +142,9 @@ fn payloads_that_are_no_libraries_are_refused() {
     assert!(restore_functions(b"short", ReadOptions::default()).is_err());
 }
 
-/// Sets of strings, hashes and sorted sets element by element, and lists of nodes mean the same to
-/// Valkey in the versions that it supports; a sorted set in a listpack may be out of order.
+/// Strings, sets, hashes and sorted sets that are stored element by element, and lists that are stored as
+/// nodes, mean the same to Valkey in all versions that it supports. A sorted set in a listpack does not,
+/// because it may be out of order.
 #[test]
 fn large_collections_of_known_versions_are_the_same_for_valkey() {
     let same: [&[u8]; 5] = [

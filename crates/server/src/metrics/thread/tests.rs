@@ -66,14 +66,16 @@ impl Steps {
         self.thread.take_sample(Box::new(sample), details, now);
     }
 
-    /// Sends a request of the page; returns the reply's status and body.
+    /// Sends a request as the page's script sends it, on a new connection; returns the reply's status and
+    /// body.
     fn ask_page(&mut self, path: &str, headers: &str) -> (u16, String) {
         let (key, mut client) = self.connect();
         self.receive(
             key,
             &format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nSluice-Page: 1\r\n{headers}\r\n"),
         );
-        // Repeats until the reply is there: the thread checks again when it has requested to be woken.
+        // Without a reply, the request waits for a sample: the sample is delivered if the thread has
+        // requested one; otherwise time passes until it does.
         for _ in 0..4 {
             let reply = read(&mut client);
             if let Some((head, body)) = reply.split_once("\r\n\r\n") {

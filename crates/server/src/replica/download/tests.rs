@@ -98,7 +98,7 @@ impl Drop for Bed {
     }
 }
 
-/// A snapshot of about so many bytes.
+/// A snapshot with a string of `bytes` bytes.
 fn snapshot(bytes: usize) -> Vec<u8> {
     let options = WriteOptions { version: Version::Valkey, compression: Compression::None, checksum: true };
     let mut writer = Writer::new(options);
