@@ -56,7 +56,7 @@ pub enum Demand {
     /// Resume the coroutine that the window begins with.
     #[doc(hidden)]
     Resume,
-    /// Resume the coroutine of a wrapping function, which is its first upvalue.
+    /// Resume the coroutine that is the first upvalue of this function, which `coroutine.wrap` has made.
     #[doc(hidden)]
     ResumeWrapped,
     /// Return the window's values from the `resume` of this coroutine.
@@ -188,7 +188,7 @@ impl Ctx<'_> {
     /// Returns one value.
     ///
     /// # Errors
-    /// Never: the [`NativeStep`] is to be returned as it is.
+    /// None; the type lets a native function return this [`NativeStep`] directly.
     #[inline]
     pub fn one(&mut self, value: Value) -> Result<NativeStep, Fault> {
         self.push(value);
@@ -198,7 +198,7 @@ impl Ctx<'_> {
     /// Calls a function; this one is resumed with `state` when the call has returned.
     ///
     /// # Errors
-    /// Never: the [`NativeStep`] is to be returned as it is.
+    /// None; the type lets a native function return this [`NativeStep`] directly.
     #[inline]
     pub fn call(&mut self, function: Value, args: &[Value], state: State) -> Result<NativeStep, Fault> {
         let (at, end) = (self.top, self.top + 1 + args.len());
@@ -409,8 +409,8 @@ pub(crate) fn find_index(heap: &mut Heap, object: Value, key: Value) -> Result<I
     Err(Fault::bare("loop in gettable"))
 }
 
-/// Compares two values by `Lt` or `Le`. For a `<=` without `__le`, the caller must try `not (b <
-/// a)`: see `find_less_equal`.
+/// Compares two values by `Lt` or `Le`. For a `<=` without `__le`, the caller must try `not (b < a)`, as
+/// `order` in `vm/operate.rs` does.
 pub(crate) fn find_less(heap: &mut Heap, a: Value, b: Value, event: Metamethod) -> Result<Less, Fault> {
     if let (Some(x), Some(y)) = (a.as_number(), b.as_number()) {
         return Ok(Less::Known(if event == Metamethod::Lt { x < y } else { x <= y }));

@@ -145,7 +145,7 @@ pub enum Protection {
     Load,
 }
 
-/// The kind of a call.
+/// The kind of a call, or what the call waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     /// A Lua function.
@@ -175,7 +175,7 @@ pub(crate) enum After {
     Results,
     /// The first result is stored in this register.
     Register(u8),
-    /// Nothing: an assignment by a metamethod.
+    /// The results are dropped, because a metamethod was called for an assignment.
     Nothing,
     /// The truth of the first result decides a jump: the frame below continues at `target` if it
     /// equals `when`.

@@ -337,7 +337,7 @@ impl LuaTable {
         if key.is_boolean() {
             return usize::from(key == Value::TRUE) & (self.nodes.len() - 1);
         }
-        // The reference hashes an address, which differs from run to run: here it is an index,
+        // The reference hashes the object's address, which differs from run to run. Here the index is hashed,
         // spread like addresses.
         self.by_remainder((key.bits() as u32).wrapping_mul(0x9e37_79b1) >> 4)
     }

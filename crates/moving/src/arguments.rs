@@ -98,7 +98,7 @@ impl MovePlan {
         &self.host
     }
 
-    /// The port for clients of the server to ask.
+    /// The client port of the server that is asked.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -113,7 +113,7 @@ impl MovePlan {
         self.output == ReportForm::Json
     }
 
-    /// The limit for opening a connection and for each reply.
+    /// The time limit for opening a connection and for each reply.
     pub fn timeout(&self) -> Duration {
         self.timeout
     }

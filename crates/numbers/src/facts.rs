@@ -200,7 +200,7 @@ pub struct AofFacts {
 pub struct IoThreads {
     /// I/O threads that have connections.
     pub active: usize,
-    /// Whether these threads and the main thread look for work before they sleep.
+    /// Whether I/O threads and the main thread poll for work before they sleep.
     pub is_spinning: bool,
     /// The reason for the present number of active threads.
     pub reason: &'static str,
@@ -227,14 +227,14 @@ pub struct IoThreads {
     pub wait_ns: u64,
     /// Total duration of iterations that executed batches, in nanoseconds.
     pub service_ns: u64,
-    /// Number of messages that found a full ring (the queue between two threads) and waited at the sender:
-    /// those to I/O threads, and those from I/O threads.
+    /// Number of messages that found a full ring (the queue between two threads) and waited at the sender.
+    /// The first number counts messages to I/O threads, the second those from I/O threads.
     pub full: [u64; 2],
     /// Placement of connections on threads.
     pub placed: PlacedConnections,
 }
 
-/// Numbers of connections given to I/O threads or kept.
+/// Numbers of connections given to I/O threads or kept by the main thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PlacedConnections {
     /// Connections given to I/O threads when they were accepted.

@@ -179,7 +179,7 @@ impl ConnectionStats {
 /// The kind of a refused connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RejectedConnection {
-    /// Any connection that is not from a priority subnet.
+    /// Any other refused connection.
     Ordinary,
     /// A connection from `priority-subnets`, refused because `maxclients` was reached.
     Priority,

@@ -78,7 +78,7 @@ fn one_integer(ctx: &mut Ctx<'_>, setting: Setting, min: i32, max: i32) -> Resul
     Ok(NativeStep::Return(1))
 }
 
-/// Sets a number from an argument that is not nil, and pushes the current number.
+/// Sets a number if the argument is not nil, and pushes the setting's current number.
 fn integer(ctx: &mut Ctx<'_>, index: usize, setting: Setting, min: i32, max: i32) -> Result<(), Fault> {
     if !ctx.arg(index).is_nil() {
         let value = ctx.check_int(index)? as i32;
@@ -98,7 +98,7 @@ fn one_option(ctx: &mut Ctx<'_>, setting: Setting, options: &[&str]) -> Result<N
     Ok(NativeStep::Return(1))
 }
 
-/// Sets a choice from the first argument, if that is not nil, and pushes the current choice.
+/// Sets a choice if the first argument is not nil, and pushes the setting's current choice.
 fn option(ctx: &mut Ctx<'_>, setting: Setting, options: &[&str]) -> Result<(), Fault> {
     let argument = ctx.arg(1);
     if argument.is_boolean() {

@@ -129,7 +129,7 @@ fn decimal(text: &[u8]) -> Option<(f64, usize)> {
 const PLAIN_MAX: usize = 2048;
 
 /// Significant digits that decide which double is nearest: after 768 digits it matters only whether any
-/// further one is not zero (Rust's `dec2flt` and others keep as many).
+/// further one is not zero (Rust's `dec2flt` and others keep 768, too).
 const DECISIVE: usize = 800;
 
 /// The value of a decimal number with many digits, computed from its first [`DECISIVE`] digits and one
@@ -238,7 +238,7 @@ fn named(text: &[u8]) -> Option<(f64, usize)> {
 
 /// The significant digits of a hexadecimal number.
 struct HexDigits {
-    /// The first 60 to 64 bits.
+    /// The value of the first digits, up to 61 to 64 bits of it.
     bits: u64,
     /// Whether any later bit is set.
     sticky: bool,

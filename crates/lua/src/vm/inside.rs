@@ -81,7 +81,7 @@ pub(super) fn push_frame(
     Ok(())
 }
 
-/// The exit with which the run is paused at the top frame.
+/// The exit that pauses the run at the top frame; `None` if the run can continue.
 fn pause(heap: &Heap, budget: i64) -> Option<Exit> {
     if heap.is_due() {
         return Some(Exit::Collect);

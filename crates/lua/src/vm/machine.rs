@@ -118,8 +118,8 @@ impl Machine {
         }
         self.unwind(0);
         self.co.states.clear();
-        // The count begins at 0 again: the states of other coroutines are freed with the coroutines,
-        // perhaps by another thread, and change only the former count.
+        // The count of held bytes begins at 0 again: the states of other coroutines are freed with the
+        // coroutines, perhaps by another thread, and change only the former count.
         if self.heap.held.sum() > 0 {
             self.heap.held = HeldBytes::default();
         }
@@ -180,7 +180,7 @@ impl Machine {
         self.start_fault = Some(self.native_fault(fault, &frame));
     }
 
-    /// One step with the top frame.
+    /// Does one step with the top frame, as its kind requires.
     fn step(&mut self) -> Result<Onward, Fault> {
         let Some(frame) = self.co.frames.last() else { return self.finish_coroutine() };
         match frame.work {
@@ -388,7 +388,8 @@ impl Machine {
         named.unwrap_or_else(|| Fault::bare(format!("attempt to call a {} value", callee.type_name())))
     }
 
-    /// Passes the values `from..from + count` to the frame below, whose call's frame was just popped.
+    /// Passes the values `from..from + count` to the top frame. `frame` is the frame of the call that returns
+    /// them, which was just popped.
     pub(super) fn deliver(&mut self, from: usize, count: usize, frame: Frame) -> Result<Onward, Fault> {
         let first = if count > 0 { self.co.stack[from] } else { Value::NIL };
         let (base, pc) = self.co.frames.last().map_or((0, 0), |below| (below.base as usize, below.pc));
@@ -495,7 +496,7 @@ impl Machine {
         let is_whole = self.co.depth() + 1 >= NESTED_MAX || self.co.frames.len() + 1 >= FRAMES_MAX;
         let Some(joiner) = joiner.filter(|_| !is_whole) else {
             // The string is joined in one step if a further call would be one too many, because the program
-            // has made no call here.
+            // itself makes no call here and must not get that error.
             let values = &self.co.stack[from..=to];
             let len = operate::joined_len(&self.heap, values);
             self.co.stack[from] = operate::join(&mut self.heap, values, len)?;

@@ -80,7 +80,7 @@ fn numbers(sample: &MetricsSample) -> Map<String, Value> {
     out
 }
 
-/// Durations of each command since the server started.
+/// Durations of the commands in the sample, since the start or the last CONFIG RESETSTAT.
 fn commands(sample: &MetricsSample) -> Vec<Value> {
     let row = |one: &crate::info::sample::CommandLatencies| {
         let percentiles: Map<String, Value> =
@@ -193,7 +193,8 @@ fn hot_keys(rows: &[HotKeyRow], may: MayShow) -> Vec<Value> {
     rows.iter().map(|row| json!({ "db": row.db, "name": name(row), "per_second": row.per_second })).collect()
 }
 
-/// Bytes as text: everything except printable characters of UTF-8 becomes `\x` and two digits.
+/// Bytes as text: everything except printable characters of UTF-8 becomes `\x` and two digits; a backslash is
+/// doubled.
 pub(crate) fn printable(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

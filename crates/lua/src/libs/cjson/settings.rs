@@ -21,7 +21,7 @@ pub(super) enum Setting {
 /// The initial settings, by index.
 pub(super) const DEFAULTS: [i32; 9] = [0, 2, 10, 1000, 1000, 0, 1, 1, 14];
 
-/// The settings' own table, for functions made by `new`; `None` for the global ones.
+/// The table of settings that functions made by `new` have; `None` for the global functions.
 fn own_settings(ctx: &Ctx<'_>) -> Option<TableRef> {
     ctx.upvalue(1).as_table()
 }

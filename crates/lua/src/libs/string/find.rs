@@ -1,6 +1,6 @@
 //! The functions `string.find`, `match` and `gmatch`.
 //!
-//! The window has the text in its first slot and the pattern in its second one.
+//! The function's window (see [`Ctx`]) has the text in its first slot and the pattern in its second one.
 
 use crate::fault::Fault;
 use crate::native::{Ctx, NativeStep, State};

@@ -1,7 +1,7 @@
 //! The function `string.gsub`.
 //!
-//! The window has the text, the pattern and the replacement in its first three slots; results of calls
-//! follow after `window` slots.
+//! The function's window (see [`Ctx`]) has the text, the pattern and the replacement in its first three
+//! slots. The results of a called function follow the first `window` slots.
 
 use crate::fault::Fault;
 use crate::held::Held;
@@ -18,7 +18,7 @@ use super::find::{capture_value, compile, push_captures};
 const BYTE_TEXT_MAX: usize = 4096;
 const BYTE_TEMPLATE_MAX: usize = 256;
 
-/// The most bytes that are reserved at first.
+/// The most bytes that are reserved for the result at the first match.
 const GUESS_MAX: usize = 64 << 10;
 
 /// The state of a substitution between two steps.
@@ -107,7 +107,8 @@ pub(super) fn gsub(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     }
 }
 
-/// Replaces a byte in a short text by a string, without a matcher: the usual way to split names of keys.
+/// Replaces a byte in a short text by a string, without a matcher. Programs often do this to split names of
+/// keys.
 fn replace_byte(
     ctx: &mut Ctx<'_>,
     text: StrRef,
