@@ -25,7 +25,7 @@ use std::ops::RangeInclusive;
 pub struct LogOptions {
     /// Options of reading a snapshot at the beginning.
     pub preamble: rdb::ReadOptions,
-    /// Bytes of an argument at most.
+    /// The most bytes that an argument may have.
     pub arg_bytes_max: u64,
 }
 
@@ -100,7 +100,7 @@ pub struct LogReader {
     parser: Parser,
     requests: Requests,
     limits: ParseLimits,
-    /// Bytes of an argument at most.
+    /// The most bytes that an argument may have.
     arg_bytes_max: u64,
     preamble: rdb::ReadOptions,
     valid_up_to: u64,
@@ -343,7 +343,8 @@ impl LogReader {
         }
         let progress = self.parser.parse(input, &self.limits, &mut self.requests);
         if self.requests.is_empty() {
-            // A client may still send the rest of a faulty line. In a file nothing follows.
+            // The parser waits for the rest of a faulty line, because a client may still send it. In a file
+            // the fault is reported at once.
             let fault = self.fault(input);
             return match (fault, progress.state) {
                 (Some(problem), _) => self.bad(self.parser.at(), problem),

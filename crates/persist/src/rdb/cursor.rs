@@ -127,9 +127,9 @@ impl<'i> InputCursor<'i> {
         })
     }
 
-    /// Reads a plain text and a plain or compressed text, both of less than 16 KiB: the key and string
-    /// of which most files have millions. `None`, with nothing read, if the texts have other forms, are
-    /// incomplete or are malformed.
+    /// Reads a plain text and a plain or compressed text, both of less than 16 KiB: a key with a short
+    /// string, of which most files have millions. `None`, with nothing read, if the texts have other forms,
+    /// are incomplete or are malformed.
     #[inline]
     pub(super) fn short_pair(&mut self) -> Option<(&'i [u8], Cow<'i, [u8]>)> {
         let (key_len, rest) = short_len(self.input.get(self.at..)?)?;

@@ -122,7 +122,8 @@ enum UnpackStage {
 }
 
 impl Unpacker {
-    /// A file or stream that begins with `start`. `checksum` is the setting `rdbchecksum`.
+    /// A file or stream that begins with `start`. `checksum` says whether checksums are compared: for files
+    /// the setting `rdbchecksum`.
     pub(super) fn new(contents: PackedContents, start: Vec<u8>, checksum: bool) -> Unpacker {
         let stage = UnpackStage::Envelope;
         Unpacker { contents, checksum, stage, is_summed: false, input: start, at: 0, base: 0, wanted: 0 }

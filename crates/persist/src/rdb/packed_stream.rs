@@ -64,7 +64,7 @@ impl PackedStream {
             }
             StreamForm::Undecided(start) => {
                 start.extend_from_slice(bytes);
-                // A primary sends empty lines as a sign of life.
+                // Empty lines, which a primary sends as a sign of life, are passed on and decide nothing.
                 let lines = start.iter().take_while(|byte| **byte == b'\n').count();
                 plain.extend(start.drain(..lines));
                 if start.starts_with(MAGIC) {

@@ -202,8 +202,8 @@ impl Reader {
         }
     }
 
-    /// Bytes that were fed and not read yet, of a compressed file not decompressed yet; after the end,
-    /// the bytes after the file.
+    /// Bytes that were fed and not read yet or, of a compressed file, not decompressed yet. After the end,
+    /// these are the bytes after the file.
     pub fn rest(&self) -> &[u8] {
         match &self.outside {
             FeedKind::Compressed(unpacker) => unpacker.rest(),

@@ -127,9 +127,9 @@ impl Writer {
     /// Writes a key with a string in pages. Pieces are passed to `give`; the rest stays pending. Pages
     /// that are written unchanged are shared with the string, so they are not copied.
     ///
-    /// Pages are compressed one by one: consecutive compressed strings are one compressed string. The
-    /// length of that string precedes it, so the compressed pages are kept until the last one is done. If
-    /// they are not smaller, the string is written uncompressed.
+    /// Pages are compressed one by one, and the results, one after the other, are one compressed string. Its
+    /// length precedes the string, so the compressed pages are kept until the last one is done. If they are
+    /// not smaller, the string is written uncompressed.
     pub fn pages(
         &mut self,
         key: &[u8],
@@ -246,7 +246,7 @@ impl Writer {
         give: &mut (impl FnMut(Bytes) + ?Sized),
     ) {
         let cut = NodeCutter::new(list, max_listpack_size);
-        // The number of nodes comes first. Cutting twice is cheaper than keeping possibly gigabytes.
+        // The number of nodes comes first, so the list is cut twice; to keep the nodes could take gigabytes.
         let mut nodes = 0;
         cut.nodes(list, &mut |_| nodes += 1);
         self.len(nodes);
@@ -282,8 +282,8 @@ impl Writer {
         self.value_hash(hash, give);
     }
 
-    /// The type number of a hash in a file. In files for common readers, fields lose their expiries,
-    /// because those readers do not know them.
+    /// The type number of a hash in a file. In files of [`Version::Common`], fields lose their expiries,
+    /// because not all readers of such files know these.
     pub(super) fn hash_kind(&self, hash: HashRef<'_>) -> u8 {
         match (hash.encoding(), self.options.version) {
             (HashEncoding::Listpack, _) => op::TYPE_HASH_LISTPACK,

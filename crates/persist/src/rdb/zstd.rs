@@ -216,8 +216,8 @@ pub(super) fn stored(file: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&[1, 0, 0]);
 }
 
-/// The compression level: the library's fastest. Valkey 9.2 uses 3, which takes nearly twice as long for
-/// the same size of keys and short values.
+/// The compression level: the fastest of the library's regular levels. Valkey 9.2 uses 3, which takes nearly
+/// twice as long for the same size of keys and short values.
 const LEVEL: i32 = 1;
 /// The first bytes of a frame: 0xFD2FB528, little endian.
 const FRAME_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
