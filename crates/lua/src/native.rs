@@ -59,7 +59,7 @@ pub enum Demand {
     /// Resume the coroutine that is the first upvalue of this function, which `coroutine.wrap` has made.
     #[doc(hidden)]
     ResumeWrapped,
-    /// Return the window's values from the `resume` of this coroutine.
+    /// Suspend this coroutine; the window's values are the results of the call that resumed it.
     #[doc(hidden)]
     Yield,
     /// Collect all garbage, and return 0.
@@ -443,7 +443,7 @@ pub(crate) fn comparison(heap: &mut Heap, a: Value, b: Value, event: Metamethod)
 #[cold]
 pub(crate) fn incomparable(a: Value, b: Value) -> Fault {
     let (x, y) = (a.type_name(), b.type_name());
-    // PUC compares the third letters of the type names, so a thread and a string are reported as
+    // PUC-Rio's Lua compares the third letters of the type names, so a thread and a string are reported as
     // "two" of one type.
     if x.as_bytes().get(2) == y.as_bytes().get(2) {
         return Fault::bare(format!("attempt to compare two {x} values"));

@@ -241,7 +241,7 @@ pub(crate) struct Coroutine {
     pub(crate) status: Status,
     /// The coroutine that resumed this one; `None` for the main program, and while suspended.
     pub(crate) resumer: Option<ThreadRef>,
-    /// Calls in this coroutine that PUC would make on the C stack.
+    /// Calls in this coroutine that PUC-Rio's Lua would make on the C stack.
     pub(crate) nested: u32,
     /// `nested`, summed up over the coroutines below, which wait for this one.
     pub(crate) below: u32,

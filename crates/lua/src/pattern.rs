@@ -3,8 +3,8 @@
 //!
 //! A Lua pattern has no alternatives, so its items are a sequence. An item's captures and errors depend
 //! only on its index. The compiler turns the first error into an item that raises the error when the match
-//! reaches it, because PUC's matcher reads the pattern while it matches and reports no error in a part
-//! that it never reaches.
+//! reaches it, because the matcher of PUC-Rio's Lua (PUC) reads the pattern while it matches and reports no
+//! error in a part that it never reaches.
 //!
 //! Invariants: (1) a match uses no recursion: the choices that remain to be tried are a list, not longer
 //! than the items; (2) every loop uses fuel; without fuel the matcher pauses, and later continues as if it
@@ -38,7 +38,7 @@ const BYTES_PER_UNIT: usize = 16;
 pub(crate) enum Anchor {
     /// Only the first position.
     Here,
-    /// At any position from the first on.
+    /// Any position from the first on.
     Anywhere,
 }
 

@@ -99,7 +99,7 @@ impl StringSlot {
     }
 }
 
-/// The string of one byte: every heap begins with these, in the order of the bytes.
+/// The string of one byte. Every heap begins with these 256 strings, in the order of the bytes.
 #[inline(always)]
 pub(crate) fn single(byte: u8) -> Value {
     StrRef(u32::from(byte)).into()
@@ -210,7 +210,7 @@ impl Strings {
         self.texts.get(index).filter(|slot| slot.is_symbol).map(StringSlot::bytes)
     }
 
-    /// Makes a string of this machine a symbol, until it is freed.
+    /// Marks a string of this machine as a symbol. The mark ends when the string is freed.
     pub(crate) fn make_symbol(&mut self, string: StrRef) {
         self.texts.at_mut(string.0).is_symbol = true;
     }

@@ -1,7 +1,8 @@
-//! The arguments of `--check-move`, and the environment variables with the password.
+//! The arguments of `--check-move`, which checks another server before its data move here, and the
+//! environment variables with the password.
 //!
 //! Invariant: no password is taken from the command line, where other users of the machine would see it, and
-//! no error repeats a word that may be one.
+//! no error repeats a word that may be a password.
 
 use std::fmt;
 use std::time::Duration;

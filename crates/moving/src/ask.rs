@@ -105,8 +105,8 @@ fn commands(text: &[u8]) -> Vec<CommandCalls> {
     InfoFacts::read(text).0.iter().filter_map(of_line).collect()
 }
 
-/// Names and values of directives. The value of a secret is dropped; a directive that is unknown here
-/// counts as a secret if its name resembles one.
+/// Names and values of directives. The value of a secret is dropped; a directive that is unknown here counts
+/// as a secret if its name looks like that of a secret.
 fn settings(list: Vec<Value>) -> Vec<SettingFact> {
     let one = |pair: &[Value]| {
         let (name, value) = (text(&pair[0])?.to_ascii_lowercase(), text(&pair[1])?);
@@ -130,7 +130,7 @@ fn without_digests(line: &[u8]) -> Vec<u8> {
     words.collect::<Vec<_>>().join(&b' ')
 }
 
-/// The digest that replaces every other one; no known password has it.
+/// The digest that replaces every other digest; no known password has this one.
 const NO_DIGEST: &[u8] = b"#0000000000000000000000000000000000000000000000000000000000000000";
 
 /// The number of clients of each group, without the check's own connection.

@@ -26,9 +26,9 @@ pub enum WhyUnknown {
     NoCommand,
     /// Another error, by its code (the first word of the reply).
     Error(String),
-    /// A reply of another type than the command has.
+    /// The reply has a type that the command does not return.
     Strange,
-    /// The reply would be so large that the server would be busy with it.
+    /// The reply would be so large that producing it would keep the server busy.
     TooMuch,
 }
 

@@ -8,7 +8,7 @@ use super::shown::shown;
 pub enum FindingWeight {
     /// This server supports what was found.
     Works = 0,
-    /// An operator has to look at it.
+    /// An operator has to look at what was found.
     Look = 1,
     /// This server does not support what was found.
     Missing = 2,

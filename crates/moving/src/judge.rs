@@ -321,7 +321,7 @@ fn keys(verdict: &mut Findings, sample: &KeySample, all: u64) {
     payloads(verdict, sample);
 }
 
-/// Loads the payloads of the sample, as a full sync would.
+/// Tries to load the payloads of the sample, as a full sync would.
 fn payloads(verdict: &mut Findings, sample: &KeySample) {
     let mut said = BTreeSet::new();
     let mut loaded = 0;

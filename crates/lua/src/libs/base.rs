@@ -14,8 +14,8 @@ use crate::value::{Kind, TableRef, Value};
 
 use super::output::{cost, reserve};
 
-/// The most values that the arguments and the results of `unpack` may be together: PUC's limit for a C
-/// function.
+/// The most values that the arguments and the results of `unpack` may be together: the limit of PUC-Rio's Lua
+/// for a C function.
 const RESULTS_MAX: i64 = 8000;
 
 const FUNCTIONS: [Native; 16] = [
@@ -44,7 +44,7 @@ pub(crate) const INSECURE: [Native; 3] = [
     Native::plain("newproxy", newproxy),
 ];
 
-/// Opens the library; returns the functions `next` and the iterator of `ipairs`.
+/// Opens the library; returns the function `next` and the iterator function of `ipairs`.
 pub(crate) fn open(lib: &mut Library<'_>) -> Result<(Value, Value), Fault> {
     let globals = lib.globals();
     lib.field(globals, b"_G", globals.into())?;
@@ -90,8 +90,8 @@ fn error(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
 
 fn pcall(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     if ctx.count() == 0 {
-        // The reference's own `pcall` stores its first result, `true`, in the slot below the function, and
-        // calls that slot if there is no function.
+        // Without a function, `true` is called: the reference's own `pcall` stores its first result, `true`,
+        // in the slot below the function, and then calls this slot.
         ctx.push(Value::TRUE);
     }
     Ok(NativeStep::Machine(Demand::Protect(Protection::Pcall)))

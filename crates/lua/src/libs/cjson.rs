@@ -1,7 +1,8 @@
 //! The library `cjson`: JSON in the form of lua-cjson 2.1.0, with its settings.
 //!
-//! Settings of the global table are stored with the host's state, and are reset for each run. A table made
-//! by `cjson.new` has its own settings, in a table that is the first upvalue of its functions.
+//! The settings of the global table `cjson` are in the host's state (`HostState`), and are reset for each
+//! run. A table made by `cjson.new` has its own settings, in a table that is the first upvalue of its
+//! functions.
 
 mod decode;
 mod encode;

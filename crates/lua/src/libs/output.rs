@@ -38,7 +38,7 @@ pub(super) fn fuel(ctx: &Ctx<'_>) -> u64 {
     u64::try_from(*ctx.budget).unwrap_or(0).max(1)
 }
 
-/// PUC's check that `extra` more values fit on a function's stack.
+/// The check of PUC-Rio's Lua that `extra` more values fit on a function's stack.
 pub(super) fn check_stack(ctx: &Ctx<'_>, extra: usize, what: &str) -> Result<(), Fault> {
     const STACK_MAX: usize = 8000;
     if ctx.count().saturating_add(extra) > STACK_MAX {

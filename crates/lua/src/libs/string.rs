@@ -11,8 +11,8 @@ use crate::vm::operate::joined_len;
 
 use super::output::{CHUNK, check_stack, cost, part, position, reserve};
 
-/// The library's functions, in the order in which PUC registers them. Functions with upvalues are
-/// replaced later.
+/// The library's functions, in the order in which PUC-Rio's Lua registers them. [`open`] replaces the
+/// functions with upvalues.
 const FUNCTIONS: &[Native] = &[
     Native::plain("byte", byte),
     Native::plain("char", char),

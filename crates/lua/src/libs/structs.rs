@@ -81,7 +81,8 @@ impl FormatReader {
         Ok(Some(PackOption { letter, size, padding }))
     }
 
-    /// The work of reading the format since `before`, in bytes: a number may have many leading zeros.
+    /// The work of reading the format since position `before`, as a number of bytes for [`cost`]: a number
+    /// may have many leading zeros.
     fn read_since(&self, before: usize) -> usize {
         (self.at - before).saturating_mul(4)
     }

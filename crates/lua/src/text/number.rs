@@ -1,7 +1,7 @@
 //! Conversion of text to numbers, and of numbers to text.
 //!
-//! Invariants: (1) text is parsed as by glibc's `strtod` and `strtoul`, because PUC's Lua calls them; (2) a
-//! number is printed as by `printf("%.14g")`; (3) nothing here allocates, and the cost is linear in the
+//! Invariants: (1) text is parsed as by glibc's `strtod` and `strtoul`, because PUC-Rio's Lua calls them; (2)
+//! a number is printed as by `printf("%.14g")`; (3) nothing here allocates, and the cost is linear in the
 //! length of the text.
 
 use sluice_base::num::IntBuffer;
@@ -238,7 +238,7 @@ fn named(text: &[u8]) -> Option<(f64, usize)> {
 
 /// The significant digits of a hexadecimal number.
 struct HexDigits {
-    /// The value of the first digits, up to 61 to 64 bits of it.
+    /// The first digits: 61 to 64 significant bits, or fewer if the number is shorter.
     bits: u64,
     /// Whether any later bit is set.
     sticky: bool,

@@ -1,4 +1,4 @@
-//! Slices and cycles of the collector, during a run and between runs.
+//! The collector's cycles, and the slices in which cycles are done, during a run and between runs.
 
 use super::machine::Machine;
 use crate::gc::{self, Roots};
@@ -16,7 +16,8 @@ pub(crate) const FULL_WORK: usize = 8192;
 const WORK_PER_UNIT: usize = 4;
 
 impl Machine {
-    /// Does a slice of a cycle, or with `None` a full collection. Returns true when a cycle has ended.
+    /// Does a slice of a cycle, which processes about `work` values, or with `None` a full collection.
+    /// Returns true when a cycle has ended.
     pub(crate) fn collect(&mut self, work: Option<usize>) -> bool {
         self.heap.slice_due = false;
         self.heap.strings.set_due(false);

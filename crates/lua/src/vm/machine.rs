@@ -59,7 +59,7 @@ pub(crate) struct Machine {
     pub(crate) stepwise: bool,
     /// Strings that constants share.
     pub(crate) symbols: MachineSymbols,
-    /// The closure that chunks run as; its prototype is that of the last started chunk.
+    /// The closure that runs chunks; its prototype is that of the chunk started last.
     pub(crate) chunk: ClosureRef,
     /// Whether prototypes that are linked now stay loaded.
     pub(crate) is_permanent: bool,
@@ -429,7 +429,8 @@ impl Machine {
         Ok(Onward::Go)
     }
 
-    /// The pause when the budget is used up between two frames' steps: there is no state to write back.
+    /// The next action when the budget is used up between two steps: a halt, unless no frame is left. The
+    /// loop's state need not be written back.
     fn pause(&self) -> Onward {
         if self.co.frames.is_empty() { Onward::Go } else { Onward::Halt(Halt::OutOfBudget) }
     }
@@ -562,7 +563,7 @@ impl Machine {
         }
     }
 
-    /// Delivers values that are not in the stack.
+    /// Copies values to the stack and passes them to the top frame, as `deliver` does.
     pub(super) fn give(
         &mut self,
         at: usize,

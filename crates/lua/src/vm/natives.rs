@@ -22,7 +22,8 @@ impl Machine {
         after: After,
     ) -> Result<Onward, Fault> {
         let Some(native) = self.co.stack[func].as_native() else { return Ok(Onward::Go) };
-        // If the instruction is not a call, PUC makes this call on the C stack, so the nesting is checked.
+        // If the instruction is not a call, PUC-Rio's Lua makes this call on the C stack, so the nesting is
+        // checked.
         if after != After::Results && self.co.depth() + 1 == NESTED_MAX {
             return Err(Fault::bare(OVERFLOW));
         }

@@ -89,7 +89,7 @@ struct Decoding {
     reader: TokenReader,
     wanted: JsonWanted,
     containers: Vec<Container>,
-    /// Slots that PUC's stack would use.
+    /// The slots that decoding would use on the stack of PUC-Rio's Lua; their number limits the nesting.
     slots: usize,
     depth_max: usize,
 }

@@ -33,7 +33,7 @@ struct PausedEncoding {
     levels: Vec<JsonLevel>,
     /// The number of open tables.
     depth: usize,
-    /// Slots that PUC's stack would use.
+    /// The slots that encoding would use on the stack of PUC-Rio's Lua; their number limits the nesting.
     slots: usize,
     settings: EncodeSettings,
 }
@@ -48,8 +48,8 @@ struct EncodeSettings {
     precision: usize,
 }
 
-/// The output for each byte of a string: 0 the byte itself, 1 `\u00xx`, otherwise a backslash and
-/// this letter.
+/// The output for each byte of a string: 0 means the byte itself, 1 means `\u00xx`, and a letter means a
+/// backslash and this letter.
 const ESCAPES: [u8; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;

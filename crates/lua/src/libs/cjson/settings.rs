@@ -54,5 +54,5 @@ pub(super) fn write(ctx: &mut Ctx<'_>, setting: Setting, value: i32) -> Result<(
     }
 }
 
-/// Slots of a C function's stack in PUC, which bound the nesting.
+/// The slots of a C function's stack in PUC-Rio's Lua; here the number limits the nesting.
 pub(super) const SLOTS_MAX: usize = 8000;

@@ -10,7 +10,7 @@ use crate::value::{Kind, StrRef, TableRef, Value};
 
 use super::super::output::{CHUNK, cost, entry_from, fuel, reserve};
 
-/// The deepest nesting of tables; deeper ones are packed as nil.
+/// The deepest nesting of tables; deeper tables are packed as nil.
 const DEPTH_MAX: usize = 16;
 
 /// The state of a value whose parts are being written. In `Check`, `Count` and `Map`, `at` is a position
@@ -187,7 +187,7 @@ fn push_text(ctx: &mut Ctx<'_>, state: &mut Packing, text: StrRef, left: &mut u6
     Ok(())
 }
 
-/// Writes a part of a long string, for which memory was reserved at its beginning.
+/// Writes a part of a long string. Memory for the whole string was reserved before its first part.
 fn push_part(
     ctx: &mut Ctx<'_>,
     state: &mut Packing,

@@ -10,7 +10,7 @@ use crate::value::{StrRef, TableRef, Value};
 
 use super::super::output::{CHUNK, RecentTexts, append, cost, fuel, part, reserve};
 
-/// Slots of a C function's stack in PUC, which bound the values and the nesting.
+/// The slots of a C function's stack in PUC-Rio's Lua; here the number limits the values and the nesting.
 const SLOTS_MAX: usize = 8000;
 
 /// The kind of a value, by its first bytes.
@@ -52,7 +52,7 @@ struct Unpacking {
     /// The number of finished values.
     count: usize,
     open: Vec<Open>,
-    /// Slots that PUC's stack would use.
+    /// The slots that unpacking would use on PUC's stack.
     slots: usize,
     /// A long string that is being copied.
     copy: Option<TextCopy>,

@@ -37,7 +37,7 @@ struct Substitution {
     is_plain: bool,
     phase: SubstitutionPhase,
     window: usize,
-    /// The bytes of the buffer that are counted while a function is called.
+    /// The guard by which the buffer's bytes count against the limit while a function is called.
     held: Option<Held>,
 }
 
@@ -402,7 +402,8 @@ fn expand(
         if at == len {
             break;
         }
-        // PUC reads the zero byte after a string that ends with a percent sign.
+        // After a percent sign at the end of the string, PUC-Rio's Lua reads the zero byte that follows the
+        // string.
         let letter = rest.get(literal + 1).copied().unwrap_or(0);
         at += 2;
         if !letter.is_ascii_digit() {
@@ -441,7 +442,7 @@ fn append_capture(
     Ok(())
 }
 
-/// Appends the value from a table or a function: nil and false keep the match.
+/// Appends the value from a table or a function; for nil and false, the matched text itself.
 fn append_value(
     ctx: &mut Ctx<'_>,
     state: &mut Substitution,

@@ -1,5 +1,5 @@
-//! The function `table.sort`: PUC's quicksort, comparison by comparison, because the comparisons decide the
-//! order of equal elements and whether an inconsistent comparator is detected.
+//! The function `table.sort`: the quicksort of PUC-Rio's Lua, comparison by comparison, because the
+//! comparisons decide the order of equal elements and whether an inconsistent comparator is detected.
 //!
 //! The function's window (see [`Ctx`]) has the table, the comparator or nil, and three values that outlive a
 //! call: the pivot and the two elements that are compared with it.
