@@ -1,9 +1,9 @@
-//! The command log: the slowest commands, the largest requests, the largest replies.
+//! The command log: slow commands, large requests, large replies.
 
 use sluice_base::heap;
 use std::collections::VecDeque;
 
-/// The reasons for which a command is logged, one log each.
+/// The reasons for which a command is logged, each with a log of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogKind {
     /// The command took `commandlog-execution-slower-than` or longer.

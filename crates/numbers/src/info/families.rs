@@ -30,7 +30,7 @@ pub enum FamilyKind {
     Info,
 }
 
-/// Index in [`FIELDS`], or, from `FIELDS.len()` on, in [`FAMILIES`].
+/// Index in the list of [`FIELDS`] that [`FAMILIES`] continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FamilyId(u16);
 

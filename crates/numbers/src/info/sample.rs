@@ -58,7 +58,7 @@ pub enum Health {
     Fine,
     /// The server is loading its data.
     Loading,
-    /// A replica without a link to its primary.
+    /// The server is a replica without a link to its primary.
     LinkDown,
     /// Writes are refused because the append-only file cannot be written.
     AofFailed,

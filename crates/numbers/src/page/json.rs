@@ -1,4 +1,5 @@
-//! A sample and the page's details as JSON. Made on the endpoint's thread.
+//! A sample and the details for the metrics endpoint's web page, as JSON. The endpoint's thread makes the
+//! text.
 
 use crate::info::sample::MetricsSample;
 use crate::info::value::Number;
@@ -61,7 +62,7 @@ impl PageJson<'_> {
     }
 }
 
-/// For each name of a metric its number, or a list of labels and numbers.
+/// The number of each metric by name; for a metric with labels, a list of labels and numbers.
 fn numbers(sample: &MetricsSample) -> Map<String, Value> {
     let mut out: Map<String, Value> = Map::new();
     for (id, labels, number) in sample.numbers() {

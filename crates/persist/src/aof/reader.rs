@@ -204,8 +204,8 @@ impl LogReader {
         }
     }
 
-    /// The key in the snapshot at the beginning whose value is being read, or is malformed, and the name
-    /// of its type.
+    /// The key whose value is being read in the snapshot at the beginning, or is malformed there, and the
+    /// name of the value's type.
     pub fn under_way_in_preamble(&self) -> Option<(&[u8], &'static str)> {
         match &self.stage {
             LogStage::Preamble(reader) => reader.under_way(),
@@ -243,7 +243,8 @@ impl LogReader {
     pub fn end(&self) -> Result<LogTail, LogError> {
         let rest = self.buffer.get(self.at..).unwrap_or_default();
         match (&self.stage, rest) {
-            // A part of a snapshot's magic: no part of a snapshot is usable, and no command begins with it.
+            // The file is the beginning of a snapshot's magic. It is refused, because a part of a snapshot is
+            // not usable, and no command begins like that.
             (LogStage::Start, [first, ..]) => self.bad(0, LogProblem::Marker(*first)),
             (LogStage::Annotation(_), _) => self.bad(0, LogProblem::Annotation),
             (LogStage::Record, [b'#', ..]) if !begins_annotation(rest) => self.bad(0, LogProblem::Annotation),
@@ -454,7 +455,8 @@ fn begins_annotation(line: &[u8]) -> bool {
 }
 
 /// Entry point of the fuzzer: reads any bytes as a log, whole and in pieces, to the end or the first
-/// fault. Both ways must give the same result, and the well-formed part must stay so without the rest.
+/// fault. Both ways must give the same result, and the well-formed part must be well-formed without the rest,
+/// too.
 pub fn fuzz_aof(data: &[u8]) {
     let (whole, tail) = outline(data, usize::MAX);
     let (pieces, same) = outline(data, 1);

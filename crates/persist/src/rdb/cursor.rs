@@ -161,8 +161,8 @@ impl<'i> InputCursor<'i> {
                 let len = usize::try_from(len).unwrap_or(usize::MAX);
                 match lzf::decompress(self.take(small)?, len) {
                     Some(text) => Ok(Cow::Owned(text)),
-                    // In the reference, the failed decompression yields no bytes, which
-                    // is the announced length.
+                    // As in the reference, the text is empty: the failed decompression yields no bytes, and
+                    // none were announced.
                     None if len == 0 => Ok(Cow::Borrowed(b"")),
                     None => self.bad(offset, Problem::Compression),
                 }

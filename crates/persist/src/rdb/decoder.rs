@@ -315,7 +315,7 @@ impl Decoder {
         Ok(self.hash_end())
     }
 
-    /// Decodes a hash in one text.
+    /// Decodes a hash that is stored as one text.
     fn hash_text<'i>(
         &mut self,
         form: HashForm,
@@ -536,7 +536,7 @@ impl Decoder {
         }
     }
 
-    /// Returns the key as one without elements.
+    /// Reports the key as one whose value has no elements.
     fn empty<'i>(&mut self) -> DecodedPart<'i> {
         self.state = DecoderState::Item;
         DecodedPart::Item(Item::Empty { key: std::mem::take(&mut self.head).key })

@@ -17,7 +17,7 @@ pub(super) const PACKED: u64 = 2;
 pub(super) struct ListBuilder {
     list: List,
     context: ListContext,
-    /// Number of nodes with elements that are listpacks or ziplists.
+    /// Number of listpacks and ziplists among the nodes, empty ones not counted.
     packed: usize,
     /// Whether a node was a single element.
     has_plain: bool,

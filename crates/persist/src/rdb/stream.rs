@@ -31,7 +31,7 @@ pub(super) struct StreamBuilder {
     /// Groups still to come, including the present one.
     groups: u64,
     group: Option<ConsumerGroup>,
-    /// Pending entries of the group whose consumers were not read yet.
+    /// Number of the group's pending entries that no consumer read so far has.
     unowned: u64,
     /// Consumers still to come, including the present one.
     consumers: u64,

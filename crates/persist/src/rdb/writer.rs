@@ -62,7 +62,8 @@ impl Writer {
         Writer { out, summed: 0, sum: Sum::new(), options, compresses }
     }
 
-    /// Sets whether strings are compressed from now on, if the options say so at all.
+    /// Switches the compression of strings on or off from here on; compression stays off if the options do
+    /// not ask for it.
     pub fn compress(&mut self, wanted: bool) {
         self.compresses = wanted && self.options.compression == Compression::Strings;
     }
@@ -192,8 +193,8 @@ impl Writer {
         }
     }
 
-    /// The pieces of a string, each compressed; `None` if that does not save enough. A piece that cannot
-    /// be compressed takes one byte more for each 32. A page of zeros is compressed only once, because a
+    /// The pieces of a string, each compressed; `None` if that does not save enough. A piece that cannot be
+    /// compressed takes one more byte for every 32 bytes. A page of zeros is compressed only once, because a
     /// string may have thousands.
     fn compressed_pages(&self, pages: &Pages) -> Option<Vec<Bytes>> {
         let len = pages.len();
@@ -515,7 +516,7 @@ pub(super) fn set_kind(set: SetRef<'_>) -> u8 {
 
 /// A piece of a long value has this many bytes, or up to a page or a list node more.
 const GIVEN_FROM: usize = 256 << 10;
-/// Shorter shared bytes are copied, because a separate piece costs its reader about as much.
+/// Shorter shared bytes are copied, because handling a separate piece costs about as much as the copy.
 const SHARED_FROM: usize = 16 << 10;
 /// The value in place of the expiry of a field that has none.
 const NO_EXPIRY: i64 = -1;

@@ -19,7 +19,7 @@ pub(super) struct ZsetBuilder {
     /// Range of each member in the bytes, and its score.
     elements: Vec<(usize, usize, f64)>,
     longest: usize,
-    /// Whether the elements were in a listpack or ziplist, whose scores stay unchanged.
+    /// Whether the elements were in a listpack or ziplist; their scores then stay unchanged.
     is_packed: bool,
 }
 
