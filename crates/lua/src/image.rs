@@ -1,8 +1,8 @@
-//! Images: a sealed machine without a program, whose objects are shared by all machines with the
-//! same libraries.
+//! Images. An image has the objects of a machine that was sealed (`Vm::seal`) before it loaded a program; all
+//! machines with the same libraries share them.
 //!
-//! Invariants: (1) an image never changes: its tables are read-only, its strings are hashed, its tables
-//! have recorded which events they lack; (2) objects of an image refer only to objects of the image.
+//! Invariants: (1) an image never changes: its tables are read-only, its strings are hashed, and each table
+//! has recorded which metamethods it lacks; (2) objects of an image refer only to objects of the image.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
 //! Lua 5.1 with the libraries that scripts of a Redis-like server have: a machine whose references cannot
-//! dangle and whose runs can be paused between any two instructions.
+//! dangle and whose runs can be paused between any two instructions. *PUC* in this crate is PUC-Rio's Lua
+//! 5.1, the original implementation in C.
 #![forbid(unsafe_code)]
 
 mod api;

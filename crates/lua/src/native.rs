@@ -56,10 +56,10 @@ pub enum Demand {
     /// Resume the coroutine that the window begins with.
     #[doc(hidden)]
     Resume,
-    /// Resume the coroutine of a wrapping function, which is its first upvalue.
+    /// Resume the coroutine that is the first upvalue of this function, which `coroutine.wrap` has made.
     #[doc(hidden)]
     ResumeWrapped,
-    /// Return the window's values from the `resume` of this coroutine.
+    /// Suspend this coroutine; the window's values are the results of the call that resumed it.
     #[doc(hidden)]
     Yield,
     /// Collect all garbage, and return 0.
@@ -188,7 +188,7 @@ impl Ctx<'_> {
     /// Returns one value.
     ///
     /// # Errors
-    /// Never: the [`NativeStep`] is to be returned as it is.
+    /// None; the type lets a native function return this [`NativeStep`] directly.
     #[inline]
     pub fn one(&mut self, value: Value) -> Result<NativeStep, Fault> {
         self.push(value);
@@ -198,7 +198,7 @@ impl Ctx<'_> {
     /// Calls a function; this one is resumed with `state` when the call has returned.
     ///
     /// # Errors
-    /// Never: the [`NativeStep`] is to be returned as it is.
+    /// None; the type lets a native function return this [`NativeStep`] directly.
     #[inline]
     pub fn call(&mut self, function: Value, args: &[Value], state: State) -> Result<NativeStep, Fault> {
         let (at, end) = (self.top, self.top + 1 + args.len());
@@ -409,8 +409,8 @@ pub(crate) fn find_index(heap: &mut Heap, object: Value, key: Value) -> Result<I
     Err(Fault::bare("loop in gettable"))
 }
 
-/// Compares two values by `Lt` or `Le`. For a `<=` without `__le`, the caller must try `not (b <
-/// a)`: see `find_less_equal`.
+/// Compares two values by `Lt` or `Le`. For a `<=` without `__le`, the caller must try `not (b < a)`, as
+/// `order` in `vm/operate.rs` does.
 pub(crate) fn find_less(heap: &mut Heap, a: Value, b: Value, event: Metamethod) -> Result<Less, Fault> {
     if let (Some(x), Some(y)) = (a.as_number(), b.as_number()) {
         return Ok(Less::Known(if event == Metamethod::Lt { x < y } else { x <= y }));
@@ -443,7 +443,7 @@ pub(crate) fn comparison(heap: &mut Heap, a: Value, b: Value, event: Metamethod)
 #[cold]
 pub(crate) fn incomparable(a: Value, b: Value) -> Fault {
     let (x, y) = (a.type_name(), b.type_name());
-    // PUC compares the third letters of the type names, so a thread and a string are reported as
+    // PUC-Rio's Lua compares the third letters of the type names, so a thread and a string are reported as
     // "two" of one type.
     if x.as_bytes().get(2) == y.as_bytes().get(2) {
         return Fault::bare(format!("attempt to compare two {x} values"));

@@ -145,7 +145,7 @@ pub enum Protection {
     Load,
 }
 
-/// The kind of a call.
+/// The kind of a call, or what the call waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     /// A Lua function.
@@ -175,7 +175,7 @@ pub(crate) enum After {
     Results,
     /// The first result is stored in this register.
     Register(u8),
-    /// Nothing: an assignment by a metamethod.
+    /// The results are dropped, because a metamethod was called for an assignment.
     Nothing,
     /// The truth of the first result decides a jump: the frame below continues at `target` if it
     /// equals `when`.
@@ -241,7 +241,7 @@ pub(crate) struct Coroutine {
     pub(crate) status: Status,
     /// The coroutine that resumed this one; `None` for the main program, and while suspended.
     pub(crate) resumer: Option<ThreadRef>,
-    /// Calls in this coroutine that PUC would make on the C stack.
+    /// Calls in this coroutine that PUC-Rio's Lua would make on the C stack.
     pub(crate) nested: u32,
     /// `nested`, summed up over the coroutines below, which wait for this one.
     pub(crate) below: u32,

@@ -1,10 +1,10 @@
-//! Patterns of Lua 5.1: compiled once for each call of a library function, then matched by a machine
+//! Patterns of Lua 5.1: compiled at most once for each call of a library function, then matched by a machine
 //! whose state is data.
 //!
 //! A Lua pattern has no alternatives, so its items are a sequence. An item's captures and errors depend
 //! only on its index. The compiler turns the first error into an item that raises the error when the match
-//! reaches it, because PUC's matcher reads the pattern while it matches and reports no error in a part
-//! that it never reaches.
+//! reaches it, because the matcher of PUC-Rio's Lua (PUC) reads the pattern while it matches and reports no
+//! error in a part that it never reaches.
 //!
 //! Invariants: (1) a match uses no recursion: the choices that remain to be tried are a list, not longer
 //! than the items; (2) every loop uses fuel; without fuel the matcher pauses, and later continues as if it
@@ -27,7 +27,7 @@ const STRIDE: usize = 4096;
 /// Longest pattern, in bytes, whose matcher is kept in the cache.
 pub(crate) const KEPT_MAX: usize = 64;
 
-/// Bytes of a literal whose comparison is part of the cost of the item.
+/// Comparing a literal that is shorter than this costs nothing in addition to the item's unit of fuel.
 const RUN_FREE: usize = 64;
 
 /// Bytes that a simple loop reads for one unit of fuel.
@@ -38,7 +38,7 @@ const BYTES_PER_UNIT: usize = 16;
 pub(crate) enum Anchor {
     /// Only the first position.
     Here,
-    /// At any position from the first on.
+    /// Any position from the first on.
     Anywhere,
 }
 
@@ -108,12 +108,12 @@ pub(crate) struct Matcher {
     /// The pattern's text, by which the cache finds the matcher: see [`Matcher::text`].
     text: Box<[u8]>,
     program: Program,
-    /// The bytes that a match can begin with, if there are few such bytes; with `is_single` they are the
-    /// whole pattern.
+    /// The bytes that a match can begin with; `None` if the first item does not limit them. With `is_single`,
+    /// one of these bytes is a whole match.
     first: Option<Single>,
     is_single: bool,
     choices: Vec<ChoicePoint>,
-    /// Start and extent of each capture, for each level of the program.
+    /// Start and extent of each capture. The items call the index of a capture its level.
     captures: Vec<(usize, CaptureExtent)>,
     anchor: Anchor,
     next: MatchNext,
@@ -334,7 +334,8 @@ impl Matcher {
         let literal = &self.program.literals[start as usize..][..len as usize];
         let rest = &text[self.at..];
         if literal.len() >= RUN_FREE {
-            // A text made to differ from the pattern as late as possible costs fuel for the equal bytes.
+            // The equal bytes cost fuel, because a text can be made to differ from the pattern as late as
+            // possible.
             *fuel = fuel.saturating_sub((scan::common_prefix(rest, literal) / BYTES_PER_UNIT) as u64);
         }
         let is_match = rest.starts_with(literal);
@@ -491,8 +492,8 @@ pub(crate) fn is_special(pattern: &[u8]) -> bool {
     pattern.iter().take_while(|&&byte| byte != 0).any(is_special)
 }
 
-/// Matches a pattern against a text, once with unlimited fuel and once with little, for fuzzing. The first
-/// byte 0xff of `data` separates pattern and text.
+/// Matches a pattern against a text, once with much fuel and once with one unit at a time, for fuzzing. The
+/// first byte 0xff of `data` separates pattern and text.
 pub fn fuzz_pattern(data: &[u8]) {
     let split = data.iter().position(|&byte| byte == 0xff).unwrap_or(data.len());
     let (pattern, text) = data.split_at(split);

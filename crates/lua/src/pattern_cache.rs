@@ -2,8 +2,8 @@
 
 use crate::pattern::Matcher;
 
-/// The number of matchers kept, each in a slot chosen by its pattern. At most 250 KB, because patterns
-/// longer than [`crate::pattern::KEPT_MAX`] are not kept.
+/// The number of matchers kept, each in a slot chosen by its pattern. The matchers take at most 250 KB,
+/// because patterns longer than [`crate::pattern::KEPT_MAX`] are not kept.
 const SLOTS: usize = 32;
 
 /// Matchers by pattern. A matcher in use is not in the cache.

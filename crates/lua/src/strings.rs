@@ -19,7 +19,7 @@ use crate::value::{StrRef, Value};
 /// Longest text that is stored in its slot.
 pub(crate) const INLINE_MAX: usize = 22;
 
-/// A vector of at least this many bytes is kept as it is, instead of being copied into a box of its size.
+/// From this length on, bytes that the host shares are kept as they are instead of being copied.
 const SHARED_MIN: usize = 4096;
 
 /// A string. The hash is atomic because several threads may read the strings of an image. All of those are
@@ -99,7 +99,7 @@ impl StringSlot {
     }
 }
 
-/// The string of one byte: every heap begins with these, in the order of the bytes.
+/// The string of one byte. Every heap begins with these 256 strings, in the order of the bytes.
 #[inline(always)]
 pub(crate) fn single(byte: u8) -> Value {
     StrRef(u32::from(byte)).into()
@@ -120,14 +120,14 @@ pub(crate) struct Strings {
 /// When this many units of work are recorded, the interpreter's loop exits to charge them.
 const WORK_DUE: u32 = 1000;
 
-/// Bytes of a string whose comparison is part of the instruction's cost.
+/// Comparing up to this many bytes is part of an instruction's cost.
 const COMPARED_FREE: usize = 512;
 
-/// Bytes processed that are part of the cost of the instruction or call.
+/// Processing up to this many bytes is part of the cost of an instruction or a call.
 const HANDLED_FREE: usize = 256;
 
 impl Strings {
-    /// Copies `bytes`; returns the index, and the bytes outside of the slot.
+    /// Copies `bytes`; returns the index, and the number of bytes outside of the slot.
     #[inline]
     pub(crate) fn add(&mut self, bytes: &[u8], colour: Colour) -> (StrRef, usize) {
         if bytes.len() <= INLINE_MAX {
@@ -151,7 +151,8 @@ impl Strings {
         let part = &text[from..to];
         let len = part.len();
         let (body, outside) = if len <= INLINE_MAX {
-            // Bytes beyond the text are ignored: a copy of a fixed size compiles to one or two moves.
+            // Bytes after the part are copied, too, and ignored: a copy of a fixed size compiles to one or
+            // two moves.
             let inline = match text[from..].first_chunk() {
                 Some(chunk) => *chunk,
                 None => {
@@ -167,7 +168,7 @@ impl Strings {
         (self.store(body, colour), outside)
     }
 
-    /// Takes ownership of a vector; returns the index, and the bytes outside of the slot.
+    /// Takes ownership of a vector; returns the index, and the number of bytes outside of the slot.
     pub(crate) fn take(&mut self, bytes: Vec<u8>, colour: Colour) -> (StrRef, usize) {
         if bytes.len() <= INLINE_MAX {
             return self.add(&bytes, colour);
@@ -202,7 +203,7 @@ impl Strings {
         self.texts.get(index).filter(|slot| slot.is_symbol).map(StringSlot::bytes)
     }
 
-    /// Makes a string of this machine a symbol, until it is freed.
+    /// Marks a string of this machine as a symbol. The mark ends when the string is freed.
     pub(crate) fn make_symbol(&mut self, string: StrRef) {
         self.texts.at_mut(string.0).is_symbol = true;
     }

@@ -83,8 +83,8 @@ impl SymbolTable {
         }
     }
 
-    /// Adds the index of a symbol, unless an earlier text at the same index has left it in the
-    /// same probe sequence.
+    /// Adds the index of a symbol, unless the index is already in the probe sequence, left there by an
+    /// earlier text.
     fn insert(&mut self, index: u32, strings: &Strings) {
         let mask = self.slots.len() - 1;
         let mut at = self.hasher.hash_one(strings.bytes(StrRef(index))) as usize & mask;

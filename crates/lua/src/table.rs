@@ -1,7 +1,7 @@
-//! Tables, built as by PUC's Lua 5.1: an array part sized by the half-full rule, and a node part of a power
-//! of two with Brent's variation of chained scatter tables. The results of `pairs`, `next` and `#` depend
-//! on each detail, and programs store and compare them, so these details must not change: main positions,
-//! the free position searched from the end, the order in which a rehash inserts.
+//! Tables, built as by PUC-Rio's Lua 5.1 (PUC): an array part, sized so that more than half of it is in use,
+//! and a node part, a power of two long, with Brent's variation of chained scatter tables. The results of
+//! `pairs`, `next` and `#` depend on each detail, and programs store and compare them, so these details must
+//! not change: main positions, the free position searched from the end, the order in which a rehash inserts.
 //!
 //! Invariants: (1) the node part is empty or a power of two long; (2) a key is in the chain of its main
 //! position; (3) only nodes that were never used have the key nil.
@@ -18,7 +18,7 @@ const END: u32 = u32::MAX;
 /// Largest array part: 2^26 elements.
 const ARRAY_BITS: usize = 26;
 
-/// Steps along a chain that are part of an instruction's cost.
+/// Following this many steps of a chain is part of an instruction's cost.
 const PROBES_FREE: u32 = 8;
 
 /// Empty entries that a walk skips for one unit of work.
@@ -28,8 +28,8 @@ const SKIPPED_FREE: usize = 16;
 pub(crate) mod guard {
     /// The table is read-only: writes are errors.
     pub(crate) const READ_ONLY: u8 = 1;
-    /// The table was made before the mark: if a run stores a reference to a newer object or a new key in
-    /// it, the run's objects are kept at its end.
+    /// The table is older than the present run: if the run stores a reference to a newer object or a new key
+    /// in the table, the objects of the run are kept when the run ends.
     pub(crate) const OLD: u8 = 2;
     /// The collector has scanned the table or is about to: a value stored in it must be marked.
     pub(crate) const BLACK: u8 = 4;
@@ -60,7 +60,7 @@ const _: () = assert!(size_of::<LuaTable>() == 64);
 pub(crate) struct LuaTable {
     pub(crate) array: Vec<Value>,
     pub(crate) nodes: Vec<TableNode>,
-    /// All nodes from this position on are in use.
+    /// All nodes from this position on have been used.
     last_free: u32,
     /// The metatable's index plus one; 0 for none.
     meta: u32,
@@ -337,7 +337,7 @@ impl LuaTable {
         if key.is_boolean() {
             return usize::from(key == Value::TRUE) & (self.nodes.len() - 1);
         }
-        // The reference hashes an address, which differs from run to run: here it is an index,
+        // The reference hashes the object's address, which differs from run to run. Here the index is hashed,
         // spread like addresses.
         self.by_remainder((key.bits() as u32).wrapping_mul(0x9e37_79b1) >> 4)
     }

@@ -238,7 +238,7 @@ impl Value {
         self.kind().name()
     }
 
-    /// The result of `tostring` for a value that is neither a string nor a number and has no metatable:
+    /// The result of `tostring` for a value that is neither a string nor a number and has no `__tostring`:
     /// `nil`, `true`, `false`, or the type and a substitute for the address.
     pub fn plain_text(self) -> String {
         match self.kind() {

@@ -1,7 +1,8 @@
-//! The arguments of `--check-move`, and the environment variables with the password.
+//! The arguments of `--check-move`, which checks another server before its data move here, and the
+//! environment variables with the password.
 //!
 //! Invariant: no password is taken from the command line, where other users of the machine would see it, and
-//! no error repeats a word that may be one.
+//! no error repeats a word that may be a password.
 
 use std::fmt;
 use std::time::Duration;
@@ -98,7 +99,7 @@ impl MovePlan {
         &self.host
     }
 
-    /// The port for clients of the server to ask.
+    /// The client port of the server that is asked.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -113,7 +114,7 @@ impl MovePlan {
         self.output == ReportForm::Json
     }
 
-    /// The limit for opening a connection and for each reply.
+    /// The time limit for opening a connection and for each reply.
     pub fn timeout(&self) -> Duration {
         self.timeout
     }

@@ -6,11 +6,11 @@
 //! | PING, INFO, INFO commandstats | what the server is, which commands are used |
 //! | MODULE LIST, CONFIG GET *, ACL LIST, FUNCTION LIST, CLIENT LIST | what else is used |
 //! | CLUSTER NODES; of each node PING, INFO, MODULE LIST, CLUSTER NODES | the cluster, where it is one |
-//! | SCAN, TYPE, OBJECT ENCODING, MEMORY USAGE, DUMP | which types of values there are, and whether they load |
+//! | SCAN, TYPE, OBJECT ENCODING, MEMORY USAGE, DUMP | which types of values there are; do they load |
 //!
 //! Invariants: (1) the commands only read; (2) keys are read in slices of [`SLICE`] with a pause between
 //! them, about [`KEYS_MAX`] keys in all; (3) DUMP is sent for keys that take [`DUMP_BYTES_MAX`] bytes at
-//! most, and for at most [`DUMPS_MAX`] keys; (4) this module drops secrets.
+//! most, and for at most [`DUMPS_MAX`] keys; (4) secrets in replies are dropped here and do not become facts.
 
 mod cluster;
 
@@ -25,7 +25,7 @@ use sluice_config::names_secret;
 use sluice_resp::Value;
 use std::collections::BTreeMap;
 
-/// Once the sample has this many keys, of all databases together, no further slice is read.
+/// The sample gets about this many keys at most; each database has an equal share of them.
 const KEYS_MAX: u64 = 10_000;
 /// The COUNT of each SCAN, so about the number of keys in a slice.
 const SLICE: &[u8] = b"100";
@@ -105,8 +105,8 @@ fn commands(text: &[u8]) -> Vec<CommandCalls> {
     InfoFacts::read(text).0.iter().filter_map(of_line).collect()
 }
 
-/// Names and values of directives. The value of a secret is dropped; a directive that is unknown here
-/// counts as a secret if its name resembles one.
+/// Names and values of directives. The value of a secret is dropped; a directive that is unknown here counts
+/// as a secret if its name looks like that of a secret.
 fn settings(list: Vec<Value>) -> Vec<SettingFact> {
     let one = |pair: &[Value]| {
         let (name, value) = (text(&pair[0])?.to_ascii_lowercase(), text(&pair[1])?);
@@ -120,7 +120,7 @@ fn settings(list: Vec<Value>) -> Vec<SettingFact> {
     list.chunks_exact(2).filter_map(one).collect()
 }
 
-/// A line of ACL LIST in which zeros replace each digest and each password.
+/// A line of ACL LIST in which `#0…0` replaces each digest, and `>-` each other word that holds a password.
 fn without_digests(line: &[u8]) -> Vec<u8> {
     let words = line.split(|byte| *byte == b' ').map(|word| match word.first() {
         Some(b'#') => NO_DIGEST,
@@ -130,7 +130,7 @@ fn without_digests(line: &[u8]) -> Vec<u8> {
     words.collect::<Vec<_>>().join(&b' ')
 }
 
-/// The digest that replaces every other one; no known password has it.
+/// The digest that replaces every other digest; no known password has this one.
 const NO_DIGEST: &[u8] = b"#0000000000000000000000000000000000000000000000000000000000000000";
 
 /// The number of clients of each group, without the check's own connection.
@@ -239,7 +239,8 @@ fn slice(peer: &mut dyn Peer, keys: &[&[u8]], sample: &mut KeySample) -> Result<
     Ok(())
 }
 
-/// The payload of a small key, or the reason that it is not known; `None` for a large key.
+/// The payload of a small key, or the reason that it is not known; `None` for a large key and for one that no
+/// longer exists.
 fn payload(peer: &mut dyn Peer, key: &[u8]) -> Result<Option<Asked<Vec<u8>>>, NoAnswer> {
     let usage = peer.ask_all(&[vec![b"MEMORY", b"USAGE", key, b"SAMPLES", b"5"]])?.pop();
     match usage {

@@ -1,7 +1,7 @@
 //! What was learnt about the other server: the only input of the judgement.
 //!
-//! Invariant: no facts hold a password, a digest or the value of a secret directive. Payloads of
-//! DUMP are data.
+//! Invariant: no facts hold a password, a digest or the value of a secret directive. The payloads of DUMP are
+//! the only contents of keys that facts hold.
 
 use std::collections::BTreeMap;
 
@@ -26,9 +26,9 @@ pub enum WhyUnknown {
     NoCommand,
     /// Another error, by its code (the first word of the reply).
     Error(String),
-    /// A reply of another type than the command has.
+    /// The reply has a type that the command does not return.
     Strange,
-    /// The reply would be so large that the server would be busy with it.
+    /// The reply would be so large that producing it would keep the server busy.
     TooMuch,
 }
 
@@ -43,7 +43,7 @@ pub struct MoveFacts {
     pub settings: Asked<Vec<SettingFact>>,
     /// MODULE LIST: names and versions.
     pub modules: Asked<Vec<(Vec<u8>, i64)>>,
-    /// ACL LIST, with `#0…0` for each password.
+    /// ACL LIST, without passwords and without their digests.
     pub users: Asked<Vec<Vec<u8>>>,
     /// FUNCTION LIST: names and engines.
     pub libraries: Asked<Vec<(Vec<u8>, Vec<u8>)>>,
@@ -183,7 +183,7 @@ pub struct ClusterNodeFact {
     pub host: String,
     /// The port for clients.
     pub port: u16,
-    /// Whether this node answered CLUSTER NODES.
+    /// Whether this is the node that was asked first and named the others.
     pub is_asked_one: bool,
     /// Whether the node is a primary.
     pub is_primary: bool,

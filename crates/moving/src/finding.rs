@@ -3,12 +3,12 @@
 use super::facts::{Asked, UnknownFact, WhyUnknown};
 use super::shown::shown;
 
-/// How much a finding weighs; its number is the exit status.
+/// How much a finding weighs. The greatest weight in a report is, as a number, the exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FindingWeight {
     /// This server supports what was found.
     Works = 0,
-    /// An operator has to look at it.
+    /// An operator has to look at what was found.
     Look = 1,
     /// This server does not support what was found.
     Missing = 2,
@@ -75,12 +75,12 @@ impl Findings {
         part.as_ref().map_err(|unknown| self.unknown(about, unknown)).ok()
     }
 
-    /// Adds that a part could not be judged.
+    /// Adds a finding that a part could not be judged.
     pub fn unknown(&mut self, about: &'static str, unknown: &UnknownFact) {
         self.add_unknown(about, "", unknown);
     }
 
-    /// Adds that a part could not be judged at this node of a cluster.
+    /// Adds a finding that a part could not be judged, for one node of a cluster.
     pub(crate) fn unknown_at(&mut self, node: &str, about: &'static str, unknown: &UnknownFact) {
         self.add_unknown(about, &format!("{node}: "), unknown);
     }

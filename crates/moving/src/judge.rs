@@ -1,8 +1,9 @@
 //! Turns the facts about another server into the findings of `--check-move`: what this server supports, what
 //! an operator must look at, what this server lacks. The functions are pure.
 //!
-//! Invariant: of the other server's data a finding quotes only names (of commands, directives, modules,
-//! types, users, libraries), versions and numbers; never a key, a value or a secret.
+//! Invariant: of the other server's answers a finding quotes only names (of commands, directives, modules,
+//! types, users, libraries, nodes), directives that are no secrets, versions and numbers; never a key, the
+//! value of a key, or a secret.
 
 mod cluster;
 mod commands;
@@ -320,7 +321,7 @@ fn keys(verdict: &mut Findings, sample: &KeySample, all: u64) {
     payloads(verdict, sample);
 }
 
-/// Loads the payloads of the sample, as a full sync would.
+/// Tries to load the payloads of the sample, as a full sync would.
 fn payloads(verdict: &mut Findings, sample: &KeySample) {
     let mut said = BTreeSet::new();
     let mut loaded = 0;

@@ -1,5 +1,5 @@
-//! `--check-move`: asks a running server over its own protocol which of the features that it uses
-//! are missing here.
+//! `--check-move`: asks a running server, over its own protocol, which features it uses, and reports which of
+//! them are missing here.
 //!
 //! ```text
 //!  arguments ──► a Peer ──► ask ──► facts ──► judge ──► report
@@ -9,9 +9,9 @@
 //!
 //! Invariants: (1) the other server is only read, and no command that is sent blocks it: `ask.rs` lists
 //! the commands; (2) replies are untrusted: the [`Peer`] bounds their size, number of values, depth and
-//! time; (3) no password, no digest of a password, no value of a secret directive, no key and no value
-//! of data is printed: the facts do not hold them, except payloads of DUMP, which are judged and
-//! dropped; (4) the output is ASCII, one line a finding, whatever the server answers: `shown.rs`.
+//! time; (3) no password, no digest of a password, no value of a secret directive, no key and no value of a
+//! key is printed: the facts do not hold them, except payloads of DUMP, which are judged and dropped; (4) the
+//! output is ASCII, one line a finding, whatever the server answers: `shown.rs`.
 
 mod arguments;
 mod ask;
@@ -27,8 +27,8 @@ pub use arguments::{CHECK_MOVE, MovePlan, shown_target};
 pub use peer::{NoAnswer, OpenPeer, Peer};
 use report::MoveReport;
 
-/// Asks the server and judges the answers: the text for standard output and the exit status. `open`
-/// connects to the other nodes of a cluster; `version` is the version of the server to move to.
+/// Asks the server and judges the answers; returns the text for standard output and the exit status. `open`
+/// connects to the other nodes of a cluster; `version` is that of Sluice, for the report.
 ///
 /// # Errors
 /// The user has no right to ask, or the peer does not reply in the protocol.

@@ -38,9 +38,9 @@ pub enum NoAnswer {
     TooLarge,
     /// The connection failed with this error of the operating system.
     System(String),
-    /// The peer refuses every command: the code of its error.
+    /// The peer refuses every command with an error of this code.
     Refused(String),
-    /// The peer refuses the user, or the default user where the first field is `None`: the code of its error.
+    /// The peer refuses this user, or with `None` the default user, with an error of this code.
     RefusedUser(Option<String>, String),
     /// The peer wants a password, and the plan has none.
     NoAuth,

@@ -1,9 +1,9 @@
-//! The command log: the slowest commands, the largest requests, the largest replies.
+//! The command log: slow commands, large requests, large replies.
 
 use sluice_base::heap;
 use std::collections::VecDeque;
 
-/// The reasons for which a command is logged, one log each.
+/// The reasons for which a command is logged, each with a log of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogKind {
     /// The command took `commandlog-execution-slower-than` or longer.
@@ -48,8 +48,8 @@ struct FamilyLog {
     next_id: u64,
 }
 
-/// At most this many arguments of a command are kept. If the command has more, the last one kept is a note
-/// with the number of dropped ones.
+/// At most this many arguments of a command are kept. If the command has more, the last of these is replaced
+/// by a note with the number of dropped arguments.
 pub(crate) const ARGS_MAX: usize = 32;
 /// At most this many bytes of an argument are kept. If the argument has more, a note with the number of
 /// dropped bytes follows.
@@ -66,7 +66,7 @@ impl CommandLog {
         self.logs.iter().map(log).sum()
     }
 
-    /// Adds an entry; the oldest one is dropped above `max_len`.
+    /// Adds an entry; entries beyond the newest `max_len` are dropped.
     pub fn push(&mut self, kind: LogKind, mut entry: LogEntry, max_len: usize) {
         let log = &mut self.logs[kind as usize];
         entry.id = log.next_id;

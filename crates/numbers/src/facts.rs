@@ -54,8 +54,8 @@ pub struct Facts {
     pub arch_bits: u32,
     /// Name of the allocator.
     pub allocator: String,
-    /// Bytes in use: all bytes that the allocator has given, but of the chunks of entries only the part
-    /// that entries use.
+    /// Bytes in use: all bytes that the allocator has given, except the part of the chunks for entries that
+    /// no entry uses, and freed blocks that the threads' caches keep.
     pub used_memory: usize,
     /// Greatest `used_memory` so far, in bytes.
     pub used_memory_peak: usize,
@@ -65,7 +65,8 @@ pub struct Facts {
     pub used_memory_startup: usize,
     /// Resident bytes of the process, as the kernel reports them.
     pub resident: usize,
-    /// Bytes that the allocator has given; equal to `used_memory`.
+    /// Bytes that the allocator has given, freed blocks in the threads' caches included, and bytes that
+    /// entries use.
     pub allocator_allocated: usize,
     /// Bytes in active pages, without the untouched part of the chunks of entries.
     pub allocator_active: usize,
@@ -77,7 +78,7 @@ pub struct Facts {
     pub total_system_memory: usize,
     /// Processor time: kernel, user space, children, and the main thread; in microseconds.
     pub cpu: CpuTimes,
-    /// Bytes received from clients.
+    /// Bytes received, from clients and from the primary.
     pub net_input_bytes: u64,
     /// Bytes sent to clients.
     pub net_output_bytes: u64,
@@ -101,8 +102,8 @@ pub struct Facts {
     pub lazyfreed: u64,
     /// Counters of the main thread's event loop; `None` before they are first read.
     pub event_loop_counts: Option<EventLoopCounts>,
-    /// Parts of memory, in bytes, each with its name in INFO debug without `memory_`; empty if the parts
-    /// were not summed.
+    /// Parts of memory, in bytes, each with the name that INFO debug shows after `memory_`; empty if the
+    /// parts were not summed.
     pub memory_parts: Vec<(String, i64)>,
     /// Size of the largest recent input buffer of a client, in bytes.
     pub recent_max_input: usize,
@@ -125,7 +126,7 @@ pub struct EventLoopCounts {
     pub system_calls: u64,
     /// Number of completed operations that were handled.
     pub events: u64,
-    /// Number of events of connections that had been closed meanwhile.
+    /// Number of events of connections that had been closed before the events were handled.
     pub stale_events: u64,
     /// Number of waits that were lengthened to gather more events.
     pub gathered: u64,
@@ -182,8 +183,8 @@ pub struct SyncFacts {
 pub struct AofFacts {
     /// Bytes of all files with data.
     pub current_bytes: u64,
-    /// Bytes of all files with data after the last rewrite; if there was no rewrite since the start, bytes
-    /// of the base.
+    /// Bytes of all files with data after the last rewrite; if there was no rewrite since the start, bytes of
+    /// the base file.
     pub base_bytes: u64,
     /// Bytes that are not yet written to the file.
     pub buffer_bytes: u64,
@@ -200,7 +201,7 @@ pub struct AofFacts {
 pub struct IoThreads {
     /// I/O threads that have connections.
     pub active: usize,
-    /// Whether these threads and the main thread look for work before they sleep.
+    /// Whether I/O threads and the main thread poll for work before they sleep.
     pub is_spinning: bool,
     /// The reason for the present number of active threads.
     pub reason: &'static str,
@@ -220,21 +221,21 @@ pub struct IoThreads {
     pub shrunk: u64,
     /// Values that I/O threads freed.
     pub freed: u64,
-    /// Number of polls of I/O threads' loops that found something.
+    /// Number of waits of I/O threads that returned events.
     pub polls: u64,
     /// Total waiting time of batches, in nanoseconds: from the start of the iteration in which an I/O
     /// thread received the batch to its execution.
     pub wait_ns: u64,
     /// Total duration of iterations that executed batches, in nanoseconds.
     pub service_ns: u64,
-    /// Number of messages that found a full ring (the queue between two threads) and waited at the sender:
-    /// those to I/O threads, and those from I/O threads.
+    /// Number of messages that found a full ring (the queue between two threads) and waited at the sender.
+    /// The first number counts messages to I/O threads, the second those from I/O threads.
     pub full: [u64; 2],
     /// Placement of connections on threads.
     pub placed: PlacedConnections,
 }
 
-/// Numbers of connections given to I/O threads or kept.
+/// Numbers of connections given to I/O threads or kept by the main thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PlacedConnections {
     /// Connections given to I/O threads when they were accepted.
@@ -282,7 +283,7 @@ pub struct ProcessNumbers {
 /// Running counts of the event loop and the network, for rates.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
-    /// Bytes received from clients.
+    /// Bytes received, from clients and from the primary.
     pub net_input_bytes: u64,
     /// Bytes sent to clients.
     pub net_output_bytes: u64,

@@ -28,7 +28,8 @@ pub struct HotKeyCounts {
 }
 
 impl HotKeyCounts {
-    /// Counts that are off; `epoch` is that of the control plane.
+    /// Counts that are switched off. Switching the page's count on or off advances `epoch`, the control
+    /// plane's.
     pub fn new(epoch: &Epoch) -> HotKeyCounts {
         HotKeyCounts { command: HotKeys::default(), page: Watched::new(HotKeys::default(), epoch) }
     }
@@ -218,8 +219,8 @@ impl AccessWindow {
             self.by_count.push((0, row));
             self.rows.push(WindowRow::of(db, key, 0, at));
             self.link(row);
-            // The new count is moved up the heap, so that the root has the least count; it stays below
-            // equal counts, which are older.
+            // The new count is moved up the heap, so that the root has the least count. Of equal counts,
+            // older ones stay nearer to the root.
             self.sift_up(at);
             return self.raise(self.rows[row as usize].heap_at as usize, 1);
         }

@@ -6,8 +6,8 @@
 //!                                                  └────► MetricsSample ──text, JSON──► the endpoint
 //! ```
 //!
-//! The crates above count, and know the clients and keys that a number is about. Facts about the process
-//! are passed in as values ([`facts`]); no code here queries the process.
+//! The crates that use this one count, and know the clients and keys that a number is about. Facts about the
+//! process are passed in as values ([`facts`]); no code here queries the process.
 //!
 //! Invariants: (1) no session and no control plane is known here: shown clients are copies; (2) a
 //! field of INFO has one row, which both renderers read; (3) all data kept for display is bounded,

@@ -1,5 +1,5 @@
-//! The content of the metrics endpoint's page in addition to the numbers of a sample: copies of rows
-//! about clients, logged commands and large keys, and their JSON. The engine gathers them.
+//! The content of the web page that the metrics endpoint serves, in addition to the numbers of a sample:
+//! copies of rows about clients, logged commands and large keys, and their JSON. The engine gathers them.
 //!
 //! Invariant: names of keys and arguments of commands appear only in the JSON for a request whose user
 //! may read them.

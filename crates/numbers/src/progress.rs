@@ -1,6 +1,6 @@
 //! Long work in progress: loads, saves, rewrites, synchronisations, moves of slots, a pending shutdown.
-//! INFO, the log and the process show the same list, which `under_way.rs` derives from the engine's
-//! state; no list is stored.
+//! INFO, the log and the progress bar of the process show the same list. `under_way.rs` derives the list from
+//! the engine's state each time; no list is stored.
 //!
 //! Invariants: (1) without long work, a tick of the cron costs a few comparisons, and a command costs
 //! nothing; (2) work that ends within `LONG_NS` appears only in INFO; (3) the log has a line for each

@@ -9,8 +9,8 @@ use sluice_config::{ParamId, names_secret};
 /// The text in place of a secret.
 const HIDDEN: &[u8] = b"(redacted)";
 
-/// The arguments of a command with secrets replaced. Cost: the arguments; for a command whose arguments
-/// are a call (ACL DRYRUN, COMMAND GETKEYS), also a look-up for each nested call.
+/// The arguments of a command with secrets replaced. Cost: O(arguments); for a command whose arguments are a
+/// call (ACL DRYRUN, COMMAND GETKEYS), also a look-up for each nested call.
 pub fn shown<'a>(spec: &'static Spec, args: Args<'a>, renames: &Renames) -> Vec<&'a [u8]> {
     let mut shown: Vec<&[u8]> = args.iter_from(0).collect();
     let (mut spec, mut first) = (spec, 0);
@@ -64,7 +64,8 @@ fn hide_from(first: usize, shown: &mut [&[u8]]) {
     }
 }
 
-/// Hides the given number of arguments after each of these words, from position `first` on.
+/// Searches the arguments from position `first` on for these words, and hides the given number of arguments
+/// after each word found.
 fn hide_behind_words(words: &[(&str, usize)], first: usize, shown: &mut [&[u8]]) {
     let mut at = first;
     while at < shown.len() {

@@ -179,7 +179,7 @@ impl ConnectionStats {
 /// The kind of a refused connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RejectedConnection {
-    /// Any connection that is not from a priority subnet.
+    /// Any other refused connection.
     Ordinary,
     /// A connection from `priority-subnets`, refused because `maxclients` was reached.
     Priority,
@@ -217,7 +217,7 @@ impl ExceededTime {
 pub struct Baseline {
     /// Counters of the I/O threads.
     pub io_threads: IoThreads,
-    /// Bytes received from clients.
+    /// Bytes received, from clients and from the primary.
     pub net_input_bytes: u64,
     /// Bytes sent to clients.
     pub net_output_bytes: u64,
@@ -301,8 +301,8 @@ impl Stats {
         self.count_by_code(text, usize::MAX);
     }
 
-    /// [`Stats::count_error`] for an error made by a script: beyond `ERROR_CODES_MAX` codes, new ones
-    /// are counted together.
+    /// [`Stats::count_error`] for an error made by a script: beyond `ERROR_CODES_MAX` codes, new codes are
+    /// counted together.
     pub fn count_custom_error(&mut self, text: &[u8]) {
         self.count_by_code(text, ERROR_CODES_MAX);
     }

@@ -1,8 +1,8 @@
-//! Persistence formats, RDB and the append-only file, as conversions of bytes. Knows no files
-//! and no keyspace.
+//! Persistence formats, RDB and the append-only file, as conversions of bytes. The crate knows neither files
+//! nor a keyspace.
 //!
-//! Invariants: (1) external bytes never cause a panic, nor allocations beyond 264 times their number,
-//! which is the most that compression can yield; (2) a reader reads back the output of its writer.
+//! Invariants: (1) external bytes never cause a panic, and memory grows with the bytes that have arrived and
+//! been decompressed, never by an announced length alone; (2) a reader reads back the output of its writer.
 #![forbid(unsafe_code)]
 
 pub mod aof;

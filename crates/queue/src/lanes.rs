@@ -41,7 +41,7 @@ pub struct Lane<T> {
     // as finished, and after that dropping `notify_bit` sets the bit.
     producer: spsc::Producer<T>,
     notify_bit: NotifyBit,
-    /// `send` found the ring full and set the bit first; `publish` has not reported that yet.
+    /// `send` found the ring full, and its notification was the first; `publish` has not reported that yet.
     notified_first: bool,
 }
 
@@ -88,8 +88,8 @@ impl<T> Lane<T> {
 }
 
 impl<T> Lane<T> {
-    /// Stages a value. Nothing shared is written unless the ring is full: then all staged values are
-    /// committed and the bit is set.
+    /// Stages a value. Neither the shared tail nor the bit is written unless the ring is full: then all
+    /// staged values are committed and the bit is set.
     ///
     /// # Errors
     /// `Full` with the value while the lane's ring has no room.
@@ -133,8 +133,8 @@ pub struct Collector<T> {
     pending: Box<[u64]>,
     /// Open lanes by number.
     lanes: Box<[Option<spsc::Consumer<T>>]>,
-    /// The number of calls of `collect`, from which it takes the first word and the first bit, so that
-    /// no lane is always the first.
+    /// The number of calls of `collect`. Each call computes the word and the bit at which it begins from this
+    /// number, so that no lane is always the first.
     first: usize,
 }
 

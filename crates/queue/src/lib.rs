@@ -1,11 +1,11 @@
 //! Queues between threads: bounded rings that never block, never allocate after they are made, and lose
 //! nothing.
 //!
-//! | module | producers → consumers | for | cost of a job on the common path |
+//! | module | producers → consumers | for | cost of a value on the common path |
 //! |---|---|---|---|
-//! | [`spsc`] | one → one | a thread's private inbox | no read-modify-write, no foreign line |
-//! | [`spmc`] | one → many | the queue that a pool of workers shares; no program uses it yet | push: none; pop: one compare-and-swap for a batch |
-//! | [`lanes`] | many → one | responses: a ring and a notify bit for each worker | one read-modify-write for each *batch* |
+//! | [`spsc`] | one → one | a thread's private inbox | no read-modify-write, no line of the other side |
+//! | [`spmc`] | one → many | a pool's shared queue, in no use yet | pop: one compare-and-swap a *batch* |
+//! | [`lanes`] | many → one | responses: a ring and a bit for each worker | one read-modify-write a *batch* |
 //!
 //! Invariants of all queues: (1) nothing waits: an operation finishes in a bounded number of its own
 //! steps, or (`spmc` only) loses a race that another thread wins; (2) a full queue gives the value back

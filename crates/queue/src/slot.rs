@@ -1,5 +1,4 @@
-//! One slot of a ring. A slot holds a value or nothing; which of the two only the ring's indexes
-//! or sequences tell.
+//! One slot of a ring. A slot holds a value or nothing; only the ring's indexes or sequences tell which.
 //!
 //! Invariant: (1) between two calls on one slot there is a happens-before edge, and they alternate: put,
 //! take, put, …

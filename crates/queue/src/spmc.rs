@@ -13,9 +13,9 @@
 //! A push never reads `head`: the cell's sequence shows that the ring is full. Consumers compete for `head`
 //! alone; with [`Consumer::pop_batch`] one won race takes several values.
 //!
-//! Invariants: (1) a cell is used only by the side that its sequence names; (2) `head` moves past an index
-//! only by a consumer that saw the cell full, and never back; (3) `head <= tail`, counted in wrapping
-//! indexes.
+//! Invariants: (1) a cell is used only by the side that its sequence names; (2) only a consumer that saw the
+//! cell of an index full moves `head` past this index, and `head` never moves back; (3) `head <= tail`,
+//! counted in wrapping indexes.
 //!
 //! "Full" may be a false alarm: while a consumer is suspended between winning a cell and emptying it, the
 //! producer finds that cell occupied one lap later, even if the other cells are free. Nothing is lost:

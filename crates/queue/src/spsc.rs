@@ -14,8 +14,8 @@
 //! ```
 //!
 //! Invariants: (1) `head <= tail <= staged tail <= head + capacity`, counted in wrapping indexes; (2) only
-//! the consumer touches slots before `tail`, only the producer slots from `tail` on; (3) a dropped producer
-//! commits first. Memory: `capacity * size_of::<T>()` and 384 bytes.
+//! the consumer touches slots before `tail`, only the producer slots from `tail` on; (3) a producer that is
+//! dropped commits its staged values. Memory: `capacity * size_of::<T>()` and 384 bytes.
 
 #![allow(unsafe_code)]
 // JUSTIFICATION: without it a value needs a lock of its own; see `slot.rs`.

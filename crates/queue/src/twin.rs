@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::{Capacity, Full};
 
-/// First indexes: zero, and indexes so close to the wrap that every test crosses it.
+/// First indexes: zero, one, and indexes so close to the wrap that every test crosses it.
 pub(crate) const STARTS: [usize; 4] = [0, 1, usize::MAX - 5, usize::MAX];
 
-/// Capacities: the smallest, some in between, and one with room for a permutation (64 cells or more).
+/// Capacities: the smallest, some in between, and one for which the layout `permuted` of `spmc/cells.rs`
+/// moves cells (64 or more).
 pub(crate) const CAPACITIES: [usize; 4] = [2, 4, 8, 128];
 
 pub(crate) fn capacity(count: usize) -> Capacity {
@@ -77,7 +78,7 @@ impl Twin {
     }
 }
 
-/// Runs `check` for every start and capacity, and two dozen seeds.
+/// Runs `check` for every start and capacity, with 23 seeds each.
 pub(crate) fn everywhere(check: impl Fn(usize, usize, &mut Numbers)) {
     for start in STARTS {
         for capacity in CAPACITIES {
@@ -93,8 +94,8 @@ pub(crate) fn stamp(producer: usize, nth: usize) -> Box<(usize, usize)> {
     Box::new((producer, nth))
 }
 
-/// Asserts that the values of several consumers, each list in the order of arrival, are every stamp exactly
-/// once, and that each consumer got each producer's values in order.
+/// Asserts that the lists of several consumers, each in the order of arrival, together have every stamp
+/// exactly once, and that each consumer got each producer's values in order.
 // The stamps are boxed, so that the pointed-to value has to arrive as well.
 #[allow(clippy::vec_box)]
 pub(crate) fn check_stamps(got: &[Vec<Box<(usize, usize)>>], producers: usize, each: usize) {

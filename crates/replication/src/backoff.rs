@@ -1,7 +1,8 @@
-//! Pauses between a replica's attempts. Each failed full synchronisation costs the primary a snapshot, so the
-//! pauses double, and jitter keeps replicas apart. A link that was up and is lost is made again at once,
-//! because meanwhile commands that name the replica fail (FAILOVER), and so do writes that need it (WAIT,
-//! `min-replicas-to-write`). Only a link that is lost as soon as it is up, again and again, waits.
+//! Pauses between a replica's attempts to synchronise with its primary. Each failed full synchronisation
+//! costs the primary a snapshot, so the pauses double, and jitter keeps replicas apart. A link that was up
+//! and is lost is made again at once, because until then FAILOVER to the replica fails, WAIT does not count
+//! the replica, and `min-replicas-to-write` may refuse writes. A pause follows only if links are lost soon
+//! after they were up, several times in a row.
 
 use sluice_base::Rng;
 use sluice_base::mistake::{self, Mistake};
@@ -21,13 +22,13 @@ impl Backoff {
         Backoff { rng: Rng::new(seed), failures: 0, short: 0 }
     }
 
-    /// The link is up.
+    /// Records that the link is up: the next failed synchronisation counts as the first.
     pub(crate) fn succeed(&mut self) {
         self.failures = 0;
     }
 
-    /// Nanoseconds until the next attempt when no snapshot was asked for. Such an attempt
-    /// costs the primary nothing.
+    /// Nanoseconds until the next attempt after one in which no snapshot was requested and which thus cost
+    /// the primary nothing.
     pub(crate) fn after_refusal(&mut self) -> u64 {
         self.jittered(REFUSED_NS)
     }

@@ -1,10 +1,10 @@
 //! The files of a node that outlive its crash: the RDB file, and the append-only file as far as
 //! it is durable.
 //!
-//! Invariants: (1) the RDB file and the set of files in force change in one durable step (the server's
-//! own storage has tests of how it achieves that); (2) the bytes of a log are durable as far as it was
-//! synced; a crash leaves these and any number of the bytes after them; (3) bytes whose sync has failed,
-//! and all bytes written after them, never become durable: the kernel considers them written.
+//! Invariants: (1) the RDB file, and the set of files that the next start reads, each change in one durable
+//! step (the server's own storage has tests of how it achieves that); (2) the bytes of a log are durable as
+//! far as it was synced; a crash leaves these and any number of the bytes after them; (3) bytes whose sync
+//! has failed, and all bytes written after them, never become durable: the kernel considers them written.
 //!
 //! A faulty disk refuses the operations of its [`DiskFault`] until it is healed. A refused write may
 //! have been written in part.
@@ -54,7 +54,7 @@ struct AofLog {
     durable: usize,
     /// A sync of the log has failed.
     is_lost: bool,
-    /// A crash has cut off the log's end after such a sync.
+    /// A crash has cut off the log's end after a failed sync.
     is_cut_off: bool,
 }
 
@@ -140,8 +140,8 @@ impl Disk {
         self.lock().logs[log].bytes.len()
     }
 
-    /// Appends to a log. An error has the number of bytes that were appended all the same, because they
-    /// could not be cut off again, and the reason.
+    /// Appends to a log. An error contains the reason, and the number of bytes that were appended all the
+    /// same, because they could not be cut off again.
     pub fn append(&self, log: usize, bytes: &[u8], rng: &mut Rng) -> Result<(), (usize, Refusal)> {
         let mut aof = self.lock();
         let result = aof.check_write().map_err(|reason| match rng.below(2) {
@@ -202,9 +202,9 @@ impl Disk {
         ((in_force.base.len() + logs) as u64, in_force.base.len() as u64)
     }
 
-    /// Whether a start after a crash at this moment would read the key with a promise. A command whose
-    /// end a crash has cut off does not count, nor do the logs after a log that has lost its end: a
-    /// start may refuse them, and [`Disk::repair`] leaves them out.
+    /// Whether a start after a crash at this moment would read this key, whose write was promised to be
+    /// durable. A command whose end a crash has cut off does not count, nor do the logs after a log that has
+    /// lost its end: a start may refuse them, and [`Disk::repair`] leaves them out.
     pub fn has_durably(&self, key: &[u8]) -> bool {
         let aof = self.lock();
         let Some(in_force) = &aof.in_force else { return false };

@@ -1,12 +1,12 @@
-//! Simulation of replication: real engines and the real machine of the link, over a network and disks that
-//! fail, in virtual time. [`run_cluster`] simulates clusters, in which nodes of ours work together with a
-//! model of the reference's nodes.
+//! Simulation of replication: real engines and the real state machine of the replication link, over a network
+//! and disks that fail, in virtual time. [`run_cluster`] simulates clusters, in which nodes of ours work
+//! together with a model of the reference's nodes.
 //!
 //! A run is a function of one seed. A failing run can be repeated with a trace of its events: `cargo run
 //! --package sluice-sim -- --seed SEED`.
 //!
 //! Invariants: (1) no clock, socket, thread or file; (2) the simulation does not know the protocol of
-//! replication: it only carries the bytes of the engine and of the machine of the link.
+//! replication: it only carries the bytes of the engine and of the link's state machine.
 #![forbid(unsafe_code)]
 #![allow(missing_docs)]
 

@@ -1,7 +1,8 @@
 //! `sluice-sim [--cluster | --moves] [--seed SEED] [--first SEED] [--seeds COUNT] [--until-failure]
 //! [--mistake NAME]`: runs the simulation of replication, with `--cluster` that of clusters, with
-//! `--moves` that of moves of slots. `sluice-sim --many NODES` measures a cluster of so many nodes.
-//! `sluice-sim --mistakes` prints the names of the mistakes.
+//! `--moves` that of moves of slots. `sluice-sim --many NODES` measures a cluster of this many nodes.
+//! `sluice-sim --mistakes` prints the names of the mistakes, which are deliberate errors in the code under
+//! test.
 //!
 //! `--seed` runs one seed, with a trace of its events. Without it, `--seeds` seeds are run from
 //! `--first` on; with `--until-failure`, only those up to the first that fails. The exit status is 0 if

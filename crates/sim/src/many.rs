@@ -1,6 +1,6 @@
 //! Measures a healthy cluster of many nodes: the traffic of its bus, and the time that news takes.
 //!
-//! Every node is the machine of the server, on a network without losses and with a delay of 1 ms. The
+//! Every node is the state machine of the server, on a network without losses and with a delay of 1 ms. The
 //! traffic is compared with the rules of the bus: each node pings every other node twice within
 //! `cluster-node-timeout`, each ping is answered, and both messages carry gossip about a tenth of the nodes.
 
@@ -359,7 +359,7 @@ impl<'a> ManyNodes<'a> {
     /// Returns their number, and the milliseconds until every node reports that all slots are served.
     fn halve(&mut self, count: usize) -> Result<(usize, u64), String> {
         let (replicas, primaries) = (count / 3, count - count / 3);
-        // One replica less than there are can take over, because the last replica is already dead.
+        // All replicas but one can take over, because the last replica is already dead.
         let halved = (replicas - 1).min((primaries - 1) / 2);
         self.begin("half of the primaries");
         let at = Some(self.now_ms);

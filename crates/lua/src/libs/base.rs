@@ -14,7 +14,8 @@ use crate::value::{Kind, TableRef, Value};
 
 use super::output::{cost, reserve};
 
-/// The most results of a native function, as in the reference.
+/// The most values that the arguments and the results of `unpack` may be together: the limit of PUC-Rio's Lua
+/// for a C function.
 const RESULTS_MAX: i64 = 8000;
 
 const FUNCTIONS: [Native; 16] = [
@@ -36,14 +37,14 @@ const FUNCTIONS: [Native; 16] = [
     Native::plain("type", type_of),
 ];
 
-/// Functions of the reference's insecure setting.
+/// Functions that exist only with `lua-enable-insecure-api`.
 pub(crate) const INSECURE: [Native; 3] = [
     Native::plain("getfenv", getfenv),
     Native::plain("setfenv", setfenv),
     Native::plain("newproxy", newproxy),
 ];
 
-/// Opens the library; returns the functions `next` and the iterator of `ipairs`.
+/// Opens the library; returns the function `next` and the iterator function of `ipairs`.
 pub(crate) fn open(lib: &mut Library<'_>) -> Result<(Value, Value), Fault> {
     let globals = lib.globals();
     lib.field(globals, b"_G", globals.into())?;
@@ -89,20 +90,20 @@ fn error(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
 
 fn pcall(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     if ctx.count() == 0 {
-        // The reference's own `pcall` stores its first result, `true`, in the slot below the function, and
-        // calls that slot if there is no function.
+        // Without a function, `true` is called: the reference's own `pcall` stores its first result, `true`,
+        // in the slot below the function, and then calls this slot.
         ctx.push(Value::TRUE);
     }
     Ok(NativeStep::Machine(Demand::Protect(Protection::Pcall)))
 }
 
-/// Calls the reader function of `load`, whose error is passed on unchanged.
+/// Calls the reader function of `load` under protection; an error of the reader is passed on unchanged.
 fn read_piece(_: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     Ok(NativeStep::Machine(Demand::Protect(Protection::Load)))
 }
 
-/// The error for a piece of the reader that is not a string, at the position of the call of `load`,
-/// two frames further out.
+/// Raises the error for a piece that is not a string. Its position is that of the call of `load`, two frames
+/// further out.
 fn refuse_piece(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let text = ctx.heap.new_string(b"reader function must return a string")?;
     Err(Fault::level(text, 3))
@@ -152,8 +153,8 @@ fn tostring(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     ctx.one(text)
 }
 
-/// Returns the first result of the metamethod, which follows the one argument that [`tostring`] has
-/// left in the window.
+/// Returns the first result of the metamethod. In the window (see [`Ctx`]) it follows the one argument that
+/// [`tostring`] has left there.
 fn tostring_on(ctx: &mut Ctx<'_>, _: State) -> Result<NativeStep, Fault> {
     let value = ctx.arg(2);
     ctx.one(value)
@@ -285,11 +286,11 @@ fn setmetatable(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
 /// tokens of one letter, long names, calls, branches, blanks and long strings.
 const COMPILED_UNITS: u64 = 2;
 
-/// Units for a byte of a source with an error, of which no compiled code exists to be measured.
+/// Units for a byte of a source that does not compile, so that there is no compiled code to be charged.
 const REFUSED_UNITS: u64 = 8;
 
-/// Checks that there is memory for the program of a source of `source` bytes, which takes several bytes for
-/// each byte of the source.
+/// Checks that there is memory for compiling `source` bytes: the program takes several bytes for each of
+/// them.
 fn room_of_chunk(ctx: &mut Ctx<'_>, source: usize) -> Result<(), Fault> {
     ctx.heap.room(source.saturating_mul(8))
 }
@@ -328,7 +329,8 @@ fn loadstring(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     chunk(ctx, len, compiled)
 }
 
-/// The source that the reader function has returned so far, and its bytes in the account.
+/// The source that the reader function has returned so far, and the guard by which its bytes count against
+/// the limit.
 struct Pieces(Vec<u8>, Option<Held>);
 
 fn load(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
@@ -423,7 +425,8 @@ fn gcinfo(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
 
 // Environments.
 
-/// The function at a call level, or the function in the first argument.
+/// The function in the first argument, or the Lua function at the call level that the argument names; `None`
+/// at level 0 and at the level of a native function.
 fn function_at(ctx: &Ctx<'_>, default: i64) -> Result<Option<Value>, Fault> {
     let value = ctx.arg(1);
     if value.is_function() {

@@ -57,8 +57,9 @@ fn shift(ctx: &mut Ctx<'_>, operation: fn(u32, u32) -> u32) -> Result<NativeStep
     answer(ctx, operation(value, count))
 }
 
-/// Returns the last digits of a word, at most eight; a negative number of digits means upper case. The
-/// smallest integer has no positive counterpart, which caused CVE-2024-31449.
+/// Returns the last digits of a word, at most eight; a negative number of digits means upper case. The number
+/// is not negated, because the smallest integer has no positive counterpart: negating it caused
+/// CVE-2024-31449.
 fn tohex(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let value = word(ctx, 1)?;
     let count = if ctx.count() < 2 { 8 } else { word(ctx, 2)? as i32 };

@@ -1,7 +1,8 @@
 //! The library `cjson`: JSON in the form of lua-cjson 2.1.0, with its settings.
 //!
-//! Settings of the global table are stored with the host's state, and are reset for each run. A table made
-//! by `cjson.new` has its own settings, in a table that is the first upvalue of its functions.
+//! The settings of the global table `cjson` are in the host's state (`HostState`), and are reset for each
+//! run. A table made by `cjson.new` has its own settings, in a table that is the first upvalue of its
+//! functions.
 
 mod decode;
 mod encode;
@@ -78,7 +79,7 @@ fn one_integer(ctx: &mut Ctx<'_>, setting: Setting, min: i32, max: i32) -> Resul
     Ok(NativeStep::Return(1))
 }
 
-/// Sets a number from an argument that is not nil, and pushes the current number.
+/// Sets a number if the argument is not nil, and pushes the setting's current number.
 fn integer(ctx: &mut Ctx<'_>, index: usize, setting: Setting, min: i32, max: i32) -> Result<(), Fault> {
     if !ctx.arg(index).is_nil() {
         let value = ctx.check_int(index)? as i32;
@@ -98,7 +99,7 @@ fn one_option(ctx: &mut Ctx<'_>, setting: Setting, options: &[&str]) -> Result<N
     Ok(NativeStep::Return(1))
 }
 
-/// Sets a choice from the first argument, if that is not nil, and pushes the current choice.
+/// Sets a choice if the first argument is not nil, and pushes the setting's current choice.
 fn option(ctx: &mut Ctx<'_>, setting: Setting, options: &[&str]) -> Result<(), Fault> {
     let argument = ctx.arg(1);
     if argument.is_boolean() {

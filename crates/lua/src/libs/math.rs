@@ -1,7 +1,7 @@
-//! The library `math`: C's functions, and a generator of random numbers whose state is the host's.
+//! The library `math`: C's functions, and a generator of random numbers whose state the host keeps.
 //!
-//! The generator is that of `drand48`, with 48 bits of state; a random number gets 31 of them. The
-//! reference's server has one generator for all scripts.
+//! The generator is that of `drand48`, with 48 bits of state; a random number gets 31 of them. The host
+//! passes the state on from run to run, because the reference's server has one generator for all scripts.
 
 use crate::fault::Fault;
 use crate::native::{Ctx, Library, Native, NativeStep};
@@ -89,7 +89,8 @@ fn frexp(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     Ok(NativeStep::Return(2))
 }
 
-/// The number as a fraction from 0.5 up to 1, and the power of two to multiply it with.
+/// The number as a fraction from 0.5 up to 1, and the exponent of the power of two by which the fraction is
+/// multiplied.
 fn split(x: f64) -> (f64, i32) {
     if x == 0.0 || !x.is_finite() {
         return (x, 0);
@@ -120,7 +121,8 @@ fn scale(x: f64, exponent: i32) -> f64 {
     if exponent < -1080 {
         return 0.0f64.copysign(x);
     }
-    // Two exact multiplications and one that rounds: no factor is outside the range of normal numbers.
+    // Each branch multiplies twice, so that no factor is outside the range of normal numbers. Only the last
+    // multiplication of the second branch may round.
     if exponent >= -1021 {
         return fraction * 2f64.powi(exponent / 2) * 2f64.powi(exponent - exponent / 2);
     }

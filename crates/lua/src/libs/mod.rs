@@ -1,4 +1,4 @@
-//! The libraries of the language.
+//! The libraries: those of the language, and those that the reference adds.
 
 mod base;
 mod bit;

@@ -38,7 +38,7 @@ pub(super) fn fuel(ctx: &Ctx<'_>) -> u64 {
     u64::try_from(*ctx.budget).unwrap_or(0).max(1)
 }
 
-/// PUC's check that `extra` more values fit on a function's stack.
+/// The check of PUC-Rio's Lua that `extra` more values fit on a function's stack.
 pub(super) fn check_stack(ctx: &Ctx<'_>, extra: usize, what: &str) -> Result<(), Fault> {
     const STACK_MAX: usize = 8000;
     if ctx.count().saturating_add(extra) > STACK_MAX {
@@ -47,7 +47,7 @@ pub(super) fn check_stack(ctx: &Ctx<'_>, extra: usize, what: &str) -> Result<(),
     Ok(())
 }
 
-/// A position as string functions accept it: a negative one counts from the end, and becomes 0
+/// A position as string functions accept it: a negative one counts from the end, and becomes 0 if it lies
 /// before the beginning.
 pub(super) fn position(at: i64, len: usize) -> i64 {
     if at >= 0 { at } else { at.saturating_add(len as i64 + 1).max(0) }
@@ -82,7 +82,8 @@ pub(super) fn entry_from(table: &LuaTable, at: usize, fuel: &mut u64) -> Option<
 }
 
 /// Recently made short strings, by their bytes: for repeated bytes the same string is returned, so that
-/// neither a copy nor a hash is made again. It contains values, so it must not live longer than a step.
+/// neither a copy nor a hash is made again. The strings are not in the function's window, so the cache must
+/// not live longer than a step of the function.
 pub(super) struct RecentTexts([Value; RECENT]);
 
 /// The number of slots in [`RecentTexts`].

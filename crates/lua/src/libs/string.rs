@@ -11,8 +11,8 @@ use crate::vm::operate::joined_len;
 
 use super::output::{CHUNK, check_stack, cost, part, position, reserve};
 
-/// The library's functions, in the order in which PUC registers them. Functions with upvalues are
-/// replaced later.
+/// The library's functions, in the order in which PUC-Rio's Lua registers them. [`open`] replaces the
+/// functions with upvalues.
 const FUNCTIONS: &[Native] = &[
     Native::plain("byte", byte),
     Native::plain("char", char),
@@ -148,7 +148,7 @@ fn rewrite_whole(ctx: &mut Ctx<'_>, kind: RewriteKind) -> Result<NativeStep, Fau
 
 fn rep(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let string = ctx.check_str(1)?;
-    // C's `int` gets the low 32 bits.
+    // The conversion to C's `int` keeps the low 32 bits.
     let count = (ctx.check_int(2)? as i32).max(0) as usize;
     let len = ctx.heap.bytes(string).len().checked_mul(count).ok_or_else(Fault::memory)?;
     begin_rewrite(ctx, RewriteKind::Repeat, len)
@@ -212,8 +212,8 @@ fn repeat(out: &mut Vec<u8>, text: &[u8], len: usize, count: usize) {
     }
 }
 
-/// The state of a long concatenation between two steps: the string so far, the next value, and the number
-/// of its bytes that are written.
+/// The state of a long concatenation between two steps: the string so far, the index of the next value, and
+/// the number of its bytes that are written.
 struct Joining {
     out: Vec<u8>,
     at: usize,

@@ -81,7 +81,8 @@ impl FormatReader {
         Ok(Some(PackOption { letter, size, padding }))
     }
 
-    /// The work of reading the format since `before`, in bytes: a number may have many leading zeros.
+    /// The work of reading the format since position `before`, as a number of bytes for [`cost`]: a number
+    /// may have many leading zeros.
     fn read_since(&self, before: usize) -> usize {
         (self.at - before).saturating_mul(4)
     }
@@ -149,7 +150,7 @@ struct PackedText {
 
 fn pack(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     ctx.check_str(1)?;
-    // In the reference a nil follows the arguments, and its errors name that nil.
+    // The reference pushes a nil after the arguments, and its error for a missing argument names that nil.
     ctx.push(Value::NIL);
     pack_fields(ctx, StructPacking { format: FormatReader::new(), out: Vec::new(), argument: 2, text: None })
 }
@@ -247,8 +248,8 @@ struct StructUnpacking {
 /// A string that is being read, from the unpacking's position on.
 struct UnpackedText {
     copy: Vec<u8>,
-    /// Bytes of the string; until the end of a string that a zero byte ends is found, the bytes that were
-    /// searched so far.
+    /// The length of the string. As long as the zero byte that ends the string is not found, the number of
+    /// bytes searched so far.
     size: usize,
     ends_with_zero: bool,
     is_found: bool,
@@ -341,8 +342,8 @@ fn unpack_fields(ctx: &mut Ctx<'_>, mut state: StructUnpacking) -> Result<Native
     Ok(NativeStep::Return(state.count))
 }
 
-/// Searches the end of a string, or copies a piece of it; at its end it becomes a value. Returns false if
-/// the budget is used up.
+/// Searches for the end of a string, or copies a piece of the string; a string that is copied completely
+/// becomes a value. Returns false if the budget is used up.
 fn unpack_piece(
     ctx: &mut Ctx<'_>,
     state: &mut StructUnpacking,
@@ -402,7 +403,7 @@ fn integer(bytes: &[u8], format: &FormatReader, signed: bool) -> f64 {
     if !signed {
         return value as f64;
     }
-    // The processor takes a shift count modulo 64, and so does the reference's sign extension.
+    // The reference's sign extension takes the shift count modulo 64, because the processor does.
     let mask = u64::MAX << ((bytes.len() as u32).wrapping_mul(8).wrapping_sub(1) & 63);
     let value = if value & mask != 0 { value | mask } else { value };
     value as i64 as f64

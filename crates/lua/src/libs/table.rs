@@ -39,7 +39,8 @@ fn setn(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     Err(Fault::text("'setn' is obsolete"))
 }
 
-/// A walk over all entries for `maxn`: the largest key so far. The second slot has the last visited key.
+/// A walk over all entries for `maxn`: the largest key so far. The second slot of the function's window (see
+/// [`Ctx`]) has the last visited key.
 struct Largest(f64);
 
 fn maxn(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
@@ -115,7 +116,8 @@ fn move_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fault> {
     shift(ctx, *state)
 }
 
-/// Moves elements. Then stores the inserted value, or removes the last element and returns the removed one.
+/// Moves elements. Then an insertion stores its value; a removal clears the last slot and returns the removed
+/// value.
 fn shift(ctx: &mut Ctx<'_>, mut state: Shift) -> Result<NativeStep, Fault> {
     let table = ctx.check_table(1)?;
     let mut moved = 0;
@@ -242,7 +244,8 @@ fn make_room(
     Ok(())
 }
 
-/// A walk that calls a function; for `foreach` the key is in the third slot.
+/// The state of `foreachi` while its function is called. `foreach` keeps its key in the window's third slot
+/// instead.
 struct Walk {
     index: i64,
     len: i64,

@@ -101,7 +101,7 @@ impl Program {
         }
     }
 
-    /// The bytes that a match can begin with, if there are few such bytes.
+    /// The bytes that a match can begin with; `None` if the first item does not limit them.
     pub(super) fn first(&self) -> Option<Single> {
         let past_captures =
             self.items.iter().find(|item| !matches!(item, PatternItem::Open(_) | PatternItem::Position(_)));
@@ -244,7 +244,8 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// Compiles an ordinary byte: appends it to the run before, or makes a run of it and the byte before.
+    /// Compiles an ordinary byte: appends it to a run that ends just before, makes a run of it and a single
+    /// byte before, or else makes an item of its own.
     fn literal(&mut self, byte: u8) {
         let literals = &mut self.program.literals;
         match self.program.items.last_mut() {

@@ -27,7 +27,7 @@ pub(crate) enum PatternError {
 }
 
 impl PatternError {
-    /// The error message, as in PUC's Lua.
+    /// The error message, as in PUC-Rio's Lua.
     pub(crate) fn text(self) -> &'static str {
         match self {
             PatternError::EndsWithPercent => "malformed pattern (ends with '%')",

@@ -1,4 +1,4 @@
-//! Searches in bytes at memory speed: for a byte, for another byte, for a text.
+//! Searches in bytes at memory speed: for a byte, for any other byte, for a text.
 
 /// Bytes compared at a time; compilers turn loops of this length into vector instructions.
 const LANE: usize = 32;
@@ -40,7 +40,7 @@ pub(crate) enum ScanProgress {
 }
 
 /// Searches `text` for `needle`, from `from` on. Uses a unit of fuel for 16 bytes and for each comparison,
-/// so that inputs made to cost the product of both lengths end when the fuel does.
+/// so that a search whose time grows with the product of both lengths stops when the fuel is used up.
 pub(crate) fn find_text(text: &[u8], needle: &[u8], from: usize, fuel: &mut u64) -> ScanProgress {
     const WINDOW: usize = 4096;
     let (Some(&first), Some(&last)) = (needle.first(), needle.last()) else {

@@ -1,5 +1,5 @@
-//! Conversion of doubles to decimal digits, as `%e`, `%f` and `%g` of C print them, without sign, width and
-//! padding of a directive.
+//! Conversion of doubles to decimal digits, as `%e`, `%f` and `%g` of C print them without flags for the sign
+//! and without a width.
 //!
 //! Invariants: (1) the digits are those of the exact value, rounded to nearest, ties to even; (2) no buffer
 //! is longer than [`DIGITS_MAX`] bytes.

@@ -1,4 +1,4 @@
-//! Directives of `string.format`, with the meaning that C's `printf` and PUC's Lua 5.1 give them.
+//! Directives of `string.format`, with the meaning that C's `printf` and PUC-Rio's Lua 5.1 (PUC) give them.
 //!
 //! [`scan`] parses a directive; one of the functions `push_…` formats its argument. The caller
 //! fetches the arguments.
@@ -271,7 +271,7 @@ pub(crate) fn push_quoted_inside(out: &mut Vec<u8>, text: &[u8]) {
     }
 }
 
-/// The padding on the left, up to the width.
+/// The bytes that fill an output on the left, up to its width.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Padding {
     Spaces,

@@ -1,5 +1,5 @@
-//! Text of numbers and formatted text, as C's library and PUC's Lua 5.1 write and read them. Independent of
-//! values and the heap.
+//! Text of numbers and formatted text, as C's library and PUC-Rio's Lua 5.1 write and read them. Nothing in
+//! this module uses values or the heap.
 
 pub(crate) mod decimal;
 pub(crate) mod format;

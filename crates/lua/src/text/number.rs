@@ -1,7 +1,7 @@
 //! Conversion of text to numbers, and of numbers to text.
 //!
-//! Invariants: (1) text is parsed as by glibc's `strtod` and `strtoul`, because PUC's Lua calls them; (2) a
-//! number is printed as by `printf("%.14g")`; (3) nothing here allocates, and the cost is linear in the
+//! Invariants: (1) text is parsed as by glibc's `strtod` and `strtoul`, because PUC-Rio's Lua calls them; (2)
+//! a number is printed as by `printf("%.14g")`; (3) nothing here allocates, and the cost is linear in the
 //! length of the text.
 
 use sluice_base::num::IntBuffer;
@@ -129,7 +129,7 @@ fn decimal(text: &[u8]) -> Option<(f64, usize)> {
 const PLAIN_MAX: usize = 2048;
 
 /// Significant digits that decide which double is nearest: after 768 digits it matters only whether any
-/// further one is not zero (Rust's `dec2flt` and others keep as many).
+/// further one is not zero (Rust's `dec2flt` and others keep 768, too).
 const DECISIVE: usize = 800;
 
 /// The value of a decimal number with many digits, computed from its first [`DECISIVE`] digits and one
@@ -238,7 +238,7 @@ fn named(text: &[u8]) -> Option<(f64, usize)> {
 
 /// The significant digits of a hexadecimal number.
 struct HexDigits {
-    /// The first 60 to 64 bits.
+    /// The first digits: 61 to 64 significant bits, or fewer if the number is shorter.
     bits: u64,
     /// Whether any later bit is set.
     sticky: bool,

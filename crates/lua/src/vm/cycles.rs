@@ -1,4 +1,4 @@
-//! Slices and cycles of the collector, during a run and between runs.
+//! The collector's cycles, and the slices in which cycles are done, during a run and between runs.
 
 use super::machine::Machine;
 use crate::gc::{self, Roots};
@@ -16,7 +16,8 @@ pub(crate) const FULL_WORK: usize = 8192;
 const WORK_PER_UNIT: usize = 4;
 
 impl Machine {
-    /// Does a slice of a cycle, or with `None` a full collection. Returns true when a cycle has ended.
+    /// Does a slice of a cycle, which processes about `work` values, or with `None` a full collection.
+    /// Returns true when a cycle has ended.
     pub(crate) fn collect(&mut self, work: Option<usize>) -> bool {
         self.heap.slice_due = false;
         self.heap.strings.set_due(false);
@@ -31,7 +32,8 @@ impl Machine {
         if !done {
             self.heap.collector.next_slice = self.heap.bytes + SLICE_BYTES;
         } else if self.cycles_due > 0 {
-            // Whether the run or its host has ended the cycle, it counts as one that the run waits for.
+            // The cycle counts as one that the run waits for, no matter whether the run or its host has
+            // completed it.
             self.cycles_due -= 1;
             let heap = &mut self.heap;
             // Close to the limit, the next cycle begins halfway between the bytes in use and the limit.
@@ -42,14 +44,15 @@ impl Machine {
         done
     }
 
-    /// Does the slice that is due during a run; nothing if the loop exited only because of the budget.
+    /// Does the slice that is due during a run. Does nothing if the loop exited only to charge work to the
+    /// budget.
     pub(crate) fn collect_on(&mut self) {
         self.heap.strings.set_due(false);
         if !self.heap.slice_due {
             return;
         }
-        // Close to the limit a cycle is completed before the program continues: a delay is better
-        // than an error.
+        // Close to the limit all garbage is collected before the program continues: a delay is better than an
+        // error.
         let is_close = self.heap.bytes > self.heap.limit - self.heap.limit / 8
             && self.heap.bytes > self.heap.collector.threshold;
         if is_close {

@@ -21,7 +21,8 @@ pub(super) enum Exit {
     /// The strings in these slots must be joined piece by piece, then the operands from `first`
     /// on, into a register.
     Join { slots: (usize, usize), first: u8, into: u8 },
-    /// The top frame returns values to a frame that is not a Lua function, or not as plain results.
+    /// The top frame returns values, but the frame below is not that of a Lua function, or does not take the
+    /// values as plain results.
     Return { from: usize, count: usize },
     /// The native function of the top frame was resumed, and did something other than call a Lua function.
     Resumed(Result<NativeStep, Fault>),

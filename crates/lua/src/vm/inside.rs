@@ -58,7 +58,8 @@ pub(super) fn enter(
     pause(heap, *budget)
 }
 
-/// Whether a further call would exceed the bound on frames, or on calls that PUC makes on the C stack.
+/// Whether a further call would exceed the bound on frames, or on calls that PUC-Rio's Lua (PUC) makes on the
+/// C stack.
 #[inline(always)]
 pub(super) fn is_deep(co: &Coroutine) -> bool {
     co.frames.len() >= FRAMES_MAX || co.depth() + 1 >= NESTED_MAX
@@ -81,7 +82,7 @@ pub(super) fn push_frame(
     Ok(())
 }
 
-/// The exit with which the run is paused at the top frame.
+/// The exit that pauses the run at the top frame; `None` if the run can continue.
 fn pause(heap: &Heap, budget: i64) -> Option<Exit> {
     if heap.is_due() {
         return Some(Exit::Collect);
@@ -165,7 +166,7 @@ fn call_native(
     (function, call): (u32, CallWanted),
 ) -> Option<Exit> {
     let CallWanted { func, args, want, after } = call;
-    // The machine handles the other cases, and throws if the call is one too many on PUC's C stack.
+    // `machine.rs` handles the other cases, and raises an error if the call is one too many on PUC's C stack.
     let is_usual = !matches!(after, After::Results | After::Concat { .. }) && co.depth() + 1 != NESTED_MAX;
     if !is_usual {
         return Some(Exit::Call { func, args, want, after });

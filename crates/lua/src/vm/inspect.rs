@@ -34,8 +34,8 @@ pub struct RunningFunction {
     pub is_chunk: bool,
 }
 
-/// Detects the first instructions of lines, by the rules of the reference's line hook: the first
-/// instruction of a function, one on another line than the function's last, and the target of a
+/// Detects the first instructions of lines, by the rules of the reference's line hook: the first instruction
+/// of a function, an instruction on another line than the function's previous one, and the target of a
 /// backward jump.
 #[derive(Debug, Default)]
 pub struct LineWatch {

@@ -25,7 +25,8 @@ use crate::object::{After, UpvalueState, Work};
 use crate::table::{TableSlot, to_index};
 use crate::value::{TableRef, ThreadRef, Value};
 
-/// The number that a "floating byte" encodes.
+/// The number that a byte with a 5-bit exponent and a 3-bit mantissa encodes, as PUC-Rio's Lua (PUC) encodes
+/// the sizes of tables.
 fn from_floating(byte: u8) -> usize {
     let exponent = byte >> 3;
     if exponent == 0 { usize::from(byte) } else { usize::from(byte & 7 | 8) << (exponent - 1) }

@@ -55,8 +55,8 @@ fn link(
     Ok(index)
 }
 
-/// Frees the constants of a linked prototype and its inner prototypes, which the heap has as values, unless
-/// another owner shares the prototype.
+/// Frees the constants of a linked prototype and of its inner prototypes, because the heap has them as
+/// values. Does nothing if the prototype has another owner.
 pub(crate) fn drop_constants(code: &mut Arena<Linked>, index: u32) {
     let linked = code.at_mut(index);
     let unlinked = Arc::get_mut(&mut linked.proto).and_then(|proto| proto.unlinked.take());

@@ -59,7 +59,7 @@ pub(crate) struct Machine {
     pub(crate) stepwise: bool,
     /// Strings that constants share.
     pub(crate) symbols: MachineSymbols,
-    /// The closure that chunks run as; its prototype is that of the last started chunk.
+    /// The closure that runs chunks; its prototype is that of the chunk started last.
     pub(crate) chunk: ClosureRef,
     /// Whether prototypes that are linked now stay loaded.
     pub(crate) is_permanent: bool,
@@ -118,8 +118,8 @@ impl Machine {
         }
         self.unwind(0);
         self.co.states.clear();
-        // The count begins at 0 again: the states of other coroutines are freed with the coroutines,
-        // perhaps by another thread, and change only the former count.
+        // The count of held bytes begins at 0 again: the states of other coroutines are freed with the
+        // coroutines, perhaps by another thread, and change only the former count.
         if self.heap.held.sum() > 0 {
             self.heap.held = HeldBytes::default();
         }
@@ -180,7 +180,7 @@ impl Machine {
         self.start_fault = Some(self.native_fault(fault, &frame));
     }
 
-    /// One step with the top frame.
+    /// Does one step with the top frame, as its kind requires.
     fn step(&mut self) -> Result<Onward, Fault> {
         let Some(frame) = self.co.frames.last() else { return self.finish_coroutine() };
         match frame.work {
@@ -388,7 +388,8 @@ impl Machine {
         named.unwrap_or_else(|| Fault::bare(format!("attempt to call a {} value", callee.type_name())))
     }
 
-    /// Passes the values `from..from + count` to the frame below, whose call's frame was just popped.
+    /// Passes the values `from..from + count` to the top frame. `frame` is the frame of the call that returns
+    /// them, which was just popped.
     pub(super) fn deliver(&mut self, from: usize, count: usize, frame: Frame) -> Result<Onward, Fault> {
         let first = if count > 0 { self.co.stack[from] } else { Value::NIL };
         let (base, pc) = self.co.frames.last().map_or((0, 0), |below| (below.base as usize, below.pc));
@@ -428,7 +429,8 @@ impl Machine {
         Ok(Onward::Go)
     }
 
-    /// The pause when the budget is used up between two frames' steps: there is no state to write back.
+    /// The next action when the budget is used up between two steps: a halt, unless no frame is left. The
+    /// loop's state need not be written back.
     fn pause(&self) -> Onward {
         if self.co.frames.is_empty() { Onward::Go } else { Onward::Halt(Halt::OutOfBudget) }
     }
@@ -495,7 +497,7 @@ impl Machine {
         let is_whole = self.co.depth() + 1 >= NESTED_MAX || self.co.frames.len() + 1 >= FRAMES_MAX;
         let Some(joiner) = joiner.filter(|_| !is_whole) else {
             // The string is joined in one step if a further call would be one too many, because the program
-            // has made no call here.
+            // itself makes no call here and must not get that error.
             let values = &self.co.stack[from..=to];
             let len = operate::joined_len(&self.heap, values);
             self.co.stack[from] = operate::join(&mut self.heap, values, len)?;
@@ -561,7 +563,7 @@ impl Machine {
         }
     }
 
-    /// Delivers values that are not in the stack.
+    /// Copies values to the stack and passes them to the top frame, as `deliver` does.
     pub(super) fn give(
         &mut self,
         at: usize,

@@ -1,7 +1,7 @@
 //! Names in error messages: positions, variables, functions.
 //!
-//! The name of a value in a register is found as in PUC: the local variable in the register, or the source
-//! of the value in the instruction that last set the register.
+//! The name of a value in a register is found as in PUC-Rio's Lua (PUC): the local variable in the register,
+//! or the source of the value in the instruction that last set the register.
 
 use crate::arena::Arena;
 use crate::code::{Instr, Linked, Op, Proto};

@@ -22,8 +22,8 @@ impl Machine {
         after: After,
     ) -> Result<Onward, Fault> {
         let Some(native) = self.co.stack[func].as_native() else { return Ok(Onward::Go) };
-        // The nesting is checked, because PUC makes this call on the C stack: the instruction is not a
-        // call.
+        // If the instruction is not a call, PUC-Rio's Lua makes this call on the C stack, so the nesting is
+        // checked.
         if after != After::Results && self.co.depth() + 1 == NESTED_MAX {
             return Err(Fault::bare(OVERFLOW));
         }

@@ -228,7 +228,7 @@ pub(super) enum Joined {
     Done,
     /// This metamethod must join the slots `at` and `at + 1`.
     Call(Value, usize),
-    /// These two slots cannot be joined.
+    /// This slot and the next one cannot be joined.
     Error(usize),
     /// The strings and numbers from the first of these slots to the second make a long string, which
     /// `libs/string.rs` joins piece by piece.

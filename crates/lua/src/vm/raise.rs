@@ -123,7 +123,7 @@ impl Machine {
                 [position, text].concat()
             }
         };
-        // The copies of the text are charged: it has been copied several times.
+        // The text's bytes are charged, because the text has been copied several times.
         self.heap.strings.handled(text.len().saturating_mul(2));
         // The text of an error may exceed the limit, because a program must be able to see why it failed.
         let limit = self.heap.limit;
@@ -239,7 +239,7 @@ impl Machine {
         self.give(func, &[Value::FALSE, error, text], &[], frame)
     }
 
-    /// Ends a coroutine without a protected call: it is dead.
+    /// Ends the running coroutine with an error that it did not catch. In the main program, the run fails.
     fn uncaught(&mut self, value: Value) -> Onward {
         if self.thread == self.main {
             return self.fail(value);

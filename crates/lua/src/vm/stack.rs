@@ -15,11 +15,11 @@ pub(super) const WINDOW: usize = 256;
 /// exceed 20,000.
 pub(super) const FRAMES_MAX: usize = 16_383;
 
-/// The most nested calls that the reference would make on the C stack.
+/// The nesting of calls on the reference's C stack at which a call fails with [`OVERFLOW`].
 pub(super) const NESTED_MAX: u32 = 199;
 
-/// The most nested calls while the error about too many of them is being handled: an eighth more, as in the
-/// reference.
+/// The nesting at which calls fail that handle the error about [`NESTED_MAX`]: about an eighth more, as in
+/// the reference.
 pub(super) const NESTED_HANDLING: u32 = NESTED_MAX + 24;
 
 /// The error about exceeding [`NESTED_MAX`].
@@ -82,7 +82,7 @@ fn close_some(heap: &mut Heap, open: &mut Vec<(u32, u32)>, stack: &[Value], from
     }
 }
 
-/// Whether PUC would have made this call on the C stack.
+/// Whether PUC-Rio's Lua would have made this call on the C stack.
 pub(super) fn is_nested(frame: &Frame) -> bool {
     frame.work != Work::Lua || frame.after != After::Results
 }

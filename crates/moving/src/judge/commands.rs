@@ -9,7 +9,8 @@ use sluice_command::lookup_full;
 /// A finding lists at most this many commands by name.
 pub(super) const COMMANDS_SHOWN: usize = 20;
 
-/// Judges the calls of a server. `is_valkey` tells Valkey from Redis, whose commands of the same name differ.
+/// Judges the calls of a server. `is_valkey` tells Valkey from Redis, some of whose commands differ from
+/// those of the same name here.
 pub(super) fn judge(verdict: &mut Findings, calls: &[CommandCalls], uptime_s: u64, is_valkey: bool) {
     let called = || calls.iter().filter(|command| command.calls > 0);
     let mut missing: Vec<&CommandCalls> =

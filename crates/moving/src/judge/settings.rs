@@ -78,7 +78,8 @@ fn plain(verdict: &mut Findings, config: &mut Config, id: ParamId, text: &[u8]) 
     }
 }
 
-/// Whether a directive that is unknown here has its default value.
+/// Whether a directive that is unknown here needs no finding: it has its default value, is a secret without a
+/// value, or belongs to a module of Redis.
 fn is_default_of_others(name: &[u8], value: &SettingValue) -> bool {
     let SettingValue::Plain(value) = value else { return *value == SettingValue::NoSecret };
     let is = |(of, default): &(&str, &str)| of.as_bytes() == name && default.as_bytes() == value;

@@ -13,7 +13,7 @@ pub struct Family {
     pub kind: FamilyKind,
     /// The meaning of the numbers, for `# HELP`.
     pub help: &'static str,
-    /// The unit before division by `divisor`.
+    /// The unit of the numbers as they are shown, after the division by `divisor`.
     pub unit: FieldUnit,
     /// Numbers are divided by this before they are shown.
     pub divisor: u32,
@@ -30,7 +30,7 @@ pub enum FamilyKind {
     Info,
 }
 
-/// Index in [`FIELDS`], or, from `FIELDS.len()` on, in [`FAMILIES`].
+/// Index in the list of [`FIELDS`] that [`FAMILIES`] continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FamilyId(u16);
 

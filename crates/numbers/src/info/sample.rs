@@ -58,7 +58,7 @@ pub enum Health {
     Fine,
     /// The server is loading its data.
     Loading,
-    /// A replica without a link to its primary.
+    /// The server is a replica without a link to its primary.
     LinkDown,
     /// Writes are refused because the append-only file cannot be written.
     AofFailed,
@@ -169,9 +169,9 @@ impl MetricsSample {
         &self.latencies
     }
 
-    /// Inserts numbers about the process, read by the thread that has the sample, so that the main thread
-    /// need not read them (`Process::sample_facts` of the engine). Ratios and differences of these
-    /// numbers are recomputed.
+    /// Replaces the numbers about the process. They are read by the thread that has the sample, so that the
+    /// main thread need not read them (`Process::sample_facts` of the engine). Ratios and differences of
+    /// these numbers are recomputed.
     pub fn set_process_numbers(&mut self, read: ProcessNumbers) {
         let ProcessNumbers { resident, sys, user, sys_children, user_children } = read;
         let bytes = |id: FieldId| match self.numbers.iter().find(|number| number.family == id.into()) {

@@ -1,4 +1,4 @@
-//! The page's requests to the main thread, and the main thread's answers.
+//! The requests of the metrics endpoint's web page to the main thread, and the main thread's answers.
 
 use crate::page::keys::{LargestKeys, SlotLook};
 
@@ -134,7 +134,7 @@ pub struct MoveRow {
 pub struct MoveRowProgress {
     /// Keys sent or received so far.
     pub keys: u64,
-    /// Keys in slots that are not yet begun; `None` for a move to this node.
+    /// Keys in slots whose transfer has not begun; `None` for a move to this node.
     pub keys_left: Option<u64>,
     /// Bytes sent or received so far.
     pub bytes: u64,

@@ -1,4 +1,5 @@
-//! The time series of the page: rates between two samples, and numbers of single samples.
+//! The time series on the metrics endpoint's web page: rates between two samples, and numbers of single
+//! samples.
 //!
 //! Percentiles of durations cover the commands between two samples. They are computed from counts by power of
 //! two; within a power, durations are assumed to be spread evenly on a logarithmic scale. So a percentile is

@@ -1,4 +1,5 @@
-//! A sample and the page's details as JSON. Made on the endpoint's thread.
+//! A sample and the details for the metrics endpoint's web page, as JSON. The endpoint's thread makes the
+//! text.
 
 use crate::info::sample::MetricsSample;
 use crate::info::value::Number;
@@ -61,7 +62,7 @@ impl PageJson<'_> {
     }
 }
 
-/// For each name of a metric its number, or a list of labels and numbers.
+/// The number of each metric by name; for a metric with labels, a list of labels and numbers.
 fn numbers(sample: &MetricsSample) -> Map<String, Value> {
     let mut out: Map<String, Value> = Map::new();
     for (id, labels, number) in sample.numbers() {
@@ -80,7 +81,7 @@ fn numbers(sample: &MetricsSample) -> Map<String, Value> {
     out
 }
 
-/// Durations of each command since the server started.
+/// Durations of the commands in the sample, since the start or the last CONFIG RESETSTAT.
 fn commands(sample: &MetricsSample) -> Vec<Value> {
     let row = |one: &crate::info::sample::CommandLatencies| {
         let percentiles: Map<String, Value> =
@@ -193,7 +194,8 @@ fn hot_keys(rows: &[HotKeyRow], may: MayShow) -> Vec<Value> {
     rows.iter().map(|row| json!({ "db": row.db, "name": name(row), "per_second": row.per_second })).collect()
 }
 
-/// Bytes as text: everything except printable characters of UTF-8 becomes `\x` and two digits.
+/// Bytes as text: everything except printable characters of UTF-8 becomes `\x` and two digits; a backslash is
+/// doubled.
 pub(crate) fn printable(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

@@ -61,7 +61,7 @@ pub struct KeyScan {
     seen: u64,
     /// Number of completed scans.
     passes: u64,
-    /// Largest keys first: of the current scan, and of the last complete one.
+    /// The largest keys of the current scan, and of the last complete one; each list begins with the largest.
     so_far: Vec<LargeKey>,
     last: Vec<LargeKey>,
     /// Sizes of all slots in the current scan; empty if keys have no slots.

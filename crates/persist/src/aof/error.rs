@@ -34,7 +34,7 @@ pub enum LogProblem {
     Annotation,
     /// A transaction begins inside another one.
     NestedMulti,
-    /// A transaction ends that has not begun.
+    /// EXEC appears without a MULTI before it.
     ExecWithoutMulti,
 }
 

@@ -177,8 +177,8 @@ impl Manifest {
         &self.incr
     }
 
-    /// Makes the present base history and adds a new base, which is returned. Its name
-    /// begins with `appendfilename`.
+    /// Moves the present base to the history, and adds a new base, which is returned. The new name begins
+    /// with `appendfilename`.
     pub fn replace_base(&mut self, appendfilename: &[u8], format: BaseFormat) -> &AofFile {
         if let Some(old) = self.base.take() {
             self.history.insert(0, old);
@@ -200,7 +200,7 @@ impl Manifest {
         self.incr.last().expect("one was pushed just now")
     }
 
-    /// Makes all increments but the last `kept` history, because a written base holds their data.
+    /// Moves all increments except the last `kept` to the history, because a written base holds their data.
     pub fn retire_incr(&mut self, kept: usize) {
         let count = self.incr.len().saturating_sub(kept);
         for old in self.incr.drain(..count) {
@@ -310,8 +310,8 @@ fn push_line(file: &AofFile, kind: AofFileKind, out: &mut Vec<u8>) {
     });
 }
 
-/// Whether a name has to be quoted. The reference does not quote a name with an apostrophe, and cannot
-/// read such a manifest again.
+/// Whether a name has to be quoted. A name with an apostrophe is quoted, too: the reference does not quote
+/// it, and cannot read the manifest that it has written.
 fn needs_quotes(name: &[u8]) -> bool {
     name.is_empty()
         || name.iter().any(|byte| !byte.is_ascii_graphic() || matches!(byte, b'"' | b'\\' | b'\''))
@@ -363,8 +363,8 @@ impl std::error::Error for ManifestError {}
 pub fn fuzz_manifest(data: &[u8]) {
     if let Ok(manifest) = Manifest::parse(data) {
         let text = manifest.to_bytes();
-        // Two manifests are not read again: one of comments alone has no line, and a quoted name may exceed
-        // the longest line.
+        // Two kinds of manifests are not read again: a manifest of comments alone has no line, and a quoted
+        // name may exceed the longest line.
         let again = Manifest::parse(&text);
         if text.is_empty() || text.split(|byte| *byte == b'\n').any(|line| line.len() >= LINE_BYTES_MAX) {
             return;

@@ -1,4 +1,5 @@
-//! Annotations about replication: the position in a history that the data of all records before them have.
+//! Annotations about replication. They state which position of a replication history the data has reached
+//! with all records before the annotation.
 
 use sluice_base::num;
 
@@ -6,13 +7,13 @@ use sluice_base::num;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplicationNote {
     /// `#REPL-ID:` and 40 bytes: the id of the history that the following offsets belong to.
-    /// [`NO_HISTORY`]: the records before it belong to no history.
+    /// With [`NO_HISTORY`], the records before the annotation belong to no history.
     Id([u8; 40]),
-    /// `#REPL-OFFSET:` and a number: with the records before it, the data contain this many bytes
+    /// `#REPL-OFFSET:` and a number: with the records before the annotation, the data contain this many bytes
     /// of the history.
     Offset(u64),
     /// `#REPL-DB:` and a number: the database that the primary's stream has selected at this position.
-    /// A primary writes it, too, because it may be a replica when it loads the file.
+    /// A primary writes this annotation, too, because the server may be a replica when it loads the file.
     Db(u64),
 }
 

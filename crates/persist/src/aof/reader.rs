@@ -25,7 +25,7 @@ use std::ops::RangeInclusive;
 pub struct LogOptions {
     /// Options of reading a snapshot at the beginning.
     pub preamble: rdb::ReadOptions,
-    /// Bytes of an argument at most.
+    /// The most bytes that an argument may have.
     pub arg_bytes_max: u64,
 }
 
@@ -100,7 +100,7 @@ pub struct LogReader {
     parser: Parser,
     requests: Requests,
     limits: ParseLimits,
-    /// Bytes of an argument at most.
+    /// The most bytes that an argument may have.
     arg_bytes_max: u64,
     preamble: rdb::ReadOptions,
     valid_up_to: u64,
@@ -204,8 +204,8 @@ impl LogReader {
         }
     }
 
-    /// The key in the snapshot at the beginning whose value is being read, or is malformed, and the name
-    /// of its type.
+    /// The key whose value is being read in the snapshot at the beginning, or is malformed there, and the
+    /// name of the value's type.
     pub fn under_way_in_preamble(&self) -> Option<(&[u8], &'static str)> {
         match &self.stage {
             LogStage::Preamble(reader) => reader.under_way(),
@@ -243,7 +243,8 @@ impl LogReader {
     pub fn end(&self) -> Result<LogTail, LogError> {
         let rest = self.buffer.get(self.at..).unwrap_or_default();
         match (&self.stage, rest) {
-            // A part of a snapshot's magic: no part of a snapshot is usable, and no command begins with it.
+            // The file is the beginning of a snapshot's magic. It is refused, because a part of a snapshot is
+            // not usable, and no command begins like that.
             (LogStage::Start, [first, ..]) => self.bad(0, LogProblem::Marker(*first)),
             (LogStage::Annotation(_), _) => self.bad(0, LogProblem::Annotation),
             (LogStage::Record, [b'#', ..]) if !begins_annotation(rest) => self.bad(0, LogProblem::Annotation),
@@ -343,7 +344,8 @@ impl LogReader {
         }
         let progress = self.parser.parse(input, &self.limits, &mut self.requests);
         if self.requests.is_empty() {
-            // A client may still send the rest of a faulty line. In a file nothing follows.
+            // The parser waits for the rest of a faulty line, because a client may still send it. In a file
+            // the fault is reported at once.
             let fault = self.fault(input);
             return match (fault, progress.state) {
                 (Some(problem), _) => self.bad(self.parser.at(), problem),
@@ -453,7 +455,8 @@ fn begins_annotation(line: &[u8]) -> bool {
 }
 
 /// Entry point of the fuzzer: reads any bytes as a log, whole and in pieces, to the end or the first
-/// fault. Both ways must give the same result, and the well-formed part must stay so without the rest.
+/// fault. Both ways must give the same result, and the well-formed part must be well-formed without the rest,
+/// too.
 pub fn fuzz_aof(data: &[u8]) {
     let (whole, tail) = outline(data, usize::MAX);
     let (pieces, same) = outline(data, 1);

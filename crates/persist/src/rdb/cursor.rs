@@ -127,9 +127,9 @@ impl<'i> InputCursor<'i> {
         })
     }
 
-    /// Reads a plain text and a plain or compressed text, both of less than 16 KiB: the key and string
-    /// of which most files have millions. `None`, with nothing read, if the texts have other forms, are
-    /// incomplete or are malformed.
+    /// Reads a plain text and a plain or compressed text, both of less than 16 KiB: a key with a short
+    /// string, of which most files have millions. `None`, with nothing read, if the texts have other forms,
+    /// are incomplete or are malformed.
     #[inline]
     pub(super) fn short_pair(&mut self) -> Option<(&'i [u8], Cow<'i, [u8]>)> {
         let (key_len, rest) = short_len(self.input.get(self.at..)?)?;
@@ -161,8 +161,8 @@ impl<'i> InputCursor<'i> {
                 let len = usize::try_from(len).unwrap_or(usize::MAX);
                 match lzf::decompress(self.take(small)?, len) {
                     Some(text) => Ok(Cow::Owned(text)),
-                    // In the reference, the failed decompression yields no bytes, which
-                    // is the announced length.
+                    // As in the reference, the text is empty: the failed decompression yields no bytes, and
+                    // none were announced.
                     None if len == 0 => Ok(Cow::Borrowed(b"")),
                     None => self.bad(offset, Problem::Compression),
                 }

@@ -315,14 +315,14 @@ impl Decoder {
         Ok(self.hash_end())
     }
 
-    /// Decodes a hash in one text.
+    /// Decodes a hash that is stored as one text.
     fn hash_text<'i>(
         &mut self,
         form: HashForm,
         cursor: &mut InputCursor<'i>,
     ) -> Result<DecodedPart<'i>, ReadStop> {
         if form.begins_with_expiry() {
-            // The listpack contains the earliest expiry again.
+            // The earliest expiry is dropped, because the listpack contains it again.
             cursor.array::<8>()?;
         }
         let offset = cursor.offset();
@@ -354,7 +354,7 @@ impl Decoder {
         }
     }
 
-    /// Continues to skip bytes.
+    /// Refuses a foreign value or begins to skip it, or continues to skip a value or a record.
     fn pass_over<'i>(&mut self, cursor: &mut InputCursor<'i>) -> Result<DecodedPart<'i>, ReadStop> {
         match &mut self.state {
             DecoderState::Foreign { form, offset } => {
@@ -536,7 +536,7 @@ impl Decoder {
         }
     }
 
-    /// Returns the key as one without elements.
+    /// Reports the key as one whose value has no elements.
     fn empty<'i>(&mut self) -> DecodedPart<'i> {
         self.state = DecoderState::Item;
         DecodedPart::Item(Item::Empty { key: std::mem::take(&mut self.head).key })
@@ -663,7 +663,7 @@ fn node(form: ListForm, builder: &mut ListBuilder, cursor: &mut InputCursor<'_>)
         }
         (ListForm::Nodes, list::PLAIN) => {
             let element = cursor.text()?;
-            // The reference refuses such a node, which has no bytes to keep.
+            // As in the reference, a node that is an element without bytes is refused.
             let has_bytes = !element.is_empty();
             if has_bytes {
                 builder.add_plain(&element);
@@ -764,11 +764,11 @@ fn slot(cursor: &mut InputCursor<'_>) -> Result<u16, ReadStop> {
 pub(super) const HEADER_LEN: usize = 9;
 /// The first version whose files have a checksum.
 pub(super) const SUMMED_FROM: u32 = 5;
-/// The last version of Redis whose strings, lists and opcodes are known.
+/// The last version of Redis whose types and opcodes are known.
 const VERSION_REDIS_MAX: u32 = 13;
 /// The versions of Valkey 9.0 and of 9.2.
 pub(super) const VERSIONS_VALKEY: RangeInclusive<u32> = VERSION_VALKEY..=81;
-/// The version of Valkey 9, in which files are written.
+/// The version of Valkey 9.0, in which payloads and files for Valkey 9 are written.
 pub(super) const VERSION_VALKEY: u32 = 80;
 /// Longer strings that are not compressed go into pages as they arrive, because the keyspace keeps
 /// strings of this size in pages.

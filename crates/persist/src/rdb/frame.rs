@@ -3,9 +3,9 @@
 //! `docs/formats/rdb.md` describes the bytes. A file is one envelope and one frame; bytes after the
 //! frame are ignored. A stream is one envelope followed by any number of frames.
 //!
-//! Invariants: (1) a part is decoded when all its bytes are there; otherwise more bytes are requested;
-//! (2) a part yields at most the size that the frame's format allows for a block, 4 MiB. No more memory
-//! is reserved, and none for an announced length.
+//! Invariants: (1) a part (the envelope, a header, a block or an end mark) is decoded when all its bytes are
+//! there; otherwise more bytes are requested; (2) a part yields at most the size that the frame's format
+//! allows for a block, 4 MiB. No more memory is reserved, and none for an announced length.
 
 use super::error::{LoadError, Problem};
 use super::lz4::{self, Lz4Frame};
@@ -122,7 +122,8 @@ enum UnpackStage {
 }
 
 impl Unpacker {
-    /// A file or stream that begins with `start`. `checksum` is the setting `rdbchecksum`.
+    /// A file or stream that begins with `start`. `checksum` says whether checksums are compared: for files
+    /// the setting `rdbchecksum`.
     pub(super) fn new(contents: PackedContents, start: Vec<u8>, checksum: bool) -> Unpacker {
         let stage = UnpackStage::Envelope;
         Unpacker { contents, checksum, stage, is_summed: false, input: start, at: 0, base: 0, wanted: 0 }

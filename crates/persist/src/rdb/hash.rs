@@ -145,8 +145,8 @@ fn of_listpack(bytes: &[u8], limits: HashLimits) -> Option<Hash> {
     let mut hash = if listpack::iter(bytes).all(is_canonical) {
         Hash::from_row(listpack::entries(bytes))?
     } else {
-        // Another server may have stored the digits of an integer as a string; each element is converted
-        // to its own form.
+        // Another server may have stored the digits of an integer as a string; each element is converted to
+        // the form that this server would choose.
         let mut row = listpack::new();
         for element in listpack::iter(bytes) {
             let added = match element {

@@ -71,7 +71,8 @@ pub(super) enum SetForm {
 /// The form of a value whose type this server lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ForeignForm {
-    /// A module's value of the first release candidates, whose end cannot be found without the module.
+    /// A module's value as release candidates of Redis 4.0 wrote it; its end cannot be found without the
+    /// module.
     OldModule,
     /// A module's value, written as parts with an end mark.
     Module,

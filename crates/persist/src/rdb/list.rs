@@ -17,7 +17,7 @@ pub(super) const PACKED: u64 = 2;
 pub(super) struct ListBuilder {
     list: List,
     context: ListContext,
-    /// Number of nodes with elements that are listpacks or ziplists.
+    /// Number of listpacks and ziplists among the nodes, empty ones not counted.
     packed: usize,
     /// Whether a node was a single element.
     has_plain: bool,
@@ -86,8 +86,8 @@ pub(super) struct NodeCutter {
 }
 
 impl NodeCutter {
-    /// `max_listpack_size` is the setting `list-max-listpack-size`. A list that reports a listpack
-    /// is one node.
+    /// `max_listpack_size` is the setting `list-max-listpack-size`. A list whose encoding is listpack is one
+    /// node.
     pub(super) fn new(list: ListRef<'_>, max_listpack_size: i32) -> NodeCutter {
         let (node_bytes, node_count) = match (list.encoding(), max_listpack_size) {
             (sluice_value::ListEncoding::Listpack, _) => (usize::MAX, usize::MAX),
@@ -112,7 +112,8 @@ impl NodeCutter {
             };
             let len = entry::len(element);
             let size = (listpack::EMPTY_LEN + row.len()).saturating_add(estimated_len(element));
-            // Strings of that length have their own allocation.
+            // Only an element with its own allocation can be longer than a node, because strings of that
+            // length always have one.
             let plain = match item {
                 ListItem::Shared(bytes) if bytes.len() > self.node_bytes => Some(bytes),
                 ListItem::Shared(_) | ListItem::Bytes(_) | ListItem::Int(_) => None,

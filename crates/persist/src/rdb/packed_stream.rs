@@ -64,11 +64,12 @@ impl PackedStream {
             }
             StreamForm::Undecided(start) => {
                 start.extend_from_slice(bytes);
-                // A primary sends empty lines as a sign of life.
+                // Empty lines, which a primary sends as a sign of life, are passed on and decide nothing.
                 let lines = start.iter().take_while(|byte| **byte == b'\n').count();
                 plain.extend(start.drain(..lines));
                 if start.starts_with(MAGIC) {
-                    // Valkey's frames of streams have no checksum of all contents, only of blocks.
+                    // Checksums are compared here: Valkey's frames of streams have them for blocks, though
+                    // not for all contents.
                     let unpacker = Unpacker::new(PackedContents::Stream, std::mem::take(start), true);
                     self.form = StreamForm::Compressed(Box::new(unpacker));
                     return self.unpack(plain);

@@ -259,11 +259,11 @@ fn sum(bytes: &[u8]) -> u64 {
     sum.value()
 }
 
-/// Entry point of the fuzzer: restores any bytes, both as they are and with a valid footer. An accepted
-/// value must survive its own payload.
+/// Entry point of the fuzzer: restores any bytes, both as they are and with a valid footer. An accepted value
+/// must be the same after it is dumped and restored.
 pub fn fuzz_payload(data: &[u8]) {
     let options = ReadOptions { unknown: Unknown::Skip, checksum: false, ..ReadOptions::default() };
-    // Both must be refused or accepted without a panic.
+    // Both calls of `restore` must return without a panic.
     drop(restore(data, ReadOptions::default()));
     let Ok(value) = restore(data, options) else { return };
     let again = |dumped: Dumped<'_>| {
@@ -293,7 +293,7 @@ pub fn fuzz_payload(data: &[u8]) {
 }
 
 /// Entry point of the fuzzer: reads any bytes as libraries, both as they are and with a valid footer.
-/// Accepted libraries must survive their own payload.
+/// Accepted libraries must be the same after they are dumped and restored.
 pub fn fuzz_functions(data: &[u8]) {
     let read = |payload: &[u8], options| -> Result<Vec<Vec<u8>>, FunctionsError> {
         restore_functions(payload, options)?.map(|code| code.map(Cow::into_owned)).collect()

@@ -87,7 +87,7 @@ impl Reader {
         }
     }
 
-    /// Drops the bytes that were read, if they are half of the buffer.
+    /// Drops the bytes that were read, if they are half of the buffer or more.
     fn make_room(&mut self) {
         if self.at >= self.buffer.len() / 2 {
             self.buffer.drain(..self.at);
@@ -182,7 +182,7 @@ impl Reader {
         }
     }
 
-    /// The next item of a file of which no more bytes follow; `None` at its end.
+    /// The next item of a file that was fed completely; `None` at the end of the file.
     ///
     /// # Errors
     /// As [`Reader::next`]; missing bytes are an error, too.
@@ -202,8 +202,8 @@ impl Reader {
         }
     }
 
-    /// Bytes that were fed and not read yet, of a compressed file not decompressed yet; after the end,
-    /// the bytes after the file.
+    /// Bytes that were fed and not read yet or, of a compressed file, not decompressed yet. After the end,
+    /// these are the bytes after the file.
     pub fn rest(&self) -> &[u8] {
         match &self.outside {
             FeedKind::Compressed(unpacker) => unpacker.rest(),

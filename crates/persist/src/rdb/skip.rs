@@ -89,5 +89,5 @@ fn text_bytes(cursor: &mut InputCursor<'_>) -> Result<u64, ReadStop> {
     })
 }
 
-/// The most bytes that one compressed byte yields.
+/// An upper bound of the bytes that one compressed byte yields.
 const LZF_GAIN_MAX: u64 = 264;

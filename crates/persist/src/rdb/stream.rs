@@ -2,12 +2,12 @@
 //!
 //! | part | meaning |
 //! |---|---|
-//! | count, and so many times two texts | macro nodes: their keys of 16 bytes, big endian, and their listpacks |
+//! | count, and that many pairs of texts | macro nodes: key (16 bytes, big endian) and listpack |
 //! | length, last id | entries; an id is two lengths |
 //! | first id, greatest deleted id, entries added | not in the first form |
-//! | count, and so many groups | name, last id, entries read (not in the first form), pending entries, consumers |
-//! | count, and so many pending entries | id in 16 bytes, when (8 bytes, little endian), how often |
-//! | count, and so many consumers | name, when seen, when active (in the third form alone), count and ids of pending entries |
+//! | count, and that many groups | name, last id, entries read (not in the first form), pending, consumers |
+//! | count, and that many pending entries | id in 16 bytes, when (8 bytes, little endian), how often |
+//! | count, and that many consumers | name, seen, active (third form only), count and ids of pending |
 //!
 //! Invariant: every command can work on a returned stream: ids ascend and none exceeds the last id, each
 //! pending entry has one consumer, and no name occurs twice.
@@ -31,7 +31,7 @@ pub(super) struct StreamBuilder {
     /// Groups still to come, including the present one.
     groups: u64,
     group: Option<ConsumerGroup>,
-    /// Pending entries of the group whose consumers were not read yet.
+    /// Number of the group's pending entries that no consumer read so far has.
     unowned: u64,
     /// Consumers still to come, including the present one.
     consumers: u64,

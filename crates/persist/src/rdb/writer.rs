@@ -62,7 +62,8 @@ impl Writer {
         Writer { out, summed: 0, sum: Sum::new(), options, compresses }
     }
 
-    /// Sets whether strings are compressed from now on, if the options say so at all.
+    /// Switches the compression of strings on or off from here on; compression stays off if the options do
+    /// not ask for it.
     pub fn compress(&mut self, wanted: bool) {
         self.compresses = wanted && self.options.compression == Compression::Strings;
     }
@@ -127,9 +128,9 @@ impl Writer {
     /// Writes a key with a string in pages. Pieces are passed to `give`; the rest stays pending. Pages
     /// that are written unchanged are shared with the string, so they are not copied.
     ///
-    /// Pages are compressed one by one: consecutive compressed strings are one compressed string. The
-    /// length of that string precedes it, so the compressed pages are kept until the last one is done. If
-    /// they are not smaller, the string is written uncompressed.
+    /// Pages are compressed one by one, and the results, one after the other, are one compressed string. Its
+    /// length precedes the string, so the compressed pages are kept until the last one is done. If they are
+    /// not smaller, the string is written uncompressed.
     pub fn pages(
         &mut self,
         key: &[u8],
@@ -192,8 +193,8 @@ impl Writer {
         }
     }
 
-    /// The pieces of a string, each compressed; `None` if that does not save enough. A piece that cannot
-    /// be compressed takes one byte more for each 32. A page of zeros is compressed only once, because a
+    /// The pieces of a string, each compressed; `None` if that does not save enough. A piece that cannot be
+    /// compressed takes one more byte for every 32 bytes. A page of zeros is compressed only once, because a
     /// string may have thousands.
     fn compressed_pages(&self, pages: &Pages) -> Option<Vec<Bytes>> {
         let len = pages.len();
@@ -246,7 +247,7 @@ impl Writer {
         give: &mut (impl FnMut(Bytes) + ?Sized),
     ) {
         let cut = NodeCutter::new(list, max_listpack_size);
-        // The number of nodes comes first. Cutting twice is cheaper than keeping possibly gigabytes.
+        // The number of nodes comes first, so the list is cut twice; to keep the nodes could take gigabytes.
         let mut nodes = 0;
         cut.nodes(list, &mut |_| nodes += 1);
         self.len(nodes);
@@ -282,8 +283,8 @@ impl Writer {
         self.value_hash(hash, give);
     }
 
-    /// The type number of a hash in a file. In files for common readers, fields lose their expiries,
-    /// because those readers do not know them.
+    /// The type number of a hash in a file. In files of [`Version::Common`], fields lose their expiries,
+    /// because not all readers of such files know these.
     pub(super) fn hash_kind(&self, hash: HashRef<'_>) -> u8 {
         match (hash.encoding(), self.options.version) {
             (HashEncoding::Listpack, _) => op::TYPE_HASH_LISTPACK,
@@ -515,7 +516,7 @@ pub(super) fn set_kind(set: SetRef<'_>) -> u8 {
 
 /// A piece of a long value has this many bytes, or up to a page or a list node more.
 const GIVEN_FROM: usize = 256 << 10;
-/// Shorter shared bytes are copied, because a separate piece costs its reader about as much.
+/// Shorter shared bytes are copied, because handling a separate piece costs about as much as the copy.
 const SHARED_FROM: usize = 16 << 10;
 /// The value in place of the expiry of a field that has none.
 const NO_EXPIRY: i64 = -1;

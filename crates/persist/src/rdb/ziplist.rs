@@ -51,8 +51,8 @@ pub(super) fn to_listpack(ziplist: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Appends an element to a row of listpack entries. The total cost is linear, because the elements are
-/// not counted in a header. `None` if the listpack would exceed its header's range.
+/// Appends an element to a row of listpack entries. The total cost of a list is linear, because a row has no
+/// header with the number of its elements. `None` if the listpack would exceed its header's range.
 fn push(row: &mut Vec<u8>, value: &[u8]) -> Option<()> {
     let element = Element::of(value);
     let at = row.len();
@@ -151,8 +151,8 @@ mod tests {
 
     #[test]
     fn a_long_ziplist_is_read_in_linear_time() {
-        // `listpack::push_back` counts all elements from 65,535 on: with it 200 KB take twenty seconds,
-        // and this test minutes.
+        // `listpack::push_back`, which `to_listpack` avoids, counts all elements from 65,535 on: with it 200
+        // KB would take twenty seconds, and this test minutes.
         let count = 400_000;
         let mut bytes = vec![0; HEADER_LEN];
         bytes.extend(b"\x00\xf1");

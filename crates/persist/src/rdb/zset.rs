@@ -19,7 +19,7 @@ pub(super) struct ZsetBuilder {
     /// Range of each member in the bytes, and its score.
     elements: Vec<(usize, usize, f64)>,
     longest: usize,
-    /// Whether the elements were in a listpack or ziplist, whose scores stay unchanged.
+    /// Whether the elements were in a listpack or ziplist; their scores then stay unchanged.
     is_packed: bool,
 }
 
@@ -60,7 +60,7 @@ impl ZsetBuilder {
                 Element::Bytes(member) => self.add(member, score),
             }
         }
-        // A set that was a listpack is not converted because of long members.
+        // A set that was a listpack stays one even if its members are long.
         self.longest = 0;
         self.is_packed = true;
         true
@@ -77,7 +77,8 @@ impl ZsetBuilder {
             return Ok(None);
         }
         let mut elements = std::mem::take(&mut self.elements);
-        // Files have the highest score first, so reversing leaves nothing to sort.
+        // Elements that are stored one by one begin with the highest score, so reversing leaves nothing to
+        // sort.
         elements.reverse();
         elements.sort_by(|one, other| {
             // -0 and 0 are equal scores.
@@ -128,7 +129,7 @@ pub(super) fn part(
     if is_good { Ok(()) } else { cursor.bad(offset, problem) }
 }
 
-/// The listpack of a set that reports one: members and scores alternating.
+/// The listpack of a set whose encoding is listpack: members and scores alternating.
 pub(super) fn listpack_of(zset: ZsetRef<'_>, out: &mut Vec<u8>) {
     let mut row = Vec::new();
     let mut text = Vec::with_capacity(32);

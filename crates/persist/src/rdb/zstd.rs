@@ -1,7 +1,7 @@
 //! A Zstd frame (RFC 8878): a header, blocks, and a checksum of the contents if the header says so.
 //!
-//! The library decodes. This code finds the end of each part, so that the library gets complete parts
-//! only, and checks the header before memory is reserved for it.
+//! The library (`zstd_safe`) decodes. This code finds the end of each part, so that the library gets complete
+//! parts only, and checks the header before memory is reserved for it.
 //!
 //! Invariants: (1) a window has at most 8 MiB, which RFC 8878 recommends every decoder to support; (2) a
 //! block yields at most 128 KiB; (3) a decoded block is returned at once, whether the window is full or not.
@@ -129,7 +129,7 @@ impl ZstdFrame {
             _ => len,
         };
         let whole = head(input, 3 + len)?;
-        // The library compares the announced length with the bytes of the blocks.
+        // The library checks that all blocks together have the announced length.
         self.decode(whole, plain, "a Zstd block is malformed")?;
         Ok(match is_last {
             true if self.content_sum => {
@@ -216,8 +216,8 @@ pub(super) fn stored(file: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&[1, 0, 0]);
 }
 
-/// The compression level: the library's fastest. Valkey 9.2 uses 3, which takes nearly twice as long for
-/// the same size of keys and short values.
+/// The compression level: the fastest of the library's regular levels. Valkey 9.2 uses 3, which takes nearly
+/// twice as long for the same size of keys and short values.
 const LEVEL: i32 = 1;
 /// The first bytes of a frame: 0xFD2FB528, little endian.
 const FRAME_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];

@@ -1,4 +1,4 @@
-//! `nodes.conf` as a text that a node of ours can read, complete or damaged.
+//! The text of a `nodes.conf` of a node of ours: reading it, and damaging it for a test.
 
 use sluice_cluster::{BusTransport, HashSlot, SavedCluster, SlotSet, conf};
 

@@ -1,4 +1,4 @@
-//! A host: a node of either model with its disk, its clocks and its address.
+//! A host: a node of ours, or of the stock model of Valkey, with its disk, its clocks and its address.
 
 use crate::cluster::act::{Act, Failover, File, Link, Order};
 use crate::cluster::clock::HostClock;
@@ -39,7 +39,8 @@ pub(super) struct OwnWord {
     pub(super) slots: SlotSet,
 }
 
-/// A node of either model, with its disk, its clocks, its address, and the record of its life.
+/// A node of ours or of the stock model, with its disk, its clocks, its address, and what the checks note
+/// about it.
 pub(super) struct Host {
     pub(super) model: Model,
     pub(super) machine: Option<Machine>,
@@ -56,7 +57,7 @@ pub(super) struct Host {
     pub(super) told_beyond_file: bool,
     /// Until when the process is suspended, ns.
     pub(super) frozen_ns: u64,
-    /// When the first of the events happened that wait for the suspended process, ns.
+    /// When the first event that waits for the suspended process happened, ns.
     pub(super) stands_since_ns: u64,
     /// When the process of a voter last continued after a suspension longer than the node timeout, ns.
     pub(super) stood_until_ns: Option<u64>,
@@ -66,7 +67,7 @@ pub(super) struct Host {
     pub(super) group: usize,
     pub(super) links: BTreeMap<Link, (ConnId, usize)>,
     pub(super) keys: SlotSet,
-    /// By slot with keys, the epoch of this node when it was last seen to own the slot.
+    /// For each slot with keys, the node's epoch when a check last saw the node own the slot.
     pub(super) held_at: BTreeMap<u16, u64>,
     pub(super) map: Option<Arc<SlotMap>>,
     /// Whether the end of an event loop iteration is due.
@@ -100,7 +101,7 @@ pub(super) struct Host {
 }
 
 impl Host {
-    /// Drops all keys; the replica's copy of its primary's data is lost too.
+    /// Drops all keys, and ends the load of a full sync.
     pub(super) fn drop_keys(&mut self) {
         self.keys = SlotSet::EMPTY;
         self.held_at.clear();
@@ -171,8 +172,8 @@ impl Host {
         }
     }
 
-    /// Does a tick. `heard` is the offset that a node of ours has reached in its stream, if it is in
-    /// contact with its source.
+    /// Does a tick. `heard` is the offset that a node of ours has reached in its stream, if the node is in
+    /// contact with the stream's source.
     pub(super) fn tick(&mut self, now: Now, heard: Option<u64>) {
         let is_primary = self.is_primary();
         if heard.is_some() {

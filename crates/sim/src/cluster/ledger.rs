@@ -42,9 +42,9 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Notes that a stock node has won an election. Errors: two nodes have won one epoch. This is not an
-    /// error if the stock node has counted votes that a node of ours would not have counted, or got a vote
-    /// that a node of ours would not have given.
+    /// Notes that a node has won an election; `votes` are those that a stock node has counted. Errors: two
+    /// nodes have won one epoch. This is not an error if a stock node has counted votes that a node of ours
+    /// would not have counted, or got a vote that a node of ours would not have given.
     pub(super) fn won(
         &mut self,
         (group, epoch): (usize, u64),
@@ -59,8 +59,8 @@ impl Ledger {
             self.winners.insert((group, epoch), id);
             return Ok(());
         };
-        // A stock node that has won gives a vote in the epoch that it has won (measured with 9.1.2): it
-        // has the place of a primary that may have voted for it, so that one place has two votes.
+        // A stock node that has won gives a vote in the epoch that it has won (measured with 9.1.2). It
+        // replaces a primary that may have voted for it in this epoch, so that one shard gives two votes.
         let is_stock = self.ids.get(&first).is_some_and(|host| !hosts[*host].is_ours());
         if is_stock && votes.iter().any(|(voter, _)| *voter == first) {
             return Ok(());
@@ -86,8 +86,8 @@ impl Ledger {
             epoch = epoch.max(config_epoch.0);
         }
         host.heard_epoch = host.heard_epoch.max(epoch);
-        // A vote is noted when it arrives, not when it is sent, because at that moment the other end may
-        // not have accepted the connection.
+        // A vote is noted when it arrives, not when it is sent, because when it is sent the other end may not
+        // have accepted the connection.
         if let (MessageBody::AuthAck, Some(candidate)) = (&body, host.id()) {
             self.ballots.entry((candidate, header.current_epoch.0)).or_default().insert(header.sender);
         }
@@ -144,8 +144,8 @@ impl Ledger {
         }
     }
 
-    /// Takes note of a primary's claim. Slots of the host's map that are not in it are no
-    /// longer claimed (E-12).
+    /// Takes note of a primary's claim. Slots that the host's map gives to the primary, but that are not in
+    /// the claim, are no longer claimed (E-12).
     fn claimed(&mut self, (number, host): (HostId, &Host), primary: NodeId, slots: SlotSet) {
         let key = (number, primary);
         let before = self.claims.get(&key);
@@ -180,8 +180,9 @@ impl Ledger {
         Ok(())
     }
 
-    /// Checks that a replica sends the offset 0 while it loads a full sync (N-8, for S-41 and S-25). With
-    /// the offset of data that are being replaced, the replica would precede other replicas that have data.
+    /// Checks that a replica sends the offset 0 while it loads a full sync (N-8, for S-41 and S-25). With the
+    /// offset of data that are being replaced, the replica would precede, in elections, other replicas that
+    /// have data.
     fn has_what_it_tells(host: &Host, header: &BusHeader<'_>, now_ns: u64) -> Result<(), String> {
         if host.loads_until_ns > now_ns && header.offset != 0 {
             let (sender, offset) = (header.sender, header.offset);
@@ -299,7 +300,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// An id of another group than the host's in a view, if there is any.
+    /// An id in a view whose host belongs to another group than `group`, if there is any.
     pub(super) fn strangers(&self, view: &View, group: usize, hosts: &[Host]) -> Option<NodeId> {
         let is_strange = |id: &&NodeId| self.ids.get(id).is_some_and(|host| hosts[*host].group != group);
         view.nodes.keys().find(is_strange).copied()

@@ -1,4 +1,4 @@
-//! The checks at every moment, made five times a second.
+//! The checks that are repeated during a run, five times a second (half as often with more than ten nodes).
 
 use crate::cluster::clock::MS;
 use crate::cluster::plan::Season;
@@ -56,7 +56,7 @@ impl World {
         Ok(())
     }
 
-    /// The longest delay of a tick in the plan, ms.
+    /// The longest time between two ticks in the plan, ms.
     fn late_ms(&self) -> u64 {
         self.plan.late_tick_ms + 100
     }

@@ -111,7 +111,7 @@ impl Net {
         rng.below(most_ms * MS + 1) + MS / 10
     }
 
-    /// Sends a message in one to three pieces.
+    /// Sends a message, whole or in pieces.
     pub(super) fn send(
         &mut self,
         (id, side): (ConnId, usize),
@@ -165,7 +165,7 @@ impl Net {
         if has_ended { Found::End } else { Found::Nothing }
     }
 
-    /// Closes an end: the other end finds that after the bytes that were sent.
+    /// Closes an end: the other end notices this after it has received the bytes that were sent.
     pub(super) fn close(
         &mut self,
         id: ConnId,
@@ -223,7 +223,7 @@ impl Net {
         self.conns.keys().nth(at).copied()
     }
 
-    /// The connections of a host whose process has ended.
+    /// The connections of a host, each with the host's end.
     pub(super) fn of_host(&self, host: HostId) -> Vec<(ConnId, usize)> {
         let mut found = Vec::new();
         for (id, conn) in &self.conns {

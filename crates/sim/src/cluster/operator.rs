@@ -97,7 +97,7 @@ impl World {
         self.order_all(&Order::Forget(view.me), host)
     }
 
-    /// Resets a node, only if it has no slots, so that an operator can repair the cluster.
+    /// Resets a node, but only if it has no slots, so that the cluster can still be repaired.
     fn reset(&mut self, host: usize, view: &View) -> Result<(), String> {
         if !view.own().slots.is_empty() {
             return Ok(());
@@ -107,7 +107,8 @@ impl World {
         self.order(host, &order).map(|_| ())
     }
 
-    /// Repairs a cluster that operators and lost files have divided: no node does that by itself.
+    /// Repairs a cluster that operators and lost files have divided, because nodes do not do that by
+    /// themselves.
     pub(super) fn repair(&mut self) -> Result<(), String> {
         let timeout = self.plan.timeout_ms;
         if self.met.forgotten > 0 {
@@ -165,7 +166,7 @@ impl World {
         Ok(self.cover(&views)? || self.attach_the_lost(&views)?)
     }
 
-    /// Makes a replica of a node that no longer exists follow another one.
+    /// Makes a replica of a node that no longer exists follow another primary.
     fn leave(&mut self, host: usize, view: &View, id: NodeId, views: &[(usize, View)]) -> Result<(), String> {
         if view.own().role != Role::Replica(Some(id)) {
             return Ok(());

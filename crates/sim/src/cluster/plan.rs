@@ -8,20 +8,20 @@ use sluice_base::Rng;
 pub(super) enum Season {
     /// A phase with all faults, a phase without, then one node dies.
     Storm,
-    /// Delays and late ticks below T/4, slow disks, wall clocks that jump: no node becomes FAIL (S-29, S-30).
+    /// Delays and late ticks below a quarter of the node timeout, slow disks, wall clocks that jump: no node
+    /// becomes FAIL (S-29, S-30).
     Calm,
-    /// Each node restarts at another address, so that only host names lead to the nodes; `named` nodes
-    /// have one, `moved` nodes move.
+    /// All nodes restart, the `moved` ones at other addresses; the `named` nodes have a host name.
     Moved { named: Share, moved: Share },
     /// Two clusters exchange their addresses.
     Swapped,
     /// Half of the nodes of a cluster exchange their addresses.
     Shuffled,
-    /// A node that all others have forgotten tries to come back, which it may later.
+    /// A node that all others have forgotten tries to come back, and may do so later.
     Forgotten,
     /// A node is forgotten, reset and met, all at once.
     Replaced,
-    /// Voters crash between their vote and its file, lose epochs, and are asked again.
+    /// Voters crash between their vote and the write of their file, lose epochs, and are asked again.
     Votes,
     /// A replica's old messages arrive after the news of its promotion.
     LateWords,
@@ -73,7 +73,7 @@ pub(super) struct HostPlan {
     pub(super) drift_ppm: i64,
 }
 
-/// Rates of faults: each occurs once in this many steps on average; 0 for never.
+/// Weights of the faults: when a fault is caused, its kind is drawn by these weights; 0 for never.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FaultRates {
     pub(super) crash: u64,

@@ -27,7 +27,8 @@ impl World {
     }
 
     /// Checks S-26: when a replica of ours takes over by an agreed failover, its primary, if it lives,
-    /// executes no more writes, and the replica has all earlier writes. `old` begins with the primary's id.
+    /// executes no more writes, and the replica has all earlier writes. `old` is a part of a log line; it
+    /// begins with the former primary's id.
     pub(super) fn has_all_data(&mut self, number: HostId, old: &str) -> Result<(), String> {
         let Some(caught_up_ns) = self.hosts[number].caught_up_ns.take() else { return Ok(()) };
         let is_old = |host: &&Host| host.id().is_some_and(|id| old.starts_with(&id.to_string()));

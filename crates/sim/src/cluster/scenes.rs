@@ -159,8 +159,8 @@ impl World {
         self.come_back(last)
     }
 
-    /// Two primaries lose their only replicas: replicas of the third primary, which has three, move
-    /// there one by one until it has only as many as it must keep (S-37). Then the dead nodes come back.
+    /// Two primaries lose their only replicas: replicas of the third primary, which has three, move to them
+    /// one by one until the third has only as many as it must keep (S-37). Then the dead nodes come back.
     fn orphan_two(&mut self) -> Result<(), String> {
         let timeout = self.plan.timeout_ms;
         let barrier = self.plan.migration_barrier;
@@ -206,8 +206,8 @@ impl World {
     }
 
     /// Two primaries that are cut off from each other take the same epoch, and one of them takes a slot
-    /// of the other. Neither yields to an equal epoch: the collision changes one of the epochs, and the
-    /// node with the higher one has the slot (E-6, E-10).
+    /// of the other. Neither yields to an equal epoch: the collision changes one of the epochs, and the node
+    /// with the higher one gets the slot (E-6, E-10).
     fn claim_at_one_epoch(&mut self) -> Result<(), String> {
         for _ in 0..4 {
             let views = self.views_of(0);
@@ -250,8 +250,9 @@ impl World {
         Ok(())
     }
 
-    /// A replica's messages from before its promotion arrive after the news of it, on the replica's own
-    /// connection (W-15). The old primary stays dead: its other replicas follow the new one (V#3468).
+    /// A replica's messages from before its promotion arrive after the news of the promotion, on the
+    /// replica's own connection (W-15). The old primary stays dead: its other replicas follow the new one
+    /// (V#3468).
     fn late_words(&mut self) -> Result<(), String> {
         let timeout = self.plan.timeout_ms;
         let candidate = self

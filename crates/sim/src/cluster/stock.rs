@@ -1,7 +1,7 @@
 //! A node of Valkey 9.1.2 as the specification describes it, without our improvements: a plain, literal
-//! model that is not optimised. Each file is a section of the specification; `order.rs` has the order in
-//! which a message is processed (2.5). The crate `cluster` parses and writes the messages; the model
-//! uses nothing else of that crate.
+//! model that is not optimised. Each file covers a part of the specification; `order.rs` has the order in
+//! which a message is processed (section 2.5). The crate `cluster` parses and writes the messages; the model
+//! uses only some basic types of that crate besides.
 //!
 //! Published messages, TLS and open slots are left out, because the simulations have none.
 

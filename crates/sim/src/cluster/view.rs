@@ -57,7 +57,7 @@ impl View {
         &self.nodes[&self.me]
     }
 
-    /// Voters other than the node itself.
+    /// The voters, which may include the node itself.
     pub(super) fn voters(&self) -> impl Iterator<Item = &NodeId> {
         self.nodes.iter().filter(|(_, node)| node.is_voter()).map(|(id, _)| id)
     }

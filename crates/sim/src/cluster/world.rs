@@ -86,7 +86,7 @@ impl World {
         }
     }
 
-    /// Prints each node's view of each other.
+    /// Prints each node's view of each other node.
     pub(super) fn show_views(&self) {
         for (number, host) in self.hosts.iter().enumerate() {
             let Some(view) = host.view() else { continue };
@@ -164,7 +164,7 @@ impl World {
         }
     }
 
-    /// Handles the events that waited for a suspended process, unless the suspension was extended meanwhile.
+    /// Handles the events that waited for a suspended process, unless the suspension has been extended.
     pub(super) fn thaw(&mut self, number: HostId) -> Result<(), String> {
         let host = &mut self.hosts[number];
         if host.frozen_ns > self.now_ns {
@@ -713,7 +713,7 @@ fn new_host(plan: &Plan, host: &HostPlan, number: usize) -> Host {
     }
 }
 
-/// Notes the claims that a file allows a node to send; all but votes if the file is not durable.
+/// Notes the claims that a file allows a node to send; the file's vote counts only if the file is durable.
 fn note_words(host: &mut Host, file: &File, is_there: bool) {
     let File::Text(text) = file else { return };
     let Ok(saved) = crate::cluster::file::read(text) else { return };

@@ -1,4 +1,4 @@
-//! Clients that write, one write at a time, and follow redirects; and the promise of each answer.
+//! Clients that write, one write at a time, and follow redirects; the ledger records the answered writes.
 
 use super::ledger::Excuse;
 use super::plan::MovesSeason;
@@ -10,7 +10,7 @@ use crate::net::NodeId;
 /// How long a client waits for an answer before it gives up, ms.
 const PATIENCE_MS: u64 = 6_000;
 /// Keys of each kind under a hash tag. The keys of all kinds take several buckets of the slot's index,
-/// so that writes occur in the middle of a walk.
+/// so that writes occur while a move walks through the index.
 const NAMES: u64 = 8;
 
 impl MovesWorld {

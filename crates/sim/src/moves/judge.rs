@@ -185,7 +185,7 @@ impl MovesWorld {
         }
     }
 
-    /// All nodes as node `id` sees them, without the mark of the node itself.
+    /// All nodes as node `id` sees them, without the flag `myself`.
     fn lines_seen_by(&self, id: NodeId) -> Result<Vec<NodeLine>, String> {
         let machine = self.hosts[id].node.as_ref().and_then(|node| node.engine.node());
         let Some(machine) = machine else { return Err(format!("node {id} does not run")) };

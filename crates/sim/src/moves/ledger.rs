@@ -1,13 +1,13 @@
 //! The answered writes of clients, and the reasons for which they may be lost.
 //!
 //! A write counts when it was answered, under `appendfsync always`, and acknowledged by a replica where
-//! the plan has replicas. Excused are (1) writes of a replaced primary that its replica does not have,
-//! where no replica had acknowledged them, an operator has forced the failover, or the primary's log has
-//! reported that the replica lacks moved slots; (2) writes that FLUSHALL deletes; (3) writes that a node
-//! answers while another node claims the slot with an epoch that is not lower, or may claim it by a
-//! grant that the node has forgotten: the price of a claim without consensus while the two do not
-//! receive each other's messages; (4) writes that a crashing primary has only in memory, because no base
-//! of its append-only file has been in force since its full sync.
+//! the plan has replicas. The loss of these writes is excused: (1) writes of a replaced primary that its
+//! replica does not have, if no replica had acknowledged them, if an operator has forced the failover, or if
+//! the primary's log has reported that the replica lacks moved slots; (2) writes that FLUSHALL deletes; (3)
+//! writes that a node answers while another node claims the slot with an epoch that is not lower, or may
+//! claim it by a grant that the node has forgotten: the price of a claim without consensus while the two do
+//! not receive each other's messages; (4) writes that a crashing primary has only in memory, because its
+//! append-only file has had no base since its full sync.
 
 use super::view::{KeyName, slot_of};
 use std::collections::{BTreeMap, BTreeSet};

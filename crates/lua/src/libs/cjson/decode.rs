@@ -1,7 +1,8 @@
 //! `cjson.decode`.
 //!
-//! The window's first slot has the text; after it, each open object or array has two slots, for its table
-//! and for the key whose value is being read. The text ends at its first zero byte, as in C.
+//! The first slot of the function's window (see [`Ctx`]) has the text. After it, each open object or array
+//! has two slots, for its table and for the key whose value is being read. The text ends at its first zero
+//! byte, as in C.
 
 use crate::fault::Fault;
 use crate::native::{Ctx, NativeStep, State};
@@ -88,7 +89,7 @@ struct Decoding {
     reader: TokenReader,
     wanted: JsonWanted,
     containers: Vec<Container>,
-    /// Slots that PUC's stack would use.
+    /// The slots that decoding would use on the stack of PUC-Rio's Lua; their number limits the nesting.
     slots: usize,
     depth_max: usize,
 }
@@ -409,7 +410,7 @@ impl TokenReader {
     }
 }
 
-/// A code point, and the bytes of its one or two escape sequences.
+/// A code point, and the number of bytes that its one or two escape sequences take.
 fn unicode(rest: &[u8]) -> Option<(u32, usize)> {
     let first = hex4(rest.get(2..6)?)?;
     if first & 0xf800 != 0xd800 {
@@ -468,7 +469,7 @@ pub(super) fn fuzz(data: &[u8]) {
     }
 }
 
-/// The string for a JSON literal, for tests that encode and decode.
+/// The string that a JSON literal stands for; used by `fuzz_json`.
 pub(super) fn read_string(literal: &[u8]) -> Option<Vec<u8>> {
     let mut reader = TokenReader { at: 0, index: 0, text: Vec::new(), inside: false, invalid_numbers: false };
     loop {

@@ -1,7 +1,7 @@
 //! `cjson.encode`.
 //!
-//! Open tables, and a long string that is being written, are in the window after the argument: one
-//! slot for each level.
+//! Open tables, and a long string that is being written, are in the function's window (see [`Ctx`]) after the
+//! argument: one slot for each level.
 
 use crate::fault::Fault;
 use crate::native::{Ctx, NativeStep, State};
@@ -12,15 +12,16 @@ use crate::value::{Kind, StrRef, TableRef, Value};
 use super::super::output::{CHUNK, cost, entry_from, fuel, reserve};
 use super::settings::{SLOTS_MAX, Setting, read};
 
-/// The state of a value whose parts are being written. Positions are those of the table's entries.
+/// The state of a value whose parts are being written. In `Measure` and `Object`, `at` is a position among
+/// the table's entries.
 #[derive(Clone, Copy)]
 enum JsonLevel {
     /// A table's keys are being checked, to decide whether it is an array.
     Measure { at: usize, max: i32, items: i32 },
     /// Elements of an array are being written.
     Array { at: i32, len: i32 },
-    /// Entries of an object are being written: the next entry, or the value of the entry whose
-    /// key is written.
+    /// Entries of an object are being written. The next one is the entry at `at`, or with `value` only its
+    /// value, because its key is written.
     Object { at: usize, first: bool, value: bool },
     /// A string is being written, from this byte on.
     Text { at: usize },
@@ -32,7 +33,7 @@ struct PausedEncoding {
     levels: Vec<JsonLevel>,
     /// The number of open tables.
     depth: usize,
-    /// Slots that PUC's stack would use.
+    /// The slots that encoding would use on the stack of PUC-Rio's Lua; their number limits the nesting.
     slots: usize,
     settings: EncodeSettings,
 }
@@ -47,8 +48,8 @@ struct EncodeSettings {
     precision: usize,
 }
 
-/// The output for each byte of a string: 0 the byte itself, 1 `\u00xx`, otherwise a backslash and
-/// this letter.
+/// The output for each byte of a string: 0 means the byte itself, 1 means `\u00xx`, and a letter means a
+/// backslash and this letter.
 const ESCAPES: [u8; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;
@@ -107,7 +108,7 @@ fn run(ctx: &mut Ctx<'_>, mut state: PausedEncoding) -> Result<NativeStep, Fault
             (JsonLevel::Measure { .. }, Some(table), _) => measure(ctx, &mut state, table, &mut left)?,
             (JsonLevel::Array { .. }, Some(table), _) => elements(ctx, &mut state, table, &mut left)?,
             (JsonLevel::Object { .. }, Some(table), _) => entries(ctx, &mut state, table, &mut left)?,
-            // The slot of each level has a value of the level's kind.
+            // This does not happen: the slot of each level has a value of the level's kind.
             _ => close(ctx, &mut state),
         }
         left = left.saturating_sub(1);
@@ -273,7 +274,7 @@ fn push_part(
     Ok(())
 }
 
-/// Checks keys: a table is an array if all keys are positive integers and not too sparse.
+/// Checks keys: a table is an array if it has keys, and all are positive integers and not too sparse.
 fn measure(
     ctx: &mut Ctx<'_>,
     state: &mut PausedEncoding,

@@ -21,7 +21,7 @@ pub(super) enum Setting {
 /// The initial settings, by index.
 pub(super) const DEFAULTS: [i32; 9] = [0, 2, 10, 1000, 1000, 0, 1, 1, 14];
 
-/// The settings' own table, for functions made by `new`; `None` for the global ones.
+/// The table of settings that functions made by `new` have; `None` for the global functions.
 fn own_settings(ctx: &Ctx<'_>) -> Option<TableRef> {
     ctx.upvalue(1).as_table()
 }
@@ -54,5 +54,5 @@ pub(super) fn write(ctx: &mut Ctx<'_>, setting: Setting, value: i32) -> Result<(
     }
 }
 
-/// Slots of a C function's stack in PUC, which bound the nesting.
+/// The slots of a C function's stack in PUC-Rio's Lua; here the number limits the nesting.
 pub(super) const SLOTS_MAX: usize = 8000;

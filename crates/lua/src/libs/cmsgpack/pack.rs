@@ -1,7 +1,7 @@
 //! `cmsgpack.pack`.
 //!
-//! Open tables, and a long string that is being written, are in the window after the arguments: one
-//! slot for each level.
+//! Open tables, and a long string that is being written, are in the function's window (see [`Ctx`]) after the
+//! arguments: one slot for each level.
 
 use crate::fault::Fault;
 use crate::native::{Ctx, NativeStep, State};
@@ -10,10 +10,11 @@ use crate::value::{Kind, StrRef, TableRef, Value};
 
 use super::super::output::{CHUNK, cost, entry_from, fuel, reserve};
 
-/// The deepest nesting of tables; deeper ones are packed as nil.
+/// The deepest nesting of tables; deeper tables are packed as nil.
 const DEPTH_MAX: usize = 16;
 
-/// The state of a value whose parts are being written. Positions are those of the table's entries.
+/// The state of a value whose parts are being written. In `Check`, `Count` and `Map`, `at` is a position
+/// among the table's entries.
 #[derive(Clone, Copy)]
 enum PackLevel {
     /// Keys are being checked, to decide whether the table is an array.
@@ -22,7 +23,8 @@ enum PackLevel {
     Count { at: usize, count: u64 },
     /// Elements of an array are being written.
     Array { at: i64, len: i64 },
-    /// Entries of a map are being written: the next entry, or the value of the entry whose key is written.
+    /// Entries of a map are being written. The next one is the entry at `at`, or with `value` only its value,
+    /// because its key is written.
     Map { at: usize, value: bool },
     /// A string is being written, from this byte on.
     Text { at: usize },
@@ -74,7 +76,7 @@ fn run(ctx: &mut Ctx<'_>, mut state: Packing) -> Result<NativeStep, Fault> {
                     (PackLevel::Count { .. }, Some(table), _) => count(ctx, &mut state, table, &mut left)?,
                     (PackLevel::Array { .. }, Some(table), _) => elements(ctx, &mut state, table, &mut left)?,
                     (PackLevel::Map { .. }, Some(table), _) => entries(ctx, &mut state, table, &mut left)?,
-                    // The slot of each level has a value of the level's kind.
+                    // This does not happen: the slot of each level has a value of the level's kind.
                     _ => close(ctx, &mut state),
                 }
             }
@@ -185,7 +187,7 @@ fn push_text(ctx: &mut Ctx<'_>, state: &mut Packing, text: StrRef, left: &mut u6
     Ok(())
 }
 
-/// Writes a part of a long string, for which memory was reserved at its beginning.
+/// Writes a part of a long string. Memory for the whole string was reserved before its first part.
 fn push_part(
     ctx: &mut Ctx<'_>,
     state: &mut Packing,

@@ -1,7 +1,8 @@
 //! `cmsgpack.unpack`, `unpack_one` and `unpack_limit`.
 //!
-//! The window's first slot has the bytes, the second one the offset to be returned. The results follow, and
-//! then two slots for each open array or map: its table, and the key whose value is being read.
+//! The first slot of the function's window (see [`Ctx`]) has the bytes, the second one the offset to be
+//! returned. The results follow, and then two slots for each open array or map: its table, and the key whose
+//! value is being read.
 
 use crate::fault::Fault;
 use crate::native::{Ctx, NativeStep, State};
@@ -9,7 +10,7 @@ use crate::value::{StrRef, TableRef, Value};
 
 use super::super::output::{CHUNK, RecentTexts, append, cost, fuel, part, reserve};
 
-/// Slots of a C function's stack in PUC, which bound the values and the nesting.
+/// The slots of a C function's stack in PUC-Rio's Lua; here the number limits the values and the nesting.
 const SLOTS_MAX: usize = 8000;
 
 /// The kind of a value, by its first bytes.
@@ -51,13 +52,13 @@ struct Unpacking {
     /// The number of finished values.
     count: usize,
     open: Vec<Open>,
-    /// Slots that PUC's stack would use.
+    /// The slots that unpacking would use on PUC's stack.
     slots: usize,
     /// A long string that is being copied.
     copy: Option<TextCopy>,
 }
 
-/// A partial copy of a string that ends at a position of the source.
+/// A string of which a part has been copied; in the source it ends at `end`.
 struct TextCopy {
     copy: Vec<u8>,
     end: usize,
@@ -187,8 +188,8 @@ fn finish(ctx: &mut Ctx<'_>, state: &Unpacking, len: usize) -> Result<NativeStep
 }
 
 impl Unpacking {
-    /// Copies a piece of a long string from the reading position on; at its end, the string is
-    /// stored as a value.
+    /// Copies a piece of a long string from the reading position on. At the string's end, stores it as a
+    /// value.
     fn copy_on(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -345,7 +346,7 @@ fn fault(error: PackedError) -> Fault {
     })
 }
 
-/// Reads the values of any bytes, whose lengths may exceed the bytes, for fuzzing.
+/// Reads any bytes as values, whose lengths may exceed the bytes that follow, for fuzzing.
 pub fn fuzz_packed(data: &[u8]) {
     let mut at = 0;
     while let Ok((form, used)) = read(&data[at..]) {

@@ -1,6 +1,6 @@
 //! The functions `string.find`, `match` and `gmatch`.
 //!
-//! The window has the text in its first slot and the pattern in its second one.
+//! The function's window (see [`Ctx`]) has the text in its first slot and the pattern in its second one.
 
 use crate::fault::Fault;
 use crate::native::{Ctx, NativeStep, State};
@@ -210,7 +210,7 @@ pub(super) fn gmatch_next(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     if from > ctx.heap.bytes(text).len() {
         return ctx.one(Value::NIL);
     }
-    // An anchor has no meaning here: PUC's `gmatch` treats it as an ordinary byte.
+    // An anchor has no meaning here: the `gmatch` of PUC-Rio's Lua treats it as an ordinary byte.
     let mut matcher = matcher_of(ctx, pattern, 0)?;
     matcher.begin(from, Anchor::Anywhere);
     go_on(ctx, matcher, Purpose::Iterate)

@@ -1,7 +1,7 @@
 //! The function `string.gsub`.
 //!
-//! The window has the text, the pattern and the replacement in its first three slots; results of calls
-//! follow after `window` slots.
+//! The function's window (see [`Ctx`]) has the text, the pattern and the replacement in its first three
+//! slots. The results of a called function follow the first `window` slots.
 
 use crate::fault::Fault;
 use crate::held::Held;
@@ -18,7 +18,7 @@ use super::find::{capture_value, compile, push_captures};
 const BYTE_TEXT_MAX: usize = 4096;
 const BYTE_TEMPLATE_MAX: usize = 256;
 
-/// The most bytes that are reserved at first.
+/// The most bytes that are reserved for the result at the first match.
 const GUESS_MAX: usize = 64 << 10;
 
 /// The state of a substitution between two steps.
@@ -37,7 +37,7 @@ struct Substitution {
     is_plain: bool,
     phase: SubstitutionPhase,
     window: usize,
-    /// The bytes of the buffer that are counted while a function is called.
+    /// The guard by which the buffer's bytes count against the limit while a function is called.
     held: Option<Held>,
 }
 
@@ -107,7 +107,8 @@ pub(super) fn gsub(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     }
 }
 
-/// Replaces a byte in a short text by a string, without a matcher: the usual way to split names of keys.
+/// Replaces a byte in a short text by a string, without a matcher. Programs often do this to split names of
+/// keys.
 fn replace_byte(
     ctx: &mut Ctx<'_>,
     text: StrRef,
@@ -401,7 +402,8 @@ fn expand(
         if at == len {
             break;
         }
-        // PUC reads the zero byte after a string that ends with a percent sign.
+        // After a percent sign at the end of the string, PUC-Rio's Lua reads the zero byte that follows the
+        // string.
         let letter = rest.get(literal + 1).copied().unwrap_or(0);
         at += 2;
         if !letter.is_ascii_digit() {
@@ -440,7 +442,7 @@ fn append_capture(
     Ok(())
 }
 
-/// Appends the value from a table or a function: nil and false keep the match.
+/// Appends the value from a table or a function; for nil and false, the matched text itself.
 fn append_value(
     ctx: &mut Ctx<'_>,
     state: &mut Substitution,

@@ -1,8 +1,8 @@
-//! The function `table.sort`: PUC's quicksort, comparison by comparison, because the comparisons decide the
-//! order of equal elements and whether an inconsistent comparator is detected.
+//! The function `table.sort`: the quicksort of PUC-Rio's Lua, comparison by comparison, because the
+//! comparisons decide the order of equal elements and whether an inconsistent comparator is detected.
 //!
-//! The window has the table, the comparator or nil, and three values that outlive a call: the pivot and the
-//! two elements that are compared with it.
+//! The function's window (see [`Ctx`]) has the table, the comparator or nil, and three values that outlive a
+//! call: the pivot and the two elements that are compared with it.
 
 use crate::fault::Fault;
 use crate::heap::Heap;
@@ -168,7 +168,8 @@ pub(super) fn sort_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fau
     }
 }
 
-/// The state of sorting numbers only: no program sees the table meanwhile, so a copy is sorted.
+/// The state of sorting numbers only: no program code runs during the sort and could see the table, so a copy
+/// is sorted.
 struct NumberSort {
     sorting: Sorting,
     numbers: Vec<f64>,

@@ -1,4 +1,4 @@
-//! Epochs, slots and roles from headers and UPDATEs (5.1 to 5.3).
+//! Epochs, slots and roles from headers and UPDATEs (sections 5.1 to 5.3 of the specification).
 
 use super::state::Stock;
 use crate::cluster::act::Act;
@@ -34,7 +34,8 @@ impl Stock {
         true
     }
 
-    /// Step 10 without the role: slots, one UPDATE, the collision (E-6).
+    /// Step 10 of processing a message (section 2.5), without the role: slots, one UPDATE, the collision
+    /// (E-6).
     pub(super) fn slots_of_header(&mut self, sender: NodeId, header: &BusHeader<'_>) {
         if header.replica_of.is_some() {
             return;

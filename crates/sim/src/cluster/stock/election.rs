@@ -1,4 +1,4 @@
-//! Elections and manual failovers (5.4 to 5.6, 6.1).
+//! Elections and manual failovers (sections 5.4 to 5.6 and 6.1 of the specification).
 
 use super::record::StockNode;
 use super::state::{Election, Manual, Stock};
@@ -192,7 +192,7 @@ impl Stock {
         ahead.count() as u64
     }
 
-    /// The number of failed voters with a replica whose shards precede this node's.
+    /// The number of failed voters that have a replica and whose shards precede this node's shard.
     fn frank(&self) -> u64 {
         let shard = self.own().shard;
         let ahead = self.nodes.iter().filter(|(id, node)| {

@@ -1,4 +1,4 @@
-//! Failure detection and the cluster's state (section 4).
+//! Failure detection and the cluster's state (section 4 of the specification).
 
 use super::state::Stock;
 use sluice_cluster::NodeId;
@@ -9,7 +9,7 @@ impl Stock {
         self.health.size / 2 + 1
     }
 
-    /// F-1: suspects a node with an unanswered ping that was silent for longer than T.
+    /// F-1: suspects a node that has an unanswered ping and was silent for longer than the node timeout.
     pub(super) fn suspect(&mut self, id: NodeId) {
         let now = self.now;
         let node = &self.nodes[&id];

@@ -1,4 +1,5 @@
-//! The nodes in a message's gossip (W-6), and the parts of received gossip that count (section 3.2).
+//! The nodes in a message's gossip (W-6), and the parts of received gossip that count (section 3.2 of the
+//! specification).
 
 use super::state::Stock;
 use sluice_cluster::NodeId;
@@ -39,7 +40,7 @@ impl Stock {
         }
     }
 
-    /// Item 1: a new node gets all flags of the entry, and a FAIL begins at time 0 (D31).
+    /// G-10 item 1: a new node gets all flags of the entry, and a FAIL begins at time 0 (D31).
     fn unknown_entry(&mut self, sender: Option<NodeId>, entry: &GossipEntry<'_>) {
         let is_forgotten = self.blacklist.get(&entry.node).is_some_and(|until| *until > self.now);
         if sender.is_none() || entry.flags.contains(NodeFlags::NOADDR) || is_forgotten {
@@ -50,7 +51,7 @@ impl Stock {
         self.nodes.insert(entry.node, node);
     }
 
-    /// Items 2 to 5: an entry about a known node.
+    /// G-10 items 2 to 5: an entry about a known node.
     fn known_entry(&mut self, sender: Option<NodeId>, entry: &GossipEntry<'_>) {
         let id = entry.node;
         if id == self.me || self.nodes[&id].has(NodeFlags::HANDSHAKE) {

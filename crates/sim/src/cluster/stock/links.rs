@@ -1,4 +1,4 @@
-//! Links and meetings (sections 3.1 and 3.3).
+//! Links and meetings (sections 3.1 and 3.3 of the specification).
 
 use super::state::{Stock, StockLink};
 use crate::cluster::act::{Act, Link};
@@ -132,7 +132,7 @@ impl Stock {
         }
     }
 
-    /// Pings, of five random nodes, the one with the oldest pong (G-7).
+    /// Draws five random nodes, and pings the one with the oldest pong (G-7).
     pub(super) fn ping_at_random(&mut self) {
         let ids: Vec<NodeId> = self.nodes.keys().copied().collect();
         let mut oldest: Option<(u64, u64)> = None;

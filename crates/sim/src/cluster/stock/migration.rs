@@ -38,7 +38,7 @@ impl Stock {
         self.nodes.values().filter(is_good).count()
     }
 
-    /// R20: moves this replica to an orphaned primary if it is its turn; at each tick.
+    /// R20: called at each tick; moves this replica to an orphaned primary when the replica's turn has come.
     pub(super) fn migrate(&mut self) {
         self.note_wishes();
         let Some(mine) = self.own().primary.filter(|_| self.settings.allow_replica_migration) else { return };

@@ -1,4 +1,4 @@
-//! Records of nodes: at the start, and when nodes are added and deleted (section 1).
+//! Records of nodes: at the start, and when nodes are added and deleted (section 1 of the specification).
 
 use super::record::{StockFile, StockNode};
 use super::state::{Election, Health, Manual, Stock, StockSettings, Todo};

@@ -1,4 +1,4 @@
-//! Commands of an operator (3.4, 5.1, 6.1, 6.3, 7).
+//! Commands of an operator (sections 3.4, 5.1, 6.1, 6.3 and 7 of the specification).
 
 use super::state::{Stock, Todo};
 use crate::cluster::act::{Act, Failover, Order};
@@ -7,7 +7,7 @@ use sluice_cluster::wire::NodeFlags;
 use sluice_cluster::{NodeId, ShardId, SlotSet};
 
 impl Stock {
-    /// Executes a command; the answer follows the file of the step.
+    /// Executes a command; the answer is sent after the file is written.
     pub(in crate::cluster) fn order(&mut self, now: u64, ticket: u64, order: &Order) {
         self.now = now;
         let text = self.execute(order).map(|()| "OK".to_owned()).map_err(str::to_owned);

@@ -1,4 +1,5 @@
-//! The order in which a message is processed (2.5), and the other work of a step.
+//! How a message is processed, in the order of section 2.5 of the specification, and the node's other work:
+//! ticks, and what it does before the event loop waits.
 
 use super::record::StockNode;
 use super::state::Stock;
@@ -100,8 +101,8 @@ impl Stock {
         }
     }
 
-    /// Step 6: the sender is the node of the link, whatever id the header has; without one, the node
-    /// that the header names.
+    /// Step 6: the sender is the node of the link, whatever id the header has. If the link has no node that
+    /// has ended its handshake, it is the known node that the header names.
     fn sender_of(&mut self, number: u64, header: &BusHeader<'_>) -> Option<NodeId> {
         let link = self.links.get_mut(&number)?;
         link.reads_extensions |= header.message_flags.reads_extensions;
@@ -178,9 +179,9 @@ impl Stock {
             self.stuck.insert(sender);
             return;
         }
-        // A node that gave up a slot as a primary and then became a replica stays the slot's owner in this
-        // node's view, and its later messages do not correct that (E-16 item 2; observed with 9.1.2): such
-        // a node is stuck on old state.
+        // A node that gave up a slot as a primary and then became a replica still owns the slot in this
+        // node's view, and its later messages do not correct that (E-16 item 2; observed with 9.1.2). This
+        // node then keeps old state about it, which `stuck` records.
         let node = &self.nodes[&sender];
         if node.has(NodeFlags::REPLICA) && !node.slots.is_empty() {
             self.stuck.insert(sender);
@@ -194,7 +195,7 @@ impl Stock {
         }
     }
 
-    /// Handles all other types (step 13).
+    /// Handles all other types of messages (step 13).
     fn rest(&mut self, number: u64, sender: NodeId, header: &BusHeader<'_>, body: &MessageBody<'_>) {
         match body {
             MessageBody::Fail(about) => self.told_of_failure(*about),

@@ -18,7 +18,7 @@ pub(in crate::cluster) struct StockSettings {
     pub(in crate::cluster) migration_barrier: usize,
     pub(in crate::cluster) manual_timeout_ms: u64,
     pub(in crate::cluster) host_name: String,
-    /// Version 8.0, which does not know repeated MEETs (bit 12).
+    /// Whether the node is of version 8.0, which does not know repeated MEETs (bit 12).
     pub(in crate::cluster) is_old: bool,
 }
 
@@ -65,7 +65,7 @@ pub(in crate::cluster) struct Stock {
     pub(super) out: Vec<Act>,
 }
 
-/// A connection of the bus, by either direction.
+/// A connection of the bus, in either direction.
 #[derive(Debug)]
 pub(super) struct StockLink {
     pub(super) node: Option<NodeId>,
