@@ -1,4 +1,5 @@
-//! State of full synchronisations between two steps; the steps are in `full_sync.rs`.
+//! The state of a primary's full synchronisations. The code that advances them is in
+//! `replication/full_sync.rs` of the crate `engine`.
 
 use crate::feeds::{NextPiece, SnapshotPieces, SnapshotProgress};
 use sluice_base::Bytes;
@@ -66,7 +67,8 @@ pub struct Feed {
     pub needs_length: bool,
     /// Bytes after the last piece: the mark of a snapshot whose length was not announced.
     pub trailer: Option<String>,
-    /// When the replica last took bytes while some were ready, ns of the monotonic clock.
+    /// When the replica last took bytes, or got bytes queued after it had taken all before; ns of the
+    /// monotonic clock.
     pub progress_ns: u64,
     /// Bytes that the replica has taken, including the lines before the snapshot and the mark after it.
     pub taken_bytes: u64,
