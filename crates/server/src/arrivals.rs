@@ -10,7 +10,7 @@ use sluice_config::{Config, Subnets, param};
 use sluice_session::SessionCounts;
 use std::collections::VecDeque;
 
-/// Connections that an iteration accepts, at most. Accepting and checking so many takes about half a
+/// Connections that an iteration accepts, at most. Accepting and checking this many takes about half a
 /// millisecond.
 pub const ACCEPTS_PER_ITERATION: u32 = 128;
 
@@ -27,7 +27,7 @@ pub struct Arrivals {
     pub more_handshakes: bool,
     /// The addresses of the directive `priority-subnets`.
     pub priority_subnets: Subnets,
-    /// Number of clients, of `maxclients`, reserved for `priority-subnets`.
+    /// Number of clients within `maxclients` that are reserved for `priority-subnets`.
     reserved: usize,
 }
 

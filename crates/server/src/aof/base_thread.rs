@@ -1,6 +1,6 @@
 //! The end of a rewrite, on a separate thread: the base is put in force and the files that it replaces are
 //! removed, while the file's thread goes on writing and syncing. So bytes are written, and survive the
-//! process, even while the disk takes long for the folder.
+//! process, even while changes of the folder take long.
 //!
 //! Invariants: (1) the thread owns the folder as long as it lives: meanwhile the files only change by
 //! appending to the present increment; (2) the thread ends with its work, and its owner takes the folder
@@ -75,7 +75,7 @@ impl BaseThread {
             if !slow.is_zero() {
                 std::thread::sleep(slow);
             }
-            // The send succeeds, because the owner waits for the outcome.
+            // The send fails only if the file's thread has ended.
             let _ = ended.send(job.run(&mut clock()));
             shared.give(AofItem::SyncEnded);
         });
