@@ -40,7 +40,7 @@ pub struct SavePace {
     commands: u64,
     /// When `budget` last found that commands had been executed since the call before.
     worked_ns: u64,
-    /// The save gets one of so many parts of the time.
+    /// The save gets one part in this many of the time.
     parts: u64,
     /// The time of the present window that has passed.
     window_ns: u64,
@@ -128,8 +128,8 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     /// The share of a second that slices take, and the share for which the writing thread is busy, when a
-    /// command is executed every `command_every_ns`. Each slice takes 20 µs more than its budget, and
-    /// gives the thread `work_of_slice` times its own time of work.
+    /// command is executed every `command_every_ns`. Each slice takes 20 µs more than its budget, and gives
+    /// the writing thread work for `work_of_slice` times the slice's own time.
     fn shares(command_every_ns: u64, work_of_slice: f64) -> (f64, f64) {
         let (mut pace, mut spent, mut busy, mut now, mut busy_until) = (SavePace::default(), 0, 0.0, MS, 0.0);
         while now < 1000 * MS {

@@ -32,7 +32,8 @@ pub(super) fn send_in_turns<S: ServesInTurns>(sender: &mut S, ready: &mut Vec<Se
     }
     ready.truncate(waiting);
     let mut sent = 0;
-    // At least one of the clients that have waited is sent to, however much the short outputs were.
+    // At least one of the clients that have waited gets its output, however long the short outputs are in
+    // total.
     while sent < waiting && ((sent == 0 && kept > 0) || !sender.is_spent()) {
         sender.send(ready[sent]);
         sent += 1;
