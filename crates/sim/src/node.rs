@@ -163,7 +163,8 @@ pub struct SimNode {
     pub calls: Vec<(Call, NodeId)>,
     /// Number of snapshots that arrived on a connection of their own, with the stream after them on another.
     pub met_dual: u64,
-    /// The last fingerprint: number of changes, point, and result.
+    /// The last fingerprint of the data, after the number of changes and the point of the history at which it
+    /// was computed.
     digested: Option<(u64, HistoryPoint, u64)>,
 }
 
@@ -289,7 +290,8 @@ impl SimNode {
     // --- input
 
     fn collect(&mut self, net: &mut Net) {
-        // The event loop now releases the connection that the link asked for in the iteration before.
+        // The event loop now releases the connection whose release the link requested in the iteration
+        // before.
         self.end_leave(net);
         let conns: Vec<(SessionKey, ConnId, Side)> = self
             .seats

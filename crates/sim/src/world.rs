@@ -560,8 +560,8 @@ impl World {
         self.given.retain(|given| node.has_key(&given.key));
     }
 
-    /// Ends the pending promise and gives up its client's session, whose later replies would be taken for
-    /// those to the next promise.
+    /// Ends the pending promise and gives up its client's session, whose later replies would otherwise be
+    /// taken for those to the next promise.
     fn forget_pending(&mut self) {
         self.pending = None;
         self.promiser.at = None;
@@ -702,7 +702,7 @@ impl World {
 
     // --- the end
 
-    /// Ends all faults: all nodes reach one point with the same data.
+    /// Ends all faults, and checks that all nodes reach one point with the same data.
     fn heal(&mut self) -> Result<(), String> {
         self.trace(|| "nothing goes wrong any more".to_owned());
         self.end_handover();
