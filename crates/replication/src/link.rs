@@ -51,7 +51,7 @@ enum TransferStage {
 
 #[derive(Debug)]
 enum LinkPhase {
-    /// Time at which the next attempt is due, ns.
+    /// No attempt is under way. The next one is due at `at_ns`.
     Connect {
         at_ns: u64,
         is_again: bool,

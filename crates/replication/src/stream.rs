@@ -1,4 +1,4 @@
-//! The replication stream: the bytes that replicas are sent.
+//! The replication stream: the bytes that replicas receive.
 //!
 //! ```text
 //!  command ──► unit (`UnitCommands`) ──close──► backlog ──once an iteration, and as replicas take it──► their output
@@ -175,8 +175,8 @@ impl ReplicationStream {
     }
 
     /// The loaded data are at `offset` bytes of the history `replid`. The following bytes are a new
-    /// history under the id of this run, because replicas may have been sent more of the old history
-    /// than the files have. Replicas that were not sent more can continue.
+    /// history under the id of this run, because replicas may have received more of the old history than the
+    /// files have. Replicas that have not received more can continue.
     pub fn resume(&mut self, replid: String, offset: u64) {
         if mistake::is_made(Mistake::IdOfLastRun) {
             self.replid.clone_from(&replid);
@@ -317,18 +317,19 @@ impl ReplicationStream {
     pub fn keep_promises(&mut self, bytes: usize, garbage: &mut Vec<Value>) {
         if let Some(backlog) = self.backlog.as_mut().filter(|backlog| backlog.has_promises()) {
             backlog.keep_promises(bytes, garbage);
-            // The encoded bytes precede bytes that were offered already.
+            // The encoded bytes precede bytes that were offered already, so replicas that stopped there may
+            // now continue.
             self.has_pending_replica = true;
         }
     }
 
-    /// Whether there are bytes that replicas were not offered.
+    /// Whether there are bytes that were not offered to the replicas yet.
     #[inline]
     pub fn has_news(&self) -> bool {
         self.offset != self.delivered || self.has_pending_replica || self.spooled.has_news()
     }
 
-    /// Notes that a replica which was sent a snapshot may now take the stream.
+    /// Notes that a replica that has received a snapshot may now take the stream.
     pub fn mark_pending(&mut self) {
         self.has_pending_replica = true;
     }

@@ -102,8 +102,8 @@ impl UnitCommands {
         if self.promised.is_some() {
             return self.encoded(db, audience, &commands.encoded());
         }
-        // A new run begins here, because promised commands are written before the bytes of the run whose
-        // index is kept.
+        // A new run begins here: `promised` has its index, and the promised commands are written before the
+        // run's bytes.
         self.runs.push(Run { start: self.bytes.len(), db, audience });
         self.promised = Some(Box::new((self.runs.len() - 1, commands.share())));
         self.count_more(audience, commands.count());
