@@ -3,8 +3,9 @@
 //!
 //! All requests of an [`OwnedRequests`] share one buffer and one list of ranges, so a queue of a
 //! thousand commands takes three allocations. A request keeps the bytes in which it arrived, because a
-//! replica's offset counts them; arguments that were apart are put back at their positions. The words of an
-//! inline request are kept after its line, because escapes in them are already resolved.
+//! replica's offset counts them; large arguments that were received apart from it (`apart.rs`) are put back
+//! at their positions. The words of an inline request are kept after its line, because escapes in them are
+//! already resolved.
 
 use crate::requests::Request;
 use crate::span::Span;

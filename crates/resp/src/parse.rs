@@ -299,8 +299,8 @@ impl Parser {
         let mut raw = Span { start: at, len: self.position.at };
         let next = at + raw.len;
         for (slot, span) in out.room(self.args.len()).iter_mut().zip(&self.args) {
-            // A request with arguments apart was unfinished, so it begins at the start of the input and
-            // its spans are right.
+            // A request with arguments apart (`apart.rs`) was unfinished, so it begins at the start of the
+            // input and its spans are right.
             *slot = Span { start: at.saturating_add(span.start), len: span.len };
         }
         if let Some(apart) = &mut self.apart

@@ -17,7 +17,8 @@ pub struct Requests {
     list: Vec<RequestEntry>,
     /// Words of inline requests. They are not ranges of the input, because escapes in them are resolved.
     pub(crate) words: Vec<u8>,
-    /// Arguments apart. All are of the first request, which begins at the start of the input.
+    /// Arguments apart: large ones that were received into memory of their own (`apart.rs`). All are of the
+    /// first request, which begins at the start of the input.
     apart: Apart,
 }
 

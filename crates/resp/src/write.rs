@@ -337,8 +337,8 @@ fn push_long(head: &mut Vec<u8>, kind: u8, value: i64) {
     head.extend_from_slice(&line[..3 + digits.len()]);
 }
 
-/// Writes a header with up to three digits: one store of eight bytes, then cut to length. This costs a
-/// third of a copy of unknown length.
+/// Writes a header with up to three digits: stores eight bytes at once, and then removes the surplus. This
+/// costs a third of a copy of unknown length.
 #[inline]
 fn push_short(head: &mut Vec<u8>, kind: u8, value: u16) {
     let (line, len) = match TWO_DIGITS.get(usize::from(value)) {
