@@ -97,7 +97,7 @@ pub enum DebugStep {
     Call,
     /// Evaluate this program in the debugger's own machine.
     Evaluate(Vec<u8>),
-    /// Print the value of this variable; `None`: of all local variables.
+    /// Print the value of this variable, or of all local variables if there is no name.
     Print(Option<Vec<u8>>),
     /// Print the functions that are being called.
     Trace,

@@ -239,8 +239,8 @@ impl MachineKind {
     }
 }
 
-/// The globals of a library while it is loaded: a table with functions to register and to log, the log
-/// levels and the version, and no other global.
+/// The globals of a library while it is loaded: only `server` and `redis`, which are one table with the
+/// functions `register_function` and `log`, the log levels and the versions.
 fn open_load_globals(library: &mut Library<'_>, meta: TableRef) -> Result<TableRef, Fault> {
     const OF_LOAD: [Native; 2] = [
         Native::plain("register_function", |_| {

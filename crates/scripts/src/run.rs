@@ -14,7 +14,8 @@ use sluice_lua::{Fault, LoadedChunk, Pinned, Value};
 use sluice_resp::Outbox;
 use std::sync::Arc;
 
-/// One run of a script, a function or a library's program.
+/// One run of a script, a function or a library's program. A long run is executed in slices, between which it
+/// is paused.
 #[derive(Debug)]
 pub struct ScriptRun {
     /// The machine that executes the run. The run has it until the run ends.
