@@ -165,7 +165,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 impl AofShared {
-    /// A shared state whose backlog is full at so many bytes.
+    /// A shared state whose backlog is full at `bytes_max` bytes.
     pub fn with_backlog(bytes_max: u64) -> AofShared {
         AofShared { backlog_max: BacklogMax(bytes_max), ..AofShared::default() }
     }
@@ -318,5 +318,5 @@ impl Default for BacklogMax {
 /// appends in two seconds at 128 MiB a second. The reference goes on writing for two seconds while the disk
 /// does not respond, and then waits for it.
 const BACKLOG_BYTES_MAX: u64 = 256 << 20;
-/// Buffers kept for the next blocks, at most.
+/// The most buffers that are kept for the next blocks.
 const BUFFERS_MAX: usize = 64;

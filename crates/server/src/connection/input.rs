@@ -65,8 +65,8 @@ pub enum InputState {
     Filling,
     /// The main thread has a batch of the connection. Nothing is received meanwhile.
     Executing,
-    /// A request of the client is blocked in the engine. Bytes are still received, because the end of the
-    /// client is noticed that way.
+    /// A request of the client is blocked in the engine. Bytes are still received, because otherwise the end
+    /// of the client would not be noticed.
     Deferred,
     /// Nothing more is read: the connection ends.
     Shut,
@@ -226,7 +226,8 @@ impl Input {
         is_news.then_some(usage)
     }
 
-    /// The instruction for the event loop, by the state. Repeated calls are cheap.
+    /// The instruction for the event loop that follows from the state. May hand over the buffer of a large
+    /// argument. Repeated calls are cheap.
     pub fn receive(&mut self) -> Receive {
         match &self.state {
             State::Large(large) if large.missing >= FILL_BYTES => self.fill(),

@@ -82,8 +82,8 @@ impl Transport {
         Transport { source: Source::NONE, coded: None }
     }
 
-    /// Attaches the connection, which has left another event loop, to this one. The codec stays; a
-    /// connection that was in no event loop before brings its own.
+    /// Attaches the connection, which has left another event loop, to this one. The codec stays; a connection
+    /// that was in no event loop before brings its codec with `stream`.
     pub fn move_to(&mut self, event_loop: &mut AnyLoop, stream: Stream, key: SessionKey) {
         let (source, codec) = stream.attach(event_loop, Endpoint::Client(key));
         self.source = source;

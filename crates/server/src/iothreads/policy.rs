@@ -62,7 +62,7 @@ struct Trial {
 struct Thresholds {
     /// Without I/O threads: the main thread is the bottleneck from this busy share on.
     main: f64,
-    /// With I/O threads: more are tried from this mean busy share of theirs on.
+    /// With I/O threads: more are tried from this mean busy share of the I/O threads on.
     io_threads: f64,
     /// A processor counts as free for another I/O thread from this much idle time on.
     free_processor: f64,
@@ -78,12 +78,12 @@ const THRESHOLDS: Thresholds = Thresholds { main: 0.85, io_threads: 0.5, free_pr
 /// the work that the I/O threads could do. The share is half of [`Thresholds::io_threads`], because a trial
 /// at most doubles the number of threads: so threads that were just added do not count as too many.
 const SLACK: f64 = 0.25;
-/// The last I/O thread goes if the main thread alone would be busy for less than this share.
+/// The last I/O thread goes if the main thread alone would be busy for less than this share of the time.
 const SLACK_OF_LAST: f64 = 0.5;
-/// Samples under pressure, in a row, before an I/O thread is added: so many that the samples compared
-/// with the trial were taken under the same load.
+/// Number of consecutive samples under pressure before an I/O thread is added: so many that the samples
+/// compared with the trial were taken under the same load.
 const PRESSED_SAMPLES: u32 = TRIAL_SAMPLES as u32 + 1;
-/// Samples with slack, in a row, before an I/O thread is taken away.
+/// Number of consecutive samples with slack before an I/O thread is taken away.
 const SLACK_SAMPLES: u32 = 10;
 /// Samples before and after an addition that are compared.
 const TRIAL_SAMPLES: usize = 5;
@@ -332,7 +332,7 @@ mod tests {
         }
     }
 
-    /// Runs a machine whose readings scatter by a tenth for ten minutes. Returns the throughput as a
+    /// Runs a machine for ten minutes, with readings that scatter by a tenth. Returns the throughput as a
     /// share of the possible one, and how often the number of I/O threads changed.
     fn play(thresholds: Thresholds, machine: &Machine) -> (f64, usize) {
         let mut policy = Policy { thresholds, ..Policy::new(7) };

@@ -1,11 +1,11 @@
 //! The share of the main thread's time that a save gets.
 //!
-//! While clients work, a save gets between a 24th and a quarter of the time: enough to keep the threads
-//! that format and write the file busy for half of the time. If the clients leave a processor free and
-//! capturing takes less than a quarter of the time, such a save takes about twice as long as a save
-//! without clients. If the clients use all processors, or the disk is slow, more of the main thread's
-//! time would not help, and the clients keep it. Without clients, slices follow each other immediately.
-//! Times are monotonic nanoseconds.
+//! While clients work, a save gets between a 24th and a quarter of the time: within these bounds, as much as
+//! keeps the threads that format and write the file busy for half of the time. If the clients leave a
+//! processor free and capturing takes less than a quarter of the time, such a save takes about twice as long
+//! as a save without clients. If the clients use all processors, or the disk is slow, more of the main
+//! thread's time would not help, and the clients keep it. Without clients, slices follow each other
+//! immediately. Times are monotonic nanoseconds.
 //!
 //! ```text
 //!  look (each iteration): is all written that was captured? ──► share of a window in which it was

@@ -18,7 +18,8 @@ pub(super) trait ServesInTurns {
 /// iterations. Afterwards `ready` holds the clients that still wait, in order.
 ///
 /// A short output never waits for long ones. Long outputs are sent in the order of their arrival, at least
-/// one in each iteration. Cost: O(1) for each client; a look at its session only while some client waits.
+/// one in each iteration. Cost: O(1) for each client; a look at its session is needed only while some client
+/// waits.
 pub(super) fn send_in_turns<S: ServesInTurns>(sender: &mut S, ready: &mut Vec<SessionKey>, kept: usize) {
     let mut waiting = kept;
     for at in kept..ready.len() {
