@@ -2,7 +2,7 @@
 //! of the simulation.
 //!
 //! The work of the server's event loop and threads is reduced to two facts: which part has the link's
-//! connection, and when another thread's work has ended. Only the engine and the machine of the link
+//! connection, and when another thread's work has ended. Only the engine and the state machine of the link
 //! know the meaning of the bytes.
 
 mod bus;

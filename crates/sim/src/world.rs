@@ -5,15 +5,15 @@
 //!  step: time passes ─► faults ─► Sentinel ─► clients ─► an iteration of each node ─► checks
 //! ```
 //!
-//! The simulation checks that (1) data at a point of a history are those of every other node there
-//! ([`Histories`]): so accepted partial resynchronisations were right; (2) as many replicas as WAIT has
-//! reported have had the write; (3) as many disks as WAITAOF has reported have the write, and a crashed
-//! node comes back with the data of its disk; (4) when the primary is lost, the replica of its history with
-//! the highest offset has every write that a promotable replica has acknowledged; (5) at the end, without
-//! faults, all nodes reach one point with the same data, and keep every promise; (6) FAILOVER keeps its
-//! promises: `world/handover.rs`, and `world/handover/drill.rs` for slow steps without other faults; (7)
-//! scripts that are interrupted by slices have all of their effects or none: `world/runs.rs`. Faulty disks
-//! are in `world/disks.rs`.
+//! The simulation checks that (1) the data of a node at a point of a history equal those of every other node
+//! at that point ([`Histories`]), so accepted partial resynchronisations were right; (2) as many replicas as
+//! WAIT has reported have had the write; (3) as many disks as WAITAOF has reported have the write, and a
+//! crashed node comes back with the data of its disk; (4) when the primary is lost, the replica of its
+//! history with the highest offset has every write that a promotable replica has acknowledged; (5) at the
+//! end, without faults, all nodes reach one point with the same data, and keep every promise; (6) FAILOVER
+//! keeps its promises: `world/handover.rs`, and `world/handover/drill.rs` for slow steps without other
+//! faults; (7) scripts that are interrupted by slices have all of their effects or none: `world/runs.rs`.
+//! Faulty disks are in `world/disks.rs`.
 
 mod asked;
 mod disks;
@@ -740,7 +740,7 @@ impl World {
     fn heal_roles(&mut self) {
         for id in 0..self.hosts.len() {
             if self.is_seen(id) && id != self.primary {
-                // A replica keeps following another replica, if it did.
+                // A replica that followed another replica keeps following that replica.
                 let to = self.hosts[id].follows.unwrap_or(self.primary);
                 self.follow(id, Some(to));
             }

@@ -1,4 +1,4 @@
-//! The decisions that a seed makes before a run with moves.
+//! The decisions that a seed makes before a run with moves of slots.
 
 use crate::net::NodeId;
 use crate::node::{NodePlan, port_of};

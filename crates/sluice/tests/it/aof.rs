@@ -768,7 +768,7 @@ fn a_rewrite_without_the_file_leaves_that_of_another_server_alone() {
     first.client().check("SET b 1", "+OK\r\n");
     end(first);
     server_in(&dir, &[]).client().check("DBSIZE", ":2\r\n");
-    // The file is not claimed any more, and a rewrite claims it only while it runs.
+    // The file is not claimed any more, and a rewrite claims the file only while the rewrite runs.
     client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
     rewritten(&mut client);
     until("the thread to end", || (threads(&second, "aof") == 0).then_some(()));
@@ -820,7 +820,7 @@ fn a_disk_without_room_for_a_rewrite_is_told_before_it_is_full() {
     }
     let dir = Dir::new();
     let arguments = ["--auto-aof-rewrite-min-size", "1kb", "--auto-aof-rewrite-percentage", "1000000"];
-    // A disk that is reported as full, although no write fails.
+    // The disk is reported as full, although no write fails.
     let server = server_with_fault(&dir, &arguments, Some("no-space:1000000:1:0"));
     let mut client = server.client();
     client.check(&format!("SET k {}", "v".repeat(2000)), "+OK\r\n");
